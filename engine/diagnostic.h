@@ -1,0 +1,56 @@
+// Diagnostics: everything wrong with a graph is collected and shown at once, each with a code,
+// its place in the file, the node's path, and what might have been meant.
+//
+//   error[SL0203]: unknown node type "load_imgae"
+//     --> graphs/brain.json:9:24  (nodes.load.type)
+//      |
+//    9 |     "load":  { "type": "load_imgae", "in": "cases" },
+//      |                        ^^^^^^^^^^^^ did you mean "load_image"?
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/document.h"
+
+namespace sluice {
+
+enum class Severity { error, warning, note };
+
+struct Diagnostic {
+  Severity severity = Severity::error;
+  std::string code;     // "SL0203"; every code is described in diagnostic.cpp's catalogue
+  std::string message;  // one sentence, lower case, no full stop
+  Place place;          // where; place.document may be null (command line)
+  std::string path;     // "nodes.load.type"
+  std::string hint;     // shown behind the caret: `did you mean "load_image"?`
+};
+
+class Diagnostics {
+ public:
+  Diagnostic& error(std::string code, std::string message, Place place = {}, std::string path = "",
+                    std::string hint = "");
+  Diagnostic& warning(std::string code, std::string message, Place place = {},
+                      std::string path = "", std::string hint = "");
+  bool ok() const { return errors_ == 0; }
+  std::size_t errors() const { return errors_; }
+  const std::vector<Diagnostic>& all() const { return all_; }
+  // The text above for each, in file order, and "found 4 errors, 0 warnings".
+  void print(std::ostream& out, bool color) const;
+  Json to_json() const;
+
+ private:
+  std::vector<Diagnostic> all_;
+  std::size_t errors_ = 0;
+};
+
+// The nearest of `known` by Damerau-Levenshtein distance (optimal string alignment), or "" where
+// none is near enough (distance at most 1 + length/4, ties go to the first).
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+// `did you mean "x"?` or "".
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+// A JSON file with the place of every value.
+//
+// Invariant: text that nlohmann-json would read in silence and differently from what its author
+// sees is refused: duplicate keys, nesting deeper than 64, more than 16 MiB, invalid UTF-8,
+// numbers that do not fit. `//` and `/* */` comments are read.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/spec.h"
+
+namespace sluice {
+
+class Diagnostics;
+
+struct Mark {
+  int line = 0, column = 0;  // from 1; 0: unknown
+  int length = 1;            // of the token, on its first line
+};
+
+struct Document {
+  std::string file;          // as given on the command line
+  std::string text;
+  Json root;
+  std::map<std::string, Mark> values;  // JSON pointer ("/nodes/load/type") -> where the value starts
+  std::map<std::string, Mark> keys;    // JSON pointer -> where its key stands
+};
+using DocumentPtr = std::shared_ptr<const Document>;
+
+// A value's place: the document and the JSON pointer in it.
+struct Place {
+  DocumentPtr document;
+  std::string pointer;
+  bool at_key = false;       // point at the key, not at the value
+
+  Mark mark() const;         // {0,0} where unknown
+  std::string str() const;   // "graphs/brain.json:9:24", "" where unknown
+  Place child(std::string_view key) const;       // escapes ~ and /
+  Place child(std::size_t index) const;
+  Place key() const { Place p = *this; p.at_key = true; return p; }
+};
+
+// Null and diagnostics where the text is not JSON or the file cannot be read.
+DocumentPtr parse_document(std::string file, std::string text, Diagnostics& diagnostics);
+DocumentPtr read_document(const std::string& file, Diagnostics& diagnostics);
+
+}  // namespace sluice

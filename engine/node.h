@@ -1,0 +1,153 @@
+// A node: open once, process every firing, flush at each epoch's end, save and load its state.
+// Firing is the node's only view of the run: what came in, what goes out, its own random draws.
+//
+// Invariants that the scheduler keeps, so that nodes need no locks or clocks:
+//  - a node declared ordered() sees one firing at a time, in stamp order, and flush() after the
+//    epoch's last firing and before the next epoch's first; other nodes may see several at once
+//    and must keep no state between firings (flush is not called for them);
+//  - what came in is immutable and shared: copy the Sample (cheap), replace its fields, emit it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/random.h"
+#include "engine/spec.h"
+#include "engine/stamp.h"
+
+namespace sluice {
+
+class Sample;     // engine/sample.h; the scheduler never looks inside
+class Resources;  // engine/resource.h
+struct State;     // engine/checkpoint.h: named tensors and values
+using SamplePtr = std::shared_ptr<const Sample>;
+
+// Defined once beside Sample (and by tests that bring a Sample of their own).
+std::string sample_name(const Sample& sample);     // for messages: "hippocampus_001"
+std::size_t sample_bytes(const Sample& sample);    // what its tensors hold
+
+// What a node may know when the run begins.
+struct OpenContext {
+  std::string node;                 // its path in the graph: "pre/load"
+  std::uint64_t seed = 0;
+  std::uint32_t epochs = 1;         // run.epochs
+  int rank = 0, world = 1;
+  int step_threads = 1;
+  bool training = false;            // its stream feeds an updater of the network it reads
+  std::filesystem::path out_dir;    // the run's folder; empty where none is kept
+  std::shared_ptr<Resources> resources;
+};
+
+// Reads a Sample's item from a memory, disk or device store. Thread-safe.
+class CacheStore {
+ public:
+  struct Entry {
+    SamplePtr sample;         // null: the item was skipped in front of the cache, and is again
+    std::string skip_reason;
+  };
+  virtual ~CacheStore() = default;
+  virtual std::optional<Entry> find(std::uint64_t item) = 0;
+  virtual void put(std::uint64_t item, Entry entry) = 0;
+};
+
+// One firing of one node. Made by the scheduler, lives as long as process() runs.
+class Firing {
+ public:
+  struct Out {
+    int port;
+    SamplePtr sample;
+    std::uint64_t item;
+  };
+
+  Firing(const Stamp& stamp, std::uint64_t key, std::vector<std::vector<SamplePtr>> inputs,
+         const std::function<bool()>& stopped)
+      : stamp_(stamp), key_(key), inputs_(std::move(inputs)), stopped_(stopped) {}
+
+  const Stamp& stamp() const { return stamp_; }
+
+  // The sample at an in-port; null only at an optional port that nothing is connected to.
+  const SamplePtr& ptr(int port = 0) const { return inputs_[port].front(); }
+  const Sample& in(int port = 0) const { return *ptr(port); }
+  bool connected(int port) const { return !inputs_[port].empty() && inputs_[port].front(); }
+  // The members of a gather node's group, in stamp order.
+  std::span<const SamplePtr> members(int port = 0) const { return inputs_[port]; }
+  std::size_t ports() const { return inputs_.size(); }
+
+  // Sends a sample on. one_to_one and gather: at most once a port. expand: once a child.
+  template <class S>
+  void emit(S&& sample, int port = 0) {
+    emit_ptr(std::make_shared<const std::decay_t<S>>(std::forward<S>(sample)), port);
+  }
+  void emit_ptr(SamplePtr sample, int port = 0, std::uint64_t item = 0) {
+    outs_.push_back({port, std::move(sample), item});
+  }
+
+  // Says why nothing is emitted on a port; "filtered" where nothing is said. Counted by reason.
+  void skip(std::string reason) { skip_reason_ = std::move(reason); }
+
+  // A source: the record of list item `item`, the same number whenever it is the same data
+  // (caches know it by that), or that the epoch has no further sample.
+  template <class S>
+  void emit_item(std::uint64_t item, S&& sample) {
+    emit_ptr(std::make_shared<const std::decay_t<S>>(std::forward<S>(sample)), 0, item);
+  }
+  void end_epoch() { end_epoch_ = true; }
+
+  // The draws of this firing: the same whenever seed, node path and stamp are the same.
+  Random random() const { return Random(key_, stamp_); }
+  // The draws of an epoch as a whole (the order of a shuffled source).
+  std::uint64_t epoch_key() const { return mix(key_ ^ mix(stamp_.epoch + 0x5eedull)); }
+
+  // A body longer than 0.2 s asks this now and then and returns where it is true.
+  bool stopped() const { return stopped_(); }
+
+  // A value to log beside the run's metrics, for example {"loss", 0.3}.
+  void log(std::string name, double value) { logs_.emplace_back(std::move(name), value); }
+
+  // For the scheduler.
+  std::vector<Out>& outs() { return outs_; }
+  const std::string& skip_reason() const { return skip_reason_; }
+  bool epoch_ended() const { return end_epoch_; }
+  std::vector<std::pair<std::string, double>>& logs() { return logs_; }
+
+ private:
+  Stamp stamp_;
+  std::uint64_t key_;
+  std::vector<std::vector<SamplePtr>> inputs_;
+  const std::function<bool()>& stopped_;
+  std::vector<Out> outs_;
+  std::string skip_reason_;
+  std::vector<std::pair<std::string, double>> logs_;
+  bool end_epoch_ = false;
+};
+
+// The end of an epoch, given to ordered nodes. Not called for an epoch that was cut short.
+struct Flush {
+  std::uint32_t epoch = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // the run's metrics: node.name = value
+  void metric(std::string name, double value) { metrics.emplace_back(std::move(name), value); }
+};
+
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual void open(const OpenContext&) {}
+  virtual void process(Firing& firing) = 0;
+  virtual void flush(Flush&) {}
+  // State that must outlive the process: optimizer moments, a metric's sums.
+  virtual void save(State&) const {}
+  virtual void load(const State&) {}
+  // A cache node's store; null for all others.
+  virtual CacheStore* store() { return nullptr; }
+  // A shuffle node never fires; a source may say how many samples an epoch has.
+  virtual std::optional<std::uint64_t> epoch_size() const { return std::nullopt; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+// Networks by name: what "models" in the graph file declares, shared by the nodes that read or
+// update them. Whoever may touch one at a time is the scheduler's business (turns); nothing here
+// locks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+// A network is its named parameters and buffers (PyTorch's state_dict names and order) and a
+// forward pass. Inputs are [N, C, ...]; layout and precision are the network's own business.
+class Network {
+ public:
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  virtual ~Network() = default;
+  virtual at::Tensor forward(const at::Tensor& x) = 0;
+  virtual Named parameters() const = 0;
+  virtual Named buffers() const { return {}; }
+  virtual void train(bool) {}
+  // Draws the initial weights (PyTorch's rules), a pure function of the seed.
+  virtual void initialise(std::uint64_t seed) = 0;
+};
+
+class Resources {
+ public:
+  void add(std::string name, std::shared_ptr<Network> network) {
+    networks_[std::move(name)] = std::move(network);
+  }
+  const std::shared_ptr<Network>& network(const std::string& name) const {
+    return networks_.at(name);
+  }
+  const std::map<std::string, std::shared_ptr<Network>>& networks() const { return networks_; }
+
+ private:
+  std::map<std::string, std::shared_ptr<Network>> networks_;
+};
+
+}  // namespace sluice

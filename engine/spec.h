@@ -1,0 +1,228 @@
+// A Spec is what a node type (or a network type) declares about itself: name, documentation,
+// ports, parameters and traits. Parser, checks, JSON Schema, `inspect` page and DOT label are all
+// read from it; nothing is declared twice.
+//
+// Invariant: a Spec is plain data and survives a round trip through JSON, so `check` and `dot`
+// work from the catalogue that the build writes, without loading the nodes (or LibTorch).
+// Only the member setters do not survive; they are there where the nodes are linked.
+//
+//   static Spec spec() {
+//     return Spec("rand_flip", "Flips along the given axes.")
+//         .in("sample").out("sample")
+//         .param("prob", &Params::prob, "Probability of a flip.").range(0, 1)
+//         .random();
+//   }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace sluice {
+
+using Json = nlohmann::ordered_json;
+
+enum class LaneKind : std::uint8_t { compute, io, step, copy };
+
+// How many packets leave for how many that enter.
+enum class Arity : std::uint8_t {
+  source,      // none enter; process() is called for index 0, 1, ... of every epoch
+  one_to_one,  // emit at most one on every out-port; none means "filtered"
+  expand,      // 1:n: emit any number of children
+  gather,      // n:1: the engine collects `gather_size` samples in stamp order, then fires
+  shuffle,     // n:n: the engine holds back window-1 packets and renumbers; process() never runs
+};
+
+enum class Access : std::uint8_t { none, read, update };
+
+// ---- parameter types: JSON <-> C++, strict -----------------------------------------------------
+
+// Thrown with a text such as "expected int, found 1.7"; the caller knows the place.
+struct TypeError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string describe_json(const Json& value);  // "1.7 (float)", "\"a\" (string)", "list of 3"
+
+template <class T>
+struct ParamType;  // name(), parse(const Json&), write(const T&)
+
+template <>
+struct ParamType<bool> {
+  static std::string name() { return "bool"; }
+  static bool parse(const Json& j);
+  static Json write(bool v) { return v; }
+};
+template <>
+struct ParamType<std::int64_t> {
+  static std::string name() { return "int"; }
+  static std::int64_t parse(const Json& j);
+  static Json write(std::int64_t v) { return v; }
+};
+template <>
+struct ParamType<double> {
+  static std::string name() { return "float"; }
+  static double parse(const Json& j);
+  static Json write(double v) { return v; }
+};
+template <>
+struct ParamType<std::string> {
+  static std::string name() { return "string"; }
+  static std::string parse(const Json& j);
+  static Json write(const std::string& v) { return v; }
+};
+// Any JSON value; the node checks it in open(). For shapes that no simple type describes.
+template <>
+struct ParamType<Json> {
+  static std::string name() { return "json"; }
+  static Json parse(const Json& j) { return j; }
+  static Json write(const Json& v) { return v; }
+};
+// A list; a single value is read as a list of one, as MONAI does for its sequences.
+template <class T>
+struct ParamType<std::vector<T>> {
+  static std::string name() { return "list<" + ParamType<T>::name() + ">"; }
+  static std::vector<T> parse(const Json& j) {
+    std::vector<T> out;
+    if (!j.is_array()) {
+      out.push_back(ParamType<T>::parse(j));
+      return out;
+    }
+    for (const auto& e : j) out.push_back(ParamType<T>::parse(e));
+    return out;
+  }
+  static Json write(const std::vector<T>& v) {
+    Json j = Json::array();
+    for (const auto& e : v) j.push_back(ParamType<T>::write(e));
+    return j;
+  }
+};
+// null or a value.
+template <class T>
+struct ParamType<std::optional<T>> {
+  static std::string name() { return ParamType<T>::name() + "?"; }
+  static std::optional<T> parse(const Json& j) {
+    if (j.is_null()) return std::nullopt;
+    return ParamType<T>::parse(j);
+  }
+  static Json write(const std::optional<T>& v) { return v ? ParamType<T>::write(*v) : Json(); }
+};
+
+struct ParamSpec {
+  std::string name, type, doc;
+  Json fallback;          // the default; meaningless where required
+  bool required = false;
+  std::vector<std::string> choices;  // for strings and lists of strings; empty: any
+  std::optional<double> min, max;    // for numbers and lists of numbers, inclusive
+  std::function<void(void* params, const Json& value)> set;
+
+  // Why `value` cannot be this parameter's ("expected int, found 1.7"); nothing where it can.
+  std::optional<std::string> reject(const Json& value) const;
+};
+
+struct PortSpec {
+  std::string name, doc;
+  bool optional = false;
+};
+
+// ---- the Spec -----------------------------------------------------------------------------------
+
+class Spec {
+ public:
+  std::string name, doc, family;  // family: the folder under nodes/, filled in by the registry
+  bool is_network = false;        // an entry of "models" instead of "nodes"
+  std::vector<PortSpec> ins, outs;
+  std::vector<ParamSpec> params;
+  LaneKind lane_kind = LaneKind::compute;
+  Arity arity = Arity::one_to_one;
+  int concurrency = 0;         // firings at a time; 0: no limit of its own
+  bool is_random = false;      // draws depend on the stamp: not allowed in front of a cache
+  bool is_ordered = false;     // stateful: serial and in stamp order, flush() at every epoch's end
+  bool is_gate = false;        // begins a segment with credits of its own
+  bool is_cache = false;
+  std::string credits_param;   // gate: the parameter that says how many credits
+  std::string count_param;     // expand, gather, shuffle: the parameter with n, B or the window
+  std::string drop_last_param; // gather: the parameter that says whether a rest is dropped
+  std::string network_param;   // the parameter that names a network of "models"
+  Access access = Access::none;
+
+  Spec() = default;
+  Spec(std::string type_name, std::string documentation)
+      : name(std::move(type_name)), doc(std::move(documentation)) {}
+
+  static Spec network(std::string type_name, std::string documentation) {
+    Spec s(std::move(type_name), std::move(documentation));
+    s.is_network = true;
+    return s;
+  }
+
+  Spec& in(std::string port, std::string text = "") { return add(ins, port, text, false); }
+  Spec& in_optional(std::string port, std::string text = "") { return add(ins, port, text, true); }
+  Spec& out(std::string port, std::string text = "") { return add(outs, port, text, false); }
+
+  // The member gives type, default (its initialiser) and setter.
+  template <class P, class T>
+  Spec& param(std::string key, T P::*member, std::string text) {
+    ParamSpec p;
+    p.name = std::move(key);
+    p.type = ParamType<T>::name();
+    p.doc = std::move(text);
+    p.fallback = ParamType<T>::write(P{}.*member);
+    p.set = [member](void* params, const Json& value) {
+      static_cast<P*>(params)->*member = ParamType<T>::parse(value);
+    };
+    params.push_back(std::move(p));
+    return *this;
+  }
+  // These refine the parameter declared last.
+  Spec& required() { params.back().required = true; return *this; }
+  Spec& choices(std::vector<std::string> c) { params.back().choices = std::move(c); return *this; }
+  Spec& range(double low, double high) {
+    params.back().min = low;
+    params.back().max = high;
+    return *this;
+  }
+  Spec& at_least(double low) { params.back().min = low; return *this; }
+
+  Spec& lane(LaneKind kind) { lane_kind = kind; return *this; }
+  Spec& limit(int n) { concurrency = n; return *this; }
+  Spec& random() { is_random = true; return *this; }
+  Spec& ordered() { is_ordered = true; concurrency = 1; return *this; }
+  Spec& source() { arity = Arity::source; concurrency = 1; return *this; }
+  Spec& expands(std::string count) { arity = Arity::expand; count_param = std::move(count); return *this; }
+  Spec& gathers(std::string count, std::string drop_last) {
+    arity = Arity::gather;
+    count_param = std::move(count);
+    drop_last_param = std::move(drop_last);
+    return *this;
+  }
+  Spec& shuffles(std::string window) { arity = Arity::shuffle; count_param = std::move(window); return *this; }
+  Spec& gate(std::string credits = "") { is_gate = true; credits_param = std::move(credits); return *this; }
+  Spec& cache() { is_cache = true; return gate(); }
+  Spec& reads(std::string param) { network_param = std::move(param); access = Access::read; return *this; }
+  Spec& updates(std::string param) { network_param = std::move(param); access = Access::update; return *this; }
+
+  const ParamSpec* find_param(std::string_view key) const;
+  int find_in(std::string_view port) const;   // -1 where there is none
+  int find_out(std::string_view port) const;
+
+  // Sets every member of `params` (a default-made Params) that `values` names.
+  // Values were checked against this Spec before.
+  void apply(void* target, const Json& values) const;
+
+  Json to_json() const;
+  static Spec from_json(const Json& j);
+
+ private:
+  Spec& add(std::vector<PortSpec>& ports, std::string& port, std::string& text, bool optional) {
+    ports.push_back({std::move(port), std::move(text), optional});
+    return *this;
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+# Sourced by the scripts beside it: installs what a fresh Debian 12 machine lacks and sets
+# SLUICE_VENV. Idempotent; the second time it only looks. Needs root (or sudo) for apt-get.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SLUICE_VENV=${SLUICE_VENV:-$root/.venv}
+torch_version=2.11.0
+
+say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+apt_packages=(
+  g++ cmake ninja-build ccache python3-venv python3-dev git ca-certificates
+  libtbb-dev libinsighttoolkit5-dev nlohmann-json3-dev doctest-dev libcli11-dev libfmt-dev
+  libdeflate-dev libxxhash-dev libssl-dev libgdcm-dev libeigen3-dev
+  graphviz mricron-data clang-format clang-tidy
+)
+
+install_apt() {
+  local missing=()
+  for p in "${apt_packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+  done
+  [ ${#missing[@]} = 0 ] && return 0
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >&2
+}
+
+install_venv() {
+  local stamp=$SLUICE_VENV/.sluice-torch-$torch_version
+  [ -e "$stamp" ] && return 0
+  say "installing torch $torch_version into $SLUICE_VENV (about 5 GB)"
+  python3 -m venv "$SLUICE_VENV"
+  "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check \
+    "torch==$torch_version" "numpy<3" nibabel
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    say "no CUDA toolkit here: installing its compiler from PyPI"
+    "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check \
+      "cuda-toolkit[nvcc,cccl,crt]==13.0.2"
+  fi
+  touch "$stamp"
+}
+
+install_apt
+install_venv
