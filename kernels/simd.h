@@ -85,6 +85,20 @@ SLUICE_INLINE inline V load(const Bf16Bits* p) {
 }
 
 template <class V>
+SLUICE_INLINE inline V sqrt_v(const V& v) {
+  if constexpr (std::is_same_v<V, float>) {
+    return __builtin_sqrtf(v);
+  } else {
+    float lanes[16];  // a loop that becomes one instruction
+    std::memcpy(lanes, &v, sizeof v);
+    for (float& lane : lanes) lane = __builtin_sqrtf(lane);
+    V out;
+    std::memcpy(&out, lanes, sizeof out);
+    return out;
+  }
+}
+
+template <class V>
 SLUICE_INLINE inline void store(float* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
 }
