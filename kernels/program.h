@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/conv_spec.h"
+
 namespace sluice {
 
 class Program;
@@ -51,12 +53,6 @@ class Step {
   virtual ~Step() = default;
   virtual at::Tensor forward(Frame& f) const = 0;
   virtual void backward(Frame& f, const at::Tensor& grad) const = 0;
-};
-
-struct ConvSpec {
-  bool transposed = false;
-  std::int64_t in = 1, out = 1;
-  std::vector<std::int64_t> kernel, stride, padding, output_padding;
 };
 
 enum class Norm { none, instance, batch };
