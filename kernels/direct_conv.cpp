@@ -22,9 +22,9 @@ std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef in
   std::vector<std::int64_t> out{input[0], s.out};
   for (std::size_t d = 0; d < s.kernel.size(); ++d) {
     const std::int64_t n = input[d + 2];
-    out.push_back(s.transposed ? (n - 1) * s.stride[d] - 2 * s.padding[d] + s.kernel[d] +
-                                     s.output_padding[d]
-                               : (n + 2 * s.padding[d] - s.kernel[d]) / s.stride[d] + 1);
+    out.push_back(s.transposed
+                      ? (n - 1) * s.stride[d] - 2 * s.padding[d] + s.kernel[d] + s.output_padding[d]
+                      : (n + 2 * s.padding[d] - s.kernel[d]) / s.stride[d] + 1);
   }
   return out;
 }
@@ -83,7 +83,8 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   };
   std::vector<Read> reads;
   for (int b = 0; b < block_; ++b)
-    for (std::int64_t r = merged_ ? 0 : residue[2]; r < (merged_ ? out_step_[2] : residue[2] + 1); ++r)
+    for (std::int64_t r = merged_ ? 0 : residue[2]; r < (merged_ ? out_step_[2] : residue[2] + 1);
+         ++r)
       for (const Tap& t : axis(2, r))
         reads.push_back({(b * (merged_ ? out_step_[2] : 1) + (merged_ ? r : 0)) * out_channels_,
                          t.offset + in_step_[2] * b, t.kernel});
@@ -98,8 +99,10 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   for (const Tap& t : y) c.y.push_back(static_cast<int>(t.offset));
   c.x = static_cast<int>(first);
   c.pairs = static_cast<int>(((end - first) * in_channels_ + 1) / 2);
-  for (const Tap& t : z) low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
-  for (const Tap& t : y) low_[1] = std::min(low_[1], t.offset), high_[1] = std::max(high_[1], t.offset);
+  for (const Tap& t : z)
+    low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
+  for (const Tap& t : y)
+    low_[1] = std::min(low_[1], t.offset), high_[1] = std::max(high_[1], t.offset);
   low_[2] = std::min(low_[2], first);
   high_[2] = std::max(high_[2], end - 1);
 
@@ -116,7 +119,8 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
           const std::int64_t row = static_cast<std::int64_t>(iz * y.size() + iy);
           for (std::int64_t co = 0; co < out_channels_; ++co) {
             const std::int64_t lane = r.lane + co, vector = lane / 16;
-            const std::int64_t in_group = vector / 2 * 2;  // groups are two vectors, the last maybe one
+            const std::int64_t in_group =
+                vector / 2 * 2;  // groups are two vectors, the last maybe one
             const std::int64_t width = std::min<std::int64_t>(2, vectors_ - in_group);
             const std::int64_t at = in_group * rows * c.pairs +
                                     (row * c.pairs + value / 2) * width + (vector - in_group);
@@ -130,12 +134,12 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
 // ---- running ------------------------------------------------------------------------------------
 
 struct Gather::Job {
-  PaddedRows in;       // the sample, with its borders
+  PaddedRows in;  // the sample, with its borders
   Size3 out_size;
   const float* bias;
   const Bf16Bits* residual;
   void* out;
-  bool wide;           // out is float32
+  bool wide;  // out is float32
 };
 
 namespace {
@@ -148,8 +152,7 @@ SLUICE_BF16 inline void store_lanes(const float* acc, const float* bias, const B
   if (bias) v = _mm512_add_ps(v, _mm512_loadu_ps(bias));
   if (residual) {
     const __m256i r = _mm256_maskz_loadu_epi16(mask, residual + at);
-    v = _mm512_add_ps(
-        v, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(r), 16)));
+    v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(r), 16)));
   }
   if (wide)
     _mm512_mask_storeu_ps(static_cast<float*>(out) + at, mask, v);
@@ -173,8 +176,8 @@ SLUICE_BF16 void Gather::run_row(const Job& job, const Class& c, std::int64_t jz
       rows[n_rows++] = job.in.offset(in_step_[0] * jz + z, in_step_[1] * jy + y, c.x);
   const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2];
   alignas(64) float acc[micro_tile * 16];
-  MicroTask t{rows, n_rows, c.pairs, nullptr, in_step_[2] * block_ * in_channels_ * 2, 4, 0,
-              nullptr, acc, false};
+  MicroTask t{rows, n_rows, c.pairs, nullptr, in_step_[2] * block_ * in_channels_ * 2,
+              4,    0,      nullptr, acc,     false};
   for (int v = 0; v < vectors_; v += 2) {
     const int width = std::min(2, vectors_ - v);
     const std::int64_t most = micro_tile / width, tiles = (count + most - 1) / most;
@@ -189,7 +192,8 @@ SLUICE_BF16 void Gather::run_row(const Job& job, const Class& c, std::int64_t jz
       for (std::int64_t i = 0; i < m; ++i) {
         const std::int64_t ox = (j + i) * step + c.residue[2];
         const std::int64_t real =
-            merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - ox) * out_channels_) : lanes_;
+            merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - ox) * out_channels_)
+                    : lanes_;
         for (int b = 0; b < width; ++b)
           store_lanes(acc + (i * width + b) * 16, job.bias ? job.bias + (v + b) * 16 : nullptr,
                       job.residual, job.out, (row_out + ox) * out_channels_ + (v + b) * 16,
@@ -214,8 +218,7 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
   const Size3 size = spatial(in), out_size = spatial(out);
   std::vector<float> lane_bias(vectors_ * 16, 0.f);
   if (bias.defined())
-    for (int i = 0; i < lanes_; ++i)
-      lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
+    for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
   Size3 need;  // positions that taps reach, from low_ on
   for (int d = 0; d < 3; ++d) {
     const std::int64_t step = out_step_[d] * (d == 2 ? block_ : 1);

@@ -44,11 +44,11 @@ class Gather {
            at::Tensor& out) const;
 
  private:
-  struct Class {                 // the outputs of one residue
+  struct Class {  // the outputs of one residue
     Size3 residue{};
-    std::vector<int> z, y;       // offsets of the rows that taps read
-    int x = 0;                   // first offset along x
-    int pairs = 0;               // two input values each, from there on
+    std::vector<int> z, y;               // offsets of the rows that taps read
+    int x = 0;                           // first offset along x
+    int pairs = 0;                       // two input values each, from there on
     std::vector<std::uint16_t> weights;  // [group of vectors][z][y][pair][vector][lane][2]
   };
   struct Job;
@@ -58,8 +58,8 @@ class Gather {
 
   std::int64_t in_channels_, out_channels_;
   Size3 in_step_, out_step_, kernel_, pad_, low_{}, high_{};  // low, high: extreme offsets
-  bool merged_;                 // outputs along x share a vector
-  int block_ = 1;               // positions j in a vector
+  bool merged_;                                               // outputs along x share a vector
+  int block_ = 1;                                             // positions j in a vector
   int lanes_ = 0, vectors_ = 0;
   std::vector<Class> classes_;
 };

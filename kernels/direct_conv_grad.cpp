@@ -18,9 +18,9 @@ namespace {
 
 struct WeightGrad {
   Size3 stride, kernel, pad, u_size, v_size;
-  std::int64_t A, B;           // channels of U and V
-  bool in_lanes;               // kx taps are in the lanes
-  std::int64_t positions;      // along x, of the sum
+  std::int64_t A, B;       // channels of U and V
+  bool in_lanes;           // kx taps are in the lanes
+  std::int64_t positions;  // along x, of the sum
   std::int64_t pairs, M, lanes, vectors;
   std::int64_t u_rows, u_width;  // of a plane of U: rows, pairs of a row
   int ny;                        // ky taps in one tile
@@ -30,8 +30,8 @@ struct WeightGrad {
     std::int64_t kz, ky, vector, width, m, size;
   };
   std::vector<Item> items;
-  std::vector<float> acc;               // micro_tile vectors an item
-  std::vector<std::uint32_t> v_plane;   // [group][y][pair][vector][lane]
+  std::vector<float> acc;                            // micro_tile vectors an item
+  std::vector<std::uint32_t> v_plane;                // [group][y][pair][vector][lane]
   std::vector<std::vector<std::uint32_t>> u_planes;  // by z % kernel: [y][x][a]
   std::vector<std::int64_t> u_held;                  // which z a slot holds
 
@@ -45,8 +45,13 @@ struct WeightGrad {
 };
 
 WeightGrad::WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v)
-    : stride(three(spec.stride, 1)), kernel(three(spec.kernel, 1)), pad(three(spec.padding, 0)),
-      u_size(spatial(u)), v_size(spatial(v)), A(u.size(1)), B(v.size(1)) {
+    : stride(three(spec.stride, 1)),
+      kernel(three(spec.kernel, 1)),
+      pad(three(spec.padding, 0)),
+      u_size(spatial(u)),
+      v_size(spatial(v)),
+      A(u.size(1)),
+      B(v.size(1)) {
   in_lanes = stride[2] == 1 && kernel[2] > 1 && kernel[2] * B <= 16;
   positions = in_lanes ? u_size[2] : v_size[2];
   pairs = (positions + 1) / 2;
@@ -128,16 +133,16 @@ void WeightGrad::make_v(const Bf16Bits* v, std::int64_t z) {
               H16 a, b;
               std::memcpy(&a, from + 2 * p * B, 32);
               std::memcpy(&b, from + (2 * p + 1) * B, 32);
-              const U16 pair =
-                  __builtin_convertvector(a, U16) | __builtin_convertvector(b, U16) << 16;
+              const U16 pair = __builtin_convertvector(a, U16) | __builtin_convertvector(b, U16)
+                                                                     << 16;
               std::memcpy(to + p * width * 16, &pair, 64);
             }
           });
         else
           for (std::int64_t p = 0; p < pairs; ++p)
             for (std::int64_t l = 0; l < n; ++l)
-              to[p * width * 16 + l] = from[2 * p * B + l] |
-                                       static_cast<std::uint32_t>(from[(2 * p + 1) * B + l]) << 16;
+              to[p * width * 16 + l] =
+                  from[2 * p * B + l] | static_cast<std::uint32_t>(from[(2 * p + 1) * B + l]) << 16;
       }
     }
   });
@@ -183,7 +188,8 @@ void WeightGrad::add_sample(const Bf16Bits* u, const Bf16Bits* v) {
 at::Tensor WeightGrad::result(at::IntArrayRef shape) const {
   at::Tensor out = at::zeros(shape, at::kFloat);
   float* w = out.data_ptr<float>();
-  const float* sums = acc.data() + (16 - reinterpret_cast<std::uintptr_t>(acc.data()) / 4 % 16) % 16;
+  const float* sums =
+      acc.data() + (16 - reinterpret_cast<std::uintptr_t>(acc.data()) / 4 % 16) % 16;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
     const float* from = sums + i * micro_tile * 16;

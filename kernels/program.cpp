@@ -30,9 +30,9 @@ void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
 // ---- building -----------------------------------------------------------------------------------
 
 int Program::parameter(std::string name, std::vector<std::int64_t> shape, Init init,
-                       std::int64_t fan_in, std::optional<ConvSpec> conv) {
+                       std::int64_t fan_in) {
   at::Tensor t = at::zeros(shape, at::kFloat).requires_grad_();
-  parameters.push_back({std::move(name), std::move(t), init, fan_in, std::move(conv)});
+  parameters.push_back({std::move(name), std::move(t), init, fan_in});
   return static_cast<int>(parameters.size()) - 1;
 }
 
@@ -58,7 +58,7 @@ Program::ConvResult Program::conv(int x, const std::string& name, const ConvSpec
   step->spec = spec;
   step->inputs = {x};
   step->keeps = {true};
-  step->weight = parameter(name + ".weight", shape, Init::conv, fan_in, spec);
+  step->weight = parameter(name + ".weight", shape, Init::conv, fan_in);
   int b = -1;
   if (bias) {
     b = parameter(name + ".bias", {spec.out}, Init::conv, fan_in);
@@ -154,20 +154,10 @@ void Program::initialise(std::uint64_t seed) {
   for (auto& b : buffers) b.tensor.fill_(b.name.ends_with("running_var") ? 1 : 0);
 }
 
-// Convolution weights cast once a pass; everything else as it is.
-std::vector<at::Tensor> Program::prepare_weights() const {
-  std::vector<at::Tensor> out;
-  for (const auto& p : parameters) {
-    at::Tensor t = p.tensor.detach();
-    if (p.conv) {
-      t = t.to(compute);
-      if (channels_last)
-        t = t.contiguous(t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                      : at::MemoryFormat::ChannelsLast);
-    }
-    out.push_back(std::move(t));
-  }
-  return out;
+at::Tensor Program::laid_out(const at::Tensor& t) const {
+  if (!channels_last || t.dim() < 4 || t.dim() > 5) return t.contiguous();
+  return t.contiguous(t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                   : at::MemoryFormat::ChannelsLast);
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -176,13 +166,16 @@ std::vector<at::Tensor> Program::prepare_weights() const {
 struct Run {
   Program& program;
   std::vector<at::Tensor> weights;
+  std::vector<std::shared_ptr<const void>> prepared;
   std::vector<Frame> chunks;
   std::vector<std::int64_t> bounds;  // chunk i holds samples bounds[i] .. bounds[i+1]-1
   at::Tensor result;
   std::once_flag sized;
 
-  Run(Program& p, const at::Tensor& x, bool training, bool keep, std::uint64_t key)
-      : program(p), weights(p.prepare_weights()) {
+  Run(Program& p, const at::Tensor& x, bool training, bool keep, std::uint64_t key) : program(p) {
+    for (const auto& q : p.parameters) weights.push_back(q.tensor.detach());
+    const Pass pass{p, weights, x.device().is_cpu(), keep};
+    for (const auto& s : p.steps_) prepared.push_back(s->prepare(pass));
     const std::int64_t n = x.size(0);
     const bool alone = p.mixes_samples_ && training;
     const std::int64_t count =
@@ -195,6 +188,7 @@ struct Run {
       Frame& f = chunks[i];
       f.program = &p;
       f.weights = &weights;
+      f.prepared = &prepared;
       f.training = training;
       f.keep = keep;
       f.first_sample = bounds[i];
@@ -208,10 +202,7 @@ struct Run {
     return t.narrow(0, bounds[i], bounds[i + 1] - bounds[i]);
   }
   at::Tensor to_compute(const at::Tensor& t) const {
-    at::Tensor c = t.to(program.compute);
-    return program.channels_last ? c.contiguous(c.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                                             : at::MemoryFormat::ChannelsLast)
-                                 : c.contiguous();
+    return program.laid_out(t.to(program.compute));
   }
 
   at::Tensor forward(const at::Tensor& x) {

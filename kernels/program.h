@@ -29,7 +29,8 @@ class Program;
 // gradients in float32.
 struct Frame {
   const Program* program = nullptr;
-  const std::vector<at::Tensor>* weights = nullptr;  // by parameter, as the steps compute with them
+  const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
+  const std::vector<std::shared_ptr<const void>>* prepared = nullptr;  // by step
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
   std::vector<at::Tensor> parameter_grads;
@@ -44,6 +45,13 @@ struct Frame {
   void add_parameter_grad(int parameter, const at::Tensor& grad);
 };
 
+// What a step may know when a pass begins, before the batch is cut into chunks.
+struct Pass {
+  const Program& program;
+  const std::vector<at::Tensor>& weights;
+  bool cpu, keep;
+};
+
 class Step {
  public:
   int number = 0;
@@ -51,6 +59,8 @@ class Step {
   std::vector<bool> keeps;  // by input: backward reads it
   int output = 0;
   virtual ~Step() = default;
+  // Work that all chunks share, such as weights in the form that the step computes with.
+  virtual std::shared_ptr<const void> prepare(const Pass&) const { return nullptr; }
   virtual at::Tensor forward(Frame& f) const = 0;
   virtual void backward(Frame& f, const at::Tensor& grad) const = 0;
 };
@@ -65,7 +75,6 @@ class Program {
     at::Tensor tensor;  // float32, a leaf that requires a gradient
     Init init;
     std::int64_t fan_in;
-    std::optional<ConvSpec> conv;  // a convolution's weight: cast to the compute type
   };
   struct Buffer {
     std::string name;
@@ -76,8 +85,7 @@ class Program {
   bool channels_last = true;
 
   // Building: each call appends a step and returns its value; value 0 is the input.
-  int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in,
-                std::optional<ConvSpec> conv = {});
+  int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in);
   int buffer(std::string name, at::Tensor tensor);
   struct ConvResult {
     int value, bias;  // bias: the parameter, or -1
@@ -103,6 +111,9 @@ class Program {
   // Float32 in, float32 out; differentiable where autograd is recording.
   at::Tensor forward(const at::Tensor& x, bool training, std::uint64_t key);
   void initialise(std::uint64_t seed);
+  // t in the layout that values have.
+  at::Tensor laid_out(const at::Tensor& t) const;
+  int output() const { return output_; }
 
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
@@ -110,7 +121,6 @@ class Program {
  private:
   friend struct Run;
   int append(std::unique_ptr<Step> step);
-  std::vector<at::Tensor> prepare_weights() const;
 
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<int> last_use_;  // by value: the last step that reads it

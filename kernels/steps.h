@@ -15,8 +15,12 @@ struct ConvStep final : Step {
   int weight = -1;
   int bias = -1;         // computed with
   int silent_bias = -1;  // not computed with; its gradient is zero
+  std::shared_ptr<const void> prepare(const Pass& pass) const override;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  void input_grad(Frame& f, const at::Tensor& grad) const;
 };
 
 // Norm, activation and residual (inputs[1]), each optional.

@@ -11,8 +11,8 @@ namespace {
 
 at::Tensor sines(at::IntArrayRef shape, double first) {
   const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
-  const auto format = shape.size() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                        : at::MemoryFormat::ChannelsLast;
+  const auto format =
+      shape.size() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   return at::sin(k * k * 0.37).reshape(shape).to(at::kBFloat16).contiguous(format);
 }
 
@@ -55,22 +55,21 @@ std::vector<Case> cases() {
 TEST_CASE("direct convolutions equal LibTorch's forward and backward") {
   if (!has_direct_conv()) return;
   for (const auto& [s, size] : cases()) {
-    std::vector<std::int64_t> x_size{2, s.in}, w_size{s.transposed ? s.in : s.out,
-                                                      s.transposed ? s.out : s.in};
+    std::vector<std::int64_t> x_size{2, s.in},
+        w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
     x_size.insert(x_size.end(), size.begin(), size.end());
     w_size.insert(w_size.end(), s.kernel.begin(), s.kernel.end());
     CAPTURE(s.transposed);
     CAPTURE(c10::str(x_size));
     CAPTURE(c10::str(w_size));
     CAPTURE(c10::str(s.stride));
-    const auto format = size.size() == 3 ? at::MemoryFormat::ChannelsLast3d
-                                         : at::MemoryFormat::ChannelsLast;
+    const auto format =
+        size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
     const at::Tensor x = sines(x_size, 1), w = sines(w_size, 2).to(at::kFloat).contiguous();
     const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
     const std::vector<std::int64_t> dilation(size.size(), 1);
-    const at::Tensor expected =
-        at::convolution(x.to(at::kFloat), w, b, s.stride, s.padding, dilation, s.transposed,
-                        s.output_padding, 1);
+    const at::Tensor expected = at::convolution(x.to(at::kFloat), w, b, s.stride, s.padding,
+                                                dilation, s.transposed, s.output_padding, 1);
     REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
     const at::Tensor residual = sines(expected.sizes(), 4);
     at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
