@@ -3,12 +3,13 @@
 //
 //   value 0 ──conv──▶ 1 ──norm_act──▶ 2 ──conv──▶ 3 ...      backward walks the list from its end
 //
-// Invariant: where no step mixes samples (everything but batch norm), a batch is cut into one
-// chunk for every step thread; a chunk is run by one thread from first to last step and parameter
-// gradients are added up in the chunks' order. So equal step threads give equal bits.
+// Invariant: where no step mixes samples (everything but batch norm), each thread takes its share
+// of a batch, one sample after the other from first to last step (what one step wrote the next
+// finds in the cache), and adds up its parameter gradients; the threads' sums are added in order.
+// So equal step threads give equal bits.
 //
-//   thread 0   forward samples 0-3 ▶         (loss)   backward 0-3 ▶
-//   thread 1   forward samples 4-7 ▶                  backward 4-7 ▶  sum of gradients
+//   thread 0   forward 0 ▶ 1 ▶ 2 ▶ 3 ▶       (loss)   backward 0 ▶ 1 ▶ 2 ▶ 3 ▶
+//   thread 1   forward 4 ▶ 5 ▶ 6 ▶ 7 ▶                backward 4 ▶ 5 ▶ 6 ▶ 7 ▶  sum of gradients
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,15 +26,16 @@ namespace sluice {
 
 class Program;
 
-// What one chunk's pass holds: values, then gradients by value; what steps saved; the parameters'
-// gradients in float32.
+// The pass of one sample, or of a few small ones: values, then gradients by value; what steps saved;
+// the thread's sums of parameter gradients, in float32.
 struct Frame {
   const Program* program = nullptr;
   const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
   const std::vector<std::shared_ptr<const void>>* prepared = nullptr;  // by step
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
-  std::vector<at::Tensor> parameter_grads;
+  std::vector<at::Tensor>* parameter_grads = nullptr;
+  at::Tensor result;            // where the output goes, float32
   std::vector<bool> wants;  // by value: its gradient is needed
   bool training = false;    // batch statistics, dropout
   bool keep = false;        // a backward pass will follow
@@ -45,7 +47,7 @@ struct Frame {
   void add_parameter_grad(int parameter, const at::Tensor& grad);
 };
 
-// What a step may know when a pass begins, before the batch is cut into chunks.
+// What a step may know when a pass begins, before the batch is cut into frames.
 struct Pass {
   const Program& program;
   const std::vector<at::Tensor>& weights;
@@ -59,7 +61,9 @@ class Step {
   std::vector<bool> keeps;  // by input: backward reads it
   int output = 0;
   virtual ~Step() = default;
-  // Work that all chunks share, such as weights in the form that the step computes with.
+  using Size = std::vector<std::int64_t>;
+  virtual Size output_size(const std::vector<Size>& of_inputs) const { return of_inputs[0]; }
+  // Work that all frames share, such as weights in the form that the step computes with.
   virtual std::shared_ptr<const void> prepare(const Pass&) const { return nullptr; }
   virtual at::Tensor forward(Frame& f) const = 0;
   virtual void backward(Frame& f, const at::Tensor& grad) const = 0;
@@ -114,6 +118,7 @@ class Program {
   // t in the layout that values have.
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }
+  std::vector<std::int64_t> output_size(at::IntArrayRef input) const;
 
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;

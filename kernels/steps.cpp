@@ -49,10 +49,11 @@ at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
   if (w.forward) {
-    // The network's output stays in float32, as it was summed.
-    const auto type = output == f.program->output() ? at::kFloat : at::kBFloat16;
-    at::Tensor y =
-        at::empty(conv_output_size(spec, x.sizes()), x.options().dtype(type), channels_last_of(x));
+    // The network's output stays in float32, as it was summed, and goes where it belongs.
+    at::Tensor y = output == f.program->output()
+                       ? f.result
+                       : at::empty(conv_output_size(spec, x.sizes()), x.options(),
+                                   channels_last_of(x));
     w.forward->run(x, bias >= 0 ? f.weight(bias) : none, input(f, *this, 1), y);
     return y;
   }
