@@ -144,26 +144,40 @@ struct Gather::Job {
 
 namespace {
 
-// One vector of sums to memory: plus bias and residual; `n` of its 16 lanes are real.
-SLUICE_BF16 inline void store_lanes(const float* acc, const float* bias, const Bf16Bits* residual,
-                                    void* out, std::int64_t at, int n, bool wide) {
-  const auto mask = static_cast<__mmask16>((1u << n) - 1);
-  __m512 v = _mm512_load_ps(acc);
-  if (bias) v = _mm512_add_ps(v, _mm512_loadu_ps(bias));
-  if (residual) {
-    const __m256i r = _mm256_maskz_loadu_epi16(mask, residual + at);
-    v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(r), 16)));
+// Where a tile's sums go: values `step` apart, one a position.
+struct Store {
+  const float* bias;         // 16 a vector
+  const Bf16Bits* residual;  // as out
+  void* out;
+  std::int64_t at, step;     // values from `out` on
+};
+
+// A tile's sums to memory, plus bias and residual. `last` lanes are real at the last position,
+// `lanes` at all others; `acc` has `width` vectors a position, this is the first of them.
+template <bool wide>
+SLUICE_BF16 void store_tile(const float* acc, int width, std::int64_t positions, int lanes,
+                            int last, Store s) {
+  const __m512 bias = s.bias ? _mm512_loadu_ps(s.bias) : _mm512_setzero_ps();
+  auto mask = static_cast<__mmask16>((1u << lanes) - 1);
+  for (std::int64_t i = 0; i < positions; ++i, s.at += s.step) {
+    if (i == positions - 1) mask = static_cast<__mmask16>((1u << last) - 1);
+    __m512 v = _mm512_add_ps(_mm512_load_ps(acc + i * width * 16), bias);
+    if (s.residual) {
+      const __m256i r = _mm256_maskz_loadu_epi16(mask, s.residual + s.at);
+      v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_maskz_slli_epi32(
+                               0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, r), 16)));
+    }
+    if constexpr (wide)
+      _mm512_mask_storeu_ps(static_cast<float*>(s.out) + s.at, mask, v);
+    else
+      _mm256_mask_storeu_epi16(static_cast<Bf16Bits*>(s.out) + s.at, mask,
+                               reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
   }
-  if (wide)
-    _mm512_mask_storeu_ps(static_cast<float*>(out) + at, mask, v);
-  else
-    _mm256_mask_storeu_epi16(static_cast<Bf16Bits*>(out) + at, mask,
-                             reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
 }
 
 }  // namespace
 
-SLUICE_BF16 void Gather::run_row(const Job& job, const Class& c, std::int64_t jz,
+void Gather::run_row(const Job& job, const Class& c, std::int64_t jz,
                                  std::int64_t jy) const {
   const std::int64_t oz = out_step_[0] * jz + c.residue[0], oy = out_step_[1] * jy + c.residue[1];
   const std::int64_t step = merged_ ? out_step_[2] * block_ : out_step_[2];
@@ -189,15 +203,16 @@ SLUICE_BF16 void Gather::run_row(const Job& job, const Class& c, std::int64_t jz
       const std::int64_t j = std::min(tile * m, count - m);  // the last tile may overlap
       t.in = job.in.bytes() + j * t.mstep;
       micro(t);
-      for (std::int64_t i = 0; i < m; ++i) {
-        const std::int64_t ox = (j + i) * step + c.residue[2];
-        const std::int64_t real =
-            merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - ox) * out_channels_)
-                    : lanes_;
-        for (int b = 0; b < width; ++b)
-          store_lanes(acc + (i * width + b) * 16, job.bias ? job.bias + (v + b) * 16 : nullptr,
-                      job.residual, job.out, (row_out + ox) * out_channels_ + (v + b) * 16,
-                      static_cast<int>(std::min<std::int64_t>(16, real - (v + b) * 16)), job.wide);
+      const std::int64_t first = j * step + c.residue[2], end = first + (m - 1) * step;
+      const std::int64_t real =
+          merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_) : lanes_;
+      for (int b = 0; b < width; ++b) {
+        const int from = (v + b) * 16;
+        (job.wide ? store_tile<true> : store_tile<false>)(
+            acc + b * 16, width, m, std::min(16, lanes_ - from),
+            static_cast<int>(std::min<std::int64_t>(16, real - from)),
+            {job.bias ? job.bias + from : nullptr, job.residual, job.out,
+             (row_out + first) * out_channels_ + from, step * out_channels_});
       }
     }
   }

@@ -40,7 +40,12 @@ struct WeightGrad {
   void make_u(const Bf16Bits* u, std::int64_t z);
   void make_v(const Bf16Bits* v, std::int64_t z);
   void add_sample(const Bf16Bits* u, const Bf16Bits* v);
-  void run(const Item& item, const std::uint32_t* u, float* sums) const;
+  void run(const Item& item, const std::uint32_t* u, float* to) const;
+  // acc from its first aligned value on.
+  float* sums() const {
+    const auto at = reinterpret_cast<std::uintptr_t>(acc.data());
+    return reinterpret_cast<float*>((at + 63) / 64 * 64);
+  }
   at::Tensor result(at::IntArrayRef shape) const;
 };
 
@@ -148,7 +153,7 @@ void WeightGrad::make_v(const Bf16Bits* v, std::int64_t z) {
   });
 }
 
-void WeightGrad::run(const Item& item, const std::uint32_t* u, float* sums) const {
+void WeightGrad::run(const Item& item, const std::uint32_t* u, float* to) const {
   std::vector<std::ptrdiff_t> rows(v_size[1]);
   for (std::int64_t y = 0; y < v_size[1]; ++y)
     rows[y] = (stride[1] * y + item.ky) * u_width * A * 4;
@@ -161,14 +166,13 @@ void WeightGrad::run(const Item& item, const std::uint32_t* u, float* sums) cons
   t.pstep = 2 * stride[2] * A * 4;
   t.ystep = u_width * A * 4;
   t.weights = reinterpret_cast<const char*>(v_plane.data() + item.vector * v_size[1] * pairs * 16);
-  t.acc = sums;
+  t.acc = to;
   t.add = true;
   find_micro(ny, static_cast<int>(item.size), static_cast<int>(item.width))(t);
 }
 
 void WeightGrad::add_sample(const Bf16Bits* u, const Bf16Bits* v) {
   std::fill(u_held.begin(), u_held.end(), -1);
-  float* sums = acc.data() + (16 - reinterpret_cast<std::uintptr_t>(acc.data()) / 4 % 16) % 16;
   for (std::int64_t z = 0; z < v_size[0]; ++z) {
     make_v(v, z);
     for (std::int64_t kz = 0; kz < kernel[0]; ++kz) {
@@ -179,7 +183,7 @@ void WeightGrad::add_sample(const Bf16Bits* u, const Bf16Bits* v) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t uz = stride[0] * z + items[i].kz - pad[0];
         if (uz < 0 || uz >= u_size[0]) continue;
-        run(items[i], u_planes[uz % kernel[0]].data(), sums + i * micro_tile * 16);
+        run(items[i], u_planes[uz % kernel[0]].data(), sums() + i * micro_tile * 16);
       }
     });
   }
@@ -188,22 +192,20 @@ void WeightGrad::add_sample(const Bf16Bits* u, const Bf16Bits* v) {
 at::Tensor WeightGrad::result(at::IntArrayRef shape) const {
   at::Tensor out = at::zeros(shape, at::kFloat);
   float* w = out.data_ptr<float>();
-  const float* sums =
-      acc.data() + (16 - reinterpret_cast<std::uintptr_t>(acc.data()) / 4 % 16) % 16;
+  const std::int64_t KX = kernel[2], volume = kernel[0] * kernel[1] * KX;
+  std::vector<std::int64_t> of_lane(lanes), of_m(M);  // offsets in the weight
+  for (std::int64_t l = 0; l < lanes; ++l)
+    of_lane[l] = in_lanes ? l % B * A * volume + KX - 1 - l / B : l * A * volume;
+  for (std::int64_t m = 0; m < M; ++m) of_m[m] = in_lanes ? m * volume : m % A * volume + m / A;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
-    const float* from = sums + i * micro_tile * 16;
+    const std::int64_t first = item.vector * 16, end = std::min(lanes, first + item.width * 16);
+    const float* from = sums() + i * micro_tile * 16;
     for (std::int64_t y = 0; y < ny; ++y)
-      for (std::int64_t m = 0; m < item.size; ++m)
-        for (std::int64_t l = 0; l < item.width * 16; ++l) {
-          const std::int64_t lane = item.vector * 16 + l;
-          if (lane >= lanes) continue;
-          const std::int64_t b = in_lanes ? lane % B : lane, a = (item.m + m) % A;
-          const std::int64_t kx = in_lanes ? kernel[2] - 1 - lane / B : (item.m + m) / A;
-          const std::int64_t k = (item.kz * kernel[1] + item.ky + y) * kernel[2] + kx;
-          w[(b * A + a) * kernel[0] * kernel[1] * kernel[2] + k] =
-              from[((y * item.size + m) * item.width) * 16 + l];
-        }
+      for (std::int64_t m = 0; m < item.size; ++m, from += item.width * 16) {
+        float* to = w + of_m[item.m + m] + (item.kz * kernel[1] + item.ky + y) * KX;
+        for (std::int64_t l = first; l < end; ++l) to[of_lane[l]] = from[l - first];
+      }
   }
   return out;
 }
