@@ -27,7 +27,7 @@ struct Answer {
 
 // In float64, by autograd.
 Answer expected(const at::Tensor& x_, const at::Tensor& r, const at::Tensor& g, bool per_sample) {
-  at::Tensor x = x_.to(at::kDouble).contiguous().requires_grad_();
+  at::Tensor x = x_.to(at::kDouble).contiguous().clone().requires_grad_();
   const std::int64_t C = x.size(1);
   at::Tensor gamma = (sines({C}, 1) + 1.5).requires_grad_(), beta = sines({C}, 2).requires_grad_();
   at::Tensor slope = at::full({1}, 0.25, at::kDouble).requires_grad_();
@@ -75,6 +75,7 @@ TEST_CASE("the composed form takes every other layout and type, with the same an
   const at::Tensor g = sines({2, 4, 5, 6, 7}, 5);
   REQUIRE(!norm_act_is_fused(x));
   for (const bool per_sample : {true, false}) {
+    CAPTURE(per_sample);
     const Answer a = fused(x, r, g, per_sample), b = expected(x, r, g, per_sample);
     CHECK(relative(a.y, b.y) < 1e-12);
     CHECK(relative(a.dx, b.dx) < 1e-12);
