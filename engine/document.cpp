@@ -56,6 +56,12 @@ class Cursor {
     return {start.line, start.column, std::max(1, column_ - start.column)};
   }
 
+  // The byte where the token begins that the parser refused after it had read `end` bytes.
+  std::size_t refused(std::size_t end) {
+    skip_blank(end == 0 ? 0 : end - 1);
+    return at_;
+  }
+
   // The place of a byte of the text.
   static Mark locate(std::string_view text, std::size_t byte, std::size_t length) {
     Cursor cursor(text);
@@ -82,11 +88,11 @@ class Cursor {
     }
   }
 
-  void skip_blank() {
-    while (at_ < text_.size()) {
+  void skip_blank(std::size_t end = std::string_view::npos) {
+    while (at_ < std::min(end, text_.size())) {
       if (starts("//")) {
         while (at_ < text_.size() && peek() != '\n') step();
-      } else if (starts("/*")) {
+      } else if (starts("/*") && text_.find("*/", at_ + 2) != std::string_view::npos) {
         step(2);
         while (at_ < text_.size() && !starts("*/")) step();
         step(2);
@@ -255,14 +261,9 @@ std::string syntax_hint(std::string_view text, std::size_t at) {
 
 bool Reader::parse_error(std::size_t position, const std::string& last_token,
                          const nlohmann::detail::exception& problem) {
-  // Control characters stand in last_token as "<U+000A>".
-  std::size_t length = last_token.size();
-  for (auto at = last_token.find("<U+"); at != std::string::npos;
-       at = last_token.find("<U+", at + 1))
-    length -= 7;
   const std::string_view text = document_->text;
-  const std::size_t start = std::min(position > length ? position - length : 0, text.size());
-  mark_ = Cursor::locate(text, start, std::max<std::size_t>(length, 1));
+  const std::size_t start = cursor_.refused(position);
+  mark_ = Cursor::locate(text, start, position > start ? position - start : 1);
   const std::string message = short_message(problem.what());
   if (message.find("UTF-8") != std::string::npos) {
     refuse("SL0106", "invalid UTF-8 in a string");
