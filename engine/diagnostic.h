@@ -24,11 +24,11 @@ enum class Severity { error, warning, note };
 
 struct Diagnostic {
   Severity severity = Severity::error;
-  std::string code;     // "SL0203"; every code is described in codes.cpp
-  std::string message;  // one sentence, lower case, no full stop
-  Place place;          // where; place.document may be null (command line)
-  std::string path;     // "nodes.load.type"
-  std::string hint;     // shown behind the caret: `did you mean "load_image"?`
+  std::string code;                // "SL0203"; every code is described in codes.cpp
+  std::string message;             // one sentence, lower case, no full stop
+  Place place;                     // where; place.document may be null (command line)
+  std::string path;                // "nodes.load.type"
+  std::string hint;                // shown behind the caret: `did you mean "load_image"?`
   std::vector<std::string> notes;  // further lines: "the value comes from vars.lr at a.json:3:12"
 };
 

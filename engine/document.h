@@ -21,11 +21,12 @@ struct Mark {
 };
 
 struct Document {
-  std::string file;          // as given on the command line
+  std::string file;  // as given on the command line
   std::string text;
   Json root;
-  std::map<std::string, Mark> values;  // JSON pointer ("/nodes/load/type") -> where the value starts
-  std::map<std::string, Mark> keys;    // JSON pointer -> where its key stands
+  std::map<std::string, Mark>
+      values;                        // JSON pointer ("/nodes/load/type") -> where the value starts
+  std::map<std::string, Mark> keys;  // JSON pointer -> where its key stands
   // JSON pointer -> the "--set path=value" that put this value here (engine/override.h).
   std::map<std::string, std::string> replaced;
 };
@@ -35,13 +36,17 @@ using DocumentPtr = std::shared_ptr<const Document>;
 struct Place {
   DocumentPtr document;
   std::string pointer;
-  bool at_key = false;       // point at the key, not at the value
+  bool at_key = false;  // point at the key, not at the value
 
-  Mark mark() const;         // {0,0} where unknown
-  std::string str() const;   // "graphs/brain.json:9:24", "--set a.b=1", "" where unknown
-  Place child(std::string_view key) const;       // escapes ~ and /
+  Mark mark() const;        // {0,0} where unknown
+  std::string str() const;  // "graphs/brain.json:9:24", "--set a.b=1", "" where unknown
+  Place child(std::string_view key) const;  // escapes ~ and /
   Place child(std::size_t index) const;
-  Place key() const { Place p = *this; p.at_key = true; return p; }
+  Place key() const {
+    Place p = *this;
+    p.at_key = true;
+    return p;
+  }
 };
 
 // Null and diagnostics where the text is not JSON or the file cannot be read. With duplicate keys

@@ -300,7 +300,7 @@ class Wiring {
       if (to != i) nodes_[to] = std::move(nodes_[i]);
     }
     nodes_.resize(static_cast<std::size_t>(kept));
-    if (kept == 0 && !moved.empty())
+    if (kept == 0 && !moved.empty() && reading_.diagnostics.ok())
       reading_.error("SL0210", "every node is disabled", {reading_.document, "/nodes"}, "nodes");
   }
 
