@@ -340,13 +340,24 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
   save_checkpoint(folder_->checkpoints(), name, c);
 }
 
+// Keeps the newest `keep` of the periodic checkpoints; "last" is not one of them.
+static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
+  std::vector<fs::path> periodic;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with("epoch_")) periodic.push_back(entry.path());
+  std::sort(periodic.begin(), periodic.end());
+  for (std::int64_t i = 0; i + keep < static_cast<std::int64_t>(periodic.size()); ++i)
+    fs::remove_all(periodic[static_cast<std::size_t>(i)], ignored);
+}
+
 // A checkpoint that cannot be written (disk full) does not end the training: the last good one
 // stands, and the next may succeed. The run's exit code tells if the final one failed.
 void Session::try_save(const std::string& name, const Resume& position, bool all_nodes) {
   try {
     save(name, position, all_nodes);
     checkpoint_error_.clear();
-    prune_checkpoints(folder_->checkpoints(), static_cast<int>(graph_->run.checkpoint_keep));
+    prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (const Error& e) {
     checkpoint_error_ = e.what();
     std::cerr << "error: checkpoint " << name << " was not written: " << e.what() << "\n";
