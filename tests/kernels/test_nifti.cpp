@@ -13,7 +13,7 @@
 #include "engine/error.h"
 #include "kernels/gzip.h"
 #include "kernels/nifti.h"
-#include "tests/kernels/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
