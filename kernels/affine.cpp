@@ -79,7 +79,7 @@ Affine inverse(const Affine& a) {
   return out;
 }
 
-Vec3 apply(const Affine& a, const Vec3& p) {
+Vec3 map_point(const Affine& a, const Vec3& p) {
   Vec3 out;
   for (int r = 0; r < 3; ++r)
     out[r] = a[4 * r] * p[0] + a[4 * r + 1] * p[1] + a[4 * r + 2] * p[2] + a[4 * r + 3];
@@ -148,7 +148,7 @@ Placement compute_shape_offset(const Shape3& shape, const Affine& from, const Af
   for (int i = 0; i < 8; ++i) {
     for (int d = 0; d < 3; ++d)
       source[i][d] = i >> (2 - d) & 1 ? static_cast<double>(shape[d]) - cut : low;
-    mapped[i] = apply(map, source[i]);
+    mapped[i] = map_point(map, source[i]);
   }
   Placement out;
   Vec3 least = mapped[0], most = mapped[0];
@@ -166,18 +166,18 @@ Placement compute_shape_offset(const Shape3& shape, const Affine& from, const Af
     return p[0] - least[0] <= 1e-8 && p[1] - least[1] <= 1e-8 && p[2] - least[2] <= 1e-8;
   });
   if (corner != mapped.end()) {
-    out.offset = apply(from, source[corner - mapped.begin()]);
+    out.offset = map_point(from, source[corner - mapped.begin()]);
   } else {
-    const Vec3 a = apply(from, {shape[0] / 2.0, shape[1] / 2.0, shape[2] / 2.0});
+    const Vec3 a = map_point(from, {shape[0] / 2.0, shape[1] / 2.0, shape[2] / 2.0});
     Affine linear = to;
     linear[3] = linear[7] = linear[11] = 0;
-    const Vec3 b = apply(linear, {out.shape[0] / 2.0, out.shape[1] / 2.0, out.shape[2] / 2.0});
+    const Vec3 b = map_point(linear, {out.shape[0] / 2.0, out.shape[1] / 2.0, out.shape[2] / 2.0});
     out.offset = {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
   }
   if (extent) {
     Vec3 half;
     for (int d = 0; d < 3; ++d) half[d] = 0.5 * (double(shape[d]) / double(out.shape[d]) - 1);
-    const Vec3 at = apply(from, half);
+    const Vec3 at = map_point(from, half);
     for (int d = 0; d < 3; ++d)
       out.offset[d] = out.offset[d] == 0 ? 0 : std::copysign(std::abs(at[d]), out.offset[d]);
   }

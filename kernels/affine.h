@@ -19,7 +19,7 @@ using Shape3 = std::array<std::int64_t, 3>;
 Affine multiply(const Affine& a, const Affine& b);
 // Throws DataError with the matrix where it has no inverse.
 Affine inverse(const Affine& a);
-Vec3 apply(const Affine& a, const Vec3& point);
+Vec3 map_point(const Affine& a, const Vec3& point);
 Affine translation(const Vec3& shift);
 Affine scaling(const Vec3& factors);
 Affine centre_of(const Shape3& shape);  // translation by (n - 1) / 2

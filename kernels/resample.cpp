@@ -7,16 +7,30 @@
 #include "engine/error.h"
 #include "kernels/inner_parallel.h"
 #include "kernels/resample_paths.h"
+#include "kernels/word.h"
 
 namespace sluice {
 namespace {
 
-constexpr int block = 128;  // voxels of a row worked on at a time; their scratch stays in L1
+// Rows that follow each other along x read neighbouring voxels; a strip of this many rows at a
+// time keeps what a rotated strip reads in the L2 cache.
+constexpr std::int64_t tile = 32;
+constexpr int block = 64;  // voxels of a row worked on at a time; their scratch stays in L1
 
 // ---- from coordinates to values: a block of one row ---------------------------------------------
 
+// Coordinates from a voxel near the block: no float is much larger than the block is long, so
+// rounding stays below 1e-5 voxel in volumes of any size.
 struct Coordinates {
-  double c[3][block];
+  std::int32_t origin[3];
+  float c[3][block];
+
+  // Splits a coordinate into a whole voxel near it and the rest.
+  float start(int axis, double c0) {
+    const double o = std::floor(clamp_to(c0, -1e6, 1e6));
+    origin[axis] = static_cast<std::int32_t>(o);
+    return static_cast<float>(c0 - o);
+  }
 };
 
 template <Padding P>
@@ -25,13 +39,10 @@ void linear_block(const Volumes& v, const Coordinates& at, int n, std::int64_t o
   float w[3][2][block];
   for (int k = 0; k < n; ++k) base[k] = 0;
   for (int d = 0; d < 3; ++d) {
-    const SampledAxis a = v.axis[d];
-    for (int k = 0; k < n; ++k) {
-      float w0, w1;
-      base[k] += linear_tap<P>(a, at.c[d][k], w0, w1) * a.step;
-      w[d][0][k] = w0;
-      w[d][1][k] = w1;
-    }
+    const SampledAxis<float> a = v.near_axis[d].from(at.origin[d]);
+    const float* c = at.c[d];
+    float *low = w[d][0], *high = w[d][1];
+    for (int k = 0; k < n; ++k) base[k] += linear_tap<P>(a, c[k], low[k], high[k]) * a.step;
   }
   const std::int64_t sx = v.axis[0].step, sy = v.axis[1].step, sz = v.axis[2].step;
   for (std::int64_t ch = 0; ch < v.channels; ++ch) {
@@ -52,14 +63,14 @@ void linear_block(const Volumes& v, const Coordinates& at, int n, std::int64_t o
 
 template <Padding P, class Word>
 void nearest_block(const Volumes& v, const Coordinates& at, int n, std::int64_t out_at) {
-  std::int32_t base[block];
-  bool inside[block];
-  for (int k = 0; k < n; ++k) base[k] = 0, inside[k] = true;
+  std::int32_t base[block], inside[block];
+  for (int k = 0; k < n; ++k) base[k] = 0, inside[k] = 1;
   for (int d = 0; d < 3; ++d) {
-    const SampledAxis a = v.axis[d];
+    const SampledAxis<float> a = v.near_axis[d].from(at.origin[d]);
+    const float* c = at.c[d];
     for (int k = 0; k < n; ++k) {
-      bool in;
-      base[k] += nearest_tap<P>(a, at.c[d][k], in) * a.step;
+      std::int32_t in;
+      base[k] += nearest_tap<P>(a, c[k], in) * a.step;
       inside[k] &= in;
     }
   }
@@ -79,13 +90,15 @@ struct AffineRows {
   struct Row {
     Vec3 start, step;
     void fill(Coordinates& at, std::int64_t from, int n) const {
-      for (int d = 0; d < 3; ++d)
-        for (int k = 0; k < n; ++k)
-          at.c[d][k] = start[d] + static_cast<double>(static_cast<int>(from) + k) * step[d];
+      for (int d = 0; d < 3; ++d) {
+        const float first = at.start(d, start[d] + static_cast<double>(from) * step[d]);
+        const float each = static_cast<float>(step[d]);
+        for (int k = 0; k < n; ++k) at.c[d][k] = first + static_cast<float>(k) * each;
+      }
     }
   };
   Row row(std::int64_t x, std::int64_t y) {
-    return {apply(m, {double(x), double(y), 0}), {m[2], m[6], m[10]}};
+    return {map_point(m, {double(x), double(y), 0}), {m[2], m[6], m[10]}};
   }
   static constexpr bool straight = true;
 };
@@ -109,11 +122,12 @@ struct DeformedRows {
       const float* o0 = offset + from;
       const float *o1 = o0 + length, *o2 = o1 + length;
       for (int d = 0; d < 3; ++d) {
-        const double mx = m[4 * d], my = m[4 * d + 1], mz = m[4 * d + 2], t = m[4 * d + 3];
-        for (int k = 0; k < n; ++k) {
-          const double z = static_cast<double>(static_cast<int>(from) + k) + o2[k];
-          at.c[d][k] = mx * (x + o0[k]) + my * (y + o1[k]) + mz * z + t;
-        }
+        const double* r = m.data() + 4 * d;
+        const float first = at.start(d, r[0] * x + r[1] * y + r[2] * double(from) + r[3]);
+        const float mx = float(r[0]), my = float(r[1]), mz = float(r[2]);
+        float* c = at.c[d];
+        for (int k = 0; k < n; ++k)
+          c[k] = first + mx * o0[k] + my * o1[k] + mz * (static_cast<float>(k) + o2[k]);
       }
     }
   };
@@ -155,7 +169,7 @@ Span span_within(const Volumes& v, const AffineRows::Row& row, std::int64_t n, d
                  std::int64_t shorter) {
   double begin = 0, end = static_cast<double>(n);
   for (int d = 0; d < 3; ++d) {
-    const SampledAxis& axis = v.axis[d];
+    const SampledAxis<double>& axis = v.axis[d];
     const double low = margin, high = axis.last - margin, s = row.step[d], c = row.start[d];
     if (std::abs(s) < 1e-6) {
       const double far = c + s * static_cast<double>(n);
@@ -211,15 +225,16 @@ template <Padding P, Interpolation I, class Word, class Rows>
 void run_rows(const Volumes& v, const Rows& prototype) {
   for_range(v.shape[0], v.parallel, [&](std::int64_t begin, std::int64_t end) {
     Rows rows = prototype;  // scratch of its own
-    for (std::int64_t x = begin; x < end; ++x)
-      for (std::int64_t y = 0; y < v.shape[1]; ++y) {
-        const std::int64_t out_at = (x * v.shape[1] + y) * v.shape[2];
-        const auto row = rows.row(x, y);
-        if constexpr (Rows::straight)
-          run_straight<P, I, Word>(v, row, out_at);
-        else
-          run_blocks<P, I, Word>(v, row, out_at, {0, v.shape[2]});
-      }
+    for (std::int64_t y0 = 0; y0 < v.shape[1]; y0 += tile)
+      for (std::int64_t x = begin; x < end; ++x)
+        for (std::int64_t y = y0; y < std::min(y0 + tile, v.shape[1]); ++y) {
+          const std::int64_t out_at = (x * v.shape[1] + y) * v.shape[2];
+          const auto row = rows.row(x, y);
+          if constexpr (Rows::straight)
+            run_straight<P, I, Word>(v, row, out_at);
+          else
+            run_blocks<P, I, Word>(v, row, out_at, {0, v.shape[2]});
+        }
   });
 }
 

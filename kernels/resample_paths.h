@@ -1,5 +1,5 @@
 // What the two ways of resampling (resample.cpp, resample_separable.cpp) share: the source and
-// output as raw memory, checked once, and a loop over the element sizes that `nearest` copies.
+// output as raw memory, checked once.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ struct Volumes {
   std::byte* out;
   std::int64_t channels, source_voxels, out_voxels;
   Shape3 source_shape, shape;
-  std::array<SampledAxis, 3> axis;
+  std::array<SampledAxis<double>, 3> axis;
+  std::array<SampledAxis<float>, 3> near_axis;  // the same, for coordinates near an origin
   bool parallel;
 };
 
@@ -30,14 +31,5 @@ struct Resampling {
 bool axis_aligned(const Affine& to_source, const Shape3& shape);
 at::Tensor resample_separable(const at::Tensor& volume, const Affine& to_source,
                               const Shape3& shape, const Sampling& how);
-
-// Calls fn with an unsigned integer of the element's size.
-template <class Fn>
-void for_word(std::size_t size, Fn&& fn) {
-  if (size == 1) return fn(std::uint8_t{});
-  if (size == 2) return fn(std::uint16_t{});
-  if (size == 4) return fn(std::uint32_t{});
-  fn(std::uint64_t{});
-}
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "engine/error.h"
 #include "kernels/inner_parallel.h"
 #include "kernels/resample_paths.h"
+#include "kernels/word.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +23,7 @@ struct LinearTable {
 };
 
 template <Padding P>
-LinearTable linear_table(const SampledAxis& axis, double start, double step, std::int64_t n,
+LinearTable linear_table(const SampledAxis<double>& axis, double start, double step, std::int64_t n,
                          std::int64_t next) {
   LinearTable t{std::vector<std::int32_t>(n), std::vector<float>(n), std::vector<float>(n),
                 axis.step == 0 ? 0 : next};
@@ -34,7 +35,7 @@ LinearTable linear_table(const SampledAxis& axis, double start, double step, std
   return t;
 }
 
-LinearTable linear_table(Padding p, const SampledAxis& axis, double start, double step,
+LinearTable linear_table(Padding p, const SampledAxis<double>& axis, double start, double step,
                          std::int64_t n, std::int64_t next) {
   if (p == Padding::zeros) return linear_table<Padding::zeros>(axis, start, step, n, next);
   if (p == Padding::border) return linear_table<Padding::border>(axis, start, step, n, next);
@@ -89,18 +90,18 @@ void linear(const Volumes& v, const Affine& m, Padding p) {
 
 // Voxel numbers, -1 where a voxel is outside and stays 0.
 template <Padding P>
-std::vector<std::int32_t> nearest_table(const SampledAxis& axis, double start, double step,
+std::vector<std::int32_t> nearest_table(const SampledAxis<double>& axis, double start, double step,
                                         std::int64_t n) {
   std::vector<std::int32_t> t(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) {
-    bool inside;
+    std::int32_t inside;
     t[i] = nearest_tap<P>(axis, start + static_cast<double>(i) * step, inside);
     if (!inside) t[i] = -1;
   }
   return t;
 }
 
-std::vector<std::int32_t> nearest_table(Padding p, const SampledAxis& axis, double start,
+std::vector<std::int32_t> nearest_table(Padding p, const SampledAxis<double>& axis, double start,
                                         double step, std::int64_t n) {
   if (p == Padding::zeros) return nearest_table<Padding::zeros>(axis, start, step, n);
   if (p == Padding::border) return nearest_table<Padding::border>(axis, start, step, n);
@@ -133,6 +134,13 @@ void nearest(const Volumes& v, const Affine& m, Padding p) {
   });
 }
 
+template <class Real>
+std::array<SampledAxis<Real>, 3> axes(const Shape3& s, bool align_corners) {
+  using Axis = SampledAxis<Real>;
+  return {Axis::make(s[0], s[1] * s[2], align_corners), Axis::make(s[1], s[2], align_corners),
+          Axis::make(s[2], 1, align_corners)};
+}
+
 }  // namespace
 
 Resampling::Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how) {
@@ -142,7 +150,6 @@ Resampling::Resampling(const at::Tensor& volume, const Shape3& shape, const Samp
                     " elements");
   source =
       how.mode == Interpolation::linear ? volume.to(at::kFloat).contiguous() : volume.contiguous();
-  if (source.element_size() > 8) throw DataError("resampling does not do complex numbers");
   out = at::empty({source.size(0), shape[0], shape[1], shape[2]}, source.options());
   const Shape3 s{source.size(1), source.size(2), source.size(3)};
   const std::int64_t voxels = s[0] * s[1] * s[2];
@@ -155,9 +162,8 @@ Resampling::Resampling(const at::Tensor& volume, const Shape3& shape, const Samp
              shape[0] * shape[1] * shape[2],
              s,
              shape,
-             {SampledAxis::make(s[0], s[1] * s[2], how.align_corners),
-              SampledAxis::make(s[1], s[2], how.align_corners),
-              SampledAxis::make(s[2], 1, how.align_corners)},
+             axes<double>(s, how.align_corners),
+             axes<float>(s, how.align_corners),
              how.parallel};
 }
 
