@@ -64,6 +64,20 @@ std::vector<Range> parse_ranges(const nlohmann::ordered_json& value, const std::
   return out;
 }
 
+AffineParams AffineRanges::draw(Random& random) const {
+  const auto all = [&](const std::vector<Range>& ranges, double plus) {
+    std::vector<double> drawn;
+    for (const Range& r : ranges) drawn.push_back(random.uniform(r.low, r.high) + plus);
+    return drawn;
+  };
+  AffineParams p;
+  p.rotate = all(rotate, 0);
+  p.shear = all(shear, 0);
+  p.translate = all(translate, 0);
+  p.scale = all(scale, 1);
+  return p;
+}
+
 Affine centred_affine(const AffineParams& p, std::int64_t axes) {
   const bool flat = axes == 2;
   const auto vec = [&](const std::vector<double>& v, double otherwise) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/random.h"
 #include "kernels/affine.h"
 
 namespace sluice {
@@ -24,6 +25,11 @@ struct AffineParams {
   std::vector<double> shear;      // 01 02 10 12 20 21, each a shear of its own; 01 10 in 2-D
   std::vector<double> translate;  // voxels
   std::vector<double> scale;      // factors; above 1 the picture shrinks, as the grid grows
+};
+
+struct AffineRanges {
+  std::vector<Range> rotate, shear, translate, scale;  // scale: of what is added to 1
+  AffineParams draw(Random& random) const;
 };
 
 // The matrix in voxels from the centre; `axes` is 2 or 3.

@@ -118,6 +118,21 @@ Shape3 fall_back(const std::vector<std::int64_t>& size, const Shape3& shape, std
   return out;
 }
 
+int spatial_axis(std::int64_t axis, std::int64_t axes) {
+  if (axis < -axes || axis >= axes)
+    throw DataError("there is no spatial axis " + std::to_string(axis) + " among " +
+                    std::to_string(axes));
+  return static_cast<int>(axis < 0 ? axis + axes : axis);
+}
+
+Box whole(const at::Tensor& volume) { return {{}, shape_of(volume)}; }
+
+std::vector<double> numbers(const Box& b) {
+  std::vector<double> out(b.start.begin(), b.start.end());
+  out.insert(out.end(), b.size.begin(), b.size.end());
+  return out;
+}
+
 Affine box_affine(const Box& b) {
   return translation({double(b.start[0]), double(b.start[1]), double(b.start[2])});
 }

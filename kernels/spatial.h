@@ -23,11 +23,17 @@ Shape3 shape_of(const at::Tensor& volume);
 // Axes that a 2-D image does not have count as 1.
 Shape3 fall_back(const std::vector<std::int64_t>& size, const Shape3& shape, std::int64_t axes);
 
+// An axis counted from 0, or from the end where it is negative.
+int spatial_axis(std::int64_t axis, std::int64_t axes);
+
 struct Box {
   Shape3 start{};  // may be negative: what lies outside the volume is padding
   Shape3 size{};
+  bool operator==(const Box&) const = default;
 };
-Affine box_affine(const Box& box);  // output -> source: a translation
+Box whole(const at::Tensor& volume);
+std::vector<double> numbers(const Box& box);  // start, then size: what a history keeps of a crop
+Affine box_affine(const Box& box);            // output -> source: a translation
 
 // The box of the volume, `value` where it sticks out. A plain crop and a plain pad are both this.
 at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value = 0);
