@@ -29,6 +29,7 @@ int check(const Options& options);
 int draw(const Options& options);
 int inspect(const Options& options);
 int explain(const Options& options);
+int schema();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

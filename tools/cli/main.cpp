@@ -68,6 +68,8 @@ void commands(CLI::App& app, Options& o) {
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
   inspect->add_flag("--json", o.json, "One JSON document on stdout");
 
+  app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -77,6 +79,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "check") return check(o);
   if (command == "dot") return draw(o);
   if (command == "inspect") return inspect(o);
+  if (command == "schema") return schema();
   if (command == "explain") return explain(o);
   return start(command, o);
 }
