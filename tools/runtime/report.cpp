@@ -1,5 +1,5 @@
 // What a session says of itself: summary.json, profile.json and the node table.
-#include <unistd.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <numeric>
@@ -51,7 +51,7 @@ Json Session::summary(const Outcome& outcome) const {
             {"threads", threads_},
             {"step_threads", step_threads_},
             {"device", "cpu"},
-            {"versions", {{"sluice", version}, {"torch", torch_version()}}}};
+            {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;

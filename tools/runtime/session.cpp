@@ -260,7 +260,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
   if (!epoch_over) return false;
   const bool stop = stop_rule_met();
-  stopped_by_rule_ |= stop;
+  if (stop) stopped_by_rule_ = true;
   {
     std::lock_guard lock(mutex_);
     epochs_done_ = ended.train_epoch + 1;
