@@ -255,7 +255,7 @@ const Spec& run_spec() {
           .param("max_bad", &RunSettings::max_bad, "Quarantined samples before the run fails.")
           .at_least(0)
           .param("step_threads", &RunSettings::step_threads,
-                 "Threads of the training region; 0: half of the cores.")
+                 "Threads of the training region; 0: as many as cores.")
           .range(0, 4096)
           .param("watchdog_s", &RunSettings::watchdog_s, "Seconds without progress; 0: for ever.")
           .at_least(0);

@@ -82,7 +82,11 @@ std::optional<std::string> each_leaf(const Json& value, F&& check) {
   return std::nullopt;
 }
 
-std::string number(double v) { return Json(v).dump(); }
+// 1 and not 1.0: bounds are written as people write them.
+std::string number(double v) {
+  const bool whole = std::abs(v) < 1e15 && v == std::floor(v);
+  return whole ? std::to_string(static_cast<std::int64_t>(v)) : Json(v).dump();
+}
 
 }  // namespace
 

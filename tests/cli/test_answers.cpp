@@ -21,10 +21,10 @@ TEST_CASE("check says ok on stdout and what is wrong on stderr, each file by its
   CHECK(both.out == "ok: good.json (3 nodes, 1 stream)\n");
   CHECK(both.err ==
         "error[SL0203]: unknown node type \"rand_flpi\"\n"
-        "  --> bad.json:1:28  (nodes.a.type)\n"
+        "  --> bad.json:1:29  (nodes.a.type)\n"
         "   |\n"
         " 1 | { \"nodes\": { \"a\": { \"type\": \"rand_flpi\", \"in\": \"b\" } } }\n"
-        "   |                            ^^^^^^^^^^^ did you mean \"rand_flip\"?\n"
+        "   |                             ^^^^^^^^^^^ did you mean \"rand_flip\"?\n"
         "found 1 error, 0 warnings\n");
 }
 

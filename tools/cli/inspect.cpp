@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 #include "tools/cli/cli.h"
 
@@ -31,41 +32,42 @@ std::string type_of(const ParamSpec& p) {
   return out;
 }
 
-std::string default_of(const ParamSpec& p) { return p.required ? "required" : p.fallback.dump(); }
+std::string default_of(const ParamSpec& p) {
+  return p.required ? "required" : "default " + p.fallback.dump();
+}
 
-// Lines of columns, each as wide as its widest cell; the last one is wrapped to the terminal.
+// A text in lines of at most 100 columns, all but the first indented. `used`: columns that the
+// first line has already.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t used) {
+  constexpr std::size_t most = 100;
+  std::string out;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const bool begins = out.empty();
+    if (!begins && used + 1 + word.size() > most) {
+      out += "\n" + std::string(indent, ' ') + word;
+      used = indent + word.size();
+    } else {
+      out += (begins ? "" : " ") + word;
+      used += word.size() + (begins ? 0 : 1);
+    }
+  }
+  return out;
+}
+
+// Lines of columns, each but the last as wide as its widest cell; the last one is wrapped.
 void table(const std::vector<std::vector<std::string>>& rows, std::size_t indent) {
-  constexpr std::size_t most = 100, widest = 44;
   std::vector<std::size_t> width;
   for (const auto& row : rows)
     for (std::size_t c = 0; c + 1 < row.size(); ++c) {
       if (width.size() <= c) width.push_back(0);
-      width[c] = std::max(width[c], std::min(row[c].size(), widest));
+      width[c] = std::max(width[c], row[c].size());
     }
   for (const auto& row : rows) {
     std::string line(indent, ' ');
-    std::size_t column = indent;
-    for (std::size_t c = 0; c + 1 < row.size(); ++c) {
-      column += width[c] + 2;
-      line += row[c];
-      line.resize(std::max(line.size() + 2, column), ' ');
-    }
-    std::string word;
-    std::size_t used = line.size();
-    const auto flush = [&] {
-      if (used + word.size() > most && used > column) {
-        line += "\n" + std::string(column, ' ');
-        used = column;
-      }
-      line += word;
-      used += word.size();
-      word.clear();
-    };
-    for (char c : row.back()) {
-      word += c;
-      if (c == ' ') flush();
-    }
-    flush();
+    for (std::size_t c = 0; c + 1 < row.size(); ++c)
+      line += row[c] + std::string(width[c] - row[c].size() + 2, ' ');
+    line += wrapped(row.back(), line.size(), line.size());
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << '\n';
   }
@@ -158,19 +160,32 @@ std::string example(const Spec& s) {
   return out + " }";
 }
 
-void page(const Spec& s) {
-  std::cout << s.name << "\n  ";
-  table({{s.doc}}, 0);
-  std::cout << "\n  " << traits(s) << "\n\n";
-  if (!s.is_network) table(ports(s), 2);
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& p : s.params) rows.push_back({p.name, type_of(p), default_of(p), p.doc});
-  if (!rows.empty()) {
-    rows.insert(rows.begin(), {"parameter", "type", "default", ""});
-    if (!s.is_network) std::cout << '\n';
-    table(rows, 2);
+// Name, type and default of each parameter, its documentation below.
+void parameters(const Spec& s) {
+  std::size_t name = 0, type = 0;
+  for (const auto& p : s.params) {
+    name = std::max(name, p.name.size());
+    type = std::max(type, std::min<std::size_t>(40, type_of(p).size()));
   }
-  std::cout << "\n  " << example(s) << '\n';
+  const std::size_t indent = name + 4;
+  for (const auto& p : s.params) {
+    std::string line = "  " + p.name;
+    line.resize(indent, ' ');
+    line += type_of(p);
+    line.resize(std::max(line.size(), indent + type) + 2, ' ');
+    std::cout << line << default_of(p) << '\n'
+              << std::string(indent, ' ') << wrapped(p.doc, indent, indent) << '\n';
+  }
+}
+
+void page(const Spec& s) {
+  std::cout << s.name << "\n  " << wrapped(s.doc, 2, 2) << "\n\n  " << traits(s) << "\n\n";
+  if (!s.is_network) {
+    table(ports(s), 2);
+    std::cout << '\n';
+  }
+  parameters(s);
+  std::cout << (s.params.empty() ? "  " : "\n  ") << example(s) << '\n';
 }
 
 std::string first_sentence(const std::string& doc) { return doc.substr(0, doc.find(". ")); }
