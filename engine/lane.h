@@ -1,0 +1,46 @@
+// Lanes that are no TBB arena: a FIFO of jobs and threads of its own. `io` has several threads
+// (bodies there may block); `step` has one for its whole life, so that everything thread-local
+// (grad mode, OpenMP pool, CUDA stream) stays with the training region.
+//
+// Invariant: jobs start in the order in which they were submitted; the destructor runs what is
+// queued and joins.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+
+class Lane {
+ public:
+  using Job = std::function<void()>;
+
+  // `on_start` runs once on every thread, before its first job.
+  Lane(std::string name, int threads, std::function<void()> on_start);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  void submit(Job job) noexcept;
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  void loop(const std::string& name, const std::function<void()>& on_start);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job> jobs_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Lets the calling thread's own work wait for everything else (nice 19; Linux keeps it by thread).
+void make_thread_background();
+void name_thread(const std::string& name);
+
+}  // namespace sluice

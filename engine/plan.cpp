@@ -1,0 +1,466 @@
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace sluice {
+
+std::vector<Turn> Plan::sequence(int turns_index) const {
+  const PlanTurns& t = turns[turns_index];
+  const auto epochs = static_cast<std::uint32_t>(streams[t.train_stream].epochs);
+  std::vector<std::uint32_t> done(streams.size(), 0);
+  std::vector<Turn> all;
+  for (std::uint32_t e = 0; e < epochs; ++e) {
+    all.push_back({t.train_stream, e, e});
+    for (int s : t.streams)
+      if ((e + 1) % static_cast<std::uint32_t>(streams[s].every) == 0 || e + 1 == epochs)
+        all.push_back({s, done[s]++, e});
+  }
+  return all;
+}
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const PlanOptions& options, Diagnostics& diagnostics)
+      : graph_(graph), options_(options), diagnostics_(diagnostics) {
+    plan_.graph = &graph;
+    plan_.threads = options.threads;
+  }
+
+  std::optional<Plan> run() {
+    const auto before = diagnostics_.errors();
+    nodes();
+    sort();
+    domains();
+    if (diagnostics_.errors() != before) return std::nullopt;
+    turns();
+    epochs();
+    caches();
+    segments();
+    cuts();
+    stop_rule();
+    if (diagnostics_.errors() != before) return std::nullopt;
+    return std::move(plan_);
+  }
+
+ private:
+  void error(int n, std::string code, std::string message, std::string hint = "") {
+    const GraphNode& g = *plan_.nodes[n].graph;
+    diagnostics_.error(std::move(code), std::move(message), g.place, "nodes." + g.path,
+                       std::move(hint));
+  }
+  const std::string& path(int n) const { return plan_.nodes[n].path(); }
+  PlanNode& node(int n) { return plan_.nodes[n]; }
+
+  template <class T>
+  T param(const PlanNode& n, const std::string& name, T otherwise) const {
+    if (name.empty() || !n.graph->params.contains(name)) return otherwise;
+    const Json& v = n.graph->params.at(name);
+    return v.is_null() ? otherwise : v.get<T>();
+  }
+  bool given(const PlanNode& n, const std::string& name) const {
+    return std::find(n.graph->given.begin(), n.graph->given.end(), name) != n.graph->given.end();
+  }
+
+  void nodes() {
+    for (const GraphNode& g : graph_.nodes) {
+      PlanNode n;
+      n.graph = &g;
+      n.spec = g.spec;
+      n.lane = g.lane == "compute" ? LaneKind::compute
+               : g.lane == "io"    ? LaneKind::io
+               : g.lane == "step"  ? LaneKind::step
+                                   : g.spec->lane_kind;
+      n.concurrency = g.spec->concurrency;
+      n.ordered = g.spec->is_ordered;
+      n.gate = g.spec->is_gate;
+      n.count = static_cast<int>(param<std::int64_t>(n, g.spec->count_param, 1));
+      n.drop_last = param(n, g.spec->drop_last_param, false);
+      n.inputs = g.inputs;
+      n.outs.resize(g.spec->outs.size());
+      plan_.nodes.push_back(std::move(n));
+    }
+    for (int i = 0; i < size(); ++i)
+      for (const GraphInput& in : node(i).inputs)
+        node(in.from).outs[in.from_port].push_back({i, in.port});
+  }
+
+  // The graph is free of cycles (load_graph checked), so this ends with every node placed.
+  void sort() {
+    std::vector<int> waits(size());
+    for (int i = 0; i < size(); ++i) waits[i] = static_cast<int>(node(i).inputs.size());
+    for (int i = 0; i < size(); ++i)
+      if (node(i).is_source()) {
+        node(i).stream = static_cast<int>(plan_.streams.size());
+        PlanStream s;
+        s.source = i;
+        plan_.streams.push_back(s);
+      }
+    std::vector<int> ready;
+    for (int i = size() - 1; i >= 0; --i)
+      if (waits[i] == 0) ready.push_back(i);
+    while (!ready.empty()) {
+      const int i = ready.back();
+      ready.pop_back();
+      plan_.order.push_back(i);
+      for (const auto& port : node(i).outs)
+        for (const PlanEdge& e : port)
+          if (--waits[e.to] == 0) ready.push_back(e.to);
+    }
+  }
+
+  void domains() {
+    for (int i : plan_.order) {
+      PlanNode& n = node(i);
+      if (n.is_source()) {
+        n.domain = i;
+        continue;
+      }
+      if (n.inputs.empty()) {
+        error(i, "SL0401", "\"" + path(i) + "\" is no source and has no input");
+        continue;
+      }
+      const PlanNode& first = node(n.inputs.front().from);
+      for (const GraphInput& in : n.inputs)
+        if (node(in.from).domain != first.domain) {
+          error(i, "SL0402",
+                "\"" + path(i) + "\" joins streams whose samples do not correspond: \"" +
+                    path(n.inputs.front().from) + "\" counts from \"" + path(first.domain) +
+                    "\", \"" + path(in.from) + "\" from \"" + path(node(in.from).domain) + "\"",
+                "join before the 1:n, batch or shuffle that renumbers one of them");
+          break;
+        }
+      n.stream = first.stream;
+      n.depth_in = n.depth_out = first.depth_out;
+      n.domain = first.domain;
+      if (n.spec->arity == Arity::expand) {
+        n.domain = i;
+        if (++n.depth_out > Stamp::max_depth)
+          error(i, "SL0403",
+                "more than " + std::to_string(Stamp::max_depth) +
+                    " 1:n nodes in a row before a batch");
+      } else if (n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle) {
+        n.domain = i;
+        n.depth_out = 0;
+      }
+    }
+  }
+
+  // All nodes reachable from `from` (not itself) / from which `to` can be reached.
+  std::set<int> downstream(int from) const {
+    std::set<int> seen;
+    std::vector<int> todo{from};
+    while (!todo.empty()) {
+      const int i = todo.back();
+      todo.pop_back();
+      for (const auto& port : plan_.nodes[i].outs)
+        for (const PlanEdge& e : port)
+          if (seen.insert(e.to).second) todo.push_back(e.to);
+    }
+    return seen;
+  }
+  std::set<int> upstream(int to) const {
+    std::set<int> seen;
+    std::vector<int> todo{to};
+    while (!todo.empty()) {
+      const int i = todo.back();
+      todo.pop_back();
+      for (const GraphInput& in : plan_.nodes[i].inputs)
+        if (seen.insert(in.from).second) todo.push_back(in.from);
+    }
+    return seen;
+  }
+
+  std::string network_of(const PlanNode& n) const {
+    return param<std::string>(n, n.spec->network_param, "");
+  }
+
+  // ---- turns: who holds an updated network when ---------------------------------------------
+  void turns() {
+    for (int i : plan_.order)
+      if (node(i).spec->access == Access::update) updater(i);
+    for (int i : plan_.order)
+      if (node(i).spec->access == Access::read) reader(i);
+    for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
+  }
+
+  int turns_of(const std::string& network) const {
+    for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
+      const auto& names = plan_.turns[t].networks;
+      if (std::find(names.begin(), names.end(), network) != names.end()) return static_cast<int>(t);
+    }
+    return -1;
+  }
+
+  void updater(int i) {
+    PlanNode& n = node(i);
+    int t = turns_of(network_of(n));
+    if (t >= 0) {
+      error(i, "SL0410",
+            "network \"" + network_of(n) + "\" is updated by \"" +
+                path(plan_.turns[t].updaters.front()) + "\" already");
+      return;
+    }
+    // Updaters of one stream share its turns: their networks change together.
+    for (std::size_t k = 0; k < plan_.turns.size(); ++k)
+      if (plan_.turns[k].train_stream == n.stream) t = static_cast<int>(k);
+    if (t < 0) {
+      t = static_cast<int>(plan_.turns.size());
+      plan_.turns.emplace_back();
+      plan_.turns[t].train_stream = n.stream;
+      plan_.streams[n.stream].turns = t;
+      plan_.streams[n.stream].trains = true;
+    }
+    plan_.turns[t].networks.push_back(network_of(n));
+    plan_.turns[t].updaters.push_back(i);
+    n.turns = t;
+    n.training = n.ordered = true;
+    n.concurrency = 1;
+  }
+
+  void reader(int i) {
+    PlanNode& n = node(i);
+    const int t = turns_of(network_of(n));
+    if (t < 0) return;  // nobody updates it: no turns
+    const std::set<int> behind = downstream(i);
+    bool feeds = false;
+    for (int u : plan_.turns[t].updaters) feeds |= behind.count(u) > 0;
+    const bool same_stream = n.stream == plan_.turns[t].train_stream;
+    if (same_stream && !feeds) {
+      error(i, "SL0411",
+            "\"" + path(i) + "\" reads network \"" + network_of(n) +
+                "\" in the stream that trains it but feeds no updater, so what it reads would "
+                "depend on timing",
+            "give it a source of its own with \"after\": \"" +
+                path(plan_.turns[t].updaters.front()) + "\"");
+      return;
+    }
+    n.training = same_stream;
+    for (int a : upstream(i))  // only the first reader is a gate
+      if (node(a).turns == t && node(a).gate && node(a).spec->access == Access::read) return;
+    n.gate = true;
+    n.turns = t;
+    if (!same_stream) {
+      std::set<int> sinks;
+      if (n.is_sink()) sinks.insert(i);
+      for (int b : behind)
+        if (node(b).is_sink()) sinks.insert(b);
+      auto& all = plan_.turns[t].sinks;
+      for (int b : sinks)
+        if (std::find(all.begin(), all.end(), b) == all.end()) all.push_back(b);
+    } else {
+      n.ordered = true;
+      n.concurrency = 1;
+      region(i, t);
+    }
+  }
+
+  // Nothing between the first training reader and the updaters may begin another segment: its
+  // credit would come home before the update is done.
+  void region(int first, int t) {
+    for (int u : plan_.turns[t].updaters) {
+      const std::set<int> before = upstream(u);
+      for (int b : downstream(first))
+        if (before.count(b) && node(b).spec->is_gate)
+          error(b, "SL0412",
+                "\"" + path(b) + "\" (" + node(b).spec->name + ") stands between \"" + path(first) +
+                    "\" and its updater \"" + path(u) + "\", inside the training region",
+                "move it in front of \"" + path(first) + "\"");
+    }
+  }
+
+  void validation(int s) {
+    PlanStream& stream = plan_.streams[s];
+    const GraphNode& source = *node(stream.source).graph;
+    int bound = -1;
+    for (const PlanNode& n : plan_.nodes)
+      if (n.stream == s && n.turns >= 0 && !n.training) bound = n.turns;
+    if (source.after.empty()) {
+      if (bound >= 0)
+        error(stream.source, "SL0413",
+              "\"" + source.path + "\" feeds a reader of network \"" +
+                  plan_.turns[bound].networks.front() + "\", which is being trained",
+              "say when it runs: \"after\": \"" + path(plan_.turns[bound].updaters.front()) + "\"");
+      return;
+    }
+    const int after = graph_.find(source.after);
+    if (after < 0 || node(after).spec->access != Access::update) {
+      error(stream.source, "SL0414",
+            "\"after\" names \"" + source.after + "\", which updates no network");
+      return;
+    }
+    stream.turns = node(after).turns;
+    stream.every = source.every_epochs;
+    plan_.turns[stream.turns].streams.push_back(s);
+    if (stream.trains || (bound >= 0 && bound != stream.turns))
+      error(stream.source, "SL0415",
+            "\"" + source.path + "\" cannot take part in two networks' turns");
+    if (bound < 0) wait_for_sinks(s);
+  }
+
+  // A validation stream that reads nothing (it writes a file, say) still has its turn.
+  void wait_for_sinks(int s) {
+    for (int i = 0; i < size(); ++i)
+      if (node(i).stream == s && node(i).is_sink())
+        plan_.turns[plan_.streams[s].turns].sinks.push_back(i);
+  }
+
+  void epochs() {
+    for (PlanStream& s : plan_.streams) s.epochs = graph_.run.epochs;
+    for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
+      for (int s : plan_.turns[t].streams) plan_.streams[s].epochs = 0;
+      for (const Turn& turn : plan_.sequence(static_cast<int>(t)))
+        if (turn.stream != plan_.turns[t].train_stream) ++plan_.streams[turn.stream].epochs;
+    }
+  }
+
+  // ---- caches -----------------------------------------------------------------------------------
+  void caches() {
+    for (int c : plan_.order) {
+      if (!node(c).spec->is_cache) continue;
+      const std::set<int> before = upstream(c);
+      for (int i : before) {
+        const Spec& s = *node(i).spec;
+        const char* what = s.is_random                 ? "draws random numbers"
+                           : s.arity == Arity::expand  ? "is a 1:n node"
+                           : s.arity == Arity::gather  ? "is an n:1 node"
+                           : s.arity == Arity::shuffle ? "reorders samples"
+                           : s.is_ordered              ? "keeps state"
+                                                       : nullptr;
+        if (what)
+          error(c, "SL0420",
+                "cache \"" + path(c) + "\" stands behind \"" + path(i) + "\" (" + s.name +
+                    "), which " + what + ": the first epoch's result would be frozen",
+                "move the cache in front of \"" + path(i) + "\"");
+      }
+      // The prefix: nodes whose every path ends in this cache. In reverse topological order.
+      std::set<int> prefix{c};
+      for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
+        PlanNode& n = node(*it);
+        if (n.is_source() || !before.count(*it)) continue;
+        bool all = !n.is_sink();
+        for (const auto& port : n.outs)
+          for (const PlanEdge& e : port) all &= prefix.count(e.to) > 0;
+        if (!all) continue;
+        prefix.insert(*it);
+        n.prefix_of.push_back(c);
+      }
+      plan_.streams[node(c).stream].caches.push_back(c);
+    }
+  }
+
+  // ---- segments and their credits ---------------------------------------------------------------
+  struct Hold {
+    int total = 0;
+    std::string text;
+  };
+
+  void segments() {
+    for (int i : plan_.order) {
+      PlanNode& n = node(i);
+      if (!n.is_source() && !n.gate) {
+        n.segment = node(n.inputs.front().from).segment;
+        continue;
+      }
+      n.segment = i;
+      Hold hold;
+      std::set<int> seen;
+      held_behind(i, n.spec->arity == Arity::gather ? 1 : children(n), hold, seen);
+      n.need = 1 + hold.total;
+      n.why = "1" + hold.text;
+      credits(i);
+    }
+  }
+
+  static int children(const PlanNode& n) {
+    return n.spec->arity == Arity::expand ? std::max(1, n.count) : 1;
+  }
+
+  // Sums what the nodes behind `i`, up to the next gates, hold back of its segment; `factor` is
+  // how many packets one credit stands for there.
+  void held_behind(int i, int factor, Hold& hold, std::set<int>& seen) {
+    for (const auto& port : node(i).outs)
+      for (const PlanEdge& e : port) {
+        if (!seen.insert(e.to).second) continue;
+        const PlanNode& n = node(e.to);
+        const bool holds = n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle;
+        if (holds && n.count > 1) {
+          const int held = (n.count - 1 + factor - 1) / factor;
+          hold.total += held;
+          hold.text += " + " + std::to_string(held) + " held by \"" + n.path() + "\"";
+        }
+        if (!n.gate) held_behind(e.to, factor * children(n), hold, seen);
+      }
+  }
+
+  void credits(int i) {
+    PlanNode& n = node(i);
+    const std::string& name = n.spec->credits_param;
+    if (n.turns >= 0 && n.training) {
+      n.credits = 1;  // the training region: one batch at a time holds the weights
+    } else if (n.turns >= 0) {
+      n.credits = n.need + 1;
+    } else if (!name.empty()) {
+      n.credits = param<int>(n, name, 1);
+      if (!given(n, name)) n.credits = std::max(n.credits, n.need);
+    } else {
+      n.credits = n.need - 1 + std::max(4, 2 * options_.threads);
+    }
+    if (n.credits >= n.need) return;
+    error(i, "SL0430",
+          "the segment that begins at \"" + path(i) + "\" has " + std::to_string(n.credits) +
+              (n.credits == 1 ? " credit" : " credits") + " but needs " + std::to_string(n.need) +
+              " (" + n.why + "): it would stand still",
+          n.training ? "move the batch in front of the training region"
+                     : "set \"" + name + "\" to " + std::to_string(n.need) + " or more");
+  }
+
+  void cuts() {
+    for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
+      PlanNode& n = node(*it);
+      n.discards = n.gate;
+      for (const auto& port : n.outs)
+        for (const PlanEdge& e : port) n.discards |= node(e.to).discards;
+    }
+  }
+
+  // The metric of run.stop must be known between two turns, whatever the timing.
+  void stop_rule() {
+    const auto& stop = graph_.run.stop;
+    if (!stop) return;
+    const auto dot = stop->metric.rfind('.');
+    const std::string name = stop->metric.substr(0, dot);
+    const int i = dot == std::string::npos ? -1 : graph_.find(name);
+    std::vector<std::string> fit;
+    for (const PlanTurns& t : plan_.turns) {
+      for (int s : t.sinks) fit.push_back(path(s));
+      for (int u : t.updaters) fit.push_back(path(u));
+    }
+    if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end()) return;
+    std::string hint = did_you_mean(name, fit);
+    if (hint.empty() && !fit.empty()) hint = "for example \"" + fit.front() + ".mean\"";
+    diagnostics_.error("SL0440",
+                       "run.stop.metric \"" + stop->metric +
+                           "\" is no metric of a validation sink or an updater: those alone are "
+                           "complete when the rule is applied",
+                       stop->place, "run.stop.metric", hint);
+  }
+
+  int size() const { return static_cast<int>(plan_.nodes.size()); }
+
+  const Graph& graph_;
+  const PlanOptions& options_;
+  Diagnostics& diagnostics_;
+  Plan plan_;
+};
+
+}  // namespace
+
+std::optional<Plan> make_plan(const Graph& graph, const PlanOptions& options,
+                              Diagnostics& diagnostics) {
+  return Planner(graph, options, diagnostics).run();
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// What happened when: counters for each node, and the last events of each thread.
+//
+// Invariant: recording takes no lock and allocates nothing after a thread's first event, so it
+// may stay on in every run. Readers see counters as they stand; rings are read after the run.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/stamp.h"
+
+namespace sluice {
+
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Durations in buckets of an eighth of their size: quantiles to 12 %, for any range.
+class Histogram {
+ public:
+  void add(std::int64_t ns) { ++buckets_[bucket(ns)]; }
+  // The upper edge of the bucket that holds the q-quantile, ns; 0 where nothing was added.
+  std::int64_t quantile(double q) const;
+
+ private:
+  static int bucket(std::int64_t ns);
+  std::array<std::atomic<std::uint32_t>, 400> buckets_{};
+};
+
+// Written by the node's own firings (atomics) or under its lock (waiting times).
+struct Counters {
+  std::atomic<std::uint64_t> fired{0}, passed{0}, skipped{0}, bytes{0};
+  std::atomic<std::int64_t> busy_ns{0};
+  Histogram durations;
+  std::int64_t starved_ns = 0;           // nothing to do: waits for input
+  std::int64_t blocked_ns = 0;           // has input: waits for a credit or its turn
+  std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
+};
+
+struct Event {
+  std::int64_t start = 0, end = 0;  // ns
+  std::int32_t node = 0;            // plan index
+  std::uint32_t epoch = 0;
+  std::uint64_t index = 0;
+  std::uint32_t child = 0;
+};
+
+class Trace {
+ public:
+  explicit Trace(std::size_t ring_size = 1 << 14);
+  ~Trace();
+  void record(const Event& event);
+  // Chrome trace JSON ("traceEvents"), names by plan index.
+  void write_chrome(std::ostream& out, const std::vector<std::string>& names) const;
+
+ private:
+  struct Ring;
+  Ring& ring();
+  const std::size_t ring_size_;
+  const std::uint64_t id_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Ring>> rings_;
+  std::int64_t begin_ = now_ns();
+};
+
+}  // namespace sluice
