@@ -30,22 +30,25 @@ Range range_of(const float* x, std::int64_t n) {
   return {low, high};
 }
 
-Moments moments_of(const float* x, std::int64_t n, bool nonzero) {
+// A template, since a choice inside the loop would keep one of the two from being vectorised.
+template <bool nonzero>
+Moments moments_of(const float* x, std::int64_t n) {
   const float* first = nonzero ? std::find_if(x, x + n, [](float v) { return v != 0; }) : x;
   if (first == x + n) return {};
-  const float about = *first;
-  double sum = 0, squares = 0, count = 0;
+  const double about = *first;
+  double sum = 0, squares = 0;
+  std::int64_t count = nonzero ? 0 : n;
 #pragma omp simd reduction(+ : sum, squares, count)
   for (std::int64_t i = 0; i < n; ++i) {
-    const double used = nonzero && x[i] == 0.0f ? 0.0 : 1.0;
-    const double d = used * (static_cast<double>(x[i]) - about);
+    const bool used = !nonzero || x[i] != 0.0f;
+    const double d = used ? x[i] - about : 0.0;
     sum += d;
     squares += d * d;
-    count += used;
+    if (nonzero) count += used;
   }
-  const double shift = sum / count;
-  const double variance = std::max(squares / count - shift * shift, 0.0);
-  return {about + shift, std::sqrt(variance), static_cast<std::int64_t>(count)};
+  const double shift = sum / static_cast<double>(count);
+  const double variance = squares / static_cast<double>(count) - shift * shift;
+  return {about + shift, std::sqrt(std::max(variance, 0.0)), count};
 }
 
 constexpr std::int64_t blocks = 64, chunk = 4 * blocks;  // a chunk stays in the first cache
@@ -82,7 +85,8 @@ std::vector<Moments> moments(const at::Tensor& image, bool nonzero, bool channel
   const at::Tensor x = float_image(image);
   std::vector<Moments> out;
   for_each_part(x, channel_wise, [&](std::int64_t, std::int64_t first, std::int64_t n) {
-    out.push_back(moments_of(x.const_data_ptr<float>() + first, n, nonzero));
+    const float* part = x.const_data_ptr<float>() + first;
+    out.push_back(nonzero ? moments_of<true>(part, n) : moments_of<false>(part, n));
   });
   return out;
 }

@@ -1,6 +1,7 @@
 #include "kernels/labels.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -38,10 +39,14 @@ void argmax_block(const float* scores, std::int64_t channels, std::int64_t strid
 template <class T>
 void indices_block(const T* values, std::int64_t n, std::int32_t* out) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const double v = static_cast<double>(values[i]);
-    const bool fits = v >= 0 && v <= 65535;
-    const std::int32_t index = fits ? static_cast<std::int32_t>(v) : -1;
-    out[i] = index == v ? index : -1;
+    if constexpr (std::is_integral_v<T>) {
+      const std::int64_t v = values[i];
+      out[i] = v >= 0 && v <= 65535 ? static_cast<std::int32_t>(v) : -1;
+    } else {
+      const float v = static_cast<float>(values[i]);
+      const std::int32_t index = v >= 0 && v <= 65535 ? static_cast<std::int32_t>(v) : -1;
+      out[i] = static_cast<float>(index) == v ? index : -1;
+    }
   }
 }
 
@@ -65,10 +70,10 @@ void require_classes(const std::int32_t* indices, const at::Tensor& map, const c
                   std::to_string(classes - 1));
 }
 
-void require_cpu(const at::Tensor& map, const char* what) {
-  if (!map.device().is_cpu())
-    throw Error(Exit::gpu, std::string(what) + " is on " + map.device().str() +
-                               "; overlap is counted on the CPU");
+// From a device the winning classes are fetched, not the scores: one byte for C floats.
+at::Tensor fetched(const at::Tensor& map) {
+  if (map.device().is_cpu()) return map;
+  return (map.size(0) > 1 ? at::argmax(map, 0, true).to(at::kByte) : map).cpu();
 }
 
 // Pairs (prediction, truth) counted in four tables: neighbours mostly fall into the same entry, and
@@ -114,12 +119,11 @@ at::Tensor argmax_channels(const at::Tensor& scores) {
   return out;
 }
 
-Overlap class_overlap(const at::Tensor& pred, const at::Tensor& truth, std::int64_t classes) {
-  require_cpu(truth, "the label");
-  require_cpu(pred, "the prediction");
+Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std::int64_t classes) {
+  const at::Tensor pred = fetched(predicted);
   const bool scores = pred.size(0) > 1;
   const at::Tensor x = scores ? float_image(pred) : pred.contiguous();
-  const at::Tensor y = truth.contiguous();
+  const at::Tensor y = fetched(truth).contiguous();
   const std::int64_t n = y.numel();
   PairCounts counts(classes);
   std::int32_t p[block], t[block];

@@ -1,6 +1,7 @@
 // Label maps from class scores, and how two of them overlap.
 //
 // Invariant: one pass over the voxels and no one-hot tensor; on the CPU, on the calling thread.
+// What lies on a device is fetched as class indices first.
 #pragma once
 
 #include <ATen/core/Tensor.h>

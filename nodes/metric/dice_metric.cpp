@@ -66,7 +66,9 @@ struct DiceMetric final : Node {
         truth.size(1) != (p.argmax ? 1 : pred.size(1)))
       throw DataError(f.in().name + ": the prediction " + list_text(pred.sizes()) +
                       " and the label " + list_text(truth.sizes()) + " do not fit");
-    for (std::int64_t n = 0; n < pred.size(0); ++n) add(pred[n], truth[n], f.in().name);
+    for (std::int64_t n = 0; n < pred.size(0); ++n)
+      add(pred[n], truth[n],
+          f.in().name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : ""));
   }
 
   void flush(Flush& end) override {

@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -249,6 +250,35 @@ TEST_CASE("what a killed process left is ignored by readers and removed by the n
   CHECK(newest_checkpoint(f.path).filename() == "e1");
   save_checkpoint(f.path, "e3", checkpoint(3));
   CHECK_FALSE(fs::exists(f.path / ".e2.tmp"));
+}
+
+TEST_CASE("a saver killed at any moment leaves the last checkpoint whole") {
+  Folder f;
+  save_checkpoint(f.path, "last", checkpoint(0));
+  std::int64_t epoch = 0;
+  for (int kill = 0; kill < 40; ++kill) {
+    const pid_t saver = ::fork();
+    if (saver == 0) {
+      try {
+        for (int i = 1;; ++i)
+          save_checkpoint(f.path, "last", checkpoint(static_cast<int>(epoch) + i));
+      } catch (...) {
+      }
+      ::_exit(1);
+    }
+    ::usleep(static_cast<useconds_t>(3000 + 700 * kill));
+    ::kill(saver, SIGKILL);
+    ::waitpid(saver, nullptr, 0);
+    std::vector<std::string> said;
+    const fs::path newest =
+        newest_checkpoint(f.path, [&](const std::string& s) { said.push_back(s); });
+    CHECK(newest.filename() == "last");
+    CHECK(said.empty());
+    const std::int64_t found = load_checkpoint(newest).state["epoch"];
+    CHECK(found >= epoch);
+    epoch = found;
+  }
+  CHECK(epoch > 0);
 }
 
 TEST_CASE("a write that fails half-way leaves the old checkpoint and no trace") {
