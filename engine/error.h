@@ -8,13 +8,13 @@ namespace sluice {
 
 enum class Exit : int {
   done = 0,
-  usage = 2,        // graph or command line
-  data = 3,         // a sample that cannot be used
-  io = 4,           // input/output, disk full
+  usage = 2,  // graph or command line
+  data = 3,   // a sample that cannot be used
+  io = 4,     // input/output, disk full
   memory = 5,
   gpu = 6,
   stalled = 7,
-  non_finite = 8,   // the loss is NaN or infinite
+  non_finite = 8,  // the loss is NaN or infinite
   interrupted = 130,
   terminated = 143,
 };

@@ -16,39 +16,39 @@
 namespace sluice {
 
 struct GraphInput {
-  int port = 0;        // in-port of this node
-  int from = -1;       // index of the node it comes from
-  int from_port = 0;   // its out-port
+  int port = 0;       // in-port of this node
+  int from = -1;      // index of the node it comes from
+  int from_port = 0;  // its out-port
   Place place;
 };
 
 enum class OnError : std::uint8_t { fail, quarantine };
 
 struct GraphNode {
-  std::string path;                 // "pre/load"
+  std::string path;  // "pre/load"
   const Spec* spec = nullptr;
-  Json params = Json::object();     // every parameter of the spec, defaults filled in, checked
-  std::vector<std::string> given;   // those that the file names
-  std::vector<GraphInput> inputs;   // one a connected in-port, by port
+  Json params = Json::object();    // every parameter of the spec, defaults filled in, checked
+  std::vector<std::string> given;  // those that the file names
+  std::vector<GraphInput> inputs;  // one a connected in-port, by port
   OnError on_error = OnError::fail;
-  int max_bad = -1;                 // quarantine budget; -1: run.max_bad
-  std::string lane;                 // "" : the spec's
-  std::string after;                // sources: path of the updater to wait for; "" : none
-  int every_epochs = 1;             // with after
+  int max_bad = -1;      // quarantine budget; -1: run.max_bad
+  std::string lane;      // "" : the spec's
+  std::string after;     // sources: path of the updater to wait for; "" : none
+  int every_epochs = 1;  // with after
   std::string desc;
-  Place place;                      // of the node's object
+  Place place;  // of the node's object
 };
 
 struct GraphModel {
   std::string name;
   const Spec* spec = nullptr;
   Json params = Json::object();
-  std::string weights;              // safetensors file or checkpoint folder to begin with; "" : none
+  std::string weights;  // safetensors file or checkpoint folder to begin with; "" : none
   Place place;
 };
 
 struct StopRule {
-  std::string metric;               // "val_dice.mean"
+  std::string metric;  // "val_dice.mean"
   std::optional<double> at_least, at_most;
   Place place;
 };
@@ -57,19 +57,22 @@ struct RunSettings {
   std::int64_t epochs = 1;
   std::int64_t seed = 0;
   std::optional<StopRule> stop;
-  std::int64_t checkpoint_every = 0;   // epochs; 0: only at the end and at a cut
+  std::int64_t checkpoint_every = 0;  // epochs; 0: only at the end and at a cut
   std::int64_t checkpoint_keep = 3;
-  std::int64_t max_bad = 0;            // quarantine budget of the run
-  std::int64_t step_threads = 0;       // 0: half of... the machine's cores; --step-threads overrides
-  double watchdog_s = 300;             // no progress for so long: stall report, exit 7
+  std::int64_t max_bad = 10;      // quarantine budget of a node that sets none
+  std::int64_t step_threads = 0;  // 0: half of... the machine's cores; --step-threads overrides
+  double watchdog_s = 300;        // no progress for so long: stall report, exit 7
 };
+
+// The plain settings of `run` as a Spec of RunSettings; `stop` and `checkpoint` stand beside them.
+const Spec& run_spec();
 
 struct Graph {
   std::string name, desc;
-  std::vector<GraphNode> nodes;        // in file order, parts expanded in place
+  std::vector<GraphNode> nodes;  // in file order, parts expanded in place
   std::vector<GraphModel> models;
   RunSettings run;
-  Json resolved;                       // the whole graph, variables replaced, as one runnable file
+  Json resolved;  // the whole graph, variables replaced, as one runnable file
   DocumentPtr document;
 
   int find(std::string_view path) const;  // -1 where there is none
@@ -81,8 +84,8 @@ struct Override {
   std::string path, value;
 };
 
-// Parses, expands and checks. Everything wrong goes to `diagnostics`; nullopt if there was an error.
-// Paths in the graph (roots, weights) stay as written: relative to the working directory.
+// Parses, expands and checks. Everything wrong goes to `diagnostics`; nullopt if there was an
+// error. Paths in the graph (roots, weights) stay as written: relative to the working directory.
 std::optional<Graph> load_graph(DocumentPtr document, const Catalogue& catalogue,
                                 const std::vector<Override>& overrides, Diagnostics& diagnostics);
 

@@ -30,18 +30,18 @@ struct State;     // engine/checkpoint.h: named tensors and values
 using SamplePtr = std::shared_ptr<const Sample>;
 
 // Defined once beside Sample (and by tests that bring a Sample of their own).
-std::string sample_name(const Sample& sample);     // for messages: "hippocampus_001"
-std::size_t sample_bytes(const Sample& sample);    // what its tensors hold
+std::string sample_name(const Sample& sample);   // for messages: "hippocampus_001"
+std::size_t sample_bytes(const Sample& sample);  // what its tensors hold
 
 // What a node may know when the run begins.
 struct OpenContext {
-  std::string node;                 // its path in the graph: "pre/load"
+  std::string node;  // its path in the graph: "pre/load"
   std::uint64_t seed = 0;
-  std::uint32_t epochs = 1;         // run.epochs
+  std::uint32_t epochs = 1;  // run.epochs
   int rank = 0, world = 1;
   int step_threads = 1;
-  bool training = false;            // its stream feeds an updater of the network it reads
-  std::filesystem::path out_dir;    // the run's folder; empty where none is kept
+  bool training = false;          // its stream feeds an updater of the network it reads
+  std::filesystem::path out_dir;  // the run's folder; empty where none is kept
   std::shared_ptr<Resources> resources;
 };
 
@@ -49,7 +49,7 @@ struct OpenContext {
 class CacheStore {
  public:
   struct Entry {
-    SamplePtr sample;         // null: the item was skipped in front of the cache, and is again
+    SamplePtr sample;  // null: the item was skipped in front of the cache, and is again
     std::string skip_reason;
   };
   virtual ~CacheStore() = default;

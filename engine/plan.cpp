@@ -138,8 +138,9 @@ class Planner {
       if (n.spec->arity == Arity::expand) {
         n.domain = i;
         if (++n.depth_out > Stamp::max_depth)
-          error(i, "SL0403", "more than " + std::to_string(Stamp::max_depth) +
-                                 " 1:n nodes in a row before a batch");
+          error(i, "SL0403",
+                "more than " + std::to_string(Stamp::max_depth) +
+                    " 1:n nodes in a row before a batch");
       } else if (n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle) {
         n.domain = i;
         n.depth_out = 0;
@@ -197,8 +198,9 @@ class Planner {
     PlanNode& n = node(i);
     int t = turns_of(network_of(n));
     if (t >= 0) {
-      error(i, "SL0410", "network \"" + network_of(n) + "\" is updated by \"" +
-                             path(plan_.turns[t].updaters.front()) + "\" already");
+      error(i, "SL0410",
+            "network \"" + network_of(n) + "\" is updated by \"" +
+                path(plan_.turns[t].updaters.front()) + "\" already");
       return;
     }
     // Updaters of one stream share its turns: their networks change together.
@@ -285,14 +287,16 @@ class Planner {
     }
     const int after = graph_.find(source.after);
     if (after < 0 || node(after).spec->access != Access::update) {
-      error(stream.source, "SL0414", "\"after\" names \"" + source.after + "\", which updates no network");
+      error(stream.source, "SL0414",
+            "\"after\" names \"" + source.after + "\", which updates no network");
       return;
     }
     stream.turns = node(after).turns;
     stream.every = source.every_epochs;
     plan_.turns[stream.turns].streams.push_back(s);
     if (stream.trains || (bound >= 0 && bound != stream.turns))
-      error(stream.source, "SL0415", "\"" + source.path + "\" cannot take part in two networks' turns");
+      error(stream.source, "SL0415",
+            "\"" + source.path + "\" cannot take part in two networks' turns");
     if (bound < 0) wait_for_sinks(s);
   }
 
@@ -319,12 +323,12 @@ class Planner {
       const std::set<int> before = upstream(c);
       for (int i : before) {
         const Spec& s = *node(i).spec;
-        const char* what = s.is_random                  ? "draws random numbers"
-                           : s.arity == Arity::expand   ? "is a 1:n node"
-                           : s.arity == Arity::gather   ? "is an n:1 node"
-                           : s.arity == Arity::shuffle  ? "reorders samples"
-                           : s.is_ordered               ? "keeps state"
-                                                        : nullptr;
+        const char* what = s.is_random                 ? "draws random numbers"
+                           : s.arity == Arity::expand  ? "is a 1:n node"
+                           : s.arity == Arity::gather  ? "is an n:1 node"
+                           : s.arity == Arity::shuffle ? "reorders samples"
+                           : s.is_ordered              ? "keeps state"
+                                                       : nullptr;
         if (what)
           error(c, "SL0420",
                 "cache \"" + path(c) + "\" stands behind \"" + path(i) + "\" (" + s.name +

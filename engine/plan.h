@@ -28,24 +28,24 @@ struct PlanNode {
   const GraphNode* graph = nullptr;  // path, params, place; owned by the Graph
   const Spec* spec = nullptr;
   LaneKind lane = LaneKind::compute;
-  int concurrency = 0;               // bodies at a time; 0: no limit of its own
-  bool ordered = false;              // fires serially in stamp order, and is flushed
-  bool gate = false;                 // begins a segment: admits in stamp order, against credits
-  int credits = 0;                   // of the segment that begins here (gates and sources)
-  int need = 1;                      // the least credits that segment can run with
-  std::string why;                   // how `need` came about: "1 + 7 held by batch"
-  int count = 1;                     // B of a gather, n of an expand (0: varies), a shuffle's window
+  int concurrency = 0;   // bodies at a time; 0: no limit of its own
+  bool ordered = false;  // fires serially in stamp order, and is flushed
+  bool gate = false;     // begins a segment: admits in stamp order, against credits
+  int credits = 0;       // of the segment that begins here (gates and sources)
+  int need = 1;          // the least credits that segment can run with
+  std::string why;       // how `need` came about: "1 + 7 held by batch"
+  int count = 1;         // B of a gather, n of an expand (0: varies), a shuffle's window
   bool drop_last = false;
-  std::vector<GraphInput> inputs;    // by in-port
+  std::vector<GraphInput> inputs;           // by in-port
   std::vector<std::vector<PlanEdge>> outs;  // by out-port
   int stream = 0;
-  int domain = -1;                   // of what it emits: the node that opened it
-  int depth_in = 0, depth_out = 0;   // 1:n levels in the stamps that enter and leave
-  int segment = -1;                  // the gate or source whose credits its output carries
-  std::vector<int> prefix_of;        // caches whose hit makes this node pass packets on
-  int turns = -1;                    // gates bound to turns, and updaters: index into Plan::turns
-  bool training = false;             // reads or updates a network on its updater's stream
-  bool discards = false;             // a cut makes it drop what still comes
+  int domain = -1;                  // of what it emits: the node that opened it
+  int depth_in = 0, depth_out = 0;  // 1:n levels in the stamps that enter and leave
+  int segment = -1;                 // the gate or source whose credits its output carries
+  std::vector<int> prefix_of;       // caches whose hit makes this node pass packets on
+  int turns = -1;                   // gates bound to turns, and updaters: index into Plan::turns
+  bool training = false;            // reads or updates a network on its updater's stream
+  bool discards = false;            // a cut makes it drop what still comes
 
   const std::string& path() const { return graph->path; }
   bool is_source() const { return spec->arity == Arity::source; }
@@ -58,11 +58,11 @@ struct PlanNode {
 
 struct PlanStream {
   int source = -1;
-  int turns = -1;                    // whose turns it takes part in; -1: free-running
+  int turns = -1;  // whose turns it takes part in; -1: free-running
   bool trains = false;
-  int every = 1;                     // a validation stream: after every so many training epochs
-  std::vector<int> caches;           // looked up when the source emits
-  std::int64_t epochs = 1;           // how many it has in all
+  int every = 1;            // a validation stream: after every so many training epochs
+  std::vector<int> caches;  // looked up when the source emits
+  std::int64_t epochs = 1;  // how many it has in all
 };
 
 // The networks that one group of updaters changes, and who may hold them when.
@@ -70,24 +70,24 @@ struct PlanTurns {
   std::vector<std::string> networks;
   int train_stream = -1;
   std::vector<int> updaters;
-  std::vector<int> streams;          // validation streams, in file order
-  std::vector<int> sinks;            // behind a validation reader
+  std::vector<int> streams;  // validation streams, in file order
+  std::vector<int> sinks;    // behind a validation reader
 };
 
 // One holding of the networks: a stream's epoch.
 struct Turn {
   int stream = -1;
-  std::uint32_t epoch = 0;           // ordinal within that stream
-  std::uint32_t train_epoch = 0;     // the training epoch it is or follows
+  std::uint32_t epoch = 0;        // ordinal within that stream
+  std::uint32_t train_epoch = 0;  // the training epoch it is or follows
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
 struct Plan {
   const Graph* graph = nullptr;
-  std::vector<PlanNode> nodes;       // same indices as graph->nodes
+  std::vector<PlanNode> nodes;  // same indices as graph->nodes
   std::vector<PlanStream> streams;
   std::vector<PlanTurns> turns;
-  std::vector<int> order;            // topological, sources first
+  std::vector<int> order;  // topological, sources first
   int threads = 2;
 
   // The fixed order of turns: train 0, its validations, train 1, ...
@@ -95,7 +95,7 @@ struct Plan {
 };
 
 struct PlanOptions {
-  int threads = 2;                   // data threads: automatic credits follow them
+  int threads = 2;  // data threads: automatic credits follow them
 };
 
 // Needs a Graph that stays alive. Everything wrong goes to `diagnostics`; nullopt if anything is.

@@ -13,7 +13,8 @@ const Field* Sample::find(std::string_view key) const {
 const Field& Sample::at(std::string_view key) const {
   if (const Field* f = find(key)) return *f;
   std::string there;
-  for (const auto& [name_, field] : fields_) there += (there.empty() ? "\"" : ", \"") + name_ + "\"";
+  for (const auto& [name_, field] : fields_)
+    there += (there.empty() ? "\"" : ", \"") + name_ + "\"";
   throw DataError("no field \"" + std::string(key) + "\"; the sample has " +
                   (there.empty() ? "none" : there));
 }

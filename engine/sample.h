@@ -27,24 +27,24 @@ inline constexpr Affine identity_affine{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0
 
 // What a spatial transform did, so that `invert` and writers can undo it.
 struct Applied {
-  std::string transform;            // type name: "spacing", "orientation", "crop", ...
-  Affine affine_before;             // the field's affine in front of the transform
+  std::string transform;                   // type name: "spacing", "orientation", "crop", ...
+  Affine affine_before;                    // the field's affine in front of the transform
   std::vector<std::int64_t> shape_before;  // spatial shape in front of it
-  std::vector<double> values;       // the transform's own numbers, in its own order
+  std::vector<double> values;              // the transform's own numbers, in its own order
 };
 
 // Geometry and provenance of one tensor; immutable and shared.
 struct Meta {
-  std::string path;                 // the file it was read from; empty for made data
+  std::string path;  // the file it was read from; empty for made data
   Affine affine = identity_affine;
-  bool has_affine = false;          // false: no geometry is known; affine is the identity
-  std::vector<Applied> history;     // oldest first
+  bool has_affine = false;       // false: no geometry is known; affine is the identity
+  std::vector<Applied> history;  // oldest first
 };
 using MetaPtr = std::shared_ptr<const Meta>;
 
 struct Field {
-  at::Tensor tensor;                // undefined: a record that is not loaded yet (meta has path)
-  std::vector<MetaPtr> meta;        // one; after `batch` one a member; never null
+  at::Tensor tensor;          // undefined: a record that is not loaded yet (meta has path)
+  std::vector<MetaPtr> meta;  // one; after `batch` one a member; never null
 
   Field() : meta{std::make_shared<const Meta>()} {}
   Field(at::Tensor t, MetaPtr m) : tensor(std::move(t)), meta{std::move(m)} {}

@@ -6,13 +6,20 @@ namespace sluice {
 
 std::string describe_json(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::null: return "null";
-    case Json::value_t::boolean: return value.dump() + " (bool)";
-    case Json::value_t::string: return value.dump() + " (string)";
-    case Json::value_t::number_float: return value.dump() + " (float)";
-    case Json::value_t::array: return "a list of " + std::to_string(value.size());
-    case Json::value_t::object: return "an object";
-    default: return value.dump() + " (int)";
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::boolean:
+      return value.dump() + " (bool)";
+    case Json::value_t::string:
+      return value.dump() + " (string)";
+    case Json::value_t::number_float:
+      return value.dump() + " (float)";
+    case Json::value_t::array:
+      return "a list of " + std::to_string(value.size());
+    case Json::value_t::object:
+      return "an object";
+    default:
+      return value.dump() + " (int)";
   }
 }
 
@@ -75,7 +82,11 @@ std::optional<std::string> each_leaf(const Json& value, F&& check) {
   return std::nullopt;
 }
 
-std::string number(double v) { return Json(v).dump(); }
+// 1 and not 1.0: bounds are written as people write them.
+std::string number(double v) {
+  const bool whole = std::abs(v) < 1e15 && v == std::floor(v);
+  return whole ? std::to_string(static_cast<std::int64_t>(v)) : Json(v).dump();
+}
 
 }  // namespace
 
@@ -142,16 +153,30 @@ std::vector<PortSpec> ports_from(const Json& j) {
 }  // namespace
 
 Json Spec::to_json() const {
-  Json j = {{"name", name}, {"doc", doc}, {"family", family}, {"network", is_network},
-            {"in", ports_json(ins)}, {"out", ports_json(outs)},
-            {"lane", static_cast<int>(lane_kind)}, {"arity", static_cast<int>(arity)},
-            {"concurrency", concurrency}, {"random", is_random}, {"ordered", is_ordered},
-            {"gate", is_gate}, {"cache", is_cache}, {"credits_param", credits_param},
-            {"count_param", count_param}, {"drop_last_param", drop_last_param},
-            {"network_param", network_param}, {"access", static_cast<int>(access)}};
+  Json j = {{"name", name},
+            {"doc", doc},
+            {"family", family},
+            {"network", is_network},
+            {"in", ports_json(ins)},
+            {"out", ports_json(outs)},
+            {"lane", static_cast<int>(lane_kind)},
+            {"arity", static_cast<int>(arity)},
+            {"concurrency", concurrency},
+            {"random", is_random},
+            {"ordered", is_ordered},
+            {"gate", is_gate},
+            {"cache", is_cache},
+            {"credits_param", credits_param},
+            {"count_param", count_param},
+            {"drop_last_param", drop_last_param},
+            {"network_param", network_param},
+            {"access", static_cast<int>(access)}};
   Json list = Json::array();
   for (const auto& p : params) {
-    Json q = {{"name", p.name}, {"type", p.type}, {"doc", p.doc}, {"default", p.fallback},
+    Json q = {{"name", p.name},
+              {"type", p.type},
+              {"doc", p.doc},
+              {"default", p.fallback},
               {"required", p.required}};
     if (!p.choices.empty()) q["choices"] = p.choices;
     if (p.min) q["min"] = *p.min;

@@ -115,7 +115,7 @@ struct ParamType<std::optional<T>> {
 
 struct ParamSpec {
   std::string name, type, doc;
-  Json fallback;          // the default; meaningless where required
+  Json fallback;  // the default; meaningless where required
   bool required = false;
   std::vector<std::string> choices;  // for strings and lists of strings; empty: any
   std::optional<double> min, max;    // for numbers and lists of numbers, inclusive
@@ -140,15 +140,15 @@ class Spec {
   std::vector<ParamSpec> params;
   LaneKind lane_kind = LaneKind::compute;
   Arity arity = Arity::one_to_one;
-  int concurrency = 0;         // firings at a time; 0: no limit of its own
-  bool is_random = false;      // draws depend on the stamp: not allowed in front of a cache
-  bool is_ordered = false;     // stateful: serial and in stamp order, flush() at every epoch's end
-  bool is_gate = false;        // begins a segment with credits of its own
+  int concurrency = 0;      // firings at a time; 0: no limit of its own
+  bool is_random = false;   // draws depend on the stamp: not allowed in front of a cache
+  bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
+  bool is_gate = false;     // begins a segment with credits of its own
   bool is_cache = false;
-  std::string credits_param;   // gate: the parameter that says how many credits
-  std::string count_param;     // expand, gather, shuffle: the parameter with n, B or the window
-  std::string drop_last_param; // gather: the parameter that says whether a rest is dropped
-  std::string network_param;   // the parameter that names a network of "models"
+  std::string credits_param;    // gate: the parameter that says how many credits
+  std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window
+  std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
+  std::string network_param;    // the parameter that names a network of "models"
   Access access = Access::none;
 
   Spec() = default;
@@ -180,35 +180,84 @@ class Spec {
     return *this;
   }
   // These refine the parameter declared last.
-  Spec& required() { params.back().required = true; return *this; }
-  Spec& choices(std::vector<std::string> c) { params.back().choices = std::move(c); return *this; }
+  Spec& required() {
+    params.back().required = true;
+    return *this;
+  }
+  Spec& choices(std::vector<std::string> c) {
+    params.back().choices = std::move(c);
+    return *this;
+  }
   Spec& range(double low, double high) {
     params.back().min = low;
     params.back().max = high;
     return *this;
   }
-  Spec& at_least(double low) { params.back().min = low; return *this; }
+  Spec& at_least(double low) {
+    params.back().min = low;
+    return *this;
+  }
 
-  Spec& lane(LaneKind kind) { lane_kind = kind; return *this; }
-  Spec& limit(int n) { concurrency = n; return *this; }
-  Spec& random() { is_random = true; return *this; }
-  Spec& ordered() { is_ordered = true; concurrency = 1; return *this; }
-  Spec& source() { arity = Arity::source; concurrency = 1; return *this; }
-  Spec& expands(std::string count) { arity = Arity::expand; count_param = std::move(count); return *this; }
+  Spec& lane(LaneKind kind) {
+    lane_kind = kind;
+    return *this;
+  }
+  Spec& limit(int n) {
+    concurrency = n;
+    return *this;
+  }
+  Spec& random() {
+    is_random = true;
+    return *this;
+  }
+  Spec& ordered() {
+    is_ordered = true;
+    concurrency = 1;
+    return *this;
+  }
+  Spec& source() {
+    arity = Arity::source;
+    concurrency = 1;
+    return *this;
+  }
+  Spec& expands(std::string count) {
+    arity = Arity::expand;
+    count_param = std::move(count);
+    return *this;
+  }
   Spec& gathers(std::string count, std::string drop_last) {
     arity = Arity::gather;
     count_param = std::move(count);
     drop_last_param = std::move(drop_last);
     return *this;
   }
-  Spec& shuffles(std::string window) { arity = Arity::shuffle; count_param = std::move(window); return *this; }
-  Spec& gate(std::string credits = "") { is_gate = true; credits_param = std::move(credits); return *this; }
-  Spec& cache() { is_cache = true; return gate(); }
-  Spec& reads(std::string param) { network_param = std::move(param); access = Access::read; return *this; }
-  Spec& updates(std::string param) { network_param = std::move(param); access = Access::update; return *this; }
+  Spec& shuffles(std::string window) {
+    arity = Arity::shuffle;
+    count_param = std::move(window);
+    return *this;
+  }
+  Spec& gate(std::string credits = "") {
+    is_gate = true;
+    credits_param = std::move(credits);
+    return *this;
+  }
+  Spec& cache() {
+    is_cache = true;
+    return gate();
+  }
+  Spec& reads(std::string param) {
+    network_param = std::move(param);
+    access = Access::read;
+    return *this;
+  }
+  Spec& updates(std::string param) {
+    network_param = std::move(param);
+    access = Access::update;
+    return *this;
+  }
 
   const ParamSpec* find_param(std::string_view key) const;
-  int find_in(std::string_view port) const;   // -1 where there is none
+  int find_in(std::string_view port) const;  // -1 where there is none
   int find_out(std::string_view port) const;
 
   // Sets every member of `params` (a default-made Params) that `values` names.

@@ -20,9 +20,9 @@ namespace sluice {
 struct Stamp {
   static constexpr int max_depth = 4;
 
-  std::uint32_t stream = 0;  // ordinal of the source in the plan
-  std::uint32_t epoch = 0;   // dense from 0 within the stream
-  std::uint64_t index = 0;   // dense from 0 within stream and epoch
+  std::uint32_t stream = 0;                     // ordinal of the source in the plan
+  std::uint32_t epoch = 0;                      // dense from 0 within the stream
+  std::uint64_t index = 0;                      // dense from 0 within stream and epoch
   std::array<std::uint32_t, max_depth> path{};  // child numbers, outermost first
   std::uint8_t depth = 0;                       // how many entries of path are in use
   std::uint8_t last = 0;                        // bit d: path[d] is the last child of its parent
@@ -70,8 +70,8 @@ struct Stamp {
 
   // "stream/epoch/index" with ".child" for each level, for messages and traces.
   std::string str() const {
-    std::string s = std::to_string(stream) + "/" + std::to_string(epoch) + "/" +
-                    std::to_string(index);
+    std::string s =
+        std::to_string(stream) + "/" + std::to_string(epoch) + "/" + std::to_string(index);
     for (int d = 0; d < depth; ++d) s += "." + std::to_string(path[d]);
     return s;
   }

@@ -41,8 +41,8 @@ struct Counters {
   std::atomic<std::uint64_t> fired{0}, passed{0}, skipped{0}, bytes{0};
   std::atomic<std::int64_t> busy_ns{0};
   Histogram durations;
-  std::int64_t starved_ns = 0;  // nothing to do: waits for input
-  std::int64_t blocked_ns = 0;  // has input: waits for a credit or its turn
+  std::int64_t starved_ns = 0;           // nothing to do: waits for input
+  std::int64_t blocked_ns = 0;           // has input: waits for a credit or its turn
   std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
 };
 

@@ -24,7 +24,9 @@ bool Turnstile::open(int stream, std::uint32_t epoch) const {
 }
 
 bool Turnstile::ends(int node) const {
-  auto in = [node](const std::vector<int>& v) { return std::find(v.begin(), v.end(), node) != v.end(); };
+  auto in = [node](const std::vector<int>& v) {
+    return std::find(v.begin(), v.end(), node) != v.end();
+  };
   return in(turns_.updaters) || in(turns_.sinks);
 }
 

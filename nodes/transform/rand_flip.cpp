@@ -1,8 +1,7 @@
 // rand_flip: MONAI's RandFlipd. One draw for all keys.
-#include <ATen/ops/flip.h>
-
 #include "engine/registry.h"
-#include "engine/sample.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
 
 namespace sluice {
 namespace {
@@ -12,33 +11,39 @@ struct RandFlip final : Node {
     std::vector<std::string> keys{"image", "label"};
     double prob = 0.1;
     std::optional<std::vector<std::int64_t>> spatial_axis;
+    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
     return Spec("rand_flip", "Flips all keys along the same spatial axes with one draw.")
         .in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to flip, each [C, X, Y, Z].")
-        .param("prob", &Params::prob, "Probability of a flip.").range(0, 1)
+        .param("keys", &Params::keys, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].")
+        .param("prob", &Params::prob, "Probability of a flip.")
+        .range(0, 1)
         .param("spatial_axis", &Params::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
+        .range(-3, 2)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random();
   }
 
   void process(Firing& f) override {
-    Sample out = f.in();
     Random random = f.random();
-    if (random.chance(p.prob)) {
-      for (const auto& key : p.keys) {
-        Field field = out.at(key);
-        std::vector<std::int64_t> dims;
-        if (p.spatial_axis)
-          for (auto a : *p.spatial_axis) dims.push_back(a + 1);
-        else
-          for (std::int64_t d = 1; d < field.tensor.dim(); ++d) dims.push_back(d);
-        field.tensor = at::flip(field.tensor, dims);
-        out.set(key, std::move(field));
-      }
-    }
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      Reorder r;
+      for (std::int64_t d = 0; d < axes && !p.spatial_axis; ++d) r.flip[d] = true;
+      if (p.spatial_axis)
+        for (std::int64_t a : *p.spatial_axis) r.flip[spatial_axis(a, axes)] = true;
+      const at::Tensor volume = to_volume(field.tensor);
+      // values: for each axis whether it is flipped.
+      record(field, from_volume(reorder(volume, r), axes),
+             multiply(field.geometry().affine, reorder_affine(r, shape_of(volume))), "rand_flip",
+             {r.flip.begin(), r.flip.end()});
+    });
     f.emit(std::move(out));
   }
 };

@@ -5,7 +5,7 @@
 #include "engine/error.h"
 #include "kernels/dice_ce.h"
 #include "tests/nodes/drive.h"
-#include "tests/nodes/golden.h"
+#include "tests/nodes/golden_train.h"
 
 using namespace sluice;
 

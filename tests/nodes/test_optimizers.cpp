@@ -10,7 +10,7 @@
 #include "engine/error.h"
 #include "engine/resource.h"
 #include "tests/nodes/drive.h"
-#include "tests/nodes/golden.h"
+#include "tests/nodes/golden_train.h"
 
 using namespace sluice;
 

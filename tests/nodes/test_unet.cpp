@@ -6,7 +6,7 @@
 
 #include "engine/resource.h"
 #include "tests/nodes/drive.h"
-#include "tests/nodes/golden.h"
+#include "tests/nodes/golden_train.h"
 
 using namespace sluice;
 

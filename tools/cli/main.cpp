@@ -1,1 +1,139 @@
-int main() { return 0; }
+// `sluice`: the command line. CLI11 is slow to compile and stands in this file only.
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+#include "engine/version.h"
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+CLI::Option* graph(CLI::App* command, Options& o, bool several) {
+  return command->add_option("graph", o.graphs, "Graph file")
+      ->required()
+      ->expected(1, several ? CLI::detail::expected_max_vector_size : 1)
+      ->option_text(several ? "GRAPH..." : "GRAPH");
+}
+
+void set(CLI::App* command, Options& o) {
+  command
+      ->add_option("--set", o.set,
+                   "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("PATH=VALUE");
+}
+
+void run_options(CLI::App* command, Options& o) {
+  graph(command, o, false);
+  set(command, o);
+  command->add_option("--out", o.out, "Folder for results")->option_text("DIR");
+  command->add_option("--threads", o.threads, "Data threads; 0: as many as cores")
+      ->check(CLI::Range(0, 4096))
+      ->option_text("N");
+  command->add_option("--step-threads", o.step_threads, "Threads of the training region")
+      ->check(CLI::Range(0, 4096))
+      ->option_text("N");
+  command->add_flag("--quiet", o.quiet, "No progress");
+  command->add_flag("--json", o.json, "One JSON document on stdout");
+  command->add_flag("--trace", o.trace, "Writes trace.json for Perfetto");
+}
+
+void commands(CLI::App& app, Options& o) {
+  auto* run = app.add_subcommand("run", "Runs a graph");
+  run_options(run, o);
+  run->add_option("--resume", o.resume, "Goes on from a run's folder")->option_text("DIR");
+
+  auto* profile = app.add_subcommand("profile", "Runs for a while; prints what limits throughput");
+  run_options(profile, o);
+  profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
+      ->check(CLI::Range(0.0, 1e9))
+      ->option_text("N");
+
+  auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
+  graph(check, o, true);
+  set(check, o);
+  check->add_flag("--json", o.json, "One JSON document on stdout");
+
+  auto* dot = app.add_subcommand("dot", "Draws a graph");
+  graph(dot, o, false);
+  set(dot, o);
+  dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
+  dot->add_option("-o", o.out, "File: .dot, .svg, .png or .pdf; else DOT on stdout")
+      ->option_text("FILE");
+
+  auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
+  inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
+  inspect->add_flag("--json", o.json, "One JSON document on stdout");
+
+  app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");
+
+  auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
+  explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
+}
+
+int dispatch(const CLI::App& app, const Options& o) {
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "check") return check(o);
+  if (command == "dot") return draw(o);
+  if (command == "inspect") return inspect(o);
+  if (command == "schema") return schema();
+  if (command == "explain") return explain(o);
+  return start(command, o);
+}
+
+// What is wrong with the command line: the first command or option that nothing knows, with what it
+// might have been, else what CLI11 says.
+std::string complaint(const CLI::App& app, const std::string& otherwise, int argc, char** argv) {
+  const auto chosen = app.get_subcommands();
+  std::vector<std::string> known;
+  if (chosen.empty()) {
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(command->get_name());
+  } else {
+    for (const auto* option : chosen.front()->get_options())
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i], word = argument.substr(0, argument.find('='));
+    const bool is_option = word.starts_with("--");
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    if (is_option == chosen.empty()) continue;
+    const std::string hint = did_you_mean(word, known);
+    return (is_option ? "there is no option " : "there is no command ") + word +
+           (hint.empty() ? "" : "; " + hint);
+  }
+  return otherwise;
+}
+
+int parse(int argc, char** argv) {
+  CLI::App app("Trains networks on medical images from a graph of nodes.", "sluice");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("sluice ") + version);
+  Options options;
+  commands(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    print_error(complaint(app, e.what(), argc, argv));
+    std::cerr << "`sluice --help` and `sluice COMMAND --help` say more\n";
+    return code(Exit::usage);
+  }
+  return dispatch(app, options);
+}
+
+}  // namespace
+}  // namespace sluice::cli
+
+int main(int argc, char** argv) {
+  try {
+    return sluice::cli::parse(argc, argv);
+  } catch (const std::exception& e) {
+    sluice::cli::print_error(e.what());
+    return sluice::cli::code(sluice::Exit::usage);
+  }
+}

@@ -1,0 +1,334 @@
+#include "engine/scheduler.h"
+
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "engine/lane.h"
+#include "engine/station.h"
+#include "engine/turnstile.h"
+
+namespace sluice {
+
+namespace {
+
+// Prepares every thread that enters the data arena: low priority, LibTorch's thread settings.
+class Arrival final : public tbb::task_scheduler_observer {
+ public:
+  Arrival(tbb::task_arena& arena, const RunOptions& options)
+      : tbb::task_scheduler_observer(arena), options_(options) {
+    observe(true);
+  }
+  ~Arrival() override { observe(false); }
+  void on_scheduler_entry(bool) override {
+    thread_local const void* prepared = nullptr;
+    if (prepared == this) return;
+    prepared = this;
+    if (options_.background) make_thread_background();
+    if (options_.on_thread) options_.on_thread(LaneKind::compute);
+  }
+
+ private:
+  const RunOptions& options_;
+};
+
+}  // namespace
+
+struct Machine {
+  explicit Machine(const RunOptions& options)
+      // More workers than cores where asked: the tests need 8 slots on 2 cores.
+      : parallelism(tbb::global_control::max_allowed_parallelism,
+                    static_cast<std::size_t>(options.threads) + 1),
+        arena(options.threads, 1),
+        arrival(arena, options) {
+    arena.execute([this] { graph = std::make_unique<tbb::flow::graph>(); });
+  }
+  tbb::global_control parallelism;
+  tbb::task_arena arena;
+  Arrival arrival;
+  std::unique_ptr<Lane> io, step, copy;
+  std::unique_ptr<tbb::flow::graph> graph;
+};
+
+// ---- the TBB side of a station ------------------------------------------------------------------
+
+void Station::build(tbb::flow::graph& graph, Lane* lane) {
+  using namespace tbb::flow;
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
+    ins_.push_back(std::make_unique<function_node<Packet, continue_msg, lightweight>>(
+        graph, unlimited, [this, i](const Packet& p) noexcept {
+          deliver(static_cast<int>(i), p);
+          return continue_msg();
+        }));
+  for (std::size_t i = 0; i < plan_.outs.size(); ++i)
+    outs_.push_back(std::make_unique<broadcast_node<Packet>>(graph));
+  if (!lane) {
+    work_ = std::make_unique<function_node<Job*, continue_msg>>(
+        graph, unlimited,
+        [this](Job* job) noexcept {
+          run(job);
+          return continue_msg();
+        },
+        plan_.gate ? node_priority_t(1) : no_priority);
+    return;
+  }
+  // No TBB task stands between two firings of a lane: the hand-over is lightweight.
+  using Async = async_node<Job*, continue_msg, queueing_lightweight>;
+  work_ = std::make_unique<Async>(
+      graph, unlimited, [this, lane](Job* const& job, Async::gateway_type& gateway) noexcept {
+        gateway.reserve_wait();
+        lane->submit([this, job, &gateway] {
+          run(job);
+          gateway.release_wait();
+        });
+      });
+}
+
+void Station::connect(Station& to, const PlanEdge& edge, int from_port) {
+  const auto& inputs = to.plan_.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].port == edge.port)
+      tbb::flow::make_edge(*outs_[static_cast<std::size_t>(from_port)], *to.ins_[i]);
+}
+
+// ---- set-up
+// ---------------------------------------------------------------------------------------
+
+Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions options,
+                     RunEvents& events)
+    : plan_(plan),
+      nodes_(std::move(nodes)),
+      options_(std::move(options)),
+      events_(events),
+      bad_at_(plan.nodes.size(), 0),
+      first_epoch_(plan.streams.size(), 0),
+      train_epochs_(plan.streams.size()) {
+  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
+    turnstiles_.push_back(std::make_unique<Turnstile>(
+        plan, static_cast<int>(t), options_.resume.turn, [this, t](const Turn& ended) {
+          if (events_.between(ended, turnstiles_[t]->position() + 1)) stop();
+        }));
+    const auto& sequence = turnstiles_[t]->sequence();
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const auto stream = static_cast<std::size_t>(sequence[i].stream);
+      train_epochs_[stream].push_back(sequence[i].train_epoch);
+      if (i < options_.resume.turn) ++first_epoch_[stream];
+    }
+  }
+  machine_ = std::make_unique<Machine>(options_);
+  auto start = [this](LaneKind kind) {
+    return [this, kind] {
+      if (kind != LaneKind::step && options_.background) make_thread_background();
+      if (options_.on_thread) options_.on_thread(kind);
+    };
+  };
+  auto lane = [&](LaneKind kind) -> Lane* {
+    if (kind == LaneKind::compute) return nullptr;
+    auto& l = kind == LaneKind::io     ? machine_->io
+              : kind == LaneKind::step ? machine_->step
+                                       : machine_->copy;
+    const char* name = kind == LaneKind::io ? "io" : kind == LaneKind::step ? "step" : "copy";
+    if (!l)
+      l = std::make_unique<Lane>(name, kind == LaneKind::io ? options_.io_threads : 1, start(kind));
+    return l.get();
+  };
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& n = plan.nodes[i];
+    auto s = std::make_unique<Station>(*this, static_cast<int>(i), nodes_[i],
+                                       first_epoch_[static_cast<std::size_t>(n.stream)]);
+    for (auto& t : turnstiles_) {
+      if (n.turns >= 0 && n.gate && &t == &turnstiles_[static_cast<std::size_t>(n.turns)])
+        s->turnstile_ = t.get();
+      if (t->ends(static_cast<int>(i))) s->ends_ = t.get();
+    }
+    machine_->arena.execute([&] { s->build(*machine_->graph, lane(n.lane)); });
+    stations_.push_back(std::move(s));
+  }
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    for (std::size_t port = 0; port < plan.nodes[i].outs.size(); ++port)
+      for (const PlanEdge& e : plan.nodes[i].outs[port])
+        stations_[i]->connect(*stations_[static_cast<std::size_t>(e.to)], e,
+                              static_cast<int>(port));
+}
+
+Scheduler::~Scheduler() { close(); }
+
+// ---- running
+// --------------------------------------------------------------------------------------
+
+// wait_for_all on a thread of our own inside the arena, since it runs bodies itself: they get the
+// data threads' priority, and the caller's thread keeps its own.
+void Scheduler::wait() {
+  std::thread waiter([this] {
+    name_thread("sluice-data");
+    machine_->arena.execute([this] { machine_->graph->wait_for_all(); });
+  });
+  waiter.join();
+}
+
+Outcome Scheduler::run() {
+  begin_ns_ = now_ns();
+  std::thread watchdog([this] { watch(); });
+  for (auto& s : stations_)
+    if (s->plan().is_source()) s->kick();
+  wait();
+  // Whatever waited for an event that a cut made impossible gets one more chance; what then still
+  // stands, stands for ever.
+  while (!failed() && !all_done()) {
+    const std::uint64_t before = progress_;
+    for (auto& s : stations_) s->kick();
+    wait();
+    if (progress_ == before) break;
+  }
+  end_ns_ = now_ns();
+  finished_ = true;
+  watchdog.join();
+
+  Outcome out;
+  if (failed()) {
+    out.status = Outcome::Status::failed;
+    out.failure = failure_;
+  } else if (!all_done()) {
+    out.status = Outcome::Status::stalled;
+    out.stall = stall_report();
+  } else if (cutting()) {
+    out.status = Outcome::Status::cut;
+  }
+  position(out.position);
+  close();
+  return out;
+}
+
+// How far the turns came, and how many batches of the turn that was cut are trained on.
+void Scheduler::position(Resume& at) const {
+  if (turnstiles_.empty()) return;
+  const Turnstile& t = *turnstiles_.front();
+  at.turn = t.position();
+  if (at.turn >= t.sequence().size()) return;
+  const Turn& turn = t.sequence()[at.turn];
+  for (const auto& s : stations_)
+    if (s->turnstile_ == &t && s->plan_.training && s->plan_.stream == turn.stream &&
+        s->cut_at_.first == turn.epoch)
+      at.batch = s->cut_at_.second;
+}
+
+// Nothing runs any more: let go of what is left, then of TBB's nodes, then of the lanes.
+void Scheduler::close() {
+  if (!machine_) return;
+  for (auto& s : stations_) s->clear();
+  for (auto& s : stations_)
+    if (s->pool) s->pool->close();
+  for (auto& s : stations_) {
+    s->ins_.clear();
+    s->outs_.clear();
+    s->work_.reset();
+  }
+  machine_.reset();
+}
+
+void Scheduler::watch() {
+  name_thread("sluice-watch");
+  std::uint64_t last = progress_;
+  auto since = std::chrono::steady_clock::now();
+  while (!finished_) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::uint64_t now = progress_;
+    if (now != last) {
+      last = now;
+      since = std::chrono::steady_clock::now();
+    } else if (std::chrono::steady_clock::now() - since >
+               std::chrono::duration<double>(options_.watchdog_s)) {
+      events_.stalled("no firing ended for " + std::to_string(options_.watchdog_s) + " s\n" +
+                      stall_report());
+      since = std::chrono::steady_clock::now();
+    }
+  }
+}
+
+bool Scheduler::all_done() const {
+  return std::all_of(stations_.begin(), stations_.end(), [](const auto& s) { return s->done(); });
+}
+
+std::string Scheduler::stall_report() const {
+  std::string report;
+  for (const auto& s : stations_) {
+    const std::string line = s->waiting_for();
+    if (!line.empty()) report += "  " + line + "\n";
+  }
+  return report;
+}
+
+void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
+  if (!station.ends_->closed(station.index_, epoch, cut)) return;
+  for (auto& s : stations_)
+    if (s->turnstile_ == station.ends_) s->kick();
+}
+
+std::shared_ptr<const std::vector<Hit>> Scheduler::look_up(int stream, std::uint64_t item) const {
+  std::vector<Hit> hits;
+  for (int cache : plan_.streams[static_cast<std::size_t>(stream)].caches)
+    if (auto entry = stations_[static_cast<std::size_t>(cache)]->store_->find(item))
+      hits.push_back({cache, std::move(*entry)});
+  if (hits.empty()) return nullptr;
+  return std::make_shared<const std::vector<Hit>>(std::move(hits));
+}
+
+std::uint32_t Scheduler::train_epoch(int stream, std::uint32_t epoch) const {
+  const auto& known = train_epochs_[static_cast<std::size_t>(stream)];
+  return epoch < known.size() ? known[epoch] : epoch;
+}
+
+// ---- failures
+// -------------------------------------------------------------------------------------
+
+void Scheduler::fail(Failure failure) {
+  std::lock_guard lock(mutex_);
+  if (!failed_ || failure.stamp < failure_.stamp) failure_ = std::move(failure);
+  failed_ = true;
+  ++progress_;
+}
+
+bool Scheduler::quarantine(Quarantined what, int node) {
+  std::lock_guard lock(mutex_);
+  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
+  const auto budget = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, g.max_bad >= 0 ? g.max_bad : plan_.graph->run.max_bad));
+  ++bad_;
+  if (++bad_at_[static_cast<std::size_t>(node)] > budget) return false;
+  events_.quarantined(what);
+  return true;
+}
+
+std::string Failure::str() const {
+  std::string s = place.str();
+  if (!s.empty()) s += ": ";
+  s += "nodes." + node;
+  if (!sample.empty()) s += ", sample " + sample;
+  return s + " (" + stamp.str() + "): " + message;
+}
+
+// ---- what became of it
+// ----------------------------------------------------------------------------
+
+const Ledger& Scheduler::ledger(int node) const {
+  return stations_[static_cast<std::size_t>(node)]->ledger;
+}
+const Counters& Scheduler::counters(int node) const {
+  return stations_[static_cast<std::size_t>(node)]->counters;
+}
+int Scheduler::credits_out(int node) const {
+  const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
+  return pool ? pool->out() : 0;
+}
+int Scheduler::most_credits_out(int node) const {
+  const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
+  return pool ? pool->most_out() : 0;
+}
+
+}  // namespace sluice

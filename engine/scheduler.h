@@ -1,0 +1,156 @@
+// Turns a Plan into a oneTBB flow graph and runs it once.
+//
+//   in-port (lightweight function_node) --> inbox of the Station, keyed by stamp
+//   Station decides: join, Skip, credit, turn, order        --> work (function_node or async_node)
+//   body done --> out-port (broadcast_node) --> in-ports of the successors
+//
+// Stock edges (limiter, rejecting, reserving join) lose packets behind a functional node, so none
+// is used: TBB moves packets and runs bodies; what may fire when is decided in station.cpp.
+//
+// Invariants: results depend on the plan, the seed and the data alone, never on threads or timing;
+// completion is proven by counted markers; whatever is not delivered is counted by its reason.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/plan.h"
+#include "engine/trace.h"
+
+namespace sluice {
+
+class Node;
+class Station;
+class Turnstile;
+struct Hit;
+struct Machine;  // the TBB side; scheduler.cpp
+
+// What went wrong, where, on which sample.
+struct Failure {
+  Exit exit = Exit::data;
+  std::string message, node, sample;
+  Stamp stamp;
+  Place place;  // the node in the graph file
+  std::string str() const;
+};
+
+// How many went where. In packets of the node's own edges; `weights` counts samples.
+struct Ledger {
+  std::uint64_t in = 0, fired = 0, passed = 0, out = 0;
+  std::uint64_t members = 0, dropped_last = 0;   // n:1 nodes
+  std::map<std::string, std::uint64_t> skipped;  // came in as Skips or became one here, by reason
+  std::map<std::string, std::uint64_t> lost;     // samples (weights) that became a Skip here
+  std::uint64_t emitted = 0, delivered = 0;      // sources; sinks (weights)
+};
+
+struct Quarantined {
+  std::string node, sample, message;
+  Stamp stamp;
+};
+
+// What a run tells while it runs. Calls come from any thread, one at a time for one node.
+struct RunEvents {
+  virtual ~RunEvents() = default;
+  // Metrics of flush(), for the training epoch the turn belongs to (or the stream's own epoch).
+  virtual void metric(int node, std::uint32_t epoch, const std::string& name, double value) {
+    (void)node, (void)epoch, (void)name, (void)value;
+  }
+  // Values that a firing logged; in stamp order for ordered nodes.
+  virtual void log(int node, const Stamp& stamp, const std::string& name, double value) {
+    (void)node, (void)stamp, (void)name, (void)value;
+  }
+  // Between two turns, while nobody holds the networks. True: stop the run here.
+  virtual bool between(const Turn& ended, std::size_t position) {
+    (void)ended, (void)position;
+    return false;
+  }
+  virtual void quarantined(const Quarantined&) {}
+  // No progress for the watchdog's time; the run cannot be unwound, so the process should end.
+  virtual void stalled(const std::string& report) { (void)report; }
+};
+
+// Where a resumed run goes on: turns already done, and batches of the current one.
+struct Resume {
+  std::size_t turn = 0;
+  std::uint64_t batch = 0;
+};
+
+struct RunOptions {
+  int threads = 2;  // data threads (the compute arena's slots)
+  int io_threads = 4;
+  bool background = true;  // data threads run at nice 19
+  double watchdog_s = 300;
+  Resume resume;
+  std::uint64_t seed = 0;
+  std::function<void(LaneKind)> on_thread;  // once on every thread, before it runs a body
+};
+
+struct Outcome {
+  enum class Status { done, cut, failed, stalled } status = Status::done;
+  Failure failure;    // failed: of several, the one with the lowest stamp
+  std::string stall;  // stalled: who waits for what
+  Resume position;    // how far the turns came
+};
+
+class Scheduler {
+ public:
+  // `nodes` by plan index; opened by the caller. Shuffle nodes may be null.
+  Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions options, RunEvents& events);
+  ~Scheduler();
+
+  Outcome run();  // once
+  // Asks for a cut: sources end, what is in front of the last gate is discarded and counted,
+  // firings inside a region finish. Safe in a signal handler.
+  void stop() noexcept { cut_.store(true); }
+
+  const Ledger& ledger(int node) const;
+  const Counters& counters(int node) const;
+  const Trace& trace() const { return trace_; }
+  int credits_out(int node) const;  // of the segment that begins at this node
+  int most_credits_out(int node) const;
+  double wall_s() const { return static_cast<double>(end_ns_ - begin_ns_) * 1e-9; }
+  std::uint64_t progress() const { return progress_.load(); }
+
+ private:
+  friend class Station;
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool cutting() const { return cut_.load(std::memory_order_relaxed); }
+  void fail(Failure failure);
+  bool quarantine(Quarantined what, int node);  // false: over the budget
+  void turn_closed(Station& station, std::uint32_t epoch, bool cut);
+  std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
+  std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
+  bool all_done() const;
+  std::string stall_report() const;
+  void wait();
+  void close();
+  void watch();
+  void position(Resume& at) const;
+
+  const Plan& plan_;
+  const std::vector<Node*> nodes_;
+  const RunOptions options_;
+  RunEvents& events_;
+  Trace trace_;
+  std::atomic<bool> cut_{false}, failed_{false}, finished_{false};
+  std::atomic<std::uint64_t> progress_{0};
+  mutable std::mutex mutex_;  // failure and quarantine
+  Failure failure_;
+  std::uint64_t bad_ = 0;
+  std::vector<std::uint64_t> bad_at_;
+  std::vector<std::unique_ptr<Turnstile>> turnstiles_;
+  std::vector<std::uint32_t> first_epoch_;                // by stream
+  std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
+  std::unique_ptr<Machine> machine_;
+  std::vector<std::unique_ptr<Station>> stations_;
+  std::int64_t begin_ns_ = 0, end_ns_ = 0;
+};
+
+}  // namespace sluice

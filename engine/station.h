@@ -1,0 +1,161 @@
+// A Station is one plan node at run time: its inbox, its order, its credits, its epochs. It
+// decides what may fire; TBB and the lanes run it. Private to the scheduler.
+//
+// Invariants:
+//  - decisions are made under the station's lock and carried out after it is released (Actions),
+//    so that dropping a packet, which may wake any other station, never happens under a lock;
+//  - a sequenced station (ordered, gate, n:1, shuffle) admits stamps in order, each exactly once;
+//  - an epoch is closed when every port brought its marker, they agree, and as many packets have
+//    been dealt with; then, and in epoch order, its own marker goes out.
+#pragma once
+
+#include <tbb/flow_graph.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/credit.h"
+#include "engine/lane.h"
+#include "engine/node.h"
+#include "engine/packet.h"
+#include "engine/plan.h"
+#include "engine/scheduler.h"
+#include "engine/trace.h"
+#include "engine/turnstile.h"
+
+namespace sluice {
+
+// One firing on its way: made under the lock, run on a lane.
+struct Job {
+  enum class Kind { fire, flush } kind = Kind::fire;
+  Stamp stamp;
+  std::vector<std::vector<Packet>> inputs;  // by input; several packets for a gather
+  Credit credit;                            // of the segment that begins here
+};
+
+class Station {
+ public:
+  Station(Scheduler& scheduler, int index, Node* node, std::uint32_t first_epoch);
+  ~Station();
+
+  void build(tbb::flow::graph& graph, Lane* lane);  // lane: null on the compute arena
+  void connect(Station& to, const PlanEdge& edge, int from_port);
+
+  void deliver(int input, const Packet& packet) noexcept;
+  void kick() noexcept;
+  void run(Job* job) noexcept;
+  void clear();  // after the graph drained: drops what is left and closes the pool
+
+  bool done() const;
+  std::string waiting_for() const;  // for the stall report; "" where it is done
+  const PlanNode& plan() const { return plan_; }
+
+  Ledger ledger;
+  Counters counters;
+  std::shared_ptr<CreditPool> pool;  // gates and sources
+
+ private:
+  friend class Scheduler;
+  struct Slot {
+    Stamp stamp;
+    std::vector<Packet> in;  // by input; kind epoch_end marks "not come yet"
+    int have = 0;            // how many have come
+  };
+  struct Epoch {
+    std::vector<std::int64_t> expected;  // by input; -1: the marker has not come
+    std::vector<std::uint64_t> sent;     // by out-port
+    std::uint64_t in = 0, skipped = 0, passed = 0, fired = 0;
+    std::uint64_t consumed = 0;
+    int flying = 0;
+    std::uint64_t fresh = 0;  // firings that were not skipped, at a training gate
+    bool cut = false, flushed = false;
+  };
+  struct Action {
+    enum class Kind { send, launch, turn, drop } kind;  // drop: let go outside the lock
+    Station* station;
+    int port = 0;
+    Packet packet{};
+    Job* job = nullptr;
+  };
+  using Actions = std::vector<Action>;
+  enum class Fate { fire, skip, discard, pass, stored, replay };
+
+  // station.cpp: what may happen now
+  Epoch& epoch(std::uint32_t e);
+  void receive(int input, const Packet& packet, Actions& actions);
+  void place(Slot slot, Actions& actions);
+  void pump(Actions& actions);
+  bool admit_next(Actions& actions);
+  bool admit(Slot& slot, Fate fate, Actions& actions);
+  Fate fate(const Slot& slot) const;
+  bool turn_open(std::uint32_t e) const;
+  bool pass_boundary(Actions& actions);
+  bool boundary_reached(const Epoch& e) const;
+  void close_epochs(Actions& actions);
+  void settle(Slot slot, Fate fate, Actions& actions);
+  bool launch(Slot slot, Actions& actions);
+  bool launch_group(Actions& actions);
+  void drop_group(const std::string* reason, Actions& actions);
+  void shuffle_out(Actions& actions, bool all);
+  void flush(Actions& actions);
+  void pump_source(Actions& actions);
+  void end_source_epoch(bool cut, Actions& actions);
+  void send(int port, const Packet& packet, Actions& actions);
+  void send_stream_end(std::uint32_t epochs, Actions& actions);
+  void send_skip(const Stamp& stamp, const std::string* reason, const Packet& like, Credit credit,
+                 Actions& actions);
+  Failure imbalance(const Epoch& e) const;
+  void note_waiting();
+  int limit() const { return plan_.ordered ? 1 : plan_.concurrency; }
+  bool cutting() const { return plan_.discards && scheduler_.cutting(); }
+
+  // station_fire.cpp: bodies and what they emitted
+  void fire(Job& job, Actions& actions);
+  void run_flush(Job& job, Actions& actions);
+  void emit(Firing& firing, Job& job, const std::string* skip, Actions& actions);
+  void emit_source(Firing& firing, Job& job, Actions& actions);
+  void emit_ports(std::vector<Firing::Out>& outs, const Packet& base, const std::string* reason,
+                  Actions& actions);
+  void finish(const Job& job);
+  static void perform(Actions actions);
+
+  Scheduler& scheduler_;
+  const int index_;
+  const PlanNode& plan_;
+  Node* const node_;
+  CacheStore* const store_;
+  const std::uint64_t key_;
+  const std::function<bool()> stopped_;
+  const bool sequenced_;
+  Turnstile* turnstile_ = nullptr;  // gates bound to turns
+  Turnstile* ends_ = nullptr;       // updaters and validation sinks
+
+  mutable std::mutex mutex_;
+  std::map<Stamp, Slot> inbox_;  // joins in the making; sequenced: also complete slots
+  std::deque<Slot> ready_;       // not sequenced: may fire in any order
+  Stamp next_;                   // sequenced: the stamp to admit
+  std::vector<Slot> group_;      // gather: members so far; shuffle: the window
+  std::uint64_t ordinal_ = 0;    // gather, shuffle: the next index of this epoch; source: too
+  std::map<std::uint32_t, Epoch> epochs_;
+  std::uint32_t close_epoch_;        // the next epoch to close
+  std::int64_t stream_epochs_ = -1;  // from StreamEnd
+  std::size_t stream_ends_ = 0;
+  std::pair<std::uint32_t, std::uint64_t> cut_at_{0, 0};  // epoch cut, and firings in it until then
+  int running_ = 0;
+  bool flushing_ = false, done_ = false;
+  enum class Wait { none, input, credit } wait_ = Wait::input;
+  std::int64_t wait_since_ = 0;
+
+  std::vector<std::unique_ptr<
+      tbb::flow::function_node<Packet, tbb::flow::continue_msg, tbb::flow::lightweight>>>
+      ins_;
+  std::unique_ptr<tbb::flow::receiver<Job*>> work_;
+  std::vector<std::unique_ptr<tbb::flow::broadcast_node<Packet>>> outs_;
+};
+
+}  // namespace sluice

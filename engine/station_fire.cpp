@@ -1,0 +1,258 @@
+// Bodies: running a node's process() or flush() on its lane and turning what it emitted into
+// packets. station.cpp decides when.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "engine/error.h"
+#include "engine/station.h"
+
+namespace sluice {
+
+void Station::run(Job* raw) noexcept {
+  std::unique_ptr<Job> job(raw);
+  Actions actions;
+  if (scheduler_.failed()) {
+    std::lock_guard lock(mutex_);
+    finish(*job);
+  } else if (job->kind == Job::Kind::flush) {
+    run_flush(*job, actions);
+  } else {
+    fire(*job, actions);
+  }
+  job.reset();  // the inputs and their credits go home, outside the lock
+  perform(std::move(actions));
+}
+
+void Station::finish(const Job& job) {
+  --running_;
+  if (job.kind == Job::Kind::flush)
+    flushing_ = false;
+  else if (!plan_.is_source())
+    --epoch(job.stamp.epoch).flying;
+  ++scheduler_.progress_;
+}
+
+// LibTorch appends its C++ stack; the first line says what happened.
+static std::string first_line(const char* what) {
+  const char* end = std::strstr(what, "\nException raised from");
+  return end ? std::string(what, end) : std::string(what);
+}
+
+// Runs `body`; false, and why, where it threw.
+template <class Body>
+static bool guarded(Body&& body, std::string& why, Exit& exit) {
+  try {
+    body();
+    return true;
+  } catch (const Error& e) {
+    why = e.what();
+    exit = e.exit;
+  } catch (const std::bad_alloc&) {
+    why = "out of memory";
+    exit = Exit::memory;
+  } catch (const std::exception& e) {
+    why = first_line(e.what());
+    exit = Exit::data;
+    if (why.find("out of memory") != std::string::npos) exit = Exit::memory;
+  } catch (...) {
+    why = "unknown exception";
+    exit = Exit::data;
+  }
+  return false;
+}
+
+void Station::run_flush(Job& job, Actions& actions) {
+  Flush flush;
+  flush.epoch = scheduler_.train_epoch(plan_.stream, job.stamp.epoch);
+  std::string why;
+  Exit exit = Exit::done;
+  const std::int64_t start = now_ns();
+  const bool ok = guarded([&] { node_->flush(flush); }, why, exit);
+  counters.busy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+  if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
+  for (const auto& [name, value] : flush.metrics)
+    scheduler_.events_.metric(index_, flush.epoch, name, value);
+  std::lock_guard lock(mutex_);
+  epoch(job.stamp.epoch).flushed = true;
+  finish(job);
+  pump(actions);
+}
+
+static std::vector<std::vector<SamplePtr>> samples_of(const PlanNode& plan, const Job& job) {
+  std::vector<std::vector<SamplePtr>> all(plan.spec->ins.size());
+  for (std::size_t i = 0; i < job.inputs.size(); ++i) {
+    auto& port = all[static_cast<std::size_t>(plan.inputs[i].port)];
+    port.reserve(job.inputs[i].size());
+    for (const Packet& p : job.inputs[i]) port.push_back(p.sample);
+  }
+  return all;
+}
+
+static std::string names_of(const Job& job) {
+  std::string names;
+  if (!job.inputs.empty())
+    for (const Packet& p : job.inputs.front())
+      if (p.sample) names += (names.empty() ? "" : ", ") + sample_name(*p.sample);
+  return names;
+}
+
+void Station::fire(Job& job, Actions& actions) {
+  Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
+  std::string why;
+  Exit exit = Exit::done;
+  const std::int64_t start = now_ns();
+  const bool ok = guarded([&] { node_->process(firing); }, why, exit);
+  const std::int64_t end = now_ns();
+  counters.fired.fetch_add(1, std::memory_order_relaxed);
+  counters.busy_ns.fetch_add(end - start, std::memory_order_relaxed);
+  counters.durations.add(end - start);
+  scheduler_.trace_.record({start, end, index_, job.stamp.epoch, job.stamp.index,
+                            job.stamp.depth ? job.stamp.path[job.stamp.depth - 1] : 0});
+  for (const auto& [name, value] : firing.logs())
+    scheduler_.events_.log(index_, job.stamp, name, value);
+
+  bool bad = false;
+  if (!ok) {
+    const std::string names = names_of(job);
+    bad = plan_.graph->on_error == OnError::quarantine &&
+          (exit == Exit::data || exit == Exit::io) &&
+          scheduler_.quarantine({plan_.path(), names, why, job.stamp}, index_);
+    if (!bad) scheduler_.fail({exit, why, plan_.path(), names, job.stamp, plan_.graph->place});
+  }
+  std::lock_guard lock(mutex_);
+  ++ledger.fired;
+  finish(job);
+  if (plan_.is_source() && !scheduler_.failed())
+    emit_source(firing, job, actions);
+  else if (!scheduler_.failed())
+    emit(firing, job, bad ? reasons::quarantined : nullptr, actions);
+  pump(actions);
+}
+
+void Station::emit_source(Firing& firing, Job& job, Actions& actions) {
+  if (firing.epoch_ended()) {
+    if (ordinal_ == 0)
+      scheduler_.fail(
+          {Exit::data, "the data list is empty", plan_.path(), "", job.stamp, plan_.graph->place});
+    return end_source_epoch(false, actions);
+  }
+  Packet p;
+  p.stamp = job.stamp;
+  p.credit = std::move(job.credit);
+  if (firing.outs().empty() || !firing.outs().front().sample) {
+    const std::string* reason =
+        firing.skip_reason().empty() ? reasons::filtered : intern_reason(firing.skip_reason());
+    ledger.lost[*reason] += 1;
+    send_skip(job.stamp, reason, p, p.credit, actions);
+  } else {
+    p.item = firing.outs().front().item;
+    p.sample = std::move(firing.outs().front().sample);
+    p.hits = scheduler_.look_up(plan_.stream, p.item);
+    for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, p, actions);
+  }
+  actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
+  ++ledger.emitted;
+  ++ordinal_;
+}
+
+void Station::emit(Firing& firing, Job& job, const std::string* skip, Actions& actions) {
+  Packet base;  // what every packet of this firing carries
+  base.stamp = job.stamp;
+  base.weight = 0;
+  for (const Packet& p : job.inputs.front()) base.weight += p.weight;
+  base.item = job.inputs.front().front().item;
+  for (const auto& port : job.inputs)
+    for (const Packet& p : port) {
+      if (!base.hits) base.hits = p.hits;
+      if (!plan_.gate) base.credit = join(base.credit, p.credit);
+    }
+  if (plan_.gate) base.credit = std::move(job.credit);
+  if (!skip && cutting()) {  // its body may have returned early
+    skip = reasons::discarded;
+    epoch(job.stamp.epoch).cut = true;
+  }
+  if (!skip && !firing.skip_reason().empty()) skip = intern_reason(firing.skip_reason());
+
+  auto& outs = firing.outs();
+  if (!skip && !plan_.spec->outs.empty() &&
+      std::none_of(outs.begin(), outs.end(), [](const auto& o) { return !!o.sample; }))
+    skip = reasons::filtered;
+  if (skip) {
+    ledger.lost[*skip] += base.weight;
+    ++ledger.skipped[*skip];
+    outs.clear();
+  } else if (plan_.is_sink()) {
+    ledger.delivered += base.weight;
+  }
+  if (store_)
+    store_->put(base.item, skip ? CacheStore::Entry{nullptr, *skip}
+                                : CacheStore::Entry{outs.front().sample, ""});
+  emit_ports(outs, base, skip ? skip : reasons::filtered, actions);
+  actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
+}
+
+// Sends what was emitted on each port; a port with nothing gets a Skip, so that every edge
+// carries every stamp.
+void Station::emit_ports(std::vector<Firing::Out>& outs, const Packet& base,
+                         const std::string* reason, Actions& actions) {
+  const int ports = static_cast<int>(plan_.outs.size());
+  const bool expands = plan_.spec->arity == Arity::expand;
+  std::vector<std::vector<SamplePtr>> by_port(static_cast<std::size_t>(ports));
+  std::size_t most = 1;
+  for (auto& o : outs) {
+    auto& port = by_port.at(static_cast<std::size_t>(o.port));
+    port.push_back(std::move(o.sample));
+    most = std::max(most, port.size());
+  }
+  if (most > 1 && !expands) {
+    scheduler_.fail({Exit::usage, "emitted more than one sample on a port of a 1:1 node",
+                     plan_.path(), "", base.stamp, plan_.graph->place});
+    return;
+  }
+  for (int port = 0; port < ports; ++port)
+    for (std::size_t i = 0; i < most; ++i) {
+      Packet p = base;
+      auto& samples = by_port[static_cast<std::size_t>(port)];
+      if (expands) p.stamp = base.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
+      if (i < samples.size() && samples[i]) {
+        p.sample = std::move(samples[i]);
+      } else {
+        p.kind = Packet::Kind::skip;
+        p.reason = reason;
+      }
+      send(port, p, actions);
+      actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
+    }
+}
+
+// Carries out what stations decided, in order, on this thread, and what follows from it. A loop
+// instead of recursion: a packet that is dropped may wake a gate that forwards packets that ...
+void Station::perform(Actions actions) {
+  thread_local std::deque<Action> todo;
+  thread_local bool working = false;
+  for (Action& a : actions) todo.push_back(std::move(a));
+  if (working) return;
+  working = true;
+  while (!todo.empty()) {
+    Action a = std::move(todo.front());
+    todo.pop_front();
+    switch (a.kind) {
+      case Action::Kind::send:
+        if (!a.station->plan_.outs[static_cast<std::size_t>(a.port)].empty())
+          a.station->outs_[static_cast<std::size_t>(a.port)]->try_put(a.packet);
+        break;
+      case Action::Kind::launch:
+        a.station->work_->try_put(a.job);
+        break;
+      case Action::Kind::turn:
+        a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
+        break;
+      case Action::Kind::drop:
+        break;
+    }
+  }
+  working = false;
+}
+
+}  // namespace sluice

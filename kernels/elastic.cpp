@@ -1,0 +1,79 @@
+#include "kernels/elastic.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/random.h"
+
+namespace sluice {
+namespace {
+
+double power(const std::vector<float>& taps) {
+  double s = 0;
+  for (float t : taps) s += double(t) * t;
+  return s;
+}
+
+// One axis: `outer` blocks of `n` lines of `inner` floats.
+void smooth_axis(const float* in, float* out, std::int64_t outer, std::int64_t n,
+                 std::int64_t inner, const std::vector<float>& taps) {
+  const std::int64_t reach = static_cast<std::int64_t>(taps.size()) / 2;
+  for (std::int64_t o = 0; o < outer; ++o, in += n * inner)
+    for (std::int64_t i = 0; i < n; ++i, out += inner) {
+      std::fill(out, out + inner, 0.0f);
+      const std::int64_t from = std::max<std::int64_t>(i - reach, 0);
+      const std::int64_t to = std::min(i + reach, n - 1);
+      for (std::int64_t j = from; j <= to; ++j) {
+        const float w = taps[static_cast<std::size_t>(j - i + reach)];
+        const float* line = in + j * inner;
+        for (std::int64_t k = 0; k < inner; ++k) out[k] += w * line[k];
+      }
+    }
+}
+
+}  // namespace
+
+std::vector<float> gaussian_taps(double sigma) {
+  const int reach = static_cast<int>(std::max(3 * sigma, 0.5) + 0.5);
+  const double t = std::sqrt(0.5) / sigma;
+  std::vector<float> taps;
+  for (int i = -reach; i <= reach; ++i)
+    taps.push_back(static_cast<float>(0.5 * (std::erf(t * (i + 0.5)) - std::erf(t * (i - 0.5)))));
+  return taps;
+}
+
+at::Tensor smooth(const at::Tensor& field, const std::vector<float>& taps) {
+  const at::Tensor source = field.contiguous();
+  at::Tensor a = at::empty(source.sizes(), source.options()), b = at::empty_like(a);
+  const std::int64_t x = source.size(1), y = source.size(2), z = source.size(3);
+  const std::int64_t c = source.size(0);
+  float *pa = a.mutable_data_ptr<float>(), *pb = b.mutable_data_ptr<float>();
+  smooth_axis(source.const_data_ptr<float>(), pa, c, x, y * z, taps);
+  smooth_axis(pa, pb, c * x, y, z, taps);
+  smooth_axis(pb, pa, c * x * y, z, 1, taps);
+  return a;
+}
+
+Displacement random_displacement(const Shape3& shape, double sigma, double magnitude,
+                                 std::uint64_t key, std::uint64_t counter_high) {
+  const int step = std::max(1, static_cast<int>(sigma / 2));
+  std::array<std::int64_t, 4> n{3};
+  for (int d = 0; d < 3; ++d) n[d + 1] = (shape[d] - 1 + step - 1) / step + 1;
+  at::Tensor noise = at::empty(n, at::kFloat);
+  const std::vector<float> taps = gaussian_taps(sigma / step);
+  // Three axes each lose sum(taps^2) of the variance.
+  const double gain = std::pow(power(gaussian_taps(sigma)) / power(taps), 1.5) * magnitude;
+  float* p = noise.mutable_data_ptr<float>();
+  const std::int64_t count = noise.numel();
+  for (std::int64_t i = 0; i < count; i += 4) {
+    const Block4 words = philox(static_cast<std::uint64_t>(i / 4), counter_high, key);
+    for (std::int64_t k = 0; k < std::min<std::int64_t>(4, count - i); ++k)
+      p[i + k] = static_cast<float>(gain) * (2 * unit_float(words.v[k]) - 1);
+  }
+  return {smooth(noise, taps), step};
+}
+
+}  // namespace sluice

@@ -1,0 +1,303 @@
+#include "kernels/resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/error.h"
+#include "kernels/inner_parallel.h"
+#include "kernels/resample_paths.h"
+#include "kernels/word.h"
+
+namespace sluice {
+namespace {
+
+// Rows that follow each other along x read neighbouring voxels; a strip of this many rows at a
+// time keeps what a rotated strip reads in the L2 cache.
+constexpr std::int64_t tile = 32;
+constexpr int block = 64;  // voxels of a row worked on at a time; their scratch stays in L1
+
+// ---- from coordinates to values: a block of one row ---------------------------------------------
+
+// Coordinates from a voxel near the block: no float is much larger than the block is long, so
+// rounding stays below 1e-5 voxel in volumes of any size.
+struct Coordinates {
+  std::int32_t origin[3];
+  float c[3][block];
+
+  // Splits a coordinate into a whole voxel near it and the rest.
+  float start(int axis, double c0) {
+    const double o = std::floor(clamp_to(c0, -1e6, 1e6));
+    origin[axis] = static_cast<std::int32_t>(o);
+    return static_cast<float>(c0 - o);
+  }
+};
+
+template <Padding P>
+void linear_block(const Volumes& v, const Coordinates& at, int n, std::int64_t out_at) {
+  std::int32_t base[block];
+  float w[3][2][block];
+  for (int k = 0; k < n; ++k) base[k] = 0;
+  for (int d = 0; d < 3; ++d) {
+    const SampledAxis<float> a = v.near_axis[d].from(at.origin[d]);
+    const float* c = at.c[d];
+    float *low = w[d][0], *high = w[d][1];
+    for (int k = 0; k < n; ++k) base[k] += linear_tap<P>(a, c[k], low[k], high[k]) * a.step;
+  }
+  const std::int64_t sx = v.axis[0].step, sy = v.axis[1].step, sz = v.axis[2].step;
+  for (std::int64_t ch = 0; ch < v.channels; ++ch) {
+    const float* p = reinterpret_cast<const float*>(v.source) + ch * v.source_voxels;
+    float* out = reinterpret_cast<float*>(v.out) + ch * v.out_voxels + out_at;
+    for (int k = 0; k < n; ++k) {
+      const float* q = p + base[k];
+      const float z0 = w[2][0][k], z1 = w[2][1][k];
+      const float a = q[0] * z0 + q[sz] * z1;
+      const float b = q[sy] * z0 + q[sy + sz] * z1;
+      const float c = q[sx] * z0 + q[sx + sz] * z1;
+      const float d = q[sx + sy] * z0 + q[sx + sy + sz] * z1;
+      out[k] = (a * w[1][0][k] + b * w[1][1][k]) * w[0][0][k] +
+               (c * w[1][0][k] + d * w[1][1][k]) * w[0][1][k];
+    }
+  }
+}
+
+template <Padding P, class Word>
+void nearest_block(const Volumes& v, const Coordinates& at, int n, std::int64_t out_at) {
+  std::int32_t base[block], inside[block];
+  for (int k = 0; k < n; ++k) base[k] = 0, inside[k] = 1;
+  for (int d = 0; d < 3; ++d) {
+    const SampledAxis<float> a = v.near_axis[d].from(at.origin[d]);
+    const float* c = at.c[d];
+    for (int k = 0; k < n; ++k) {
+      std::int32_t in;
+      base[k] += nearest_tap<P>(a, c[k], in) * a.step;
+      inside[k] &= in;
+    }
+  }
+  for (std::int64_t ch = 0; ch < v.channels; ++ch) {
+    const Word* p = reinterpret_cast<const Word*>(v.source) + ch * v.source_voxels;
+    Word* out = reinterpret_cast<Word*>(v.out) + ch * v.out_voxels + out_at;
+    for (int k = 0; k < n; ++k) out[k] = P != Padding::zeros || inside[k] ? p[base[k]] : Word{};
+  }
+}
+
+// ---- where a row reads --------------------------------------------------------------------------
+
+// An affine row: a start and a step, so the part of it that lies inside is known beforehand.
+struct AffineRows {
+  Affine m;
+
+  struct Row {
+    Vec3 start, step;
+    void fill(Coordinates& at, std::int64_t from, int n) const {
+      for (int d = 0; d < 3; ++d) {
+        const float first = at.start(d, start[d] + static_cast<double>(from) * step[d]);
+        const float each = static_cast<float>(step[d]);
+        for (int k = 0; k < n; ++k) at.c[d][k] = first + static_cast<float>(k) * each;
+      }
+    }
+  };
+  Row row(std::int64_t x, std::int64_t y) {
+    return {map_point(m, {double(x), double(y), 0}), {m[2], m[6], m[10]}};
+  }
+  static constexpr bool straight = true;
+};
+
+// A deformed row: the affine of voxel plus offset, the offsets interpolated from the nodes.
+struct DeformedRows {
+  Affine m;
+  const float* nodes;
+  Shape3 count;  // nodes an axis
+  int step;
+  std::int64_t length;
+  std::vector<float> offset = std::vector<float>(3 * static_cast<std::size_t>(length));
+  std::vector<float> line = std::vector<float>(static_cast<std::size_t>(count[2]) + 1);
+
+  struct Row {
+    const Affine& m;
+    double x, y;
+    const float* offset;
+    std::int64_t length;
+    void fill(Coordinates& at, std::int64_t from, int n) const {
+      const float* o0 = offset + from;
+      const float *o1 = o0 + length, *o2 = o1 + length;
+      for (int d = 0; d < 3; ++d) {
+        const double* r = m.data() + 4 * d;
+        const float first = at.start(d, r[0] * x + r[1] * y + r[2] * double(from) + r[3]);
+        const float mx = float(r[0]), my = float(r[1]), mz = float(r[2]);
+        float* c = at.c[d];
+        for (int k = 0; k < n; ++k)
+          c[k] = first + mx * o0[k] + my * o1[k] + mz * (static_cast<float>(k) + o2[k]);
+      }
+    }
+  };
+  static constexpr bool straight = false;
+
+  Row row(std::int64_t x, std::int64_t y) {
+    for (int d = 0; d < 3; ++d) interpolate_line(d, x, y);
+    return {m, double(x), double(y), offset.data(), length};
+  }
+
+ private:
+  // Four node lines become one (weights of x and y), which is then drawn out along z.
+  void interpolate_line(int component, std::int64_t x, std::int64_t y) {
+    const std::int64_t i = x / step, j = y / step, nz = count[2];
+    const std::int64_t i1 = std::min(i + 1, count[0] - 1), j1 = std::min(j + 1, count[1] - 1);
+    const float fx = float(x % step) / step, fy = float(y % step) / step;
+    const float* grid = nodes + component * count[0] * count[1] * nz;
+    const float *a = grid + (i * count[1] + j) * nz, *b = grid + (i * count[1] + j1) * nz;
+    const float *c = grid + (i1 * count[1] + j) * nz, *d = grid + (i1 * count[1] + j1) * nz;
+    for (std::int64_t k = 0; k < nz; ++k)
+      line[k] = (a[k] * (1 - fy) + b[k] * fy) * (1 - fx) + (c[k] * (1 - fy) + d[k] * fy) * fx;
+    line[nz] = line[nz - 1];
+    float* out = offset.data() + component * length;
+    const float share = 1.0f / step;
+    for (std::int64_t k = 0; k * step < length; ++k) {
+      const int n = static_cast<int>(std::min<std::int64_t>(step, length - k * step));
+      const float start = line[k], slope = (line[k + 1] - line[k]) * share;
+      for (int s = 0; s < n; ++s) out[k * step + s] = start + slope * s;
+    }
+  }
+};
+
+// The range of k in 0..n for which start + k * step stays `margin` inside (negative: around) the
+// centres of every axis, made shorter by one voxel at each end, so that rounding does not matter.
+struct Span {
+  std::int64_t begin, end;
+};
+Span span_within(const Volumes& v, const AffineRows::Row& row, std::int64_t n, double margin,
+                 std::int64_t shorter) {
+  double begin = 0, end = static_cast<double>(n);
+  for (int d = 0; d < 3; ++d) {
+    const SampledAxis<double>& axis = v.axis[d];
+    const double low = margin, high = axis.last - margin, s = row.step[d], c = row.start[d];
+    if (std::abs(s) < 1e-6) {
+      const double far = c + s * static_cast<double>(n);
+      const bool flat = axis.step == 0 && std::abs(c) < 1e-6 && std::abs(far) < 1e-6;
+      if (!flat && !(std::min(c, far) >= low && std::max(c, far) < high)) return {0, 0};
+      continue;
+    }
+    begin = std::max(begin, std::min((low - c) / s, (high - c) / s));
+    end = std::min(end, std::max((low - c) / s, (high - c) / s));
+  }
+  if (!(begin < end)) return {0, 0};
+  Span out{static_cast<std::int64_t>(begin), static_cast<std::int64_t>(std::ceil(end))};
+  out.begin = std::clamp<std::int64_t>(out.begin + shorter, 0, n);
+  out.end = std::clamp<std::int64_t>(out.end - shorter, out.begin, n);
+  return out;
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+template <Padding P, Interpolation I, class Word, class Row>
+void run_blocks(const Volumes& v, const Row& row, std::int64_t out_at, Span span) {
+  Coordinates at;
+  for (std::int64_t z = span.begin; z < span.end; z += block) {
+    const int n = static_cast<int>(std::min<std::int64_t>(block, span.end - z));
+    row.fill(at, z, n);
+    if constexpr (I == Interpolation::linear)
+      linear_block<P>(v, at, n, out_at + z);
+    else
+      nearest_block<P, Word>(v, at, n, out_at + z);
+  }
+}
+
+// A straight row is cut in up to five: nothing | padding | inside | padding | nothing.
+template <Padding P, Interpolation I, class Word>
+void run_straight(const Volumes& v, const AffineRows::Row& row, std::int64_t out_at) {
+  const std::int64_t n = v.shape[2];
+  const Span touched = P == Padding::zeros ? span_within(v, row, n, -1, -1) : Span{0, n};
+  if (P == Padding::zeros) {
+    for (std::int64_t ch = 0; ch < v.channels; ++ch) {
+      Word* out = reinterpret_cast<Word*>(v.out) + ch * v.out_voxels + out_at;
+      std::fill(out, out + touched.begin, Word{});
+      std::fill(out + touched.end, out + n, Word{});
+    }
+  }
+  Span inner = span_within(v, row, n, 0, 1);
+  if (inner.begin == inner.end) inner = {touched.end, touched.end};
+  run_blocks<P, I, Word>(v, row, out_at, {touched.begin, inner.begin});
+  run_blocks<Padding::none, I, Word>(v, row, out_at, inner);
+  run_blocks<P, I, Word>(v, row, out_at, {inner.end, touched.end});
+}
+
+template <Padding P, Interpolation I, class Word, class Rows>
+void run_rows(const Volumes& v, const Rows& prototype) {
+  for_range(v.shape[0], v.parallel, [&](std::int64_t begin, std::int64_t end) {
+    Rows rows = prototype;  // scratch of its own
+    for (std::int64_t y0 = 0; y0 < v.shape[1]; y0 += tile)
+      for (std::int64_t x = begin; x < end; ++x)
+        for (std::int64_t y = y0; y < std::min(y0 + tile, v.shape[1]); ++y) {
+          const std::int64_t out_at = (x * v.shape[1] + y) * v.shape[2];
+          const auto row = rows.row(x, y);
+          if constexpr (Rows::straight)
+            run_straight<P, I, Word>(v, row, out_at);
+          else
+            run_blocks<P, I, Word>(v, row, out_at, {0, v.shape[2]});
+        }
+  });
+}
+
+template <Interpolation I, class Word, class Rows>
+void run_padding(const Volumes& v, const Rows& rows, Padding padding) {
+  if (padding == Padding::zeros) return run_rows<Padding::zeros, I, Word>(v, rows);
+  if (padding == Padding::border) return run_rows<Padding::border, I, Word>(v, rows);
+  run_rows<Padding::reflection, I, Word>(v, rows);
+}
+
+template <class Rows>
+at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape,
+               const Sampling& how) {
+  Resampling r(volume, shape, how);
+  if (how.mode == Interpolation::linear)
+    run_padding<Interpolation::linear, float>(r.volumes, rows, how.padding);
+  else
+    for_word(r.out.element_size(), [&](auto word) {
+      run_padding<Interpolation::nearest, decltype(word)>(r.volumes, rows, how.padding);
+    });
+  return r.out;
+}
+
+}  // namespace
+
+Interpolation parse_interpolation(const std::string& name) {
+  if (name == "bilinear") return Interpolation::linear;
+  if (name == "nearest") return Interpolation::nearest;
+  throw DataError("mode \"" + name + "\" is none of bilinear, nearest");
+}
+
+Padding parse_padding(const std::string& name) {
+  if (name == "zeros") return Padding::zeros;
+  if (name == "border") return Padding::border;
+  if (name == "reflection") return Padding::reflection;
+  throw DataError("padding_mode \"" + name + "\" is none of zeros, border, reflection");
+}
+
+at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
+                            const Sampling& how) {
+  return run(volume, AffineRows{to_source}, shape, how);
+}
+
+at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
+                    const Sampling& how) {
+  return axis_aligned(to_source, shape) ? resample_separable(volume, to_source, shape, how)
+                                        : resample_general(volume, to_source, shape, how);
+}
+
+at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
+                    const Shape3& shape, const Sampling& how) {
+  const at::Tensor nodes = by.nodes.contiguous();
+  Shape3 count;
+  for (int d = 0; d < 3; ++d) {
+    count[d] = nodes.size(d + 1);
+    if ((count[d] - 1) * by.step < shape[d] - 1)
+      throw DataError("a displacement of " + std::to_string(count[d]) + " nodes every " +
+                      std::to_string(by.step) + " voxels is too short for " +
+                      std::to_string(shape[d]) + " voxels");
+  }
+  return run(volume,
+             DeformedRows{to_source, nodes.const_data_ptr<float>(), count, by.step, shape[2]},
+             shape, how);
+}
+
+}  // namespace sluice

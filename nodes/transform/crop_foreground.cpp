@@ -1,0 +1,84 @@
+// crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct CropForeground final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::string source_key = "image";
+    std::string select_fn = "is_positive";
+    std::vector<std::int64_t> margin{0};
+    std::vector<std::int64_t> k_divisible{1};
+    bool allow_smaller = false;
+    std::string mode = "constant";
+    double value = 0;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("crop_foreground", "Crops to the box around the foreground of one field.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
+        .param("source_key", &Params::source_key, "The field whose foreground counts.")
+        .param("select_fn", &Params::select_fn, "What foreground is: > 0 in any channel.")
+        .choices({"is_positive"})
+        .param("margin", &Params::margin, "Voxels around the box; one number, or one an axis.")
+        .at_least(0)
+        .param("k_divisible", &Params::k_divisible,
+               "Grow the box to multiples of this; one number, or one an axis.")
+        .param("allow_smaller", &Params::allow_smaller,
+               "Cut a margin that sticks out of the image; otherwise it is padded.")
+        .param("mode", &Params::mode, "How what sticks out is filled.")
+        .choices({"constant"})
+        .param("value", &Params::value, "The constant.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    const Field& source = out.at(p.source_key);
+    require_spatial(source.tensor, p.source_key);
+    const Box box = find_box(source.tensor);
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      const at::Tensor volume = to_volume(field.tensor);
+      if (box == whole(volume)) return;
+      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+             multiply(field.geometry().affine, box_affine(box)), "crop_foreground", numbers(box));
+    });
+    f.emit(std::move(out));
+  }
+
+  Box find_box(const at::Tensor& source) const {
+    const auto axes = source.dim() - 1;
+    const at::Tensor volume = to_volume(source);
+    const Shape3 shape = shape_of(volume);
+    const auto found = bounding_box_of_positive(volume);
+    if (!found)
+      throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
+                      " has no foreground: no voxel is above 0");
+    Box box = *found;
+    const Shape3 k = fall_back(p.k_divisible, {1, 1, 1}, axes);
+    const Shape3 margin = fall_back(p.margin, {0, 0, 0}, axes);
+    for (int d = 0; d < axes; ++d) {
+      std::int64_t low = box.start[d] - margin[d];
+      std::int64_t high = box.start[d] + box.size[d] + margin[d];
+      if (p.allow_smaller) low = std::max<std::int64_t>(low, 0), high = std::min(high, shape[d]);
+      const std::int64_t size = (high - low + k[d] - 1) / k[d] * k[d];
+      box.start[d] = low - (size - (high - low)) / 2;
+      box.size[d] = size;
+    }
+    return box;
+  }
+};
+
+const Register<CropForeground> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,121 @@
+// rand_crop_by_pos_neg_label: MONAI's RandCropByPosNegLabeld. Patches around random voxels of the
+// label's foreground or background.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/foreground.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct RandCropByPosNegLabel final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::string label_key = "label";
+    std::vector<std::int64_t> spatial_size;
+    double pos = 1, neg = 1;
+    std::int64_t num_samples = 1;
+    std::optional<std::string> image_key;
+    double image_threshold = 0;
+    bool allow_smaller = false;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_crop_by_pos_neg_label",
+                "Crops num_samples patches around foreground or background voxels of a label.")
+        .in("sample")
+        .out("sample", "num_samples patches, one after the other")
+        .param("keys", &Params::keys, "Fields to crop, of the label's spatial shape.")
+        .param("label_key", &Params::label_key,
+               "Foreground is where it is not 0; of several channels the first is background.")
+        .param("spatial_size", &Params::spatial_size,
+               "Voxels: one number, or one an axis; 0 or less: the whole axis.")
+        .required()
+        .param("pos", &Params::pos, "pos / (pos + neg) of the patches have a foreground centre.")
+        .at_least(0)
+        .param("neg", &Params::neg, "See pos.")
+        .at_least(0)
+        .param("num_samples", &Params::num_samples, "Patches a sample.")
+        .at_least(1)
+        .param("image_key", &Params::image_key,
+               "If set, background is only where this field is above image_threshold.")
+        .param("image_threshold", &Params::image_threshold, "In the image's units.")
+        .param("allow_smaller", &Params::allow_smaller,
+               "Take the whole axis where the image is smaller than spatial_size.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .expands("num_samples")
+        .random();
+  }
+
+  void open(const OpenContext&) override {
+    if (p.pos + p.neg <= 0) throw Error(Exit::usage, "pos and neg are both 0");
+  }
+
+  void process(Firing& f) override {
+    const Sample& in = f.in();
+    const at::Tensor& label = in.tensor(p.label_key);
+    require_spatial(label, p.label_key);
+    const Shape3 shape = shape_of(to_volume(label));
+    const Shape3 size = fall_back(p.spatial_size, shape, label.dim() - 1);
+    for (int d = 0; d < 3 && !p.allow_smaller; ++d)
+      if (size[d] > shape[d])
+        throw DataError("the crop " + list_text(size) + " is larger than \"" + p.label_key +
+                        "\", " + list_text(shape) + "; see allow_smaller");
+    Random random = f.random();
+    for (const Shape3& centre : draw_centres(in, random)) {
+      Box box{corrected_start(centre, size, shape), size};
+      for (int d = 0; d < 3; ++d) box.size[d] = std::min(size[d], shape[d] - box.start[d]);
+      f.emit(crop(in, box, shape));
+    }
+  }
+
+  // Foreground and background are counted once for all patches.
+  std::vector<Shape3> draw_centres(const Sample& in, Random& random) const {
+    const at::Tensor label = to_volume(in.tensor(p.label_key));
+    at::Tensor image;
+    if (p.image_key) image = to_volume(in.tensor(*p.image_key));
+    if (image.defined() && shape_of(image) != shape_of(label))
+      throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) + ", \"" +
+                      p.label_key + "\" " + list_text(shape_of(label)));
+    const at::Tensor mask = foreground_mask(label);
+    const VoxelPool foreground(mask);
+    std::optional<VoxelPool> background;
+    if (p.neg > 0 || foreground.count() == 0)
+      background.emplace(
+          background_mask(mask, image.defined() ? &image : nullptr, p.image_threshold));
+    double share = p.pos / (p.pos + p.neg);
+    if (foreground.count() == 0) share = 0;
+    if (!background || background->count() == 0) share = 1;
+    if (share == 1 && foreground.count() == 0)
+      throw DataError("no crop centre: of the " + list_text(shape_of(label)) + " voxels of \"" +
+                      p.label_key + "\" none is foreground, and none background");
+    std::vector<Shape3> centres;
+    for (std::int64_t i = 0; i < p.num_samples; ++i) {
+      const VoxelPool& pool = random.uniform() < share ? foreground : *background;
+      centres.push_back(pool.voxel(random.integer(pool.count())));
+    }
+    return centres;
+  }
+
+  Sample crop(const Sample& in, const Box& box, const Shape3& shape) const {
+    Sample out = in;
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      const at::Tensor volume = to_volume(field.tensor);
+      if (shape_of(volume) != shape)
+        throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
+                        list_text(shape_of(volume)) + ", the label " + list_text(shape));
+      record(field, from_volume(crop_pad(volume, box), axes),
+             multiply(field.geometry().affine, box_affine(box)), "rand_crop_by_pos_neg_label",
+             numbers(box));
+    });
+    return out;
+  }
+};
+
+const Register<RandCropByPosNegLabel> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// rand_rotate90: MONAI's RandRotate90d. One draw for all keys.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct RandRotate90 final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    double prob = 0.1;
+    std::int64_t max_k = 3;
+    std::vector<std::int64_t> spatial_axes{0, 1};
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_rotate90", "Turns all keys by the same 1 to max_k quarter turns.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
+        .param("prob", &Params::prob, "Probability of a turn.")
+        .range(0, 1)
+        .param("max_k", &Params::max_k, "The most quarter turns.")
+        .at_least(1)
+        .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
+        .range(-3, 2)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random();
+  }
+
+  void open(const OpenContext&) override {
+    if (p.spatial_axes.size() != 2)
+      throw Error(Exit::usage, "spatial_axes must be two axes, not " + list_text(p.spatial_axes));
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    const int k = static_cast<int>(random.integer(p.max_k)) + 1;
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      const int a = spatial_axis(p.spatial_axes[0], axes);
+      const int b = spatial_axis(p.spatial_axes[1], axes);
+      if (a == b)
+        throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+      const Reorder r = quarter_turns(k, a, b);
+      const at::Tensor volume = to_volume(field.tensor);
+      // values: the quarter turns and the two axes.
+      record(field, from_volume(reorder(volume, r), axes),
+             multiply(field.geometry().affine, reorder_affine(r, shape_of(volume))),
+             "rand_rotate90", {double(k), double(a), double(b)});
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandRotate90> registered;
+
+}  // namespace
+}  // namespace sluice

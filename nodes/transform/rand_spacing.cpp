@@ -1,0 +1,72 @@
+// rand_spacing: resamples to voxel sizes drawn from a range, as scanners differ. Not in MONAI.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/resample.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct RandSpacing final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<double> min_pixdim, max_pixdim;
+    double prob = 1;
+    std::vector<std::string> mode{"bilinear", "nearest"};
+    std::vector<std::string> padding_mode{"border"};
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_spacing", "Resamples all keys to voxels of one randomly drawn size.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z].")
+        .param("min_pixdim", &Params::min_pixdim, "Smallest voxel sizes in mm, one or one an axis.")
+        .required()
+        .param("max_pixdim", &Params::max_pixdim, "Largest voxel sizes in mm, one or one an axis.")
+        .required()
+        .param("prob", &Params::prob, "Probability of a resampling.")
+        .range(0, 1)
+        .param("mode", &Params::mode, "Interpolation; one, or one a key.")
+        .choices({"bilinear", "nearest"})
+        .param("padding_mode", &Params::padding_mode, "Outside the volume; one, or one a key.")
+        .choices({"zeros", "border", "reflection"})
+        .random();
+  }
+
+  void open(const OpenContext&) override {
+    if (p.min_pixdim.empty() || p.max_pixdim.empty())
+      throw Error(Exit::usage, "min_pixdim and max_pixdim must not be empty");
+    for (std::size_t d = 0; d < 3; ++d)
+      if (per_key(p.min_pixdim, d) <= 0 || per_key(p.min_pixdim, d) > per_key(p.max_pixdim, d))
+        throw Error(Exit::usage, "needed is 0 < min_pixdim <= max_pixdim on every axis");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    Vec3 pixdim;
+    for (std::size_t d = 0; d < 3; ++d)
+      pixdim[d] = random.uniform(per_key(p.min_pixdim, d), per_key(p.max_pixdim, d));
+    Sample out = f.in();
+    for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i], 3);
+      const Affine& source = field.geometry().affine;
+      const Shape3 shape = shape_of(field.tensor);
+      Affine target = zoom_affine(source, pixdim, false);
+      const Placement place = compute_shape_offset(shape, source, target);
+      for (std::size_t d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
+      const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                         parse_padding(per_key(p.padding_mode, i))};
+      record(field,
+             resample(field.tensor, multiply(inverse(source), target), place.shape, how), target,
+             "rand_spacing", {pixdim[0], pixdim[1], pixdim[2]});
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandSpacing> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,56 @@
+// resize_with_pad_or_crop: MONAI's ResizeWithPadOrCropd. A centre crop, then a pad.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct ResizeWithPadOrCrop final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<std::int64_t> spatial_size;
+    std::string method = "symmetric";
+    std::string mode = "constant";
+    double value = 0;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("resize_with_pad_or_crop", "Crops or pads every axis about its centre to a size.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to fit, each [C, X, Y, Z] or [C, X, Y].")
+        .param("spatial_size", &Params::spatial_size,
+               "Voxels: one number, or one an axis; 0 or less leaves an axis.")
+        .required()
+        .param("method", &Params::method, "Where padding goes.")
+        .choices({"symmetric", "end"})
+        .param("mode", &Params::mode, "How padding is filled.")
+        .choices({"constant"})
+        .param("value", &Params::value, "The constant.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      const at::Tensor volume = to_volume(field.tensor);
+      const Shape3 shape = shape_of(volume);
+      const Box box =
+          centre_box(shape, fall_back(p.spatial_size, shape, axes), p.method == "symmetric");
+      if (box == whole(volume)) return;
+      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+             multiply(field.geometry().affine, box_affine(box)), "resize_with_pad_or_crop",
+             numbers(box));
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<ResizeWithPadOrCrop> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,103 @@
+// spacing: MONAI's Spacingd. Resamples to given voxel sizes.
+#include <cmath>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/resample.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+// MONAI's AFFINE_TOL: millimetres of spacing, and entries of an affine, that count as equal.
+constexpr double tolerance = 1e-3;
+
+struct Spacing final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<double> pixdim;
+    bool diagonal = false;
+    std::vector<std::string> mode{"bilinear", "nearest"};
+    std::vector<std::string> padding_mode{"border"};
+    bool align_corners = false;
+    bool scale_extent = false;
+    std::vector<double> min_pixdim, max_pixdim;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("spacing", "Resamples volumes to voxels of the given size.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z].")
+        .param("pixdim", &Params::pixdim,
+               "Voxel sizes in mm, one an axis; the last counts for missing ones, 0 keeps an axis.")
+        .required()
+        .param("diagonal", &Params::diagonal, "Give the result a diagonal affine: undo rotations.")
+        .param("mode", &Params::mode, "Interpolation; one, or one a key.")
+        .choices({"bilinear", "nearest"})
+        .param("padding_mode", &Params::padding_mode, "Outside the volume; one, or one a key.")
+        .choices({"zeros", "border", "reflection"})
+        .param("align_corners", &Params::align_corners,
+               "Reflection turns at the voxels' centres, not at their faces.")
+        .param("scale_extent", &Params::scale_extent,
+               "Cover the voxels' outer faces, not only their centres.")
+        .param("min_pixdim", &Params::min_pixdim,
+               "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size.")
+        .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+  }
+
+  void open(const OpenContext&) override {
+    if (p.pixdim.empty()) throw Error(Exit::usage, "pixdim is an empty list");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i], 3);
+      resample_field(field, i);
+    });
+    f.emit(std::move(out));
+  }
+
+  void resample_field(Field& field, std::size_t key) const {
+    const Affine source = field.geometry().affine;
+    const at::Tensor volume = to_volume(field.tensor);
+    const Shape3 shape = shape_of(volume);
+    Affine target = zoom_affine(source, wanted(voxel_spacing(source)), p.diagonal);
+    const Placement place = compute_shape_offset(shape, source, target, p.scale_extent);
+    for (int d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
+
+    Sampling how{parse_interpolation(per_key(p.mode, key)),
+                 parse_padding(per_key(p.padding_mode, key)), p.align_corners};
+    const Affine to_source = multiply(inverse(source), target);
+    const bool same =
+        near(source, target, tolerance) || near(to_source, identity_affine, tolerance);
+    if (same && place.shape == shape) {  // as MONAI: only the type changes, not the affine
+      if (how.mode == Interpolation::linear) field.tensor = volume.to(at::kFloat);
+      return;
+    }
+    // values: the voxel sizes reached, then interpolation and padding as their enums' numbers.
+    const Vec3 reached = voxel_spacing(target);
+    record(field, resample(volume, to_source, place.shape, how), target, "spacing",
+           {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
+  }
+
+  Vec3 wanted(const Vec3& have) const {
+    Vec3 out;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const double target = per_key(p.pixdim, d);
+      const double low = d < p.min_pixdim.size() ? std::min(p.min_pixdim[d], target) : target;
+      const double high = d < p.max_pixdim.size() ? std::max(p.max_pixdim[d], target) : target;
+      const bool keep = low - tolerance <= have[d] && have[d] <= high + tolerance;
+      out[d] = keep ? have[d] : target;
+    }
+    return out;
+  }
+};
+
+const Register<Spacing> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,56 @@
+// spatial_pad: MONAI's SpatialPadd. Pads to at least the given size; larger axes stay.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct SpatialPad final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<std::int64_t> spatial_size;
+    std::string method = "symmetric";
+    std::string mode = "constant";
+    double value = 0;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("spatial_pad", "Pads every axis to at least the given size.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to pad, each [C, X, Y, Z] or [C, X, Y].")
+        .param("spatial_size", &Params::spatial_size,
+               "Voxels: one number, or one an axis; 0 or less leaves an axis.")
+        .required()
+        .param("method", &Params::method, "Where the padding goes.")
+        .choices({"symmetric", "end"})
+        .param("mode", &Params::mode, "How it is filled.")
+        .choices({"constant"})
+        .param("value", &Params::value, "The constant.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      require_spatial(field.tensor, p.keys[i]);
+      const auto axes = field.tensor.dim() - 1;
+      const at::Tensor volume = to_volume(field.tensor);
+      const Shape3 shape = shape_of(volume);
+      Shape3 size = fall_back(p.spatial_size, shape, axes);
+      for (int d = 0; d < 3; ++d) size[d] = std::max(size[d], shape[d]);
+      if (size == shape) return;
+      const Box box = centre_box(shape, size, p.method == "symmetric");
+      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+             multiply(field.geometry().affine, box_affine(box)), "spatial_pad", numbers(box));
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<SpatialPad> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,116 @@
+// The commands that the binary answers itself: check, dot, inspect, explain.
+#include <doctest/doctest.h>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+// Nodes that need no data to be checked.
+static const char* const tiny = R"({ "nodes": {
+  "cases": { "type": "decathlon", "root": "nowhere", "split": "training" },
+  "load":  { "type": "load_image", "in": "cases" },
+  "flip":  { "type": "rand_flip", "in": "load", "prob": 0.3 } } })";
+
+TEST_CASE("check says ok on stdout and what is wrong on stderr, each file by itself") {
+  Folder f;
+  f.write("good.json", tiny);
+  f.write("bad.json", "{ \"nodes\": { \"a\": { \"type\": \"rand_flpi\", \"in\": \"b\" } } }");
+  const auto both = shell::run("cd " + f.path.string() + " && $SLUICE check good.json bad.json");
+  CHECK(both.code == 2);
+  CHECK(both.out == "ok: good.json (3 nodes, 1 stream)\n");
+  CHECK(both.err ==
+        "error[SL0203]: unknown node type \"rand_flpi\"\n"
+        "  --> bad.json:1:29  (nodes.a.type)\n"
+        "   |\n"
+        " 1 | { \"nodes\": { \"a\": { \"type\": \"rand_flpi\", \"in\": \"b\" } } }\n"
+        "   |                             ^^^^^^^^^^^ did you mean \"rand_flip\"?\n"
+        "found 1 error, 0 warnings\n");
+}
+
+TEST_CASE("check --json is one document") {
+  Folder f;
+  f.write("good.json", tiny);
+  const auto r = shell::run("cd " + f.path.string() +
+                            " && $SLUICE check --json good.json none.json --set nodes.flip.prob=7");
+  CHECK(r.code == 2);
+  CHECK(r.err.empty());
+  const json all = json::parse(r.out);
+  CHECK(all.at("ok") == false);
+  CHECK(all.at("graphs").size() == 2);
+  const json& fault = all.at("graphs")[0].at("diagnostics")[0];
+  CHECK(fault.at("code") == "SL0223");
+  CHECK(fault.at("place") == "--set nodes.flip.prob=7");
+  CHECK(all.at("graphs")[1].at("diagnostics")[0].at("code") == "SL0101");
+}
+
+TEST_CASE("dot prints text, writes files and draws a run's measurements") {
+  Folder f;
+  f.write("g.json", tiny);
+  f.write("run/profile.json", R"({"nodes": {"flip": {"busy": 0.5, "rate": 12.3}}})");
+  const std::string in = "cd " + f.path.string() + " && $SLUICE dot g.json ";
+  const auto text = shell::run(in);
+  CHECK(text.code == 0);
+  CHECK(text.out.starts_with("digraph \"g\" {\n"));
+  CHECK(shell::run(in + "-o g.dot").code == 0);
+  CHECK(f.read("g.dot") == text.out);
+  CHECK(shell::run(in + "--run run").out.find("50% busy, 12.3/s") != std::string::npos);
+  CHECK(shell::run(in + "--run nowhere").code == 4);
+  CHECK(shell::run(in + "-o g.gif").code == 2);
+  CHECK(shell::run(in + "-o missing/g.dot").code == 4);
+  if (shell::run("command -v dot").code == 0) {
+    CHECK(shell::run(in + "-o g.svg").code == 0);
+    CHECK(f.read("g.svg").find("<svg") != std::string::npos);
+    CHECK(shell::run(in + "-o missing/g.svg").code == 4);
+  }
+  const auto none = shell::run("cd " + f.path.string() + "; PATH= $SLUICE dot g.json -o g.png");
+  CHECK(none.code == 4);
+  CHECK(none.err.find("install graphviz") != std::string::npos);
+}
+
+TEST_CASE("inspect lists types and shows a page or JSON of one") {
+  const auto all = shell::run("$SLUICE inspect");
+  CHECK(all.code == 0);
+  CHECK(all.out.find("\ntransform\n") != std::string::npos);
+  const auto page = shell::run("$SLUICE inspect rand_flip");
+  CHECK(page.out.find("float in 0..1") != std::string::npos);
+  CHECK(page.out.find("\"rand_flip\": { \"type\": \"rand_flip\", \"in\": ") != std::string::npos);
+  CHECK(json::parse(shell::run("$SLUICE inspect rand_flip --json").out).at("name") == "rand_flip");
+  CHECK(json::parse(shell::run("$SLUICE inspect --json").out).size() > 1);
+  CHECK(shell::run("$SLUICE inspect transform").out.find("rand_flip") != std::string::npos);
+  const auto wrong = shell::run("$SLUICE inspect rand_flpi");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("did you mean \"rand_flip\"?") != std::string::npos);
+}
+
+TEST_CASE("explain describes a code, in either case, and lists them all") {
+  CHECK(shell::run("$SLUICE explain sl0306").out.starts_with("SL0306: a cycle\n\n"));
+  CHECK(shell::run("$SLUICE explain").out.find("SL0203  unknown node type\n") != std::string::npos);
+  CHECK(shell::run("$SLUICE explain SL9999").code == 2);
+}
+
+TEST_CASE("a wrong command line ends with 2 and a suggestion") {
+  const auto command = shell::run("$SLUICE chekc x.json");
+  CHECK(command.code == 2);
+  CHECK(command.err.find("there is no command chekc; did you mean \"check\"?") !=
+        std::string::npos);
+  const auto option = shell::run("$SLUICE run x.json --thread 3");
+  CHECK(option.code == 2);
+  CHECK(option.err.find("did you mean \"--threads\"?") != std::string::npos);
+  CHECK(shell::run("$SLUICE").code == 2);
+  CHECK(shell::run("$SLUICE check").code == 2);
+  CHECK(shell::run("$SLUICE run x.json --threads many").code == 2);
+  CHECK(shell::run("$SLUICE --help").code == 0);
+}
+
+TEST_CASE("a run with a faulty graph or without its runtime does not begin") {
+  Folder f;
+  f.write("g.json", tiny);
+  const std::string run = "cd " + f.path.string() + "; $SLUICE run g.json ";
+  const auto faulty = shell::run(run + "--set nodes.flip.prob=x");
+  CHECK(faulty.code == 2);
+  CHECK(faulty.err.find("SL0222") != std::string::npos);
+  const auto alone = shell::run("export SLUICE_RUNTIME=/nowhere.so; " + run);
+  CHECK(alone.code == 4);
+  CHECK(alone.err.find("cannot load the runtime") != std::string::npos);
+}

@@ -1,0 +1,117 @@
+// A Sample of the tests' own (the scheduler never looks inside one), toy nodes, and a builder for
+// graphs without a file. Values are mixed so that any lost, doubled or swapped sample shows.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/graph.h"
+#include "engine/node.h"
+#include "engine/plan.h"
+#include "engine/scheduler.h"
+
+namespace sluice {
+
+class Sample {
+ public:
+  std::uint64_t value = 0;
+  std::vector<std::uint64_t> members;  // of a batch
+  explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {})
+      : value(v), members(std::move(m)) {
+    ++live;
+  }
+  Sample(const Sample& o) : value(o.value), members(o.members) { ++live; }
+  ~Sample() { --live; }
+  static inline std::atomic<int> live{0};
+};
+
+namespace toy {
+
+// A node whose body is a function; flush and state too.
+struct Body final : Node {
+  std::function<void(Firing&)> fn;
+  std::function<void(Flush&)> end;
+  std::shared_ptr<CacheStore> cache;
+  void process(Firing& f) override { fn(f); }
+  void flush(Flush& f) override {
+    if (end) end(f);
+  }
+  CacheStore* store() override { return cache.get(); }
+};
+
+struct MemoryStore final : CacheStore {
+  std::mutex mutex;
+  std::map<std::uint64_t, Entry> entries;
+  std::optional<Entry> find(std::uint64_t item) override {
+    std::lock_guard lock(mutex);
+    auto it = entries.find(item);
+    if (it == entries.end()) return std::nullopt;
+    return it->second;
+  }
+  void put(std::uint64_t item, Entry entry) override {
+    std::lock_guard lock(mutex);
+    entries[item] = std::move(entry);
+  }
+};
+
+// Builds a Graph and its nodes in code: add() in any order, then plan() and run().
+class Builder {
+ public:
+  Graph graph;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<std::unique_ptr<Spec>> specs;
+  Diagnostics diagnostics;
+  std::optional<Plan> made;
+
+  // `spec` says the traits; `from` are node indices or {node, out-port} by in-port.
+  int add(const std::string& path, Spec spec, std::function<void(Firing&)> fn,
+          std::vector<std::pair<int, int>> from = {}, Json params = Json::object()) {
+    specs.push_back(std::make_unique<Spec>(std::move(spec)));
+    GraphNode g;
+    g.path = path;
+    g.spec = specs.back().get();
+    g.params = std::move(params);
+    for (const auto& [key, v] : g.params.items()) g.given.push_back(key);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      g.inputs.push_back({static_cast<int>(i), from[i].first, from[i].second, {}});
+    graph.nodes.push_back(std::move(g));
+    auto body = std::make_unique<Body>();
+    body->fn = std::move(fn);
+    nodes.push_back(std::move(body));
+    return static_cast<int>(nodes.size()) - 1;
+  }
+  Body& body(int i) { return static_cast<Body&>(*nodes[i]); }
+
+  // n values base, base+1, ... an epoch.
+  int source(const std::string& path, std::uint64_t n, std::uint64_t base = 0) {
+    return add(path, Spec("source", "").out("sample").source(), [n, base](Firing& f) {
+      if (f.stamp().index == n) return f.end_epoch();
+      f.emit_item(f.stamp().index, Sample(base + f.stamp().index));
+    });
+  }
+
+  bool plan(int threads = 2) {
+    PlanOptions o;
+    o.threads = threads;
+    made = make_plan(graph, o, diagnostics);
+    return made.has_value();
+  }
+  std::vector<Node*> pointers() {
+    std::vector<Node*> p;
+    for (auto& n : nodes) p.push_back(n.get());
+    return p;
+  }
+};
+
+inline void nap(std::uint64_t us) {
+  if (us) std::this_thread::sleep_for(std::chrono::microseconds(us));
+}
+
+}  // namespace toy
+}  // namespace sluice

@@ -1,0 +1,37 @@
+// `sluice check`: every diagnostic at once.
+#include <iostream>
+
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+
+static std::string count(std::size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+int check(const Options& options) {
+  bool ok = true;
+  Json all = Json::array();
+  for (const auto& file : options.graphs) {
+    Checked checked;
+    check_graph(file, options, checked);
+    ok &= checked.diagnostics.ok();
+    Json j = {{"file", file}, {"ok", checked.diagnostics.ok()}};
+    if (checked.plan) {
+      j["nodes"] = checked.plan->nodes.size();
+      j["streams"] = checked.plan->streams.size();
+    }
+    j["diagnostics"] = checked.diagnostics.to_json();
+    all.push_back(std::move(j));
+    if (options.json) continue;
+    if (checked.plan)
+      std::cout << "ok: " << file << " (" << count(checked.plan->nodes.size(), "node") << ", "
+                << count(checked.plan->streams.size(), "stream") << ")\n"
+                << std::flush;
+    print(checked.diagnostics);
+  }
+  if (options.json) std::cout << dump({{"ok", ok}, {"graphs", all}});
+  return ok ? code(Exit::done) : code(Exit::usage);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,56 @@
+// The subcommands that the binary answers itself, from the catalogue alone, and the door to the
+// runtime library for those that run something.
+//
+// Invariant: nothing here loads LibTorch or touches data, so `check`, `dot`, `inspect` and
+// `explain` answer in milliseconds. Data goes to stdout, messages to stderr; each function returns
+// the process's exit code.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/plan.h"
+
+namespace sluice::cli {
+
+struct Options {
+  std::vector<std::string> graphs;
+  std::vector<std::string> set;  // "path=value"
+  std::string run, out, resume;
+  std::string name;  // inspect: TYPE; explain: CODE
+  int threads = 0, step_threads = 0;
+  double seconds = 30;
+  bool json = false, quiet = false, trace = false;
+};
+
+int check(const Options& options);
+int draw(const Options& options);
+int inspect(const Options& options);
+int explain(const Options& options);
+int schema();
+// `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
+// before the libraries are loaded.
+int start(const std::string& command, const Options& options);
+
+// ---- shared -------------------------------------------------------------------------------------
+
+// Every node and network type of this build.
+const Catalogue& catalogue();
+
+struct Checked {
+  std::string file;
+  Diagnostics diagnostics;
+  std::optional<Graph> graph;
+  std::optional<Plan> plan;  // points into graph
+};
+// The graph with the overrides; a plan where nothing is wrong.
+void check_graph(const std::string& file, const Options& options, Checked& checked);
+
+void print(const Diagnostics& diagnostics);    // to stderr, in colour where it may be
+void print_error(const std::string& message);  // "error: ..." to stderr
+std::string dump(const Json& json);            // for stdout; replaces invalid UTF-8
+constexpr int code(Exit exit) { return static_cast<int>(exit); }
+
+}  // namespace sluice::cli

@@ -1,0 +1,48 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+
+const Catalogue& catalogue() {
+  static constexpr char text[] =
+#include "catalogue.inc"
+      ;
+  static const Catalogue types = Catalogue::from_json(Json::parse(text, text + sizeof text - 1));
+  return types;
+}
+
+void check_graph(const std::string& file, const Options& options, Checked& checked) {
+  checked.file = file;
+  std::vector<Override> overrides;
+  for (const auto& text : options.set) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      checked.diagnostics.error("SL0502", "--set " + text + ": expected path=value");
+    else
+      overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  const DocumentPtr document = read_document(file, checked.diagnostics);
+  checked.graph = load_graph(document, catalogue(), overrides, checked.diagnostics);
+  if (checked.graph) checked.plan = make_plan(*checked.graph, PlanOptions{}, checked.diagnostics);
+}
+
+static bool color() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(2) && !(no_color && *no_color);
+}
+
+void print(const Diagnostics& diagnostics) { diagnostics.print(std::cerr, color()); }
+
+void print_error(const std::string& message) {
+  std::cerr << (color() ? "\x1b[1;31merror\x1b[0m: " : "error: ") << message << '\n';
+}
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sluice::cli

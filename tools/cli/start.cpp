@@ -1,0 +1,71 @@
+// `sluice run` and `sluice profile`: loads the runtime library and hands the options over.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside the executable, or in lib/ beside its folder; SLUICE_RUNTIME overrides.
+std::string runtime_file() {
+  if (const char* given = std::getenv("SLUICE_RUNTIME"); given && *given) return given;
+  std::error_code problem;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", problem).parent_path();
+  const char* name = "libsluice_runtime.so";
+  const fs::path installed = folder.parent_path() / "lib" / name;
+  return fs::exists(folder / name, problem) || !fs::exists(installed, problem)
+             ? (folder / name).string()
+             : installed.string();
+}
+
+Json document(const std::string& command, const Options& options, const Checked& checked) {
+  Json set = Json::array();
+  for (const auto& text : options.set) {
+    const auto equals = text.find('=');
+    set.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return {{"command", command},
+          {"graph", checked.file},
+          {"set", set},
+          {"out", options.out},
+          {"threads", options.threads},
+          {"step_threads", options.step_threads},
+          {"resume", options.resume},
+          {"quiet", options.quiet},
+          {"json", options.json},
+          {"trace", options.trace},
+          {"seconds", command == "profile" ? options.seconds : 0.0}};
+}
+
+}  // namespace
+
+int start(const std::string& command, const Options& options) {
+  Checked checked;
+  check_graph(options.graphs.front(), options, checked);
+  if (!checked.plan) {
+    print(checked.diagnostics);
+    return code(Exit::usage);
+  }
+  const std::string file = runtime_file();
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    print_error(std::string("cannot load the runtime: ") + dlerror());
+    return code(Exit::io);
+  }
+  using Main = int (*)(int, char**);
+  const auto main = reinterpret_cast<Main>(dlsym(library, "sluice_runtime_main"));
+  if (!main) {
+    print_error(file + " is not Sluice's runtime: " + dlerror());
+    return code(Exit::io);
+  }
+  std::string name = "sluice", json = document(command, options, checked).dump();
+  char* argv[] = {name.data(), json.data(), nullptr};
+  return main(2, argv);
+}
+
+}  // namespace sluice::cli
