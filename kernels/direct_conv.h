@@ -30,6 +30,10 @@ namespace sluice {
 // Whether this machine has the instructions (AVX-512 with bfloat16 products).
 bool has_direct_conv();
 
+// And whether it pays for this one: weights that leave the second-level cache between two rows of
+// outputs are better off with LibTorch's blocked kernels.
+bool direct_conv_pays(const ConvSpec& spec);
+
 using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
 // A gather with its weights packed for it.

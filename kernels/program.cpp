@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-
 #include "engine/random.h"
 #include "kernels/steps.h"
 #include "kernels/team.h"
@@ -215,10 +214,11 @@ struct Run {
     const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
     std::int64_t count = 1;
     if (!together && x.device().is_cpu() && n > 1) {
-      const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
-      const std::int64_t team = std::min<std::int64_t>(n, team_size());
-      count = std::max(team, (n + each - 1) / each);
-      threads = static_cast<int>(team);
+      const std::int64_t each =
+          std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
+      // Fewer samples than half of the threads: these share the work within a step instead.
+      if (2 * n > team_size()) threads = static_cast<int>(std::min<std::int64_t>(n, team_size()));
+      count = std::max<std::int64_t>(threads, (n + each - 1) / each);
     }
     for (std::int64_t i = 0; i <= count; ++i) bounds.push_back(n * i / count);
     frames.resize(count);
@@ -227,7 +227,9 @@ struct Run {
   at::Tensor part(const at::Tensor& t, std::size_t i) const {
     return t.narrow(0, bounds[i], bounds[i + 1] - bounds[i]);
   }
-  at::Tensor to_compute(const at::Tensor& t) const { return program.laid_out(t.to(program.compute)); }
+  at::Tensor to_compute(const at::Tensor& t) const {
+    return program.laid_out(t.to(program.compute));
+  }
 
   // body(thread, frame) for every frame on its thread, in order.
   template <class F>
@@ -302,7 +304,14 @@ struct ProgramBackward final : torch::autograd::Node {
 
 }  // namespace
 
+// Keeps the tensors' identity, as torch's Module.to() does: whoever holds one sees it move.
+void Program::move_to(const at::Device& device) {
+  for (auto& p : parameters) p.tensor.set_data(p.tensor.detach().to(device));
+  for (auto& b : buffers) b.tensor.set_data(b.tensor.to(device));
+}
+
 at::Tensor Program::forward(const at::Tensor& x, bool training, std::uint64_t key) {
+  if (parameters.front().tensor.device() != x.device()) move_to(x.device());
   torch::autograd::variable_list inputs{x};
   for (const auto& p : parameters) inputs.push_back(p.tensor);
   const bool keep =

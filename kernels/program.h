@@ -26,8 +26,8 @@ namespace sluice {
 
 class Program;
 
-// The pass of one sample, or of a few small ones: values, then gradients by value; what steps saved;
-// the thread's sums of parameter gradients, in float32.
+// The pass of one sample, or of a few small ones: values, then gradients by value; what steps
+// saved; the thread's sums of parameter gradients, in float32.
 struct Frame {
   const Program* program = nullptr;
   const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
@@ -35,7 +35,7 @@ struct Frame {
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
   std::vector<at::Tensor>* parameter_grads = nullptr;
-  at::Tensor result;            // where the output goes, float32
+  at::Tensor result;        // where the output goes, float32
   std::vector<bool> wants;  // by value: its gradient is needed
   bool training = false;    // batch statistics, dropout
   bool keep = false;        // a backward pass will follow
@@ -112,7 +112,8 @@ class Program {
   // Ends the building.
   void finish(int output);
 
-  // Float32 in, float32 out; differentiable where autograd is recording.
+  // Float32 in, float32 out, on x's device, where the weights follow; differentiable where autograd
+  // is recording.
   at::Tensor forward(const at::Tensor& x, bool training, std::uint64_t key);
   void initialise(std::uint64_t seed);
   // t in the layout that values have.
@@ -126,6 +127,7 @@ class Program {
  private:
   friend struct Run;
   int append(std::unique_ptr<Step> step);
+  void move_to(const at::Device& device);
 
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<int> last_use_;  // by value: the last step that reads it

@@ -36,7 +36,8 @@ const ConvWeights& weights_of(const Frame& f, const Step& s) {
 std::shared_ptr<const void> ConvStep::prepare(const Pass& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Program& p = pass.program;
-  if (pass.cpu && p.compute == at::kBFloat16 && p.channels_last && has_direct_conv()) {
+  if (pass.cpu && p.compute == at::kBFloat16 && p.channels_last && has_direct_conv() &&
+      direct_conv_pays(spec)) {
     w->forward.emplace(spec, pass.weights[weight], false);
     if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true);
   } else {
@@ -50,10 +51,9 @@ at::Tensor ConvStep::forward(Frame& f) const {
   const ConvWeights& w = weights_of(f, *this);
   if (w.forward) {
     // The network's output stays in float32, as it was summed, and goes where it belongs.
-    at::Tensor y = output == f.program->output()
-                       ? f.result
-                       : at::empty(conv_output_size(spec, x.sizes()), x.options(),
-                                   channels_last_of(x));
+    at::Tensor y = output == f.program->output() ? f.result
+                                                 : at::empty(conv_output_size(spec, x.sizes()),
+                                                             x.options(), channels_last_of(x));
     w.forward->run(x, bias >= 0 ? f.weight(bias) : none, input(f, *this, 1), y);
     return y;
   }

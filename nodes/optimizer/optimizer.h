@@ -98,7 +98,7 @@ class Optimizer : public Node {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       for (const auto& [prefix, member] : moments())
         if ((slots_[i].*member).defined())
-          state.tensors[prefix + names_[i]] = (slots_[i].*member).clone();
+          state.tensors[prefix + names_[i]] = (slots_[i].*member).cpu().clone();
   }
   void load(const State& state) override {
     steps_ = state.values.at("steps");
@@ -139,6 +139,7 @@ class Optimizer : public Node {
     const auto weights = network_->parameters();
     const double share = static_cast<double>(common().grad_accumulation) / pending_;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+      follow(slots_[i], weights[i].second);
       slots_[i].grad = weights[i].second.grad();
       if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
     }
@@ -149,6 +150,13 @@ class Optimizer : public Node {
       weights[i].second.mutable_grad() = at::Tensor();
     }
     pending_ = 0;
+  }
+
+  // The weights moved to the batches' device with the first forward pass.
+  static void follow(Slot& slot, const at::Tensor& weight) {
+    slot.weight = weight.detach();
+    for (const auto& [prefix, member] : moments())
+      if ((slot.*member).defined()) slot.*member = (slot.*member).to(weight.device());
   }
 
   void clip(double limit) {
