@@ -12,7 +12,7 @@ Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
       between_(std::move(between)),
       position_(first),
       closed_(plan.nodes.size(), 0) {
-  for (std::size_t i = 0; i < first; ++i)
+  for (std::size_t i = 0; i < first && i < sequence_.size(); ++i)
     for (std::size_t n = 0; n < plan.nodes.size(); ++n)
       if (plan.nodes[n].stream == sequence_[i].stream) closed_[n] = sequence_[i].epoch + 1;
 }

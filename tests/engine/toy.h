@@ -113,5 +113,29 @@ inline void nap(std::uint64_t us) {
   if (us) std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
 
+// ---- specs of toy nodes -------------------------------------------------------------------------
+
+struct P {
+  std::int64_t size = 4, n = 1;
+  bool drop_last = false;
+  std::string net = "net";
+};
+
+inline Spec plain(const char* name) { return Spec(name, "").in("sample").out("sample"); }
+inline Spec sink(const char* name) { return Spec(name, "").in("sample").ordered(); }
+Spec batch_spec();    // size, drop_last; a gate of n credits
+Spec expand_spec();   // n children
+Spec buffer_spec();   // a gate of n credits
+Spec shuffle_spec();  // a window of n
+Spec reader_spec(LaneKind lane = LaneKind::step);
+Spec updater_spec(LaneKind lane = LaneKind::step);
+
+// Bodies.
+inline void forward(Firing& f) { f.emit_ptr(f.ptr()); }
+void join_members(Firing& f);  // a batch's body: the members' values, and a hash of them
+
+// Plans where that is to be done, runs, and checks that every credit came home.
+Outcome run(Builder& b, int threads, RunEvents* events = nullptr, RunOptions o = {});
+
 }  // namespace toy
 }  // namespace sluice
