@@ -10,8 +10,10 @@
 
 #include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/document.h"
@@ -22,15 +24,26 @@ enum class Severity { error, warning, note };
 
 struct Diagnostic {
   Severity severity = Severity::error;
-  std::string code;     // "SL0203"; every code is described in diagnostic.cpp's catalogue
-  std::string message;  // one sentence, lower case, no full stop
-  Place place;          // where; place.document may be null (command line)
-  std::string path;     // "nodes.load.type"
-  std::string hint;     // shown behind the caret: `did you mean "load_image"?`
+  std::string code;                // "SL0203"; every code is described in codes.cpp
+  std::string message;             // one sentence, lower case, no full stop
+  Place place;                     // where; place.document may be null (command line)
+  std::string path;                // "nodes.load.type"
+  std::string hint;                // shown behind the caret: `did you mean "load_image"?`
+  std::vector<std::string> notes;  // further lines: "the value comes from vars.lr at a.json:3:12"
 };
 
+// What `sluice explain SL0203` prints.
+struct CodeText {
+  std::string_view code, title, explanation;
+};
+// Every code that a diagnostic can carry, in order; codes.cpp.
+std::span<const CodeText> all_codes();
+const CodeText* find_code(std::string_view code);
+
+// Invariant: nothing is said twice. What is wrong in a part that is used twice is one diagnostic.
 class Diagnostics {
  public:
+  Diagnostic& add(Diagnostic diagnostic);
   Diagnostic& error(std::string code, std::string message, Place place = {}, std::string path = "",
                     std::string hint = "");
   Diagnostic& warning(std::string code, std::string message, Place place = {},
@@ -44,6 +57,7 @@ class Diagnostics {
 
  private:
   std::vector<Diagnostic> all_;
+  std::unordered_map<std::string, std::size_t> known_;  // code, message, place -> index in all_
   std::size_t errors_ = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 // Invariant: text that nlohmann-json would read in silence and differently from what its author
 // sees is refused: duplicate keys, nesting deeper than 64, more than 16 MiB, invalid UTF-8,
-// numbers that do not fit. `//` and `/* */` comments are read.
+// numbers that do not fit, more than a million values. `//` and `/* */` comments are read.
 #pragma once
 
 #include <map>
@@ -27,6 +27,8 @@ struct Document {
   std::map<std::string, Mark>
       values;                        // JSON pointer ("/nodes/load/type") -> where the value starts
   std::map<std::string, Mark> keys;  // JSON pointer -> where its key stands
+  // JSON pointer -> the "--set path=value" that put this value here (engine/override.h).
+  std::map<std::string, std::string> replaced;
 };
 using DocumentPtr = std::shared_ptr<const Document>;
 
@@ -36,8 +38,8 @@ struct Place {
   std::string pointer;
   bool at_key = false;  // point at the key, not at the value
 
-  Mark mark() const;                        // {0,0} where unknown
-  std::string str() const;                  // "graphs/brain.json:9:24", "" where unknown
+  Mark mark() const;        // {0,0} where unknown
+  std::string str() const;  // "graphs/brain.json:9:24", "--set a.b=1", "" where unknown
   Place child(std::string_view key) const;  // escapes ~ and /
   Place child(std::size_t index) const;
   Place key() const {
@@ -47,7 +49,9 @@ struct Place {
   }
 };
 
-// Null and diagnostics where the text is not JSON or the file cannot be read.
+// Null and diagnostics where the text is not JSON or the file cannot be read. With duplicate keys
+// or numbers that do not fit there are diagnostics and a document, so that a reader can go on and
+// report what else is wrong; of duplicates the first one counts.
 DocumentPtr parse_document(std::string file, std::string text, Diagnostics& diagnostics);
 DocumentPtr read_document(const std::string& file, Diagnostics& diagnostics);
 

@@ -64,6 +64,9 @@ struct RunSettings {
   double watchdog_s = 300;        // no progress for so long: stall report, exit 7
 };
 
+// The plain settings of `run` as a Spec of RunSettings; `stop` and `checkpoint` stand beside them.
+const Spec& run_spec();
+
 struct Graph {
   std::string name, desc;
   std::vector<GraphNode> nodes;  // in file order, parts expanded in place

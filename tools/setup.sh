@@ -10,8 +10,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 apt_packages=(
   g++ cmake ninja-build ccache python3-venv python3-dev git ca-certificates
   libtbb-dev libinsighttoolkit5-dev nlohmann-json3-dev doctest-dev libcli11-dev libfmt-dev
-  libdeflate-dev libxxhash-dev libssl-dev libgdcm-dev libeigen3-dev
-  graphviz mricron-data clang-format clang-tidy
+  libdeflate-dev libxxhash-dev libssl-dev
+  libgdcm-dev libeigen3-dev graphviz mricron-data clang-format clang-tidy
 )
 
 install_apt() {
@@ -43,3 +43,18 @@ install_venv() {
 
 install_apt
 install_venv
+
+# build TARGET...: configures build/ once and builds. Warnings are errors in CI.
+build() {
+  local werror=OFF
+  [ "${CI:-}" = true ] && werror=ON
+  if [ ! -e "$root/build/build.ninja" ]; then
+    say "configuring build/"
+    cmake -S "$root" -B "$root/build" -G Ninja -DSLUICE_VENV="$SLUICE_VENV" \
+      -DSLUICE_WERROR=$werror >"$root/build.log" 2>&1 ||
+      { cat "$root/build.log" >&2; return 1; }
+    rm -f "$root/build.log"
+  fi
+  say "building (the first time takes about ten minutes on two cores)"
+  cmake --build "$root/build" --target "$@" >&2
+}

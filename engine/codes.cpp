@@ -1,0 +1,174 @@
+// Every diagnostic's code, title and long explanation; `sluice explain SL0203` prints them.
+//
+//   SL01xx  the file as JSON            SL04xx  the plan: streams, turns, credits
+//   SL02xx  names, types, parameters    SL05xx  the command line
+//   SL03xx  how nodes are connected
+#include <algorithm>
+#include <array>
+
+#include "engine/diagnostic.h"
+
+namespace sluice {
+namespace {
+
+// clang-format off
+constexpr std::array codes{
+  CodeText{"SL0101", "the file cannot be read",
+R"(The path does not exist, is a folder, or may not be read. Paths on the command line are relative
+to the working directory.)"},
+  CodeText{"SL0102", "the file is not JSON",
+R"(A graph is JSON with // and /* */ comments. Strings and keys stand in double quotes; there is no
+comma behind the last member of an object or list. Nothing behind this place was read.)"},
+  CodeText{"SL0103", "a key stands twice in one object",
+R"(JSON readers keep one of the two in silence, and not all the same one. Two nodes cannot have one
+name: rename one of them.)"},
+  CodeText{"SL0104", "nested too deeply",
+R"(Objects and lists may stand 64 levels deep in each other, variables may refer to each other 64
+times in a row, and parts may contain parts 64 levels deep.)"},
+  CodeText{"SL0105", "the file is too large",
+R"(A graph file has at most 16 MiB and a million values. Long lists of cases belong into a data file
+that a source reads.)"},
+  CodeText{"SL0106", "invalid UTF-8",
+R"(The file is read as UTF-8. Save it in that encoding; the place shows the first bad byte.)"},
+  CodeText{"SL0107", "a number does not fit",
+R"(Integers have 64 bits with a sign, other numbers are doubles. A larger number would silently be
+rounded, so it is refused.)"},
+
+  CodeText{"SL0201", "wrong JSON type",
+R"(Something else was expected here: an object, a string, a list. The message says what, and what
+was found.)"},
+  CodeText{"SL0202", "unknown key",
+R"(Nothing reads this key, so it is most likely a typing error. Keys that begin with "x-", and "ui",
+are never read and may hold anything.)"},
+  CodeText{"SL0203", "unknown node type",
+R"(`sluice inspect` lists the types; `sluice inspect TYPE` shows what one takes and gives. MONAI's
+transforms have their names in snake_case, without the d: RandFlipd is rand_flip.)"},
+  CodeText{"SL0204", "a name that cannot be one",
+R"(Nodes, networks and inputs of parts have names of letters, digits, _ and -. A dot would read as
+a port, and / stands between a part and the node in it.)"},
+  CodeText{"SL0205", "unknown variable",
+R"(A string that begins with @ stands for a variable of "vars" or, inside a part, for one of the
+part's "params". It is replaced as a whole; there are no expressions.)"},
+  CodeText{"SL0206", "unknown part",
+R"("part" names an entry of "parts".)"},
+  CodeText{"SL0207", "a part contains itself",
+R"(A part is copied wherever it is used. One that uses itself, even through others, has no end.)"},
+  CodeText{"SL0208", "something necessary is missing",
+R"(A node has a "type" or a "part", a network a "type", a part "nodes", and a stop rule either
+"at_least" or "at_most".)"},
+  CodeText{"SL0209", "both type and part",
+R"(A node is of a type, or it is a use of a part: remove one of the keys.)"},
+  CodeText{"SL0210", "no nodes",
+R"(The graph has nothing to run.)"},
+  CodeText{"SL0211", "a name is taken",
+R"(Names are unique in a graph and in a part. A part's nodes become "use/node" and its inputs
+"use/input", so neither may be called alike, and no other node may have such a name.)"},
+  CodeText{"SL0212", "a network where a node belongs, or a node where a network belongs",
+R"(Networks are declared under "models" and named by the nodes that read or update them, for example
+{"type": "model", "net": "net"}. All other types are nodes.)"},
+  CodeText{"SL0213", "unknown network",
+R"(`sluice inspect` lists the networks.)"},
+  CodeText{"SL0214", "variables in a circle",
+R"(A variable may refer to others, but not, through them, to itself.)"},
+  CodeText{"SL0215", "the graph expands to too much",
+R"(Variables and parts may expand to 50 MB and 100000 nodes. Parts that use parts twice double with
+every level.)"},
+
+  CodeText{"SL0221", "unknown parameter",
+R"(`sluice inspect TYPE` lists the parameters of a node type; a part has those of its "params".)"},
+  CodeText{"SL0222", "a parameter of the wrong type",
+R"(Types are strict: 1.7 and true are no ints, 1 is no bool, "3" is no number. An int is read where a
+float is expected, and a single value where a list is.)"},
+  CodeText{"SL0223", "a parameter out of range",
+R"(The type is right, but the value is not one of those allowed. `sluice inspect TYPE` shows them.)"},
+  CodeText{"SL0224", "a required parameter is missing",
+R"(This parameter has no default.)"},
+  CodeText{"SL0225", "no network of that name",
+R"(The parameter names an entry of "models".)"},
+  CodeText{"SL0226", "a count below 1",
+R"(A batch, a number of crops and a shuffle's window are at least 1.)"},
+
+  CodeText{"SL0301", "an input names no node",
+R"("in" refers to a node by its name, or to one of its outputs by "node.port". Nodes inside a part
+see each other and the part's inputs, nothing else.)"},
+  CodeText{"SL0302", "no such output",
+R"(The node exists but has no output of this name.)"},
+  CodeText{"SL0303", "no such input",
+R"(The node or part has no input of this name.)"},
+  CodeText{"SL0304", "an input is not connected",
+R"(Every input that is not optional must be connected. "in": "node" connects the first one; for
+others write {"port": "node"}.)"},
+  CodeText{"SL0305", "an input in the wrong form",
+R"("in" is "node", "node.port", or an object from input names to such strings. A list would connect
+by position, which is easy to get wrong.)"},
+  CodeText{"SL0306", "a cycle",
+R"(Samples flow in one direction. What a step should see of an earlier one (weights, statistics) is a
+resource, such as a network, not an edge.)"},
+  CodeText{"SL0307", "a source with an input",
+R"(A source makes samples of its own. To run it after something, use "after".)"},
+  CodeText{"SL0308", "nothing can be read from there",
+R"(The node has no outputs (it writes, measures or updates), or the part has no "out".)"},
+  CodeText{"SL0309", "this node cannot be disabled",
+R"(A disabled node with one input and one output is bypassed, and a disabled sink is left out. For
+others it is not clear what their neighbours should get.)"},
+  CodeText{"SL0310", "only a source can wait",
+R"("after" delays whole epochs of a stream, so it stands on the stream's source.)"},
+  CodeText{"SL0311", "after names no node",
+R"("after" names the node that updates a network, for example the optimizer.)"},
+  CodeText{"SL0312", "every_epochs without after",
+R"("every_epochs" says after how many epochs of the updater in "after" a source runs.)"},
+
+  CodeText{"SL0401", "a node without an input",
+R"(Only sources begin a stream.)"},
+  CodeText{"SL0402", "streams that do not correspond",
+R"(Ports are joined sample by sample, which needs the same count on both sides. A source, a 1:n node,
+a batch and a shuffle each begin a new count: join in front of them.)"},
+  CodeText{"SL0403", "too many 1:n nodes in a row",
+R"(Each 1:n node adds a level to the stamps that identify samples, and there are four. A batch begins
+anew.)"},
+  CodeText{"SL0410", "a network with two updaters",
+R"(Two optimizers of one network would make the result depend on timing.)"},
+  CodeText{"SL0411", "a reader beside the training",
+R"(A node that reads a network in the stream that trains it, without leading to the updater, would
+see weights of an arbitrary step. Give it a source of its own with "after".)"},
+  CodeText{"SL0412", "a buffer inside the training region",
+R"(From the first node that reads a network to the one that updates it, one batch at a time holds the
+weights. A buffering node would break that hold; put it in front.)"},
+  CodeText{"SL0413", "when does this stream run?",
+R"(A stream that reads a trained network needs to know between which training epochs it does so:
+"after" on its source.)"},
+  CodeText{"SL0414", "after names no updater",
+R"("after" names a node that updates a network; other nodes have no turns to wait for.)"},
+  CodeText{"SL0415", "a stream in two turns",
+R"(A stream can wait for one updater only, and cannot both train and validate.)"},
+  CodeText{"SL0420", "a cache behind something that changes",
+R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something
+else every epoch, so they belong behind the cache.)"},
+  CodeText{"SL0430", "too few credits",
+R"(A segment's credits bound how many samples are in it. A batch of B holds B-1 back until it is
+complete, so with fewer credits than that (and one more) nothing could ever move.)"},
+  CodeText{"SL0440", "an unknown metric in the stop rule",
+R"(The stop rule is applied between two training epochs, and only metrics of validation sinks and
+updaters are complete then. The name is "node.metric".)"},
+
+  CodeText{"SL0501", "--set names nothing",
+R"(--set changes what is there: variables, run settings, parameters of nodes and networks. The path
+is the one that diagnostics print, such as nodes.step.lr, run.epochs, vars.root, nodes.crop.size.0,
+or nodes.pre/load.keys for a node inside a part.)"},
+  CodeText{"SL0502", "--set in the wrong form",
+R"(Write --set path=value. The value is JSON, or text where it is none: --set vars.root=/data,
+--set nodes.crop.size=[64,64,64].)"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const CodeText> all_codes() { return codes; }
+
+const CodeText* find_code(std::string_view code) {
+  const auto at = std::find_if(codes.begin(), codes.end(),
+                               [&](const CodeText& c) { return c.code == code; });
+  return at == codes.end() ? nullptr : at;
+}
+
+}  // namespace sluice

@@ -1,0 +1,349 @@
+#include "engine/document.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <unordered_set>
+
+#include "engine/diagnostic.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t max_bytes = std::size_t{16} << 20;
+constexpr std::size_t max_values = 1'000'000;
+constexpr std::size_t max_depth = 64;
+
+std::string escape(std::string_view key) {
+  std::string out;
+  for (char c : key) {
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
+  }
+  return out;
+}
+
+// Walks over the text token by token, in step with nlohmann's parser, and counts lines and columns
+// (in characters, not bytes). The parser calls back only after it has accepted a token, so the
+// cursor may take every token for well-formed.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark has no width
+  }
+
+  // Steps over the next token that is neither ',' nor ':' and says where it stands.
+  Mark token() {
+    skip_blank();
+    const Mark start{line_, column_};
+    const char first = peek();
+    if (first == '"') {
+      do step(peek() == '\\' ? 2 : 1);
+      while (at_ < text_.size() && peek() != '"');
+      step();
+    } else if (std::strchr("{}[]", first)) {
+      step();
+    } else {
+      while (at_ < text_.size() && !std::strchr(" \t\r\n,:{}[]/", peek())) step();
+    }
+    return {start.line, start.column, std::max(1, column_ - start.column)};
+  }
+
+  // The byte where the token begins that the parser refused after it had read `end` bytes.
+  std::size_t refused(std::size_t end) {
+    skip_blank(end == 0 ? 0 : end - 1);
+    return at_;
+  }
+
+  // The place of a byte of the text.
+  static Mark locate(std::string_view text, std::size_t byte, std::size_t length) {
+    Cursor cursor(text);
+    while (cursor.at_ < std::min(byte, text.size())) cursor.step();
+    const Mark start{cursor.line_, cursor.column_};
+    while (cursor.at_ < std::min(byte + length, text.size()) && cursor.peek() != '\n')
+      cursor.step();
+    return {start.line, start.column, std::max(1, cursor.column_ - start.column)};
+  }
+
+ private:
+  char peek() const { return text_[at_]; }
+  bool starts(std::string_view s) const { return text_.substr(at_).starts_with(s); }
+
+  void step(int bytes = 1) {
+    for (; bytes > 0 && at_ < text_.size(); --bytes) {
+      const auto c = static_cast<unsigned char>(text_[at_++]);
+      if (c == '\n') {
+        ++line_;
+        column_ = 1;
+      } else if ((c & 0xC0) != 0x80) {  // not a continuation byte of UTF-8
+        ++column_;
+      }
+    }
+  }
+
+  void skip_blank(std::size_t end = std::string_view::npos) {
+    while (at_ < std::min(end, text_.size())) {
+      if (starts("//")) {
+        while (at_ < text_.size() && peek() != '\n') step();
+      } else if (starts("/*") && text_.find("*/", at_ + 2) != std::string_view::npos) {
+        step(2);
+        while (at_ < text_.size() && !starts("*/")) step();
+        step(2);
+      } else if (std::strchr(" \t\r\n,:", peek())) {
+        step();
+      } else {
+        return;
+      }
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_ = 1, column_ = 1;
+};
+
+// Builds the document from nlohmann's events and lays a mark beside every value and key.
+class Reader final : public nlohmann::json_sax<Json> {
+ public:
+  Reader(std::shared_ptr<Document> document, Diagnostics& diagnostics)
+      : document_(std::move(document)), cursor_(document_->text), diagnostics_(diagnostics) {}
+
+  bool null() override { return put(Json()); }
+  bool boolean(bool v) override { return put(v); }
+  bool number_integer(number_integer_t v) override { return put(v); }
+  bool number_unsigned(number_unsigned_t v) override {
+    const bool fits = v <= std::uint64_t(std::numeric_limits<std::int64_t>::max());
+    return put(v) && (fits || refuse_number(std::to_string(v)));
+  }
+  // An integer of more than 64 bits arrives here too; nlohmann would keep it as a rounded double.
+  bool number_float(number_float_t v, const std::string& text) override {
+    const bool is_integer = text.find_first_of(".eE") == std::string::npos;
+    return put(v) && (!is_integer || refuse_number(text));
+  }
+  bool string(std::string& v) override { return put(std::move(v)); }
+  bool binary(Json::binary_t&) override { return false; }
+
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    const Mark mark = cursor_.token();
+    Frame& top = stack_.back();
+    const std::string pointer = top.pointer + "/" + escape(name);
+    const bool is_new = top.keys.insert(name).second;
+    if (is_new) {
+      document_->keys.emplace(pointer, mark);
+    } else {
+      refuse_duplicate(name, pointer, mark);
+    }
+    pointer_ = pointer;
+    if (is_new) {
+      // Json::operator[] would search the whole object for every new key.
+      auto& members = *top.container->get_ptr<Json::object_t*>();
+      slot_ = &members.emplace_back(std::move(name), Json()).second;
+    } else {
+      slot_ = &spare_.emplace_back();
+    }
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& last_token,
+                   const nlohmann::detail::exception& problem) override;
+
+ private:
+  struct Frame {
+    Json* container;
+    std::string pointer;
+    std::unordered_set<std::string> keys;
+  };
+
+  // Puts a value into the slot that its key or its list has prepared. False: give up.
+  bool put(Json value) {
+    mark_ = cursor_.token();
+    if (++count_ > max_values) {
+      refuse("SL0105", "more than a million values in one file");
+      return false;
+    }
+    if (!stack_.empty() && stack_.back().container->is_array()) {
+      Frame& top = stack_.back();
+      pointer_ = top.pointer + "/" + std::to_string(top.container->size());
+      top.container->push_back(Json());
+      slot_ = &top.container->back();
+    }
+    *slot_ = std::move(value);
+    document_->values.emplace(pointer_, mark_);
+    return true;
+  }
+
+  bool open(Json container) {
+    if (!put(std::move(container))) return false;
+    if (stack_.size() == max_depth) {
+      refuse("SL0104", "nested deeper than 64 levels");
+      return false;
+    }
+    stack_.push_back({slot_, pointer_, {}});
+    return true;
+  }
+
+  bool close() {
+    cursor_.token();
+    stack_.pop_back();
+    return true;
+  }
+
+  Diagnostic& refuse(std::string code, std::string message) {
+    // The place may have no pointer of its own (a second key of one name, a syntax error), so it
+    // gets one that no JSON pointer can be.
+    const std::string pointer = "fault " + std::to_string(++faults_);
+    document_->values[pointer] = mark_;
+    return diagnostics_.error(std::move(code), std::move(message), {document_, pointer});
+  }
+
+  bool refuse_number(const std::string& text) {
+    refuse("SL0107", "the integer " + text + " does not fit into 64 bits");
+    return true;
+  }
+
+  void refuse_duplicate(const std::string& name, const std::string& pointer, Mark mark) {
+    mark_ = mark;
+    refuse("SL0103", "duplicate key " + Json(name).dump()).hint =
+        "the first one stands in line " + std::to_string(document_->keys.at(pointer).line);
+  }
+
+  std::shared_ptr<Document> document_;
+  Cursor cursor_;
+  Diagnostics& diagnostics_;
+  std::vector<Frame> stack_;
+  std::deque<Json> spare_;  // values of duplicate keys; a deque keeps their addresses
+  Json* slot_ = &document_->root;
+  std::string pointer_;
+  Mark mark_;
+  std::size_t count_ = 0, faults_ = 0;
+};
+
+// "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error while parsing
+// object key - unexpected '}'; expected string literal" -> "syntax error while parsing object key:
+// unexpected '}', expected string literal"
+std::string short_message(std::string what) {
+  if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
+  if (what.starts_with("parse error"))
+    if (const auto end = what.find(": "); end != std::string::npos) what.erase(0, end + 2);
+  if (const auto read = what.find("; last read:"); read != std::string::npos) {
+    const auto rest = what.find("; expected", read);
+    what.erase(read, rest == std::string::npos ? rest : rest - read);
+  }
+  for (auto at = what.find("; "); at != std::string::npos; at = what.find("; ")) what[at] = ',';
+  if (const auto dash = what.find(" - "); dash != std::string::npos) what.replace(dash, 3, ": ");
+  return what;
+}
+
+// What a person most likely did at this byte.
+std::string syntax_hint(std::string_view text, std::size_t at) {
+  const auto before = text.substr(0, at).find_last_not_of(" \t\r\n");
+  const char previous = before == std::string_view::npos ? '\0' : text[before];
+  const char found = at < text.size() ? text[at] : '\0';
+  if (found == '\0') return "the file ends too early: a bracket or quote is not closed";
+  if (std::strchr("]}", found) && previous == ',') return "remove the comma in front of it";
+  if (found == '\'') return "strings stand in double quotes";
+  if (std::strchr("\"{[", found) && previous && std::strchr("\"}]0123456789el", previous))
+    return "is a comma missing in front of it?";
+  return "";
+}
+
+bool Reader::parse_error(std::size_t position, const std::string& last_token,
+                         const nlohmann::detail::exception& problem) {
+  const std::string_view text = document_->text;
+  const std::size_t start = cursor_.refused(position);
+  mark_ = Cursor::locate(text, start, position > start ? position - start : 1);
+  const std::string message = short_message(problem.what());
+  if (message.find("UTF-8") != std::string::npos) {
+    refuse("SL0106", "invalid UTF-8 in a string");
+  } else if (message.starts_with("number overflow")) {
+    refuse("SL0107", "the number " + last_token + " does not fit into a double");
+  } else {
+    refuse("SL0102", message).hint = syntax_hint(text, start);
+  }
+  return false;
+}
+
+Place whole_file(const std::string& file) {
+  auto document = std::make_shared<Document>();
+  document->file = file;
+  return {document, ""};
+}
+
+}  // namespace
+
+// The "--set path=value" that put this place, or one around it, there; null where none did.
+static const std::string* override_of(const Place& place) {
+  const auto& replaced = place.document->replaced;
+  if (replaced.empty()) return nullptr;
+  for (std::string p = place.pointer;; p.erase(p.rfind('/'))) {
+    if (auto at = replaced.find(p); at != replaced.end()) return &at->second;
+    if (p.find('/') == std::string::npos) return nullptr;
+  }
+}
+
+Mark Place::mark() const {
+  if (!document || override_of(*this)) return {0, 0};
+  const auto& wanted = at_key ? document->keys : document->values;
+  const auto& other = at_key ? document->values : document->keys;
+  if (auto at = wanted.find(pointer); at != wanted.end()) return at->second;
+  if (auto at = other.find(pointer); at != other.end()) return at->second;
+  return {0, 0};
+}
+
+std::string Place::str() const {
+  if (!document) return "";
+  if (const std::string* set = override_of(*this)) return *set;
+  const Mark m = mark();
+  if (m.line == 0) return document->file;
+  return document->file + ":" + std::to_string(m.line) + ":" + std::to_string(m.column);
+}
+
+Place Place::child(std::string_view key) const { return {document, pointer + "/" + escape(key)}; }
+Place Place::child(std::size_t index) const {
+  return {document, pointer + "/" + std::to_string(index)};
+}
+
+DocumentPtr parse_document(std::string file, std::string text, Diagnostics& diagnostics) {
+  if (text.size() > max_bytes) {
+    diagnostics.error("SL0105", "the file is larger than 16 MiB", whole_file(file));
+    return nullptr;
+  }
+  auto document = std::make_shared<Document>();
+  document->file = std::move(file);
+  document->text = std::move(text);
+  Reader reader(document, diagnostics);
+  const bool complete = Json::sax_parse(document->text, &reader, Json::input_format_t::json,
+                                        /*strict=*/true, /*ignore_comments=*/true);
+  return complete ? document : nullptr;
+}
+
+DocumentPtr read_document(const std::string& file, Diagnostics& diagnostics) {
+  const auto fail = [&](const std::string& why) {
+    diagnostics.error("SL0101", "cannot read " + file + ": " + why, whole_file(file));
+    return nullptr;
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) return fail("it is a folder");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return fail(std::strerror(errno));
+  std::string text;
+  std::array<char, 65536> piece;
+  while (text.size() <= max_bytes && in.read(piece.data(), piece.size()).gcount() > 0)
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) return fail("the file system reports an error");
+  return parse_document(file, std::move(text), diagnostics);
+}
+
+}  // namespace sluice

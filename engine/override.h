@@ -1,0 +1,35 @@
+// Overrides: `--set nodes.step.lr=3e-4` changes the document before anything is checked, so a value
+// from the command line meets the same checks as one from the file.
+//
+// Invariant: a path whose names do not exist is an error with a suggestion, never a new name that
+// nothing reads. Only what the checks know by itself may be added: a node's parameters, a setting
+// of `run`. What is wrong with an overridden value is reported at "--set nodes.step.lr=x".
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/graph.h"
+
+namespace sluice {
+
+// One member of a node inside a part ("nodes.pre/load.keys"): no place in the file belongs to it
+// alone, because the part may be used twice, so it is applied when the part is expanded.
+struct InnerOverride {
+  std::vector<std::string> keys;  // {"keys"} or {"size", "0"}
+  Json value;
+  Place place;  // reads "--set nodes.pre/load.keys=..."
+  bool used = false;
+};
+using InnerOverrides = std::multimap<std::string, InnerOverride>;  // by node: "pre/load"
+
+// The document with `overrides` applied in order; itself where there are none.
+DocumentPtr apply_overrides(DocumentPtr document, const std::vector<Override>& overrides,
+                            InnerOverrides& inner, Diagnostics& diagnostics);
+
+// Sets the member that `keys` lead to; the last one may be new in an object. Returns what is wrong,
+// "" where nothing is.
+std::string set_member(Json& object, const std::vector<std::string>& keys, const Json& value);
+
+}  // namespace sluice

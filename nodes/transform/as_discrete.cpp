@@ -1,0 +1,60 @@
+// as_discrete: MONAI's AsDiscreted. What it does it does in this order: argmax, one-hot, threshold.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/ge.h>
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/sample.h"
+
+namespace sluice {
+namespace {
+
+struct AsDiscrete final : Node {
+  struct Params {
+    std::vector<std::string> keys{"pred"};
+    bool argmax = false;
+    std::optional<std::int64_t> to_onehot;
+    std::optional<double> threshold;
+  } p;
+
+  static Spec spec() {
+    return Spec("as_discrete", "Turns values into labels: argmax, one-hot, threshold.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields [C, X, Y, Z].")
+        .param("argmax", &Params::argmax, "Index of the largest channel, [1, X, Y, Z].")
+        .param("to_onehot", &Params::to_onehot, "Number of classes to spread labels over.")
+        .at_least(1)
+        .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.");
+  }
+
+  at::Tensor discrete(at::Tensor t) const {
+    if (p.argmax) t = at::argmax(t, 0, true);
+    if (p.to_onehot) {
+      if (t.size(0) != 1)
+        throw DataError("to_onehot wants one channel, found " + std::to_string(t.size(0)));
+      std::vector<std::int64_t> shape(static_cast<std::size_t>(t.dim()), 1);
+      shape[0] = *p.to_onehot;
+      t = at::eq(t, at::arange(*p.to_onehot, t.options()).view(shape));
+    }
+    if (p.threshold) t = at::ge(t, *p.threshold);
+    return t.to(at::kFloat);
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for (const auto& key : p.keys) {
+      Field field = out.at(key);
+      field.tensor = discrete(field.tensor);
+      out.set(key, std::move(field));
+    }
+    f.emit(std::move(out));
+  }
+};
+
+const Register<AsDiscrete> registered;
+
+}  // namespace
+}  // namespace sluice

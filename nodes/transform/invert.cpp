@@ -1,0 +1,55 @@
+// invert: brings a prediction back to the grid of the image as it was loaded, through the history
+// that the spatial transforms wrote (MONAI's Invertd for spatial transforms).
+//
+// All of them are affine, so going back is one resampling: the current affine and the one in front
+// of the first transform say which voxel lies where. Flips and crops come back exactly.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/resample.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+struct Invert final : Node {
+  struct Params {
+    std::vector<std::string> keys{"pred"};
+    std::vector<std::string> mode{"nearest"};
+  } p;
+
+  static Spec spec() {
+    return Spec("invert", "Resamples fields to the grid of the image as it was loaded.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields [C, X, Y, Z] with the history of their image.")
+        .param("mode", &Params::mode, "nearest for labels, bilinear for logits; one, or one a key.")
+        .choices({"nearest", "bilinear"});
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
+      const Meta& meta = field.geometry();
+      if (meta.history.empty()) return;
+      const Affine before = meta.history.front().affine_before;
+      Shape3 shape{1, 1, 1};
+      const auto& old = meta.history.front().shape_before;
+      for (std::size_t d = 0; d < old.size() && d < 3; ++d) shape[d] = old[d];
+      Sampling how;
+      how.mode = parse_interpolation(per_key(p.mode, i));
+      const Affine to_source = multiply(inverse(meta.affine), before);
+      const auto axes = field.tensor.dim() - 1;
+      at::Tensor volume = resample(to_volume(field.tensor), to_source, shape, how);
+      auto back = std::make_shared<Meta>(meta);
+      back->affine = before;
+      back->history.clear();
+      field = Field(from_volume(volume, axes), std::move(back));
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<Invert> registered;
+
+}  // namespace
+}  // namespace sluice

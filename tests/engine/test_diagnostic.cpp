@@ -1,0 +1,140 @@
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+
+#include "engine/diagnostic.h"
+#include "toy_graph.h"
+
+using namespace sluice;
+
+static std::string printed(const Diagnostics& diagnostics, bool color = false) {
+  std::ostringstream out;
+  diagnostics.print(out, color);
+  return out.str();
+}
+
+static Place place_in(const std::string& text, const std::string& pointer) {
+  Diagnostics none;
+  return {parse_document("graphs/brain.json", text, none), pointer};
+}
+
+TEST_CASE("A diagnostic shows code, place, path, line, caret and hint") {
+  const Place place = place_in("{\n  \"load\": { \"type\": \"load_imgae\" }\n}", "/load/type");
+  Diagnostics diagnostics;
+  diagnostics.error("SL0203", "unknown node type \"load_imgae\"", place, "nodes.load.type",
+                    "did you mean \"load_image\"?");
+  CHECK(printed(diagnostics) ==
+        "error[SL0203]: unknown node type \"load_imgae\"\n"
+        "  --> graphs/brain.json:2:21  (nodes.load.type)\n"
+        "   |\n"
+        " 2 |   \"load\": { \"type\": \"load_imgae\" }\n"
+        "   |                     ^^^^^^^^^^^^ did you mean \"load_image\"?\n"
+        "found 1 error, 0 warnings\n");
+}
+
+TEST_CASE("Diagnostics stand in file order, with notes, and the gutter fits the line number") {
+  const std::string text = std::string(99, '\n') + "{\"b\":\t\"ä\", \"c\": 1}";
+  Diagnostics diagnostics;
+  diagnostics.warning("SL0202", "second", place_in(text, "/c").key(), "c");
+  diagnostics.error("SL0202", "first", place_in(text, "/b"), "b").notes = {"one", "two"};
+  CHECK(printed(diagnostics) ==
+        "error[SL0202]: first\n"
+        "    --> graphs/brain.json:100:7  (b)\n"
+        "     |\n"
+        " 100 | {\"b\": \"ä\", \"c\": 1}\n"
+        "     |       ^^^\n"
+        "     = note: one\n"
+        "     = note: two\n"
+        "warning[SL0202]: second\n"
+        "    --> graphs/brain.json:100:12  (c)\n"
+        "     |\n"
+        " 100 | {\"b\": \"ä\", \"c\": 1}\n"
+        "     |            ^^^\n"
+        "found 1 error, 1 warning\n");
+}
+
+TEST_CASE("Without a line the hint stands on a line of its own") {
+  Diagnostics diagnostics;
+  diagnostics.error("SL0501", "no such path", {}, "nodes.setp.lr", "did you mean nodes.step.lr?");
+  CHECK(printed(diagnostics) ==
+        "error[SL0501]: no such path\n"
+        "  --> (nodes.setp.lr)\n"
+        "   = help: did you mean nodes.step.lr?\n"
+        "found 1 error, 0 warnings\n");
+}
+
+TEST_CASE("A long line is cut around the caret") {
+  const std::string text = "{\"a\": \"" + std::string(300, 'x') + "\", \"b\": 7, \"c\": \"" +
+                           std::string(300, 'y') + "\"}";
+  Diagnostics diagnostics;
+  diagnostics.error("SL0222", "wrong", place_in(text, "/b"), "b");
+  std::istringstream lines(printed(diagnostics));
+  std::string line, caret;
+  for (int i = 0; i < 4; ++i) std::getline(lines, line);
+  std::getline(lines, caret);
+  CHECK(line.size() < 130);
+  CHECK(line[caret.find('^')] == '7');
+  CHECK(line.starts_with(" 1 | ...xxx"));
+  CHECK(line.ends_with("yyy..."));
+}
+
+TEST_CASE("Colour is added and nothing else") {
+  Diagnostics diagnostics;
+  diagnostics.error("SL0222", "wrong", place_in("{\"b\": 7}", "/b"), "b", "hint");
+  std::string text = printed(diagnostics, true);
+  CHECK(text.find("\x1b[1;31merror[SL0222]\x1b[0m") != std::string::npos);
+  for (auto at = text.find('\x1b'); at != std::string::npos; at = text.find('\x1b'))
+    text.erase(at, text.find('m', at) - at + 1);
+  CHECK(text == printed(diagnostics));
+}
+
+TEST_CASE("The same diagnostic at the same place is said once") {
+  const Place place = place_in("{\"b\": 7}", "/b");
+  Diagnostics diagnostics;
+  diagnostics.error("SL0222", "wrong", place, "nodes.one/b");
+  diagnostics.error("SL0222", "wrong", place, "nodes.two/b");
+  diagnostics.error("SL0222", "wrong in another way", place, "nodes.two/b");
+  CHECK(diagnostics.errors() == 2);
+}
+
+TEST_CASE("Diagnostics as JSON carry everything that is printed") {
+  Diagnostics diagnostics;
+  diagnostics.error("SL0222", "wrong", place_in("{\"b\": 70}", "/b"), "b", "hint").notes = {"n"};
+  CHECK(diagnostics.to_json().dump() ==
+        R"([{"severity":"error","code":"SL0222","message":"wrong","file":"graphs/brain.json",)"
+        R"("place":"graphs/brain.json:1:7","line":1,"column":7,"length":2,"path":"b",)"
+        R"("hint":"hint","notes":["n"]}])");
+}
+
+TEST_CASE("The nearest name is found across insertion, deletion, substitution and swap") {
+  const std::vector<std::string> known{"load_image", "rand_flip", "rand_zoom", "spacing"};
+  CHECK(nearest("load_imge", known) == "load_image");
+  CHECK(nearest("load_imagee", known) == "load_image");
+  CHECK(nearest("load_umage", known) == "load_image");
+  CHECK(nearest("laod_imgae", known) == "load_image");
+  CHECK(nearest("rand_floom", known) == "rand_zoom");
+  CHECK(nearest("spcaing", known) == "spacing");
+  CHECK(nearest("orientation", known) == "");
+  CHECK(nearest("", known) == "");
+  CHECK(nearest("ab", {"ac", "ad"}) == "ac");  // ties go to the first
+  CHECK(did_you_mean("spaceing", known) == "did you mean \"spacing\"?");
+  CHECK(did_you_mean("zzz", known) == "");
+}
+
+TEST_CASE("Every code is described once, in order, in lines that fit a terminal") {
+  std::string last;
+  for (const CodeText& c : all_codes()) {
+    INFO(c.code);
+    CHECK(std::string(c.code) > last);
+    last = c.code;
+    CHECK_FALSE(c.title.empty());
+    CHECK_FALSE(c.title.ends_with('.'));
+    CHECK(c.explanation.ends_with('.'));
+    std::istringstream lines{std::string(c.explanation)};
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  }
+  REQUIRE(find_code("SL0203"));
+  CHECK(find_code("SL0203")->title == "unknown node type");
+  CHECK_FALSE(find_code("SL9999"));
+}

@@ -1,0 +1,96 @@
+// The tree keeps its own rules: what each folder may include, and what the top level holds.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path root = SLUICE_SOURCE_DIR;
+
+std::vector<fs::path> sources(const std::string& folder) {
+  std::vector<fs::path> all;
+  for (const auto& e : fs::recursive_directory_iterator(root / folder)) {
+    const auto ext = e.path().extension();
+    if (ext == ".h" || ext == ".cpp" || ext == ".cu") all.push_back(e.path());
+  }
+  return all;
+}
+
+std::vector<std::string> includes(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> all;
+  static const std::regex line(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
+  std::smatch m;
+  for (std::string s; std::getline(in, s);)
+    if (std::regex_search(s, m, line)) all.push_back(m[1]);
+  return all;
+}
+
+bool starts(const std::string& s, std::initializer_list<const char*> prefixes) {
+  for (const char* p : prefixes)
+    if (s.rfind(p, 0) == 0) return true;
+  return false;
+}
+
+const auto torch = {"ATen/", "torch/", "c10/"};
+const auto cuda = {"cuda", "nv"};
+
+}  // namespace
+
+TEST_CASE("the pure layers of engine include neither TBB nor CUDA nor LibTorch") {
+  for (const auto& file : sources("engine")) {
+    const std::string stem = file.stem();
+    const bool uses_tbb = stem == "scheduler" || stem == "station" || stem == "station_fire";
+    const bool uses_torch = std::set<std::string>{"sample", "resource", "checkpoint", "transform",
+                                                  "safetensors"}.count(stem) > 0;
+    for (const auto& name : includes(file)) {
+      INFO(file.string() << " includes " << name);
+      CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
+      CHECK_FALSE(starts(name, cuda));
+      if (!uses_tbb) CHECK_FALSE(starts(name, {"tbb/", "oneapi/"}));
+      if (!uses_torch) CHECK_FALSE(starts(name, torch));
+    }
+  }
+}
+
+TEST_CASE("kernels know no node, and of the engine only errors and random numbers") {
+  for (const auto& file : sources("kernels"))
+    for (const auto& name : includes(file)) {
+      INFO(file.string() << " includes " << name);
+      CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
+      if (starts(name, {"engine/"})) {
+        const bool leaf = name == "engine/error.h" || name == "engine/random.h";
+        CHECK(leaf);
+      }
+    }
+}
+
+TEST_CASE("nodes are one file each, without headers, and include no other node") {
+  for (const auto& file : sources("nodes")) {
+    INFO(file.string());
+    CHECK(file.extension() != ".h");
+    for (const auto& name : includes(file)) {
+      INFO("includes " << name);
+      CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
+    }
+  }
+}
+
+TEST_CASE("the top level holds its eight entries and dot-files") {
+  const std::set<std::string> known{"CMakeLists.txt", "engine", "nodes", "graphs",
+                                    "kernels",        "tools",  "tests", "README.md"};
+  for (const auto& e : fs::directory_iterator(root)) {
+    const std::string name = e.path().filename();
+    const bool made = name.rfind("build", 0) == 0 || name == "runs" || name == "data";
+    INFO(name);
+    const bool expected = name[0] == '.' || made || known.count(name) > 0;
+    CHECK(expected);
+  }
+}

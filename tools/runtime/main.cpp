@@ -1,0 +1,45 @@
+// The runtime's one door: the binary dlopens this library and calls sluice_runtime_main.
+#include <iostream>
+
+#include "engine/error.h"
+#include "kernels/allocator.h"
+#include "tools/runtime/options.h"
+
+namespace sluice {
+
+Options Options::from_json(const Json& j) {
+  Options o;
+  o.command = j.at("command");
+  o.graph = j.at("graph");
+  o.out = j.value("out", "");
+  o.resume = j.value("resume", "");
+  for (const auto& pair : j.value("set", Json::array())) o.set.push_back({pair.at(0), pair.at(1)});
+  o.threads = j.value("threads", 0);
+  o.step_threads = j.value("step_threads", 0);
+  o.seconds = j.value("seconds", 0.0);
+  o.quiet = j.value("quiet", false);
+  o.json = j.value("json", false);
+  o.trace = j.value("trace", false);
+  return o;
+}
+
+}  // namespace sluice
+
+extern "C" int sluice_runtime_main(int argc, char** argv) {
+  using namespace sluice;
+  if (argc < 2) return static_cast<int>(Exit::usage);
+  try {
+    tune_allocator();
+    const Options options = Options::from_json(Json::parse(argv[1]));
+    return options.command == "profile" ? profile_command(options) : run_command(options);
+  } catch (const Error& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return static_cast<int>(e.exit);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "error: out of memory\n";
+    return static_cast<int>(Exit::memory);
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return static_cast<int>(Exit::usage);
+  }
+}

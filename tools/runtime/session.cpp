@@ -1,0 +1,367 @@
+#include "tools/runtime/session.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <thread>
+
+#include "engine/dot.h"
+#include "engine/random.h"
+
+namespace sluice {
+
+namespace fs = std::filesystem;
+
+Session::~Session() = default;
+
+// ---- opening --------------------------------------------------------------------------------------
+
+std::unique_ptr<Session> Session::open(const Options& options) {
+  std::unique_ptr<Session> s(new Session(options));
+  const int cores = std::max(1u, std::thread::hardware_concurrency());
+  s->threads_ = options.threads > 0 ? options.threads : cores;
+  if (!s->load_graph()) return nullptr;
+  const auto wanted = static_cast<int>(s->graph_->run.step_threads);
+  s->step_threads_ = options.step_threads > 0 ? options.step_threads : wanted > 0 ? wanted : cores;
+  s->out_dir_ = !options.out.empty() ? options.out : options.resume;
+  s->make_networks();
+  s->make_nodes();
+  s->resume();
+  return s;
+}
+
+bool Session::load_graph() {
+  Diagnostics diagnostics;
+  DocumentPtr document = read_document(options_.graph, diagnostics);
+  if (document)
+    graph_ = sluice::load_graph(document, Registry::global().catalogue(), options_.set, diagnostics);
+  if (graph_) {
+    PlanOptions o;
+    o.threads = threads_;
+    plan_ = make_plan(*graph_, o, diagnostics);
+  }
+  const bool color = isatty(2) && !std::getenv("NO_COLOR");
+  if (!diagnostics.all().empty()) diagnostics.print(std::cerr, color);
+  return plan_.has_value();
+}
+
+// "runs/x", "runs/x/checkpoints/epoch_3" or "net.safetensors": the tensors of one network.
+static std::map<std::string, at::Tensor> read_weights(const fs::path& from) {
+  if (fs::is_regular_file(from)) return read_safetensors(from);
+  if (fs::is_directory(from / "checkpoints"))
+    return load_checkpoint(newest_checkpoint(from / "checkpoints")).model;
+  if (fs::is_directory(from)) return load_checkpoint(from).model;
+  throw IoError(from.string() + ": no weights here: give a run folder, a checkpoint folder or a "
+                                ".safetensors file");
+}
+
+// Copies every tensor of the network from `tensors`; all must be there and fit.
+static void fill(Network& network, const std::string& name,
+                 const std::map<std::string, at::Tensor>& tensors, const std::string& from) {
+  at::NoGradGuard no_grad;
+  auto all = network.parameters();
+  for (auto& b : network.buffers()) all.push_back(b);
+  for (auto& [key, tensor] : all) {
+    auto it = tensors.find(name + "." + key);
+    if (it == tensors.end()) it = tensors.find(key);
+    if (it == tensors.end())
+      throw Error(Exit::usage, from + ": no tensor \"" + key + "\" for network \"" + name + "\"");
+    if (it->second.sizes() != tensor.sizes())
+      throw Error(Exit::usage, from + ": \"" + key + "\" has another shape than network \"" + name +
+                                   "\" declares");
+    tensor.copy_(it->second);
+  }
+}
+
+void Session::make_networks() {
+  for (const GraphModel& m : graph_->models) {
+    auto network = Registry::global().make_network(m.spec->name, m.params);
+    network->initialise(random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
+    if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
+    resources_->add(m.name, std::move(network));
+  }
+}
+
+void Session::make_nodes() {
+  nodes_.resize(plan_->nodes.size());
+  for (int i : plan_->order) {
+    const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
+    auto node = Registry::global().make_node(n.spec->name, n.graph->params);
+    OpenContext context;
+    context.node = n.path();
+    context.seed = static_cast<std::uint64_t>(graph_->run.seed);
+    context.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
+    context.step_threads = step_threads_;
+    context.training = n.training;
+    context.out_dir = out_dir_;
+    context.resources = resources_;
+    try {
+      node->open(context);
+    } catch (const Error& e) {
+      throw Error(e.exit, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+    } catch (const std::exception& e) {
+      throw Error(Exit::usage, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+    }
+    nodes_[static_cast<std::size_t>(i)] = std::move(node);
+  }
+}
+
+void Session::resume() {
+  std::int64_t metrics_bytes = -1;
+  if (!options_.resume.empty()) {
+    const fs::path from = newest_checkpoint(fs::path(options_.resume) / "checkpoints");
+    const Checkpoint c = load_checkpoint(from);
+    for (const auto& [name, network] : resources_->networks())
+      fill(*network, name, c.model, from.string());
+    resume_.turn = c.state.at("turn");
+    resume_.batch = c.state.at("batch");
+    steps_ = c.state.at("steps");
+    metrics_bytes = c.state.value("metrics_bytes", std::int64_t{-1});
+    if (options_.out.empty() || options_.out == options_.resume) {
+      for (const auto& [name, m] : c.state.at("metrics").items())
+        metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
+    } else {
+      metrics_bytes = -1;
+    }
+    if (c.state.at("seed") != graph_->run.seed)
+      throw Error(Exit::usage, from.string() + ": was made with run.seed " +
+                                   c.state.at("seed").dump() + ", this graph has " +
+                                   std::to_string(graph_->run.seed));
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const std::string prefix = plan_->nodes[i].path() + ":";
+      State state;
+      for (const auto& [key, tensor] : c.optimizer)
+        if (key.starts_with(prefix)) state.tensors[key.substr(prefix.size())] = tensor;
+      const auto& values = c.state.at("nodes");
+      if (values.contains(plan_->nodes[i].path())) {
+        state.values = values.at(plan_->nodes[i].path());
+        nodes_[i]->load(state);
+      }
+    }
+    if (!options_.quiet) std::cerr << "resuming from " << from.string() << "\n";
+  }
+  if (!out_dir_.empty()) folder_ = std::make_unique<RunFolder>(out_dir_, metrics_bytes);
+}
+
+// ---- running --------------------------------------------------------------------------------------
+
+Outcome Session::run() {
+  RunOptions o;
+  o.threads = threads_;
+  o.io_threads = std::max(2, threads_);
+  o.watchdog_s = graph_->run.watchdog_s;
+  o.seed = static_cast<std::uint64_t>(graph_->run.seed);
+  o.resume = resume_;
+  // A LibTorch call on a data thread must not open an OpenMP pool there. get_num_threads first:
+  // it runs the thread's lazy initialisation, which would overwrite what we set.
+  o.on_thread = [step = step_threads_](LaneKind lane) {
+    at::get_num_threads();
+    at::set_num_threads(lane == LaneKind::step ? step : 1);
+    at::GradMode::set_enabled(lane == LaneKind::step);
+  };
+  std::vector<Node*> nodes;
+  for (auto& n : nodes_) nodes.push_back(n.get());
+  if (folder_) {
+    folder_->write("graph.json", graph_->resolved.dump(2) + "\n");
+    folder_->write("graph.dot", to_dot(*plan_));
+  }
+  scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
+  Outcome outcome = scheduler_->run();
+  const bool trained = !plan_->turns.empty();
+  if (folder_ && trained &&
+      (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
+    try_save("last", outcome.position, true);
+  if (folder_) {
+    folder_->write("summary.json", summary(outcome).dump(2) + "\n");
+    folder_->write("profile.json", profile().dump(2) + "\n");
+  }
+  return outcome;
+}
+
+void Session::stop() noexcept {
+  if (scheduler_) scheduler_->stop();
+}
+
+int Session::exit_code(const Outcome& outcome) const {
+  switch (outcome.status) {
+    case Outcome::Status::failed: return static_cast<int>(outcome.failure.exit);
+    case Outcome::Status::stalled: return static_cast<int>(Exit::stalled);
+    default: return checkpoint_error_.empty() ? 0 : static_cast<int>(Exit::io);
+  }
+}
+
+// ---- what it says of itself ----
+
+Progress Session::progress() const {
+  std::lock_guard lock(mutex_);
+  Progress p;
+  p.epoch = epoch_;
+  p.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
+  p.steps = steps_;
+  p.bad = bad_;
+  p.loss = last_loss_;
+  const auto& rule = graph_->run.stop;
+  p.metric = rule ? rule->metric : last_metric_;
+  if (auto it = metrics_.find(p.metric); it != metrics_.end()) p.metric_value = it->second.last;
+  double all = 0;  // of the sources that set the pace: all but validation
+  for (const PlanStream& stream : plan_->streams) {
+    if (stream.turns >= 0 && !stream.trains) continue;
+    p.samples += scheduler_->counters(stream.source).fired;
+    const auto size = nodes_[static_cast<std::size_t>(stream.source)]->epoch_size();
+    all += static_cast<double>(size.value_or(0)) * static_cast<double>(stream.epochs);
+  }
+  if (all > 0) p.share = std::min(1.0, static_cast<double>(p.samples) / all);
+  return p;
+}
+
+// ---- events ---------------------------------------------------------------------------------------
+
+// Larger is better, but for losses and learning rates.
+static bool better(const std::string& name, double a, double b) {
+  return name.find("loss") != std::string::npos ? a < b : a > b;
+}
+
+void Session::metric(int node, std::uint32_t epoch, const std::string& name, double value) {
+  const std::string full = plan_->nodes[static_cast<std::size_t>(node)].path() + "." + name;
+  std::lock_guard lock(mutex_);
+  auto [it, fresh] = metrics_.try_emplace(full, Metric{value, value, epoch, epoch});
+  Metric& m = it->second;
+  m.last = value;
+  m.epoch = epoch;
+  if (fresh || better(full, value, m.best)) {
+    m.best = value;
+    m.best_epoch = epoch;
+  }
+  if (name == "mean" || last_metric_.empty()) last_metric_ = full;
+  if (folder_)
+    folder_->metric_line({{"epoch", epoch}, {"step", steps_}, {"metric", full}, {"value", value}});
+}
+
+void Session::log(int node, const Stamp& stamp, const std::string& name, double value) {
+  const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
+  std::lock_guard lock(mutex_);
+  if (n.spec->access == Access::update && name == "loss") {
+    ++steps_;
+    epoch_ = stamp.epoch;
+    last_loss_ = value;
+  }
+  if (folder_)
+    folder_->metric_line({{"epoch", stamp.epoch}, {"step", steps_}, {"batch", stamp.index},
+                          {"log", n.path() + "." + name}, {"value", value}});
+}
+
+bool Session::between(const Turn& ended, std::size_t position) {
+  const auto sequence = plan_->sequence(0);
+  const bool epoch_over =
+      position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
+  if (!epoch_over) return false;
+  const bool stop = stop_rule_met();
+  stopped_by_rule_ |= stop;
+  {
+    std::lock_guard lock(mutex_);
+    epochs_done_ = ended.train_epoch + 1;
+  }
+  const auto every = graph_->run.checkpoint_every;
+  if (folder_ && every > 0 && (ended.train_epoch + 1) % every == 0) {
+    char name[32];
+    std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
+    try_save(name, {position, 0}, false);
+  }
+  return stop;
+}
+
+bool Session::stop_rule_met() const {
+  const auto& rule = graph_->run.stop;
+  if (!rule) return false;
+  std::lock_guard lock(mutex_);
+  auto it = metrics_.find(rule->metric);
+  if (it == metrics_.end()) return false;
+  const double v = it->second.last;
+  return (rule->at_least && v >= *rule->at_least) || (rule->at_most && v <= *rule->at_most);
+}
+
+void Session::quarantined(const Quarantined& q) {
+  {
+    std::lock_guard lock(mutex_);
+    ++bad_;
+  }
+  std::cerr << "quarantined " << q.sample << ": " << q.node << ": " << q.message << "\n";
+  if (folder_)
+    folder_->quarantine_line({{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()},
+                              {"message", q.message}});
+}
+
+// The stuck body cannot be unwound: say who waits for what and end the process.
+void Session::stalled(const std::string& report) {
+  std::cerr << "error: stalled: " << report;
+  if (const char* dir = std::getenv("SLUICE_DUMP_DOT_DIR")) {
+    std::error_code ignored;
+    fs::create_directories(dir, ignored);
+    RunFolder(dir, -1).write("stalled.dot", to_dot(*plan_));
+  }
+  _exit(static_cast<int>(Exit::stalled));
+}
+
+// ---- checkpoints ----------------------------------------------------------------------------------
+
+std::map<std::string, at::Tensor> Session::weights() const {
+  std::map<std::string, at::Tensor> all;
+  for (const auto& [name, network] : resources_->networks()) {
+    for (const auto& [key, t] : network->parameters()) all[name + "." + key] = t.detach();
+    for (const auto& [key, t] : network->buffers()) all[name + "." + key] = t.detach();
+  }
+  return all;
+}
+
+// `all_nodes` at the end of a run only: between turns, nodes other than updaters may still work.
+void Session::save(const std::string& name, const Resume& position, bool all_nodes) {
+  Checkpoint c;
+  c.model = weights();
+  Json nodes = Json::object();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const PlanNode& n = plan_->nodes[i];
+    if (n.spec->access != Access::update && !(all_nodes && n.ordered)) continue;
+    State state;
+    nodes_[i]->save(state);
+    for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;
+    nodes[n.path()] = state.values;
+  }
+  std::lock_guard lock(mutex_);
+  Json metrics = Json::object();
+  for (const auto& [key, m] : metrics_)
+    metrics[key] = {{"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+  c.state = {{"turn", position.turn}, {"batch", position.batch}, {"steps", steps_},
+             {"seed", graph_->run.seed}, {"step_threads", step_threads_}, {"nodes", nodes},
+             {"metrics", metrics}, {"metrics_bytes", folder_->metrics_bytes()}};
+  save_checkpoint(folder_->checkpoints(), name, c);
+}
+
+// Keeps the newest `keep` of the periodic checkpoints; "last" is not one of them.
+static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
+  std::vector<fs::path> periodic;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with("epoch_")) periodic.push_back(entry.path());
+  std::sort(periodic.begin(), periodic.end());
+  for (std::int64_t i = 0; i + keep < static_cast<std::int64_t>(periodic.size()); ++i)
+    fs::remove_all(periodic[static_cast<std::size_t>(i)], ignored);
+}
+
+// A checkpoint that cannot be written (disk full) does not end the training: the last good one
+// stands, and the next may succeed. The run's exit code tells if the final one failed.
+void Session::try_save(const std::string& name, const Resume& position, bool all_nodes) {
+  try {
+    save(name, position, all_nodes);
+    checkpoint_error_.clear();
+    prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
+  } catch (const Error& e) {
+    checkpoint_error_ = e.what();
+    std::cerr << "error: checkpoint " << name << " was not written: " << e.what() << "\n";
+  }
+}
+
+}  // namespace sluice

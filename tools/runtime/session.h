@@ -1,0 +1,98 @@
+// One run of one graph: loads and checks it, makes networks and nodes, runs the scheduler, keeps
+// metrics, checkpoints and the run folder.
+//
+// Invariant: whatever happens between open() and the end of run(), the run folder holds whole
+// files only, and a checkpoint is written at every cut.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint.h"
+#include "engine/graph.h"
+#include "engine/plan.h"
+#include "engine/registry.h"
+#include "engine/resource.h"
+#include "engine/scheduler.h"
+#include "tools/runtime/options.h"
+#include "tools/runtime/run_folder.h"
+
+namespace sluice {
+
+struct Metric {
+  double last = 0, best = 0;
+  std::uint32_t epoch = 0, best_epoch = 0;
+};
+
+// A snapshot for the progress display; taken from another thread.
+struct Progress {
+  std::uint32_t epoch = 0, epochs = 1;
+  std::uint64_t steps = 0, samples = 0, bad = 0;
+  std::optional<double> loss;
+  std::string metric;        // of the stop rule, or the last one reported
+  std::optional<double> metric_value;
+  double share = 0;          // of the whole run that is done, 0..1
+};
+
+class Session final : public RunEvents {
+ public:
+  // Nullptr after printing diagnostics where the graph is not right.
+  static std::unique_ptr<Session> open(const Options& options);
+  ~Session() override;
+
+  Outcome run();
+  void stop() noexcept;  // a cut; signal-safe once run() was entered
+  int exit_code(const Outcome& outcome) const;
+
+  Progress progress() const;
+  Json summary(const Outcome& outcome) const;
+  Json profile() const;
+  const Plan& plan() const { return *plan_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
+  const std::filesystem::path& out_dir() const { return out_dir_; }
+
+  void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
+  void log(int node, const Stamp& stamp, const std::string& name, double value) override;
+  bool between(const Turn& ended, std::size_t position) override;
+  void quarantined(const Quarantined& what) override;
+  void stalled(const std::string& report) override;
+
+ private:
+  explicit Session(const Options& options) : options_(options) {}
+  bool load_graph();
+  void make_networks();
+  void make_nodes();
+  void resume();
+  void save(const std::string& name, const Resume& position, bool all_nodes);
+  void try_save(const std::string& name, const Resume& position, bool all_nodes);
+  std::map<std::string, at::Tensor> weights() const;
+  bool stop_rule_met() const;
+
+  Options options_;
+  std::optional<Graph> graph_;
+  std::optional<Plan> plan_;
+  std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<RunFolder> folder_;
+  std::filesystem::path out_dir_;
+  int threads_ = 2, step_threads_ = 2;
+  Resume resume_;
+  std::string checkpoint_error_;
+  std::atomic<bool> stopped_by_rule_{false};
+
+  mutable std::mutex mutex_;  // what follows
+  std::map<std::string, Metric> metrics_;
+  std::string last_metric_;
+  std::optional<double> last_loss_;
+  std::uint64_t steps_ = 0, bad_ = 0;
+  std::uint32_t epoch_ = 0, epochs_done_ = 0;
+};
+
+}  // namespace sluice

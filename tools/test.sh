@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test. Quick the second time.
+# SLUICE_TEST_DATA names the folder with real data; tests that need it say so and pass without.
+set -euo pipefail
+. "$(dirname "$0")/setup.sh"
+build all tests
+say "testing"
+cd "$root/build"
+ctest --output-on-failure -j"$(nproc)" "$@"
