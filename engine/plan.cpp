@@ -240,8 +240,16 @@ class Planner {
       return;
     }
     n.training = same_stream;
-    for (int a : upstream(i))  // only the first reader is a gate
-      if (node(a).turns == t && node(a).gate && node(a).spec->access == Access::read) return;
+    for (int a : upstream(i)) {  // only the first reader is a gate
+      if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
+      if (same_stream && n.domain != node(a).domain)
+        error(i, "SL0416",
+              "\"" + path(i) + "\" reads network \"" + network_of(n) + "\" behind a 1:n node of the " +
+                  "region that begins at \"" + path(a) +
+                  "\", so whether a child sees the update of the one before depends on timing",
+              "move the 1:n node in front of \"" + path(a) + "\"");
+      return;
+    }
     n.gate = true;
     n.turns = t;
     if (!same_stream) {
@@ -337,7 +345,9 @@ class Planner {
       const std::set<int> before = upstream(c);
       for (int i : before) {
         const Spec& s = *node(i).spec;
+        const bool changes = s.access != Access::none && turns_of(network_of(node(i))) >= 0;
         const char* what = s.is_random                 ? "draws random numbers"
+                           : changes                   ? "reads a network that is trained"
                            : s.arity == Arity::expand  ? "is a 1:n node"
                            : s.arity == Arity::gather  ? "is an n:1 node"
                            : s.arity == Arity::shuffle ? "reorders samples"

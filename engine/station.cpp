@@ -404,7 +404,7 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
     }
     if (f == Fate::stored) reason = intern_reason(first.hit(index_)->entry.skip_reason);
     if (f != Fate::skip) ledger.lost[*reason] += first.weight;
-    if (f == Fate::skip && store_ && reason != reasons::discarded)
+    if (f == Fate::skip && store_ && reason != reasons::discarded && first.item != Packet::no_item)
       actions.push_back({Action::Kind::remember, this, 0,
                          Packet{.stamp = slot.stamp, .item = first.item, .reason = reason}});
     ++e.skipped;

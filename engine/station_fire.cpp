@@ -183,7 +183,7 @@ void Station::emit_source(Firing& firing, Job& job, const std::string* skip,
   base.stamp = job.stamp;
   base.credit = std::move(job.credit);
   base.hits = std::move(hits);
-  if (!firing.outs().empty()) base.item = firing.outs().front().item;
+  base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
   if (skip) {
     ledger.lost[*skip] += 1;
     ++ledger.skipped[*skip];

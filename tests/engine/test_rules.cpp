@@ -252,6 +252,22 @@ TEST_CASE("a cut leaves no trace in a cache, and unfinished bodies are not run f
   CHECK(loads < 40);
 }
 
+TEST_CASE("a Skip of the source itself is not remembered as its first item's") {
+  Builder b;
+  b.graph.run.epochs = 5;
+  Values got;
+  int s = b.add("s", Spec("s", "").out("sample").source(), [](Firing& f) {
+    if (f.stamp().index == 3) return f.end_epoch();
+    nap(2000);  // the epoch before is in the store
+    if (f.stamp().index != 1) f.emit_item(f.stamp().index, Sample(f.stamp().index));
+  });
+  int cache = b.add("cache", plain("cache").cache(), forward, {{s, 0}});
+  b.body(cache).cache = std::make_shared<MemoryStore>();
+  b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{cache, 0}});
+  CHECK(run(b, 2).status == Outcome::Status::done);
+  CHECK(got == Values{0, 2, 0, 2, 0, 2, 0, 2, 0, 2});
+}
+
 TEST_CASE("a stop behind the last firing cuts nothing: the run is done") {
   Training t(3, 2);
   struct Stopper : RunEvents {

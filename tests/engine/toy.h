@@ -18,17 +18,34 @@
 
 namespace sluice {
 
+// How many Samples of one segment are alive, and how many ever were at once.
+struct Meter {
+  std::atomic<int> live{0}, most{0};
+  void enter() {
+    const int now = ++live;
+    for (int m = most; now > m && !most.compare_exchange_weak(m, now);) {
+    }
+  }
+};
+
 class Sample {
  public:
   std::uint64_t value = 0;
   std::vector<std::uint64_t> members;  // of a batch
-  explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {})
-      : value(v), members(std::move(m)) {
+  explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {}, Meter* where = nullptr)
+      : value(v), members(std::move(m)), meter(where) {
     ++live;
+    if (meter) meter->enter();
   }
-  Sample(const Sample& o) : value(o.value), members(o.members) { ++live; }
-  ~Sample() { --live; }
+  Sample(const Sample& o) : Sample(o.value, o.members, o.meter) {}
+  ~Sample() {
+    --live;
+    if (meter) --meter->live;
+  }
   static inline std::atomic<int> live{0};
+
+ private:
+  Meter* meter;
 };
 
 namespace toy {
