@@ -113,7 +113,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
   for (std::size_t t = 0; t < plan.turns.size(); ++t) {
     turnstiles_.push_back(
         std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
-                                    [this, t](const Turn& ended) { between(t, ended); }));
+                                    [this, t](const Turn& ended) { return between(t, ended); }));
     const auto& sequence = turnstiles_[t]->sequence();
     for (std::size_t i = 0; i < sequence.size(); ++i) {
       const auto stream = static_cast<std::size_t>(sequence[i].stream);
@@ -287,12 +287,14 @@ void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
 }
 
 // The hook of the stop rule and the checkpoint; what it throws (a full disk) ends the run.
-void Scheduler::between(std::size_t turns, const Turn& ended) {
+bool Scheduler::between(std::size_t turns, const Turn& ended) {
   const PlanTurns& t = plan_.turns[turns];
   Stamp stamp = Stamp::first(static_cast<std::uint32_t>(ended.stream), ended.epoch, 0);
-  guard(t.updaters.front(), stamp, [&] {
-    if (events_.between(ended, turnstiles_[turns]->position() + 1)) stop();
-  });
+  bool last = true;  // where it throws, too
+  guard(t.updaters.front(), stamp,
+        [&] { last = events_.between(ended, turnstiles_[turns]->position() + 1); });
+  if (last) stop();
+  return last;
 }
 
 // Every cache of the stream that knows the item, the last one first: a cache in the prefix of one

@@ -130,7 +130,7 @@ class Scheduler {
   void fail(Failure failure);
   bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
   void judge(int node, std::uint32_t epoch);               // of the budget, at an epoch's end
-  void between(std::size_t turns, const Turn& ended);
+  bool between(std::size_t turns, const Turn& ended);
   void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);
   std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;

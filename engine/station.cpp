@@ -182,7 +182,8 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
       Credit credit = pool->try_take();
       if (!credit) return false;
       Packet& p = slot.in.front();
-      actions.push_back({Action::Kind::drop, this, 0, Packet{.credit = std::move(p.credit)}});
+      actions.push_back({Action::Kind::drop, this, 0,
+                         Packet{.credit = std::move(p.credit), .sample = std::move(p.sample)}});
       p.credit = std::move(credit);
     }
     Slot whole;

@@ -5,7 +5,7 @@
 namespace sluice {
 
 Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
-                     std::function<void(const Turn&)> between)
+                     std::function<bool(const Turn&)> between)
     : plan_(plan),
       turns_(plan.turns[turns_index]),
       sequence_(plan.sequence(turns_index)),
@@ -19,8 +19,8 @@ Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
 
 bool Turnstile::open(int stream, std::uint32_t epoch) const {
   std::lock_guard lock(mutex_);
-  return !advancing_ && position_ < sequence_.size() && sequence_[position_].stream == stream &&
-         sequence_[position_].epoch == epoch;
+  return !advancing_ && !stopped_ && position_ < sequence_.size() &&
+         sequence_[position_].stream == stream && sequence_[position_].epoch == epoch;
 }
 
 bool Turnstile::ends(int node) const {
@@ -44,12 +44,13 @@ bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {
   closed_[node] = static_cast<std::int64_t>(epoch) + 1;
   if (advancing_) return false;  // whoever advances looks again
   bool changed = false;
-  while (position_ < sequence_.size() && complete(sequence_[position_])) {
+  while (!stopped_ && position_ < sequence_.size() && complete(sequence_[position_])) {
     advancing_ = true;
     const Turn ended = sequence_[position_];
     lock.unlock();
-    between_(ended);
+    const bool stop = between_(ended);
     lock.lock();
+    stopped_ = stop;
     ++position_;
     advancing_ = false;
     changed = true;

@@ -112,7 +112,7 @@ void Trial::set_credits() {
   }
 }
 
-void Trial::plant(int i, const Stamp& stamp, std::uint64_t salt) {
+void Trial::plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes) {
   const std::uint64_t h = draw(mix(static_cast<std::uint64_t>(i) + salt) ^ mix(stamp.index) ^
                                mix(stamp.epoch * 77 + stamp.path[0]));
   if (h % 8 == 0) toy::nap(mix(h) % 150);
@@ -120,6 +120,7 @@ void Trial::plant(int i, const Stamp& stamp, std::uint64_t salt) {
   if (!setup_.fail_one_in || mix(h ^ 3) % setup_.fail_one_in) return;
   std::lock_guard lock(mutex_);
   if (thrown.empty()) first_throw_ns = now_ns();
+  flush_threw |= flushes;
   thrown.emplace_back(stamp, p_.nodes[static_cast<std::size_t>(i)].path);
   if (h % 3 == 0) throw std::bad_alloc();
   throw Error(Exit::gpu, "planted");
@@ -180,7 +181,7 @@ void Trial::emit(int i, Firing& f, const Made& made) {
 void Trial::flush(int i, Flush& f) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
   std::uint64_t& state = memory_.states[static_cast<std::size_t>(i)];
-  plant(i, Stamp::first(static_cast<std::uint32_t>(n.stream), 0, 0), 2 + f.epoch);
+  plant(i, Stamp::first(static_cast<std::uint32_t>(n.stream), 0, 0), 2 + f.epoch, true);
   memory_.logs[n.path].push_back(flush_line(f.epoch, state));
   state = 0;
 }

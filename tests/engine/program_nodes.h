@@ -40,6 +40,7 @@ class Trial {
   std::unique_ptr<Scheduler> scheduler;
   std::vector<std::pair<Stamp, std::string>> thrown;  // stamp and node of each planted failure
   std::int64_t first_throw_ns = 0;
+  bool flush_threw = false;
   // What the run broke besides its results: credits, ledger, live samples. Empty: nothing.
   std::vector<std::string> broken(const Results* expected);
 
@@ -49,7 +50,7 @@ class Trial {
   void body(int i, Firing& f);
   void emit(int i, Firing& f, const Made& made);
   void flush(int i, Flush& f);
-  void plant(int i, const Stamp& stamp, std::uint64_t salt);
+  void plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes = false);
   void set_credits();
   void balance(int i, std::vector<std::string>& found) const;
   void bound(std::vector<std::string>& found) const;

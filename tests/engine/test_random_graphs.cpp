@@ -92,3 +92,99 @@ TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
     }
   });
 }
+
+TEST_CASE("a failure on a random graph names the lowest stamp that failed and leaves nothing") {
+  for_seeds(100, 2000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, seed % 2 == 0);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        const std::int64_t end = now_ns();
+        const bool threw = !trial.thrown.empty();
+        check_run(seed, setup, p, trial, threw ? Outcome::Status::failed : Outcome::Status::done,
+                  nullptr);
+        if (!threw) continue;
+        const auto lowest = *std::min_element(trial.thrown.begin(), trial.thrown.end());
+        const Failure& f = trial.outcome.failure;
+        if (!trial.flush_threw && std::pair(f.stamp, f.node) != lowest)
+          report(seed, setup, p, "named " + f.str() + " instead of " + lowest.second);
+        CHECK(end - trial.first_throw_ns < 1'000'000'000);
+      }
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}
+
+TEST_CASE("the stop rule ends a random graph behind the same turn whatever the timing") {
+  for_seeds(60, 1000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, true);
+    const int turns = static_cast<int>(interpret(p).turns.size());
+    const int stop = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(turns));
+    const Results want = interpret(p, stop);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      setup.stop_behind = stop;
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        if (trial.outcome.status != Outcome::Status::done)
+          check_run(seed, setup, p, trial, Outcome::Status::cut, nullptr);
+        if (trial.outcome.position.turn != static_cast<std::size_t>(stop))
+          report(seed, setup, p, "another turn");
+      }
+      const std::string other = difference(p, memory, want, true);
+      if (!other.empty()) report(seed, setup, p, other);
+    }
+  });
+}
+
+namespace {
+
+// What a resumed process would load: networks and the states behind the training region. A
+// validation turn that was cut begins anew, and what stands in front of a gate begins its epoch.
+void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory) {
+  const auto sequence = plan.sequence(0);
+  if (at.turn >= sequence.size()) return;
+  const Turn turn = sequence[at.turn];
+  const std::string cut = std::to_string(turn.stream) + "/" + std::to_string(turn.epoch) + "/";
+  for (std::size_t i = 0; i < p.nodes.size(); ++i) {
+    const Item& n = p.nodes[i];
+    if (n.behind_gate && n.stream == p.train) continue;
+    memory.states[i] = 0;
+    if (n.stream == turn.stream)
+      std::erase_if(memory.logs[n.path], [&](const auto& line) { return line.starts_with(cut); });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
+  for_seeds(100, 2000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, true);
+    const Results want = interpret(p);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      Memory memory = fresh_memory(p);
+      for (std::uint64_t part = 0;; ++part) {
+        // The first cuts come anywhere, later ones leave time to get on.
+        setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
+        Trial trial(p, memory, setup);
+        trial.run();
+        const bool done = trial.outcome.status == Outcome::Status::done;
+        check_run(seed, setup, p, trial, done ? Outcome::Status::done : Outcome::Status::cut,
+                  nullptr);
+        if (done || trial.outcome.status != Outcome::Status::cut) break;
+        setup.resume = trial.outcome.position;
+        reload(p, *trial.plan, setup.resume, memory);
+      }
+      const std::string other = difference(p, memory, want, true);
+      if (!other.empty()) report(seed, setup, p, other);
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}

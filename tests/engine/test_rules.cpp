@@ -279,6 +279,21 @@ TEST_CASE("a stop behind the last firing cuts nothing: the run is done") {
 
 // ---- turns --------------------------------------------------------------------------------------
 
+TEST_CASE("no turn ends behind the one that the stop rule named, not even one without samples") {
+  Builder b;
+  b.graph.run.epochs = 9;
+  int s = b.source("s", 2);
+  int filter = b.add("filter", plain("filter"), [](Firing&) {}, {{s, 0}});
+  b.add("step", updater_spec(), forward, {{filter, 0}}, {{"net", "net"}});
+  struct Stopper : RunEvents {
+    std::size_t turns = 0;
+    bool between(const Turn&, std::size_t) override { return ++turns >= 3; }
+  } events;
+  const Outcome o = run(b, 2, &events);
+  CHECK(o.position.turn == 3);
+  CHECK(events.turns == 3);
+}
+
 TEST_CASE("an updater that no reader stands in front of waits for its turn too") {
   for (int threads : {1, 2, 8}) {
     Builder b;
@@ -454,4 +469,63 @@ TEST_CASE("data threads run in the background; the caller and the step lane keep
   CHECK(data == std::set<int>{19});
   CHECK(step == std::set<int>{mine});
   CHECK(priority_of_this_thread() == mine);
+}
+
+// ---- standing still -----------------------------------------------------------------------------
+
+TEST_CASE("the watchdog tells of a body without an end, and who waits for it") {
+  Builder b;
+  std::atomic<bool> let_go{false};
+  struct Watch : RunEvents {
+    std::atomic<bool>* let_go;
+    std::string report;
+    void stalled(const std::string& text) override {
+      if (report.empty()) report = text;
+      *let_go = true;  // a run proper would end the process here
+    }
+  } events;
+  events.let_go = &let_go;
+  int s = b.source("s", 10);
+  int x = b.add("x", plain("x"),
+                [&](Firing& f) {
+                  while (f.in().value == 4 && !let_go) nap(1000);
+                  f.emit_ptr(f.ptr());
+                },
+                {{s, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{x, 0}});
+  RunOptions o;
+  o.watchdog_s = 0.2;
+  CHECK(run(b, 2, &events, o).status == Outcome::Status::done);
+  CHECK(events.report.find("x (x): epoch 0, ") != std::string::npos);
+  CHECK(events.report.find(" dealt with, 1 running") != std::string::npos);
+  CHECK(events.report.find("k (k): epoch 0, 4 dealt with, next is 0/0/4") != std::string::npos);
+}
+
+// ---- overlap, by counted order ------------------------------------------------------------------
+
+TEST_CASE("a buffer lets its producer run ahead by as many as it has credits, and no further") {
+  for (int credits : {1, 4}) {
+    Builder b;
+    std::atomic<int> produced{0}, consumed{0}, most{0};
+    int s = b.source("s", 60);
+    int buffer = b.add("ahead", buffer_spec(),
+                       [&](Firing& f) {
+                         most = std::max<int>(most, ++produced - consumed);
+                         f.emit_ptr(f.ptr());
+                       },
+                       {{s, 0}}, {{"n", credits}});
+    b.add("use", sink("use").lane(LaneKind::step),
+          [&](Firing& f) {
+            // The next one is made while this one is used, or, with one credit, is not.
+            const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+            const int ahead = static_cast<int>(f.in().value) + credits;
+            while (produced < std::min(60, ahead) && std::chrono::steady_clock::now() < last)
+              nap(50);
+            CHECK(produced == std::min(60, ahead));
+            ++consumed;
+          },
+          {{buffer, 0}});
+    CHECK(run(b, 2).status == Outcome::Status::done);
+    CHECK(most == credits);
+  }
 }
