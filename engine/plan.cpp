@@ -244,8 +244,8 @@ class Planner {
       if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
       if (same_stream && n.domain != node(a).domain)
         error(i, "SL0416",
-              "\"" + path(i) + "\" reads network \"" + network_of(n) + "\" behind a 1:n node of the " +
-                  "region that begins at \"" + path(a) +
+              "\"" + path(i) + "\" reads network \"" + network_of(n) +
+                  "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
                   "\", so whether a child sees the update of the one before depends on timing",
               "move the 1:n node in front of \"" + path(a) + "\"");
       return;
@@ -436,14 +436,15 @@ class Planner {
                      : "set \"" + name + "\" to " + std::to_string(n.need) + " or more");
   }
 
-  // Nodes that finish whatever comes, cut or not: a batch that a training region's gate admitted
-  // counts as trained on, so it must reach every updater and every sink behind it. That holds for
-  // what stands behind the gate and for side branches that are joined there.
-  std::set<int> trained() const {
+  // Nodes that finish whatever comes, cut or not. A batch that a training region's gate admitted
+  // counts as trained on, so it must reach every updater and every sink behind it; and validation
+  // sinks must agree whether their turn is complete. That holds for what stands behind a turn's
+  // gate and for side branches that are joined there.
+  std::set<int> admitted() const {
     std::set<int> finish, front;
     for (int i = 0; i < size(); ++i) {
       const PlanNode& n = plan_.nodes[i];
-      if (!n.gate || !n.training || n.turns < 0) continue;
+      if (!n.gate || n.turns < 0) continue;
       finish.merge(downstream(i));
       front.merge(upstream(i));
       front.insert(i);
@@ -455,7 +456,7 @@ class Planner {
 
   // Gates and what stands in front of them drop at a cut.
   void cuts() {
-    const std::set<int> finish = trained();
+    const std::set<int> finish = admitted();
     for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
       PlanNode& n = node(*it);
       if (finish.count(*it)) continue;

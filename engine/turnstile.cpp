@@ -41,7 +41,8 @@ bool Turnstile::complete(const Turn& turn) const {
 bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {
   if (cut) return false;
   std::unique_lock lock(mutex_);
-  closed_[node] = static_cast<std::int64_t>(epoch) + 1;
+  // Not simply set: two ends of one free-running node may be told in either order.
+  closed_[node] = std::max(closed_[node], static_cast<std::int64_t>(epoch) + 1);
   if (advancing_) return false;  // whoever advances looks again
   bool changed = false;
   while (!stopped_ && position_ < sequence_.size() && complete(sequence_[position_])) {

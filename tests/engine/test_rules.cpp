@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "engine/turnstile.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;
@@ -294,6 +295,19 @@ TEST_CASE("no turn ends behind the one that the stop rule named, not even one wi
   CHECK(events.turns == 3);
 }
 
+TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
+  Training t(3, 3);
+  int v = t.validate(t.b.source("v", 2));
+  int k = t.b.add("k", sink("k"), [](Firing&) {}, {{v, 0}});  // reads nothing: runs ahead
+  REQUIRE(t.b.plan(2));
+  Turnstile turns(*t.b.made, 0, 0, [](const Turn&) { return false; });
+  turns.closed(k, 1, false);
+  turns.closed(k, 0, false);
+  turns.closed(t.step, 0, false);
+  turns.closed(t.step, 1, false);
+  CHECK(turns.position() == 4);
+}
+
 TEST_CASE("an updater that no reader stands in front of waits for its turn too") {
   for (int threads : {1, 2, 8}) {
     Builder b;
@@ -528,4 +542,28 @@ TEST_CASE("a buffer lets its producer run ahead by as many as it has credits, an
     CHECK(run(b, 2).status == Outcome::Status::done);
     CHECK(most == credits);
   }
+}
+
+TEST_CASE("no data body stands between two firings of the step lane") {
+  Builder b;
+  std::atomic<int> steps{0};
+  std::atomic<bool> blocked{false}, begun{false};
+  auto n = b.add("n", Spec("n", "").out("sample").source(), [&](Firing& f) {
+    if (f.stamp().index == 1) return f.end_epoch();
+    begun = true;
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (steps < 20 && std::chrono::steady_clock::now() < last) nap(200);
+    blocked = steps < 20;  // the only data thread is here all the while
+    f.emit_item(0, Sample(0));
+  });
+  b.add("l", sink("l"), [](Firing&) {}, {{n, 0}});
+  int s = b.add("s", Spec("s", "").out("sample").source().lane(LaneKind::step), [&](Firing& f) {
+    while (!begun) nap(100);
+    if (f.stamp().index == 20) return f.end_epoch();
+    f.emit_item(f.stamp().index, Sample(0));
+  });
+  int x = b.add("x", plain("x").lane(LaneKind::step), forward, {{s, 0}});
+  b.add("k", sink("k").lane(LaneKind::step), [&](Firing&) { ++steps; }, {{x, 0}});
+  CHECK(run(b, 1).status == Outcome::Status::done);
+  CHECK(!blocked);
 }
