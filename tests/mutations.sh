@@ -6,7 +6,7 @@
 #   SLUICE_VENV=.venv tests/mutations.sh Skip cut  those whose name holds one of the words
 #
 # Works on a copy in a temporary folder. Prints, for each rule, the first test that failed; exit
-# status 1 where a mutant survived.
+# status 1 where a mutant survived. JOBS: how many files to compile at a time.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$(realpath "${SLUICE_VENV:-$root/.venv}")
@@ -15,8 +15,9 @@ trap 'rm -rf "$work"' EXIT
 cd "$root"
 git ls-files -z | xargs -0 cp --parents -t "$work" 2>/dev/null
 cd "$work"
+export CCACHE_BASEDIR=$work  # the same objects as in any other folder
 cmake -S . -B build -G Ninja -DSLUICE_VENV="$venv" >/dev/null || exit 2
-ninja -C build engine_tests >/dev/null || exit 2
+ninja -j"${JOBS:-1}" -C build engine_tests >/dev/null || exit 2
 words=("$@")
 survived=0
 
@@ -32,9 +33,10 @@ mutant() {
   local file=engine/$2 verdict
   cp "$file" "$work/kept"
   perl -0pi -e "$3" "$file"
+  touch "$file"
   if cmp -s "$file" "$work/kept"; then
     verdict="the patch does not fit any more"; survived=1
-  elif ! ninja -C build engine_tests >"$work/log" 2>&1; then
+  elif ! ninja -j"${JOBS:-1}" -C build engine_tests >"$work/log" 2>&1; then
     verdict="does not build"; survived=1; grep -m3 error "$work/log"
   elif timeout 200 build/engine_tests --abort-after=1 >"$work/log" 2>&1; then
     verdict="SURVIVED"; survived=1

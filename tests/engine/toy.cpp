@@ -1,7 +1,5 @@
 #include "tests/engine/toy.h"
 
-#include <doctest/doctest.h>
-
 namespace sluice {
 
 std::string sample_name(const Sample& s) { return "v" + std::to_string(s.value); }
@@ -40,22 +38,6 @@ void join_members(Firing& f) {
     h = mix(h ^ s->value);
   }
   f.emit(Sample(h, m));
-}
-
-Outcome run(Builder& b, int threads, RunEvents* events, RunOptions o) {
-  static RunEvents silent;
-  o.threads = threads;
-  o.background = false;
-  if (!b.made) {
-    const bool planned = b.plan(threads);
-    for (const auto& d : b.diagnostics.all()) MESSAGE(d.code << ": " << d.message);
-    REQUIRE(planned);
-  }
-  Scheduler s(*b.made, b.pointers(), o, events ? *events : silent);
-  Outcome out = s.run();
-  if (out.status == Outcome::Status::stalled) MESSAGE(out.stall);
-  for (std::size_t i = 0; i < b.nodes.size(); ++i) CHECK(s.credits_out(static_cast<int>(i)) == 0);
-  return out;
 }
 
 }  // namespace toy
