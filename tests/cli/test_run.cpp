@@ -150,7 +150,7 @@ TEST_CASE("a bad sample ends the run with node, sample and file; quarantine list
       fs::copy_file(from / e[key].get<std::string>(), root / e[key].get<std::string>());
     training.push_back(e);
   }
-  const fs::path bad = root / training[2]["image"].get<std::string>();
+  const fs::path bad = (root / training[2]["image"].get<std::string>()).lexically_normal();
   fs::resize_file(bad, fs::file_size(bad) / 2);
   s.folder.write("data/dataset.json", json{{"training", training}, {"validation", training}}.dump());
   s.flags = " --quiet --set vars.root=" + root.string() +
@@ -167,7 +167,7 @@ TEST_CASE("a bad sample ends the run with node, sample and file; quarantine list
   const auto kept = s.run("--set nodes.load.on_error=quarantine --out " + s.out("kept"));
   INFO(kept.err);
   CHECK(kept.code == 0);
-  CHECK(s.summary("kept").at("samples").at("quarantined") == 1);
+  CHECK(s.summary("kept").at("samples").at("quarantined") == 2);  // once an epoch
   CHECK(s.folder.read("kept/quarantine.jsonl").find(bad.stem().stem().string()) != std::string::npos);
 }
 
