@@ -11,16 +11,35 @@ namespace {
 
 constexpr std::int64_t block = fused_block;
 
+// Interleaved classes to buffers and back; the number of classes known to the compiler, so that it
+// can shuffle vectors.
+template <int C>
+void deinterleave(const float* from, std::int64_t n, float* to) {
+  for (std::int64_t i = 0; i < n; ++i)
+    for (int c = 0; c < C; ++c) to[c * block + i] = from[i * C + c];
+}
+template <int C>
+void interleave(const float* from, std::int64_t n, float* to) {
+  for (std::int64_t i = 0; i < n; ++i)
+    for (int c = 0; c < C; ++c) to[i * C + c] = from[c * block + i];
+}
+
 void gather(const float* from, std::int64_t class_stride, std::int64_t voxel_stride,
             std::int64_t classes, std::int64_t n, float* to) {
+  if (voxel_stride == 2) return deinterleave<2>(from, n, to);
+  if (voxel_stride == 3) return deinterleave<3>(from, n, to);
+  if (voxel_stride == 4) return deinterleave<4>(from, n, to);
   for (std::int64_t c = 0; c < classes; ++c)
     for (std::int64_t i = 0; i < n; ++i)
       to[c * block + i] = from[c * class_stride + i * voxel_stride];
 }
 void scatter(const float* from, std::int64_t class_stride, std::int64_t voxel_stride,
              std::int64_t classes, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t c = 0; c < classes; ++c)
+  if (voxel_stride == 2) return interleave<2>(from, n, to);
+  if (voxel_stride == 3) return interleave<3>(from, n, to);
+  if (voxel_stride == 4) return interleave<4>(from, n, to);
+  for (std::int64_t c = 0; c < classes; ++c)
+    for (std::int64_t i = 0; i < n; ++i)
       to[c * class_stride + i * voxel_stride] = from[c * block + i];
 }
 

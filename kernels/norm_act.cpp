@@ -103,6 +103,26 @@ NormStats fused_stats(const at::Tensor& x, bool per_sample) {
   return s;
 }
 
+at::Tensor fused_channel_sums(const at::Tensor& x) {
+  const Blocks b(x, 1);
+  std::vector<float> partial(b.count() * 2 * b.channels);
+  const std::vector<float> origin(b.period, 0.f);
+  with_type(x, [&]<class T>(T*) {
+    team_for(b.count(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k)
+        sum_block(data<T>(x, b.offset(k)), b.length(k), origin.data(), b.period,
+                  static_cast<int>(b.channels), &partial[k * 2 * b.channels]);
+    });
+  });
+  at::Tensor out = at::empty({b.channels}, at::kFloat);
+  for (std::int64_t c = 0; c < b.channels; ++c) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < b.count(); ++k) sum += partial[k * 2 * b.channels + c];
+    out.data_ptr<float>()[c] = static_cast<float>(sum);
+  }
+  return out;
+}
+
 at::Tensor fused_forward(const at::Tensor& x, const NormAct& p, const at::Tensor& residual) {
   const Blocks b(x, p.mean.size(0));
   const std::int64_t C = b.channels;
@@ -263,23 +283,27 @@ NormActGrad composed_backward(const at::Tensor& grad, const at::Tensor& x_, cons
 bool norm_act_is_fused(const at::Tensor& x) {
   if (!x.device().is_cpu()) return false;
   if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kBFloat16) return false;
-  return x.is_contiguous(x.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                      : at::MemoryFormat::ChannelsLast);
+  return x.is_contiguous(channels_last_of(x));
 }
 
 NormStats norm_stats(const at::Tensor& x, bool per_sample) {
   return norm_act_is_fused(x) ? fused_stats(x, per_sample) : composed_stats(x, per_sample);
 }
 
+at::Tensor channel_sums(const at::Tensor& x) {
+  if (norm_act_is_fused(x)) return fused_channel_sums(x);
+  return x.sum(all_but_channels(x, true), false, wide_type(x));
+}
+
 at::Tensor norm_act(const at::Tensor& x, const NormAct& p, const at::Tensor& residual) {
   if (!norm_act_is_fused(x)) return composed_forward(x, p, residual);
-  return fused_forward(
-      x, p, residual.defined() ? residual.contiguous(x.suggest_memory_format()) : residual);
+  return fused_forward(x, p,
+                       residual.defined() ? residual.contiguous(channels_last_of(x)) : residual);
 }
 
 NormActGrad norm_act_backward(const at::Tensor& grad, const at::Tensor& x, const NormAct& p) {
   if (!norm_act_is_fused(x)) return composed_backward(grad, x, p);
-  return fused_backward(grad.contiguous(x.suggest_memory_format()), x, p);
+  return fused_backward(grad.contiguous(channels_last_of(x)), x, p);
 }
 
 }  // namespace sluice

@@ -14,6 +14,11 @@
 
 namespace sluice {
 
+// Not suggest_memory_format(): with one channel both layouts are the same and it says "contiguous".
+inline at::MemoryFormat channels_last_of(const at::Tensor& t) {
+  return t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+}
+
 // [G, C] each, G = N for instance norm and 1 for batch norm; float32 (float64 for float64 x).
 struct NormStats {
   at::Tensor mean;
@@ -39,6 +44,9 @@ NormStats norm_stats(const at::Tensor& x, bool per_sample);
 at::Tensor norm_act(const at::Tensor& x, const NormAct& p, const at::Tensor& residual);
 // The residual's gradient is `grad` itself.
 NormActGrad norm_act_backward(const at::Tensor& grad, const at::Tensor& x, const NormAct& p);
+
+// [C] sums over everything but channels, float32 (float64 for float64 x).
+at::Tensor channel_sums(const at::Tensor& x);
 
 // Whether the fused loops take this tensor.
 bool norm_act_is_fused(const at::Tensor& x);

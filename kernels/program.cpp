@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
+
 
 #include "engine/random.h"
 #include "kernels/steps.h"
@@ -22,17 +22,20 @@ void Frame::add_grad(int value, const at::Tensor& grad) {
 }
 
 void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
-  at::Tensor& sum = parameter_grads[parameter];
+  at::Tensor& sum = (*parameter_grads)[parameter];
   const at::Tensor wide = grad.to(at::kFloat);
-  sum = sum.defined() ? sum + wide : wide;
+  if (!sum.defined())
+    sum = wide.contiguous();
+  else
+    sum.add_(wide);
 }
 
 // ---- building -----------------------------------------------------------------------------------
 
 int Program::parameter(std::string name, std::vector<std::int64_t> shape, Init init,
-                       std::int64_t fan_in, std::optional<ConvSpec> conv) {
+                       std::int64_t fan_in) {
   at::Tensor t = at::zeros(shape, at::kFloat).requires_grad_();
-  parameters.push_back({std::move(name), std::move(t), init, fan_in, std::move(conv)});
+  parameters.push_back({std::move(name), std::move(t), init, fan_in});
   return static_cast<int>(parameters.size()) - 1;
 }
 
@@ -58,7 +61,7 @@ Program::ConvResult Program::conv(int x, const std::string& name, const ConvSpec
   step->spec = spec;
   step->inputs = {x};
   step->keeps = {true};
-  step->weight = parameter(name + ".weight", shape, Init::conv, fan_in, spec);
+  step->weight = parameter(name + ".weight", shape, Init::conv, fan_in);
   int b = -1;
   if (bias) {
     b = parameter(name + ".bias", {spec.out}, Init::conv, fan_in);
@@ -154,47 +157,49 @@ void Program::initialise(std::uint64_t seed) {
   for (auto& b : buffers) b.tensor.fill_(b.name.ends_with("running_var") ? 1 : 0);
 }
 
-// Convolution weights cast once a pass; everything else as it is.
-std::vector<at::Tensor> Program::prepare_weights() const {
-  std::vector<at::Tensor> out;
-  for (const auto& p : parameters) {
-    at::Tensor t = p.tensor.detach();
-    if (p.conv) {
-      t = t.to(compute);
-      if (channels_last)
-        t = t.contiguous(t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                      : at::MemoryFormat::ChannelsLast);
-    }
-    out.push_back(std::move(t));
+at::Tensor Program::laid_out(const at::Tensor& t) const {
+  if (!channels_last || t.dim() < 4 || t.dim() > 5) return t.contiguous();
+  return t.contiguous(t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                   : at::MemoryFormat::ChannelsLast);
+}
+
+std::vector<std::int64_t> Program::output_size(at::IntArrayRef input) const {
+  std::vector<Step::Size> sizes(values_);
+  sizes[0] = input.vec();
+  for (const auto& s : steps_) {
+    std::vector<Step::Size> of_inputs;
+    for (int v : s->inputs) of_inputs.push_back(sizes[v]);
+    sizes[s->output] = s->output_size(of_inputs);
   }
-  return out;
+  return sizes[output_];
 }
 
 // ---- running ------------------------------------------------------------------------------------
 
-// One pass over a batch: its chunks and what they share.
+// One pass over a batch: its frames, which thread runs which, and what they share.
 struct Run {
   Program& program;
   std::vector<at::Tensor> weights;
-  std::vector<Frame> chunks;
-  std::vector<std::int64_t> bounds;  // chunk i holds samples bounds[i] .. bounds[i+1]-1
+  std::vector<std::shared_ptr<const void>> prepared;
+  std::vector<Frame> frames;
+  std::vector<std::int64_t> bounds;  // frame i holds samples bounds[i] .. bounds[i+1]-1
+  int threads = 1;
+  std::vector<std::vector<at::Tensor>> parameter_grads;  // by thread
   at::Tensor result;
-  std::once_flag sized;
 
-  Run(Program& p, const at::Tensor& x, bool training, bool keep, std::uint64_t key)
-      : program(p), weights(p.prepare_weights()) {
-    const std::int64_t n = x.size(0);
-    const bool alone = p.mixes_samples_ && training;
-    const std::int64_t count =
-        alone || !x.device().is_cpu()
-            ? 1
-            : std::max<std::int64_t>(1, std::min<std::int64_t>(n, team_size()));
-    chunks.resize(count);
-    for (std::int64_t i = 0; i <= count; ++i) bounds.push_back(n * i / count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      Frame& f = chunks[i];
+  Run(Program& p, const at::Tensor& x, bool training, bool keep, std::uint64_t key) : program(p) {
+    for (const auto& q : p.parameters) weights.push_back(q.tensor.detach());
+    const Pass pass{p, weights, x.device().is_cpu(), keep};
+    for (const auto& s : p.steps_) prepared.push_back(s->prepare(pass));
+    result = at::empty(p.output_size(x.sizes()), x.options().dtype(at::kFloat),
+                       p.channels_last ? channels_last_of(x) : at::MemoryFormat::Contiguous);
+    cut(x, p.mixes_samples_ && training);
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      Frame& f = frames[i];
       f.program = &p;
       f.weights = &weights;
+      f.prepared = &prepared;
+      f.result = part(result, i);
       f.training = training;
       f.keep = keep;
       f.first_sample = bounds[i];
@@ -204,25 +209,42 @@ struct Run {
     }
   }
 
+  // One frame for all samples where they depend on each other or a GPU takes them at once; else
+  // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread.
+  void cut(const at::Tensor& x, bool together) {
+    const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
+    std::int64_t count = 1;
+    if (!together && x.device().is_cpu() && n > 1) {
+      const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
+      const std::int64_t team = std::min<std::int64_t>(n, team_size());
+      count = std::max(team, (n + each - 1) / each);
+      threads = static_cast<int>(team);
+    }
+    for (std::int64_t i = 0; i <= count; ++i) bounds.push_back(n * i / count);
+    frames.resize(count);
+  }
+
   at::Tensor part(const at::Tensor& t, std::size_t i) const {
     return t.narrow(0, bounds[i], bounds[i + 1] - bounds[i]);
   }
-  at::Tensor to_compute(const at::Tensor& t) const {
-    at::Tensor c = t.to(program.compute);
-    return program.channels_last ? c.contiguous(c.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                                             : at::MemoryFormat::ChannelsLast)
-                                 : c.contiguous();
+  at::Tensor to_compute(const at::Tensor& t) const { return program.laid_out(t.to(program.compute)); }
+
+  // body(thread, frame) for every frame on its thread, in order.
+  template <class F>
+  void each_frame(const F& body) {
+    const std::size_t n = frames.size();
+    team_run(threads, [&](int t) {
+      at::NoGradGuard no_grad;
+      for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) body(t, i);
+    });
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    team_run(static_cast<int>(chunks.size()), [&](int i) {
-      at::NoGradGuard no_grad;
-      forward_chunk(static_cast<std::size_t>(i), part(x.detach(), i));
-    });
+    const at::Tensor input = x.detach();
+    each_frame([&](int, std::size_t i) { forward_frame(frames[i], part(input, i)); });
     return result;
   }
-  void forward_chunk(std::size_t i, const at::Tensor& x) {
-    Frame& f = chunks[i];
+  void forward_frame(Frame& f, const at::Tensor& x) {
     f.values.resize(program.values_);
     f.saved.resize(program.steps_.size());
     f.values[0] = to_compute(x);
@@ -232,38 +254,29 @@ struct Run {
         if (program.last_use_[v] == s->number && !(f.keep && program.kept_[v]))
           f.values[v] = at::Tensor();
     }
-    at::Tensor y = std::move(f.values[program.output_]);
-    std::call_once(sized, [&] {
-      auto shape = y.sizes().vec();
-      shape[0] = bounds.back();
-      result = at::empty(shape, y.options().dtype(at::kFloat), y.suggest_memory_format());
-    });
-    part(result, i).copy_(y);
+    const at::Tensor y = std::move(f.values[program.output_]);
+    if (!y.is_same(f.result)) f.result.copy_(y);
+    f.result = at::Tensor();
   }
 
   // The gradients of the input (where wanted) and of every parameter.
   std::vector<at::Tensor> backward(const at::Tensor& grad) {
-    team_run(static_cast<int>(chunks.size()), [&](int i) {
-      at::NoGradGuard no_grad;
-      backward_chunk(chunks[i], part(grad, i));
+    parameter_grads.assign(threads, std::vector<at::Tensor>(program.parameters.size()));
+    each_frame([&](int t, std::size_t i) {
+      frames[i].parameter_grads = &parameter_grads[t];
+      backward_frame(frames[i], part(grad, i));
     });
-    std::vector<at::Tensor> out(1 + program.parameters.size());
-    if (chunks[0].wants[0]) {
-      std::vector<at::Tensor> parts;
-      for (auto& f : chunks) parts.push_back(f.grads[0].to(at::kFloat));
-      out[0] = at::cat(parts);
-    }
-    for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-      at::Tensor& sum = out[p + 1];
-      for (auto& f : chunks)
-        sum = sum.defined() ? sum + f.parameter_grads[p] : f.parameter_grads[p];
-      sum = sum.contiguous();
-    }
+    std::vector<at::Tensor> out = std::move(parameter_grads[0]);
+    for (int t = 1; t < threads; ++t)
+      for (std::size_t p = 0; p < out.size(); ++p) out[p].add_(parameter_grads[t][p]);
+    std::vector<at::Tensor> parts;
+    if (frames[0].wants[0])
+      for (auto& f : frames) parts.push_back(f.grads[0].to(at::kFloat));
+    out.insert(out.begin(), parts.empty() ? at::Tensor() : at::cat(parts));
     return out;
   }
-  void backward_chunk(Frame& f, const at::Tensor& grad) {
+  void backward_frame(Frame& f, const at::Tensor& grad) {
     f.grads.resize(program.values_);
-    f.parameter_grads.resize(program.parameters.size());
     f.grads[program.output_] = to_compute(grad);
     for (auto s = program.steps_.rbegin(); s != program.steps_.rend(); ++s) {
       const at::Tensor g = std::move(f.grads[(*s)->output]);
@@ -271,6 +284,7 @@ struct Run {
       f.values[(*s)->output] = at::Tensor();
       f.saved[(*s)->number].clear();
     }
+    f.values.clear();
   }
 };
 

@@ -3,12 +3,13 @@
 //
 //   value 0 ──conv──▶ 1 ──norm_act──▶ 2 ──conv──▶ 3 ...      backward walks the list from its end
 //
-// Invariant: where no step mixes samples (everything but batch norm), a batch is cut into one
-// chunk for every step thread; a chunk is run by one thread from first to last step and parameter
-// gradients are added up in the chunks' order. So equal step threads give equal bits.
+// Invariant: where no step mixes samples (everything but batch norm), each thread takes its share
+// of a batch, one sample after the other from first to last step (what one step wrote the next
+// finds in the cache), and adds up its parameter gradients; the threads' sums are added in order.
+// So equal step threads give equal bits.
 //
-//   thread 0   forward samples 0-3 ▶         (loss)   backward 0-3 ▶
-//   thread 1   forward samples 4-7 ▶                  backward 4-7 ▶  sum of gradients
+//   thread 0   forward 0 ▶ 1 ▶ 2 ▶ 3 ▶       (loss)   backward 0 ▶ 1 ▶ 2 ▶ 3 ▶
+//   thread 1   forward 4 ▶ 5 ▶ 6 ▶ 7 ▶                backward 4 ▶ 5 ▶ 6 ▶ 7 ▶  sum of gradients
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,18 +20,22 @@
 #include <string>
 #include <vector>
 
+#include "kernels/conv_spec.h"
+
 namespace sluice {
 
 class Program;
 
-// What one chunk's pass holds: values, then gradients by value; what steps saved; the parameters'
-// gradients in float32.
+// The pass of one sample, or of a few small ones: values, then gradients by value; what steps saved;
+// the thread's sums of parameter gradients, in float32.
 struct Frame {
   const Program* program = nullptr;
-  const std::vector<at::Tensor>* weights = nullptr;  // by parameter, as the steps compute with them
+  const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
+  const std::vector<std::shared_ptr<const void>>* prepared = nullptr;  // by step
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
-  std::vector<at::Tensor> parameter_grads;
+  std::vector<at::Tensor>* parameter_grads = nullptr;
+  at::Tensor result;            // where the output goes, float32
   std::vector<bool> wants;  // by value: its gradient is needed
   bool training = false;    // batch statistics, dropout
   bool keep = false;        // a backward pass will follow
@@ -42,6 +47,13 @@ struct Frame {
   void add_parameter_grad(int parameter, const at::Tensor& grad);
 };
 
+// What a step may know when a pass begins, before the batch is cut into frames.
+struct Pass {
+  const Program& program;
+  const std::vector<at::Tensor>& weights;
+  bool cpu, keep;
+};
+
 class Step {
  public:
   int number = 0;
@@ -49,14 +61,12 @@ class Step {
   std::vector<bool> keeps;  // by input: backward reads it
   int output = 0;
   virtual ~Step() = default;
+  using Size = std::vector<std::int64_t>;
+  virtual Size output_size(const std::vector<Size>& of_inputs) const { return of_inputs[0]; }
+  // Work that all frames share, such as weights in the form that the step computes with.
+  virtual std::shared_ptr<const void> prepare(const Pass&) const { return nullptr; }
   virtual at::Tensor forward(Frame& f) const = 0;
   virtual void backward(Frame& f, const at::Tensor& grad) const = 0;
-};
-
-struct ConvSpec {
-  bool transposed = false;
-  std::int64_t in = 1, out = 1;
-  std::vector<std::int64_t> kernel, stride, padding, output_padding;
 };
 
 enum class Norm { none, instance, batch };
@@ -69,7 +79,6 @@ class Program {
     at::Tensor tensor;  // float32, a leaf that requires a gradient
     Init init;
     std::int64_t fan_in;
-    std::optional<ConvSpec> conv;  // a convolution's weight: cast to the compute type
   };
   struct Buffer {
     std::string name;
@@ -80,8 +89,7 @@ class Program {
   bool channels_last = true;
 
   // Building: each call appends a step and returns its value; value 0 is the input.
-  int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in,
-                std::optional<ConvSpec> conv = {});
+  int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in);
   int buffer(std::string name, at::Tensor tensor);
   struct ConvResult {
     int value, bias;  // bias: the parameter, or -1
@@ -107,6 +115,10 @@ class Program {
   // Float32 in, float32 out; differentiable where autograd is recording.
   at::Tensor forward(const at::Tensor& x, bool training, std::uint64_t key);
   void initialise(std::uint64_t seed);
+  // t in the layout that values have.
+  at::Tensor laid_out(const at::Tensor& t) const;
+  int output() const { return output_; }
+  std::vector<std::int64_t> output_size(at::IntArrayRef input) const;
 
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
@@ -114,7 +126,6 @@ class Program {
  private:
   friend struct Run;
   int append(std::unique_ptr<Step> step);
-  std::vector<at::Tensor> prepare_weights() const;
 
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<int> last_use_;  // by value: the last step that reads it

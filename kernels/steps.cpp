@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <cstring>
+
 #include "engine/random.h"
+#include "kernels/direct_conv.h"
 
 namespace sluice {
 namespace {
@@ -17,26 +20,76 @@ at::Tensor input(const Frame& f, const Step& s, std::size_t i) {
 
 // ---- convolution --------------------------------------------------------------------------------
 
+namespace {
+
+// Either the two gathers of the direct convolutions or a weight for LibTorch's.
+struct ConvWeights {
+  std::optional<Gather> forward, adjoint;
+  at::Tensor cast;
+};
+const ConvWeights& weights_of(const Frame& f, const Step& s) {
+  return *static_cast<const ConvWeights*>((*f.prepared)[s.number].get());
+}
+
+}  // namespace
+
+std::shared_ptr<const void> ConvStep::prepare(const Pass& pass) const {
+  auto w = std::make_shared<ConvWeights>();
+  const Program& p = pass.program;
+  if (pass.cpu && p.compute == at::kBFloat16 && p.channels_last && has_direct_conv()) {
+    w->forward.emplace(spec, pass.weights[weight], false);
+    if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true);
+  } else {
+    w->cast = p.laid_out(pass.weights[weight].to(p.compute));
+  }
+  return w;
+}
+
 at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
-  const at::Tensor b = bias >= 0 ? f.weight(bias).to(x.scalar_type()) : none;
+  const ConvWeights& w = weights_of(f, *this);
+  if (w.forward) {
+    // The network's output stays in float32, as it was summed, and goes where it belongs.
+    at::Tensor y = output == f.program->output()
+                       ? f.result
+                       : at::empty(conv_output_size(spec, x.sizes()), x.options(),
+                                   channels_last_of(x));
+    w.forward->run(x, bias >= 0 ? f.weight(bias) : none, input(f, *this, 1), y);
+    return y;
+  }
+  std::optional<at::Tensor> b;
+  if (bias >= 0) b = f.weight(bias).to(x.scalar_type());
   const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-  at::Tensor y =
-      at::convolution(x, f.weight(weight), b.defined() ? std::optional(b) : std::nullopt,
-                      spec.stride, spec.padding, dilation, spec.transposed, spec.output_padding, 1);
+  at::Tensor y = f.program->laid_out(at::convolution(
+      x, w.cast, b, spec.stride, spec.padding, dilation, spec.transposed, spec.output_padding, 1));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
   return y;
 }
 
+// A gradient that another step has left for the input is added in the same pass.
+void ConvStep::input_grad(Frame& f, const at::Tensor& grad) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  at::Tensor dx = at::empty_like(x);
+  weights_of(f, *this).adjoint->run(grad, none, f.grads[inputs[0]], dx);
+  f.grads[inputs[0]] = dx;
+}
+
 void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
-  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1), bias_size{spec.out};
-  auto [dx, dw, db] = at::convolution_backward(
-      grad, f.values[inputs[0]], f.weight(weight), at::OptionalIntArrayRef(bias_size), spec.stride,
-      spec.padding, dilation, spec.transposed, spec.output_padding, 1,
-      {f.wants[inputs[0]], true, bias >= 0});
-  if (dx.defined()) f.add_grad(inputs[0], dx);
-  f.add_parameter_grad(weight, dw);
-  if (bias >= 0) f.add_parameter_grad(bias, db);
+  const at::Tensor& x = f.values[inputs[0]];
+  const ConvWeights& w = weights_of(f, *this);
+  const bool wanted = f.wants[inputs[0]];
+  if (w.adjoint) {
+    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad));
+    if (wanted) input_grad(f, grad);
+  } else {
+    const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
+    const auto [dx, dw, db] =
+        at::convolution_backward(grad, x, w.cast, std::nullopt, spec.stride, spec.padding, dilation,
+                                 spec.transposed, spec.output_padding, 1, {wanted, true, false});
+    f.add_parameter_grad(weight, dw.contiguous());
+    if (wanted) f.add_grad(inputs[0], f.program->laid_out(dx));
+  }
+  if (bias >= 0) f.add_parameter_grad(bias, channel_sums(grad));
   if (silent_bias >= 0) f.add_parameter_grad(silent_bias, at::zeros_like(f.weight(silent_bias)));
   if (inputs.size() > 1) f.add_grad(inputs[1], grad);
 }
@@ -104,11 +157,7 @@ void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
     f.add_parameter_grad(beta, g.beta);
   }
   // With running statistics nothing takes the convolution's bias away again.
-  if (p.frozen && bias >= 0) {
-    std::vector<std::int64_t> dims{0};
-    for (std::int64_t d = 2; d < grad.dim(); ++d) dims.push_back(d);
-    f.add_parameter_grad(bias, g.input.sum(dims, false, at::kFloat));
-  }
+  if (p.frozen && bias >= 0) f.add_parameter_grad(bias, channel_sums(g.input));
   if (inputs.size() > 1) f.add_grad(inputs[1], grad);
 }
 
@@ -156,14 +205,51 @@ void AddStep::backward(Frame& f, const at::Tensor& grad) const {
   f.add_grad(inputs[1], grad);
 }
 
-at::Tensor ConcatStep::forward(Frame& f) const {
-  return at::cat({f.values[inputs[0]], f.values[inputs[1]]}, 1);
+namespace {
+
+// Moves `from`'s channels into `to`'s from channel `first` on, or out of them, value by value of a
+// channels-last image; both have rows of so many bytes.
+void copy_channels(const char* from, std::int64_t from_row, char* to, std::int64_t to_row,
+                   std::int64_t rows) {
+  const std::int64_t n = std::min(from_row, to_row);
+  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * to_row, from + r * from_row, n);
 }
+
+}  // namespace
+
+at::Tensor ConcatStep::forward(Frame& f) const {
+  const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
+  if (!norm_act_is_fused(a) || !norm_act_is_fused(b))
+    return f.program->laid_out(at::cat({a, b}, 1));
+  auto size = a.sizes().vec();
+  size[1] += b.size(1);
+  at::Tensor y = at::empty(size, a.options(), channels_last_of(a));
+  const std::int64_t rows = a.numel() / a.size(1), item = a.element_size();
+  char* to = static_cast<char*>(y.data_ptr());
+  copy_channels(static_cast<const char*>(a.const_data_ptr()), a.size(1) * item, to, size[1] * item,
+                rows);
+  copy_channels(static_cast<const char*>(b.const_data_ptr()), b.size(1) * item,
+                to + a.size(1) * item, size[1] * item, rows);
+  return y;
+}
+
 void ConcatStep::backward(Frame& f, const at::Tensor& grad) const {
-  const auto format = grad.suggest_memory_format();
-  const std::int64_t a = first_channels;
-  f.add_grad(inputs[0], grad.narrow(1, 0, a).contiguous(format));
-  f.add_grad(inputs[1], grad.narrow(1, a, grad.size(1) - a).contiguous(format));
+  for (int i : {0, 1}) {
+    const std::int64_t first = i == 0 ? 0 : first_channels;
+    const std::int64_t n = i == 0 ? first_channels : grad.size(1) - first_channels;
+    if (!norm_act_is_fused(grad)) {
+      f.add_grad(inputs[i], f.program->laid_out(grad.narrow(1, first, n)));
+      continue;
+    }
+    auto size = grad.sizes().vec();
+    size[1] = n;
+    at::Tensor part = at::empty(size, grad.options(), channels_last_of(grad));
+    const std::int64_t item = grad.element_size();
+    copy_channels(static_cast<const char*>(grad.const_data_ptr()) + first * item,
+                  grad.size(1) * item, static_cast<char*>(part.data_ptr()), n * item,
+                  grad.numel() / grad.size(1));
+    f.add_grad(inputs[i], part);
+  }
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 // batch norm writes running statistics, and a program with batch norm has one chunk.
 #pragma once
 
+#include "kernels/direct_conv.h"
 #include "kernels/norm_act.h"
 #include "kernels/program.h"
 
@@ -15,8 +16,15 @@ struct ConvStep final : Step {
   int weight = -1;
   int bias = -1;         // computed with
   int silent_bias = -1;  // not computed with; its gradient is zero
+  std::shared_ptr<const void> prepare(const Pass& pass) const override;
+  Size output_size(const std::vector<Size>& in) const override {
+    return conv_output_size(spec, in[0]);
+  }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  void input_grad(Frame& f, const at::Tensor& grad) const;
 };
 
 // Norm, activation and residual (inputs[1]), each optional.
@@ -48,6 +56,11 @@ struct AddStep final : Step {
 
 struct ConcatStep final : Step {
   std::int64_t first_channels = 0;  // of inputs[0]
+  Size output_size(const std::vector<Size>& in) const override {
+    Size s = in[0];
+    s[1] += in[1][1];
+    return s;
+  }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 };

@@ -60,18 +60,22 @@ int main(int argc, char** argv) {
   OpenContext context;
   context.training = true;
   context.resources = std::make_shared<Resources>();
-  context.resources->add(
-      "net", Registry::global().make_network(
-                 "unet", {{"spatial_dims", 3}, {"in_channels", 1}, {"out_channels", 3},
-                          {"channels", {16, 32, 64}}, {"strides", {2, 2}}, {"num_res_units", 1},
-                          {"precision", precision}}));
+  context.resources->add("net",
+                         Registry::global().make_network("unet", {{"spatial_dims", 3},
+                                                                  {"in_channels", 1},
+                                                                  {"out_channels", 3},
+                                                                  {"channels", {16, 32, 64}},
+                                                                  {"strides", {2, 2}},
+                                                                  {"num_res_units", 1},
+                                                                  {"precision", precision}}));
   context.resources->network("net")->initialise(1);
   const auto model = make("model", {{"net", "net"}}, context);
   const auto loss = make("dice_ce_loss", {{"to_onehot_y", true}, {"softmax", true}}, context);
   const auto adam = make("adam", {{"net", "net"}, {"lr", 3e-3}}, context);
 
   Sample batch;
-  const at::Tensor x = at::sin(at::arange(8 * 48 * 64 * 48, at::kFloat)).reshape({8, 1, 48, 64, 48});
+  const at::Tensor x =
+      at::sin(at::arange(8 * 48 * 64 * 48, at::kFloat)).reshape({8, 1, 48, 64, 48});
   batch.set("image", Field(x, std::make_shared<const Meta>()));
   batch.set("label", Field(((x > 0.3).to(at::kFloat) + (x > 0.8)), std::make_shared<const Meta>()));
   const auto in = std::make_shared<const Sample>(std::move(batch));
@@ -88,8 +92,9 @@ int main(int argc, char** argv) {
     cpu += cpu_seconds() - cpu_start;
   }
   std::sort(times.begin(), times.end());
-  std::printf("{\"arm\": \"sluice %s\", \"min_ms\": %.1f, \"median_ms\": %.1f, \"cpu_ms\": %.1f, "
-              "\"loss\": %.6f}\n",
-              precision.c_str(), 1e3 * times.front(), 1e3 * times[times.size() / 2],
-              1e3 * cpu / steps, last);
+  std::printf(
+      "{\"arm\": \"sluice %s\", \"min_ms\": %.1f, \"median_ms\": %.1f, \"cpu_ms\": %.1f, "
+      "\"loss\": %.6f}\n",
+      precision.c_str(), 1e3 * times.front(), 1e3 * times[times.size() / 2], 1e3 * cpu / steps,
+      last);
 }

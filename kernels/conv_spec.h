@@ -1,0 +1,18 @@
+// What a convolution is, apart from its weights. Lists have one entry a spatial axis.
+//
+// Invariant: weights are [out, in, kernel...], of a transposed convolution [in, out, kernel...],
+// as PyTorch keeps them; dilation and groups are 1.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+struct ConvSpec {
+  bool transposed = false;
+  std::int64_t in = 1, out = 1;
+  std::vector<std::int64_t> kernel, stride, padding, output_padding;
+};
+
+}  // namespace sluice

@@ -1,0 +1,105 @@
+// The direct convolutions against LibTorch's, in float32 from the same bfloat16 numbers.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <doctest/doctest.h>
+
+#include "kernels/direct_conv.h"
+
+using namespace sluice;
+
+namespace {
+
+at::Tensor sines(at::IntArrayRef shape, double first) {
+  const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
+  const auto format =
+      shape.size() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  return at::sin(k * k * 0.37).reshape(shape).to(at::kBFloat16).contiguous(format);
+}
+
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
+struct Case {
+  ConvSpec spec;
+  std::vector<std::int64_t> size;
+};
+
+ConvSpec spec(bool transposed, std::int64_t in, std::int64_t out, std::vector<std::int64_t> kernel,
+              std::vector<std::int64_t> stride) {
+  ConvSpec s{transposed, in, out, kernel, stride, {}, {}};
+  for (std::size_t d = 0; d < kernel.size(); ++d) {
+    s.padding.push_back((kernel[d] - 1) / 2);
+    s.output_padding.push_back(transposed ? stride[d] - 1 : 0);
+  }
+  return s;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (bool transposed : {false, true})
+    for (const auto& [in, channels] : std::vector<std::pair<int, int>>{
+             {1, 16}, {3, 3}, {16, 32}, {32, 3}, {48, 16}, {5, 7}, {16, 1}, {33, 40}, {3, 64}}) {
+      out.push_back({spec(transposed, in, channels, {3, 3, 3}, {1, 1, 1}), {4, 5, 7}});
+      out.push_back({spec(transposed, in, channels, {3, 3, 3}, {2, 2, 2}), {4, 6, 8}});
+      out.push_back({spec(transposed, in, channels, {3, 3, 3}, {2, 2, 2}), {5, 3, 9}});
+      out.push_back({spec(transposed, in, channels, {3, 3}, {2, 2}), {6, 30}});
+      out.push_back({spec(transposed, in, channels, {1, 1, 1}, {1, 1, 1}), {3, 4, 5}});
+      out.push_back({spec(transposed, in, channels, {3, 1, 5}, {1, 2, 3}), {4, 5, 29}});
+    }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("direct convolutions equal LibTorch's forward and backward") {
+  if (!has_direct_conv()) return;
+  for (const auto& [s, size] : cases()) {
+    std::vector<std::int64_t> x_size{2, s.in},
+        w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
+    x_size.insert(x_size.end(), size.begin(), size.end());
+    w_size.insert(w_size.end(), s.kernel.begin(), s.kernel.end());
+    CAPTURE(s.transposed);
+    CAPTURE(c10::str(x_size));
+    CAPTURE(c10::str(w_size));
+    CAPTURE(c10::str(s.stride));
+    const auto format =
+        size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+    const at::Tensor x = sines(x_size, 1), w = sines(w_size, 2).to(at::kFloat).contiguous();
+    const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
+    const std::vector<std::int64_t> dilation(size.size(), 1);
+    const at::Tensor expected = at::convolution(x.to(at::kFloat), w, b, s.stride, s.padding,
+                                                dilation, s.transposed, s.output_padding, 1);
+    REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
+    const at::Tensor residual = sines(expected.sizes(), 4);
+    at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
+    Gather(s, w, false).run(x, b, residual, y);
+    CHECK(relative(y, expected + residual) < 1e-5);
+
+    const at::Tensor g = sines(expected.sizes(), 5);
+    const auto [dx, dw, db] = at::convolution_backward(
+        g.to(at::kFloat), x.to(at::kFloat), w, std::nullopt, s.stride, s.padding, dilation,
+        s.transposed, s.output_padding, 1, {true, true, false});
+    at::Tensor mine = at::empty(x_size, at::TensorOptions(at::kBFloat16), format);
+    Gather(s, w, true).run(g, {}, {}, mine);
+    CHECK(relative(mine, dx) < 4e-3);  // it is rounded to bfloat16
+    CHECK(relative(direct_weight_grad(s, x, g), dw) < 1e-5);
+  }
+}
+
+TEST_CASE("direct convolutions give equal bits for any number of threads") {
+  if (!has_direct_conv()) return;
+  const ConvSpec s = spec(true, 32, 3, {3, 3, 3}, {2, 2, 2});
+  const at::Tensor x = sines({1, 32, 9, 8, 12}, 1), w = sines({32, 3, 3, 3, 3}, 2).to(at::kFloat);
+  const at::Tensor g = sines({1, 3, 18, 16, 24}, 3);
+  std::vector<at::Tensor> ys, dws;
+  for (int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    ys.push_back(at::empty_like(g));
+    Gather(s, w, false).run(x, {}, {}, ys.back());
+    dws.push_back(direct_weight_grad(s, x, g));
+    CHECK(ys.back().equal(ys[0]));
+    CHECK(dws.back().equal(dws[0]));
+  }
+  at::set_num_threads(1);
+}

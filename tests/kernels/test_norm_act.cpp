@@ -1,0 +1,114 @@
+// Fused norm, activation and residual against the same formulas in LibTorch's autograd.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <doctest/doctest.h>
+
+#include "kernels/norm_act.h"
+
+using namespace sluice;
+
+namespace {
+
+at::Tensor sines(at::IntArrayRef shape, double first) {
+  const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
+  return at::sin(k * k * 0.37).reshape(shape);
+}
+at::Tensor last(const at::Tensor& t, at::ScalarType type) {
+  return t.to(type).contiguous(channels_last_of(t));
+}
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / (b.to(at::kDouble).norm() + 1e-30))
+      .item<double>();
+}
+
+struct Answer {
+  at::Tensor y, dx, dgamma, dbeta, dslope;
+};
+
+// In float64, by autograd.
+Answer expected(const at::Tensor& x_, const at::Tensor& r, const at::Tensor& g, bool per_sample) {
+  at::Tensor x = x_.to(at::kDouble).contiguous().clone().requires_grad_();
+  const std::int64_t C = x.size(1);
+  at::Tensor gamma = (sines({C}, 1) + 1.5).requires_grad_(), beta = sines({C}, 2).requires_grad_();
+  at::Tensor slope = at::full({1}, 0.25, at::kDouble).requires_grad_();
+  at::Tensor u = per_sample ? at::instance_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false)
+                            : at::batch_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false);
+  const at::Tensor y = at::where(u > 0, u, u * slope) + r.to(at::kDouble);
+  (y * g.to(at::kDouble)).sum().backward();
+  return {y.detach(), x.grad(), gamma.grad(), beta.grad(), slope.grad()};
+}
+
+Answer fused(const at::Tensor& x, const at::Tensor& r, const at::Tensor& g, bool per_sample) {
+  const NormStats s = norm_stats(x, per_sample);
+  const auto type = s.mean.scalar_type();
+  const std::int64_t C = x.size(1);
+  const NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), (sines({C}, 1) + 1.5).to(type),
+                  sines({C}, 2).to(type), at::full({1}, 0.25, type)};
+  const NormActGrad d = norm_act_backward(g, x, p);
+  return {norm_act(x, p, r), d.input, d.gamma, d.beta, d.slope};
+}
+
+}  // namespace
+
+TEST_CASE("fused norm and activation equal LibTorch's forward and backward") {
+  for (const std::vector<std::int64_t>& size : std::vector<std::vector<std::int64_t>>{
+           {2, 16, 5, 6, 7}, {3, 3, 9, 8, 11}, {2, 5, 13, 17}, {1, 40, 33, 35}, {2, 1, 4, 4, 4}})
+    for (const bool per_sample : {true, false})
+      for (const auto& [type, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 6e-3}}) {
+        CAPTURE(c10::str(size));
+        CAPTURE(per_sample);
+        CAPTURE(c10::str(type));
+        const at::Tensor x = last(sines(size, 3) * 2 + 5, type), r = last(sines(size, 4), type);
+        const at::Tensor g = last(sines(size, 5), type);
+        REQUIRE(norm_act_is_fused(x));
+        const Answer a = fused(x, r, g, per_sample), b = expected(x, r, g, per_sample);
+        CHECK(relative(a.y, b.y) < limit);
+        CHECK(relative(a.dx, b.dx) < limit);
+        CHECK(relative(a.dgamma, b.dgamma) < limit);
+        CHECK(relative(a.dbeta, b.dbeta) < limit);
+        CHECK(relative(a.dslope, b.dslope) < limit);
+      }
+}
+
+TEST_CASE("the composed form takes every other layout and type, with the same answer") {
+  const at::Tensor x = sines({2, 4, 5, 6, 7}, 3), r = sines({2, 4, 5, 6, 7}, 4);
+  const at::Tensor g = sines({2, 4, 5, 6, 7}, 5);
+  REQUIRE(!norm_act_is_fused(x));
+  for (const bool per_sample : {true, false}) {
+    CAPTURE(per_sample);
+    const Answer a = fused(x, r, g, per_sample), b = expected(x, r, g, per_sample);
+    CHECK(relative(a.y, b.y) < 1e-12);
+    CHECK(relative(a.dx, b.dx) < 1e-12);
+    CHECK(relative(a.dgamma, b.dgamma) < 1e-12);
+    CHECK(relative(a.dbeta, b.dbeta) < 1e-12);
+    CHECK(relative(a.dslope, b.dslope) < 1e-12);
+  }
+}
+
+TEST_CASE("a mean far from zero costs no precision in the variance") {
+  const at::Tensor x = last(sines({1, 16, 20, 20, 20}, 1) * 0.01 + 100, at::kFloat);
+  const NormStats s = norm_stats(x, true);
+  const auto [variance, mean] = at::var_mean(x.to(at::kDouble), {2, 3, 4}, c10::Scalar(0), false);
+  CHECK(relative(s.mean, mean) < 1e-6);
+  CHECK(relative(s.variance, variance) < 1e-4);
+}
+
+TEST_CASE("norm and activation give equal bits for any number of threads") {
+  const at::Tensor x = last(sines({2, 16, 40, 30, 20}, 3), at::kBFloat16);
+  std::vector<Answer> all;
+  for (int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    all.push_back(fused(x, x, x, threads != 0));
+    CHECK(all.back().y.equal(all[0].y));
+    CHECK(all.back().dx.equal(all[0].dx));
+    CHECK(all.back().dslope.equal(all[0].dslope));
+  }
+  at::set_num_threads(1);
+}
+
+TEST_CASE("channel sums equal LibTorch's in both layouts") {
+  const at::Tensor x = sines({2, 3, 7, 6, 5}, 3);
+  const at::Tensor sums = x.sum({0, 2, 3, 4});
+  CHECK(relative(channel_sums(x), sums) < 1e-12);
+  CHECK(relative(channel_sums(last(x, at::kFloat)), sums) < 1e-5);
+}
