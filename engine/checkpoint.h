@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -38,6 +39,12 @@ void save_checkpoint(const std::filesystem::path& folder, const std::string& nam
                      const Checkpoint& checkpoint);
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint);
 // The newest complete checkpoint in a run's `checkpoints` folder; throws IoError if there is none.
-std::filesystem::path newest_checkpoint(const std::filesystem::path& folder);
+// One that is damaged is passed over, and `warn` (without one: stderr) is told.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& folder,
+                                        const std::function<void(const std::string&)>& warn = {});
+
+// Hexadecimal SHA-256 over, for each tensor in name order, its name, a zero byte and its
+// contiguous bytes.
+std::string weights_sha256(const std::map<std::string, at::Tensor>& tensors);
 
 }  // namespace sluice

@@ -24,6 +24,8 @@ class Network {
   virtual Named parameters() const = 0;
   virtual Named buffers() const { return {}; }
   virtual void train(bool) {}
+  // Keys the random draws (dropout) of the next forward pass; the model node does so by stamp.
+  virtual void key_draws(std::uint64_t) {}
   // Draws the initial weights (PyTorch's rules), a pure function of the seed.
   virtual void initialise(std::uint64_t seed) = 0;
 };

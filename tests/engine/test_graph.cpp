@@ -393,7 +393,7 @@ TEST_CASE("Nodes that cannot be disabled") {
   CHECK(faults(with(R"("n": {"type": "split", "in": "l", "disabled": true})")) ==
         "SL0309 3:47 nodes.n.disabled\n");
   CHECK(faults(R"({"nodes": {"s": {"type": "cases", "root": "r", "disabled": true}}})")
-            .starts_with("SL0309 1:59"));
+            .starts_with("SL0309 1:60"));
 }
 
 TEST_CASE("Wrong after") {

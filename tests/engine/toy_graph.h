@@ -76,6 +76,22 @@ inline Catalogue catalogue() {
             .param("lr", &P::lr, "Learning rate.")
             .at_least(0));
   c.add(Spec("dice", "Measures.").in("pred").ordered());
+  c.add(Spec("orient", "Reorders axes.").in("sample").out("sample"));
+  c.add(Spec("normalize", "Scales.").in("sample").out("sample"));
+  c.add(Spec("buffer", "Runs ahead.")
+            .in("sample")
+            .out("sample")
+            .gate("size")
+            .param("size", &P::count, "How many."));
+  c.add(Spec("to_device", "Copies.").in("sample").out("sample").lane(LaneKind::copy));
+  c.add(Spec("dice_loss", "Measures.").in("pred").out("loss").lane(LaneKind::step));
+  c.add(Spec("sliding_window", "Infers.")
+            .in("sample")
+            .out("sample")
+            .param("net", &P::net, "Network.")
+            .required()
+            .reads("net"));
+  c.add(Spec("save", "Writes.").in("sample").lane(LaneKind::io));
   c.add(Spec::network("unet", "A U-Net.")
             .param("channels", &P::size, "Per level.")
             .param("dropout", &P::prob, "Chance.")

@@ -1,0 +1,53 @@
+// Lists of samples: which files belong together, from a decathlon dataset.json, from items written
+// in the graph, or from a folder.
+//
+// Invariant: a list is never empty and its order is fixed (the file's, or the names' order), so an
+// item's number means the same data in every epoch and every run. Whatever keeps a list from being
+// made is a DataError that names the file and the reason. No image is opened here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/sample.h"
+
+namespace sluice {
+
+struct DataItem {
+  std::string name;                                        // "hippocampus_001"
+  std::vector<std::pair<std::string, std::string>> files;  // key -> path
+};
+using DataList = std::vector<DataItem>;
+
+// "a/b_001.nii.gz" -> "b_001"
+std::string file_stem(const std::filesystem::path& path);
+
+// Strict JSON of at most 16 MiB and 64 levels.
+nlohmann::ordered_json read_json(const std::filesystem::path& path);
+
+// One list of root/dataset.json: "training", "validation" or "test". Where it keeps no
+// "validation" and the fraction is above 0, "training" is split as MONAI's DecathlonDataset does.
+DataList decathlon_list(const std::filesystem::path& root, const std::string& split,
+                        double validation_fraction, std::uint32_t seed);
+
+// [{"image": "a.nii.gz", "label": "b.nii.gz"}, ...]; relative paths stand under `root`.
+// `where` names the list in messages.
+DataList list_of_items(const nlohmann::ordered_json& items, const std::filesystem::path& root,
+                       const std::string& where);
+
+// The files of a folder whose names match a glob ("*.nii.gz"), sorted by name.
+DataList list_of_files(const std::filesystem::path& folder, const std::string& pattern,
+                       const std::string& key);
+
+// The first n items where n is given.
+void limit_list(DataList& list, std::optional<std::int64_t> n);
+
+// A sample whose fields hold paths only: what a source sends to load_image.
+Sample record_of(const DataItem& item);
+
+}  // namespace sluice

@@ -1,0 +1,124 @@
+#include "kernels/intensity.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "engine/error.h"
+#include "kernels/float_image.h"
+
+namespace sluice::kernels {
+namespace {
+
+// Calls fn(part, first voxel, voxels) for the whole image, or for each channel.
+template <class Fn>
+void for_each_part(const at::Tensor& image, bool channel_wise, Fn&& fn) {
+  const std::int64_t parts = channel_wise ? image.size(0) : 1;
+  const std::int64_t n = parts > 0 ? image.numel() / parts : 0;
+  for (std::int64_t i = 0; i < parts; ++i) fn(i, i * n, n);
+}
+
+Range range_of(const float* x, std::int64_t n) {
+  float low = std::numeric_limits<float>::infinity(), high = -low;
+#pragma omp simd reduction(min : low) reduction(max : high)
+  for (std::int64_t i = 0; i < n; ++i) {
+    low = x[i] < low ? x[i] : low;
+    high = x[i] > high ? x[i] : high;
+  }
+  return {low, high};
+}
+
+Moments moments_of(const float* x, std::int64_t n, bool nonzero) {
+  const float* first = nonzero ? std::find_if(x, x + n, [](float v) { return v != 0; }) : x;
+  if (first == x + n) return {};
+  const float about = *first;
+  double sum = 0, squares = 0, count = 0;
+#pragma omp simd reduction(+ : sum, squares, count)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double used = nonzero && x[i] == 0.0f ? 0.0 : 1.0;
+    const double d = used * (static_cast<double>(x[i]) - about);
+    sum += d;
+    squares += d * d;
+    count += used;
+  }
+  const double shift = sum / count;
+  const double variance = std::max(squares / count - shift * shift, 0.0);
+  return {about + shift, std::sqrt(variance), static_cast<std::int64_t>(count)};
+}
+
+constexpr std::int64_t blocks = 64, chunk = 4 * blocks;  // a chunk stays in the first cache
+
+// Normals `start` to `start + chunk` of a stream, in loops over one word each that vectorise.
+void draw_normals(const Random::Stream& stream, std::int64_t start, float* out) {
+  std::uint32_t word[4][blocks];
+  float drawn[4][blocks];
+#pragma omp simd
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const Block4 block = philox(start / 4 + b, stream.counter_high, stream.key);
+    for (int w = 0; w < 4; ++w) word[w][b] = block.v[w];
+  }
+  for (int w = 0; w < 4; w += 2)
+#pragma omp simd
+    for (std::int64_t b = 0; b < blocks; ++b)
+      normal_pair_fast(word[w][b], word[w + 1][b], drawn[w][b], drawn[w + 1][b]);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    for (int w = 0; w < 4; ++w) out[4 * b + w] = drawn[w][b];
+}
+
+}  // namespace
+
+std::vector<Range> ranges(const at::Tensor& image, bool channel_wise) {
+  const at::Tensor x = float_image(image);
+  std::vector<Range> out;
+  for_each_part(x, channel_wise, [&](std::int64_t, std::int64_t first, std::int64_t n) {
+    out.push_back(range_of(x.const_data_ptr<float>() + first, n));
+  });
+  return out;
+}
+
+std::vector<Moments> moments(const at::Tensor& image, bool nonzero, bool channel_wise) {
+  const at::Tensor x = float_image(image);
+  std::vector<Moments> out;
+  for_each_part(x, channel_wise, [&](std::int64_t, std::int64_t first, std::int64_t n) {
+    out.push_back(moments_of(x.const_data_ptr<float>() + first, n, nonzero));
+  });
+  return out;
+}
+
+template <class F>
+at::Tensor map(const at::Tensor& image, const std::vector<F>& functors) {
+  const at::Tensor x = float_image(image);
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  for_each_part(x, functors.size() > 1, [&](std::int64_t c, std::int64_t first, std::int64_t n) {
+    const F f = functors.at(c);
+    const float* from = x.const_data_ptr<float>() + first;
+    float* to = out.mutable_data_ptr<float>() + first;
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) to[i] = f(from[i]);
+  });
+  return out;
+}
+template at::Tensor map(const at::Tensor&, const std::vector<Linear>&);
+template at::Tensor map(const at::Tensor&, const std::vector<Normalize>&);
+template at::Tensor map(const at::Tensor&, const std::vector<Rescale>&);
+template at::Tensor map(const at::Tensor&, const std::vector<Contrast>&);
+
+at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream) {
+  const at::Tensor x = float_image(image);
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  const float* from = x.const_data_ptr<float>();
+  float* to = out.mutable_data_ptr<float>();
+  const std::int64_t n = x.numel();
+  float drawn[chunk];
+  for (std::int64_t start = 0; start < n; start += chunk) {
+    draw_normals(stream, start, drawn);
+    const std::int64_t here = std::min(chunk, n - start);
+    for (std::int64_t i = 0; i < here; ++i)
+      to[start + i] = from[start + i] + (mean + std * drawn[i]);
+  }
+  return out;
+}
+
+}  // namespace sluice::kernels

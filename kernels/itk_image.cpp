@@ -1,0 +1,137 @@
+#include "kernels/itk_image.h"
+
+#include <ATen/Functions.h>
+#include <itkMetaImageIO.h>
+#include <itkNrrdImageIO.h>
+#include <itkPNGImageIO.h>
+
+#include <cstring>
+
+#include "engine/error.h"
+#include "kernels/file_io.h"
+#include "kernels/image_check.h"
+
+namespace sluice {
+namespace {
+
+struct Component {
+  at::ScalarType type;
+  const char* name;
+};
+
+Component component_of(const itk::ImageIOBase& io, const std::string& name) {
+  switch (io.GetComponentType()) {
+    case itk::IOComponentEnum::UCHAR:
+      return {at::kByte, "uint8"};
+    case itk::IOComponentEnum::CHAR:
+      return {at::kChar, "int8"};
+    case itk::IOComponentEnum::USHORT:
+      return {at::kUInt16, "uint16"};
+    case itk::IOComponentEnum::SHORT:
+      return {at::kShort, "int16"};
+    case itk::IOComponentEnum::UINT:
+      return {at::kUInt32, "uint32"};
+    case itk::IOComponentEnum::INT:
+      return {at::kInt, "int32"};
+    case itk::IOComponentEnum::ULONG:
+    case itk::IOComponentEnum::ULONGLONG:
+      return {at::kUInt64, "uint64"};
+    case itk::IOComponentEnum::LONG:
+    case itk::IOComponentEnum::LONGLONG:
+      return {at::kLong, "int64"};
+    case itk::IOComponentEnum::FLOAT:
+      return {at::kFloat, "float32"};
+    case itk::IOComponentEnum::DOUBLE:
+      return {at::kDouble, "float64"};
+    default:
+      throw DataError(name + ": its voxels are not scalar numbers");
+  }
+}
+
+// LPS millimetres (DICOM's and ITK's) to RAS: x and y change their signs.
+Matrix4 ras_affine(const itk::ImageIOBase& io) {
+  Matrix4 m = Volume{}.affine;
+  const unsigned n = std::min(3u, io.GetNumberOfDimensions());
+  for (unsigned j = 0; j < n; ++j) {
+    const auto direction = io.GetDirection(j);
+    for (unsigned i = 0; i < n; ++i)
+      m[4 * i + j] = (i < 2 ? -1 : 1) * direction[i] * io.GetSpacing(j);
+    m[4 * j + 3] = (j < 2 ? -1 : 1) * io.GetOrigin(j);
+  }
+  return m;
+}
+
+// [.., Y, X, C] as ITK leaves it to [C, X, Y, ..]: all axes reversed.
+at::Tensor to_tensor(Buffer& voxels, const itk::ImageIOBase& io, at::ScalarType dtype,
+                     const std::string& name) {
+  std::vector<std::int64_t> shape, order;
+  for (unsigned d = io.GetNumberOfDimensions(); d-- > 0;)
+    shape.push_back(static_cast<std::int64_t>(io.GetDimensions(d)));
+  shape.push_back(io.GetNumberOfComponents());
+  for (std::int64_t d = std::ssize(shape); d-- > 0;) order.push_back(d);
+  const at::Tensor stored = at::from_blob(voxels.data(), shape, component_of(io, name).type);
+  at::Tensor out = stored.permute(order).to(dtype, false, true, at::MemoryFormat::Contiguous);
+  if (at::isIntegralType(dtype, false) &&
+      !out.to(at::kDouble).equal(stored.permute(order).to(at::kDouble)))
+    throw DataError(name + ": holds values that are no " + toString(dtype));
+  return out;
+}
+
+Volume read_by(itk::ImageIOBase& io, const std::string& name, std::uint64_t expected,
+               at::ScalarType dtype) {
+  io.SetFileName(name);
+  io.ReadImageInformation();
+  const unsigned n = io.GetNumberOfDimensions();
+  if (n > 3) throw DataError(name + ": has " + std::to_string(n) + " axes, at most 3 are read");
+  const auto bytes = static_cast<std::uint64_t>(io.GetImageSizeInBytes());
+  if (expected != 0 && bytes != expected)
+    throw DataError(name + ": ITK sees " + with_commas(bytes) + " bytes of voxels where " +
+                    with_commas(expected) + " are");
+  itk::ImageIORegion region(n);
+  for (unsigned d = 0; d < n; ++d) region.SetSize(d, io.GetDimensions(d));
+  io.SetIORegion(region);
+  Buffer voxels(bytes);
+  std::memset(voxels.data(), 0, voxels.size());
+  io.Read(voxels.data());
+
+  Volume v;
+  v.data = to_tensor(voxels, io, dtype, name);
+  v.affine = ras_affine(io);
+  v.spacing = spacing_of(v.affine);
+  const Component component = component_of(io, name);
+  v.disk_dtype = component.name;
+  v.may_be_non_finite = at::isFloatingType(component.type);
+  return v;
+}
+
+template <class Io>
+Volume read_with(const std::string& name, std::uint64_t expected, at::ScalarType dtype) {
+  try {
+    return read_by(*Io::New(), name, expected, dtype);
+  } catch (const itk::ExceptionObject& e) {
+    throw DataError(name + ": " + e.GetDescription());
+  }
+}
+
+}  // namespace
+
+Volume read_png(const std::filesystem::path& path, at::ScalarType dtype) {
+  check_png(read_file(path).view(), path.string());
+  Volume v = read_with<itk::PNGImageIO>(path.string(), 0, dtype);
+  v.affine = Volume{}.affine;
+  v.spacing = {1, 1, 1};
+  v.has_affine = false;
+  return v;
+}
+
+Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype) {
+  const auto bytes = check_nrrd(read_file(path).view(), path.string());
+  return read_with<itk::NrrdImageIO>(path.string(), bytes, dtype);
+}
+
+Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype) {
+  const auto bytes = check_meta_image(read_file(path).view(), path.string());
+  return read_with<itk::MetaImageIO>(path.string(), bytes, dtype);
+}
+
+}  // namespace sluice

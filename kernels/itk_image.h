@@ -1,0 +1,16 @@
+// PNG, NRRD and MetaImage through ITK, with the reader named explicitly. ITK's factory is not
+// used: it probes every format under one lock and opens a sibling file where it sees fit.
+//
+// Invariant: ITK sees a file only after kernels/image_check.h passed it. Its LPS geometry comes
+// back as an RAS affine, its interleaved components as channels.
+#pragma once
+
+#include "kernels/volume.h"
+
+namespace sluice {
+
+Volume read_png(const std::filesystem::path& path, at::ScalarType dtype);
+Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype);
+Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype);
+
+}  // namespace sluice

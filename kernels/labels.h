@@ -1,0 +1,28 @@
+// Label maps from class scores, and how two of them overlap.
+//
+// Invariant: one pass over the voxels and no one-hot tensor; on the CPU, on the calling thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice::kernels {
+
+// The index of the largest channel, the first of equal ones: [C, ...] -> [1, ...] uint8; C <= 256.
+at::Tensor argmax_channels(const at::Tensor& scores);
+
+// Voxels of each class: in both maps, in the prediction, in the truth.
+struct Overlap {
+  std::vector<std::int64_t> both, pred, truth;
+};
+
+// `pred` [C, ...] are scores where C > 1, else class indices like `truth` [1, ...]; any dtype.
+// A DataError names the first value that is not one of the classes 0 .. classes - 1.
+Overlap class_overlap(const at::Tensor& pred, const at::Tensor& truth, std::int64_t classes);
+
+// One map a channel, [C, ...] each; a voxel is in where it is not 0.
+Overlap channel_overlap(const at::Tensor& pred, const at::Tensor& truth);
+
+}  // namespace sluice::kernels

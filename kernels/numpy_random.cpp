@@ -1,0 +1,25 @@
+#include "kernels/numpy_random.h"
+
+#include <bit>
+#include <numeric>
+
+namespace sluice {
+
+std::uint32_t NumpyRandom::interval(std::uint32_t max) {
+  if (max == 0) return 0;
+  const std::uint32_t mask = 0xffffffffu >> std::countl_zero(max);
+  for (;;)
+    if (const auto value = static_cast<std::uint32_t>(twister_()) & mask; value <= max)
+      return value;
+}
+
+Split split_indices(std::size_t n, double validation_fraction, std::uint32_t seed) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  NumpyRandom(seed).shuffle(order);
+  const auto cut =
+      order.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(n) * validation_fraction);
+  return {{cut, order.end()}, {order.begin(), cut}};
+}
+
+}  // namespace sluice

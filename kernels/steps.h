@@ -1,0 +1,55 @@
+// The kinds of step a Program is made of.
+//
+// Invariant: a step changes nothing but its Frame, so chunks may run on any thread at once; only
+// batch norm writes running statistics, and a program with batch norm has one chunk.
+#pragma once
+
+#include "kernels/norm_act.h"
+#include "kernels/program.h"
+
+namespace sluice {
+
+// Convolution or transposed convolution, plus a residual where inputs[1] exists.
+struct ConvStep final : Step {
+  ConvSpec spec;
+  int weight = -1;
+  int bias = -1;         // computed with
+  int silent_bias = -1;  // not computed with; its gradient is zero
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+// Norm, activation and residual (inputs[1]), each optional.
+struct NormActStep final : Step {
+  Norm norm = Norm::none;
+  std::int64_t channels = 0;
+  double eps = 1e-5, momentum = 0.1;
+  int gamma = -1, beta = -1, slope = -1, bias = -1;  // parameters
+  std::optional<double> fixed_slope;
+  int running_mean = -1, running_var = -1, batches = -1;  // buffers
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  NormAct numbers(Frame& f, const at::Tensor& x) const;
+  NormStats statistics(Frame& f, const at::Tensor& x) const;
+};
+
+struct DropoutStep final : Step {
+  double p = 0;
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct AddStep final : Step {
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct ConcatStep final : Step {
+  std::int64_t first_channels = 0;  // of inputs[0]
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+// buffer: a place where samples wait, so that what is in front may run ahead.
+#include "engine/registry.h"
+
+namespace sluice {
+namespace {
+
+struct Buffer final : Node {
+  struct Params {
+    std::int64_t size = 2;
+  } p;
+
+  static Spec spec() {
+    return Spec("buffer", "Lets what stands in front run up to `size` samples ahead.")
+        .in("sample")
+        .out("sample")
+        .param("size", &Params::size, "How many samples may be in flight behind it: its credits.")
+        .at_least(1)
+        .gate("size");
+  }
+
+  void process(Firing& f) override { f.emit_ptr(f.ptr()); }
+};
+
+const Register<Buffer> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,36 @@
+// select_items: MONAI's SelectItemsd.
+#include "engine/registry.h"
+#include "engine/sample.h"
+
+namespace sluice {
+namespace {
+
+struct SelectItems final : Node {
+  struct Params {
+    std::vector<std::string> keys;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("select_items", "Keeps the named fields and lets the others go.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to keep.")
+        .required()
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Leave out keys that a sample lacks instead of failing.");
+  }
+
+  void process(Firing& f) override {
+    Sample out;
+    out.name = f.in().name;
+    for (const auto& key : p.keys)
+      if (!p.allow_missing_keys || f.in().has(key)) out.set(key, f.in().at(key));
+    f.emit(std::move(out));
+  }
+};
+
+const Register<SelectItems> registered;
+
+}  // namespace
+}  // namespace sluice

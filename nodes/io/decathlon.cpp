@@ -1,0 +1,58 @@
+// decathlon: the records of a Medical Segmentation Decathlon folder, as its dataset.json lists
+// them; MONAI's DecathlonDataset and load_decathlon_datalist.
+#include "engine/registry.h"
+#include "kernels/data_list.h"
+
+namespace sluice {
+namespace {
+
+struct Decathlon final : Node {
+  struct Params {
+    std::string root;
+    std::string split = "training";
+    bool shuffle = false;
+    double val_frac = 0;
+    std::int64_t seed = 0;
+    std::optional<std::int64_t> limit;
+  } p;
+  DataList list;
+
+  static Spec spec() {
+    return Spec("decathlon", "Emits the records of a decathlon folder: paths, nothing loaded.")
+        .out("sample", "Fields \"image\" and, where the list has it, \"label\", with paths only.")
+        .param("root", &Params::root, "Folder that holds dataset.json.")
+        .required()
+        .param("split", &Params::split, "Which list of dataset.json.")
+        .choices({"training", "validation", "test"})
+        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("val_frac", &Params::val_frac,
+               "Share of \"training\" held out for \"validation\" where dataset.json has no such "
+               "list; the split is MONAI's for the same seed.")
+        .range(0, 1)
+        .param("seed", &Params::seed, "Seed of that split; not of the run.")
+        .range(0, 4294967295.0)
+        .param("limit", &Params::limit, "Only the first n records.")
+        .at_least(1)
+        .lane(LaneKind::io)
+        .source();
+  }
+
+  void open(const OpenContext&) override {
+    list = decathlon_list(p.root, p.split, p.val_frac, static_cast<std::uint32_t>(p.seed));
+    limit_list(list, p.limit);
+  }
+
+  void process(Firing& f) override {
+    const auto position = f.stamp().index;
+    if (position >= list.size()) return f.end_epoch();
+    const auto item = p.shuffle ? Permutation(list.size(), f.epoch_key())(position) : position;
+    f.emit_item(item, record_of(list[item]));
+  }
+
+  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
+};
+
+const Register<Decathlon> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// file_list: records from a list in the graph, or from the files of a folder.
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "kernels/data_list.h"
+
+namespace sluice {
+namespace {
+
+struct FileList final : Node {
+  struct Params {
+    Json items;
+    std::string root;
+    std::string pattern;
+    std::string key = "image";
+    bool shuffle = false;
+    std::optional<std::int64_t> limit;
+  } p;
+  DataList list;
+
+  static Spec spec() {
+    return Spec("file_list", "Emits a record for each entry of a list or each file of a folder.")
+        .out("sample", "One field for each key, with its path only.")
+        .param("items", &Params::items,
+               "[{\"image\": path, \"label\": path}, ...]; relative paths stand under root.")
+        .param("root", &Params::root, "Folder of the files; empty: the working folder.")
+        .param("pattern", &Params::pattern,
+               "Glob for file names in root, such as \"*.nii.gz\"; sorted by name.")
+        .param("key", &Params::key, "The field that files found by pattern become.")
+        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("limit", &Params::limit, "Only the first n records.")
+        .at_least(1)
+        .lane(LaneKind::io)
+        .source();
+  }
+
+  void open(const OpenContext& context) override {
+    if (p.items.is_null() == p.pattern.empty())
+      throw Error(Exit::usage, context.node + ": give either items or pattern");
+    list = p.pattern.empty() ? list_of_items(p.items, p.root, context.node + ".items")
+                             : list_of_files(p.root.empty() ? "." : p.root, p.pattern, p.key);
+    limit_list(list, p.limit);
+  }
+
+  void process(Firing& f) override {
+    const auto position = f.stamp().index;
+    if (position >= list.size()) return f.end_epoch();
+    const auto item = p.shuffle ? Permutation(list.size(), f.epoch_key())(position) : position;
+    f.emit_item(item, record_of(list[item]));
+  }
+
+  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
+};
+
+const Register<FileList> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,124 @@
+// load_image: MONAI's LoadImaged and EnsureChannelFirstd in one, and the checks that keep bad data
+// from being trained on.
+//
+// It runs on the compute lane: reading is a small part of it, decompression and the transposition
+// to channel-first order are the rest, and those want a core.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/sample.h"
+#include "kernels/file_io.h"
+#include "kernels/volume.h"
+#include "kernels/voxel_check.h"
+
+namespace sluice {
+namespace {
+
+struct LoadImage final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<std::string> dtype{"float32"};
+    bool allow_missing_keys = false;
+    bool check_geometry = true;
+    bool check_finite = true;
+    std::vector<std::string> label_keys{"label"};
+    std::optional<std::int64_t> max_label;
+  } p;
+
+  static Spec spec() {
+    return Spec("load_image",
+                "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
+                ".nii, .nii.gz, .nrrd, .mha and .png.")
+        .in("sample", "Fields with paths.")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to load.")
+        .param("dtype", &Params::dtype,
+               "What the voxels become: one for all keys or one for each. An integer type refuses "
+               "values that it cannot hold.")
+        .choices({"float32", "float64", "uint8", "int16", "int32", "int64"})
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Passes over keys that a sample lacks.")
+        .param("check_geometry", &Params::check_geometry,
+               "Refuses a sample whose keys differ in spatial shape, or in affine by more than "
+               "0.001.")
+        .param("check_finite", &Params::check_finite, "Refuses NaN and infinite voxels.")
+        .param("label_keys", &Params::label_keys, "Which keys max_label holds for.")
+        .param("max_label", &Params::max_label,
+               "The highest class: label voxels must be whole numbers from 0 to it. null: any.")
+        .at_least(0);
+  }
+
+  void open(const OpenContext& context) override {
+    if (p.dtype.size() != 1 && p.dtype.size() != p.keys.size())
+      throw Error(Exit::usage, context.node + ": dtype has " + std::to_string(p.dtype.size()) +
+                                   " entries for " + std::to_string(p.keys.size()) + " keys");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    const Field* first = nullptr;
+    for (std::size_t i = 0; i < p.keys.size(); ++i) {
+      if (p.allow_missing_keys && !out.has(p.keys[i])) continue;
+      out.set(p.keys[i], load(out.at(p.keys[i]), i));
+    }
+    if (p.check_geometry)
+      for (const auto& key : p.keys) {
+        const Field* field = out.find(key);
+        if (field && first) check_same_geometry(*first, *field);
+        if (field && !first) first = field;
+      }
+    f.emit(std::move(out));
+  }
+
+ private:
+  Field load(const Field& record, std::size_t i) const {
+    const std::string& path = record.geometry().path;
+    if (path.empty()) throw DataError("field \"" + p.keys[i] + "\" has no path to load from");
+    const Volume v = read_volume(path, scalar_type(p.dtype[p.dtype.size() == 1 ? 0 : i]));
+    if (p.check_finite && v.may_be_non_finite) check_finite(v.data, path);
+    if (p.max_label && std::ranges::find(p.label_keys, p.keys[i]) != p.label_keys.end())
+      check_labels(v.data, *p.max_label, path);
+    auto meta = std::make_shared<Meta>();
+    meta->path = path;
+    meta->affine = v.affine;
+    meta->has_affine = v.has_affine;
+    return Field(v.data, std::move(meta));
+  }
+
+  static at::ScalarType scalar_type(const std::string& name) {
+    return name == "float32"   ? at::kFloat
+           : name == "float64" ? at::kDouble
+           : name == "uint8"   ? at::kByte
+           : name == "int16"   ? at::kShort
+           : name == "int32"   ? at::kInt
+                               : at::kLong;
+  }
+
+  static void check_same_geometry(const Field& a, const Field& b) {
+    const Meta &ma = a.geometry(), &mb = b.geometry();
+    const auto sa = a.tensor.sizes().slice(1), sb = b.tensor.sizes().slice(1);
+    if (sa != sb)
+      throw DataError("shapes differ: " + ma.path + " is " + shape(sa) + ", " + mb.path + " is " +
+                      shape(sb));
+    if (!ma.has_affine || !mb.has_affine) return;
+    for (std::size_t i = 0; i < 16; ++i)
+      if (!(std::abs(ma.affine[i] - mb.affine[i]) <= 1e-3))
+        throw DataError("affines differ at [" + std::to_string(i / 4) + "][" +
+                        std::to_string(i % 4) + "]: " + ma.path + " has " +
+                        std::to_string(ma.affine[i]) + ", " + mb.path + " has " +
+                        std::to_string(mb.affine[i]));
+  }
+
+  static std::string shape(at::IntArrayRef sizes) {
+    std::string s;
+    for (auto n : sizes) s += (s.empty() ? "" : " x ") + std::to_string(n);
+    return s;
+  }
+};
+
+const Register<LoadImage> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,105 @@
+// What the loss nodes share: their parameters and the firing itself.
+//
+// Invariant: a loss reads two fields of a batch and adds the scalar field "loss"; the sample keeps
+// its other fields. A label that is no class stops the sample, not the arithmetic.
+#pragma once
+
+#include <filesystem>
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/sample.h"
+#include "kernels/dice_ce.h"
+
+namespace sluice {
+
+struct DiceParams {
+  std::string key = "pred", label_key = "label";
+  bool include_background = true, to_onehot_y = false, sigmoid = false, softmax = false;
+  bool squared_pred = false, jaccard = false, batch = false;
+  std::string reduction = "mean";
+  double smooth_nr = 1e-5, smooth_dr = 1e-5;
+  std::optional<std::vector<double>> weight;
+};
+
+template <class Params>
+Spec& add_dice_params(Spec& s) {
+  return s.in("sample")
+      .out("sample")
+      .param("key", &Params::key, "Field with the network's output, logits [N, C, ...].")
+      .param("label_key", &Params::label_key,
+             "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
+      .param("include_background", &Params::include_background, "Dice counts class 0 too.")
+      .param("to_onehot_y", &Params::to_onehot_y, "The label holds class indices.")
+      .param("sigmoid", &Params::sigmoid, "Dice of the output's sigmoid.")
+      .param("softmax", &Params::softmax, "Dice of the output's softmax over classes.")
+      .param("squared_pred", &Params::squared_pred, "Squares in the denominator (V-Net's form).")
+      .param("jaccard", &Params::jaccard, "Soft Jaccard index instead of Dice.")
+      .param("reduction", &Params::reduction, "Over samples and classes.")
+      .choices({"mean", "sum"})
+      .param("smooth_nr", &Params::smooth_nr, "Added to the numerator, voxels.")
+      .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.")
+      .param("batch", &Params::batch, "Sums run over the whole batch, not each sample.")
+      .param("weight", &Params::weight, "By class; one value: for all.");
+}
+
+inline DiceCe dice_of(const DiceParams& p) {
+  if (p.sigmoid && p.softmax) throw Error(Exit::usage, "sigmoid and softmax exclude each other");
+  DiceCe d;
+  d.include_background = p.include_background;
+  d.to_onehot_y = p.to_onehot_y;
+  d.sigmoid = p.sigmoid;
+  d.softmax = p.softmax;
+  d.squared_pred = p.squared_pred;
+  d.jaccard = p.jaccard;
+  d.batch = p.batch;
+  d.mean = p.reduction == "mean";
+  d.smooth_nr = p.smooth_nr;
+  d.smooth_dr = p.smooth_dr;
+  if (p.weight) d.dice_weight = *p.weight;
+  return d;
+}
+
+// "hippocampus_001" for member n of a batched field; the batch's own name where it is not known.
+inline std::string member_name(const Sample& batch, const Field& field, std::int64_t n) {
+  const auto i = static_cast<std::size_t>(n);
+  if (i < field.meta.size() && !field.meta[i]->path.empty())
+    return std::filesystem::path(field.meta[i]->path).filename().string();
+  return batch.name + " (member " + std::to_string(n) + ")";
+}
+
+inline std::string number_text(double v) { return Json(v).dump(); }
+
+// Shapes fit, weights are as many as classes, and class indices exist.
+inline void check_loss_inputs(const Sample& s, const DiceParams& p, std::size_t weights) {
+  const at::Tensor& pred = s.tensor(p.key);
+  const Field& label = s.at(p.label_key);
+  const std::int64_t classes = pred.size(1), given = label.tensor.size(1);
+  auto spatial = pred.sizes().vec();
+  spatial[1] = given;
+  const bool indices = given == 1 && classes > 1;
+  if (label.tensor.sizes() != at::IntArrayRef(spatial) || (given != classes && !indices))
+    throw DataError("label " + c10::str(label.tensor.sizes()) + " does not fit the output " +
+                    c10::str(pred.sizes()));
+  if (indices != (p.to_onehot_y && classes > 1))
+    throw DataError(indices ? "the label holds class indices: set to_onehot_y"
+                            : "to_onehot_y needs a label [N, 1, ...] of class indices, got " +
+                                  c10::str(label.tensor.sizes()));
+  if (p.weight && p.weight->size() != 1 && p.weight->size() != weights && classes > 1)
+    throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
+                                 std::to_string(weights) + " classes");
+  if (!indices) return;
+  if (const auto bad = find_bad_label(label.tensor, classes))
+    throw DataError("label value " + number_text(bad->value) + " in " +
+                    member_name(s, label, bad->sample) + "; the network has classes 0 to " +
+                    std::to_string(classes - 1));
+}
+
+inline void emit_loss(Firing& f, const DiceParams& p, const DiceCe& d) {
+  Sample out = f.in();
+  at::Tensor loss = dice_ce(out.tensor(p.key), out.tensor(p.label_key), d);
+  out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
+  f.emit(std::move(out));
+}
+
+}  // namespace sluice

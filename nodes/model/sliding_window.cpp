@@ -1,0 +1,197 @@
+// sliding_window: MONAI's SlidingWindowInferer.
+//
+// A volume larger than a window is covered by windows that overlap; where several predict a voxel,
+// their logits are averaged with the window's importance map as weights.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/pad.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/registry.h"
+#include "engine/resource.h"
+#include "engine/transform.h"
+
+namespace sluice {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+// Where windows begin along one axis: every `interval`, the last shifted back to fit.
+Shape starts(std::int64_t size, std::int64_t window, double overlap) {
+  const auto interval =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(window * (1 - overlap)));
+  Shape out;
+  for (std::int64_t at = 0; at + window < size; at += interval) out.push_back(at);
+  out.push_back(size - window);
+  return out;
+}
+
+struct SlidingWindow final : Node {
+  struct Params {
+    std::string net, key = "image", output_key = "pred", mode = "constant",
+                     padding_mode = "constant";
+    Shape roi_size;
+    std::int64_t sw_batch_size = 1;
+    std::vector<double> overlap{0.25}, sigma_scale{0.125};
+    double cval = 0.0;
+  } p;
+
+  static Spec spec() {
+    return Spec("sliding_window", "Applies a network window by window and blends the logits.")
+        .in("sample")
+        .out("sample")
+        .param("net", &Params::net, "The network, a name under \"models\".")
+        .required()
+        .param("key", &Params::key, "The image, [C, X, Y, Z] or a batch [N, C, X, Y, Z].")
+        .param("output_key", &Params::output_key,
+               "Receives float32 logits, [C_out, X, Y, Z] or [N, C_out, X, Y, Z].")
+        .param("roi_size", &Params::roi_size,
+               "The window in voxels, a number a spatial axis; one number: a cube. 0 or less: the "
+               "image's extent.")
+        .required()
+        .param("sw_batch_size", &Params::sw_batch_size, "Windows in one forward pass.")
+        .at_least(1)
+        .param("overlap", &Params::overlap, "Part of a window that the next one covers again.")
+        .range(0, 1)
+        .param("mode", &Params::mode, "Weights within a window: equal, or less at its edges.")
+        .choices({"constant", "gaussian"})
+        .param("sigma_scale", &Params::sigma_scale, "gaussian: standard deviation / window.")
+        .param("padding_mode", &Params::padding_mode,
+               "How an image smaller than the window is filled up on both sides.")
+        .choices({"constant", "reflect", "replicate", "circular"})
+        .param("cval", &Params::cval, "constant: the value to fill with.")
+        .lane(LaneKind::step)
+        .limit(1)
+        .reads("net");
+  }
+
+  void open(const OpenContext& context) override {
+    net_ = context.resources->network(p.net);
+    for (double o : p.overlap)
+      if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
+    if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
+  }
+
+  void process(Firing& f) override {
+    const at::NoGradGuard no_grad;
+    const Field& field = f.in().at(p.key);
+    // One number for the window says nothing about the rank: then volumes are meant.
+    const auto rank = p.roi_size.size() > 1 ? static_cast<std::int64_t>(p.roi_size.size()) : 3;
+    const bool batch = field.tensor.defined() && field.tensor.dim() == rank + 2;
+    if (!field.tensor.defined() || (!batch && field.tensor.dim() != rank + 1))
+      throw DataError("field \"" + p.key + "\" is neither a sample nor a batch of " +
+                      std::to_string(rank) + " spatial axes");
+    net_->train(false);
+    const at::Tensor x = batch ? field.tensor : field.tensor.unsqueeze(0);
+    const at::Tensor y = inferred(x.to(at::kFloat), f);
+    if (!y.defined()) return;
+    Sample out = f.in();
+    out.set(p.output_key, Field(batch ? y : y.squeeze(0), field.meta));
+    f.emit(std::move(out));
+  }
+
+ private:
+  // Pads [N, C, ...] up to the window, infers, and cuts the result back.
+  at::Tensor inferred(const at::Tensor& x, const Firing& f) const {
+    const std::int64_t rank = x.dim() - 2;
+    Shape roi, pads;
+    bool padded = false;
+    for (std::int64_t a = 0; a < rank; ++a) {
+      const std::int64_t wanted = per_key(p.roi_size, a), size = x.size(a + 2);
+      roi.push_back(wanted > 0 ? wanted : size);
+      const std::int64_t missing = std::max<std::int64_t>(roi[a] - size, 0);
+      pads.insert(pads.begin(), {missing / 2, missing - missing / 2});  // last axis first
+      padded = padded || missing > 0;
+    }
+    if (!padded) return blended(x, roi, f);
+    const auto fill = p.padding_mode == "constant" ? std::optional<double>(p.cval) : std::nullopt;
+    at::Tensor y = blended(at::pad(x, pads, p.padding_mode, fill), roi, f);
+    for (std::int64_t a = 0; y.defined() && a < rank; ++a)
+      y = y.narrow(a + 2, pads[2 * (rank - 1 - a)], x.size(a + 2));
+    return y.defined() ? y.contiguous() : y;
+  }
+
+  // Every axis is at least as long as its window. Undefined where the run was stopped.
+  at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) const {
+    const std::vector<Shape> windows = all_windows(x, roi);
+    const std::int64_t each = static_cast<std::int64_t>(windows.size());
+    const at::Tensor weight = importance(roi).to(x.device());
+    at::Tensor sum, weights = at::zeros(x.sizes().slice(2), weight.options());
+    for (const Shape& at : windows) part(weights, at, roi).add_(weight);
+    for (std::int64_t first = 0; first < each * x.size(0); first += p.sw_batch_size) {
+      if (f.stopped()) return {};
+      const std::int64_t end = std::min(first + p.sw_batch_size, each * x.size(0));
+      std::vector<at::Tensor> inputs;
+      for (auto i = first; i < end; ++i)
+        inputs.push_back(part(x[i / each], windows[i % each], roi));
+      const at::Tensor y = predicted(at::stack(inputs), roi, x);
+      if (each * x.size(0) <= p.sw_batch_size && each == 1) return y;  // nothing to blend
+      if (!sum.defined()) {
+        Shape shape = x.sizes().vec();
+        shape[1] = y.size(1);
+        sum = at::zeros(shape, y.options());
+      }
+      for (auto i = first; i < end; ++i)
+        part(sum[i / each], windows[i % each], roi).addcmul_(y[i - first], weight);
+    }
+    return sum.div_(weights);
+  }
+
+  at::Tensor predicted(const at::Tensor& windows, const Shape& roi, const at::Tensor& x) const {
+    const auto parameters = net_->parameters();
+    const auto home = parameters.empty() ? x.device() : parameters.front().second.device();
+    const at::Tensor y = net_->forward(windows.to(home)).to(x.device(), at::kFloat);
+    if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
+      throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
+                                   list_text(windows.sizes()) + "; the window's extent is needed");
+    return y;
+  }
+
+  std::vector<Shape> all_windows(const at::Tensor& x, const Shape& roi) const {
+    std::vector<Shape> windows{{}};
+    for (std::size_t a = 0; a < roi.size(); ++a) {
+      std::vector<Shape> longer;
+      for (const Shape& w : windows)
+        for (std::int64_t at : starts(x.size(a + 2), roi[a], per_key(p.overlap, a))) {
+          longer.push_back(w);
+          longer.back().push_back(at);
+        }
+      windows = std::move(longer);
+    }
+    return windows;
+  }
+
+  // The view of a window: the last axes of t, from `at`, as large as `roi`.
+  static at::Tensor part(at::Tensor t, const Shape& at, const Shape& roi) {
+    const std::int64_t in_front = t.dim() - static_cast<std::int64_t>(roi.size());
+    for (std::size_t a = 0; a < roi.size(); ++a) t = t.narrow(in_front + a, at[a], roi[a]);
+    return t;
+  }
+
+  // A product of one Gaussian an axis, nowhere below 1e-3 (or its own smallest value), so that a
+  // voxel that only a corner covers is still well defined.
+  at::Tensor importance(const Shape& roi) const {
+    at::Tensor map = at::ones(roi, at::kFloat);
+    if (p.mode == "constant") return map;
+    for (std::size_t a = 0; a < roi.size(); ++a) {
+      const double middle = (roi[a] - 1) / 2.0, sigma = roi[a] * per_key(p.sigma_scale, a);
+      const at::Tensor x = at::arange(roi[a], at::kFloat).sub_(middle);
+      Shape shape(roi.size(), 1);
+      shape[a] = roi[a];
+      map.mul_(x.square().div_(-2 * sigma * sigma).exp_().view(shape));
+    }
+    return map.clamp_min_(std::max(map.min().item<float>(), 1e-3f));
+  }
+
+  std::shared_ptr<Network> net_;
+};
+
+const Register<SlidingWindow> registered;
+
+}  // namespace
+}  // namespace sluice

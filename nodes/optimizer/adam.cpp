@@ -1,0 +1,47 @@
+// adam: PyTorch's torch.optim.Adam.
+#include <ATen/ops/zeros_like.h>
+
+#include "nodes/optimizer/optimizer.h"
+
+namespace sluice {
+namespace {
+
+struct Adam final : Optimizer {
+  struct Params : OptimizerParams {
+    std::vector<double> betas{0.9, 0.999};
+    double eps = 1e-8;
+    bool amsgrad = false;
+    Params() { weight_decay = 0; }
+  } p;
+
+  static Spec spec() {
+    Spec s("adam", "Adam: steps along the first moment over the root of the second.");
+    return add_optimizer_params<Params>(s)
+        .param("betas", &Params::betas, "Decay of the first and of the second moment.")
+        .range(0, 1)
+        .param("eps", &Params::eps, "Added to the second moment's root.")
+        .at_least(0)
+        .param("amsgrad", &Params::amsgrad, "Divides by the largest second moment so far.");
+  }
+
+  void open(const OpenContext& context) override {
+    if (p.betas.size() != 2) throw Error(Exit::usage, "betas needs two values");
+    Optimizer::open(context);
+  }
+
+ private:
+  const OptimizerParams& common() const override { return p; }
+  void make_moments(Slot& s) const override {
+    s.first = at::zeros_like(s.weight);
+    s.second = at::zeros_like(s.weight);
+    if (p.amsgrad) s.largest = at::zeros_like(s.weight);
+  }
+  void update(std::vector<Slot>& slots, double lr, std::int64_t step) const override {
+    adam_step(slots, {lr, p.betas[0], p.betas[1], p.eps, p.weight_decay, false, step});
+  }
+};
+
+const Register<Adam> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,85 @@
+// rand_adjust_contrast: MONAI's RandAdjustContrastd. One draw for all keys.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/intensity.h"
+
+namespace sluice {
+namespace {
+
+struct RandAdjustContrast final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    double prob = 0.1;
+    std::vector<double> gamma{0.5, 4.5};
+    bool invert_image = false, retain_stats = false, allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_adjust_contrast",
+                "((x - min) / (range + 1e-7)) ^ gamma * range + min, with one gamma for all keys.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("gamma", &Params::gamma,
+               "Bounds of the exponent; one number g above 0.5 stands for [0.5, g].")
+        .at_least(0)
+        .param("invert_image", &Params::invert_image, "Apply it to -x and negate the result.")
+        .param("retain_stats", &Params::retain_stats,
+               "Give the result the mean and standard deviation that the image had.")
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Leave out keys that a sample lacks instead of failing.")
+        .random();
+  }
+
+  void open(const OpenContext&) override {
+    if (p.gamma.size() == 1) p.gamma.insert(p.gamma.begin(), 0.5);
+    if (p.gamma.size() != 2 || *std::min_element(p.gamma.begin(), p.gamma.end()) <= 0)
+      throw Error(Exit::usage, "gamma needs one number or two, above 0");
+    std::sort(p.gamma.begin(), p.gamma.end());
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    const double gamma = random.uniform(p.gamma[0], p.gamma[1]);
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      if (field.tensor.numel() > 0) field.tensor = adjusted(field.tensor, gamma);
+    });
+    f.emit(std::move(out));
+  }
+
+  at::Tensor adjusted(const at::Tensor& image, double gamma) const {
+    const kernels::Range range = kernels::ranges(image, false).front();
+    kernels::Contrast contrast;
+    contrast.low = p.invert_image ? -range.high : range.low;
+    contrast.range = range.high - range.low;
+    contrast.gamma = gamma;
+    contrast.sign = p.invert_image ? -1 : 1;
+    at::Tensor out = kernels::map<kernels::Contrast>(image, {contrast});
+    return p.retain_stats ? with_stats_of(image, out) : out;
+  }
+
+  // MONAI's standard deviations are over n - 1 here.
+  static at::Tensor with_stats_of(const at::Tensor& image, const at::Tensor& changed) {
+    const auto old = kernels::moments(image, false, false).front();
+    const auto now = kernels::moments(changed, false, false).front();
+    const double n = old.count, unbiased = n > 1 ? std::sqrt(n / (n - 1)) : 1;
+    kernels::Rescale back;
+    back.low = now.mean;
+    back.range = now.std * unbiased + 1e-8;
+    back.gain = old.std * unbiased;
+    back.offset = old.mean;
+    return kernels::map<kernels::Rescale>(changed, {back});
+  }
+};
+
+const Register<RandAdjustContrast> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,71 @@
+// scale_intensity: MONAI's ScaleIntensityd.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/intensity.h"
+
+namespace sluice {
+namespace {
+
+struct ScaleIntensity final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::optional<double> minv = 0.0, maxv = 1.0, factor;
+    bool channel_wise = false, allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("scale_intensity", "Maps the image's own range to [minv, maxv], or x to x (1 + f).")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
+        .param("minv", &Params::minv,
+               "Lower bound of the result; null here or at maxv: [0, 1]. A flat image becomes "
+               "x minv.")
+        .param("maxv", &Params::maxv, "Upper bound of the result.")
+        .param("factor", &Params::factor, "With minv and maxv both null: x (1 + factor).")
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own range.")
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Leave out keys that a sample lacks instead of failing.");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      if (field.tensor.dim() < 1 || field.tensor.numel() == 0)
+        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
+                        ": nothing to scale");
+      field.tensor = scaled(field.tensor);
+    });
+    f.emit(std::move(out));
+  }
+
+  at::Tensor scaled(const at::Tensor& image) const {
+    if (!p.minv && !p.maxv)
+      return kernels::map<kernels::Linear>(image,
+                                           {{static_cast<float>(1 + p.factor.value_or(0)), 0}});
+    std::vector<kernels::Rescale> functors;
+    for (const auto& range : kernels::ranges(image, p.channel_wise))
+      functors.push_back(functor(range));
+    return kernels::map(image, functors);
+  }
+
+  kernels::Rescale functor(const kernels::Range& range) const {
+    kernels::Rescale r;
+    if (range.low == range.high) {
+      r.gain = p.minv ? *p.minv : 1;
+      return r;
+    }
+    r.low = range.low;
+    r.range = range.high - range.low;
+    if (p.minv && p.maxv) {
+      r.gain = *p.maxv - *p.minv;
+      r.offset = *p.minv;
+    }
+    return r;
+  }
+};
+
+const Register<ScaleIntensity> registered;
+
+}  // namespace
+}  // namespace sluice

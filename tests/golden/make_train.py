@@ -1,0 +1,150 @@
+"""Writes unet.json, losses.json and optimizers.json: what MONAI 1.6.1 and torch 2.11 answer.
+
+Run with a Python that has both; the results are kept in the repository:
+    python tests/golden/make_train.py
+Weights and inputs are filled with sines, so that no random generator has to agree.
+"""
+import json
+import math
+import pathlib
+
+import torch
+from monai.losses import DiceCELoss, DiceLoss
+from monai.networks.nets import UNet
+from monai.optimizers import Novograd
+
+HERE = pathlib.Path(__file__).parent
+torch.set_num_threads(1)
+
+
+def sines(shape, first=0, scale=1.0):
+    n = math.prod(shape)
+    k = torch.arange(first, first + n, dtype=torch.float64)
+    return (scale * torch.sin(k)).float().reshape(shape)
+
+
+def fill(net):
+    k = 1
+    for p in net.parameters():
+        p.data = sines(p.shape, k, 0.1)
+        k += p.numel()
+    k = 1
+    for name, b in net.named_buffers():
+        if b.dtype != torch.float32:
+            continue
+        b.data = sines(b.shape, k, 0.1) if name.endswith("mean") else 1 + sines(b.shape, k, 0.5)
+        k += b.numel()
+
+
+def floats(t):
+    return [float(f"{v:.8g}") for v in t.double().flatten().tolist()]
+
+
+def unet_case(args, size=None, train=True):
+    net = UNet(**args)
+    case = dict(args=args, count=sum(p.numel() for p in net.parameters()),
+                parameters=[n for n, _ in net.named_parameters()],
+                buffers=[n for n, _ in net.named_buffers()])
+    if size:
+        fill(net)
+        net.train(train)
+        x = sines([2, args["in_channels"], *size]).requires_grad_()
+        y = net(x)
+        case.update(size=size, train=train, sum=y.double().sum().item(), abs=y.double().abs().sum().item(),
+                    first=floats(y.detach().flatten()[:24]))
+        (y * sines(y.shape, 5)).sum().backward()
+        case["grads"] = [float(f"{p.grad.double().norm().item():.8g}") for p in net.parameters()]
+        case["input_grad"] = float(f"{x.grad.double().norm().item():.8g}")
+        case["running"] = [float(f"{b.double().sum().item():.8g}") for b in net.buffers()]
+    return case
+
+
+def unets():
+    d = dict(spatial_dims=3, in_channels=1, out_channels=2)
+    five = dict(channels=[16, 32, 64, 128, 256], strides=[2, 2, 2, 2])
+    hippo = dict(spatial_dims=3, in_channels=1, out_channels=3, channels=[16, 32, 64], strides=[2, 2],
+                 num_res_units=1)
+    flat = dict(spatial_dims=2, in_channels=1, out_channels=1, channels=[8, 16, 32], strides=[2, 2],
+                num_res_units=2)
+    return [
+        unet_case({**d, **five, "num_res_units": 2, "norm": "BATCH"}),
+        unet_case({**d, "channels": [32, 64, 128, 256, 512], "strides": [2] * 4, "num_res_units": 2,
+                   "norm": "BATCH", "dropout": 0.2}),
+        unet_case({**d, "out_channels": 1, **five, "num_res_units": 2}),
+        unet_case({**flat, "channels": [16, 32, 64, 128, 256], "strides": [2] * 4}),
+        unet_case(flat, [12, 16]),
+        unet_case(hippo, [8, 12, 8]),
+        unet_case({**hippo, "norm": "BATCH"}, [8, 12, 8]),
+        unet_case({**hippo, "norm": "BATCH"}, [8, 12, 8], train=False),
+        unet_case({**d, "channels": [6, 10], "strides": [2], "bias": False, "act": "RELU"}, [6, 8, 6]),
+        unet_case({**d, "in_channels": 3, "channels": [4, 8, 8], "strides": [[2, 2, 1], [2, 1, 2]],
+                   "kernel_size": [3, 3, 1], "up_kernel_size": [3, 3, 5], "adn_ordering": "AN",
+                   "act": "LEAKYRELU", "num_res_units": 3}, [8, 8, 6]),
+    ]
+
+
+def losses():
+    p = torch.arange(36).reshape(2, 2, 3, 3).float() / 10 - 1.5
+    y = (torch.arange(18).reshape(2, 1, 3, 3) % 3 == 0).float()
+    p3 = sines([2, 3, 4, 5, 3], 1, 2.0)
+    y3 = (torch.arange(2 * 60).reshape(2, 1, 4, 5, 3) * 7 % 3).float()
+    hot = torch.nn.functional.one_hot(y3[:, 0].long(), 3).movedim(-1, 1).float()
+    soft = dict(to_onehot_y=True, softmax=True)
+    cases = []
+
+    def add(cls, name, data, **kw):
+        pred, label = {"a": (p, y), "b": (p3, y3), "hot": (p3, hot),
+                       "one": (p[:, :1].contiguous(), y)}[data]
+        x = pred.clone().requires_grad_()
+        kwargs = dict(kw)
+        if "weight" in kwargs and isinstance(kwargs["weight"], list):
+            kwargs["weight"] = torch.tensor(kwargs["weight"])
+        value = cls(**kwargs)(x, label)
+        value.backward()
+        cases.append(dict(type=name, data=data, params=kw, value=value.item(), grad=floats(x.grad)[:40]))
+
+    for cls, name in ((DiceLoss, "dice_loss"), (DiceCELoss, "dice_ce_loss")):
+        for data in ("a", "b"):
+            add(cls, name, data, **soft)
+            add(cls, name, data, **soft, squared_pred=True, batch=True)
+            add(cls, name, data, **soft, include_background=False, smooth_nr=0.01, smooth_dr=0.1)
+            add(cls, name, data, **soft, jaccard=True, reduction="sum")
+        add(cls, name, "b", **soft, jaccard=True, squared_pred=True, weight=[0.5, 1.0, 2.0])
+        add(cls, name, "hot", sigmoid=True)
+        add(cls, name, "hot", softmax=True, include_background=False, squared_pred=True)
+        add(cls, name, "one", sigmoid=True)
+    add(DiceLoss, "dice_loss", "b", **soft, include_background=False, weight=[1.0, 3.0])
+    add(DiceCELoss, "dice_ce_loss", "b", **soft, include_background=False, weight=[0.5, 1.0, 2.0],
+        lambda_dice=0.3, lambda_ce=0.7)
+    return cases
+
+
+def optimizers():
+    out = []
+
+    def add(name, make, **params):
+        ps = [sines([3, 5], 1).requires_grad_(), sines([4], 40).requires_grad_()]
+        opt = make(ps, **{k: tuple(v) if k == "betas" else v for k, v in params.items()})
+        for step in range(4):
+            for i, q in enumerate(ps):
+                q.grad = sines(q.shape, 7 * step + 3 * i, 0.5)
+            opt.step()
+        out.append(dict(type=name, params=params, result=[floats(q.detach()) for q in ps]))
+
+    o = torch.optim
+    add("sgd", o.SGD, lr=0.1)
+    add("sgd", o.SGD, lr=0.1, momentum=0.9, weight_decay=0.01)
+    add("sgd", o.SGD, lr=0.1, momentum=0.9, nesterov=True)
+    add("adam", o.Adam, lr=0.01)
+    add("adam", o.Adam, lr=0.01, betas=[0.8, 0.9], eps=1e-4, weight_decay=0.1)
+    add("adam", o.Adam, lr=0.01, amsgrad=True)
+    add("adamw", o.AdamW, lr=0.01, weight_decay=0.1)
+    add("novograd", Novograd, lr=0.01)
+    add("novograd", Novograd, lr=0.01, betas=[0.8, 0.9], weight_decay=0.1, grad_averaging=True,
+        amsgrad=True)
+    return out
+
+
+for name, make in (("unet", unets), ("losses", losses), ("optimizers", optimizers)):
+    text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": make()}, indent=0)
+    (HERE / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

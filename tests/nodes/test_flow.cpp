@@ -1,0 +1,163 @@
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "drive.h"
+#include "engine/error.h"
+
+using namespace sluice;
+
+namespace {
+
+Sample named(const std::string& name, at::Tensor image) {
+  Sample s = sample_of("image", std::move(image));
+  s.name = name;
+  return s;
+}
+
+SamplePtr shared(Sample s) { return std::make_shared<const Sample>(std::move(s)); }
+
+}  // namespace
+
+TEST_CASE("batch stacks members in order and keeps each one's geometry") {
+  std::vector<Sample> members;
+  for (int i = 0; i < 3; ++i) {
+    members.push_back(named("case" + std::to_string(i), at::full({1, 2, 3, 4}, i)));
+    members.back().set(
+        "label", Field(at::full({1, 2, 3, 4}, 10 + i, at::kByte), members.back().at("image").meta));
+  }
+  const Sample out = Driver("batch", {{"size", 3}}).gather(members).samples().at(0);
+  CHECK(out.name == "case0,case1,case2");
+  CHECK(out.tensor("image").sizes() == at::IntArrayRef{3, 1, 2, 3, 4});
+  CHECK((out.tensor("label").scalar_type() == at::kByte));
+  CHECK(out.at("image").meta.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(at::equal(out.tensor("image")[i], members[i].tensor("image")));
+    CHECK(at::equal(out.tensor("label")[i], members[i].tensor("label")));
+    CHECK(out.at("label").meta[i] == members[i].at("label").meta[0]);
+  }
+}
+
+TEST_CASE("batch names the samples and the shapes that do not fit") {
+  const std::vector<Sample> members{named("a", at::zeros({1, 2, 2, 2})),
+                                    named("b", at::zeros({1, 2, 3, 2}))};
+  CHECK_THROWS_WITH_AS(Driver("batch").gather(members),
+                       "field \"image\" differs within a batch: a has [1, 2, 2, 2] float on cpu, "
+                       "b has [1, 2, 3, 2] float on cpu",
+                       DataError);
+}
+
+TEST_CASE("batch refuses samples with different fields") {
+  Sample more = named("b", at::zeros({1, 2}));
+  more.set("label", more.at("image"));
+  CHECK_THROWS_AS(Driver("batch").gather({named("a", at::zeros({1, 2})), more}), DataError);
+  CHECK_THROWS_AS(Driver("batch").gather({more, named("a", at::zeros({1, 2}))}), DataError);
+}
+
+TEST_CASE("a long batch's name is shortened and says how many more") {
+  std::vector<Sample> members;
+  for (int i = 0; i < 40; ++i)
+    members.push_back(named("hippocampus_" + std::to_string(100 + i), at::zeros({1, 1})));
+  const Sample out = Driver("batch").gather(members).samples().at(0);
+  CHECK(out.name.starts_with("hippocampus_100,hippocampus_101,"));
+  CHECK(out.name.ends_with(",+35"));
+}
+
+TEST_CASE("buffer, cache and to_device on the CPU pass the very sample on") {
+  const SamplePtr sample = shared(named("a", at::zeros({1, 2})));
+  for (const char* type : {"buffer", "cache", "to_device"})
+    CHECK(Driver(type).fire_ports({{sample}}, at_index(0)).outs.at(0).sample == sample);
+}
+
+TEST_CASE("to_device says plainly that there is no GPU") {
+  if (at::hasCUDA()) return;
+  try {
+    Driver("to_device", {{"device", "cuda"}});
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.exit == Exit::gpu);
+  }
+}
+
+TEST_CASE("select_items keeps just the named fields") {
+  Sample sample = named("a", at::zeros({1, 2}));
+  sample.set("label", sample.at("image"));
+  const Sample out = drive("select_items", {{"keys", "label"}}, {sample}).at(0);
+  CHECK(out.fields().size() == 1);
+  CHECK(out.name == "a");
+  CHECK(out.tensor("label").is_same(sample.tensor("image")));
+  CHECK_THROWS_AS(drive("select_items", {{"keys", "mask"}}, {sample}), DataError);
+}
+
+TEST_CASE("a cache's hit is the stored sample itself, and skipped items stay skipped") {
+  Driver cache("cache");
+  CacheStore& store = *cache.node().store();
+  CHECK_FALSE(store.find(5));
+  const SamplePtr sample = shared(named("a", at::zeros({1, 2})));
+  store.put(5, {sample, ""});
+  store.put(6, {nullptr, "filtered"});
+  CHECK(store.find(5)->sample == sample);
+  CHECK(store.find(6)->sample == nullptr);
+  CHECK(store.find(6)->skip_reason == "filtered");
+  store.put(5, {shared(named("b", at::zeros({1, 2}))), ""});
+  CHECK(store.find(5)->sample == sample);
+}
+
+TEST_CASE("a cache stores a view's own bytes, not the volume behind it") {
+  Driver cache("cache", {{"budget", 100}});
+  const at::Tensor volume = at::arange(4096, at::kFloat).view({1, 16, 16, 16});
+  const at::Tensor crop = volume.narrow(1, 3, 2).narrow(2, 1, 2).narrow(3, 5, 2);
+  cache.node().store()->put(0, {shared(named("a", crop)), ""});
+  const auto hit = cache.node().store()->find(0);
+  REQUIRE(hit);
+  CHECK(at::equal(hit->sample->tensor("image"), crop));
+  CHECK(hit->sample->tensor("image").storage().nbytes() == 32);
+}
+
+TEST_CASE("a cache over its budget refuses further items, counts them and keeps the others") {
+  Driver cache("cache", {{"budget", 100}});
+  CacheStore& store = *cache.node().store();
+  for (std::uint64_t i = 0; i < 5; ++i) store.put(i, {shared(named("a", at::zeros({10}))), ""});
+  CHECK(store.find(0));
+  CHECK(store.find(1));
+  CHECK_FALSE(store.find(2));
+  store.put(7, {shared(named("small", at::zeros({5}))), ""});
+  CHECK(store.find(7));
+  const auto logs = cache.fire({named("a", at::zeros({1}))}).logs;
+  REQUIRE(logs.size() == 1);
+  CHECK(logs[0] == std::pair<std::string, double>("refused", 3));
+  CHECK(cache.fire({named("a", at::zeros({1}))}).logs.empty());
+}
+
+TEST_CASE("a cache serves eight threads at once") {
+  Driver cache("cache");
+  CacheStore& store = *cache.node().store();
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < 500; ++i) {
+        const std::uint64_t item = (i * 7 + t * 13) % 200;
+        if (const auto hit = store.find(item)) {
+          if (hit->sample->name != std::to_string(item)) ++wrong;
+        } else {
+          store.put(item, {shared(named(std::to_string(item), at::zeros({4}))), ""});
+        }
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("flow nodes declare their part in the engine's contract") {
+  const Catalogue& all = Registry::global().catalogue();
+  CHECK(all.find("buffer")->credits_param == "size");
+  CHECK(all.find("cache")->is_cache);
+  CHECK(all.find("cache")->is_gate);
+  CHECK(all.find("batch")->arity == Arity::gather);
+  CHECK(all.find("batch")->count_param == "size");
+  CHECK(all.find("batch")->credits_param == "ahead");
+  CHECK(all.find("shuffle")->arity == Arity::shuffle);
+  CHECK(all.find("to_device")->lane_kind == LaneKind::copy);
+}

@@ -1,0 +1,237 @@
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "drive.h"
+#include "engine/checkpoint.h"
+#include "engine/error.h"
+#include "engine/resource.h"
+#include "golden.h"
+#include "kernels/labels.h"
+
+using namespace sluice;
+
+namespace {
+
+// Two channels that depend on the place in the window, as make_intensity.py's net().
+struct Toy final : Network {
+  at::Tensor forward(const at::Tensor& x) override {
+    largest_batch = std::max(largest_batch, x.size(0));
+    ++calls;
+    grad = grad || c10::GradMode::is_enabled();
+    const at::Tensor ramp =
+        at::arange(x[0][0].numel(), at::kFloat).view(x.sizes().slice(2)).div(50);
+    return at::cat({x * 2 + 1, x * ramp}, 1);
+  }
+  Named parameters() const override { return {}; }
+  void train(bool on) override { training = on; }
+  void initialise(std::uint64_t) override {}
+
+  std::int64_t largest_batch = 0, calls = 0;
+  bool grad = false, training = true;
+};
+
+struct Inferred {
+  std::shared_ptr<Toy> net = std::make_shared<Toy>();
+  Sample sample;
+
+  Inferred(Json params, const at::Tensor& image) {
+    OpenContext context;
+    context.resources = std::make_shared<Resources>();
+    context.resources->add("net", net);
+    params["net"] = "net";
+    Driver driver("sliding_window", params, context);
+    sample = driver.fire({sample_of("image", image)}).samples().at(0);
+  }
+  const at::Tensor& pred() const { return sample.tensor("pred"); }
+};
+
+// As make_intensity.py's dice_inputs().
+std::pair<at::Tensor, at::Tensor> dice_inputs() {
+  const at::Tensor scores = at::arange(3 * 3 * 120, at::kDouble).mul(1.3).sin();
+  const at::Tensor label =
+      at::arange(3 * 120, at::kLong).mul(7).remainder(11).remainder(3).view({3, 1, 6, 5, 4});
+  label[1].masked_fill_(label[1].eq(2), 0);
+  return {scores.to(at::kFloat).view({3, 3, 6, 5, 4}), label};
+}
+
+Sample pair_of(at::Tensor pred, at::Tensor label) {
+  Sample s = sample_of("pred", std::move(pred));
+  s.set("label", Field(std::move(label), s.at("pred").meta));
+  return s;
+}
+
+double metric(const std::vector<std::pair<std::string, double>>& all, const std::string& name) {
+  for (const auto& [n, value] : all)
+    if (n == name) return value;
+  FAIL("no metric " << name);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("sliding_window blends windows as MONAI 1.6.1 does") {
+  for (const Json& c : golden("inference.json")["sliding_window"]) {
+    CAPTURE(c["params"].dump());
+    const at::Tensor x = golden_image(shape_of(c));
+    const Inferred batch(c["params"], x);
+    CHECK(difference(batch.pred(), c["expected"]) < 1e-6);
+    CHECK(batch.net->largest_batch <= c["params"]["sw_batch_size"].get<std::int64_t>());
+    if (x.size(0) > 1) continue;
+    const Inferred single(c["params"], x[0]);
+    CHECK(at::equal(single.pred(), batch.pred()[0]));
+  }
+}
+
+TEST_CASE("sliding_window's network runs in evaluation mode and without a tape") {
+  const Inferred run({{"roi_size", 4}}, golden_image({1, 6, 5, 4}));
+  CHECK_FALSE(run.net->grad);
+  CHECK_FALSE(run.net->training);
+  CHECK(run.pred().sizes() == at::IntArrayRef{2, 6, 5, 4});
+  CHECK(run.sample.at("pred").meta == run.sample.at("image").meta);
+}
+
+TEST_CASE("a volume no larger than the window takes one forward pass") {
+  const at::Tensor x = golden_image({1, 4, 3, 4});
+  const Inferred run({{"roi_size", 4}, {"mode", "gaussian"}}, x);
+  CHECK(run.net->calls == 1);
+  const Inferred whole({{"roi_size", {0, 0, 0}}}, x);
+  CHECK(at::equal(whole.pred(), whole.net->forward(x.unsqueeze(0))[0]));
+}
+
+TEST_CASE("a gaussian importance map is a product of Gaussians and never below 1e-3") {
+  // One window of four voxels that covers x = 1 .. 4 after x = 0 .. 3 in an image of five: the
+  // blend of 1 (first window) and 0 (second) at x = 1 is w[1] / (w[1] + w[0]).
+  struct Once final : Network {
+    int calls = 0;
+    at::Tensor forward(const at::Tensor& x) override { return at::full_like(x, calls++ ? 0 : 1); }
+    Named parameters() const override { return {}; }
+    void initialise(std::uint64_t) override {}
+  };
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", std::make_shared<Once>());
+  const Json params = {
+      {"net", "net"}, {"roi_size", {4, 1, 1}}, {"mode", "gaussian"}, {"overlap", 0.9}};
+  Driver driver("sliding_window", params, context);
+  const at::Tensor y =
+      driver.fire({sample_of("image", at::zeros({1, 5, 1, 1}))}).samples().at(0).tensor("pred");
+  const auto w = golden("inference.json")["importance_4"].get<std::vector<double>>();
+  CHECK(w[0] == doctest::Approx(std::exp(-1.5 * 1.5 / 0.5)).epsilon(1e-6));
+  CHECK(y[0][1][0][0].item<float>() == doctest::Approx(w[1] / (w[1] + w[0])).epsilon(1e-6));
+  CHECK(y[0][3][0][0].item<float>() == doctest::Approx(w[3] / (w[3] + w[2])).epsilon(1e-5));
+}
+
+TEST_CASE("sliding_window names a rank that does not fit") {
+  CHECK_THROWS_AS(Inferred({{"roi_size", {4, 4}}}, golden_image({1, 4, 4, 4, 4})), DataError);
+}
+
+TEST_CASE("argmax takes the first of equal channels, for a sample and for a batch") {
+  const auto [scores, label] = dice_inputs();
+  const Sample one = drive("argmax", {}, {sample_of("pred", scores[0])}).at(0);
+  CHECK((one.tensor("pred").scalar_type() == at::kByte));
+  CHECK(at::equal(one.tensor("pred"), scores[0].argmax(0, true).to(at::kByte)));
+  const Sample all = drive("argmax", {}, {sample_of("pred", scores)}).at(0);
+  CHECK(at::equal(all.tensor("pred"), scores.argmax(1, true).to(at::kByte)));
+  CHECK(at::equal(kernels::argmax_channels(at::ones({4, 3000})), at::zeros({1, 3000}, at::kByte)));
+}
+
+TEST_CASE("activations are softmax over channels or a sigmoid each") {
+  const auto [scores, label] = dice_inputs();
+  const auto soft = drive("activations", {{"softmax", true}}, {sample_of("pred", scores)});
+  CHECK(at::equal(soft.at(0).tensor("pred"), scores.softmax(1)));
+  const auto each = drive("activations", {{"sigmoid", true}}, {sample_of("pred", scores[0])});
+  CHECK(at::equal(each.at(0).tensor("pred"), scores[0].sigmoid()));
+}
+
+TEST_CASE("dice_metric gives MONAI 1.6.1's means, by batch, sample or label map") {
+  const auto [scores, label] = dice_inputs();
+  for (const Json& c : golden("inference.json")["dice"]) {
+    CAPTURE(c["params"].dump());
+    Driver batch("dice_metric", c["params"]), single("dice_metric", c["params"]);
+    Json params = c["params"];
+    params["num_classes"] = 3;
+    Driver map("dice_metric", params);
+    batch.fire({pair_of(scores, label)});
+    for (int n = 0; n < 3; ++n) {
+      single.fire({pair_of(scores[n], label[n].to(at::kFloat))});
+      map.fire({pair_of(scores[n].argmax(0, true).to(at::kShort), label[n])});
+    }
+    const auto got = batch.flush();
+    CHECK(metric(got, "mean") == doctest::Approx(c["mean"].get<double>()).epsilon(2e-6));
+    const int first = c["params"]["include_background"].get<bool>() ? 0 : 1;
+    for (std::size_t k = 0; k < c["classes"].size(); ++k)
+      CHECK(metric(got, "class_" + std::to_string(first + k)) ==
+            doctest::Approx(c["classes"][k].get<double>()).epsilon(2e-6));
+    CHECK(single.flush() == got);
+    CHECK(map.flush() == got);
+  }
+}
+
+TEST_CASE("dice_metric counts masks of their own where argmax is off") {
+  const auto [scores, label] = dice_inputs();
+  const at::Tensor p = scores.gt(0.2), t = scores.gt(0.5);
+  Driver masks("dice_metric", {{"argmax", false}});
+  masks.fire({pair_of(p, t)});
+  double mean = 0;
+  for (int n = 0; n < 3; ++n)
+    for (int c = 0; c < 3; ++c)
+      mean += 2 * (p[n][c] & t[n][c]).sum().item<double>() /
+              (p[n][c].sum().item<double>() + t[n][c].sum().item<double>()) / 9;
+  CHECK(metric(masks.flush(), "mean") == doctest::Approx(mean).epsilon(1e-12));
+}
+
+TEST_CASE("dice_metric takes one channel without num_classes as a binary map") {
+  Driver binary("dice_metric");
+  const at::Tensor p = at::tensor({0, 1, 1, 0}).view({1, 4, 1, 1});
+  const at::Tensor t = at::tensor({0, 1, 0, 1}).view({1, 4, 1, 1});
+  binary.fire({pair_of(p, t)});
+  const auto got = binary.flush();
+  CHECK(got.size() == 2);
+  CHECK(metric(got, "class_1") == 0.5);
+}
+
+TEST_CASE("dice_metric names a label value that is no class, and the sample") {
+  const auto [scores, label] = dice_inputs();
+  at::Tensor wrong = label[0].clone();
+  wrong.view(-1)[77] = 9;
+  CHECK_THROWS_WITH_AS(Driver("dice_metric").fire({pair_of(scores[0], wrong)}),
+                       "case: the label has the value 9; classes are 0 to 2", DataError);
+  at::Tensor half = label[0].to(at::kFloat);
+  half.view(-1)[3] = 0.5;
+  CHECK_THROWS_WITH_AS(Driver("dice_metric").fire({pair_of(scores[0], half)}),
+                       "case: the label has the value 0.5; classes are 0 to 2", DataError);
+}
+
+TEST_CASE("dice_metric says NaN where no sample had a class, and starts each epoch afresh") {
+  Driver dice("dice_metric");
+  const at::Tensor scores = at::zeros({2, 3, 3, 3});
+  dice.fire({pair_of(scores, at::zeros({1, 3, 3, 3}))});
+  const auto first = dice.flush();
+  CHECK(metric(first, "class_0") == 1.0);
+  CHECK(std::isnan(metric(first, "class_1")));
+  dice.fire({pair_of(scores, at::ones({1, 3, 3, 3}))});
+  CHECK(metric(dice.flush(), "mean") == 0.0);
+}
+
+TEST_CASE("dice_metric's sums survive save and load in the middle of an epoch") {
+  const auto [scores, label] = dice_inputs();
+  const Json params = {{"include_background", false}};
+  Driver whole("dice_metric", params), before("dice_metric", params), after("dice_metric", params);
+  for (int n = 0; n < 3; ++n) whole.fire({pair_of(scores[n], label[n])});
+  before.fire({pair_of(scores[0], label[0])});
+  State state;
+  before.node().save(state);
+  state.values = Json::parse(state.values.dump());
+  after.node().load(state);
+  for (int n = 1; n < 3; ++n) after.fire({pair_of(scores[n], label[n])});
+  CHECK(after.flush() == whole.flush());
+}
+
+TEST_CASE("dice_metric refuses a prediction and a label of different extents") {
+  CHECK_THROWS_AS(
+      Driver("dice_metric").fire({pair_of(at::zeros({2, 3, 3, 3}), at::zeros({1, 3, 3, 4}))}),
+      DataError);
+}

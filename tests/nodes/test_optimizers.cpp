@@ -1,0 +1,169 @@
+// Optimizer nodes against torch 2.11 and MONAI 1.6.1 (tests/golden/make_train.py).
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/checkpoint.h"
+#include "engine/error.h"
+#include "engine/resource.h"
+#include "tests/nodes/drive.h"
+#include "tests/nodes/golden_train.h"
+
+using namespace sluice;
+
+namespace {
+
+// Parameters without a network: the loss is made by hand.
+struct Weights final : Network {
+  std::vector<at::Tensor> w{sines({3, 5}, 1).requires_grad_(), sines({4}, 40).requires_grad_()};
+  at::Tensor forward(const at::Tensor& x) override { return x; }
+  Named parameters() const override { return {{"a.weight", w[0]}, {"b.weight", w[1]}}; }
+  void initialise(std::uint64_t) override {}
+};
+
+struct Trainer {
+  std::shared_ptr<Weights> net = std::make_shared<Weights>();
+  std::unique_ptr<Driver> driver;
+
+  Trainer(const std::string& type, Json params, std::uint32_t epochs = 1) {
+    OpenContext context;
+    context.epochs = epochs;
+    context.resources = std::make_shared<Resources>();
+    context.resources->add("net", net);
+    params["net"] = "net";
+    driver = std::make_unique<Driver>(type, params, context);
+  }
+  Fired fire(const at::Tensor& loss, std::uint32_t epoch = 0) {
+    return driver->fire({sample_of("loss", loss)}, at_index(0, epoch));
+  }
+  // A loss whose gradients are the golden script's for this step.
+  Fired fire_step(int step, double scale = 1) {
+    at::Tensor loss = at::zeros({});
+    for (int i = 0; i < 2; ++i)
+      loss = loss + (net->w[i] * sines(net->w[i].sizes(), 7 * step + 3 * i, 0.5 * scale)).sum();
+    return fire(loss);
+  }
+};
+
+double metric(const std::vector<std::pair<std::string, double>>& list, const std::string& name) {
+  for (const auto& [n, v] : list)
+    if (n == name) return v;
+  return std::nan("");
+}
+
+}  // namespace
+
+TEST_CASE("four steps give the weights that torch and MONAI give") {
+  for (const auto& c : golden("optimizers.json")) {
+    CAPTURE(c["type"].dump());
+    CAPTURE(c["params"].dump());
+    Trainer t(c["type"], c["params"]);
+    for (int step = 0; step < 4; ++step) t.fire_step(step);
+    for (int i = 0; i < 2; ++i) {
+      const at::Tensor w = t.net->w[i].detach().flatten();
+      for (std::int64_t k = 0; k < w.numel(); ++k)
+        CHECK(std::abs(w[k].item<double>() - c["result"][i][k].get<double>()) < 2e-6);
+    }
+  }
+}
+
+TEST_CASE("a step leaves no gradient behind") {
+  Trainer t("novograd", {{"lr", 4e-4}});
+  t.fire_step(0);
+  for (const auto& w : t.net->w) CHECK(!w.grad().defined());
+}
+
+TEST_CASE("accumulated gradients equal one step with their mean, also for an epoch's rest") {
+  for (int batches : {2, 4, 5}) {
+    CAPTURE(batches);
+    Trainer a("adam", {{"lr", 0.01}, {"grad_accumulation", 4}}), b("adam", {{"lr", 0.01}});
+    at::Tensor loss_b = at::zeros({});
+    for (int k = 0; k < batches; ++k) {
+      a.fire_step(k);
+      for (int i = 0; i < 2; ++i)
+        loss_b = loss_b + (b.net->w[i] * sines(b.net->w[i].sizes(), 7 * k + 3 * i, 0.5)).sum() /
+                              std::min(batches, 4);
+      if (k == 3) {
+        b.fire(loss_b);
+        loss_b = at::zeros({});
+      }
+    }
+    a.driver->flush();
+    if (batches == 2) b.fire(loss_b);
+    if (batches == 5) b.fire(loss_b * 4);
+    for (int i = 0; i < 2; ++i) CHECK(at::allclose(a.net->w[i], b.net->w[i], 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("clipping scales the gradient down to the given norm and leaves smaller ones alone") {
+  for (double limit : {0.1, 100.0}) {
+    Trainer t("sgd", {{"lr", 1.0}, {"clip_grad_norm", limit}});
+    const at::Tensor before =
+        at::cat({t.net->w[0].detach().flatten(), t.net->w[1].detach()}).clone();
+    t.fire_step(1);
+    const at::Tensor after = at::cat({t.net->w[0].detach().flatten(), t.net->w[1].detach()});
+    const at::Tensor grad = at::cat({sines({15}, 7, 0.5), sines({4}, 10, 0.5)});
+    const double expected = std::min(limit, grad.norm().item<double>());
+    CHECK((before - after).norm().item<double>() == doctest::Approx(expected).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("the learning rate follows its schedule by epoch alone") {
+  auto rates = [](Json params) {
+    params["lr"] = 0.1;
+    Trainer t("sgd", params, 4);
+    std::vector<double> out;
+    for (std::uint32_t e = 0; e < 4; ++e) out.push_back(metric(t.driver->flush(e), "lr"));
+    return out;
+  };
+  auto near = [](double v) { return doctest::Approx(v).epsilon(1e-9); };
+  const auto cosine = rates({{"lr_schedule", "cosine"}, {"eta_min", 0.02}});
+  const double half[] = {1, 0.8535533906, 0.5, 0.1464466094};  // (1 + cos(pi e / 4)) / 2
+  for (int e = 0; e < 4; ++e) CHECK(cosine[e] == doctest::Approx(0.02 + 0.08 * half[e]));
+  const auto step = rates({{"lr_schedule", "step"}, {"step_size", 2}, {"gamma", 0.5}});
+  CHECK(step[0] == near(0.1));
+  CHECK(step[1] == near(0.1));
+  CHECK(step[2] == near(0.05));
+  CHECK(rates(Json::object())[3] == near(0.1));
+}
+
+TEST_CASE("a loss that is not finite stops with its batch's name") {
+  Trainer t("adam", Json::object());
+  const at::Tensor nan = t.net->w[0].sum() * std::numeric_limits<double>::quiet_NaN();
+  try {
+    t.fire(nan);
+    FAIL("no exception");
+  } catch (const Error& e) {
+    CHECK(e.exit == Exit::non_finite);
+    CHECK(std::string(e.what()).find("(case)") != std::string::npos);
+  }
+}
+
+TEST_CASE("flush reports the epoch's mean loss and starts anew") {
+  Trainer t("sgd", {{"lr", 0.0}});
+  const auto fired = t.fire(t.net->w[0].sum() * 0 + 3);
+  CHECK(metric(fired.logs, "loss") == 3);
+  t.fire(t.net->w[0].sum() * 0 + 5);
+  CHECK(metric(t.driver->flush(), "loss") == 4);
+  CHECK(std::isnan(metric(t.driver->flush(), "loss")));
+}
+
+TEST_CASE("a loaded state takes the same next step, bit for bit") {
+  for (const char* type : {"sgd", "adam", "adamw", "novograd"}) {
+    CAPTURE(type);
+    Json params = {{"lr", 0.01}};
+    if (std::string(type) == "sgd") params["momentum"] = 0.9;
+    Trainer a(type, params), b(type, params);
+    for (int k = 0; k < 3; ++k) a.fire_step(k);
+    State state;
+    a.driver->node().save(state);
+    b.driver->node().load(state);
+    for (int i = 0; i < 2; ++i) b.net->w[i].data().copy_(a.net->w[i].data());
+    a.fire_step(3);
+    b.fire_step(3);
+    for (int i = 0; i < 2; ++i) CHECK(a.net->w[i].equal(b.net->w[i]));
+  }
+}

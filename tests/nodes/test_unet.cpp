@@ -1,0 +1,218 @@
+// The U-Net against MONAI 1.6.1 (tests/golden/make_train.py) and its own promises.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include "engine/resource.h"
+#include "tests/nodes/drive.h"
+#include "tests/nodes/golden_train.h"
+
+using namespace sluice;
+
+namespace {
+
+std::shared_ptr<Network> make_unet(Json params) {
+  return Registry::global().make_network("unet", params);
+}
+
+void fill_with_sines(Network& net) {
+  at::NoGradGuard no_grad;
+  double k = 1;
+  for (auto& [name, p] : net.parameters()) {
+    p.copy_(sines(p.sizes(), k, 0.1));
+    k += static_cast<double>(p.numel());
+  }
+  k = 1;
+  for (auto& [name, b] : net.buffers()) {
+    if (b.scalar_type() != at::kFloat) continue;
+    b.copy_(name.ends_with("mean") ? sines(b.sizes(), k, 0.1) : 1 + sines(b.sizes(), k, 0.5));
+    k += static_cast<double>(b.numel());
+  }
+}
+
+Json names(const Network::Named& list) {
+  Json out = Json::array();
+  for (const auto& [name, t] : list) out.push_back(name);
+  return out;
+}
+
+Json hippocampus(const std::string& precision = "float32", bool channels_last = true) {
+  return {{"spatial_dims", 3},      {"in_channels", 1},
+          {"out_channels", 3},      {"channels", {16, 32, 64}},
+          {"strides", {2, 2}},      {"num_res_units", 1},
+          {"precision", precision}, {"channels_last", channels_last}};
+}
+
+// Forward and backward of sum(y * sines); returns y, gradients follow in parameters().
+at::Tensor pass(Network& net, const at::Tensor& x) {
+  net.train(true);
+  for (auto& [name, p] : net.parameters()) p.mutable_grad() = at::Tensor();
+  at::Tensor y = net.forward(x);
+  (y * sines(y.sizes(), 5)).sum().backward();
+  return y.detach();
+}
+
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("unet has MONAI's parameter and buffer names, in order, and counts") {
+  for (const auto& c : golden("unet.json")) {
+    CAPTURE(c["args"].dump());
+    const auto net = make_unet(c["args"]);
+    std::int64_t count = 0;
+    for (const auto& [name, p] : net->parameters()) count += p.numel();
+    CHECK(count == c["count"].get<std::int64_t>());
+    CHECK(names(net->parameters()) == c["parameters"]);
+    CHECK(names(net->buffers()) == c["buffers"]);
+  }
+}
+
+TEST_CASE("unet's output and gradients equal MONAI's for weights filled with sines") {
+  for (const auto& c : golden("unet.json")) {
+    if (!c.contains("size")) continue;
+    for (const bool channels_last : {true, false}) {
+      Json args = c["args"];
+      CAPTURE(args.dump());
+      args["channels_last"] = channels_last;
+      const auto net = make_unet(args);
+      fill_with_sines(*net);
+      net->train(c["train"]);
+      std::vector<std::int64_t> shape{2, args["in_channels"].get<std::int64_t>()};
+      for (const auto& s : c["size"]) shape.push_back(s);
+      at::Tensor x = sines(shape).requires_grad_();
+      const at::Tensor y = net->forward(x);
+      const double size = c["abs"].get<double>() / y.numel();
+      const at::Tensor first = y.detach().contiguous().flatten().narrow(0, 0, 24);
+      for (int i = 0; i < 24; ++i)
+        CHECK(first[i].item<double>() ==
+              doctest::Approx(c["first"][i].get<double>()).epsilon(1e-4).scale(size));
+      CHECK(y.to(at::kDouble).sum().item<double>() ==
+            doctest::Approx(c["sum"].get<double>()).epsilon(1e-4).scale(c["abs"].get<double>()));
+      (y * sines(y.sizes(), 5)).sum().backward();
+      const auto params = net->parameters();
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        CAPTURE(params[i].first);
+        const double norm = params[i].second.grad().to(at::kDouble).norm().item<double>();
+        // A bias in front of a norm has no effect: MONAI's gradient is rounding, ours is zero.
+        if (norm == 0)
+          CHECK(c["grads"][i].get<double>() < 1e-3);
+        else
+          CHECK(norm == doctest::Approx(c["grads"][i].get<double>()).epsilon(2e-4));
+      }
+      CHECK(x.grad().to(at::kDouble).norm().item<double>() ==
+            doctest::Approx(c["input_grad"].get<double>()).epsilon(2e-4));
+      const auto buffers = net->buffers();
+      for (std::size_t i = 0; i < buffers.size(); ++i)
+        CHECK(buffers[i].second.to(at::kDouble).sum().item<double>() ==
+              doctest::Approx(c["running"][i].get<double>()).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("unet's initial weights follow from the seed alone and keep PyTorch's bounds") {
+  const auto a = make_unet(hippocampus()), b = make_unet(hippocampus()),
+             c = make_unet(hippocampus());
+  a->initialise(1);
+  b->initialise(1);
+  c->initialise(2);
+  const auto weights = a->parameters();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto& [name, t] = weights[i];
+    CAPTURE(name);
+    CHECK(t.equal(b->parameters()[i].second));
+    if (name.ends_with("A.weight")) {
+      CHECK(t.item<float>() == 0.25f);
+      continue;
+    }
+    CHECK(!t.equal(c->parameters()[i].second));
+    if (t.dim() == 1) continue;
+    const double bound = 1 / std::sqrt(static_cast<double>(t.numel() / t.size(0)));
+    CHECK(t.abs().max().item<double>() <= bound);
+    CHECK(t.abs().max().item<double>() > 0.9 * bound);
+    CHECK(std::abs(t.mean().item<double>()) < 0.15 * bound);
+  }
+}
+
+TEST_CASE("bfloat16 gradients stray from float32 by no more than autocast's do") {
+  const auto full = make_unet(hippocampus()), half = make_unet(hippocampus("bfloat16"));
+  full->initialise(3);
+  half->initialise(3);
+  const at::Tensor x = sines({2, 1, 16, 16, 16}, 1);
+  const at::Tensor y = pass(*full, x), z = pass(*half, x);
+  CHECK(relative(z, y) < 0.02);
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < full->parameters().size(); ++i) {
+    const auto a = full->parameters()[i].second.grad(), b = half->parameters()[i].second.grad();
+    error += (a - b).pow(2).sum().item<double>();
+    size += a.pow(2).sum().item<double>();
+  }
+  CHECK(std::sqrt(error / size) < 0.035);
+}
+
+TEST_CASE("a pass repeats bit for bit for any number of step threads") {
+  for (const char* precision : {"float32", "bfloat16"}) {
+    const auto net = make_unet(hippocampus(precision));
+    net->initialise(3);
+    const at::Tensor x = sines({5, 1, 16, 16, 16}, 1);
+    for (int threads : {1, 2, 3}) {
+      CAPTURE(threads);
+      at::set_num_threads(threads);
+      const at::Tensor y = pass(*net, x);
+      std::vector<at::Tensor> grads;
+      for (const auto& [name, p] : net->parameters()) grads.push_back(p.grad());
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        CHECK(pass(*net, x).equal(y));
+        for (std::size_t i = 0; i < grads.size(); ++i)
+          CHECK(net->parameters()[i].second.grad().equal(grads[i]));
+      }
+    }
+    at::set_num_threads(1);
+  }
+}
+
+TEST_CASE("dropout draws by key and leaves evaluation alone") {
+  Json params = hippocampus();
+  params["dropout"] = 0.3;
+  const auto net = make_unet(params);
+  net->initialise(1);
+  at::NoGradGuard no_grad;
+  const at::Tensor x = sines({4, 1, 16, 16, 16}, 1);
+  auto run = [&](bool train, std::uint64_t key) {
+    net->train(train);
+    net->key_draws(key);
+    return net->forward(x);
+  };
+  CHECK(run(true, 1).equal(run(true, 1)));
+  CHECK(!run(true, 1).equal(run(true, 2)));
+  CHECK(run(false, 1).equal(run(false, 2)));
+}
+
+TEST_CASE("unet refuses what it cannot be, and a wrong input, in words") {
+  Json params = hippocampus();
+  params["strides"] = {2};
+  CHECK_THROWS_WITH(make_unet(params),
+                    "unet: strides needs one entry fewer than channels (2), found 1");
+  const auto net = make_unet(hippocampus());
+  CHECK_THROWS_WITH(net->forward(at::zeros({2, 2, 8, 8, 8})),
+                    "unet takes [N, 1] and 3 spatial axes, got 3 axes and 2 channels");
+}
+
+TEST_CASE("the model node records gradients in a training stream only") {
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", make_unet(hippocampus()));
+  context.resources->network("net")->initialise(1);
+  for (const bool training : {true, false}) {
+    context.training = training;
+    Driver node("model", {{"net", "net"}}, context);
+    const auto out = node.fire({sample_of("image", sines({2, 1, 8, 8, 8}))}).samples();
+    REQUIRE(out.size() == 1);
+    CHECK(out[0].tensor("pred").requires_grad() == training);
+    CHECK(out[0].tensor("pred").sizes() == at::IntArrayRef({2, 3, 8, 8, 8}));
+    CHECK(out[0].has("image"));
+  }
+}
