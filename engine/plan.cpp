@@ -227,13 +227,18 @@ class Planner {
     const int t = turns_of(network_of(n));
     if (t < 0) return;  // nobody updates it: no turns
     const std::set<int> behind = downstream(i);
+    // Its own network's updater, not just one of the same turns: else that network might be updated
+    // for this batch before or after it is read for it.
     bool feeds = false;
-    for (int u : plan_.turns[t].updaters) feeds |= behind.count(u) > 0;
+    for (std::size_t k = 0; k < plan_.turns[t].updaters.size(); ++k)
+      feeds |= plan_.turns[t].networks[k] == network_of(n) &&
+               behind.count(plan_.turns[t].updaters[k]) > 0;
     const bool same_stream = n.stream == plan_.turns[t].train_stream;
     if (same_stream && !feeds) {
       error(i, "SL0411",
             "\"" + path(i) + "\" reads network \"" + network_of(n) +
-                "\" in the stream that trains it but feeds no updater, so what it reads would "
+                "\" in the stream that trains it but does not feed its updater, so what it reads "
+                "would "
                 "depend on timing",
             "give it a source of its own with \"after\": \"" +
                 path(plan_.turns[t].updaters.front()) + "\"");

@@ -13,9 +13,10 @@ venv=$(realpath "${SLUICE_VENV:-$root/.venv}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root"
-git ls-files -z | xargs -0 cp --parents -t "$work" 2>/dev/null
-cd "$work"
-export CCACHE_BASEDIR=$work  # the same objects as in any other folder
+mkdir "$work/tree"
+git ls-files -z | xargs -0 cp --parents -t "$work/tree" 2>/dev/null
+cd "$work/tree"
+export CCACHE_BASEDIR=$work/tree  # the same objects as in any other folder
 cmake -S . -B build -G Ninja -DSLUICE_VENV="$venv" >/dev/null || exit 2
 ninja -j"${JOBS:-1}" -C build engine_tests >/dev/null || exit 2
 words=("$@")

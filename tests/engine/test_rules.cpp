@@ -295,6 +295,19 @@ TEST_CASE("no turn ends behind the one that the stop rule named, not even one wi
   CHECK(events.turns == 3);
 }
 
+TEST_CASE("a reader must feed the updater of its own network, not that of another") {
+  for (const char* reads : {"a", "b"}) {
+    Builder b;
+    int s = b.source("s", 2);
+    int r = b.add("r", reader_spec(), forward, {{s, 0}}, {{"net", "a"}});
+    b.add("ua", updater_spec(), forward, {{r, 0}}, {{"net", "a"}});
+    int q = b.add("q", reader_spec(), forward, {{s, 0}}, {{"net", reads}});
+    b.add("ub", updater_spec(), forward, {{q, 0}}, {{"net", "b"}});
+    CHECK(b.plan(2) == (*reads == 'b'));
+    if (*reads == 'a') CHECK(b.diagnostics.all().front().code == "SL0411");
+  }
+}
+
 TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
   Training t(3, 3);
   int v = t.validate(t.b.source("v", 2));
