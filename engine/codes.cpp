@@ -169,8 +169,8 @@ R"(Write --set path=value. The value is JSON, or text where it is none: --set va
 std::span<const CodeText> all_codes() { return codes; }
 
 const CodeText* find_code(std::string_view code) {
-  const auto at = std::find_if(codes.begin(), codes.end(),
-                               [&](const CodeText& c) { return c.code == code; });
+  const auto at =
+      std::find_if(codes.begin(), codes.end(), [&](const CodeText& c) { return c.code == code; });
   return at == codes.end() ? nullptr : at;
 }
 

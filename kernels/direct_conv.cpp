@@ -149,7 +149,7 @@ struct Store {
   const float* bias;         // 16 a vector
   const Bf16Bits* residual;  // as out
   void* out;
-  std::int64_t at, step;     // values from `out` on
+  std::int64_t at, step;  // values from `out` on
 };
 
 // A tile's sums to memory, plus bias and residual. `last` lanes are real at the last position,
@@ -177,8 +177,7 @@ SLUICE_BF16 void store_tile(const float* acc, int width, std::int64_t positions,
 
 }  // namespace
 
-void Gather::run_row(const Job& job, const Class& c, std::int64_t jz,
-                                 std::int64_t jy) const {
+void Gather::run_row(const Job& job, const Class& c, std::int64_t jz, std::int64_t jy) const {
   const std::int64_t oz = out_step_[0] * jz + c.residue[0], oy = out_step_[1] * jy + c.residue[1];
   const std::int64_t step = merged_ ? out_step_[2] * block_ : out_step_[2];
   const std::int64_t count = (job.out_size[2] - c.residue[2] + step - 1) / step;
@@ -205,14 +204,16 @@ void Gather::run_row(const Job& job, const Class& c, std::int64_t jz,
       micro(t);
       const std::int64_t first = j * step + c.residue[2], end = first + (m - 1) * step;
       const std::int64_t real =
-          merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_) : lanes_;
+          merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_)
+                  : lanes_;
       for (int b = 0; b < width; ++b) {
         const int from = (v + b) * 16;
-        (job.wide ? store_tile<true> : store_tile<false>)(
-            acc + b * 16, width, m, std::min(16, lanes_ - from),
-            static_cast<int>(std::min<std::int64_t>(16, real - from)),
-            {job.bias ? job.bias + from : nullptr, job.residual, job.out,
-             (row_out + first) * out_channels_ + from, step * out_channels_});
+        (job.wide
+             ? store_tile<true>
+             : store_tile<false>)(acc + b * 16, width, m, std::min(16, lanes_ - from),
+                                  static_cast<int>(std::min<std::int64_t>(16, real - from)),
+                                  {job.bias ? job.bias + from : nullptr, job.residual, job.out,
+                                   (row_out + first) * out_channels_ + from, step * out_channels_});
       }
     }
   }

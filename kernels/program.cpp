@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-
 #include "engine/random.h"
 #include "kernels/steps.h"
 #include "kernels/team.h"
@@ -215,7 +214,8 @@ struct Run {
     const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
     std::int64_t count = 1;
     if (!together && x.device().is_cpu() && n > 1) {
-      const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
+      const std::int64_t each =
+          std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
       const std::int64_t team = std::min<std::int64_t>(n, team_size());
       count = std::max(team, (n + each - 1) / each);
       threads = static_cast<int>(team);
@@ -227,7 +227,9 @@ struct Run {
   at::Tensor part(const at::Tensor& t, std::size_t i) const {
     return t.narrow(0, bounds[i], bounds[i + 1] - bounds[i]);
   }
-  at::Tensor to_compute(const at::Tensor& t) const { return program.laid_out(t.to(program.compute)); }
+  at::Tensor to_compute(const at::Tensor& t) const {
+    return program.laid_out(t.to(program.compute));
+  }
 
   // body(thread, frame) for every frame on its thread, in order.
   template <class F>

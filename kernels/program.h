@@ -26,8 +26,8 @@ namespace sluice {
 
 class Program;
 
-// The pass of one sample, or of a few small ones: values, then gradients by value; what steps saved;
-// the thread's sums of parameter gradients, in float32.
+// The pass of one sample, or of a few small ones: values, then gradients by value; what steps
+// saved; the thread's sums of parameter gradients, in float32.
 struct Frame {
   const Program* program = nullptr;
   const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
@@ -35,7 +35,7 @@ struct Frame {
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
   std::vector<at::Tensor>* parameter_grads = nullptr;
-  at::Tensor result;            // where the output goes, float32
+  at::Tensor result;        // where the output goes, float32
   std::vector<bool> wants;  // by value: its gradient is needed
   bool training = false;    // batch statistics, dropout
   bool keep = false;        // a backward pass will follow

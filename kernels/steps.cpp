@@ -50,10 +50,9 @@ at::Tensor ConvStep::forward(Frame& f) const {
   const ConvWeights& w = weights_of(f, *this);
   if (w.forward) {
     // The network's output stays in float32, as it was summed, and goes where it belongs.
-    at::Tensor y = output == f.program->output()
-                       ? f.result
-                       : at::empty(conv_output_size(spec, x.sizes()), x.options(),
-                                   channels_last_of(x));
+    at::Tensor y = output == f.program->output() ? f.result
+                                                 : at::empty(conv_output_size(spec, x.sizes()),
+                                                             x.options(), channels_last_of(x));
     w.forward->run(x, bias >= 0 ? f.weight(bias) : none, input(f, *this, 1), y);
     return y;
   }

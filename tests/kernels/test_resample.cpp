@@ -130,7 +130,7 @@ TEST_CASE("nearest keeps the type of labels, for every element size") {
   for (auto type : {at::kChar, at::kShort, at::kLong, at::kFloat, at::kDouble}) {
     const at::Tensor out = resample(v.to(type), m, {12, 12, 12}, how);
     const bool kept = out.scalar_type() == type;
-      CHECK(kept);
+    CHECK(kept);
     CHECK(at::equal(out.to(at::kInt), expected));
   }
 }
