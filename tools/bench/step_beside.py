@@ -37,7 +37,7 @@ def run(a, busy):
                         f"vars.root={a.data}", "--set", f"run.epochs={a.epochs}", "--out",
                         f"{folder}/run"], check=True)
         nodes = json.load(open(f"{folder}/run/profile.json"))["nodes"]
-    step = sum(nodes[n]["p50_ms"] for n in ("fwd", "loss", "step"))
+    step = sum(1e3 * nodes[n]["busy_s"] / nodes[n]["items"] for n in ("fwd", "loss", "step"))
     data = sum(n["busy_s"] for k, n in nodes.items() if k in ("oload", "opad", "odeform"))
     return step, data
 
