@@ -141,6 +141,9 @@ R"(A stream that reads a trained network needs to know between which training ep
 R"("after" names a node that updates a network; other nodes have no turns to wait for.)"},
   CodeText{"SL0415", "a stream in two turns",
 R"(A stream can wait for one updater only, and cannot both train and validate.)"},
+  CodeText{"SL0416", "a second reader behind a 1:n of its region",
+R"(The children of one batch are updated one by one, so what a second reader sees would depend on
+timing. Move the 1:n in front of the first reader.)"},
   CodeText{"SL0420", "a cache behind something that changes",
 R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something
 else every epoch, so they belong behind the cache.)"},
@@ -166,8 +169,8 @@ R"(Write --set path=value. The value is JSON, or text where it is none: --set va
 std::span<const CodeText> all_codes() { return codes; }
 
 const CodeText* find_code(std::string_view code) {
-  const auto at = std::find_if(codes.begin(), codes.end(),
-                               [&](const CodeText& c) { return c.code == code; });
+  const auto at =
+      std::find_if(codes.begin(), codes.end(), [&](const CodeText& c) { return c.code == code; });
   return at == codes.end() ? nullptr : at;
 }
 

@@ -26,16 +26,18 @@ struct Hit {
 struct Packet {
   enum class Kind : std::uint8_t { sample, skip, epoch_end, stream_end };
 
+  static constexpr std::uint64_t no_item = ~0ull;
+
   Kind kind = Kind::sample;
   bool cut = false;  // epoch_end: cut short, so not flushed
   Stamp stamp;
   std::uint32_t weight = 1;  // how many samples it stands for: members of a batch
-  std::uint64_t item = 0;    // the source's number for the data
+  std::uint64_t item = 0;    // the source's number for the data; no_item where it gave none
   std::uint64_t count = 0;   // epoch_end: packets sent; stream_end: epochs sent
+  Credit credit;             // declared before the sample, so that it goes home after it
   SamplePtr sample;
   const std::string* reason = nullptr;  // skip: interned, lives as long as the process
   std::shared_ptr<const std::vector<Hit>> hits;
-  Credit credit;
 
   bool is_skip() const { return kind == Kind::skip; }
   const Hit* hit(int cache) const {

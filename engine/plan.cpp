@@ -75,7 +75,7 @@ class Planner {
                                    : g.spec->lane_kind;
       n.concurrency = g.spec->concurrency;
       n.ordered = g.spec->is_ordered;
-      n.gate = g.spec->is_gate;
+      n.gate = g.spec->is_gate || g.spec->arity == Arity::gather;
       n.count = static_cast<int>(param<std::int64_t>(n, g.spec->count_param, 1));
       n.drop_last = param(n, g.spec->drop_last_param, false);
       n.inputs = g.inputs;
@@ -183,6 +183,8 @@ class Planner {
       if (node(i).spec->access == Access::update) updater(i);
     for (int i : plan_.order)
       if (node(i).spec->access == Access::read) reader(i);
+    for (const PlanTurns& t : plan_.turns)
+      for (int u : t.updaters) lone_updater(u);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
   }
 
@@ -225,21 +227,34 @@ class Planner {
     const int t = turns_of(network_of(n));
     if (t < 0) return;  // nobody updates it: no turns
     const std::set<int> behind = downstream(i);
+    // Its own network's updater, not just one of the same turns: else that network might be updated
+    // for this batch before or after it is read for it.
     bool feeds = false;
-    for (int u : plan_.turns[t].updaters) feeds |= behind.count(u) > 0;
+    for (std::size_t k = 0; k < plan_.turns[t].updaters.size(); ++k)
+      feeds |= plan_.turns[t].networks[k] == network_of(n) &&
+               behind.count(plan_.turns[t].updaters[k]) > 0;
     const bool same_stream = n.stream == plan_.turns[t].train_stream;
     if (same_stream && !feeds) {
       error(i, "SL0411",
             "\"" + path(i) + "\" reads network \"" + network_of(n) +
-                "\" in the stream that trains it but feeds no updater, so what it reads would "
+                "\" in the stream that trains it but does not feed its updater, so what it reads "
+                "would "
                 "depend on timing",
             "give it a source of its own with \"after\": \"" +
                 path(plan_.turns[t].updaters.front()) + "\"");
       return;
     }
     n.training = same_stream;
-    for (int a : upstream(i))  // only the first reader is a gate
-      if (node(a).turns == t && node(a).gate && node(a).spec->access == Access::read) return;
+    for (int a : upstream(i)) {  // only the first reader is a gate
+      if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
+      if (same_stream && n.domain != node(a).domain)
+        error(i, "SL0416",
+              "\"" + path(i) + "\" reads network \"" + network_of(n) +
+                  "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
+                  "\", so whether a child sees the update of the one before depends on timing",
+              "move the 1:n node in front of \"" + path(a) + "\"");
+      return;
+    }
     n.gate = true;
     n.turns = t;
     if (!same_stream) {
@@ -257,13 +272,21 @@ class Planner {
     }
   }
 
+  // An updater that no reader stands in front of is its own region: without a gate it would go on
+  // to the next training epoch while a validation turn reads what it changes.
+  void lone_updater(int u) {
+    for (int a : upstream(u))
+      if (node(a).turns == node(u).turns && node(a).gate && node(a).training) return;
+    node(u).gate = true;
+  }
+
   // Nothing between the first training reader and the updaters may begin another segment: its
   // credit would come home before the update is done.
   void region(int first, int t) {
     for (int u : plan_.turns[t].updaters) {
       const std::set<int> before = upstream(u);
       for (int b : downstream(first))
-        if (before.count(b) && node(b).spec->is_gate)
+        if (before.count(b) && (node(b).spec->is_gate || node(b).spec->arity == Arity::gather))
           error(b, "SL0412",
                 "\"" + path(b) + "\" (" + node(b).spec->name + ") stands between \"" + path(first) +
                     "\" and its updater \"" + path(u) + "\", inside the training region",
@@ -275,8 +298,12 @@ class Planner {
     PlanStream& stream = plan_.streams[s];
     const GraphNode& source = *node(stream.source).graph;
     int bound = -1;
-    for (const PlanNode& n : plan_.nodes)
-      if (n.stream == s && n.turns >= 0 && !n.training) bound = n.turns;
+    bool mixed = false;  // reads networks of different turns
+    for (const PlanNode& n : plan_.nodes) {
+      if (n.stream != s || n.turns < 0 || n.training) continue;
+      mixed |= bound >= 0 && bound != n.turns;
+      bound = n.turns;
+    }
     if (source.after.empty()) {
       if (bound >= 0)
         error(stream.source, "SL0413",
@@ -294,7 +321,7 @@ class Planner {
     stream.turns = node(after).turns;
     stream.every = source.every_epochs;
     plan_.turns[stream.turns].streams.push_back(s);
-    if (stream.trains || (bound >= 0 && bound != stream.turns))
+    if (stream.trains || mixed || (bound >= 0 && bound != stream.turns))
       error(stream.source, "SL0415",
             "\"" + source.path + "\" cannot take part in two networks' turns");
     if (bound < 0) wait_for_sinks(s);
@@ -323,7 +350,9 @@ class Planner {
       const std::set<int> before = upstream(c);
       for (int i : before) {
         const Spec& s = *node(i).spec;
+        const bool changes = s.access != Access::none && turns_of(network_of(node(i))) >= 0;
         const char* what = s.is_random                 ? "draws random numbers"
+                           : changes                   ? "reads a network that is trained"
                            : s.arity == Arity::expand  ? "is a 1:n node"
                            : s.arity == Arity::gather  ? "is an n:1 node"
                            : s.arity == Arity::shuffle ? "reorders samples"
@@ -335,6 +364,7 @@ class Planner {
                     "), which " + what + ": the first epoch's result would be frozen",
                 "move the cache in front of \"" + path(i) + "\"");
       }
+      for (int i : before) node(i).feeds_cache = true;
       // The prefix: nodes whose every path ends in this cache. In reverse topological order.
       std::set<int> prefix{c};
       for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
@@ -367,31 +397,25 @@ class Planner {
       n.segment = i;
       Hold hold;
       std::set<int> seen;
-      held_behind(i, n.spec->arity == Arity::gather ? 1 : children(n), hold, seen);
+      held_behind(i, hold, seen);
       n.need = 1 + hold.total;
       n.why = "1" + hold.text;
       credits(i);
     }
   }
 
-  static int children(const PlanNode& n) {
-    return n.spec->arity == Arity::expand ? std::max(1, n.count) : 1;
-  }
-
-  // Sums what the nodes behind `i`, up to the next gates, hold back of its segment; `factor` is
-  // how many packets one credit stands for there.
-  void held_behind(int i, int factor, Hold& hold, std::set<int>& seen) {
+  // Sums what the nodes behind `i`, up to the next gates, hold back of its segment.
+  void held_behind(int i, Hold& hold, std::set<int>& seen) {
     for (const auto& port : node(i).outs)
       for (const PlanEdge& e : port) {
         if (!seen.insert(e.to).second) continue;
         const PlanNode& n = node(e.to);
         const bool holds = n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle;
         if (holds && n.count > 1) {
-          const int held = (n.count - 1 + factor - 1) / factor;
-          hold.total += held;
-          hold.text += " + " + std::to_string(held) + " held by \"" + n.path() + "\"";
+          hold.total += n.count - 1;
+          hold.text += " + " + std::to_string(n.count - 1) + " held by \"" + n.path() + "\"";
         }
-        if (!n.gate) held_behind(e.to, factor * children(n), hold, seen);
+        if (!n.gate) held_behind(e.to, hold, seen);
       }
   }
 
@@ -417,12 +441,33 @@ class Planner {
                      : "set \"" + name + "\" to " + std::to_string(n.need) + " or more");
   }
 
+  // Nodes that finish whatever comes, cut or not. A batch that a training region's gate admitted
+  // counts as trained on, so it must reach every updater and every sink behind it; and validation
+  // sinks must agree whether their turn is complete. That holds for what stands behind a turn's
+  // gate and for side branches that are joined there.
+  std::set<int> admitted() const {
+    std::set<int> finish, front;
+    for (int i = 0; i < size(); ++i) {
+      const PlanNode& n = plan_.nodes[i];
+      if (!n.gate || n.turns < 0) continue;
+      finish.merge(downstream(i));
+      front.merge(upstream(i));
+      front.insert(i);
+    }
+    for (int i : std::set<int>(finish)) finish.merge(upstream(i));
+    for (int i : front) finish.erase(i);
+    return finish;
+  }
+
+  // Gates and what stands in front of them drop at a cut.
   void cuts() {
+    const std::set<int> finish = admitted();
     for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
       PlanNode& n = node(*it);
-      n.discards = n.gate;
+      if (finish.count(*it)) continue;
       for (const auto& port : n.outs)
-        for (const PlanEdge& e : port) n.discards |= node(e.to).discards;
+        for (const PlanEdge& e : port) n.aborts |= node(e.to).discards;
+      n.discards = n.gate || n.aborts;
     }
   }
 

@@ -8,7 +8,8 @@
 //  - every node belongs to one stream; ports are joined only within one domain (a source, a 1:n,
 //    an n:1 or a shuffle opens one), so their stamps agree one to one;
 //  - a segment has at least 1 + the sum of what all nodes it feeds hold back, so the lowest stamp
-//    in flight can always move;
+//    in flight can always move. A batch of B holds back B-1 credits even behind a 1:n node: a
+//    filter may leave one child of each parent, and a shuffle mixes the children of many;
 //  - a network that is updated is read by one turn at a time, in an order fixed by the file.
 #pragma once
 
@@ -45,7 +46,9 @@ struct PlanNode {
   std::vector<int> prefix_of;       // caches whose hit makes this node pass packets on
   int turns = -1;                   // gates bound to turns, and updaters: index into Plan::turns
   bool training = false;            // reads or updates a network on its updater's stream
+  bool feeds_cache = false;         // a cache stands behind it: its packets carry the look-ups
   bool discards = false;            // a cut makes it drop what still comes
+  bool aborts = false;              // ... and what its bodies still make: a gate behind drops it
 
   const std::string& path() const { return graph->path; }
   bool is_source() const { return spec->arity == Arity::source; }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +57,7 @@ class Registry {
 // constructor that takes its Params.
 template <class T>
 struct Register {
-  explicit Register(std::source_location here = std::source_location::current()) {
+  explicit Register(const char* file = __builtin_FILE()) {
     if constexpr (std::is_base_of_v<Node, T>) {
       Registry::global().add(
           T::spec(),
@@ -67,7 +66,7 @@ struct Register {
             if constexpr (requires { node->p; }) spec.apply(&node->p, params);
             return node;
           },
-          nullptr, here.file_name());
+          nullptr, file);
     } else {
       Registry::global().add(
           T::spec(), nullptr,
@@ -76,7 +75,7 @@ struct Register {
             spec.apply(&p, params);
             return std::make_shared<T>(p);
           },
-          here.file_name());
+          file);
     }
   }
 };

@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <optional>
 #include <thread>
+#include <tuple>
 
 #include "engine/lane.h"
 #include "engine/station.h"
@@ -45,13 +46,14 @@ struct Machine {
       // More workers than cores where asked: the tests need 8 slots on 2 cores.
       : parallelism(tbb::global_control::max_allowed_parallelism,
                     static_cast<std::size_t>(options.threads) + 1),
-        arena(options.threads, 1),
-        arrival(arena, options) {
+        arena(options.threads, 1) {
     arena.execute([this] { graph = std::make_unique<tbb::flow::graph>(); });
   }
   tbb::global_control parallelism;
   tbb::task_arena arena;
-  Arrival arrival;
+  // Not before the run: the thread that builds the graph enters the arena too, but it and the
+  // lanes' threads, which inherit its priority, must keep theirs.
+  std::unique_ptr<Arrival> arrival;
   std::unique_ptr<Lane> io, step, copy;
   std::unique_ptr<tbb::flow::graph> graph;
 };
@@ -97,8 +99,7 @@ void Station::connect(Station& to, const PlanEdge& edge, int from_port) {
       tbb::flow::make_edge(*outs_[static_cast<std::size_t>(from_port)], *to.ins_[i]);
 }
 
-// ---- set-up
-// ---------------------------------------------------------------------------------------
+// ---- set-up --------------------------------------------------------------------------------
 
 Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions options,
                      RunEvents& events)
@@ -106,14 +107,13 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       nodes_(std::move(nodes)),
       options_(std::move(options)),
       events_(events),
-      bad_at_(plan.nodes.size(), 0),
+      bad_(plan.nodes.size()),
       first_epoch_(plan.streams.size(), 0),
       train_epochs_(plan.streams.size()) {
   for (std::size_t t = 0; t < plan.turns.size(); ++t) {
-    turnstiles_.push_back(std::make_unique<Turnstile>(
-        plan, static_cast<int>(t), options_.resume.turn, [this, t](const Turn& ended) {
-          if (events_.between(ended, turnstiles_[t]->position() + 1)) stop();
-        }));
+    turnstiles_.push_back(
+        std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
+                                    [this, t](const Turn& ended) { return between(t, ended); }));
     const auto& sequence = turnstiles_[t]->sequence();
     for (std::size_t i = 0; i < sequence.size(); ++i) {
       const auto stream = static_cast<std::size_t>(sequence[i].stream);
@@ -159,8 +159,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
 
 Scheduler::~Scheduler() { close(); }
 
-// ---- running
-// --------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------
 
 // wait_for_all on a thread of our own inside the arena, since it runs bodies itself: they get the
 // data threads' priority, and the caller's thread keeps its own.
@@ -174,6 +173,7 @@ void Scheduler::wait() {
 
 Outcome Scheduler::run() {
   begin_ns_ = now_ns();
+  machine_->arrival = std::make_unique<Arrival>(machine_->arena, options_);
   std::thread watchdog([this] { watch(); });
   for (auto& s : stations_)
     if (s->plan().is_source()) s->kick();
@@ -187,7 +187,11 @@ Outcome Scheduler::run() {
     if (progress_ == before) break;
   }
   end_ns_ = now_ns();
-  finished_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
+  finish_.notify_all();
   watchdog.join();
 
   Outcome out;
@@ -197,7 +201,7 @@ Outcome Scheduler::run() {
   } else if (!all_done()) {
     out.status = Outcome::Status::stalled;
     out.stall = stall_report();
-  } else if (cutting()) {
+  } else if (shortened_) {
     out.status = Outcome::Status::cut;
   }
   position(out.position);
@@ -205,25 +209,35 @@ Outcome Scheduler::run() {
   return out;
 }
 
-// How far the turns came, and how many batches of the turn that was cut are trained on.
+// How far the turns came, and how far the training epoch that was cut. Of several gates the one
+// that admitted least: what another admitted beyond was joined with a Skip, so it updated nothing.
 void Scheduler::position(Resume& at) const {
   if (turnstiles_.empty()) return;
   const Turnstile& t = *turnstiles_.front();
   at.turn = t.position();
   if (at.turn >= t.sequence().size()) return;
   const Turn& turn = t.sequence()[at.turn];
-  for (const auto& s : stations_)
-    if (s->turnstile_ == &t && s->plan_.training && s->plan_.stream == turn.stream &&
-        s->cut_at_.first == turn.epoch)
-      at.batch = s->cut_at_.second;
+  std::optional<std::uint64_t> least;
+  for (const auto& s : stations_) {
+    if (s->turnstile_ != &t || !s->plan_.training || s->plan_.stream != turn.stream) continue;
+    if (!s->cut_at_ && s->close_epoch_ > turn.epoch) continue;  // this one had all of it
+    const bool here = s->cut_at_ && s->cut_at_->first == turn.epoch;
+    least = std::min(least.value_or(~0ull), here ? s->cut_at_->second : 0);
+  }
+  at.batch = least.value_or(0);
+  if (at.turn == options_.resume.turn) at.batch = std::max(at.batch, options_.resume.batch);
 }
 
-// Nothing runs any more: let go of what is left, then of TBB's nodes, then of the lanes.
+// Nothing runs any more: let go of what is left, join the lanes, destroy TBB's nodes. Pools are
+// closed first, else what is let go of would wake a gate that stands still and fire its body.
 void Scheduler::close() {
   if (!machine_) return;
-  for (auto& s : stations_) s->clear();
+  closing_ = true;
   for (auto& s : stations_)
     if (s->pool) s->pool->close();
+  for (auto& s : stations_) s->clear();
+  machine_->arrival.reset();  // the graph's destructor enters the arena on the caller's thread
+  for (auto* lane : {&machine_->io, &machine_->step, &machine_->copy}) lane->reset();
   for (auto& s : stations_) {
     s->ins_.clear();
     s->outs_.clear();
@@ -236,17 +250,19 @@ void Scheduler::watch() {
   name_thread("sluice-watch");
   std::uint64_t last = progress_;
   auto since = std::chrono::steady_clock::now();
-  while (!finished_) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::unique_lock lock(mutex_);
+  while (!finish_.wait_for(lock, std::chrono::milliseconds(20), [this] { return finished_; })) {
     const std::uint64_t now = progress_;
     if (now != last) {
       last = now;
       since = std::chrono::steady_clock::now();
     } else if (std::chrono::steady_clock::now() - since >
                std::chrono::duration<double>(options_.watchdog_s)) {
+      lock.unlock();
       events_.stalled("no firing ended for " + std::to_string(options_.watchdog_s) + " s\n" +
                       stall_report());
       since = std::chrono::steady_clock::now();
+      lock.lock();
     }
   }
 }
@@ -270,11 +286,31 @@ void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
     if (s->turnstile_ == station.ends_) s->kick();
 }
 
+// The hook of the stop rule and the checkpoint; what it throws (a full disk) ends the run.
+bool Scheduler::between(std::size_t turns, const Turn& ended) {
+  const PlanTurns& t = plan_.turns[turns];
+  Stamp stamp = Stamp::first(static_cast<std::uint32_t>(ended.stream), ended.epoch, 0);
+  bool last = true;  // where it throws, too
+  guard(t.updaters.front(), stamp,
+        [&] { last = events_.between(ended, turnstiles_[turns]->position() + 1); });
+  if (last) stop();
+  return last;
+}
+
+// Every cache of the stream that knows the item, the last one first: a cache in the prefix of one
+// that hit is passed, so its entry need not be read.
 std::shared_ptr<const std::vector<Hit>> Scheduler::look_up(int stream, std::uint64_t item) const {
   std::vector<Hit> hits;
-  for (int cache : plan_.streams[static_cast<std::size_t>(stream)].caches)
-    if (auto entry = stations_[static_cast<std::size_t>(cache)]->store_->find(item))
-      hits.push_back({cache, std::move(*entry)});
+  const auto& caches = plan_.streams[static_cast<std::size_t>(stream)].caches;
+  for (auto cache = caches.rbegin(); cache != caches.rend(); ++cache) {
+    const auto& passed_by = plan_.nodes[static_cast<std::size_t>(*cache)].prefix_of;
+    if (std::any_of(hits.begin(), hits.end(), [&](const Hit& h) {
+          return std::find(passed_by.begin(), passed_by.end(), h.cache) != passed_by.end();
+        }))
+      continue;
+    if (auto entry = stations_[static_cast<std::size_t>(*cache)]->store_->find(item))
+      hits.push_back({*cache, std::move(*entry)});
+  }
   if (hits.empty()) return nullptr;
   return std::make_shared<const std::vector<Hit>>(std::move(hits));
 }
@@ -284,25 +320,63 @@ std::uint32_t Scheduler::train_epoch(int stream, std::uint32_t epoch) const {
   return epoch < known.size() ? known[epoch] : epoch;
 }
 
-// ---- failures
-// -------------------------------------------------------------------------------------
+// ---- failures -----------------------------------------------------------------------------
 
 void Scheduler::fail(Failure failure) {
   std::lock_guard lock(mutex_);
-  if (!failed_ || failure.stamp < failure_.stamp) failure_ = std::move(failure);
+  if (!failed_ || std::tie(failure.stamp, failure.node) < std::tie(failure_.stamp, failure_.node))
+    failure_ = std::move(failure);
   failed_ = true;
   ++progress_;
 }
 
-bool Scheduler::quarantine(Quarantined what, int node) {
-  std::lock_guard lock(mutex_);
-  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
-  const auto budget = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(0, g.max_bad >= 0 ? g.max_bad : plan_.graph->run.max_bad));
-  ++bad_;
-  if (++bad_at_[static_cast<std::size_t>(node)] > budget) return false;
-  events_.quarantined(what);
+static std::size_t budget_of(const GraphNode& node, const RunSettings& run) {
+  return static_cast<std::size_t>(
+      std::max<std::int64_t>(0, node.max_bad >= 0 ? node.max_bad : run.max_bad));
+}
+
+// Which sample is one too many must not depend on which was read first, so the epoch's end says
+// it. A node that fails on everything is not waited for.
+bool Scheduler::quarantine(Quarantined what, Exit exit, int node) {
+  const std::size_t budget =
+      budget_of(*plan_.nodes[static_cast<std::size_t>(node)].graph, plan_.graph->run);
+  {
+    std::lock_guard lock(mutex_);
+    auto& bad = bad_[static_cast<std::size_t>(node)];
+    if (bad.size() >= 2 * budget) return false;
+    bad.push_back({what, exit});
+  }
+  guard(node, what.stamp, [&] { events_.quarantined(what); });
   return true;
+}
+
+void Scheduler::judge(int node, std::uint32_t epoch) {
+  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
+  const std::size_t budget = budget_of(g, plan_.graph->run);
+  std::vector<Bad> bad;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Bad& b : bad_[static_cast<std::size_t>(node)])
+      if (b.what.stamp.epoch <= epoch) bad.push_back(b);
+  }
+  if (bad.size() <= budget) return;
+  std::sort(bad.begin(), bad.end(),
+            [](const Bad& a, const Bad& b) { return a.what.stamp < b.what.stamp; });
+  const Bad& b = bad[budget];
+  fail({b.exit, b.what.message + " (more than the " + std::to_string(budget) + " allowed)",
+        b.what.node, b.what.sample, b.what.stamp, g.place});
+}
+
+// Runs a caller's hook; what it throws ends the run instead of the process.
+void Scheduler::guard(int node, const Stamp& stamp, const std::function<void()>& call) {
+  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
+  try {
+    call();
+  } catch (const Error& e) {
+    fail({e.exit, e.what(), g.path, "", stamp, g.place});
+  } catch (const std::exception& e) {
+    fail({Exit::io, e.what(), g.path, "", stamp, g.place});
+  }
 }
 
 std::string Failure::str() const {
@@ -313,8 +387,7 @@ std::string Failure::str() const {
   return s + " (" + stamp.str() + "): " + message;
 }
 
-// ---- what became of it
-// ----------------------------------------------------------------------------
+// ---- what became of it --------------------------------------------------------------------
 
 const Ledger& Scheduler::ledger(int node) const {
   return stations_[static_cast<std::size_t>(node)]->ledger;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,11 +42,13 @@ struct Failure {
   std::string str() const;
 };
 
-// How many went where. In packets of the node's own edges; `weights` counts samples.
+// How many went where, in packets of the node's own edges. Every node but the n:1 and the shuffle:
+// in = fired + passed + skipped; those two: in = members + skipped. Sources: emitted = fired +
+// skipped. `lost` and `delivered` count samples (a batch weighs as many as its members).
 struct Ledger {
   std::uint64_t in = 0, fired = 0, passed = 0, out = 0;
   std::uint64_t members = 0, dropped_last = 0;   // n:1 nodes
-  std::map<std::string, std::uint64_t> skipped;  // came in as Skips or became one here, by reason
+  std::map<std::string, std::uint64_t> skipped;  // came in as a Skip or became one here, by reason
   std::map<std::string, std::uint64_t> lost;     // samples (weights) that became a Skip here
   std::uint64_t emitted = 0, delivered = 0;      // sources; sinks (weights)
 };
@@ -76,7 +79,8 @@ struct RunEvents {
   virtual void stalled(const std::string& report) { (void)report; }
 };
 
-// Where a resumed run goes on: turns already done, and batches of the current one.
+// Where a resumed run goes on: turns already done, and how many packets of the current training
+// epoch, Skips included, the region's gate has dealt with.
 struct Resume {
   std::size_t turn = 0;
   std::uint64_t batch = 0;
@@ -93,8 +97,8 @@ struct RunOptions {
 };
 
 struct Outcome {
-  enum class Status { done, cut, failed, stalled } status = Status::done;
-  Failure failure;    // failed: of several, the one with the lowest stamp
+  enum class Status { done, cut, failed, stalled } status = Status::done;  // cut: something is left
+  Failure failure;    // failed: of several, the one with the lowest stamp, then the first path
   std::string stall;  // stalled: who waits for what
   Resume position;    // how far the turns came
 };
@@ -121,9 +125,13 @@ class Scheduler {
  private:
   friend class Station;
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool halted() const { return failed() || closing_.load(std::memory_order_relaxed); }
   bool cutting() const { return cut_.load(std::memory_order_relaxed); }
   void fail(Failure failure);
-  bool quarantine(Quarantined what, int node);  // false: over the budget
+  bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
+  void judge(int node, std::uint32_t epoch);               // of the budget, at an epoch's end
+  bool between(std::size_t turns, const Turn& ended);
+  void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);
   std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
   std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
@@ -139,18 +147,23 @@ class Scheduler {
   const RunOptions options_;
   RunEvents& events_;
   Trace trace_;
-  std::atomic<bool> cut_{false}, failed_{false}, finished_{false};
+  std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
   std::atomic<std::uint64_t> progress_{0};
   mutable std::mutex mutex_;  // failure and quarantine
   Failure failure_;
-  std::uint64_t bad_ = 0;
-  std::vector<std::uint64_t> bad_at_;
+  struct Bad {
+    Quarantined what;
+    Exit exit;
+  };
+  std::vector<std::vector<Bad>> bad_;  // by node
   std::vector<std::unique_ptr<Turnstile>> turnstiles_;
   std::vector<std::uint32_t> first_epoch_;                // by stream
   std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
   std::unique_ptr<Machine> machine_;
   std::vector<std::unique_ptr<Station>> stations_;
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
+  bool finished_ = false;  // the watchdog's; under mutex_
+  std::condition_variable finish_;
 };
 
 }  // namespace sluice

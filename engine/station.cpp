@@ -19,7 +19,9 @@ Station::Station(Scheduler& scheduler, int index, Node* node, std::uint32_t firs
       node_(node),
       store_(node ? node->store() : nullptr),
       key_(random_key(scheduler.options_.seed, plan_.path())),
-      stopped_([this] { return scheduler_.failed() || cutting(); }),
+      stopped_([this] {
+        return scheduler_.failed() || (plan_.is_source() ? scheduler_.cutting() : aborting());
+      }),
       sequenced_(in_order(plan_)),
       next_(Stamp::first(static_cast<std::uint32_t>(plan_.stream), first_epoch, plan_.depth_in)),
       close_epoch_(first_epoch),
@@ -33,7 +35,7 @@ Station::~Station() = default;
 // ---- what comes in ------------------------------------------------------------------------------
 
 void Station::deliver(int input, const Packet& packet) noexcept {
-  if (scheduler_.failed()) return;
+  if (scheduler_.halted()) return;
   Actions actions;
   {
     std::lock_guard lock(mutex_);
@@ -101,30 +103,36 @@ void Station::receive(int input, const Packet& packet, Actions& actions) {
 void Station::place(Slot slot, Actions& actions) {
   ++epoch(slot.stamp.epoch).in;
   ++ledger.in;
-  const Fate f = fate(slot);
+  const Fate f = fate(slot, cutting());
   if (f == Fate::fire)
     ready_.push_back(std::move(slot));
   else
     settle(std::move(slot), f, actions);
 }
 
-Station::Fate Station::fate(const Slot& slot) const {
+// `cut` is read once for a slot: a flag that rises between two looks must not fire it out of turn.
+Station::Fate Station::fate(const Slot& slot, bool cut) const {
   for (const Packet& p : slot.in)
     if (p.is_skip()) return Fate::skip;
-  if (cutting()) return Fate::discard;
+  if (cut) return Fate::discard;
   for (int cache : plan_.prefix_of)
     if (slot.in.front().hit(cache)) return Fate::pass;
   if (store_ && slot.in.front().hit(index_)) return Fate::stored;
-  if (turnstile_ && plan_.training && slot.stamp.epoch == scheduler_.first_epoch_[plan_.stream] &&
-      slot.stamp.index < scheduler_.options_.resume.batch)
-    return Fate::replay;
+  if (turnstile_ && plan_.training && replays(slot.stamp.epoch)) return Fate::replay;
   return Fate::fire;
+}
+
+// Counted in packets of the edge, Skips included: an index says less behind a filter or a 1:n.
+bool Station::replays(std::uint32_t e) const {
+  const auto it = epochs_.find(e);
+  return e == scheduler_.first_epoch_[static_cast<std::size_t>(plan_.stream)] &&
+         it != epochs_.end() && it->second.consumed < scheduler_.options_.resume.batch;
 }
 
 // ---- what may happen now ------------------------------------------------------------------------
 
 void Station::pump(Actions& actions) {
-  if (scheduler_.failed()) return;
+  if (scheduler_.halted()) return;
   if (plan_.is_source()) {
     pump_source(actions);
   } else if (sequenced_) {
@@ -159,9 +167,9 @@ bool Station::admit_next(Actions& actions) {
   auto it = inbox_.find(next_);
   if (it == inbox_.end() || it->second.have < static_cast<int>(plan_.inputs.size()))
     return pass_boundary(actions);
-  const Fate f = fate(it->second);
-  if (!cutting() && !turn_open(next_.epoch)) return false;
-  if (!admit(it->second, f, actions)) return false;
+  const bool cut = cutting();
+  if (!cut && !turn_open(next_.epoch)) return false;
+  if (!admit(it->second, fate(it->second, cut), actions)) return false;
   next_ = it->second.stamp.next();
   inbox_.erase(it);  // its packets were moved out
   return true;
@@ -174,7 +182,8 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
       Credit credit = pool->try_take();
       if (!credit) return false;
       Packet& p = slot.in.front();
-      actions.push_back({Action::Kind::drop, this, 0, Packet{.credit = std::move(p.credit)}});
+      actions.push_back({Action::Kind::drop, this, 0,
+                         Packet{.credit = std::move(p.credit), .sample = std::move(p.sample)}});
       p.credit = std::move(credit);
     }
     Slot whole;
@@ -212,7 +221,7 @@ bool Station::launch(Slot slot, Actions& actions) {
   ++e.consumed;
   ++e.fired;
   ++e.flying;
-  ++e.fresh;
+  e.trained = e.consumed;
   ++running_;
   auto* job = new Job;
   job->stamp = slot.stamp;
@@ -272,6 +281,7 @@ void Station::shuffle_out(Actions& actions, bool all) {
     Packet p = std::move(group_[static_cast<std::size_t>(pick)].in.front());
     group_.erase(group_.begin() + pick);
     p.stamp = stamp;
+    p.hits.reset();
     ++ledger.fired;
     for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, p, actions);
     actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
@@ -282,8 +292,11 @@ void Station::shuffle_out(Actions& actions, bool all) {
 bool Station::pass_boundary(Actions& actions) {
   auto it = epochs_.find(next_.epoch);
   if (it == epochs_.end() || !boundary_reached(it->second)) return false;
-  if (!cutting() && !turn_open(next_.epoch)) return false;
   Epoch& e = it->second;
+  if (!turn_open(next_.epoch)) {
+    if (!cutting()) return false;
+    e.cut = true;  // its turn will not come, so nobody may flush it (it may have had no packets)
+  }
   if (!group_.empty()) {
     if (e.cut || cutting())
       drop_group(reasons::discarded, actions);
@@ -337,7 +350,9 @@ void Station::close_epochs(Actions& actions) {
       actions.push_back({Action::Kind::send, this, port, marker});
     }
     if (e.in != e.fired + e.passed + e.skipped) scheduler_.fail(imbalance(e));
-    if (e.cut) cut_at_ = {close_epoch_, e.fresh};
+    if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(index_, close_epoch_);
+    if (e.cut) scheduler_.shortened_ = true;
+    if (e.cut && !cut_at_) cut_at_ = {close_epoch_, e.trained};
     if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
     epochs_.erase(it);
     ++close_epoch_;
@@ -373,6 +388,7 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
     Packet out = first;
     out.credit = f == Fate::stored ? first.credit : credit;
     if (f == Fate::stored) out.sample = first.hit(index_)->entry.sample;
+    if (!plan_.feeds_cache) out.hits.reset();
     for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, out, actions);
     actions.push_back({Action::Kind::drop, this, 0, std::move(out)});
   } else {
@@ -385,12 +401,13 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
     }
     if (f == Fate::replay) {
       reason = reasons::replayed;
-      ++e.fresh;
+      e.trained = e.consumed;
     }
     if (f == Fate::stored) reason = intern_reason(first.hit(index_)->entry.skip_reason);
     if (f != Fate::skip) ledger.lost[*reason] += first.weight;
-    if (f == Fate::skip && store_ && reason != reasons::discarded)
-      store_->put(first.item, {nullptr, *reason});
+    if (f == Fate::skip && store_ && reason != reasons::discarded && first.item != Packet::no_item)
+      actions.push_back({Action::Kind::remember, this, 0,
+                         Packet{.stamp = slot.stamp, .item = first.item, .reason = reason}});
     ++e.skipped;
     send_skip(slot.stamp, reason, first, credit, actions);
   }
@@ -411,7 +428,7 @@ void Station::send_skip(const Stamp& stamp, const std::string* reason, const Pac
   skip.stamp = arity == Arity::expand ? stamp.child(0, true) : stamp;
   skip.weight = like.weight;
   skip.item = like.item;
-  skip.hits = like.hits;
+  if (plan_.feeds_cache) skip.hits = like.hits;
   skip.reason = reason;
   skip.credit = std::move(credit);
   for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, skip, actions);
@@ -458,6 +475,8 @@ void Station::pump_source(Actions& actions) {
 }
 
 void Station::end_source_epoch(bool cut, Actions& actions) {
+  if (cut) scheduler_.shortened_ = true;
+  if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(index_, close_epoch_);
   Packet marker;
   marker.kind = Packet::Kind::epoch_end;
   marker.cut = cut;

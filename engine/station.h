@@ -72,11 +72,11 @@ class Station {
     std::uint64_t in = 0, skipped = 0, passed = 0, fired = 0;
     std::uint64_t consumed = 0;
     int flying = 0;
-    std::uint64_t fresh = 0;  // firings that were not skipped, at a training gate
+    std::uint64_t trained = 0;  // training gate: packets dealt with when it last fired
     bool cut = false, flushed = false;
   };
   struct Action {
-    enum class Kind { send, launch, turn, drop } kind;  // drop: let go outside the lock
+    enum class Kind { send, launch, turn, remember, drop } kind;  // drop: let go outside the lock
     Station* station;
     int port = 0;
     Packet packet{};
@@ -92,7 +92,8 @@ class Station {
   void pump(Actions& actions);
   bool admit_next(Actions& actions);
   bool admit(Slot& slot, Fate fate, Actions& actions);
-  Fate fate(const Slot& slot) const;
+  Fate fate(const Slot& slot, bool cut) const;
+  bool replays(std::uint32_t e) const;
   bool turn_open(std::uint32_t e) const;
   bool pass_boundary(Actions& actions);
   bool boundary_reached(const Epoch& e) const;
@@ -113,12 +114,18 @@ class Station {
   void note_waiting();
   int limit() const { return plan_.ordered ? 1 : plan_.concurrency; }
   bool cutting() const { return plan_.discards && scheduler_.cutting(); }
+  bool aborting() const { return plan_.aborts && scheduler_.cutting(); }
 
   // station_fire.cpp: bodies and what they emitted
   void fire(Job& job, Actions& actions);
+  bool body(Firing& firing, std::string& why, Exit& exit);
+  const std::string* failed_body(const Job& job, const std::string& why, Exit exit);
+  const std::string* verdict(const Firing& firing, bool emitted) const;
+  void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);
   void run_flush(Job& job, Actions& actions);
   void emit(Firing& firing, Job& job, const std::string* skip, Actions& actions);
-  void emit_source(Firing& firing, Job& job, Actions& actions);
+  void emit_source(Firing& firing, Job& job, const std::string* skip,
+                   std::shared_ptr<const std::vector<Hit>> hits, Actions& actions);
   void emit_ports(std::vector<Firing::Out>& outs, const Packet& base, const std::string* reason,
                   Actions& actions);
   void finish(const Job& job);
@@ -145,7 +152,7 @@ class Station {
   std::uint32_t close_epoch_;        // the next epoch to close
   std::int64_t stream_epochs_ = -1;  // from StreamEnd
   std::size_t stream_ends_ = 0;
-  std::pair<std::uint32_t, std::uint64_t> cut_at_{0, 0};  // epoch cut, and firings in it until then
+  std::optional<std::pair<std::uint32_t, std::uint64_t>> cut_at_;  // first epoch cut: `trained`
   int running_ = 0;
   bool flushing_ = false, done_ = false;
   enum class Wait { none, input, credit } wait_ = Wait::input;

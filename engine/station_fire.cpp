@@ -12,7 +12,7 @@ namespace sluice {
 void Station::run(Job* raw) noexcept {
   std::unique_ptr<Job> job(raw);
   Actions actions;
-  if (scheduler_.failed()) {
+  if (scheduler_.halted()) {
     std::lock_guard lock(mutex_);
     finish(*job);
   } else if (job->kind == Job::Kind::flush) {
@@ -72,7 +72,8 @@ void Station::run_flush(Job& job, Actions& actions) {
   counters.busy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
   if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
   for (const auto& [name, value] : flush.metrics)
-    scheduler_.events_.metric(index_, flush.epoch, name, value);
+    scheduler_.guard(index_, job.stamp,
+                     [&] { scheduler_.events_.metric(index_, flush.epoch, name, value); });
   std::lock_guard lock(mutex_);
   epoch(job.stamp.epoch).flushed = true;
   finish(job);
@@ -86,6 +87,9 @@ static std::vector<std::vector<SamplePtr>> samples_of(const PlanNode& plan, cons
     port.reserve(job.inputs[i].size());
     for (const Packet& p : job.inputs[i]) port.push_back(p.sample);
   }
+  if (plan.spec->arity != Arity::gather)
+    for (auto& port : all)
+      if (port.empty()) port.push_back(nullptr);  // an optional port that nothing is connected to
   return all;
 }
 
@@ -97,61 +101,98 @@ static std::string names_of(const Job& job) {
   return names;
 }
 
-void Station::fire(Job& job, Actions& actions) {
-  Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
-  std::string why;
-  Exit exit = Exit::done;
+// The body itself, timed. False, and why, where it threw.
+bool Station::body(Firing& firing, std::string& why, Exit& exit) {
+  const Stamp& stamp = firing.stamp();
   const std::int64_t start = now_ns();
   const bool ok = guarded([&] { node_->process(firing); }, why, exit);
   const std::int64_t end = now_ns();
   counters.fired.fetch_add(1, std::memory_order_relaxed);
   counters.busy_ns.fetch_add(end - start, std::memory_order_relaxed);
   counters.durations.add(end - start);
-  scheduler_.trace_.record({start, end, index_, job.stamp.epoch, job.stamp.index,
-                            job.stamp.depth ? job.stamp.path[job.stamp.depth - 1] : 0});
+  scheduler_.trace_.record({start, end, index_, stamp.epoch, stamp.index,
+                            stamp.depth ? stamp.path[stamp.depth - 1] : 0});
   for (const auto& [name, value] : firing.logs())
-    scheduler_.events_.log(index_, job.stamp, name, value);
+    scheduler_.guard(index_, stamp, [&] { scheduler_.events_.log(index_, stamp, name, value); });
+  return ok;
+}
 
-  bool bad = false;
-  if (!ok) {
-    const std::string names = names_of(job);
-    bad = plan_.graph->on_error == OnError::quarantine &&
-          (exit == Exit::data || exit == Exit::io) &&
-          scheduler_.quarantine({plan_.path(), names, why, job.stamp}, index_);
-    if (!bad) scheduler_.fail({exit, why, plan_.path(), names, job.stamp, plan_.graph->place});
-  }
+// Quarantined, or the run has failed.
+const std::string* Station::failed_body(const Job& job, const std::string& why, Exit exit) {
+  const std::string names = names_of(job);
+  if (plan_.graph->on_error == OnError::quarantine && (exit == Exit::data || exit == Exit::io) &&
+      scheduler_.quarantine({plan_.path(), names, why, job.stamp}, exit, index_))
+    return reasons::quarantined;
+  scheduler_.fail({exit, why, plan_.path(), names, job.stamp, plan_.graph->place});
+  return nullptr;
+}
+
+// Why the firing as a whole becomes a Skip; null where it emitted something, or had nowhere to.
+const std::string* Station::verdict(const Firing& firing, bool emitted) const {
+  if (aborting()) return reasons::discarded;  // its body may have returned early
+  if (emitted) return nullptr;
+  if (plan_.is_source() && scheduler_.cutting()) return reasons::discarded;
+  if (!firing.skip_reason().empty()) return intern_reason(firing.skip_reason());
+  return plan_.spec->outs.empty() ? nullptr : reasons::filtered;
+}
+
+// Stores may read and write files, so look-ups and entries are made here, outside the lock.
+void Station::fire(Job& job, Actions& actions) {
+  Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
+  std::string why;
+  Exit exit = Exit::done;
+  const bool ok = (aborting() && !plan_.is_source()) || body(firing, why, exit);
+  auto& outs = firing.outs();
+  const auto first =
+      std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
+  const SamplePtr sample = first == outs.end() ? nullptr : first->sample;
+  const std::string* skip = ok ? verdict(firing, !!sample) : failed_body(job, why, exit);
+  if (skip) outs.clear();
+  std::shared_ptr<const std::vector<Hit>> hits;
+  if (plan_.is_source() && !outs.empty())
+    scheduler_.guard(index_, job.stamp,
+                     [&] { hits = scheduler_.look_up(plan_.stream, outs.front().item); });
+  if (store_ && ok && skip != reasons::discarded)
+    remember(job.inputs.front().front().item,
+             skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{sample, ""}, job.stamp);
+
   std::lock_guard lock(mutex_);
-  ++ledger.fired;
   finish(job);
-  if (plan_.is_source() && !scheduler_.failed())
-    emit_source(firing, job, actions);
-  else if (!scheduler_.failed())
-    emit(firing, job, bad ? reasons::quarantined : nullptr, actions);
+  if (!scheduler_.failed()) {
+    if (plan_.is_source())
+      emit_source(firing, job, skip, std::move(hits), actions);
+    else
+      emit(firing, job, skip, actions);
+  }
   pump(actions);
 }
 
-void Station::emit_source(Firing& firing, Job& job, Actions& actions) {
+void Station::remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp) {
+  scheduler_.guard(index_, stamp, [&] { store_->put(item, std::move(entry)); });
+}
+
+void Station::emit_source(Firing& firing, Job& job, const std::string* skip,
+                          std::shared_ptr<const std::vector<Hit>> hits, Actions& actions) {
   if (firing.epoch_ended()) {
     if (ordinal_ == 0)
       scheduler_.fail(
           {Exit::data, "the data list is empty", plan_.path(), "", job.stamp, plan_.graph->place});
     return end_source_epoch(false, actions);
   }
-  Packet p;
-  p.stamp = job.stamp;
-  p.credit = std::move(job.credit);
-  if (firing.outs().empty() || !firing.outs().front().sample) {
-    const std::string* reason =
-        firing.skip_reason().empty() ? reasons::filtered : intern_reason(firing.skip_reason());
-    ledger.lost[*reason] += 1;
-    send_skip(job.stamp, reason, p, p.credit, actions);
+  Packet base;
+  base.stamp = job.stamp;
+  base.credit = std::move(job.credit);
+  base.hits = std::move(hits);
+  base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
+  if (skip) {
+    ledger.lost[*skip] += 1;
+    ++ledger.skipped[*skip];
   } else {
-    p.item = firing.outs().front().item;
-    p.sample = std::move(firing.outs().front().sample);
-    p.hits = scheduler_.look_up(plan_.stream, p.item);
-    for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, p, actions);
+    ++ledger.fired;
+    if (plan_.is_sink()) ++ledger.delivered;
   }
-  actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
+  emit_ports(firing.outs(), base, skip ? skip : reasons::filtered, actions);
+  actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
   ++ledger.emitted;
   ++ordinal_;
 }
@@ -164,31 +205,21 @@ void Station::emit(Firing& firing, Job& job, const std::string* skip, Actions& a
   base.item = job.inputs.front().front().item;
   for (const auto& port : job.inputs)
     for (const Packet& p : port) {
-      if (!base.hits) base.hits = p.hits;
+      if (!base.hits && plan_.feeds_cache) base.hits = p.hits;
       if (!plan_.gate) base.credit = join(base.credit, p.credit);
     }
   if (plan_.gate) base.credit = std::move(job.credit);
-  if (!skip && cutting()) {  // its body may have returned early
-    skip = reasons::discarded;
-    epoch(job.stamp.epoch).cut = true;
-  }
-  if (!skip && !firing.skip_reason().empty()) skip = intern_reason(firing.skip_reason());
-
-  auto& outs = firing.outs();
-  if (!skip && !plan_.spec->outs.empty() &&
-      std::none_of(outs.begin(), outs.end(), [](const auto& o) { return !!o.sample; }))
-    skip = reasons::filtered;
+  if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
   if (skip) {
     ledger.lost[*skip] += base.weight;
-    ++ledger.skipped[*skip];
-    outs.clear();
-  } else if (plan_.is_sink()) {
-    ledger.delivered += base.weight;
+    if (plan_.spec->arity != Arity::gather) ++ledger.skipped[*skip];  // else: of other packets
+  } else {
+    ++ledger.fired;
+    if (plan_.is_sink()) ledger.delivered += base.weight;
   }
-  if (store_)
-    store_->put(base.item, skip ? CacheStore::Entry{nullptr, *skip}
-                                : CacheStore::Entry{outs.front().sample, ""});
-  emit_ports(outs, base, skip ? skip : reasons::filtered, actions);
+  const std::string& said = firing.skip_reason();
+  if (!skip) skip = said.empty() ? reasons::filtered : intern_reason(said);
+  emit_ports(firing.outs(), base, skip, actions);
   actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
 }
 
@@ -200,14 +231,19 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, const Packet& base,
   const bool expands = plan_.spec->arity == Arity::expand;
   std::vector<std::vector<SamplePtr>> by_port(static_cast<std::size_t>(ports));
   std::size_t most = 1;
+  const char* wrong = nullptr;
   for (auto& o : outs) {
-    auto& port = by_port.at(static_cast<std::size_t>(o.port));
+    if (o.port < 0 || o.port >= ports) {
+      wrong = "emitted on a port that it does not have";
+      break;
+    }
+    auto& port = by_port[static_cast<std::size_t>(o.port)];
     port.push_back(std::move(o.sample));
     most = std::max(most, port.size());
   }
-  if (most > 1 && !expands) {
-    scheduler_.fail({Exit::usage, "emitted more than one sample on a port of a 1:1 node",
-                     plan_.path(), "", base.stamp, plan_.graph->place});
+  if (most > 1 && !expands) wrong = "emitted more than one sample on a port of a 1:1 node";
+  if (wrong) {
+    scheduler_.fail({Exit::usage, wrong, plan_.path(), "", base.stamp, plan_.graph->place});
     return;
   }
   for (int port = 0; port < ports; ++port)
@@ -247,6 +283,9 @@ void Station::perform(Actions actions) {
         break;
       case Action::Kind::turn:
         a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
+        break;
+      case Action::Kind::remember:
+        a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
         break;
       case Action::Kind::drop:
         break;

@@ -5,22 +5,22 @@
 namespace sluice {
 
 Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
-                     std::function<void(const Turn&)> between)
+                     std::function<bool(const Turn&)> between)
     : plan_(plan),
       turns_(plan.turns[turns_index]),
       sequence_(plan.sequence(turns_index)),
       between_(std::move(between)),
       position_(first),
       closed_(plan.nodes.size(), 0) {
-  for (std::size_t i = 0; i < first; ++i)
+  for (std::size_t i = 0; i < first && i < sequence_.size(); ++i)
     for (std::size_t n = 0; n < plan.nodes.size(); ++n)
       if (plan.nodes[n].stream == sequence_[i].stream) closed_[n] = sequence_[i].epoch + 1;
 }
 
 bool Turnstile::open(int stream, std::uint32_t epoch) const {
   std::lock_guard lock(mutex_);
-  return !advancing_ && position_ < sequence_.size() && sequence_[position_].stream == stream &&
-         sequence_[position_].epoch == epoch;
+  return !advancing_ && !stopped_ && position_ < sequence_.size() &&
+         sequence_[position_].stream == stream && sequence_[position_].epoch == epoch;
 }
 
 bool Turnstile::ends(int node) const {
@@ -41,15 +41,17 @@ bool Turnstile::complete(const Turn& turn) const {
 bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {
   if (cut) return false;
   std::unique_lock lock(mutex_);
-  closed_[node] = static_cast<std::int64_t>(epoch) + 1;
+  // Not simply set: two ends of one free-running node may be told in either order.
+  closed_[node] = std::max(closed_[node], static_cast<std::int64_t>(epoch) + 1);
   if (advancing_) return false;  // whoever advances looks again
   bool changed = false;
-  while (position_ < sequence_.size() && complete(sequence_[position_])) {
+  while (!stopped_ && position_ < sequence_.size() && complete(sequence_[position_])) {
     advancing_ = true;
     const Turn ended = sequence_[position_];
     lock.unlock();
-    between_(ended);
+    const bool stop = between_(ended);
     lock.lock();
+    stopped_ = stop;
     ++position_;
     advancing_ = false;
     changed = true;

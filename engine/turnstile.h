@@ -3,7 +3,8 @@
 //
 // Invariant: a turn ends when every node that ends it (the updaters, or the sinks behind the
 // validation readers) has closed that epoch; between two turns nobody holds the networks, and
-// there the hook runs: stop rule, schedule, checkpoint. A turn that was cut never ends.
+// there the hook runs: stop rule, schedule, checkpoint. A turn that was cut never ends, and none
+// begins once the hook has said stop (one that holds no samples would otherwise end unnoticed).
 #pragma once
 
 #include <functional>
@@ -17,9 +18,10 @@ namespace sluice {
 
 class Turnstile {
  public:
-  // `between(ended)` is called once for each turn that ends, on the thread that ended it.
+  // `between(ended)` is called once for each turn that ends, on the thread that ended it; true
+  // stops here.
   Turnstile(const Plan& plan, int turns_index, std::size_t first,
-            std::function<void(const Turn& ended)> between);
+            std::function<bool(const Turn& ended)> between);
 
   bool open(int stream, std::uint32_t epoch) const;
   // A node that ends turns has closed an epoch. True where the turn changed: gates may go on.
@@ -35,10 +37,10 @@ class Turnstile {
   const Plan& plan_;
   const PlanTurns& turns_;
   const std::vector<Turn> sequence_;
-  std::function<void(const Turn&)> between_;
+  std::function<bool(const Turn&)> between_;
   mutable std::mutex mutex_;
   std::size_t position_;
-  bool advancing_ = false;
+  bool advancing_ = false, stopped_ = false;
   std::vector<std::int64_t> closed_;  // by plan node: epochs closed and not cut
 };
 

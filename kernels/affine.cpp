@@ -3,61 +3,97 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
+#include <utility>
 
 #include "engine/error.h"
 
 namespace sluice {
 namespace {
 
-using Mat3 = std::array<double, 9>;
-
-Mat3 linear_part(const Affine& a) {
-  return {a[0], a[1], a[2], a[4], a[5], a[6], a[8], a[9], a[10]};
+// Elimination with partial pivoting, as LAPACK does it: MONAI's shapes are rounded at halves, and
+// this leaves simple matrices exact (5 / 2 is 2.5), where a cofactor formula would not.
+// False where the determinant is nothing beside the product of the columns' norms.
+bool solve_into(Affine a, Affine b, Affine& out) {
+  double size = 1, det = 1;
+  for (int c = 0; c < 3; ++c) size *= std::hypot(a[c], a[4 + c], a[8 + c]);
+  for (int k = 0; k < 4; ++k) {
+    int pivot = k;
+    for (int r = k + 1; r < 4; ++r)
+      if (std::abs(a[4 * r + k]) > std::abs(a[4 * pivot + k])) pivot = r;
+    for (int c = 0; c < 4; ++c) {
+      std::swap(a[4 * k + c], a[4 * pivot + c]);
+      std::swap(b[4 * k + c], b[4 * pivot + c]);
+    }
+    if (a[4 * k + k] == 0) return false;
+    if (k < 3) det *= a[4 * k + k];
+    for (int r = k + 1; r < 4; ++r) {
+      const double share = a[4 * r + k] / a[4 * k + k];
+      for (int c = 0; c < 4; ++c) {
+        a[4 * r + c] -= share * a[4 * k + c];
+        b[4 * r + c] -= share * b[4 * k + c];
+      }
+    }
+  }
+  for (int k = 3; k >= 0; --k)
+    for (int c = 0; c < 4; ++c) {
+      double v = b[4 * k + c];
+      for (int j = k + 1; j < 4; ++j) v -= a[4 * k + j] * out[4 * j + c];
+      out[4 * k + c] = v / a[4 * k + k];
+    }
+  return std::abs(det) > 1e-12 * size;
 }
 
-// Adjugate and determinant: exact enough for voxel matrices, and no pivoting to get wrong.
-bool invert(const Mat3& m, Mat3& out) {
-  const auto minor2 = [&](int a, int b, int c, int d) { return m[a] * m[d] - m[b] * m[c]; };
-  out = {minor2(4, 5, 7, 8), minor2(2, 1, 8, 7), minor2(1, 2, 4, 5),
-         minor2(5, 3, 8, 6), minor2(0, 2, 6, 8), minor2(2, 0, 5, 3),
-         minor2(3, 4, 6, 7), minor2(1, 0, 7, 6), minor2(0, 1, 3, 4)};
-  const double det = m[0] * out[0] + m[1] * out[3] + m[2] * out[6];
-  double size = 1;  // the product of the column norms bounds |det| (Hadamard)
-  for (int c = 0; c < 3; ++c) size *= std::hypot(m[c], m[3 + c], m[6 + c]);
-  if (!(std::abs(det) > 1e-12 * size)) return false;
-  for (double& v : out) v /= det;
-  return true;
+constexpr Affine one{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+
+Affine linear_part(Affine a) {
+  a[3] = a[7] = a[11] = 0;
+  return a;
 }
 
 // Upper triangular u with u'u = m'm and a positive diagonal, so m = rotation * u.
-Mat3 cholesky_of_gram(const Mat3& m) {
+Affine cholesky_of_gram(const Affine& m) {
   const auto dot = [&](int a, int b) {
-    return m[a] * m[b] + m[3 + a] * m[3 + b] + m[6 + a] * m[6 + b];
+    return m[a] * m[b] + m[4 + a] * m[4 + b] + m[8 + a] * m[8 + b];
   };
   const double u00 = std::sqrt(dot(0, 0)), u01 = dot(0, 1) / u00, u02 = dot(0, 2) / u00;
   const double u11 = std::sqrt(dot(1, 1) - u01 * u01), u12 = (dot(1, 2) - u01 * u02) / u11;
   const double u22 = std::sqrt(dot(2, 2) - u02 * u02 - u12 * u12);
-  return {u00, u01, u02, 0, u11, u12, 0, 0, u22};
+  return {u00, u01, u02, 0, 0, u11, u12, 0, 0, 0, u22, 0, 0, 0, 0, 1};
 }
 
 // The closest rotation (or reflection): Newton's iteration for the polar decomposition (Higham
 // 1986), which converges quadratically for every invertible matrix.
-Mat3 polar_factor(Mat3 m, const Affine& source) {
+Affine polar_factor(Affine m, const Affine& source) {
   for (int i = 0; i < 60; ++i) {
-    Mat3 inv;
-    if (!invert(m, inv)) throw DataError("no orientation: the affine is singular, " + text(source));
+    Affine inv;
+    if (!solve_into(m, one, inv))
+      throw DataError("no orientation: the affine is singular, " + text(source));
     double moved = 0;
-    Mat3 next;
-    for (int r = 0; r < 3; ++r)
-      for (int c = 0; c < 3; ++c) {
-        next[3 * r + c] = 0.5 * (m[3 * r + c] + inv[3 * c + r]);
-        moved = std::max(moved, std::abs(next[3 * r + c] - m[3 * r + c]));
+    Affine next;
+    for (int r = 0; r < 4; ++r)
+      for (int c = 0; c < 4; ++c) {
+        next[4 * r + c] = 0.5 * (m[4 * r + c] + inv[4 * c + r]);
+        moved = std::max(moved, std::abs(next[4 * r + c] - m[4 * r + c]));
       }
     m = next;
     if (moved < 1e-15) break;
   }
   return m;
+}
+
+// Where voxel 0 of the new grid lies: at the corner that is least on every axis; where the grids
+// are rotated against each other there is none, and the volumes' centres are put together.
+Vec3 place_origin(const Affine& from, const Affine& to, const Shape3& shape, const Shape3& out,
+                  const std::array<Vec3, 8>& source, const std::array<Vec3, 8>& mapped,
+                  const Vec3& least) {
+  for (int i = 0; i < 8; ++i) {
+    bool smallest = true;
+    for (int d = 0; d < 3; ++d) smallest &= mapped[i][d] - least[d] <= 1e-8;
+    if (smallest) return map_point(from, source[i]);
+  }
+  const Vec3 a = map_point(from, {shape[0] / 2.0, shape[1] / 2.0, shape[2] / 2.0});
+  const Vec3 b = map_point(linear_part(to), {out[0] / 2.0, out[1] / 2.0, out[2] / 2.0});
+  return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
 }
 
 }  // namespace
@@ -70,14 +106,13 @@ Affine multiply(const Affine& a, const Affine& b) {
   return out;
 }
 
-Affine inverse(const Affine& a) {
-  Mat3 m;
-  if (!invert(linear_part(a), m)) throw DataError("the affine is singular: " + text(a));
-  Affine out{m[0], m[1], m[2], 0, m[3], m[4], m[5], 0, m[6], m[7], m[8], 0, 0, 0, 0, 1};
-  for (int r = 0; r < 3; ++r)
-    out[4 * r + 3] = -(m[3 * r] * a[3] + m[3 * r + 1] * a[7] + m[3 * r + 2] * a[11]);
+Affine solve(const Affine& a, const Affine& b) {
+  Affine out;
+  if (!solve_into(a, b, out)) throw DataError("the affine is singular: " + text(a));
   return out;
 }
+
+Affine inverse(const Affine& a) { return solve(a, one); }
 
 Vec3 map_point(const Affine& a, const Vec3& p) {
   Vec3 out;
@@ -126,23 +161,15 @@ Affine zoom_affine(const Affine& a, Vec3 spacing, bool diagonal) {
   for (int i = 0; i < 3; ++i)
     if (!(spacing[i] > 0)) spacing[i] = old[i];
   if (diagonal) return scaling(spacing);
-  const Mat3 m = linear_part(a), u = cholesky_of_gram(m);
-  Mat3 inv;
-  if (!invert(u, inv)) throw DataError("no spacing: the affine is singular, " + text(a));
-  Affine out{};
-  for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c) {
-      double rotation = 0;
-      for (int k = 0; k < 3; ++k) rotation += m[3 * r + k] * inv[3 * k + c];
-      out[4 * r + c] = rotation * spacing[c];
-    }
-  out[15] = 1;
-  return out;
+  Affine inv;
+  if (!solve_into(cholesky_of_gram(a), one, inv))
+    throw DataError("no spacing: the affine is singular, " + text(a));
+  return multiply(multiply(linear_part(a), inv), scaling(spacing));
 }
 
 Placement compute_shape_offset(const Shape3& shape, const Affine& from, const Affine& to,
                                bool extent) {
-  const Affine map = multiply(inverse(to), from);
+  const Affine map = solve(to, from);
   const double low = extent ? -0.5 : 0, cut = extent ? 0.5 : 1;
   std::array<Vec3, 8> source, mapped;
   for (int i = 0; i < 8; ++i) {
@@ -157,42 +184,32 @@ Placement compute_shape_offset(const Shape3& shape, const Affine& from, const Af
       least[d] = std::min(least[d], p[d]);
       most[d] = std::max(most[d], p[d]);
     }
-  for (int d = 0; d < 3; ++d)  // half to even, as numpy rounds
-    out.shape[d] = std::llrint(std::nearbyint(most[d] - least[d] + (extent ? 0 : 1)));
-
-  // The corner that is least on every axis becomes voxel 0; where the grids are rotated against
-  // each other there is none, and the volumes' centres are put together.
-  const auto corner = std::find_if(mapped.begin(), mapped.end(), [&](const Vec3& p) {
-    return p[0] - least[0] <= 1e-8 && p[1] - least[1] <= 1e-8 && p[2] - least[2] <= 1e-8;
-  });
-  if (corner != mapped.end()) {
-    out.offset = map_point(from, source[corner - mapped.begin()]);
-  } else {
-    const Vec3 a = map_point(from, {shape[0] / 2.0, shape[1] / 2.0, shape[2] / 2.0});
-    Affine linear = to;
-    linear[3] = linear[7] = linear[11] = 0;
-    const Vec3 b = map_point(linear, {out.shape[0] / 2.0, out.shape[1] / 2.0, out.shape[2] / 2.0});
-    out.offset = {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
+  for (int d = 0; d < 3; ++d) {  // half to even, as numpy rounds
+    const double voxels = most[d] - least[d] + (extent ? 0 : 1);
+    if (!(voxels < 1e6))
+      throw DataError("a new axis of " + std::to_string(voxels) + " voxels: the affine is wrong");
+    out.shape[d] = std::max<std::int64_t>(std::llrint(voxels), 1);
   }
+  out.offset = place_origin(from, to, shape, out.shape, source, mapped, least);
   if (extent) {
     Vec3 half;
     for (int d = 0; d < 3; ++d) half[d] = 0.5 * (double(shape[d]) / double(out.shape[d]) - 1);
     const Vec3 at = map_point(from, half);
     for (int d = 0; d < 3; ++d)
-      out.offset[d] = out.offset[d] == 0 ? 0 : std::copysign(std::abs(at[d]), out.offset[d]);
+      out.offset[d] = out.offset[d] == 0 ? 0 : std::copysign(at[d], out.offset[d]);
   }
   return out;
 }
 
 Orientation orientation_of(const Affine& a) {
   const Vec3 spacing = voxel_spacing(a);
-  Mat3 m = linear_part(a);
-  for (int i = 0; i < 9; ++i) m[i] /= spacing[i % 3];
-  const Mat3 rotation = polar_factor(m, a);
+  const Affine m =
+      multiply(linear_part(a), scaling({1 / spacing[0], 1 / spacing[1], 1 / spacing[2]}));
+  const Affine rotation = polar_factor(m, a);
 
   // The voxel axis that is most clearly along one world axis chooses first.
   const auto strength = [&](int c) {
-    return std::max({std::abs(rotation[c]), std::abs(rotation[3 + c]), std::abs(rotation[6 + c])});
+    return std::max({std::abs(rotation[c]), std::abs(rotation[4 + c]), std::abs(rotation[8 + c])});
   };
   std::array<int, 3> order{0, 1, 2};
   std::stable_sort(order.begin(), order.end(),
@@ -203,11 +220,11 @@ Orientation orientation_of(const Affine& a) {
     int best = -1;
     for (int r = 0; r < 3; ++r)
       if (!taken[r] &&
-          (best < 0 || std::abs(rotation[3 * r + c]) > std::abs(rotation[3 * best + c])))
+          (best < 0 || std::abs(rotation[4 * r + c]) > std::abs(rotation[4 * best + c])))
         best = r;
     taken[best] = true;
     out.axis[c] = best;
-    out.sign[c] = rotation[3 * best + c] < 0 ? -1 : 1;
+    out.sign[c] = rotation[4 * best + c] < 0 ? -1 : 1;
   }
   return out;
 }

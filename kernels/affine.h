@@ -17,7 +17,8 @@ using Vec3 = std::array<double, 3>;
 using Shape3 = std::array<std::int64_t, 3>;
 
 Affine multiply(const Affine& a, const Affine& b);
-// Throws DataError with the matrix where it has no inverse.
+// a^-1 * b. Throws DataError with the matrix where it has no inverse.
+Affine solve(const Affine& a, const Affine& b);
 Affine inverse(const Affine& a);
 Vec3 map_point(const Affine& a, const Vec3& point);
 Affine translation(const Vec3& shift);

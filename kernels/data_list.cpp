@@ -138,15 +138,4 @@ void limit_list(DataList& list, std::optional<std::int64_t> n) {
     list.resize(static_cast<std::size_t>(*n));
 }
 
-Sample record_of(const DataItem& item) {
-  Sample sample;
-  sample.name = item.name;
-  for (const auto& [key, path] : item.files) {
-    auto meta = std::make_shared<Meta>();
-    meta->path = path;
-    sample.fields().emplace_back(key, Field(at::Tensor(), std::move(meta)));
-  }
-  return sample;
-}
-
 }  // namespace sluice

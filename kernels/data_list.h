@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sample.h"
-
 namespace sluice {
 
 struct DataItem {
@@ -46,8 +44,5 @@ DataList list_of_files(const std::filesystem::path& folder, const std::string& p
 
 // The first n items where n is given.
 void limit_list(DataList& list, std::optional<std::int64_t> n);
-
-// A sample whose fields hold paths only: what a source sends to load_image.
-Sample record_of(const DataItem& item);
 
 }  // namespace sluice

@@ -17,21 +17,20 @@ double power(const std::vector<float>& taps) {
   return s;
 }
 
-// One axis: `outer` blocks of `n` lines of `inner` floats.
+// One axis: `outer` blocks of `n` lines of `inner` floats; each weight is one sweep over all the
+// lines it reaches, so the loop that counts runs along memory for every axis.
 void smooth_axis(const float* in, float* out, std::int64_t outer, std::int64_t n,
                  std::int64_t inner, const std::vector<float>& taps) {
-  const std::int64_t reach = static_cast<std::int64_t>(taps.size()) / 2;
-  for (std::int64_t o = 0; o < outer; ++o, in += n * inner)
-    for (std::int64_t i = 0; i < n; ++i, out += inner) {
-      std::fill(out, out + inner, 0.0f);
-      const std::int64_t from = std::max<std::int64_t>(i - reach, 0);
-      const std::int64_t to = std::min(i + reach, n - 1);
-      for (std::int64_t j = from; j <= to; ++j) {
-        const float w = taps[static_cast<std::size_t>(j - i + reach)];
-        const float* line = in + j * inner;
-        for (std::int64_t k = 0; k < inner; ++k) out[k] += w * line[k];
-      }
+  const std::int64_t reach = static_cast<std::int64_t>(taps.size()) / 2, size = n * inner;
+  for (std::int64_t o = 0; o < outer; ++o, in += size, out += size) {
+    std::fill(out, out + size, 0.0f);
+    for (std::int64_t t = -reach; t <= reach; ++t) {
+      const float w = taps[static_cast<std::size_t>(t + reach)];
+      const std::int64_t shift = t * inner, from = std::max<std::int64_t>(-shift, 0);
+      const std::int64_t to = std::min(size - shift, size);
+      for (std::int64_t i = from; i < to; ++i) out[i] += w * in[i + shift];
     }
+  }
 }
 
 }  // namespace

@@ -43,13 +43,13 @@ void copy_rows(const Word* in, Word* out, const Shape3& n, const Strides& s) {
 // The source's rows lie along output axis a, 0 or 1: tiles small enough for L1 are transposed.
 template <class Word>
 void copy_transposed(const Word* in, Word* out, const Shape3& n, const Strides& s, int a) {
-  constexpr std::int64_t side = 32;
+  constexpr std::int64_t side = 32, deep = 128;  // 16 KB of floats
   const int b = 1 - a;
   const std::array<std::int64_t, 3> to{n[1] * n[2], n[2], 1};
   for (std::int64_t u = 0; u < n[b]; ++u)
-    for (std::int64_t z0 = 0; z0 < n[2]; z0 += side)
+    for (std::int64_t z0 = 0; z0 < n[2]; z0 += deep)
       for (std::int64_t t0 = 0; t0 < n[a]; t0 += side) {
-        const std::int64_t z1 = std::min(z0 + side, n[2]), t1 = std::min(t0 + side, n[a]);
+        const std::int64_t z1 = std::min(z0 + deep, n[2]), t1 = std::min(t0 + side, n[a]);
         for (std::int64_t t = t0; t < t1; ++t) {
           const Word* from = in + s.base + u * s.step[b] + t * s.step[a];
           Word* row = out + u * to[b] + t * to[a];

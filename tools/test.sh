@@ -4,6 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 build all tests
+[ "${CI:-}" != true ] || { say "linting"; "$root/tools/lint.sh"; }
 say "testing"
 cd "$root/build"
 ctest --output-on-failure -j"$(nproc)" "$@"

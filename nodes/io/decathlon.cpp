@@ -1,7 +1,6 @@
 // decathlon: the records of a Medical Segmentation Decathlon folder, as its dataset.json lists
 // them; MONAI's DecathlonDataset and load_decathlon_datalist.
-#include "engine/registry.h"
-#include "kernels/data_list.h"
+#include "nodes/io/io.h"
 
 namespace sluice {
 namespace {
@@ -42,12 +41,7 @@ struct Decathlon final : Node {
     limit_list(list, p.limit);
   }
 
-  void process(Firing& f) override {
-    const auto position = f.stamp().index;
-    if (position >= list.size()) return f.end_epoch();
-    const auto item = p.shuffle ? Permutation(list.size(), f.epoch_key())(position) : position;
-    f.emit_item(item, record_of(list[item]));
-  }
+  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
 
   std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };

@@ -1,7 +1,6 @@
 // file_list: records from a list in the graph, or from the files of a folder.
 #include "engine/error.h"
-#include "engine/registry.h"
-#include "kernels/data_list.h"
+#include "nodes/io/io.h"
 
 namespace sluice {
 namespace {
@@ -41,12 +40,7 @@ struct FileList final : Node {
     limit_list(list, p.limit);
   }
 
-  void process(Firing& f) override {
-    const auto position = f.stamp().index;
-    if (position >= list.size()) return f.end_epoch();
-    const auto item = p.shuffle ? Permutation(list.size(), f.epoch_key())(position) : position;
-    f.emit_item(item, record_of(list[item]));
-  }
+  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
 
   std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };

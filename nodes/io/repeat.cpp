@@ -2,8 +2,7 @@
 // turn one scan into a data set; benchmarks read one file as often as they like.
 #include <cstdio>
 
-#include "engine/registry.h"
-#include "kernels/data_list.h"
+#include "nodes/io/io.h"
 
 namespace sluice {
 namespace {

@@ -58,9 +58,8 @@ struct RandSpacing final : Node {
       for (std::size_t d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
       const Sampling how{parse_interpolation(per_key(p.mode, i)),
                          parse_padding(per_key(p.padding_mode, i))};
-      record(field,
-             resample(field.tensor, multiply(inverse(source), target), place.shape, how), target,
-             "rand_spacing", {pixdim[0], pixdim[1], pixdim[2]});
+      record(field, resample(field.tensor, multiply(inverse(source), target), place.shape, how),
+             target, "rand_spacing", {pixdim[0], pixdim[1], pixdim[2]});
     });
     f.emit(std::move(out));
   }

@@ -1,6 +1,4 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
-#include <cmath>
-
 #include "engine/registry.h"
 #include "engine/transform.h"
 #include "kernels/resample.h"
@@ -71,7 +69,7 @@ struct Spacing final : Node {
 
     Sampling how{parse_interpolation(per_key(p.mode, key)),
                  parse_padding(per_key(p.padding_mode, key)), p.align_corners};
-    const Affine to_source = multiply(inverse(source), target);
+    const Affine to_source = solve(source, target);
     const bool same =
         near(source, target, tolerance) || near(to_source, identity_affine, tolerance);
     if (same && place.shape == shape) {  // as MONAI: only the type changes, not the affine

@@ -9,54 +9,6 @@
 using namespace sluice;
 using namespace sluice::toy;
 
-namespace {
-
-Spec plain(const char* name) { return Spec(name, "").in("sample").out("sample"); }
-Spec sink(const char* name) { return Spec(name, "").in("sample").ordered(); }
-
-struct P {
-  std::int64_t size = 4, n = 1;
-  bool drop_last = false;
-  std::string net = "net";
-};
-
-Spec batch_spec() {
-  return plain("batch")
-      .param("size", &P::size, "")
-      .param("drop_last", &P::drop_last, "")
-      .param("n", &P::n, "")
-      .gathers("size", "drop_last")
-      .gate("n");
-}
-
-void join_members(Firing& f) {
-  std::vector<std::uint64_t> m;
-  std::uint64_t h = 0;
-  for (const auto& s : f.members()) {
-    m.push_back(s->value);
-    h = mix(h ^ s->value);
-  }
-  f.emit(Sample(h, m));
-}
-
-Outcome run(Builder& b, int threads, RunEvents* events = nullptr, RunOptions o = {}) {
-  static RunEvents silent;
-  o.threads = threads;
-  o.background = false;
-  if (!b.made) {
-    const bool planned = b.plan(threads);
-    for (const auto& d : b.diagnostics.all()) MESSAGE(d.code << ": " << d.message);
-    REQUIRE(planned);
-  }
-  Scheduler s(*b.made, b.pointers(), o, events ? *events : silent);
-  Outcome out = s.run();
-  if (out.status == Outcome::Status::stalled) MESSAGE(out.stall);
-  for (std::size_t i = 0; i < b.nodes.size(); ++i) CHECK(s.credits_out(static_cast<int>(i)) == 0);
-  return out;
-}
-
-}  // namespace
-
 TEST_CASE("a chain delivers every sample once, in order, on 1, 2 and 8 slots") {
   for (int threads : {1, 2, 8}) {
     Builder b;

@@ -18,17 +18,34 @@
 
 namespace sluice {
 
+// How many Samples of one segment are alive, and how many ever were at once.
+struct Meter {
+  std::atomic<int> live{0}, most{0};
+  void enter() {
+    const int now = ++live;
+    for (int m = most; now > m && !most.compare_exchange_weak(m, now);) {
+    }
+  }
+};
+
 class Sample {
  public:
   std::uint64_t value = 0;
   std::vector<std::uint64_t> members;  // of a batch
-  explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {})
-      : value(v), members(std::move(m)) {
+  explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {}, Meter* where = nullptr)
+      : value(v), members(std::move(m)), meter(where) {
     ++live;
+    if (meter) meter->enter();
   }
-  Sample(const Sample& o) : value(o.value), members(o.members) { ++live; }
-  ~Sample() { --live; }
+  Sample(const Sample& o) : Sample(o.value, o.members, o.meter) {}
+  ~Sample() {
+    --live;
+    if (meter) --meter->live;
+  }
   static inline std::atomic<int> live{0};
+
+ private:
+  Meter* meter;
 };
 
 namespace toy {
@@ -112,6 +129,30 @@ class Builder {
 inline void nap(std::uint64_t us) {
   if (us) std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
+
+// ---- specs of toy nodes -------------------------------------------------------------------------
+
+struct P {
+  std::int64_t size = 4, n = 1;
+  bool drop_last = false;
+  std::string net = "net";
+};
+
+inline Spec plain(const char* name) { return Spec(name, "").in("sample").out("sample"); }
+inline Spec sink(const char* name) { return Spec(name, "").in("sample").ordered(); }
+Spec batch_spec();    // size, drop_last; a gate of n credits
+Spec expand_spec();   // n children
+Spec buffer_spec();   // a gate of n credits
+Spec shuffle_spec();  // a window of n
+Spec reader_spec(LaneKind lane = LaneKind::step);
+Spec updater_spec(LaneKind lane = LaneKind::step);
+
+// Bodies.
+inline void forward(Firing& f) { f.emit_ptr(f.ptr()); }
+void join_members(Firing& f);  // a batch's body: the members' values, and a hash of them
+
+// Plans where that is to be done, runs, and checks that every credit came home.
+Outcome run(Builder& b, int threads, RunEvents* events = nullptr, RunOptions o = {});
 
 }  // namespace toy
 }  // namespace sluice

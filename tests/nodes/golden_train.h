@@ -1,19 +1,11 @@
-// Golden values of tests/golden/*.json and the sines their inputs are filled with.
+// Golden cases of the training nodes and the sines their inputs are filled with.
 #pragma once
 
-#include <ATen/ATen.h>
-
-#include <fstream>
-#include <string>
-
-#include "engine/spec.h"
+#include "tests/nodes/golden.h"
 
 namespace sluice {
 
-inline Json golden(const std::string& file) {
-  std::ifstream in(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + file);
-  return Json::parse(in).at("cases");
-}
+inline Json golden_cases(const std::string& file) { return golden(file).at("cases"); }
 
 // scale * sin(first), scale * sin(first + 1), ...
 inline at::Tensor sines(at::IntArrayRef shape, double first = 0, double scale = 1) {

@@ -42,7 +42,7 @@ double loss_of(const std::string& type, const Json& params, const Pair& in) {
 }  // namespace
 
 TEST_CASE("losses and their gradients equal MONAI's") {
-  for (const auto& c : golden("losses.json")) {
+  for (const auto& c : golden_cases("losses.json")) {
     CAPTURE(c["type"].dump());
     CAPTURE(c["data"].dump());
     CAPTURE(c["params"].dump());

@@ -57,7 +57,7 @@ double metric(const std::vector<std::pair<std::string, double>>& list, const std
 }  // namespace
 
 TEST_CASE("four steps give the weights that torch and MONAI give") {
-  for (const auto& c : golden("optimizers.json")) {
+  for (const auto& c : golden_cases("optimizers.json")) {
     CAPTURE(c["type"].dump());
     CAPTURE(c["params"].dump());
     Trainer t(c["type"], c["params"]);

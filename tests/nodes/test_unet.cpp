@@ -60,7 +60,7 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 TEST_CASE("unet has MONAI's parameter and buffer names, in order, and counts") {
-  for (const auto& c : golden("unet.json")) {
+  for (const auto& c : golden_cases("unet.json")) {
     CAPTURE(c["args"].dump());
     const auto net = make_unet(c["args"]);
     std::int64_t count = 0;
@@ -72,7 +72,7 @@ TEST_CASE("unet has MONAI's parameter and buffer names, in order, and counts") {
 }
 
 TEST_CASE("unet's output and gradients equal MONAI's for weights filled with sines") {
-  for (const auto& c : golden("unet.json")) {
+  for (const auto& c : golden_cases("unet.json")) {
     if (!c.contains("size")) continue;
     for (const bool channels_last : {true, false}) {
       Json args = c["args"];

@@ -23,7 +23,8 @@ std::atomic<int> received{0};
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
   if (received.exchange(number) != 0) _exit(128 + number);
-  static const char text[] = "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
+  static const char text[] =
+      "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
   if (write(2, text, sizeof text - 1) < 0) return;
   if (Session* s = running.load()) s->stop();
 }
@@ -76,7 +77,8 @@ void print_table(const Json& profile) {
   std::size_t width = 4;
   for (const auto& [name, j] : rows) width = std::max(width, name.size());
   fmt::print("{:<{}}  {:>8} {:>8} {:>10} {:>6} {:>8} {:>8} {:>9} {:>9} {:>6}\n", "node", width,
-             "fired", "passed", "rate/s", "busy", "starved", "blocked", "p50 ms", "p99 ms", "queue");
+             "fired", "passed", "rate/s", "busy", "starved", "blocked", "p50 ms", "p99 ms",
+             "queue");
   const auto percent = [](const Json& j) { return fmt::format("{:.0f}%", 100 * j.get<double>()); };
   for (const auto& [name, j] : rows)
     fmt::print("{:<{}}  {:>8} {:>8} {:>10.1f} {:>6} {:>8} {:>8} {:>9.3f} {:>9.3f} {:>6}\n", name,
@@ -118,7 +120,8 @@ int profile_command(const Options& options) {
   if (!session) return static_cast<int>(Exit::usage);
   std::atomic<bool> done{false};
   std::thread timer([&] {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
     while (!done && options.seconds > 0 && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!done && options.seconds > 0) session->stop();

@@ -11,9 +11,9 @@ namespace sluice {
 struct Options {
   std::string command, graph, out, resume;
   std::vector<Override> set;
-  int threads = 0;        // data threads; 0: as many as cores
-  int step_threads = 0;   // the training region's; 0: run.step_threads, else as many as cores
-  double seconds = 0;     // profile: how long; 0: the whole run
+  int threads = 0;       // data threads; 0: as many as cores
+  int step_threads = 0;  // the training region's; 0: run.step_threads, else as many as cores
+  double seconds = 0;    // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;
 
   static Options from_json(const Json& j);

@@ -12,10 +12,14 @@ namespace sluice {
 
 static const char* name_of(Outcome::Status status) {
   switch (status) {
-    case Outcome::Status::done: return "done";
-    case Outcome::Status::cut: return "cut";
-    case Outcome::Status::failed: return "failed";
-    default: return "stalled";
+    case Outcome::Status::done:
+      return "done";
+    case Outcome::Status::cut:
+      return "cut";
+    case Outcome::Status::failed:
+      return "failed";
+    default:
+      return "stalled";
   }
 }
 
@@ -39,19 +43,21 @@ Json Session::summary(const Outcome& outcome) const {
   std::lock_guard lock(mutex_);
   Json metrics = Json::object();
   for (const auto& [name, m] : metrics_)
-    metrics[name] = {{"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
-  Json j = {{"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
-            {"epochs", epochs_done_},
-            {"steps", steps_},
-            {"wall_s", scheduler_->wall_s()},
-            {"metrics", metrics},
-            {"samples", samples_json(*plan_, *scheduler_)},
-            {"weights_sha256", resources_->networks().empty() ? Json() : Json(weights_sha256(weights()))},
-            {"seed", graph_->run.seed},
-            {"threads", threads_},
-            {"step_threads", step_threads_},
-            {"device", "cpu"},
-            {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
+    metrics[name] = {
+        {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+  Json j = {
+      {"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
+      {"epochs", epochs_done_},
+      {"steps", steps_},
+      {"wall_s", scheduler_->wall_s()},
+      {"metrics", metrics},
+      {"samples", samples_json(*plan_, *scheduler_)},
+      {"weights_sha256", resources_->networks().empty() ? Json() : Json(weights_sha256(weights()))},
+      {"seed", graph_->run.seed},
+      {"threads", threads_},
+      {"step_threads", step_threads_},
+      {"device", "cpu"},
+      {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;
@@ -65,9 +71,10 @@ Json Session::profile() const {
     const Counters& c = scheduler_->counters(static_cast<int>(i));
     const Ledger& l = scheduler_->ledger(static_cast<int>(i));
     const double busy_s = static_cast<double>(c.busy_ns.load()) * 1e-9;
-    const int slots = n.concurrency > 0 ? n.concurrency : n.ordered ? 1
-                      : n.lane == LaneKind::step                    ? 1
-                                                                    : threads_;
+    const int slots = n.concurrency > 0          ? n.concurrency
+                      : n.ordered                ? 1
+                      : n.lane == LaneKind::step ? 1
+                                                 : threads_;
     Json j = {{"type", n.spec->name},
               {"items", l.fired},
               {"passed", l.passed},
@@ -84,7 +91,8 @@ Json Session::profile() const {
               {"skipped", l.skipped},
               {"dropped_last", l.dropped_last}};
     if (n.credits > 0)
-      j["credits"] = {{"total", n.credits}, {"most_out", scheduler_->most_credits_out(static_cast<int>(i))}};
+      j["credits"] = {{"total", n.credits},
+                      {"most_out", scheduler_->most_credits_out(static_cast<int>(i))}};
     nodes[n.path()] = std::move(j);
   }
   return {{"wall_s", scheduler_->wall_s()}, {"threads", threads_}, {"nodes", nodes}};

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 Session::~Session() = default;
 
-// ---- opening --------------------------------------------------------------------------------------
+// ---- opening
+// --------------------------------------------------------------------------------------
 
 std::unique_ptr<Session> Session::open(const Options& options) {
   std::unique_ptr<Session> s(new Session(options));
@@ -38,7 +39,8 @@ bool Session::load_graph() {
   Diagnostics diagnostics;
   DocumentPtr document = read_document(options_.graph, diagnostics);
   if (document)
-    graph_ = sluice::load_graph(document, Registry::global().catalogue(), options_.set, diagnostics);
+    graph_ =
+        sluice::load_graph(document, Registry::global().catalogue(), options_.set, diagnostics);
   if (graph_) {
     PlanOptions o;
     o.threads = threads_;
@@ -55,8 +57,9 @@ static std::map<std::string, at::Tensor> read_weights(const fs::path& from) {
   if (fs::is_directory(from / "checkpoints"))
     return load_checkpoint(newest_checkpoint(from / "checkpoints")).model;
   if (fs::is_directory(from)) return load_checkpoint(from).model;
-  throw IoError(from.string() + ": no weights here: give a run folder, a checkpoint folder or a "
-                                ".safetensors file");
+  throw IoError(from.string() +
+                ": no weights here: give a run folder, a checkpoint folder or a "
+                ".safetensors file");
 }
 
 // Copies every tensor of the network from `tensors`; all must be there and fit.
@@ -80,7 +83,8 @@ static void fill(Network& network, const std::string& name,
 void Session::make_networks() {
   for (const GraphModel& m : graph_->models) {
     auto network = Registry::global().make_network(m.spec->name, m.params);
-    network->initialise(random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
+    network->initialise(
+        random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
     if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
     resources_->add(m.name, std::move(network));
   }
@@ -147,7 +151,8 @@ void Session::resume() {
   if (!out_dir_.empty()) folder_ = std::make_unique<RunFolder>(out_dir_, metrics_bytes);
 }
 
-// ---- running --------------------------------------------------------------------------------------
+// ---- running
+// --------------------------------------------------------------------------------------
 
 Outcome Session::run() {
   RunOptions o;
@@ -188,9 +193,12 @@ void Session::stop() noexcept {
 
 int Session::exit_code(const Outcome& outcome) const {
   switch (outcome.status) {
-    case Outcome::Status::failed: return static_cast<int>(outcome.failure.exit);
-    case Outcome::Status::stalled: return static_cast<int>(Exit::stalled);
-    default: return checkpoint_error_.empty() ? 0 : static_cast<int>(Exit::io);
+    case Outcome::Status::failed:
+      return static_cast<int>(outcome.failure.exit);
+    case Outcome::Status::stalled:
+      return static_cast<int>(Exit::stalled);
+    default:
+      return checkpoint_error_.empty() ? 0 : static_cast<int>(Exit::io);
   }
 }
 
@@ -218,7 +226,8 @@ Progress Session::progress() const {
   return p;
 }
 
-// ---- events ---------------------------------------------------------------------------------------
+// ---- events
+// ---------------------------------------------------------------------------------------
 
 // Larger is better, but for losses and learning rates.
 static bool better(const std::string& name, double a, double b) {
@@ -250,8 +259,11 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
     last_loss_ = value;
   }
   if (folder_)
-    folder_->metric_line({{"epoch", stamp.epoch}, {"step", steps_}, {"batch", stamp.index},
-                          {"log", n.path() + "." + name}, {"value", value}});
+    folder_->metric_line({{"epoch", stamp.epoch},
+                          {"step", steps_},
+                          {"batch", stamp.index},
+                          {"log", n.path() + "." + name},
+                          {"value", value}});
 }
 
 bool Session::between(const Turn& ended, std::size_t position) {
@@ -291,8 +303,8 @@ void Session::quarantined(const Quarantined& q) {
   }
   std::cerr << "quarantined " << q.sample << ": " << q.node << ": " << q.message << "\n";
   if (folder_)
-    folder_->quarantine_line({{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()},
-                              {"message", q.message}});
+    folder_->quarantine_line(
+        {{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}});
 }
 
 // The stuck body cannot be unwound: say who waits for what and end the process.
@@ -306,7 +318,8 @@ void Session::stalled(const std::string& report) {
   _exit(static_cast<int>(Exit::stalled));
 }
 
-// ---- checkpoints ----------------------------------------------------------------------------------
+// ---- checkpoints
+// ----------------------------------------------------------------------------------
 
 std::map<std::string, at::Tensor> Session::weights() const {
   std::map<std::string, at::Tensor> all;
@@ -333,10 +346,16 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
   std::lock_guard lock(mutex_);
   Json metrics = Json::object();
   for (const auto& [key, m] : metrics_)
-    metrics[key] = {{"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
-  c.state = {{"turn", position.turn}, {"batch", position.batch}, {"steps", steps_},
-             {"seed", graph_->run.seed}, {"step_threads", step_threads_}, {"nodes", nodes},
-             {"metrics", metrics}, {"metrics_bytes", folder_->metrics_bytes()}};
+    metrics[key] = {
+        {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+  c.state = {{"turn", position.turn},
+             {"batch", position.batch},
+             {"steps", steps_},
+             {"seed", graph_->run.seed},
+             {"step_threads", step_threads_},
+             {"nodes", nodes},
+             {"metrics", metrics},
+             {"metrics_bytes", folder_->metrics_bytes()}};
   save_checkpoint(folder_->checkpoints(), name, c);
 }
 

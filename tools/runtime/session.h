@@ -35,9 +35,9 @@ struct Progress {
   std::uint32_t epoch = 0, epochs = 1;
   std::uint64_t steps = 0, samples = 0, bad = 0;
   std::optional<double> loss;
-  std::string metric;        // of the stop rule, or the last one reported
+  std::string metric;  // of the stop rule, or the last one reported
   std::optional<double> metric_value;
-  double share = 0;          // of the whole run that is done, 0..1
+  double share = 0;  // of the whole run that is done, 0..1
 };
 
 class Session final : public RunEvents {

@@ -1,0 +1,263 @@
+#include "tests/engine/program_nodes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace sluice::sim {
+
+Memory fresh_memory(const Program& program) {
+  Memory m;
+  m.weights.assign(static_cast<std::size_t>(program.nets), 1);
+  m.states.assign(program.nodes.size(), 0);
+  for (const Item& n : program.nodes) m.logs[n.path];
+  return m;
+}
+
+struct Trial::Events final : RunEvents {
+  Trial& trial;
+  explicit Events(Trial& t) : trial(t) {}
+  bool between(const Turn& ended, std::size_t) override {
+    trial.memory_.turns.push_back(std::to_string(ended.stream) + "/" + std::to_string(ended.epoch));
+    return static_cast<int>(trial.memory_.turns.size()) == trial.setup_.stop_behind;
+  }
+  void stalled(const std::string& report) override {
+    std::fprintf(stderr, "seed %llu hangs:\n%s\n%s", static_cast<unsigned long long>(trial.p_.seed),
+                 report.c_str(), describe(trial.p_).c_str());
+    std::abort();
+  }
+};
+
+static Spec spec_of(const Item& n) {
+  using toy::P;
+  Spec s(n.path, "");
+  for (std::size_t i = 0; i < n.from.size(); ++i) s.in("in" + std::to_string(i));
+  for (int i = 0; i < n.outs; ++i) s.out("out" + std::to_string(i));
+  s.lane(static_cast<LaneKind>(n.lane)).limit(n.limit);
+  if (n.random) s.random();
+  if (n.ordered) s.ordered();
+  s.param("size", &P::size, "").param("drop_last", &P::drop_last, "").param("net", &P::net, "");
+  switch (n.kind) {
+    case Kind::source:
+      s.source();
+      break;
+    case Kind::expand:
+      s.expands("size");
+      break;
+    case Kind::batch:
+      s.gathers("size", "drop_last").gate();
+      break;
+    case Kind::shuffle:
+      s.shuffles("size");
+      break;
+    case Kind::buffer:
+      s.gate();
+      break;
+    case Kind::cache:
+      s.cache();
+      break;
+    case Kind::reader:
+      s.reads("net");
+      break;
+    case Kind::updater:
+      s.updates("net");
+      break;
+    default:
+      break;
+  }
+  return s;
+}
+
+Trial::Trial(const Program& program, Memory& memory, Setup setup)
+    : p_(program), memory_(memory), setup_(setup), events_(std::make_unique<Events>(*this)) {
+  b_.graph.run.epochs = p_.epochs;
+  b_.graph.run.max_bad = 1 << 30;
+  for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i) {
+    add(i);
+    meters_.push_back(std::make_unique<Meter>());
+  }
+  if (!b_.plan(setup_.threads)) {
+    std::string all;
+    for (const auto& d : b_.diagnostics.all()) all += d.code + ": " + d.message + "\n";
+    throw std::logic_error("no plan:\n" + all + describe(p_));
+  }
+  plan = &*b_.made;
+  set_credits();
+}
+
+Trial::~Trial() = default;
+
+void Trial::add(int i) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  Json params = {{"size", n.size}, {"drop_last", n.drop_last}, {"net", std::to_string(n.net)}};
+  b_.add(
+      n.path, spec_of(n), [this, i](Firing& f) { body(i, f); }, n.from, params);
+  GraphNode& g = b_.graph.nodes.back();
+  if (n.bad) g.on_error = OnError::quarantine;
+  if (n.after >= 0) g.after = p_.nodes[static_cast<std::size_t>(n.after)].path;
+  g.every_epochs = n.every;
+  bodies_.push_back(&b_.body(i));
+  if (n.kind == Kind::cache) bodies_.back()->cache = std::make_shared<toy::MemoryStore>();
+  if (n.ordered || n.kind == Kind::updater)
+    bodies_.back()->end = [this, i](Flush& f) { flush(i, f); };
+}
+
+// Never fewer than the plan says are needed, and often just those.
+void Trial::set_credits() {
+  for (std::size_t i = 0; i < plan->nodes.size(); ++i) {
+    PlanNode& n = plan->nodes[i];
+    const bool region = n.gate && n.training && n.turns >= 0;
+    if ((n.gate || n.is_source()) && !region)
+      n.credits = n.need + static_cast<int>(draw(i) % static_cast<std::uint64_t>(setup_.spare + 1));
+  }
+}
+
+void Trial::plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes) {
+  const std::uint64_t h = draw(mix(static_cast<std::uint64_t>(i) + salt) ^ mix(stamp.index) ^
+                               mix(stamp.epoch * 77 + stamp.path[0]));
+  if (h % 8 == 0) toy::nap(mix(h) % 150);
+  if (++firings_ == setup_.stop_at) scheduler->stop();
+  if (!setup_.fail_one_in || mix(h ^ 3) % setup_.fail_one_in) return;
+  std::lock_guard lock(mutex_);
+  if (thrown.empty()) first_throw_ns = now_ns();
+  flush_threw |= flushes;
+  thrown.emplace_back(stamp, p_.nodes[static_cast<std::size_t>(i)].path);
+  if (h % 3 == 0) throw std::bad_alloc();
+  throw Error(Exit::gpu, "planted");
+}
+
+void Trial::body(int i, Firing& f) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  const auto at = static_cast<std::size_t>(i);
+  plant(i, f.stamp(), 1);
+  std::vector<std::vector<Value>> in;
+  if (n.kind == Kind::source) {
+    const auto size = static_cast<std::uint64_t>(n.size);
+    if (f.stamp().index == size) return f.end_epoch();
+    const std::uint64_t item =
+        n.permutes ? Permutation(size, f.epoch_key())(f.stamp().index) : f.stamp().index;
+    const Made made = work(n, {{source_value(n, item)}}, f.random(), 0, 0);
+    for (int port = 0; port < n.outs; ++port)
+      if (const auto& v = made.children.front()[static_cast<std::size_t>(port)])
+        f.emit_ptr(std::make_shared<const Sample>(v->value, v->members, meters_[at].get()), port,
+                   item);
+    return;
+  }
+  if (n.kind == Kind::cache) return f.emit(Sample(f.in().value, f.in().members));
+  for (std::size_t port = 0; port < n.from.size(); ++port) {
+    in.emplace_back();
+    for (const SamplePtr& s : f.members(static_cast<int>(port)))
+      in.back().push_back({s->value, s->members});
+  }
+  std::uint64_t& state = memory_.states[at];
+  const bool stateful = n.ordered || n.kind == Kind::updater;
+  const std::uint64_t weight = n.net >= 0 ? memory_.weights[static_cast<std::size_t>(n.net)] : 0;
+  const Made made = work(n, in, f.random(), stateful ? state : 0, weight);
+  if (made.bad) throw DataError("bad");
+  if (n.kind == Kind::updater) memory_.weights[static_cast<std::size_t>(n.net)] = made.hash;
+  if (stateful) state = mix(state ^ made.hash);
+  if (n.kind == Kind::sink) {
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (!n.ordered) lock.lock();
+    memory_.logs[n.path].push_back(log_line(f.stamp().str(), in));
+  }
+  emit(i, f, made);
+}
+
+void Trial::emit(int i, Firing& f, const Made& made) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  Meter* meter =
+      meters_[static_cast<std::size_t>(plan->nodes[static_cast<std::size_t>(i)].segment)].get();
+  for (const auto& child : made.children)
+    for (int port = 0; port < n.outs; ++port) {
+      const auto& v = child[static_cast<std::size_t>(port)];
+      if (v)
+        f.emit_ptr(std::make_shared<const Sample>(v->value, v->members, meter), port);
+      else if (n.kind == Kind::expand)
+        f.emit_ptr(nullptr, port);  // keeps the place of a child that is left out
+    }
+}
+
+void Trial::flush(int i, Flush& f) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  std::uint64_t& state = memory_.states[static_cast<std::size_t>(i)];
+  plant(i, Stamp::first(static_cast<std::uint32_t>(n.stream), 0, 0), 2 + f.epoch, true);
+  memory_.logs[n.path].push_back(flush_line(f.epoch, state));
+  state = 0;
+}
+
+void Trial::run() {
+  RunOptions o;
+  o.threads = setup_.threads;
+  o.io_threads = 2;
+  o.background = false;
+  o.watchdog_s = 30;
+  o.resume = setup_.resume;
+  o.seed = p_.seed;
+  scheduler = std::make_unique<Scheduler>(*plan, b_.pointers(), o, *events_);
+  outcome = scheduler->run();
+}
+
+// ---- what must hold after every run -------------------------------------------------------------
+
+static std::uint64_t total(const std::map<std::string, std::uint64_t>& counts) {
+  std::uint64_t n = 0;
+  for (const auto& [reason, count] : counts) n += count;
+  return n;
+}
+
+void Trial::balance(int i, std::vector<std::string>& found) const {
+  const Ledger& l = scheduler->ledger(i);
+  const PlanNode& n = plan->nodes[static_cast<std::size_t>(i)];
+  const std::uint64_t skipped = total(l.skipped);
+  bool ok = l.in == l.fired + l.passed + skipped;
+  if (n.is_source()) ok = l.emitted == l.fired + skipped;
+  if (n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle)
+    ok = l.in == l.members + skipped;
+  if (n.spec->arity == Arity::shuffle && outcome.status == Outcome::Status::done)
+    ok &= l.members == l.fired;
+  if (!ok)
+    found.push_back("ledger of " + n.path() + ": in " + std::to_string(l.in) + " fired " +
+                    std::to_string(l.fired) + " passed " + std::to_string(l.passed) + " skipped " +
+                    std::to_string(skipped) + " members " + std::to_string(l.members));
+}
+
+// A credit stands for at most so many samples as the segment's nodes make of one packet.
+void Trial::bound(std::vector<std::string>& found) const {
+  std::vector<int> factor(plan->nodes.size(), 1), made(plan->nodes.size(), 0);
+  for (std::size_t i = 0; i < plan->nodes.size(); ++i) {
+    const Item& n = p_.nodes[i];
+    const bool begins = plan->nodes[i].segment == static_cast<int>(i);
+    if (!begins)
+      for (auto [from, port] : n.from)
+        factor[i] = std::max(factor[i], factor[static_cast<std::size_t>(from)]);
+    if (n.kind == Kind::expand) factor[i] *= n.size;
+    made[static_cast<std::size_t>(plan->nodes[i].segment)] += factor[i] * n.outs;
+  }
+  for (std::size_t i = 0; i < plan->nodes.size(); ++i)
+    if (meters_[i]->most > plan->nodes[i].credits * made[i] || meters_[i]->live != 0)
+      found.push_back("segment of " + p_.nodes[i].path + ": " + std::to_string(meters_[i]->most) +
+                      " samples at once, " + std::to_string(meters_[i]->live) + " left, bound " +
+                      std::to_string(plan->nodes[i].credits) + " x " + std::to_string(made[i]));
+}
+
+std::vector<std::string> Trial::broken(const Results* expected) {
+  std::vector<std::string> found;
+  const bool ended =
+      outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut;
+  for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i) {
+    const PlanNode& n = plan->nodes[static_cast<std::size_t>(i)];
+    if (scheduler->credits_out(i) != 0) found.push_back("credits of " + n.path() + " are out");
+    if (ended) balance(i, found);
+    if (!expected || !n.prefix_of.empty() || n.spec->is_cache) continue;
+    const auto it = expected->fired.find(n.path());
+    const std::uint64_t want = it == expected->fired.end() ? 0 : it->second;
+    if (scheduler->ledger(i).fired != want)
+      found.push_back(n.path() + " fired " + std::to_string(scheduler->ledger(i).fired) +
+                      " times instead of " + std::to_string(want));
+  }
+  bound(found);
+  return found;
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,190 @@
+// Random graphs against the interpreter. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/engine/program_nodes.h"
+
+using namespace sluice;
+using namespace sluice::sim;
+
+namespace {
+
+bool long_form() { return std::getenv("SLUICE_LONG") != nullptr; }
+
+// Calls `run(seed)` for each seed of this form and says which one a failure came from.
+template <class Run>
+void for_seeds(std::uint64_t few, std::uint64_t many, Run&& run) {
+  if (const char* one = std::getenv("SLUICE_SEED")) return run(std::strtoull(one, nullptr, 10));
+  const std::uint64_t n = long_form() ? many : few;
+  for (std::uint64_t seed = 1; seed <= n; ++seed) run(seed);
+  if (long_form()) std::printf("%llu seeds\n", static_cast<unsigned long long>(n));
+}
+
+void sort_unordered(const Program& p, std::map<std::string, Log>& logs) {
+  for (const Item& n : p.nodes)
+    if (!n.ordered && n.kind != Kind::updater) std::sort(logs[n.path].begin(), logs[n.path].end());
+}
+
+// The first difference between what nodes wrote down; "" where there is none. `exact`: only what
+// stands behind a turn's gate, which alone is exact where a run was cut.
+std::string difference(const Program& p, Memory got, Results want, bool exact) {
+  sort_unordered(p, got.logs);
+  sort_unordered(p, want.logs);
+  if (got.weights != want.weights) return "other weights";
+  if (got.turns != want.turns) return "other turns";
+  for (const Item& n : p.nodes) {
+    if (exact && !n.behind_gate) continue;
+    const Log& a = got.logs[n.path];
+    const Log& b = want.logs[n.path];
+    if (a == b) continue;
+    const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    return n.path + " line " + std::to_string(at.first - a.begin()) + " of " +
+           std::to_string(a.size()) + "/" + std::to_string(b.size()) + ": got \"" +
+           (at.first == a.end() ? "nothing" : *at.first) + "\", expected \"" +
+           (at.second == b.end() ? "nothing" : *at.second) + "\"";
+  }
+  return "";
+}
+
+void report(std::uint64_t seed, const Setup& setup, const Program& p, const std::string& what) {
+  FAIL_CHECK("SLUICE_SEED=" << seed << ", " << setup.threads << " slots, spare " << setup.spare
+                            << ": " << what << "\n"
+                            << describe(p));
+}
+
+Setup setup_of(std::uint64_t seed, int threads) {
+  Setup s;
+  s.threads = threads;
+  s.salt = mix(seed * 8 + static_cast<std::uint64_t>(threads));
+  s.spare = seed % 3 == 0 ? 0 : 3;
+  return s;
+}
+
+void check_run(std::uint64_t seed, const Setup& setup, const Program& p, Trial& trial,
+               Outcome::Status status, const Results* fired) {
+  if (trial.outcome.status != status)
+    report(seed, setup, p,
+           "ended as " + std::to_string(static_cast<int>(trial.outcome.status)) + " " +
+               trial.outcome.stall + trial.outcome.failure.message);
+  for (const std::string& what : trial.broken(fired)) report(seed, setup, p, what);
+}
+
+}  // namespace
+
+TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
+  for_seeds(150, 2000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, seed % 2 == 0);
+    const Results want = interpret(p);
+    for (int threads : {1, 2, 8}) {
+      const Setup setup = setup_of(seed, threads);
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        check_run(seed, setup, p, trial, Outcome::Status::done, &want);
+      }
+      const std::string other = difference(p, memory, want, false);
+      if (!other.empty()) report(seed, setup, p, other);
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}
+
+TEST_CASE("a failure on a random graph names the lowest stamp that failed and leaves nothing") {
+  for_seeds(100, 2000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, seed % 2 == 0);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        const std::int64_t end = now_ns();
+        const bool threw = !trial.thrown.empty();
+        check_run(seed, setup, p, trial, threw ? Outcome::Status::failed : Outcome::Status::done,
+                  nullptr);
+        if (!threw) continue;
+        const auto lowest = *std::min_element(trial.thrown.begin(), trial.thrown.end());
+        const Failure& f = trial.outcome.failure;
+        if (!trial.flush_threw && std::pair(f.stamp, f.node) != lowest)
+          report(seed, setup, p, "named " + f.str() + " instead of " + lowest.second);
+        CHECK(end - trial.first_throw_ns < 1'000'000'000);
+      }
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}
+
+TEST_CASE("the stop rule ends a random graph behind the same turn whatever the timing") {
+  for_seeds(60, 1000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, true);
+    const int turns = static_cast<int>(interpret(p).turns.size());
+    const int stop = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(turns));
+    const Results want = interpret(p, stop);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      setup.stop_behind = stop;
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        if (trial.outcome.status != Outcome::Status::done)
+          check_run(seed, setup, p, trial, Outcome::Status::cut, nullptr);
+        if (trial.outcome.position.turn != static_cast<std::size_t>(stop))
+          report(seed, setup, p, "another turn");
+      }
+      const std::string other = difference(p, memory, want, true);
+      if (!other.empty()) report(seed, setup, p, other);
+    }
+  });
+}
+
+namespace {
+
+// What a resumed process would load: networks and the states behind the training region. A
+// validation turn that was cut begins anew, and what stands in front of a gate begins its epoch.
+void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory) {
+  const auto sequence = plan.sequence(0);
+  if (at.turn >= sequence.size()) return;
+  const Turn turn = sequence[at.turn];
+  const std::string cut = std::to_string(turn.stream) + "/" + std::to_string(turn.epoch) + "/";
+  for (std::size_t i = 0; i < p.nodes.size(); ++i) {
+    const Item& n = p.nodes[i];
+    if (n.behind_gate && n.stream == p.train) continue;
+    memory.states[i] = 0;
+    if (n.stream == turn.stream)
+      std::erase_if(memory.logs[n.path], [&](const auto& line) { return line.starts_with(cut); });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
+  for_seeds(100, 2000, [](std::uint64_t seed) {
+    const Program p = random_program(seed, true);
+    const Results want = interpret(p);
+    for (int threads : {1, 2, 8}) {
+      Setup setup = setup_of(seed, threads);
+      Memory memory = fresh_memory(p);
+      for (std::uint64_t part = 0;; ++part) {
+        // The first cuts come anywhere, later ones leave time to get on.
+        setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
+        Trial trial(p, memory, setup);
+        trial.run();
+        const bool done = trial.outcome.status == Outcome::Status::done;
+        check_run(seed, setup, p, trial, done ? Outcome::Status::done : Outcome::Status::cut,
+                  nullptr);
+        if (done || trial.outcome.status != Outcome::Status::cut) break;
+        setup.resume = trial.outcome.position;
+        reload(p, *trial.plan, setup.resume, memory);
+      }
+      const std::string other = difference(p, memory, want, true);
+      if (!other.empty()) report(seed, setup, p, other);
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}

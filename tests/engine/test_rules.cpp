@@ -1,0 +1,582 @@
+// One small graph for each rule of the scheduler that a wrong turn once broke, or could.
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "engine/turnstile.h"
+#include "tests/engine/toy.h"
+
+using namespace sluice;
+using namespace sluice::toy;
+
+namespace {
+
+using Values = std::vector<std::uint64_t>;
+
+// source -> batch(1) -> fwd -> step, with `weight` changed by every batch.
+struct Training {
+  Builder b;
+  std::uint64_t weight = 1;
+  Values read, stepped;
+  int source = -1, batch = -1, fwd = -1, step = -1;
+  std::function<void(Firing&)> in_fwd = [](Firing&) {};
+
+  Training(std::uint64_t n, std::int64_t epochs, int size = 1, bool drop_last = false) {
+    b.graph.run.epochs = epochs;
+    source = b.source("t", n);
+    batch = b.add("batch", batch_spec(), join_members, {{source, 0}},
+                  {{"size", size}, {"n", 2}, {"drop_last", drop_last}});
+    fwd = b.add("fwd", reader_spec(),
+                [this](Firing& f) {
+                  read.push_back(f.in().value);
+                  in_fwd(f);
+                  f.emit_ptr(f.ptr());
+                },
+                {{batch, 0}}, {{"net", "net"}});
+    step = b.add("step", updater_spec(),
+                 [this](Firing& f) {
+                   stepped.push_back(f.in().value);
+                   weight = mix(weight ^ f.in().value);
+                   f.emit_ptr(f.ptr());
+                 },
+                 {{fwd, 0}}, {{"net", "net"}});
+  }
+  int validate(int from) {
+    b.graph.nodes[static_cast<std::size_t>(from)].after = "step";
+    return from;
+  }
+};
+
+Values losses(const Scheduler& s, const std::vector<int>& nodes, const std::string& reason) {
+  Values v;
+  for (int n : nodes) {
+    const auto& lost = s.ledger(n).lost;
+    v.push_back(lost.count(reason) ? lost.at(reason) : 0);
+  }
+  return v;
+}
+
+int priority_of_this_thread() {
+  return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
+}
+
+}  // namespace
+
+// ---- capacity -----------------------------------------------------------------------------------
+
+TEST_CASE("a filter between a 1:n and a batch leaves the segment enough credits") {
+  for (int threads : {1, 2, 8}) {
+    Builder b;
+    std::size_t got = 0;
+    int s = b.source("s", 60);
+    int crop = b.add("crop", expand_spec(),
+                     [](Firing& f) {
+                       for (std::uint64_t i = 0; i < 8; ++i) f.emit(Sample(f.in().value * 8 + i));
+                     },
+                     {{s, 0}}, {{"n", 8}});
+    int filter = b.add("filter", plain("filter"),
+                       [](Firing& f) {
+                         if (f.in().value % 8 == 0) f.emit_ptr(f.ptr());
+                       },
+                       {{crop, 0}});
+    int batch = b.add("batch", batch_spec(), join_members, {{filter, 0}}, {{"size", 30}, {"n", 1}});
+    b.add("k", sink("k"), [&](Firing& f) { got += f.in().members.size(); }, {{batch, 0}});
+    CHECK(run(b, threads).status == Outcome::Status::done);
+    CHECK(got == 60);
+  }
+}
+
+TEST_CASE("a shuffle behind a 1:n may hold one child of each parent") {
+  Builder b;
+  std::set<std::uint64_t> got;
+  int s = b.source("s", 100);
+  int crop = b.add("crop", expand_spec(),
+                   [](Firing& f) {
+                     for (std::uint64_t i = 0; i < 8; ++i) f.emit(Sample(f.in().value * 8 + i));
+                   },
+                   {{s, 0}}, {{"n", 8}});
+  int shuffle = b.add("shuffle", shuffle_spec(), {}, {{crop, 0}}, {{"n", 60}});
+  b.add("k", sink("k"), [&](Firing& f) { got.insert(f.in().value); }, {{shuffle, 0}});
+  CHECK(run(b, 2).status == Outcome::Status::done);
+  CHECK(got.size() == 800);
+}
+
+// ---- cuts and resumes ---------------------------------------------------------------------------
+
+TEST_CASE("a batch that the region admitted before the cut is trained on and counted") {
+  Training t(4, 50);
+  Scheduler* running = nullptr;
+  t.in_fwd = [&](Firing&) {
+    if (t.read.size() == 6) running->stop();  // in the body of the region's gate
+  };
+  int after = 0;
+  int g = t.b.add("g", buffer_spec(), forward, {{t.step, 0}}, {{"n", 2}});
+  t.b.add("k", sink("k"), [&](Firing&) { ++after; }, {{g, 0}});
+  REQUIRE(t.b.plan(2));
+  RunEvents silent;
+  RunOptions o;
+  o.background = false;
+  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
+  running = &s;
+  const Outcome out = s.run();
+  CHECK(out.status == Outcome::Status::cut);
+  CHECK(t.read == t.stepped);
+  CHECK(after == 6);
+  CHECK(out.position.turn == 1);  // epochs of 4: the cut is in the second, the data run far ahead
+  CHECK(out.position.batch == 2);
+}
+
+TEST_CASE("a resume goes on behind the last batch trained on, Skips counted") {
+  Values whole;
+  for (std::size_t stop_at : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    Values seen;
+    Resume at;
+    for (int part = 0; part < 2; ++part) {
+      Builder b;
+      b.graph.run.epochs = 2;
+      Scheduler* running = nullptr;
+      int s = b.source("s", 8);
+      int filter = b.add("filter", plain("filter"),
+                         [](Firing& f) {
+                           if (f.in().value % 2) f.emit_ptr(f.ptr());
+                         },
+                         {{s, 0}});
+      int fwd = b.add("fwd", reader_spec(), forward, {{filter, 0}}, {{"net", "net"}});
+      b.add("step", updater_spec(),
+            [&](Firing& f) {
+              seen.push_back(f.in().value);
+              if (part == 0 && seen.size() == stop_at) running->stop();
+            },
+            {{fwd, 0}}, {{"net", "net"}});
+      REQUIRE(b.plan(2));
+      RunEvents silent;
+      RunOptions o;
+      o.background = false;
+      o.resume = at;
+      Scheduler sched(*b.made, b.pointers(), o, silent);
+      running = &sched;
+      const Outcome out = sched.run();
+      at = out.position;
+      if (out.status == Outcome::Status::done) break;
+    }
+    if (stop_at == 0) whole = seen;
+    CHECK(seen == whole);
+  }
+  CHECK(whole == Values{1, 3, 5, 7, 1, 3, 5, 7});
+}
+
+TEST_CASE("a cut while a resume catches up keeps the resume's position") {
+  Training t(20, 2);
+  Scheduler* running = nullptr;
+  t.b.body(t.source).fn = [&](Firing& f) {
+    if (f.stamp().index == 3) running->stop();
+    f.emit_item(f.stamp().index, Sample(f.stamp().index));
+  };
+  REQUIRE(t.b.plan(2));
+  RunEvents silent;
+  RunOptions o;
+  o.background = false;
+  o.resume = {1, 11};
+  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
+  running = &s;
+  const Outcome out = s.run();
+  CHECK(t.read.empty());
+  CHECK(out.position.turn == 1);
+  CHECK(out.position.batch == 11);
+}
+
+TEST_CASE("an epoch without packets whose turn has not come is not flushed by a cut") {
+  Training t(10, 3);
+  int v = t.validate(t.b.source("v", 3, 100));
+  int vb = t.b.add("vb", batch_spec(), join_members, {{v, 0}},
+                   {{"size", 8}, {"n", 1}, {"drop_last", true}});  // no batch at all
+  int infer = t.b.add("infer", reader_spec(), forward, {{vb, 0}}, {{"net", "net"}});
+  std::vector<std::uint32_t> flushed;
+  int k = t.b.add("k", sink("k"), [](Firing&) {}, {{infer, 0}});
+  t.b.body(k).end = [&](Flush& f) { flushed.push_back(f.epoch); };
+  Scheduler* running = nullptr;
+  t.in_fwd = [&](Firing&) {
+    if (t.read.size() != 14) return;
+    nap(20000);  // the validation epochs' markers are at the reader's gate
+    running->stop();
+  };
+  REQUIRE(t.b.plan(2));
+  RunEvents silent;
+  RunOptions o;
+  o.background = false;
+  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
+  running = &s;
+  const Outcome out = s.run();
+  CHECK(out.status == Outcome::Status::cut);
+  CHECK(flushed == std::vector<std::uint32_t>{0});
+  CHECK(out.position.turn == 2);
+  CHECK(out.position.batch == 4);
+}
+
+TEST_CASE("a cut leaves no trace in a cache, and unfinished bodies are not run for nothing") {
+  Builder b;
+  b.graph.run.epochs = 100;
+  Scheduler* running = nullptr;
+  std::atomic<int> loads{0};
+  int s = b.source("s", 1000);
+  int load = b.add("load", plain("load"),
+                   [&](Firing& f) {
+                     ++loads;
+                     nap(200);
+                     f.emit_ptr(f.ptr());
+                   },
+                   {{s, 0}});
+  int cache = b.add("cache", plain("cache").cache(),
+                    [&](Firing& f) {
+                      if (f.in().value == 10) running->stop();
+                      f.emit_ptr(f.ptr());
+                    },
+                    {{load, 0}});
+  b.body(cache).cache = std::make_shared<MemoryStore>();
+  auto& store = static_cast<MemoryStore&>(*b.body(cache).cache);
+  int batch = b.add("batch", batch_spec(), join_members, {{cache, 0}}, {{"size", 2}, {"n", 1}});
+  b.add("k", sink("k"), [](Firing&) { nap(1000); }, {{batch, 0}});
+  REQUIRE(b.plan(8));
+  RunEvents silent;
+  RunOptions o;
+  o.threads = 8;
+  o.background = false;
+  Scheduler sched(*b.made, b.pointers(), o, silent);
+  running = &sched;
+  CHECK(sched.run().status == Outcome::Status::cut);
+  for (const auto& [item, entry] : store.entries) CHECK(entry.sample != nullptr);
+  CHECK(loads < 40);
+}
+
+TEST_CASE("a Skip of the source itself is not remembered as its first item's") {
+  Builder b;
+  b.graph.run.epochs = 5;
+  Values got;
+  int s = b.add("s", Spec("s", "").out("sample").source(), [](Firing& f) {
+    if (f.stamp().index == 3) return f.end_epoch();
+    nap(2000);  // the epoch before is in the store
+    if (f.stamp().index != 1) f.emit_item(f.stamp().index, Sample(f.stamp().index));
+  });
+  int cache = b.add("cache", plain("cache").cache(), forward, {{s, 0}});
+  b.body(cache).cache = std::make_shared<MemoryStore>();
+  b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{cache, 0}});
+  CHECK(run(b, 2).status == Outcome::Status::done);
+  CHECK(got == Values{0, 2, 0, 2, 0, 2, 0, 2, 0, 2});
+}
+
+TEST_CASE("a stop behind the last firing cuts nothing: the run is done") {
+  Training t(3, 2);
+  struct Stopper : RunEvents {
+    std::size_t turns = 0;
+    bool between(const Turn&, std::size_t) override { return ++turns == 2; }
+  } events;
+  CHECK(run(t.b, 2, &events).status == Outcome::Status::done);
+}
+
+// ---- turns --------------------------------------------------------------------------------------
+
+TEST_CASE("no turn ends behind the one that the stop rule named, not even one without samples") {
+  Builder b;
+  b.graph.run.epochs = 9;
+  int s = b.source("s", 2);
+  int filter = b.add("filter", plain("filter"), [](Firing&) {}, {{s, 0}});
+  b.add("step", updater_spec(), forward, {{filter, 0}}, {{"net", "net"}});
+  struct Stopper : RunEvents {
+    std::size_t turns = 0;
+    bool between(const Turn&, std::size_t) override { return ++turns >= 3; }
+  } events;
+  const Outcome o = run(b, 2, &events);
+  CHECK(o.position.turn == 3);
+  CHECK(events.turns == 3);
+}
+
+TEST_CASE("a reader must feed the updater of its own network, not that of another") {
+  for (const char* reads : {"a", "b"}) {
+    Builder b;
+    int s = b.source("s", 2);
+    int r = b.add("r", reader_spec(), forward, {{s, 0}}, {{"net", "a"}});
+    b.add("ua", updater_spec(), forward, {{r, 0}}, {{"net", "a"}});
+    int q = b.add("q", reader_spec(), forward, {{s, 0}}, {{"net", reads}});
+    b.add("ub", updater_spec(), forward, {{q, 0}}, {{"net", "b"}});
+    CHECK(b.plan(2) == (*reads == 'b'));
+    if (*reads == 'a') CHECK(b.diagnostics.all().front().code == "SL0411");
+  }
+}
+
+TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
+  Training t(3, 3);
+  int v = t.validate(t.b.source("v", 2));
+  int k = t.b.add("k", sink("k"), [](Firing&) {}, {{v, 0}});  // reads nothing: runs ahead
+  REQUIRE(t.b.plan(2));
+  Turnstile turns(*t.b.made, 0, 0, [](const Turn&) { return false; });
+  turns.closed(k, 1, false);
+  turns.closed(k, 0, false);
+  turns.closed(t.step, 0, false);
+  turns.closed(t.step, 1, false);
+  CHECK(turns.position() == 4);
+}
+
+TEST_CASE("an updater that no reader stands in front of waits for its turn too") {
+  for (int threads : {1, 2, 8}) {
+    Builder b;
+    b.graph.run.epochs = 6;
+    std::vector<char> order;
+    std::mutex mutex;
+    auto note = [&](char c) {
+      std::lock_guard lock(mutex);
+      order.push_back(c);
+    };
+    int t = b.source("t", 2);
+    b.add("step", updater_spec(LaneKind::compute), [&](Firing&) { note('t'); }, {{t, 0}},
+          {{"net", "net"}});
+    int v = b.source("v", 2);
+    b.graph.nodes[static_cast<std::size_t>(v)].after = "step";
+    int infer = b.add("infer", reader_spec(LaneKind::compute),
+                      [&](Firing& f) {
+                        nap(500);
+                        note('v');
+                        f.emit_ptr(f.ptr());
+                      },
+                      {{v, 0}}, {{"net", "net"}});
+    b.add("k", sink("k"), [](Firing&) {}, {{infer, 0}});
+    b.graph.nodes[1].params["net"] = "net";
+    CHECK(run(b, threads).status == Outcome::Status::done);
+    CHECK(std::string(order.begin(), order.end()) == "ttvvttvvttvvttvvttvvttvv");
+  }
+}
+
+// ---- what nodes may emit ------------------------------------------------------------------------
+
+TEST_CASE("emitting on a port that is not there fails the run instead of the process") {
+  Builder b;
+  int s = b.source("s", 3);
+  b.add("k", sink("k"), [](Firing& f) { f.emit_ptr(f.ptr()); }, {{s, 0}});
+  const Outcome o = run(b, 2);
+  CHECK(o.status == Outcome::Status::failed);
+  CHECK(o.failure.node == "k");
+  CHECK(o.failure.exit == Exit::usage);
+  CHECK(Sample::live == 0);
+}
+
+TEST_CASE("a node may emit on one port and say why the other has nothing") {
+  Builder b;
+  Values a, c;
+  int s = b.add("s", Spec("s", "").out("a").out("c").source(), [](Firing& f) {
+    if (f.stamp().index == 6) return f.end_epoch();
+    f.emit_item(f.stamp().index, Sample(f.stamp().index));
+    if (f.stamp().index % 2) f.emit_ptr(std::make_shared<const Sample>(100 + f.stamp().index), 1);
+  });
+  int x = b.add("x", Spec("x", "").in("sample").out("a").out("c"),
+                [](Firing& f) {
+                  f.skip("odd");
+                  if (f.in().value % 2 == 0) f.emit_ptr(f.ptr(), 1);
+                },
+                {{s, 0}});
+  b.add("k", sink("k"), [&](Firing& f) { a.push_back(f.in().value); }, {{x, 1}});
+  int l = b.add("l", sink("l"), [&](Firing& f) { c.push_back(f.in().value); }, {{s, 1}});
+  REQUIRE(b.plan(2));
+  RunEvents silent;
+  RunOptions o;
+  o.background = false;
+  Scheduler sched(*b.made, b.pointers(), o, silent);
+  CHECK(sched.run().status == Outcome::Status::done);
+  CHECK(a == Values{0, 2, 4});
+  CHECK(c == Values{101, 103, 105});
+  CHECK(sched.ledger(l).skipped.at("filtered") == 3);
+  CHECK(losses(sched, {x}, "odd") == Values{3});
+}
+
+TEST_CASE("an optional port that nothing is connected to gives null") {
+  Builder b;
+  int nulls = 0;
+  int s = b.source("s", 3);
+  b.add("k", Spec("k", "").in("sample").in_optional("mask").ordered(),
+        [&](Firing& f) { nulls += !f.ptr(1) && !f.connected(1) && f.connected(0); }, {{s, 0}});
+  CHECK(run(b, 2).status == Outcome::Status::done);
+  CHECK(nulls == 3);
+}
+
+// ---- failures -----------------------------------------------------------------------------------
+
+TEST_CASE("what a hook between two turns throws ends the run with its exit code") {
+  Training t(3, 2);
+  struct Full : RunEvents {
+    bool between(const Turn&, std::size_t) override { throw IoError("no space left"); }
+  } events;
+  const Outcome o = run(t.b, 2, &events);
+  CHECK(o.status == Outcome::Status::failed);
+  CHECK(o.failure.exit == Exit::io);
+  CHECK(o.failure.message == "no space left");
+  CHECK(Sample::live == 0);
+}
+
+TEST_CASE("of two nodes that fail on one sample the same one is named whatever the timing") {
+  for (int i = 0; i < 30; ++i) {
+    Builder b;
+    std::atomic<int> in{0};
+    auto fails = [&](Firing& f) {
+      if (f.in().value != 2) return f.emit_ptr(f.ptr());
+      for (++in; in < 2;) nap(10);
+      throw DataError("planted");
+    };
+    int s = b.source("s", 9);
+    b.add("y", plain("y"), fails, {{s, 0}});
+    b.add("x", plain("x").lane(LaneKind::io), fails, {{s, 0}});
+    CHECK(run(b, 4).failure.node == "x");
+  }
+}
+
+TEST_CASE("the quarantine budget is judged in stamp order at the epoch's end") {
+  for (int i = 0; i < 20; ++i) {
+    Builder b;
+    int s = b.source("s", 20);
+    int x = b.add("x", plain("x"),
+                  [i](Firing& f) {
+                    nap(mix(f.in().value * 100 + static_cast<std::uint64_t>(i)) % 300);
+                    if (f.in().value % 5 == 2) throw DataError("bad");
+                    f.emit_ptr(f.ptr());
+                  },
+                  {{s, 0}});
+    b.graph.nodes[static_cast<std::size_t>(x)].on_error = OnError::quarantine;
+    b.graph.nodes[static_cast<std::size_t>(x)].max_bad = 2;
+    const Outcome o = run(b, 8);
+    CHECK(o.status == Outcome::Status::failed);
+    CHECK(o.failure.sample == "v12");
+  }
+}
+
+TEST_CASE("a run that stands still fires nothing while it is taken down") {
+  Builder b;
+  std::atomic<int> fired{0};
+  int s = b.source("s", 50);
+  int l = b.add("l", plain("l"), [&](Firing& f) { ++fired, f.emit_ptr(f.ptr()); }, {{s, 0}});
+  int r = b.add("r", plain("r"), [&](Firing& f) { ++fired, f.emit_ptr(f.ptr()); }, {{s, 0}});
+  b.add("j", Spec("j", "").in("a").in("b"), [](Firing&) {}, {{l, 0}, {r, 0}});
+  REQUIRE(b.plan(2));
+  b.made->nodes[static_cast<std::size_t>(r)].outs[0][0].port = 9;  // an edge into nowhere
+  RunEvents silent;
+  RunOptions o;
+  o.background = false;
+  Scheduler sched(*b.made, b.pointers(), o, silent);
+  const Outcome out = sched.run();
+  CHECK(out.status == Outcome::Status::stalled);
+  CHECK(out.stall.find("j (j)") != std::string::npos);
+  CHECK(out.stall.find("waits on port \"b\" for 0/0/0") != std::string::npos);
+  CHECK(fired == 2 * b.made->nodes[static_cast<std::size_t>(s)].credits);
+  CHECK(Sample::live == 0);
+}
+
+// ---- lanes --------------------------------------------------------------------------------------
+
+TEST_CASE("data threads run in the background; the caller and the step lane keep their priority") {
+  const int mine = priority_of_this_thread();
+  std::mutex mutex;
+  std::set<int> data, step;
+  auto note = [&](std::set<int>& where) {
+    return [&](Firing& f) {
+      std::lock_guard lock(mutex);
+      where.insert(priority_of_this_thread());
+      f.emit_ptr(f.ptr());
+    };
+  };
+  Builder b;
+  int s = b.source("s", 20);
+  int x = b.add("x", plain("x"), note(data), {{s, 0}});
+  int y = b.add("y", plain("y").lane(LaneKind::io), note(data), {{x, 0}});
+  b.add("z", plain("z").lane(LaneKind::step), note(step), {{y, 0}});
+  REQUIRE(b.plan(2));
+  RunEvents silent;
+  Scheduler sched(*b.made, b.pointers(), {}, silent);
+  CHECK(sched.run().status == Outcome::Status::done);
+  CHECK(data == std::set<int>{19});
+  CHECK(step == std::set<int>{mine});
+  CHECK(priority_of_this_thread() == mine);
+}
+
+// ---- standing still -----------------------------------------------------------------------------
+
+TEST_CASE("the watchdog tells of a body without an end, and who waits for it") {
+  Builder b;
+  std::atomic<bool> let_go{false};
+  struct Watch : RunEvents {
+    std::atomic<bool>* let_go;
+    std::string report;
+    void stalled(const std::string& text) override {
+      if (report.empty()) report = text;
+      *let_go = true;  // a run proper would end the process here
+    }
+  } events;
+  events.let_go = &let_go;
+  int s = b.source("s", 10);
+  int x = b.add("x", plain("x"),
+                [&](Firing& f) {
+                  while (f.in().value == 4 && !let_go) nap(1000);
+                  f.emit_ptr(f.ptr());
+                },
+                {{s, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{x, 0}});
+  RunOptions o;
+  o.watchdog_s = 0.2;
+  CHECK(run(b, 2, &events, o).status == Outcome::Status::done);
+  CHECK(events.report.find("x (x): epoch 0, ") != std::string::npos);
+  CHECK(events.report.find(" dealt with, 1 running") != std::string::npos);
+  CHECK(events.report.find("k (k): epoch 0, 4 dealt with, next is 0/0/4") != std::string::npos);
+}
+
+// ---- overlap, by counted order ------------------------------------------------------------------
+
+TEST_CASE("a buffer lets its producer run ahead by as many as it has credits, and no further") {
+  for (int credits : {1, 4}) {
+    Builder b;
+    std::atomic<int> produced{0}, consumed{0}, most{0};
+    int s = b.source("s", 60);
+    int buffer = b.add("ahead", buffer_spec(),
+                       [&](Firing& f) {
+                         most = std::max<int>(most, ++produced - consumed);
+                         f.emit_ptr(f.ptr());
+                       },
+                       {{s, 0}}, {{"n", credits}});
+    b.add("use", sink("use").lane(LaneKind::step),
+          [&](Firing& f) {
+            // The next one is made while this one is used, or, with one credit, is not.
+            const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+            const int ahead = static_cast<int>(f.in().value) + credits;
+            while (produced < std::min(60, ahead) && std::chrono::steady_clock::now() < last)
+              nap(50);
+            CHECK(produced == std::min(60, ahead));
+            ++consumed;
+          },
+          {{buffer, 0}});
+    CHECK(run(b, 2).status == Outcome::Status::done);
+    CHECK(most == credits);
+  }
+}
+
+TEST_CASE("no data body stands between two firings of the step lane") {
+  Builder b;
+  std::atomic<int> steps{0};
+  std::atomic<bool> blocked{false}, begun{false};
+  auto n = b.add("n", Spec("n", "").out("sample").source(), [&](Firing& f) {
+    if (f.stamp().index == 1) return f.end_epoch();
+    begun = true;
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (steps < 20 && std::chrono::steady_clock::now() < last) nap(200);
+    blocked = steps < 20;  // the only data thread is here all the while
+    f.emit_item(0, Sample(0));
+  });
+  b.add("l", sink("l"), [](Firing&) {}, {{n, 0}});
+  int s = b.add("s", Spec("s", "").out("sample").source().lane(LaneKind::step), [&](Firing& f) {
+    while (!begun) nap(100);
+    if (f.stamp().index == 20) return f.end_epoch();
+    f.emit_item(f.stamp().index, Sample(0));
+  });
+  int x = b.add("x", plain("x").lane(LaneKind::step), forward, {{s, 0}});
+  b.add("k", sink("k").lane(LaneKind::step), [&](Firing&) { ++steps; }, {{x, 0}});
+  CHECK(run(b, 1).status == Outcome::Status::done);
+  CHECK(!blocked);
+}
