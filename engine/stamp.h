@@ -72,7 +72,10 @@ struct Stamp {
   std::string str() const {
     std::string s =
         std::to_string(stream) + "/" + std::to_string(epoch) + "/" + std::to_string(index);
-    for (int d = 0; d < depth; ++d) s += "." + std::to_string(path[d]);
+    for (int d = 0; d < depth; ++d) {
+      s += '.';
+      s += std::to_string(path[d]);
+    }
     return s;
   }
 };
