@@ -191,7 +191,8 @@ TEST_CASE("decathlon holds out MONAI's validation items where the file has none"
 
 TEST_CASE("A shuffled source gives every item once, in another order each epoch") {
   TemporaryFolder folder;
-  for (int i = 0; i < 20; ++i) folder.write_text("f" + std::to_string(i) + ".nii.gz", "x");
+  for (int i = 0; i < 20; ++i)
+    folder.write_text(std::string("f").append(std::to_string(i)).append(".nii.gz"), "x");
   folder.write_text("other.txt", "x");
   const Json params{{"root", folder.path.string()}, {"pattern", "*.nii.gz"}, {"shuffle", true}};
   Driver source("file_list", params);
