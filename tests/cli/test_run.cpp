@@ -139,7 +139,7 @@ TEST_CASE("an interrupted and resumed run ends with the weights of the unbroken 
   }
 }
 
-TEST_CASE("a bad sample ends the run with node, sample and file; quarantine lists it") {
+TEST_CASE("a bad sample ends the run with node, sample and file, and quarantine lists it") {
   Small s;
   if (!s.ready) return;
   namespace fs = std::filesystem;

@@ -473,7 +473,8 @@ TEST_CASE("a run that stands still fires nothing while it is taken down") {
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-TEST_CASE("data threads run in the background; the caller and the step lane keep their priority") {
+TEST_CASE(
+    "data threads run in the background, and the caller and the step lane keep their priority") {
   const int mine = priority_of_this_thread();
   std::mutex mutex;
   std::set<int> data, step;

@@ -154,7 +154,7 @@ TEST_CASE("A fourth axis becomes the channels and trailing ones are dropped") {
         at::IntArrayRef({1, 4}));
 }
 
-TEST_CASE("A slope is applied in double precision; 0 and NaN mean none, as nibabel has it") {
+TEST_CASE("A slope is applied in double precision, and 0 and NaN mean none, as nibabel has it") {
   TemporaryFolder folder;
   const auto read_with = [&](double slope, double inter) {
     Made m = counting({2, 2, 2});

@@ -185,7 +185,8 @@ TEST_CASE("random crops have their size, lie inside, and are one for all keys") 
   CHECK(starts.size() > 6);
 }
 
-TEST_CASE("random crop sizes lie between roi_size and max_roi_size; without a place, the centre") {
+TEST_CASE(
+    "random crop sizes lie between roi_size and max_roi_size, and without a place, the centre") {
   std::set<std::int64_t> sizes;
   for (int i = 0; i < 30; ++i) {
     const auto out =
