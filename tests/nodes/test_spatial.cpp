@@ -294,6 +294,27 @@ TEST_CASE("a random affine resamples image and label alike, and its affine says 
   CHECK(distance(where_brightest(larger[0].at("image")), where_brightest(in.at("image"))) < 1e-9);
 }
 
+TEST_CASE("a volume turned while its voxels are cubes keeps right angles on any grid") {
+  const at::Tensor ramp = at::arange(16, at::kFloat).view({1, 16, 1, 1}).expand({1, 16, 16, 16});
+  const Sample in = pair(ramp.contiguous(), ramp.contiguous(), identity_affine);
+  const Json turn{{"prob", 1},
+                  {"sigma_range", {5, 7}},
+                  {"magnitude_range", {1, 2}},
+                  {"rotate_range", 0.3},
+                  {"scale_range", 0.2}};
+  const auto warped = drive("rand_elastic", turn, {in});
+  const auto out =
+      drive("rand_spacing", {{"min_pixdim", {0.6, 1.1, 1.6}}, {"max_pixdim", 2.0}}, {warped[0]});
+  const Affine& a = out[0].at("image").geometry().affine;
+  CHECK(std::abs(a[6]) > 1e-3);  // it is turned
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      double dot = 0;
+      for (std::size_t r = 0; r < 3; ++r) dot += a[4 * r + i] * a[4 * r + j];
+      CHECK(dot == doctest::Approx(0).epsilon(1e-6));
+    }
+}
+
 TEST_CASE("an elastic deformation moves voxels smoothly and is one for all keys") {
   const at::Tensor ramp = at::arange(32, at::kFloat).view({1, 32, 1, 1}).expand({1, 32, 32, 32});
   const Sample in = pair(ramp.contiguous(), ramp.contiguous(), identity_affine);
