@@ -187,8 +187,10 @@ Outcome Scheduler::run() {
     if (progress_ == before) break;
   }
   end_ns_ = now_ns();
+  std::vector<Reading> last = readings();
   {
     std::lock_guard lock(mutex_);
+    last_ = std::move(last);
     finished_ = true;
   }
   finish_.notify_all();
@@ -394,6 +396,23 @@ const Ledger& Scheduler::ledger(int node) const {
 }
 const Counters& Scheduler::counters(int node) const {
   return stations_[static_cast<std::size_t>(node)]->counters;
+}
+std::vector<Reading> Scheduler::readings() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (!last_.empty()) return last_;
+  }
+  const std::int64_t now = end_ns_ ? end_ns_.load() : now_ns();
+  std::vector<Reading> all;
+  for (const auto& s : stations_) all.push_back(s->read(now));
+  return all;
+}
+std::optional<Turn> Scheduler::turn() const {
+  if (turnstiles_.empty()) return std::nullopt;
+  const Turnstile& t = *turnstiles_.front();
+  const std::size_t at = t.position();
+  if (at >= t.sequence().size()) return std::nullopt;
+  return t.sequence()[at];
 }
 int Scheduler::credits_out(int node) const {
   const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,9 +118,17 @@ class Scheduler {
   const Ledger& ledger(int node) const;
   const Counters& counters(int node) const;
   const Trace& trace() const { return trace_; }
+  // Every node's counters now; once the run has ended, as they stood before what was left in
+  // flight was let go of. From any thread.
+  std::vector<Reading> readings() const;
+  std::int64_t began_ns() const { return begin_ns_; }
+  // Who holds the networks of Plan::turns[0]; nullopt without any, and when all turns have ended.
+  std::optional<Turn> turn() const;
   int credits_out(int node) const;  // of the segment that begins at this node
   int most_credits_out(int node) const;
-  double wall_s() const { return static_cast<double>(end_ns_ - begin_ns_) * 1e-9; }
+  double wall_s() const {  // so far
+    return static_cast<double>((end_ns_ ? end_ns_.load() : now_ns()) - begin_ns_) * 1e-9;
+  }
   std::uint64_t progress() const { return progress_.load(); }
 
  private:
@@ -161,8 +170,9 @@ class Scheduler {
   std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
   std::unique_ptr<Machine> machine_;
   std::vector<std::unique_ptr<Station>> stations_;
-  std::int64_t begin_ns_ = 0, end_ns_ = 0;
-  bool finished_ = false;  // the watchdog's; under mutex_
+  std::atomic<std::int64_t> begin_ns_{0}, end_ns_{0};
+  std::vector<Reading> last_;  // at the end; under mutex_
+  bool finished_ = false;      // the watchdog's; under mutex_
   std::condition_variable finish_;
 };
 

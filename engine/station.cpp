@@ -354,6 +354,7 @@ void Station::close_epochs(Actions& actions) {
     if (e.cut) scheduler_.shortened_ = true;
     if (e.cut && !cut_at_) cut_at_ = {close_epoch_, e.trained};
     if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
+    if (!e.cut) epoch_size_ = static_cast<std::int64_t>(e.consumed);
     epochs_.erase(it);
     ++close_epoch_;
     ++scheduler_.progress_;
@@ -485,6 +486,7 @@ void Station::end_source_epoch(bool cut, Actions& actions) {
   for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port)
     actions.push_back({Action::Kind::send, this, port, marker});
   if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
+  if (!cut) epoch_size_ = static_cast<std::int64_t>(ordinal_);
   epochs_.erase(close_epoch_);
   ++close_epoch_;
   ordinal_ = 0;
@@ -512,6 +514,35 @@ void Station::note_waiting() {
   if (wait_ == Wait::credit) counters.blocked_ns += now - wait_since_;
   wait_ = wait;
   wait_since_ = now;
+}
+
+Reading Station::read(std::int64_t now) const {
+  std::lock_guard lock(mutex_);
+  Reading r;
+  r.at_ns = now;
+  r.fired = ledger.fired;
+  r.passed = ledger.passed;
+  r.skipped = counters.skipped.load(std::memory_order_relaxed);
+  r.busy_ns = counters.busy_until(now);
+  const std::int64_t wait = std::max<std::int64_t>(0, now - wait_since_);
+  r.starved_ns = counters.starved_ns + (wait_ == Wait::input ? wait : 0);
+  r.blocked_ns = counters.blocked_ns + (wait_ == Wait::credit ? wait : 0);
+  r.p50_ns = counters.durations.quantile(0.5);
+  r.p99_ns = counters.durations.quantile(0.99);
+  r.queue = counters.queue;
+  r.queue_max = counters.queue_max;
+  if (pool) {
+    r.credits_out = pool->out();
+    r.most_credits_out = pool->most_out();
+  }
+  r.epoch = close_epoch_;
+  r.epoch_size = epoch_size_;
+  const auto it = epochs_.find(close_epoch_);
+  if (plan_.is_source())
+    r.epoch_done = ordinal_;
+  else if (it != epochs_.end())
+    r.epoch_done = it->second.consumed;
+  return r;
 }
 
 bool Station::done() const {

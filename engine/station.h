@@ -53,6 +53,7 @@ class Station {
 
   bool done() const;
   std::string waiting_for() const;  // for the stall report; "" where it is done
+  Reading read(std::int64_t now) const;
   const PlanNode& plan() const { return plan_; }
 
   Ledger ledger;
@@ -150,6 +151,7 @@ class Station {
   std::uint64_t ordinal_ = 0;    // gather, shuffle: the next index of this epoch; source: too
   std::map<std::uint32_t, Epoch> epochs_;
   std::uint32_t close_epoch_;        // the next epoch to close
+  std::int64_t epoch_size_ = -1;     // packets of the last one closed
   std::int64_t stream_epochs_ = -1;  // from StreamEnd
   std::size_t stream_ends_ = 0;
   std::optional<std::pair<std::uint32_t, std::uint64_t>> cut_at_;  // first epoch cut: `trained`

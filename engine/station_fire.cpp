@@ -68,8 +68,9 @@ void Station::run_flush(Job& job, Actions& actions) {
   std::string why;
   Exit exit = Exit::done;
   const std::int64_t start = now_ns();
+  counters.enter(start);
   const bool ok = guarded([&] { node_->flush(flush); }, why, exit);
-  counters.busy_ns.fetch_add(now_ns() - start, std::memory_order_relaxed);
+  counters.leave(start, now_ns());
   if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
   for (const auto& [name, value] : flush.metrics)
     scheduler_.guard(index_, job.stamp,
@@ -105,10 +106,11 @@ static std::string names_of(const Job& job) {
 bool Station::body(Firing& firing, std::string& why, Exit& exit) {
   const Stamp& stamp = firing.stamp();
   const std::int64_t start = now_ns();
+  counters.enter(start);
   const bool ok = guarded([&] { node_->process(firing); }, why, exit);
   const std::int64_t end = now_ns();
+  counters.leave(start, end);
   counters.fired.fetch_add(1, std::memory_order_relaxed);
-  counters.busy_ns.fetch_add(end - start, std::memory_order_relaxed);
   counters.durations.add(end - start);
   scheduler_.trace_.record({start, end, index_, stamp.epoch, stamp.index,
                             stamp.depth ? stamp.path[stamp.depth - 1] : 0});

@@ -32,6 +32,14 @@ std::int64_t Histogram::quantile(double q) const {
   return 0;
 }
 
+std::int64_t Counters::busy_until(std::int64_t now) const {
+  const std::uint64_t open = open_.load(std::memory_order_relaxed);
+  const auto bodies = static_cast<std::int64_t>(open & 0xFFF);
+  const auto starts = static_cast<std::int64_t>(open >> 12) * 1000;
+  return busy_ns.load(std::memory_order_relaxed) +
+         std::max<std::int64_t>(0, bodies * (now - begin_) - starts);
+}
+
 struct Trace::Ring {
   std::vector<Event> events;
   std::uint64_t written = 0;

@@ -39,11 +39,41 @@ class Histogram {
 // Written by the node's own firings (atomics) or under its lock (waiting times).
 struct Counters {
   std::atomic<std::uint64_t> fired{0}, passed{0}, skipped{0}, bytes{0};
-  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<std::int64_t> busy_ns{0};  // of bodies that ended
   Histogram durations;
+  void enter(std::int64_t start) { open_.fetch_add(packed(start), std::memory_order_relaxed); }
+  void leave(std::int64_t start, std::int64_t end) {
+    busy_ns.fetch_add(end - start, std::memory_order_relaxed);
+    open_.fetch_sub(packed(start), std::memory_order_relaxed);
+  }
+  // ... and of those under way, so that a body of a minute shows before it ends.
+  std::int64_t busy_until(std::int64_t now) const;
   std::int64_t starved_ns = 0;           // nothing to do: waits for input
   std::int64_t blocked_ns = 0;           // has input: waits for a credit or its turn
   std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
+
+ private:
+  // The bodies under way in one number: how many in the low 12 bits, above them the sum of their
+  // starts in microseconds.
+  std::uint64_t packed(std::int64_t start) const {
+    return (static_cast<std::uint64_t>(start - begin_) / 1000) << 12 | 1;
+  }
+  std::atomic<std::uint64_t> open_{0};
+  const std::int64_t begin_ = now_ns();
+};
+
+// One node's counters at one moment: what is under way is counted up to then.
+struct Reading {
+  std::int64_t at_ns = 0;
+  std::uint64_t fired = 0, passed = 0, skipped = 0;
+  std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
+  std::int64_t p50_ns = 0, p99_ns = 0;        // since the run began
+  std::uint64_t queue = 0, queue_max = 0;     // packets waiting in front of it
+  int credits_out = 0, most_credits_out = 0;  // of the segment that begins here
+  std::uint32_t epoch = 0;                    // the one that it works on
+  std::uint64_t epoch_done = 0;               // packets of it that have been dealt with
+  std::int64_t epoch_size = -1;               // packets of the last epoch that ended; -1: none yet
+  friend bool operator==(const Reading&, const Reading&) = default;
 };
 
 struct Event {

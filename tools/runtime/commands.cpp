@@ -86,12 +86,8 @@ void print_table(const Json& profile) {
                j["rate"].get<double>(), percent(j["busy"]), percent(j["starved"]),
                percent(j["blocked"]), j["p50_ms"].get<double>(), j["p99_ms"].get<double>(),
                j["queue_max"].get<std::uint64_t>());
-  auto busiest = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second["busy"].template get<double>() < b.second["busy"].template get<double>();
-  });
-  if (busiest != rows.end())
-    fmt::print("\nbottleneck: {} is busy {} of {:.1f} s\n", busiest->first,
-               percent(busiest->second["busy"]), profile["wall_s"].get<double>());
+  if (const std::string verdict = profile["verdict"]; !verdict.empty())
+    fmt::print("\n{}\n", verdict);
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 // What a session says of itself: summary.json, profile.json and the node table.
 #include <torch/version.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "engine/registry.h"
+#include "engine/verdict.h"
 #include "engine/version.h"
 #include "tools/runtime/session.h"
 
@@ -63,39 +61,26 @@ Json Session::summary(const Outcome& outcome) const {
   return j;
 }
 
+Figures Session::figures() const {
+  const auto now = scheduler_->readings();
+  std::vector<Reading> begin(now.size());
+  for (Reading& r : begin) r.at_ns = scheduler_->began_ns();
+  return Figures::between(*plan_, thread_counts(), begin, now);
+}
+
 Json Session::profile() const {
-  const double wall = std::max(scheduler_->wall_s(), 1e-9);
-  Json nodes = Json::object();
+  const Figures f = figures();
+  Json j = f.to_json(*plan_);
   for (std::size_t i = 0; i < plan_->nodes.size(); ++i) {
-    const PlanNode& n = plan_->nodes[i];
-    const Counters& c = scheduler_->counters(static_cast<int>(i));
     const Ledger& l = scheduler_->ledger(static_cast<int>(i));
-    const double busy_s = static_cast<double>(c.busy_ns.load()) * 1e-9;
-    const int slots = n.concurrency > 0          ? n.concurrency
-                      : n.ordered                ? 1
-                      : n.lane == LaneKind::step ? 1
-                                                 : threads_;
-    Json j = {{"type", n.spec->name},
-              {"items", l.fired},
-              {"passed", l.passed},
-              {"rate", static_cast<double>(l.fired + l.passed) / wall},
-              {"busy", busy_s / wall / slots},
-              {"busy_s", busy_s},
-              {"starved", static_cast<double>(c.starved_ns) * 1e-9 / wall},
-              {"blocked", static_cast<double>(c.blocked_ns) * 1e-9 / wall},
-              {"p50_ms", static_cast<double>(c.durations.quantile(0.5)) * 1e-6},
-              {"p99_ms", static_cast<double>(c.durations.quantile(0.99)) * 1e-6},
-              {"queue_max", c.queue_max},
-              {"in", l.in},
-              {"out", l.out},
-              {"skipped", l.skipped},
-              {"dropped_last", l.dropped_last}};
-    if (n.credits > 0)
-      j["credits"] = {{"total", n.credits},
-                      {"most_out", scheduler_->most_credits_out(static_cast<int>(i))}};
-    nodes[n.path()] = std::move(j);
+    Json& n = j["nodes"][plan_->nodes[i].path()];
+    n["in"] = l.in;
+    n["out"] = l.out;
+    n["skipped"] = l.skipped;
+    n["dropped_last"] = l.dropped_last;
   }
-  return {{"wall_s", scheduler_->wall_s()}, {"threads", threads_}, {"nodes", nodes}};
+  j["verdict"] = judge(*plan_, f).text;
+  return j;
 }
 
 }  // namespace sluice

@@ -154,10 +154,14 @@ void Session::resume() {
 // ---- running
 // --------------------------------------------------------------------------------------
 
+Threads Session::thread_counts() const {
+  return {threads_, std::max(2, threads_), static_cast<int>(std::thread::hardware_concurrency())};
+}
+
 Outcome Session::run() {
   RunOptions o;
-  o.threads = threads_;
-  o.io_threads = std::max(2, threads_);
+  o.threads = thread_counts().compute;
+  o.io_threads = thread_counts().io;
   o.watchdog_s = graph_->run.watchdog_s;
   o.seed = static_cast<std::uint64_t>(graph_->run.seed);
   o.resume = resume_;

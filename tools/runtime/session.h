@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/checkpoint.h"
+#include "engine/figures.h"
 #include "engine/graph.h"
 #include "engine/plan.h"
 #include "engine/registry.h"
@@ -52,7 +53,9 @@ class Session final : public RunEvents {
 
   Progress progress() const;
   Json summary(const Outcome& outcome) const;
+  Figures figures() const;  // since the run began
   Json profile() const;
+  Threads thread_counts() const;
   const Plan& plan() const { return *plan_; }
   const Scheduler& scheduler() const { return *scheduler_; }
   const std::filesystem::path& out_dir() const { return out_dir_; }

@@ -1,0 +1,193 @@
+#include <doctest/doctest.h>
+
+#include "engine/verdict.h"
+#include "toy_graph.h"
+
+using namespace sluice;
+
+namespace {
+
+// Two lanes of data work, a training region and a validation stream.
+const char* const training = R"({
+  "models": { "net": { "type": "unet" } },
+  "nodes": {
+    "train": { "type": "cases", "root": "x" },
+    "load":  { "type": "load", "in": "train" },
+    "norm":  { "type": "normalize", "in": "load" },
+    "crop":  { "type": "crop", "in": "norm", "num_samples": 2 },
+    "flip":  { "type": "flip", "in": "crop" },
+    "batch": { "type": "batch", "in": "flip", "size": 8 },
+    "fwd":   { "type": "model", "in": "batch", "net": "net" },
+    "loss":  { "type": "dice_loss", "in": "fwd" },
+    "step":  { "type": "adam", "in": "loss", "net": "net" } } })";
+
+struct Case {
+  toys::Loaded loaded;
+  std::optional<Plan> plan;
+  Figures figures;
+  explicit Case(const char* text, Threads threads = {2, 2, 8}) : loaded(toys::load(text)) {
+    REQUIRE_MESSAGE(loaded.graph, toys::faults(loaded.diagnostics));
+    plan = make_plan(*loaded.graph, PlanOptions{}, loaded.diagnostics);
+    REQUIRE(plan);
+    figures.wall_s = 10;
+    figures.threads = threads;
+    figures.nodes.resize(plan->nodes.size());
+    for (auto& n : figures.nodes) n.known = true;
+    // 40 samples a second: 80 patches, 10 batches.
+    rate({"train", "load", "norm", "crop"}, 40);
+    rate({"flip"}, 80);
+    rate({"batch", "fwd", "loss", "step"}, 10);
+  }
+  NodeFigures& at(const std::string& path) {
+    const int i = loaded.graph->find(path);
+    REQUIRE(i >= 0);
+    return figures.nodes[static_cast<std::size_t>(i)];
+  }
+  void rate(std::initializer_list<const char*> nodes, double r) {
+    for (const char* n : nodes)
+      if (loaded.graph->find(n) >= 0) at(n).rate = r;
+  }
+  // Bodies at a time, on average.
+  void busy(const std::string& path, double bodies) { at(path).busy_s = 10 * bodies; }
+  Verdict verdict() const { return judge(*plan, figures); }
+};
+
+}  // namespace
+
+TEST_CASE("A full lane limits, and more threads lift it up to the next limit") {
+  Case c(training);
+  c.busy("load", 1.94);
+  c.busy("fwd", 0.30);
+  c.busy("step", 0.15);
+  c.busy("flip", 0.2);
+  const Verdict v = c.verdict();
+  CHECK(v.rate == doctest::Approx(40));
+  CHECK(c.plan->nodes[static_cast<std::size_t>(v.node)].path() == "load");
+  CHECK(v.text ==
+        "`load` limits: 2 of 2 io threads busy 97 %; with 4, about 82/s; next limit `fwd` at 89/s");
+  CHECK(v.advice == "io threads 2 → 4 would give about 82/s");
+  c.at("fwd").starved = 0.2;
+  c.busy("step", 0.5);  // then the region is full at 50/s, and three threads are enough
+  CHECK(
+      c.verdict().text ==
+      "`load` limits: 2 of 2 io threads busy 97 %; with 3, about 50/s; next limit `step` at 50/s");
+}
+
+TEST_CASE("Compute threads are not promised beyond the machine's cores") {
+  Case c(training, {2, 2, 3});
+  c.busy("norm", 1.2);
+  c.busy("flip", 0.7);
+  c.busy("step", 0.3);
+  c.at("fwd").starved = 0.7;
+  CHECK(c.verdict().text ==
+        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % of it here; with 3, about 63/s; "
+        "next limit `step` at 133/s");
+  c.figures.threads.cores = 2;
+  CHECK(c.verdict().text ==
+        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % of it here; these are all cores: it "
+        "needs more of them, or less work a sample; next limit `step` at 133/s");
+  CHECK(c.verdict().advice == "all 2 cores work");
+}
+
+TEST_CASE("A full training region limits although the data threads are stretched by it") {
+  Case c(training, {2, 2, 2});
+  c.busy("fwd", 0.5);
+  c.busy("step", 0.42);
+  c.busy("norm", 1.9);
+  c.at("fwd").starved = 0.02;
+  Verdict v = c.verdict();
+  CHECK(v.text == "`fwd` limits: the one step thread is busy 92 %, 50 % of it here");
+  CHECK(v.advice == "the step thread is full");
+  c.at("fwd").starved = 0.3;  // now it waits for batches
+  c.busy("step", 0.2);
+  v = c.verdict();
+  CHECK(c.plan->nodes[static_cast<std::size_t>(v.node)].path() == "norm");
+}
+
+TEST_CASE("A node that works on one packet at a time limits while its lane has room") {
+  Case c(R"({ "nodes": {
+    "s": { "type": "cases", "root": "x" },
+    "load": { "type": "load", "in": "s" },
+    "norm": { "type": "normalize", "in": "load" },
+    "dice": { "type": "dice", "in": "norm" } } })",
+         {4, 4, 8});
+  for (auto& n : c.figures.nodes) n.rate = 20;
+  c.busy("dice", 0.98);
+  c.busy("norm", 0.5);
+  c.busy("load", 2.0);
+  CHECK(c.verdict().text ==
+        "`dice` limits: it works on one packet at a time, busy 98 %; next limit `load` at 40/s");
+  CHECK(c.verdict().advice == "one at a time");
+}
+
+TEST_CASE("Credits limit where they are all out and the next segment starves") {
+  Case c(R"({ "nodes": {
+    "s": { "type": "cases", "root": "x" },
+    "ahead": { "type": "buffer", "in": "s", "size": 3 },
+    "load": { "type": "load", "in": "ahead" },
+    "more": { "type": "buffer", "in": "load", "size": 9 },
+    "norm": { "type": "normalize", "in": "more" } } })");
+  for (auto& n : c.figures.nodes) n.rate = 20;
+  c.busy("load", 0.6);
+  c.at("ahead").credits_most = 3;
+  c.at("ahead").blocked = 0.8;
+  c.at("more").starved = 0.9;
+  CHECK(c.verdict().text ==
+        "the credits of `ahead` limit: its 3 are out, it waits for one 80 % of the time, and what "
+        "comes behind waits for input; a larger `size` lifts it");
+  c.at("more").starved = 0.1;  // it is `norm` or what comes behind that is slow
+  CHECK(c.verdict().node == -1);
+  CHECK(c.verdict().text ==
+        "nothing limits: no thread is busy half of the time (most: `load`, 30 %)");
+}
+
+TEST_CASE("Nothing measured, and nothing done, is no verdict") {
+  Case c(training);
+  CHECK(c.verdict().node == -1);
+  CHECK(judge(*c.plan, Figures{}).text.empty());
+  Figures none;
+  none.wall_s = 3;
+  none.nodes.resize(c.plan->nodes.size());
+  CHECK(judge(*c.plan, none).text.empty());
+}
+
+TEST_CASE("Figures are the difference of two readings, and survive JSON") {
+  Case c(training);
+  const std::size_t n = c.plan->nodes.size();
+  std::vector<Reading> a(n), b(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i].at_ns = 5'000'000'000;
+    b[i].at_ns = 7'000'000'000;
+  }
+  const auto load = static_cast<std::size_t>(c.loaded.graph->find("load"));
+  a[load].fired = 10;
+  a[load].busy_ns = 6'000'000'000;
+  b[load].fired = 30;
+  b[load].passed = 4;
+  b[load].busy_ns = 9'000'000'000;
+  b[load].starved_ns = 500'000'000;
+  b[load].queue = 3;
+  const Figures f = Figures::between(*c.plan, {2, 2, 8}, a, b);
+  CHECK(f.wall_s == doctest::Approx(2));
+  CHECK(f.nodes[load].rate == doctest::Approx(12));
+  CHECK(f.nodes[load].busy == doctest::Approx(0.75));
+  CHECK(f.nodes[load].starved == doctest::Approx(0.25));
+  const Figures g = Figures::from_json(*c.plan, f.to_json(*c.plan));
+  CHECK(g.to_json(*c.plan) == f.to_json(*c.plan));
+  CHECK(g.threads.cores == 8);
+}
+
+TEST_CASE("The room in front of a node is its segment's credits, times the children of a 1:n") {
+  Case c(training);
+  const auto at = [&](const char* path) { return c.loaded.graph->find(path); };
+  const auto credits = [&](const char* path) {
+    return c.plan->nodes[static_cast<std::size_t>(at(path))].credits;
+  };
+  CHECK(queue_room(*c.plan, at("train")) == 0);
+  CHECK(queue_room(*c.plan, at("load")) == credits("train"));
+  CHECK(queue_room(*c.plan, at("batch")) == 2 * credits("train"));
+  CHECK(queue_room(*c.plan, at("fwd")) == credits("batch"));
+  CHECK(samples_each(*c.plan, at("flip")) == doctest::Approx(0.5));
+  CHECK(samples_each(*c.plan, at("step")) == doctest::Approx(4));
+  CHECK(pace_node(*c.plan, pace_stream(*c.plan)) == at("step"));
+}
