@@ -9,6 +9,12 @@
 #include "engine/safetensors.h"
 
 namespace sluice {
+std::string sha256_of(const std::string& text) {
+  Sha256 digest;
+  digest.update(text.data(), text.size());
+  return digest.hex();
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -16,13 +22,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t largest_state = 16 << 20;
 constexpr int deepest_state = 64;
 constexpr const char* tensor_files[] = {"model.safetensors", "optimizer.safetensors"};
-
-std::string sha256_of(const Json& j) {
-  const std::string text = j.dump();
-  Sha256 digest;
-  digest.update(text.data(), text.size());
-  return digest.hex();
-}
 
 std::string write_tensor_file(const fs::path& path, const Tensors& tensors) {
   File file(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -57,7 +56,8 @@ Json read_state(const fs::path& checkpoint) {
     throw DataError(path.string() + " is damaged: not a JSON object with a checksum");
   const Json said = j["sha256"];
   j.erase("sha256");
-  if (said != sha256_of(j)) throw DataError(path.string() + " is damaged: its checksum differs");
+  if (said != sha256_of(j.dump()))
+    throw DataError(path.string() + " is damaged: its checksum differs");
   return j;
 }
 
@@ -112,7 +112,7 @@ void write_all(const fs::path& folder, const Checkpoint& c, std::uint64_t serial
   j["files"][tensor_files[1]] = write_tensor_file(folder / tensor_files[1], c.optimizer);
   j["serial"] = serial;
   j["state"] = c.state;
-  j["sha256"] = sha256_of(j);
+  j["sha256"] = sha256_of(j.dump());
   write_text(folder / "state.json", j.dump(1) + "\n");
   sync_folder(folder);
 }

@@ -46,5 +46,6 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& folder,
 // Hexadecimal SHA-256 over, for each tensor in name order, its name, a zero byte and its
 // contiguous bytes.
 std::string weights_sha256(const std::map<std::string, at::Tensor>& tensors);
+std::string sha256_of(const std::string& text);
 
 }  // namespace sluice

@@ -2,7 +2,7 @@
 //
 //   SL01xx  the file as JSON            SL04xx  the plan: streams, turns, credits
 //   SL02xx  names, types, parameters    SL05xx  the command line
-//   SL03xx  how nodes are connected
+//   SL03xx  how nodes are connected     SL06xx  the fields that flow along the edges
 #include <algorithm>
 #include <array>
 
@@ -33,6 +33,10 @@ R"(The file is read as UTF-8. Save it in that encoding; the place shows the firs
   CodeText{"SL0107", "a number does not fit",
 R"(Integers have 64 bits with a sign, other numbers are doubles. A larger number would silently be
 rounded, so it is refused.)"},
+
+  CodeText{"SL0108", "a part's file that is not there",
+R"(A part may stand in a file of its own: "parts": {"prepare": "parts/prepare.json"}. The path is
+relative to the file that names it.)"},
 
   CodeText{"SL0201", "wrong JSON type",
 R"(Something else was expected here: an object, a string, a list. The message says what, and what
@@ -117,6 +121,11 @@ R"("after" delays whole epochs of a stream, so it stands on the stream's source.
 R"("after" names the node that updates a network, for example the optimizer.)"},
   CodeText{"SL0312", "every_epochs without after",
 R"("every_epochs" says after how many epochs of the updater in "after" a source runs.)"},
+  CodeText{"SL0313", "requires names no node",
+R"("requires" names nodes that must be there, and are opened before this one: for example a node that
+writes what this one reads.)"},
+  CodeText{"SL0314", "requires in a circle",
+R"(Of two nodes that require each other, neither can be opened first.)"},
 
   CodeText{"SL0401", "a node without an input",
 R"(Only sources begin a stream.)"},
@@ -160,7 +169,45 @@ is the one that diagnostics print, such as nodes.step.lr, run.epochs, vars.root,
 or nodes.pre/load.keys for a node inside a part.)"},
   CodeText{"SL0502", "--set in the wrong form",
 R"(Write --set path=value. The value is JSON, or text where it is none: --set vars.root=/data,
---set nodes.crop.size=[64,64,64].)"},
+--set nodes.crop.size=[64,64,64]. With a + in front, path=value adds a variable, node, network or
+list entry that is not there; ~path removes what is.)"},
+  CodeText{"SL0503", "--set +path adds what is there",
+R"(+path=value adds something new, so that a typing error cannot replace something old. Without the +
+the value is changed.)"},
+
+  CodeText{"SL0601", "a field that does not arrive",
+R"(A node works on named fields of its samples, and this one is not among those that arrive: a source
+makes them, and select_items lets the others go. Most nodes name theirs with "keys".)"},
+  CodeText{"SL0602", "a field that is still a path",
+R"(Sources emit paths. load_image turns the fields named by its "keys" into voxels.)"},
+  CodeText{"SL0603", "a batch where a single sample belongs",
+R"(Transforms take single samples [C, X, Y, Z], batch makes [N, C, X, Y, Z] of them: transforms stand
+in front of batch.)"},
+  CodeText{"SL0604", "a single sample where a batch belongs",
+R"(Networks and losses take batches [N, C, X, Y, Z]. Put a batch node in front; "size" may be 1.
+sliding_window takes single images too.)"},
+  CodeText{"SL0605", "another number of spatial axes",
+R"(A size, a stride or an axis code with three entries is for volumes, with two for slices. Lists with
+one entry, and single numbers, hold for every axis.)"},
+  CodeText{"SL0606", "an axis that is not there",
+R"(Spatial axes are counted from 0, without the channels; -1 is the last one.)"},
+  CodeText{"SL0607", "another number of channels",
+R"(A network's "in_channels" is the number of channels of the field that enters it.)"},
+  CodeText{"SL0608", "samples on the wrong device",
+R"(Behind to_device samples may lie in a GPU's memory, and this node works on host memory. A graph is
+checked as if there were a GPU, so that it runs on any machine.)"},
+  CodeText{"SL0609", "extents that a network cannot halve",
+R"(A U-Net halves its input between levels and doubles it on the way back; both meet only if every
+extent is a multiple of the product of the strides. In other software this is an error about
+tensor sizes in the middle of the first step.)"},
+  CodeText{"SL0610", "integers enter a network",
+R"(Networks take float32. load_image reads it by default ("dtype"); intensity transforms make it.)"},
+  CodeText{"SL0611", "a field named twice",
+R"(A transform would be applied to this field two times.)"},
+  CodeText{"SL0612", "samples of several sizes in one batch",
+R"(A batch stacks samples, which needs one shape. Behind a node whose result's size depends on the
+sample (spacing, crop_foreground), a crop or resize_with_pad_or_crop makes the sizes equal. It is a
+warning, since all samples of a data set may be alike.)"},
 };
 // clang-format on
 

@@ -126,7 +126,7 @@ void print_one(std::ostream& out, const Diagnostic& d, const Paint& paint) {
     out << '\n';
   }
   if (mark.line > 0) {
-    const Snippet snippet(d.place.document->text, mark);
+    const Snippet snippet(d.place.origin().document->text, mark);
     std::string caret(static_cast<std::size_t>(snippet.length), '^');
     if (!d.hint.empty()) caret += " " + d.hint;
     out << gutter << paint.frame(" |") << '\n'
@@ -151,7 +151,7 @@ std::vector<const Diagnostic*> in_file_order(const std::vector<Diagnostic>& all)
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic* a, const Diagnostic* b) {
     const auto key = [](const Diagnostic& d) {
       const Mark m = d.place.mark();
-      return std::tuple(d.place.document ? d.place.document->file : "", m.line, m.column);
+      return std::tuple(d.place.document ? d.place.origin().document->file : "", m.line, m.column);
     };
     return key(*a) < key(*b);
   });
@@ -174,7 +174,7 @@ Json Diagnostics::to_json() const {
     Json j = {{"severity", word(d->severity)}, {"code", d->code}, {"message", d->message}};
     if (d->place.document) {
       const Mark mark = d->place.mark();
-      j["file"] = d->place.document->file;
+      j["file"] = d->place.origin().document->file;
       j["place"] = d->place.str();
       if (mark.line) {
         j["line"] = mark.line;

@@ -283,31 +283,32 @@ Place whole_file(const std::string& file) {
 
 }  // namespace
 
-// The "--set path=value" that put this place, or one around it, there; null where none did.
-static const std::string* override_of(const Place& place) {
-  const auto& replaced = place.document->replaced;
-  if (replaced.empty()) return nullptr;
-  for (std::string p = place.pointer;; p.erase(p.rfind('/'))) {
-    if (auto at = replaced.find(p); at != replaced.end()) return &at->second;
-    if (p.find('/') == std::string::npos) return nullptr;
+Place Place::origin() const {
+  if (!document || document->origins.empty()) return *this;
+  for (std::string p = pointer;; p.erase(p.rfind('/'))) {
+    if (auto at = document->origins.find(p); at != document->origins.end())
+      return Place{at->second.document, at->second.pointer + pointer.substr(p.size()), at_key}
+          .origin();
+    if (p.find('/') == std::string::npos) return *this;
   }
 }
 
 Mark Place::mark() const {
-  if (!document || override_of(*this)) return {0, 0};
-  const auto& wanted = at_key ? document->keys : document->values;
-  const auto& other = at_key ? document->values : document->keys;
-  if (auto at = wanted.find(pointer); at != wanted.end()) return at->second;
-  if (auto at = other.find(pointer); at != other.end()) return at->second;
+  if (!document) return {0, 0};
+  const Place at = origin();
+  const auto& wanted = at_key ? at.document->keys : at.document->values;
+  const auto& other = at_key ? at.document->values : at.document->keys;
+  if (auto found = wanted.find(at.pointer); found != wanted.end()) return found->second;
+  if (auto found = other.find(at.pointer); found != other.end()) return found->second;
   return {0, 0};
 }
 
 std::string Place::str() const {
   if (!document) return "";
-  if (const std::string* set = override_of(*this)) return *set;
   const Mark m = mark();
-  if (m.line == 0) return document->file;
-  return document->file + ":" + std::to_string(m.line) + ":" + std::to_string(m.column);
+  const std::string& file = origin().document->file;
+  if (m.line == 0) return file;
+  return file + ":" + std::to_string(m.line) + ":" + std::to_string(m.column);
 }
 
 Place Place::child(std::string_view key) const { return {document, pointer + "/" + escape(key)}; }

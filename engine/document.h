@@ -20,16 +20,7 @@ struct Mark {
   int length = 1;            // of the token, on its first line
 };
 
-struct Document {
-  std::string file;  // as given on the command line
-  std::string text;
-  Json root;
-  std::map<std::string, Mark>
-      values;                        // JSON pointer ("/nodes/load/type") -> where the value starts
-  std::map<std::string, Mark> keys;  // JSON pointer -> where its key stands
-  // JSON pointer -> the "--set path=value" that put this value here (engine/override.h).
-  std::map<std::string, std::string> replaced;
-};
+struct Document;
 using DocumentPtr = std::shared_ptr<const Document>;
 
 // A value's place: the document and the JSON pointer in it.
@@ -38,7 +29,9 @@ struct Place {
   std::string pointer;
   bool at_key = false;  // point at the key, not at the value
 
-  Mark mark() const;        // {0,0} where unknown
+  // Where the text stands: in another file that was merged in, or on the command line.
+  Place origin() const;
+  Mark mark() const;        // in the origin's text; {0,0} where unknown
   std::string str() const;  // "graphs/brain.json:9:24", "--set a.b=1", "" where unknown
   Place child(std::string_view key) const;  // escapes ~ and /
   Place child(std::size_t index) const;
@@ -47,6 +40,17 @@ struct Place {
     p.at_key = true;
     return p;
   }
+};
+
+struct Document {
+  std::string file;  // as given on the command line; "--set path=value" for an override's value
+  std::string text;
+  Json root;
+  std::map<std::string, Mark>
+      values;                        // JSON pointer ("/nodes/load/type") -> where the value starts
+  std::map<std::string, Mark> keys;  // JSON pointer -> where its key stands
+  // JSON pointer -> where the value came from, if not from `text` (engine/merge.h, override.h).
+  std::map<std::string, Place> origins;
 };
 
 // Null and diagnostics where the text is not JSON or the file cannot be read. With duplicate keys

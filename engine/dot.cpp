@@ -272,7 +272,7 @@ class Picture {
 
   static std::string url(const Place& place) {
     const Mark mark = place.mark();
-    return mark.line ? place.document->file + ":" + std::to_string(mark.line) : "";
+    return mark.line ? place.origin().document->file + ":" + std::to_string(mark.line) : "";
   }
 
   std::string tooltip(int i) const {

@@ -220,7 +220,9 @@ Json resolved_node(const GraphNode& node, const std::vector<GraphNode>& nodes,
   }
   for (const Field& field : written.fields) {
     if (field.key == "type" || field.key == "in" || field.key == "disabled") continue;
-    out[field.key] = field.key == "after" ? Json(node.after) : *field.value;
+    out[field.key] = field.key == "after"      ? Json(node.after)
+                     : field.key == "requires" ? Json(node.needs)
+                                               : *field.value;
   }
   return out;
 }
@@ -233,6 +235,7 @@ void read_nodes(Reading& reading, InnerOverrides& inner, Graph& graph) {
     graph.nodes.push_back(read_node(reading, written, off));
     disabled.push_back(off);
   }
+  connect_requires(reading, expanded, graph.nodes, disabled);
   connect(reading, expanded, graph.nodes, disabled);
   if (!reading.diagnostics.ok()) return;
   std::size_t next = 0;

@@ -31,10 +31,11 @@ struct GraphNode {
   std::vector<std::string> given;  // those that the file names
   std::vector<GraphInput> inputs;  // one a connected in-port, by port
   OnError on_error = OnError::fail;
-  int max_bad = -1;      // quarantine budget; -1: run.max_bad
-  std::string lane;      // "" : the spec's
-  std::string after;     // sources: path of the updater to wait for; "" : none
-  int every_epochs = 1;  // with after
+  int max_bad = -1;                // quarantine budget; -1: run.max_bad
+  std::string lane;                // "" : the spec's
+  std::string after;               // sources: path of the updater to wait for; "" : none
+  int every_epochs = 1;            // with after
+  std::vector<std::string> needs;  // "requires": paths of nodes to open before this one
   std::string desc;
   Place place;  // of the node's object
 };
@@ -79,9 +80,11 @@ struct Graph {
 };
 
 // `--set vars.root=/data`, `--set nodes.step.lr=3e-4`, `--set models.net.channels=[8,16]`,
-// `--set run.epochs=2`: "path=value", the value JSON or, where it is none, a string.
+// `--set run.epochs=2`: "path=value", the value JSON or, where it is none, a string. "+path=value"
+// adds what is not there yet, "~path" removes.
 struct Override {
   std::string path, value;
+  enum class Act : std::uint8_t { set, add, remove } act = Act::set;
 };
 
 // Parses, expands and checks. Everything wrong goes to `diagnostics`; nullopt if there was an

@@ -6,8 +6,9 @@
 
 namespace sluice::reading {
 
-const std::vector<std::string> node_keys{"type", "part",     "in",      "desc",  "disabled",
-                                         "lane", "on_error", "max_bad", "after", "every_epochs"};
+const std::vector<std::string> node_keys{"type",     "part",         "in",       "desc",
+                                         "disabled", "lane",         "on_error", "max_bad",
+                                         "after",    "every_epochs", "requires"};
 
 namespace {
 
@@ -167,6 +168,7 @@ namespace {
 // The settings that every node has, declared as a Spec like any other.
 struct Settings {
   std::string desc, lane, on_error, after;
+  std::vector<std::string> needs;
   bool disabled = false;
   std::int64_t max_bad = -1, every_epochs = 1;
 
@@ -183,6 +185,7 @@ struct Settings {
             .param("after", &Settings::after, "The updater that a source waits for.")
             .param("every_epochs", &Settings::every_epochs, "How often a source with after runs.")
             .range(1, 1e9)
+            .param("requires", &Settings::needs, "Nodes to open before it.")
             .param("disabled", &Settings::disabled, "Leaves the node out.");
     return s;
   }
@@ -203,6 +206,7 @@ GraphNode read_node(const Reading& reading, const WrittenNode& written, bool& di
   node.on_error = settings.on_error == "quarantine" ? OnError::quarantine : OnError::fail;
   node.max_bad = static_cast<int>(std::min<std::int64_t>(settings.max_bad, 1'000'000'000));
   node.after = settings.after;
+  node.needs = settings.needs;
   node.every_epochs = static_cast<int>(settings.every_epochs);
   disabled = settings.disabled;
   node.spec = find_spec(reading, written, false);

@@ -191,7 +191,7 @@ class Expander {
     const auto [first, last] = inner_.equal_range(name);
     for (auto o = first; o != last; ++o) {
       o->second.used = true;
-      if (const auto why = set_member(changed, o->second.keys, o->second.value); !why.empty())
+      if (const auto why = apply_inner(changed, o->second); !why.empty())
         reading_.error("SL0501", why, o->second.place, "nodes." + name);
     }
     WrittenNode node;

@@ -153,4 +153,9 @@ std::vector<std::pair<int, Ref>> read_inputs(const Reading& reading, const Writt
 void connect(const Reading& reading, const Expanded& expanded, std::vector<GraphNode>& nodes,
              const std::vector<bool>& disabled);
 
+// graph_requires.cpp
+// Finds what `requires` names; nodes are still as expanded, disabled ones among them.
+void connect_requires(const Reading& reading, const Expanded& expanded,
+                      std::vector<GraphNode>& nodes, const std::vector<bool>& disabled);
+
 }  // namespace sluice::reading

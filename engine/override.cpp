@@ -37,6 +37,30 @@ int index_in(const Json& list, const std::string& key) {
   return whole && i < list.size() ? static_cast<int>(i) : -1;
 }
 
+bool has(const Json& parent, const std::string& key) {
+  return parent.is_array() ? index_in(parent, key) >= 0
+                           : parent.is_object() && parent.contains(key);
+}
+
+// Makes it where an object, or the end of a list, has none.
+Json& member(Json& parent, const std::string& key) {
+  if (!parent.is_array()) return parent[key];
+  const int i = index_in(parent, key);
+  return parent[i < 0 ? parent.size() : static_cast<std::size_t>(i)];
+}
+
+void remove(Json& parent, const std::string& key) {
+  if (parent.is_array())
+    parent.erase(static_cast<std::size_t>(index_in(parent, key)));
+  else
+    parent.erase(key);
+}
+
+std::string text_of(const Override& o) {
+  if (o.act == Override::Act::remove) return "~" + o.path;
+  return (o.act == Override::Act::add ? "+" : "") + o.path + "=" + o.value;
+}
+
 // Members that are names given in the file: only those that exist can be set.
 bool holds_names(const std::vector<std::string>& keys, std::size_t depth) {
   if (depth == 1)
@@ -59,8 +83,9 @@ class Applier {
       : document_(std::move(document)), inner_(inner), diagnostics_(diagnostics) {}
 
   void apply(const Override& o) {
-    text_ = "--set " + o.path + "=" + o.value;
+    text_ = "--set " + text_of(o);
     path_ = o.path;
+    act_ = o.act;
     if (!is_valid_utf8(text_)) {
       text_ = "--set";
       return error("SL0502", "--set with invalid UTF-8");
@@ -68,11 +93,12 @@ class Applier {
     const auto keys = split(o.path);
     for (const auto& key : keys)
       if (key.empty()) return error("SL0502", "the path \"" + o.path + "\" has an empty name");
-    const Json value = parse(o.value);
+    const Json value = act_ == Override::Act::remove ? Json() : parse(o.value);
     if (is_inner(keys)) {
       auto& added = inner_.emplace(keys[1], InnerOverride{})->second;
       added.keys.assign(keys.begin() + 2, keys.end());
       added.value = value;
+      added.act = act_;
       added.place = here();
     } else {
       walk(keys, value);
@@ -114,20 +140,39 @@ class Applier {
     Json* at = &document_->root;
     Place place{document_, ""};
     for (std::size_t depth = 0; depth < keys.size(); ++depth) {
-      const std::string& key = keys[depth];
       const bool is_last = depth + 1 == keys.size();
-      const bool may_be_new = (is_last && !holds_names(keys, depth) && depth > 0) ||
-                              (keys[0] == "run" && depth < 2) || (is_last && is_text(key, depth));
-      if (at->is_array() ? index_in(*at, key) < 0
-                         : !at->is_object() || (!at->contains(key) && !may_be_new))
-        return no_such(keys, depth, *at);
-      place = place.child(key);
-      const bool is_new = at->is_object() && !at->contains(key);
-      at = at->is_array() ? &(*at)[static_cast<std::size_t>(index_in(*at, key))] : &(*at)[key];
+      const bool is_there = has(*at, keys[depth]);
+      if (is_last && act_ != Override::Act::set && (is_there || act_ == Override::Act::remove))
+        return is_there ? last(*at, keys, place) : no_such(keys, depth, *at);
+      if (!is_there && !may_be_new(keys, depth, *at)) return no_such(keys, depth, *at);
+      place = place.child(keys[depth]);
+      at = &member(*at, keys[depth]);
       if (is_last) *at = value;
-      if (is_last || is_new) document_->replaced[place.pointer] = text_;
-      if (is_new && !is_last) *at = Json::object();
+      if (is_last || !is_there) document_->origins[place.pointer] = here();
+      if (!is_there && !is_last) *at = Json::object();
     }
+  }
+
+  // The last name exists, and is to be added or removed.
+  void last(Json& parent, const std::vector<std::string>& keys, const Place& place) {
+    if (act_ == Override::Act::add)
+      return error("SL0503", path_ + " is there already",
+                   "--set " + path_ + "=... without the + changes it");
+    remove(parent, keys.back());
+    document_->origins[place.pointer] = here();
+  }
+
+  bool may_be_new(const std::vector<std::string>& keys, std::size_t depth,
+                  const Json& parent) const {
+    const bool is_last = depth + 1 == keys.size();
+    if (is_last && act_ == Override::Act::add)
+      return parent.is_object() ||
+             (parent.is_array() && keys[depth] == std::to_string(parent.size()));
+    if (!parent.is_object()) return false;
+    if (act_ == Override::Act::add && depth == 0)  // +vars.x=1 in a file without vars
+      return keys[0] == "vars" || keys[0] == "models" || keys[0] == "parts" || keys[0] == "run";
+    return (is_last && !holds_names(keys, depth) && depth > 0) || (keys[0] == "run" && depth < 2) ||
+           (is_last && is_text(keys[depth], depth));
   }
 
   static bool is_text(const std::string& key, std::size_t depth) {
@@ -161,23 +206,53 @@ class Applier {
   InnerOverrides& inner_;
   Diagnostics& diagnostics_;
   std::string text_, path_;
+  Override::Act act_ = Override::Act::set;
 };
 
 }  // namespace
 
-std::string set_member(Json& object, const std::vector<std::string>& keys, const Json& value) {
+std::string apply_inner(Json& object, const InnerOverride& override) {
   Json* at = &object;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const bool is_last = i + 1 == keys.size();
-    if (at->is_array() && index_in(*at, keys[i]) >= 0)
-      at = &(*at)[static_cast<std::size_t>(index_in(*at, keys[i]))];
-    else if (at->is_object() && (is_last || at->contains(keys[i])))
-      at = &(*at)[keys[i]];
-    else
-      return "no such path: there is no \"" + keys[i] + "\" to set";
+  const auto none = [](const std::string& key) {
+    return "no such path: there is no \"" + key + "\" to ";
+  };
+  for (std::size_t i = 0; i + 1 < override.keys.size(); ++i) {
+    if (!has(*at, override.keys[i])) return none(override.keys[i]) + "set";
+    at = &member(*at, override.keys[i]);
   }
-  *at = value;
+  const std::string& key = override.keys.back();
+  if (override.act == Override::Act::remove) {
+    if (!has(*at, key)) return none(key) + "remove";
+    remove(*at, key);
+    return "";
+  }
+  if (!at->is_object() && !has(*at, key)) return none(key) + "set";
+  member(*at, key) = override.value;
   return "";
+}
+
+std::vector<Override> parse_overrides(const std::vector<std::string>& texts,
+                                      Diagnostics& diagnostics) {
+  std::vector<Override> overrides;
+  for (const std::string& text : texts) {
+    Override o;
+    if (text.starts_with('~')) {
+      overrides.push_back({text.substr(1), "", Override::Act::remove});
+      continue;
+    }
+    if (text.starts_with('+')) o.act = Override::Act::add;
+    const auto begin = o.act == Override::Act::add ? 1u : 0u;
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals <= begin) {
+      diagnostics.error("SL0502", "--set " + text + ": expected path=value", {}, "",
+                        "or +path=value to add, ~path to remove");
+      continue;
+    }
+    o.path = text.substr(begin, equals - begin);
+    o.value = text.substr(equals + 1);
+    overrides.push_back(std::move(o));
+  }
+  return overrides;
 }
 
 DocumentPtr apply_overrides(DocumentPtr document, const std::vector<Override>& overrides,

@@ -2,8 +2,9 @@
 // from the command line meets the same checks as one from the file.
 //
 // Invariant: a path whose names do not exist is an error with a suggestion, never a new name that
-// nothing reads. Only what the checks know by itself may be added: a node's parameters, a setting
-// of `run`. What is wrong with an overridden value is reported at "--set nodes.step.lr=x".
+// nothing reads; `+path` alone adds names. Without it only what the checks know by themselves may
+// be new: a node's parameters, a setting of `run`. What is wrong with an overridden value is
+// reported at "--set nodes.step.lr=x".
 #pragma once
 
 #include <map>
@@ -19,17 +20,21 @@ namespace sluice {
 struct InnerOverride {
   std::vector<std::string> keys;  // {"keys"} or {"size", "0"}
   Json value;
+  Override::Act act = Override::Act::set;
   Place place;  // reads "--set nodes.pre/load.keys=..."
   bool used = false;
 };
 using InnerOverrides = std::multimap<std::string, InnerOverride>;  // by node: "pre/load"
 
+// "path=value", "+path=value" and "~path", as behind --set.
+std::vector<Override> parse_overrides(const std::vector<std::string>& texts,
+                                      Diagnostics& diagnostics);
+
 // The document with `overrides` applied in order; itself where there are none.
 DocumentPtr apply_overrides(DocumentPtr document, const std::vector<Override>& overrides,
                             InnerOverrides& inner, Diagnostics& diagnostics);
 
-// Sets the member that `keys` lead to; the last one may be new in an object. Returns what is wrong,
-// "" where nothing is.
-std::string set_member(Json& object, const std::vector<std::string>& keys, const Json& value);
+// Applies one to a node's own object. Returns what is wrong, "" where nothing is.
+std::string apply_inner(Json& object, const InnerOverride& override);
 
 }  // namespace sluice

@@ -35,6 +35,7 @@ class Planner {
     sort();
     domains();
     if (diagnostics_.errors() != before) return std::nullopt;
+    flows();
     turns();
     epochs();
     caches();
@@ -109,6 +110,11 @@ class Planner {
         for (const PlanEdge& e : port)
           if (--waits[e.to] == 0) ready.push_back(e.to);
     }
+  }
+
+  void flows() {
+    auto found = find_flows(plan_, diagnostics_);
+    for (int i = 0; i < size(); ++i) node(i).flow = std::move(found[static_cast<std::size_t>(i)]);
   }
 
   void domains() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/fields.h"
 #include "engine/graph.h"
 
 namespace sluice {
@@ -39,6 +40,7 @@ struct PlanNode {
   bool drop_last = false;
   std::vector<GraphInput> inputs;           // by in-port
   std::vector<std::vector<PlanEdge>> outs;  // by out-port
+  Flow flow;                                // what is known of the samples that leave it
   int stream = 0;
   int domain = -1;                  // of what it emits: the node that opened it
   int depth_in = 0, depth_out = 0;  // 1:n levels in the stamps that enter and leave

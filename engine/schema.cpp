@@ -68,7 +68,9 @@ Json node_settings(const Spec& spec) {
             {"lane", {{"enum", {"compute", "io", "step"}}, {"description", "Where it runs."}}},
             {"on_error",
              {{"enum", {"fail", "quarantine"}}, {"description", "What a failing sample does."}}},
-            {"max_bad", described("integer", "Quarantined samples before the run fails.")}};
+            {"max_bad", described("integer", "Quarantined samples before the run fails.")},
+            {"requires",
+             either({{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}})}};
   if (spec.arity == Arity::source) {
     j["after"] = described("string", "The updater whose epochs it waits for.");
     j["every_epochs"] = described("integer", "After every so many of them.");
@@ -157,14 +159,16 @@ Json graph_schema(const Catalogue& catalogue) {
   Json nodes = map_of("node");
   nodes["minProperties"] = 1;
   Json j = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Sluice graph"}};
-  j.update(closed({{"$schema", {{"type", "string"}}},
-                   {"name", {{"type", "string"}}},
-                   {"desc", {{"type", "string"}}},
-                   {"vars", {{"type", "object"}}},
-                   {"run", run_schema()},
-                   {"models", map_of("network")},
-                   {"parts", map_of("part")},
-                   {"nodes", std::move(nodes)}}));
+  j.update(closed(
+      {{"$schema", {{"type", "string"}}},
+       {"name", {{"type", "string"}}},
+       {"desc", {{"type", "string"}}},
+       {"vars", {{"type", "object"}}},
+       {"run", run_schema()},
+       {"models", map_of("network")},
+       {"parts",
+        {{"type", "object"}, {"additionalProperties", either(ref("part"), {{"type", "string"}})}}},
+       {"nodes", std::move(nodes)}}));
   j["required"] = {"nodes"};
   j["definitions"] = std::move(definitions);
   return j;

@@ -150,6 +150,47 @@ std::vector<PortSpec> ports_from(const Json& j) {
   return ports;
 }
 
+Json rules_json(const std::vector<FieldRule>& rules) {
+  Json list = Json::array();
+  for (const FieldRule& r : rules)
+    list.push_back({{"act", static_cast<int>(r.act)},
+                    {"fields", r.fields},
+                    {"param", r.param},
+                    {"form", static_cast<int>(r.form)},
+                    {"least", r.least},
+                    {"most", r.most},
+                    {"like", r.like},
+                    {"channels", r.channels},
+                    {"dtype", r.dtype},
+                    {"window", r.window},
+                    {"when", r.when},
+                    {"value", r.value},
+                    {"unless", r.unless}});
+  return list;
+}
+
+std::vector<FieldRule> rules_from(const Json& list) {
+  std::vector<FieldRule> rules;
+  for (const auto& j : list) {
+    FieldRule r;
+    r.act = static_cast<FieldRule::Act>(j.at("act").get<int>());
+    r.fields = j.at("fields");
+    r.param = j.at("param");
+    r.form = static_cast<Form>(j.at("form").get<int>());
+    r.least = j.at("least");
+    r.most = j.at("most");
+    r.like = j.at("like");
+    r.channels = j.at("channels");
+    r.dtype = j.at("dtype");
+    r.window = j.at("window");
+    r.when = j.at("when");
+    r.value = j.at("value");
+    r.unless = j.at("unless");
+    rules.push_back(std::move(r));
+  }
+  return rules;
+}
+
 }  // namespace
 
 Json Spec::to_json() const {
@@ -170,7 +211,10 @@ Json Spec::to_json() const {
             {"count_param", count_param},
             {"drop_last_param", drop_last_param},
             {"network_param", network_param},
-            {"access", static_cast<int>(access)}};
+            {"access", static_cast<int>(access)},
+            {"rules", rules_json(rules)},
+            {"multiple_of", multiple_of},
+            {"host_only", host_only}};
   Json list = Json::array();
   for (const auto& p : params) {
     Json q = {{"name", p.name},
@@ -205,6 +249,9 @@ Spec Spec::from_json(const Json& j) {
   s.drop_last_param = j.at("drop_last_param");
   s.network_param = j.at("network_param");
   s.access = static_cast<Access>(j.at("access").get<int>());
+  s.rules = rules_from(j.at("rules"));
+  s.multiple_of = j.at("multiple_of");
+  s.host_only = j.at("host_only");
   for (const auto& q : j.at("params")) {
     ParamSpec p;
     p.name = q.at("name");

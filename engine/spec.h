@@ -23,6 +23,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/field_rule.h"
+
 namespace sluice {
 
 using Json = nlohmann::ordered_json;
@@ -150,6 +152,9 @@ class Spec {
   std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
   std::string network_param;    // the parameter that names a network of "models"
   Access access = Access::none;
+  std::vector<FieldRule> rules;  // what becomes of the samples' fields; none: nobody knows
+  std::string multiple_of;       // network: extents are multiples of this parameter's product
+  bool host_only = true;         // works on host memory
 
   Spec() = default;
   Spec(std::string type_name, std::string documentation)
@@ -256,6 +261,71 @@ class Spec {
     return *this;
   }
 
+  // ---- fields (field_rule.h) ----
+  Spec& passes() { return rule(FieldRule::Act::passes, "", ""); }
+  Spec& takes(std::string fields, Form form, int least = 1, int most = 3) {
+    rule(FieldRule::Act::takes, std::move(fields), "").rules.back().form = form;
+    rules.back().least = least;
+    rules.back().most = most;
+    return *this;
+  }
+  Spec& gives(std::string fields, Form form) {
+    rule(FieldRule::Act::gives, std::move(fields), "").rules.back().form = form;
+    return *this;
+  }
+  Spec& changes(std::string fields) { return rule(FieldRule::Act::changes, std::move(fields), ""); }
+  Spec& resizes(std::string fields, std::string param = "") {
+    return rule(FieldRule::Act::resizes, std::move(fields), std::move(param));
+  }
+  Spec& pads(std::string fields, std::string param) {
+    return rule(FieldRule::Act::pads, std::move(fields), std::move(param));
+  }
+  Spec& per_axis(std::string fields, std::string param) {
+    return rule(FieldRule::Act::per_axis, std::move(fields), std::move(param));
+  }
+  Spec& axes(std::string fields, std::string param) {
+    return rule(FieldRule::Act::axes, std::move(fields), std::move(param));
+  }
+  Spec& enters(std::string field, std::string network) {
+    return rule(FieldRule::Act::network, std::move(field), std::move(network));
+  }
+  Spec& windows(std::string param) {
+    rules.back().window = std::move(param);
+    return *this;
+  }
+  Spec& keeps(std::string fields) { return rule(FieldRule::Act::keeps, std::move(fields), ""); }
+  Spec& moves(std::string param) { return rule(FieldRule::Act::moves, "", std::move(param)); }
+  // These refine the rule declared last.
+  Spec& like(std::string field) {
+    rules.back().like = std::move(field);
+    return *this;
+  }
+  Spec& channels(std::string number) {
+    rules.back().channels = std::move(number);
+    return *this;
+  }
+  Spec& dtype(std::string name) {
+    rules.back().dtype = std::move(name);
+    return *this;
+  }
+  Spec& when(std::string param, Json value = {}, bool unless = false) {
+    rules.back().when = std::move(param);
+    rules.back().value = std::move(value);
+    rules.back().unless = unless;
+    return *this;
+  }
+  Spec& unless(std::string param, Json value) {
+    return when(std::move(param), std::move(value), true);
+  }
+  Spec& extents_multiple_of(std::string param) {
+    multiple_of = std::move(param);
+    return *this;
+  }
+  Spec& any_device() {
+    host_only = false;
+    return *this;
+  }
+
   const ParamSpec* find_param(std::string_view key) const;
   int find_in(std::string_view port) const;  // -1 where there is none
   int find_out(std::string_view port) const;
@@ -268,6 +338,10 @@ class Spec {
   static Spec from_json(const Json& j);
 
  private:
+  Spec& rule(FieldRule::Act act, std::string fields, std::string param) {
+    rules.push_back({act, std::move(fields), std::move(param)});
+    return *this;
+  }
   Spec& add(std::vector<PortSpec>& ports, std::string& port, std::string& text, bool optional) {
     ports.push_back({std::move(port), std::move(text), optional});
     return *this;

@@ -23,7 +23,9 @@ struct ToDevice final : Node {
         .param("ahead", &Params::ahead, "How many samples may be in flight behind it.")
         .at_least(1)
         .lane(LaneKind::copy)
-        .gate("ahead");
+        .gate("ahead")
+        .moves("device")
+        .any_device();
   }
 
   void open(const OpenContext&) override {

@@ -60,7 +60,9 @@ struct Batch final : Node {
         .param("ahead", &Params::ahead, "How many batches may be in flight behind it.")
         .at_least(1)
         .gathers("size", "drop_last")
-        .gate("ahead");
+        .gate("ahead")
+        .passes()
+        .any_device();
   }
 
   void process(Firing& f) override {

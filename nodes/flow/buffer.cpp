@@ -15,7 +15,9 @@ struct Buffer final : Node {
         .out("sample")
         .param("size", &Params::size, "How many samples may be in flight behind it: its credits.")
         .at_least(1)
-        .gate("size");
+        .gate("size")
+        .passes()
+        .any_device();
   }
 
   void process(Firing& f) override { f.emit_ptr(f.ptr()); }

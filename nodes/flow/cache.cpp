@@ -80,7 +80,9 @@ struct Cache final : Node {
                "Bytes of tensors to keep at most; items beyond it are computed in every epoch and "
                "counted in the log as \"refused\". null: no bound.")
         .at_least(0)
-        .cache();
+        .cache()
+        .passes()
+        .any_device();
   }
 
   void open(const OpenContext&) override {

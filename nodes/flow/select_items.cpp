@@ -18,7 +18,10 @@ struct SelectItems final : Node {
         .param("keys", &Params::keys, "Fields to keep.")
         .required()
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::any)
+        .keeps("@keys")
+        .any_device();
   }
 
   void process(Firing& f) override {

@@ -16,7 +16,9 @@ struct Shuffle final : Node {
         .param("window", &Params::window, "Samples to draw from; it holds back window - 1.")
         .at_least(1)
         .shuffles("window")
-        .random();
+        .random()
+        .passes()
+        .any_device();
   }
 
   void process(Firing&) override { throw std::logic_error("a shuffle node never fires"); }

@@ -33,7 +33,10 @@ struct Decathlon final : Node {
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .lane(LaneKind::io)
-        .source();
+        .source()
+        .gives("image", Form::record)
+        .gives("label", Form::record)
+        .unless("split", "test");
   }
 
   void open(const OpenContext&) override {

@@ -29,7 +29,10 @@ struct FileList final : Node {
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .lane(LaneKind::io)
-        .source();
+        .source()
+        .gives("@items{}", Form::record)
+        .gives("@key", Form::record)
+        .when("pattern");
   }
 
   void open(const OpenContext& context) override {

@@ -47,7 +47,10 @@ struct LoadImage final : Node {
         .param("label_keys", &Params::label_keys, "Which keys max_label holds for.")
         .param("max_label", &Params::max_label,
                "The highest class: label voxels must be whole numbers from 0 to it. null: any.")
-        .at_least(0);
+        .at_least(0)
+        .takes("@keys", Form::record)
+        .gives("@keys", Form::image)
+        .dtype("@dtype");
   }
 
   void open(const OpenContext& context) override {

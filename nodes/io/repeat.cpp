@@ -24,7 +24,8 @@ struct Repeat final : Node {
         .at_least(1)
         .param("name", &Params::name, "What the samples are called, before the number.")
         .lane(LaneKind::io)
-        .source();
+        .source()
+        .gives("@files{}", Form::record);
   }
 
   void open(const OpenContext& context) override {

@@ -44,7 +44,8 @@ struct SaveImage final : Node {
         .param("separate_folder", &Params::separate_folder, "A folder for each sample.")
         .param("gzip_level", &Params::gzip_level, "1 is fastest, 12 is smallest.")
         .range(0, 12)
-        .lane(LaneKind::io);
+        .lane(LaneKind::io)
+        .takes("@keys", Form::image, 2, 3);
   }
 
   void open(const OpenContext& context) override {

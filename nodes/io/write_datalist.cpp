@@ -40,7 +40,8 @@ struct WriteDatalist final : Node {
                "The last n samples go to \"validation\", the others to \"training\".")
         .at_least(0)
         .lane(LaneKind::io)
-        .ordered();
+        .ordered()
+        .takes("@keys", Form::any);
   }
 
   void open(const OpenContext& context) override {

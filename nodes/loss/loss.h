@@ -40,7 +40,12 @@ Spec& add_dice_params(Spec& s) {
       .param("smooth_nr", &Params::smooth_nr, "Added to the numerator, voxels.")
       .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.")
       .param("batch", &Params::batch, "Sums run over the whole batch, not each sample.")
-      .param("weight", &Params::weight, "By class; one value: for all.");
+      .param("weight", &Params::weight, "By class; one value: for all.")
+      .takes("@key", Form::batch)
+      .takes("@label_key", Form::batch)
+      .gives("loss", Form::scalar)
+      .dtype("float32")
+      .any_device();
 }
 
 inline DiceCe dice_of(const DiceParams& p) {

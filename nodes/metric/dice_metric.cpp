@@ -52,7 +52,9 @@ struct DiceMetric final : Node {
                "too, else 0.")
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
         .range(1, 3)
-        .ordered();
+        .ordered()
+        .takes("@keys", Form::any)
+        .per_axis("@keys", "spatial_dims");
   }
 
   void open(const OpenContext&) override {

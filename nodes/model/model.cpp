@@ -25,7 +25,14 @@ struct Model final : Node {
         .reads("net")
         .random()
         .lane(LaneKind::step)
-        .limit(1);
+        .limit(1)
+        .takes("@key", Form::batch, 2, 3)
+        .enters("@key", "net")
+        .gives("@output_key", Form::batch)
+        .like("@key")
+        .channels("@net.out_channels")
+        .dtype("float32")
+        .any_device();
   }
 
   void open(const OpenContext& context) override {

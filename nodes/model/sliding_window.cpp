@@ -67,7 +67,16 @@ struct SlidingWindow final : Node {
         .param("cval", &Params::cval, "constant: the value to fill with.")
         .lane(LaneKind::step)
         .limit(1)
-        .reads("net");
+        .reads("net")
+        .takes("@key", Form::any, 2, 3)
+        .per_axis("@key", "roi_size")
+        .enters("@key", "net")
+        .windows("roi_size")
+        .gives("@output_key", Form::any)
+        .like("@key")
+        .channels("@net.out_channels")
+        .dtype("float32")
+        .any_device();
   }
 
   void open(const OpenContext& context) override {

@@ -65,7 +65,8 @@ struct UNet final : Network {
         .param("precision", &Params::precision,
                "What convolutions and activations compute in; weights stay float32.")
         .choices({"float32", "bfloat16"})
-        .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.");
+        .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.")
+        .extents_multiple_of("strides");
   }
 
   explicit UNet(const Params& params) : p(params) {

@@ -52,6 +52,8 @@ Spec& add_optimizer_params(Spec& s) {
              "Scales the gradient down to this norm over all parameters; null: never.")
       .at_least(0)
       .updates("net")
+      .takes("loss", Form::scalar)
+      .any_device()
       .lane(LaneKind::step)
       .ordered();
 }

@@ -26,7 +26,11 @@ struct Activations final : Node {
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; the channels are before them.")
         .range(1, 3)
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::any)
+        .per_axis("@keys", "spatial_dims")
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void process(Firing& f) override {

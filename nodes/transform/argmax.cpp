@@ -26,7 +26,12 @@ struct Argmax final : Node {
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
         .range(1, 3)
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::any)
+        .per_axis("@keys", "spatial_dims")
+        .changes("@keys")
+        .channels("1")
+        .dtype("uint8");
   }
 
   void process(Firing& f) override {

@@ -27,7 +27,16 @@ struct AsDiscrete final : Node {
         .param("argmax", &Params::argmax, "Index of the largest channel, [1, X, Y, Z].")
         .param("to_onehot", &Params::to_onehot, "Number of classes to spread labels over.")
         .at_least(1)
-        .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.");
+        .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32")
+        .changes("@keys")
+        .channels("1")
+        .when("argmax", true)
+        .changes("@keys")
+        .channels("@to_onehot")
+        .when("to_onehot");
   }
 
   at::Tensor discrete(at::Tensor t) const {

@@ -36,7 +36,10 @@ struct CropForeground final : Node {
         .param("mode", &Params::mode, "How what sticks out is filled.")
         .choices({"constant"})
         .param("value", &Params::value, "The constant.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 2, 3)
+        .takes("@source_key", Form::image, 2, 3)
+        .resizes("@keys");
   }
 
   void process(Firing& f) override {

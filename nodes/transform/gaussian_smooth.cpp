@@ -36,7 +36,10 @@ struct GaussianSmooth final : Node {
         .param("keys", &Params::keys, "Fields to smooth, [C, X, Y, Z]; they become float32.")
         .param("sigma", &Params::sigma, "Standard deviation in voxels, one or one an axis.")
         .at_least(1e-3)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   at::Tensor smooth(const at::Tensor& volume) const {

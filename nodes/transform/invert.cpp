@@ -23,7 +23,9 @@ struct Invert final : Node {
         .out("sample")
         .param("keys", &Params::keys, "Fields [C, X, Y, Z] with the history of their image.")
         .param("mode", &Params::mode, "nearest for labels, bilinear for logits; one, or one a key.")
-        .choices({"nearest", "bilinear"});
+        .choices({"nearest", "bilinear"})
+        .takes("@keys", Form::image, 2, 3)
+        .resizes("@keys");
   }
 
   void process(Firing& f) override {

@@ -29,7 +29,10 @@ struct NormalizeIntensity final : Node {
                "Only voxels that are not 0 count, and only they are changed.")
         .param("channel_wise", &Params::channel_wise, "Each channel by its own statistics.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void process(Firing& f) override {

@@ -23,7 +23,10 @@ struct OrientationNode final : Node {
         .param("axcodes", &Params::axcodes,
                "A letter a voxel axis, the direction in which it grows: L/R, P/A, I/S.")
         .param("as_closest_canonical", &Params::as_closest_canonical, "As axcodes \"RAS\".")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 3, 3)
+        .per_axis("@keys", "axcodes")
+        .resizes("@keys");
   }
 
   void open(const OpenContext&) override {

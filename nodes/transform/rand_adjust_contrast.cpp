@@ -33,7 +33,10 @@ struct RandAdjustContrast final : Node {
                "Give the result the mean and standard deviation that the image had.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
-        .random();
+        .random()
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void open(const OpenContext&) override {

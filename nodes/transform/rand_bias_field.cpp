@@ -31,7 +31,10 @@ struct RandBiasField final : Node {
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void open(const OpenContext&) override {

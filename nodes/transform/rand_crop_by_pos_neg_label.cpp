@@ -45,7 +45,14 @@ struct RandCropByPosNegLabel final : Node {
                "Take the whole axis where the image is smaller than spatial_size.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .expands("num_samples")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .takes("@label_key", Form::image, 2, 3)
+        .takes("@image_key", Form::image, 2, 3)
+        .resizes("@keys", "spatial_size")
+        .unless("allow_smaller", true)
+        .resizes("@keys")
+        .when("allow_smaller", true);
   }
 
   void open(const OpenContext&) override {

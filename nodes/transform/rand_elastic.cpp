@@ -48,7 +48,10 @@ struct RandElastic final : Node {
         .param("padding_mode", &Params::padding_mode, "Outside the image; one, or one a key.")
         .choices({"zeros", "border", "reflection"})
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 3, 3)
+        .resizes("@keys", "spatial_size")
+        .when("spatial_size");
   }
 
   void open(const OpenContext&) override {

@@ -24,7 +24,9 @@ struct RandFlip final : Node {
         .param("spatial_axis", &Params::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
         .range(-3, 2)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .axes("@keys", "spatial_axis");
   }
 
   void process(Firing& f) override {

@@ -27,7 +27,10 @@ struct RandGaussianNoise final : Node {
                "Draw the standard deviation from [0, std] for each sample.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
-        .random();
+        .random()
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void process(Firing& f) override {

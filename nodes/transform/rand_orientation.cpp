@@ -19,7 +19,9 @@ struct RandOrientation final : Node {
         .out("sample")
         .param("keys", &Params::keys, "Fields to reorder, each [C, X, Y, Z].")
         .param("axcodes", &Params::axcodes, "Choices, each as for orientation: \"RAS\".")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 3, 3)
+        .resizes("@keys");
   }
 
   void open(const OpenContext&) override {

@@ -27,7 +27,10 @@ struct RandRotate90 final : Node {
         .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
         .range(-3, 2)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .axes("@keys", "spatial_axes")
+        .resizes("@keys");
   }
 
   void open(const OpenContext&) override {

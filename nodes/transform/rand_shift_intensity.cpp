@@ -29,7 +29,10 @@ struct RandShiftIntensity final : Node {
         .param("channel_wise", &Params::channel_wise, "A draw of its own for each channel.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
-        .random();
+        .random()
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void open(const OpenContext&) override {

@@ -31,7 +31,9 @@ struct RandSpacing final : Node {
         .choices({"bilinear", "nearest"})
         .param("padding_mode", &Params::padding_mode, "Outside the volume; one, or one a key.")
         .choices({"zeros", "border", "reflection"})
-        .random();
+        .random()
+        .takes("@keys", Form::image, 3, 3)
+        .resizes("@keys");
   }
 
   void open(const OpenContext&) override {

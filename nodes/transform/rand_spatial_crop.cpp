@@ -29,7 +29,12 @@ struct RandSpatialCrop final : Node {
         .param("random_center", &Params::random_center, "A random place; otherwise the centre.")
         .param("random_size", &Params::random_size, "Draw each axis from roi_size..max_roi_size.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random();
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .resizes("@keys", "roi_size")
+        .unless("random_size", true)
+        .resizes("@keys")
+        .when("random_size", true);
   }
 
   void process(Firing& f) override {

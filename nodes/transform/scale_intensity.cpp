@@ -25,7 +25,10 @@ struct ScaleIntensity final : Node {
         .param("factor", &Params::factor, "With minv and maxv both null: x (1 + factor).")
         .param("channel_wise", &Params::channel_wise, "Each channel by its own range.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void process(Firing& f) override {

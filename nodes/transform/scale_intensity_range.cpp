@@ -27,7 +27,10 @@ struct ScaleIntensityRange final : Node {
         .param("b_max", &Params::b_max, "Upper output bound.")
         .param("clip", &Params::clip, "Hold the result between b_min and b_max.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.");
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
   }
 
   void open(const OpenContext&) override {

@@ -43,7 +43,9 @@ struct Spacing final : Node {
         .param("min_pixdim", &Params::min_pixdim,
                "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size.")
         .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 3, 3)
+        .resizes("@keys");
   }
 
   void open(const OpenContext&) override {

@@ -29,7 +29,9 @@ struct SpatialPad final : Node {
         .param("mode", &Params::mode, "How it is filled.")
         .choices({"constant"})
         .param("value", &Params::value, "The constant.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 2, 3)
+        .pads("@keys", "spatial_size");
   }
 
   void process(Firing& f) override {

@@ -12,11 +12,16 @@ static std::string count(std::size_t n, const std::string& what) {
 int check(const Options& options) {
   bool ok = true;
   Json all = Json::array();
-  for (const auto& file : options.graphs) {
+  std::vector<std::vector<std::string>> sets;
+  if (options.merge)
+    sets.push_back(options.graphs);
+  else
+    for (const auto& file : options.graphs) sets.push_back({file});
+  for (const auto& files : sets) {
     Checked checked;
-    check_graph(file, options, checked);
+    check_graph(files, options, checked);
     ok &= checked.diagnostics.ok();
-    Json j = {{"file", file}, {"ok", checked.diagnostics.ok()}};
+    Json j = {{"file", checked.file}, {"ok", checked.diagnostics.ok()}};
     if (checked.plan) {
       j["nodes"] = checked.plan->nodes.size();
       j["streams"] = checked.plan->streams.size();
@@ -25,8 +30,8 @@ int check(const Options& options) {
     all.push_back(std::move(j));
     if (options.json) continue;
     if (checked.plan)
-      std::cout << "ok: " << file << " (" << count(checked.plan->nodes.size(), "node") << ", "
-                << count(checked.plan->streams.size(), "stream") << ")\n"
+      std::cout << "ok: " << checked.file << " (" << count(checked.plan->nodes.size(), "node")
+                << ", " << count(checked.plan->streams.size(), "stream") << ")\n"
                 << std::flush;
     print(checked.diagnostics);
   }

@@ -22,7 +22,7 @@ struct Options {
   std::string name;  // inspect: TYPE; explain: CODE
   int threads = 0, step_threads = 0;
   double seconds = 30;
-  bool json = false, quiet = false, trace = false;
+  bool json = false, quiet = false, trace = false, merge = false;
 };
 
 int check(const Options& options);
@@ -45,8 +45,8 @@ struct Checked {
   std::optional<Graph> graph;
   std::optional<Plan> plan;  // points into graph
 };
-// The graph with the overrides; a plan where nothing is wrong.
-void check_graph(const std::string& file, const Options& options, Checked& checked);
+// The graph that the files make together, with the overrides; a plan where nothing is wrong.
+void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked);
 
 void print(const Diagnostics& diagnostics);    // to stderr, in colour where it may be
 void print_error(const std::string& message);  // "error: ..." to stderr

@@ -82,7 +82,7 @@ int draw(const Options& options) {
     return code(Exit::usage);
   }
   Checked checked;
-  check_graph(options.graphs.front(), options, checked);
+  check_graph(options.graphs, options, checked);
   print(checked.diagnostics);
   if (!checked.plan) return code(Exit::usage);
   try {

@@ -9,17 +9,18 @@
 namespace sluice::cli {
 namespace {
 
-CLI::Option* graph(CLI::App* command, Options& o, bool several) {
-  return command->add_option("graph", o.graphs, "Graph file")
+void graphs(CLI::App* command, Options& o, const std::string& text) {
+  command->add_option("graph", o.graphs, text)
       ->required()
-      ->expected(1, several ? CLI::detail::expected_max_vector_size : 1)
-      ->option_text(several ? "GRAPH..." : "GRAPH");
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->option_text("GRAPH...");
 }
 
 void set(CLI::App* command, Options& o) {
   command
       ->add_option("--set", o.set,
-                   "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data")
+                   "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data; "
+                   "+path=value adds, ~path removes")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -27,7 +28,7 @@ void set(CLI::App* command, Options& o) {
 }
 
 void run_options(CLI::App* command, Options& o) {
-  graph(command, o, false);
+  graphs(command, o, "Graph file; several are merged left to right");
   set(command, o);
   command->add_option("--out", o.out, "Folder for results")->option_text("DIR");
   command->add_option("--threads", o.threads, "Data threads; 0: as many as cores")
@@ -53,12 +54,13 @@ void commands(CLI::App& app, Options& o) {
       ->option_text("N");
 
   auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
-  graph(check, o, true);
+  graphs(check, o, "Graph files");
+  check->add_flag("--merge", o.merge, "The files are merged left to right to one graph");
   set(check, o);
   check->add_flag("--json", o.json, "One JSON document on stdout");
 
   auto* dot = app.add_subcommand("dot", "Draws a graph");
-  graph(dot, o, false);
+  graphs(dot, o, "Graph file; several are merged left to right");
   set(dot, o);
   dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
   dot->add_option("-o", o.out, "File: .dot, .svg, .png or .pdf; else DOT on stdout")

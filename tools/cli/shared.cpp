@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "engine/merge.h"
+#include "engine/override.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -15,17 +17,11 @@ const Catalogue& catalogue() {
   return types;
 }
 
-void check_graph(const std::string& file, const Options& options, Checked& checked) {
-  checked.file = file;
-  std::vector<Override> overrides;
-  for (const auto& text : options.set) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      checked.diagnostics.error("SL0502", "--set " + text + ": expected path=value");
-    else
-      overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
-  }
-  const DocumentPtr document = read_document(file, checked.diagnostics);
+void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked) {
+  checked.file = files.front();
+  for (std::size_t i = 1; i < files.size(); ++i) checked.file += " " + files[i];
+  const auto overrides = parse_overrides(options.set, checked.diagnostics);
+  const DocumentPtr document = read_graph_files(files, checked.diagnostics);
   checked.graph = load_graph(document, catalogue(), overrides, checked.diagnostics);
   if (checked.graph) checked.plan = make_plan(*checked.graph, PlanOptions{}, checked.diagnostics);
 }

@@ -23,15 +23,10 @@ std::string runtime_file() {
              : installed.string();
 }
 
-Json document(const std::string& command, const Options& options, const Checked& checked) {
-  Json set = Json::array();
-  for (const auto& text : options.set) {
-    const auto equals = text.find('=');
-    set.push_back({text.substr(0, equals), text.substr(equals + 1)});
-  }
+Json document(const std::string& command, const Options& options) {
   return {{"command", command},
-          {"graph", checked.file},
-          {"set", set},
+          {"graphs", options.graphs},
+          {"set", options.set},
           {"out", options.out},
           {"threads", options.threads},
           {"step_threads", options.step_threads},
@@ -46,7 +41,7 @@ Json document(const std::string& command, const Options& options, const Checked&
 
 int start(const std::string& command, const Options& options) {
   Checked checked;
-  check_graph(options.graphs.front(), options, checked);
+  check_graph(options.graphs, options, checked);
   if (!checked.plan) {
     print(checked.diagnostics);
     return code(Exit::usage);
@@ -63,7 +58,7 @@ int start(const std::string& command, const Options& options) {
     print_error(file + " is not Sluice's runtime: " + dlerror());
     return code(Exit::io);
   }
-  std::string name = "sluice", json = document(command, options, checked).dump();
+  std::string name = "sluice", json = document(command, options).dump();
   char* argv[] = {name.data(), json.data(), nullptr};
   return main(2, argv);
 }

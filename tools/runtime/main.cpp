@@ -10,10 +10,10 @@ namespace sluice {
 Options Options::from_json(const Json& j) {
   Options o;
   o.command = j.at("command");
-  o.graph = j.at("graph");
+  o.graphs = j.at("graphs").get<std::vector<std::string>>();
   o.out = j.value("out", "");
   o.resume = j.value("resume", "");
-  for (const auto& pair : j.value("set", Json::array())) o.set.push_back({pair.at(0), pair.at(1)});
+  o.set = j.value("set", std::vector<std::string>{});
   o.threads = j.value("threads", 0);
   o.step_threads = j.value("step_threads", 0);
   o.seconds = j.value("seconds", 0.0);

@@ -9,9 +9,10 @@
 namespace sluice {
 
 struct Options {
-  std::string command, graph, out, resume;
-  std::vector<Override> set;
-  int threads = 0;       // data threads; 0: as many as cores
+  std::string command, out, resume;
+  std::vector<std::string> graphs;  // merged left to right
+  std::vector<std::string> set;     // "path=value", "+path=value", "~path"
+  int threads = 0;                  // data threads; 0: as many as cores
   int step_threads = 0;  // the training region's; 0: run.step_threads, else as many as cores
   double seconds = 0;    // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;

@@ -1,6 +1,7 @@
 // What a session says of itself: summary.json, profile.json and the node table.
 #include <torch/version.h>
 
+#include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/verdict.h"
 #include "engine/version.h"
@@ -51,6 +52,7 @@ Json Session::summary(const Outcome& outcome) const {
       {"metrics", metrics},
       {"samples", samples_json(*plan_, *scheduler_)},
       {"weights_sha256", resources_->networks().empty() ? Json() : Json(weights_sha256(weights()))},
+      {"graph_sha256", sha256_of(graph_text())},
       {"seed", graph_->run.seed},
       {"threads", threads_},
       {"step_threads", step_threads_},

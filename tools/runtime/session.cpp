@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "engine/dot.h"
+#include "engine/merge.h"
+#include "engine/override.h"
 #include "engine/random.h"
 
 namespace sluice {
@@ -37,10 +39,9 @@ std::unique_ptr<Session> Session::open(const Options& options) {
 
 bool Session::load_graph() {
   Diagnostics diagnostics;
-  DocumentPtr document = read_document(options_.graph, diagnostics);
-  if (document)
-    graph_ =
-        sluice::load_graph(document, Registry::global().catalogue(), options_.set, diagnostics);
+  const auto overrides = parse_overrides(options_.set, diagnostics);
+  if (DocumentPtr document = read_graph_files(options_.graphs, diagnostics))
+    graph_ = sluice::load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
   if (graph_) {
     PlanOptions o;
     o.threads = threads_;
@@ -92,25 +93,30 @@ void Session::make_networks() {
 
 void Session::make_nodes() {
   nodes_.resize(plan_->nodes.size());
-  for (int i : plan_->order) {
-    const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
-    auto node = Registry::global().make_node(n.spec->name, n.graph->params);
-    OpenContext context;
-    context.node = n.path();
-    context.seed = static_cast<std::uint64_t>(graph_->run.seed);
-    context.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
-    context.step_threads = step_threads_;
-    context.training = n.training;
-    context.out_dir = out_dir_;
-    context.resources = resources_;
-    try {
-      node->open(context);
-    } catch (const Error& e) {
-      throw Error(e.exit, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
-    } catch (const std::exception& e) {
-      throw Error(Exit::usage, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
-    }
-    nodes_[static_cast<std::size_t>(i)] = std::move(node);
+  for (int i : plan_->order) open_node(i);
+}
+
+// Those that it requires first; check has seen to it that this ends.
+void Session::open_node(int i) {
+  auto& node = nodes_[static_cast<std::size_t>(i)];
+  if (node) return;
+  const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
+  for (const auto& path : n.graph->needs) open_node(graph_->find(path));
+  node = Registry::global().make_node(n.spec->name, n.graph->params);
+  OpenContext context;
+  context.node = n.path();
+  context.seed = static_cast<std::uint64_t>(graph_->run.seed);
+  context.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
+  context.step_threads = step_threads_;
+  context.training = n.training;
+  context.out_dir = out_dir_;
+  context.resources = resources_;
+  try {
+    node->open(context);
+  } catch (const Error& e) {
+    throw Error(e.exit, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+  } catch (const std::exception& e) {
+    throw Error(Exit::usage, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
   }
 }
 
@@ -175,7 +181,7 @@ Outcome Session::run() {
   std::vector<Node*> nodes;
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) {
-    folder_->write("graph.json", graph_->resolved.dump(2) + "\n");
+    folder_->write("graph.json", graph_text());
     folder_->write("graph.dot", to_dot(*plan_));
   }
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);

@@ -58,6 +58,8 @@ class Session final : public RunEvents {
   Threads thread_counts() const;
   const Plan& plan() const { return *plan_; }
   const Scheduler& scheduler() const { return *scheduler_; }
+  // graph.json: the resolved graph, which runs again to the same result.
+  std::string graph_text() const { return graph_->resolved.dump(2) + "\n"; }
   const std::filesystem::path& out_dir() const { return out_dir_; }
 
   void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
@@ -71,6 +73,7 @@ class Session final : public RunEvents {
   bool load_graph();
   void make_networks();
   void make_nodes();
+  void open_node(int i);
   void resume();
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);

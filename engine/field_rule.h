@@ -1,0 +1,55 @@
+// What a node does to the fields of its samples, declared in its Spec:
+//
+//   .takes("@keys", Form::image)                     must be there, [C, X, Y(, Z)]
+//   .takes("@label_key", Form::image)
+//   .resizes("@keys", "spatial_size")                [C, spatial_size]
+//   .gives("@output_key", Form::any).like("@key").channels("@net.out_channels").dtype("float32")
+//
+// Invariant: plain data, like the rest of a Spec. fields.h says what `check` makes of it.
+//
+// Names of fields are written "pred", "@keys" (what the parameter `keys` holds: a string or a list
+// of them) or "@files{}" (the keys of the object, or of the list of objects, that it holds).
+// Numbers are written "1", "@param" or "@net.param" (of the network that the parameter `net`
+// names).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace sluice {
+
+enum class Form : std::uint8_t {
+  any,     // a tensor: one sample's or a batch
+  record,  // a path that nothing has loaded yet
+  image,   // [C, X, Y(, Z)]
+  batch,   // [N, C, X, Y(, Z)]
+  scalar,  // []
+};
+
+struct FieldRule {
+  enum class Act : std::uint8_t {
+    passes,    // every field goes on as it came
+    takes,     // `fields` must be there in `form`, with `least`..`most` spatial axes
+    gives,     // `fields` are there afterwards
+    changes,   // their dtype and channels become others
+    resizes,   // their spatial extents become what `param` says; without one: nobody knows
+    pads,      // ... at least what `param` says
+    per_axis,  // `param` has one entry a spatial axis (or is their number)
+    axes,      // `param` holds spatial axes, negative ones counted from the last
+    network,   // they enter the network that `param` names, by windows of `window` if that is set
+    keeps,     // no other field goes on
+    moves,     // the samples go to the device that `param` names
+  };
+  Act act = Act::passes;
+  std::string fields, param;
+  Form form = Form::any;
+  int least = 1, most = 3;
+  std::string like, channels, dtype;  // of gives and changes
+  std::string window;                 // of network
+  std::string when;                   // a parameter: the rule holds only if it is `value`,
+  nlohmann::ordered_json value;       // or, where `value` is null, if it is set at all
+  bool unless = false;                // the other way round
+};
+
+}  // namespace sluice

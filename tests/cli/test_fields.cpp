@@ -1,0 +1,179 @@
+// What `check` knows of the fields that flow along the edges of a graph, with the real node types.
+#include <doctest/doctest.h>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+// A graph with a source, load_image and what a test brings.
+std::string graph(const std::string& nodes, const std::string& net = "") {
+  const std::string unet = R"("type": "unet", "spatial_dims": 3, "in_channels": 1,
+    "out_channels": 2, "channels": [4, 8, 16], "strides": [2, 2])";
+  return "{ \"models\": { \"net\": { " + (net.empty() ? unet : net) +
+         " } },\n\"nodes\": { \"cases\": { \"type\": \"decathlon\", \"root\": \"d\" },\n" +
+         "\"load\": { \"type\": \"load_image\", \"in\": \"cases\" },\n" + nodes + " } }";
+}
+
+json check(const std::string& text) {
+  Folder f;
+  f.write("g.json", text);
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE check --json g.json");
+  return json::parse(r.out).at("graphs").at(0).at("diagnostics");
+}
+
+// "code path: message (hint)" of each diagnostic.
+std::string said(const std::string& text) {
+  std::string all;
+  for (const json& d : check(text))
+    all += d.at("code").get<std::string>() + " " + d.at("path").get<std::string>() + ": " +
+           d.at("message").get<std::string>() +
+           (d.value("hint", "").empty() ? "" : " (" + d.value("hint", "") + ")") + "\n";
+  return all;
+}
+
+const char* const forward = R"("batch": { "type": "batch", "in": "sized", "size": 2 },
+  "fwd": { "type": "model", "in": "batch", "net": "net" })";
+
+}  // namespace
+
+TEST_CASE("a field that does not arrive is named, with those that do and the nearest one") {
+  CHECK(
+      said(graph(R"("flip": { "type": "rand_flip", "in": "load", "keys": ["image", "labl"] })")) ==
+      "SL0601 nodes.flip.keys: \"flip\" needs the field \"labl\", but what arrives is \"image\", "
+      "\"label\" (did you mean \"label\"?)\n");
+  CHECK(said(graph(R"("only": { "type": "select_items", "in": "load", "keys": "image" },
+                      "flip": { "type": "rand_flip", "in": "only" })")) ==
+        "SL0601 nodes.flip.in: \"flip\" needs the field \"label\" (by default), but what arrives "
+        "is \"image\" (name the fields with \"keys\")\n");
+  CHECK(said(graph(R"("only": { "type": "select_items", "in": "load", "keys": "image" },
+                      "flip": { "type": "rand_flip", "in": "only", "allow_missing_keys": true })"))
+            .empty());
+  CHECK(said(graph(R"("twice": { "type": "normalize_intensity", "in": "load",
+                                 "keys": ["image", "image"] })"))
+            .starts_with("SL0611 nodes.twice.keys: "));
+}
+
+TEST_CASE("sources say what they emit, by their parameters too") {
+  const std::string nodes = R"({ "nodes": { "s": { "type": "file_list", "items":
+      [{ "image": "a.nii", "seg": "b.nii" }] },
+    "load": { "type": "load_image", "in": "s", "keys": ["image", "mask"] } } })";
+  CHECK(said(nodes).find("what arrives is \"image\", \"seg\"") != std::string::npos);
+  const std::string folder = R"({ "nodes": { "s": { "type": "file_list", "root": "d",
+      "pattern": "*.nii", "key": "ct" }, "load": { "type": "load_image", "in": "s" } } })";
+  CHECK(said(folder).find("what arrives is \"ct\"") != std::string::npos);
+}
+
+TEST_CASE("paths, single samples and batches are told apart") {
+  CHECK(said(graph(R"("flip": { "type": "rand_flip", "in": "cases" })"))
+            .starts_with("SL0602 nodes.flip.in: \"flip\" works on \"image\", which is only a path "
+                         "here (put load_image in front)\n"));
+  CHECK(said(graph(R"("batch": { "type": "batch", "in": "load" },
+                      "flip": { "type": "rand_flip", "in": "batch", "keys": "image" })")) ==
+        "SL0603 nodes.flip.keys: \"flip\" takes single samples [C, X, Y, Z], but \"image\" is a "
+        "batch since \"batch\" (put it in front of \"batch\")\n");
+  CHECK(said(graph(R"("batch": { "type": "batch", "in": "load" },
+                      "again": { "type": "batch", "in": "batch" })"))
+            .starts_with("SL0603 nodes.again.in: \"again\" would make batches of batches: "));
+  CHECK(said(graph(R"("fwd": { "type": "model", "in": "load", "net": "net" })")) ==
+        "SL0604 nodes.fwd.in: \"fwd\" takes a batch [N, C, X, Y, Z], but \"image\" is a single "
+        "sample (put a batch node in front)\n");
+}
+
+TEST_CASE("a loss or an optimizer without what it needs is found") {
+  const std::string size = R"("sized": { "type": "resize_with_pad_or_crop", "in": "load",
+                                         "spatial_size": 32 },)";
+  CHECK(
+      said(graph(size + forward + R"(, "step": { "type": "adam", "in": "fwd", "net": "net" })")) ==
+      "SL0601 nodes.step.in: \"step\" needs the field \"loss\", but what arrives is \"image\", "
+      "\"label\", \"pred\"\n");
+  CHECK(said(graph(size + R"("batch": { "type": "batch", "in": "sized" },
+                     "loss": { "type": "dice_loss", "in": "batch", "key": "image" })"))
+            .empty());
+}
+
+TEST_CASE("sizes, axis codes and networks must agree on the number of spatial axes") {
+  CHECK(said(graph(R"("ras": { "type": "orientation", "in": "load" },
+                      "sized": { "type": "resize_with_pad_or_crop", "in": "ras",
+                                 "keys": "image", "spatial_size": [32, 32] })")) ==
+        "SL0605 nodes.sized.spatial_size: \"sized.spatial_size\" is for 2 spatial axes, but "
+        "\"image\" has 3 (ras)\n");
+  CHECK(said(graph(R"("sized": { "type": "resize_with_pad_or_crop", "in": "load",
+                                 "spatial_size": [32, 32] },)" +
+                   std::string(forward))) ==
+        "SL0605 nodes.fwd.in: network \"net\" has 3 spatial axes, but \"image\" has 2 "
+        "(sized.spatial_size)\n");
+  CHECK(said(graph(R"("sized": { "type": "resize_with_pad_or_crop", "in": "load",
+                                 "spatial_size": [32, 32] },
+                      "flip": { "type": "rand_flip", "in": "sized", "keys": "image",
+                                "spatial_axis": 2 })")) ==
+        "SL0606 nodes.flip.spatial_axis: \"flip.spatial_axis\" names axis 2, but \"image\" has "
+        "the spatial axes 0 to 1 (sized.spatial_size)\n");
+}
+
+TEST_CASE("a network's channels, dtype and extents are checked where they are known") {
+  const auto sized = [](const char* extent) {
+    return std::string(R"("sized": { "type": "resize_with_pad_or_crop", "in": "load",
+                          "spatial_size": )") +
+           extent + " }," + forward;
+  };
+  CHECK(said(graph(sized("32"))).empty());
+  CHECK(said(graph(sized("[32, 34, 32]"))) ==
+        "SL0609 nodes.fwd.in: network \"net\" halves extents, so they must be multiples of 4, but "
+        "axis 1 of \"image\" has 34 (pad or crop to 36 or 32)\n");
+  CHECK(said(graph(R"("infer": { "type": "sliding_window", "in": "load", "net": "net",
+                                 "roi_size": 30 })")) ==
+        "SL0609 nodes.infer.roi_size: network \"net\" halves extents, so they must be multiples of "
+        "4, but axis 0 of \"infer.roi_size\" has 30 (pad or crop to 32 or 28)\n");
+  CHECK(said(graph(R"("hot": { "type": "as_discrete", "in": "load", "keys": "image",
+                               "to_onehot": 3 },
+                      "batch": { "type": "batch", "in": "hot" },
+                      "fwd": { "type": "model", "in": "batch", "net": "net" })")) ==
+        "SL0607 nodes.fwd.in: network \"net\" takes 1 channel, but \"image\" has 3\n");
+  CHECK(said(graph(R"("ints": { "type": "load_image", "in": "cases", "dtype": ["int16", "uint8"] },
+                      "batch": { "type": "batch", "in": "ints" },
+                      "fwd": { "type": "model", "in": "batch", "net": "net" })")) ==
+        "SL0610 nodes.fwd.in: network \"net\" computes with float32, but \"image\" is int16 (let "
+        "load_image or a transform make it float32)\n");
+}
+
+TEST_CASE("a node for host memory behind to_device is refused, the training region is not") {
+  CHECK(said(graph(R"("gpu": { "type": "to_device", "in": "load" },
+                      "norm": { "type": "normalize_intensity", "in": "gpu" })")) ==
+        "SL0608 nodes.norm.in: \"norm\" works on host memory, but \"gpu\" moved the samples to the "
+        "device (put it in front of \"gpu\")\n");
+  CHECK(said(graph(R"("gpu": { "type": "to_device", "in": "load", "device": "cpu" },
+                      "norm": { "type": "normalize_intensity", "in": "gpu" })"))
+            .empty());
+}
+
+TEST_CASE("a batch of samples whose size depends on the sample is a warning") {
+  const json all = check(graph(R"("fore": { "type": "crop_foreground", "in": "load" },
+                                  "batch": { "type": "batch", "in": "fore", "size": 2 })"));
+  REQUIRE(all.size() == 2);  // image and label
+  CHECK(all[0].at("code") == "SL0612");
+  CHECK(all[0].at("severity") == "warning");
+  CHECK(check(graph(R"("fore": { "type": "crop_foreground", "in": "load" },
+                       "crop": { "type": "rand_spatial_crop", "in": "fore", "roi_size": 16 },
+                       "batch": { "type": "batch", "in": "crop", "size": 2 })"))
+            .empty());  // one number holds for every axis
+  CHECK(check(graph(R"("fore": { "type": "crop_foreground", "in": "load" },
+                       "crop": { "type": "rand_spatial_crop", "in": "fore",
+                                 "roi_size": [16, 16, 16] },
+                       "batch": { "type": "batch", "in": "crop", "size": 2 })"))
+            .empty());
+}
+
+TEST_CASE("every node type of this build says what becomes of its samples' fields") {
+  const json all = json::parse(shell::run("$SLUICE inspect --json").out);
+  for (const json& spec : all)
+    if (!spec.at("network")) CHECK_MESSAGE(!spec.at("rules").empty(), spec.at("name"));
+}
+
+TEST_CASE("the shipped graphs have neither errors nor warnings") {
+  const auto r = shell::run("cd " SLUICE_SOURCE_DIR " && $SLUICE check graphs/*.json");
+  CHECK(r.code == 0);
+  CHECK(r.err == "");
+}
