@@ -78,7 +78,7 @@ TEST_CASE("a part stands in a file of its own, and what is wrong there is said t
   CHECK(
       none.err.starts_with("error[SL0108]: part \"prepare\" is to be read from "
                            "g/parts/prepare.json, which is no file\n"
-                           "  --> g/graph.json:1:27  (parts.prepare)\n"));
+                           "  --> g/graph.json:1:25  (parts.prepare)\n"));
 }
 
 TEST_CASE("--set +path adds, ~path removes, and neither in silence") {
