@@ -22,7 +22,7 @@ struct Options {
   std::string name;  // inspect: TYPE; explain: CODE
   int threads = 0, step_threads = 0;
   double seconds = 30;
-  bool json = false, quiet = false, trace = false, merge = false;
+  bool json = false, quiet = false, trace = false, merge = false, markdown = false;
 };
 
 int check(const Options& options);

@@ -5,36 +5,11 @@
 #include <sstream>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/describe.h"
+#include "tools/cli/reference.h"
 
 namespace sluice::cli {
 namespace {
-
-const char* lane_name(LaneKind lane) {
-  constexpr const char* names[] = {"compute", "io", "step", "copy"};
-  return names[static_cast<int>(lane)];
-}
-
-std::string number(double v) {
-  return v == static_cast<std::int64_t>(v) ? std::to_string(static_cast<std::int64_t>(v))
-                                           : Json(v).dump();
-}
-
-// "float in 0..1", "string: memory, disk", "int from 1"
-std::string type_of(const ParamSpec& p) {
-  std::string out = p.type;
-  if (p.min && p.max)
-    out += " in " + number(*p.min) + ".." + number(*p.max);
-  else if (p.min)
-    out += " from " + number(*p.min);
-  else if (p.max)
-    out += " up to " + number(*p.max);
-  for (std::size_t i = 0; i < p.choices.size(); ++i) out += (i ? " | " : ": ") + p.choices[i];
-  return out;
-}
-
-std::string default_of(const ParamSpec& p) {
-  return p.required ? "required" : "default " + p.fallback.dump();
-}
 
 // A text in lines of at most 100 columns, all but the first indented. `used`: columns that the
 // first line has already.
@@ -73,43 +48,10 @@ void table(const std::vector<std::vector<std::string>>& rows, std::size_t indent
   }
 }
 
-std::string traits(const Spec& s) {
-  std::vector<std::string> words;
-  if (s.is_network) {
-    words.push_back("network");
-  } else {
-    words.push_back(s.family);
-    words.push_back(std::string("lane ") + lane_name(s.lane_kind));
-    switch (s.arity) {
-      case Arity::source:
-        words.push_back("source");
-        break;
-      case Arity::one_to_one:
-        break;
-      case Arity::expand:
-        words.push_back("1:n, n = " + s.count_param);
-        break;
-      case Arity::gather:
-        words.push_back("n:1, n = " + s.count_param);
-        break;
-      case Arity::shuffle:
-        words.push_back("reorders within " + s.count_param);
-        break;
-    }
-  }
-  if (s.is_random) words.push_back("random");
-  if (s.is_ordered) words.push_back("keeps state, in order");
-  if (s.concurrency > 0 && !s.is_ordered && s.arity != Arity::source)
-    words.push_back(std::to_string(s.concurrency) + " at a time");
-  if (s.is_cache)
-    words.push_back("cache");
-  else if (s.is_gate)
-    words.push_back("buffers" + (s.credits_param.empty() ? "" : " " + s.credits_param));
-  if (s.access == Access::read) words.push_back("reads a network");
-  if (s.access == Access::update) words.push_back("updates a network");
+// Words with three spaces between them.
+std::string joined(const std::vector<std::string>& words) {
   std::string out;
-  for (const auto& word : words)
-    if (!word.empty()) out += (out.empty() ? "" : "   ") + word;
+  for (const auto& word : words) out += (out.empty() ? "" : "   ") + word;
   return out;
 }
 
@@ -119,45 +61,6 @@ std::vector<std::vector<std::string>> ports(const Spec& s) {
     rows.push_back({"in", p.name + (p.optional ? " (optional)" : ""), p.doc});
   for (const auto& p : s.outs) rows.push_back({"out", p.name, p.doc});
   return rows;
-}
-
-// A value that a required parameter could have.
-std::string sample_value(const ParamSpec& p) {
-  if (!p.choices.empty()) return Json(p.choices.front()).dump();
-  if (p.type == "string") return p.name == "net" ? "\"net\"" : "\"...\"";
-  if (p.type == "int") return number(p.min.value_or(1));
-  if (p.type == "float") return number(p.min.value_or(1));
-  if (p.type == "bool") return "true";
-  return p.type.starts_with("list<") ? "[...]" : "...";
-}
-
-std::string example(const Spec& s) {
-  std::string out =
-      "\"" + std::string(s.is_network ? "net" : s.name) + "\": { \"type\": \"" + s.name + "\"";
-  const std::string from = "\"" + std::string(s.family == "io" ? "cases" : "load") + "\"";
-  const auto needed =
-      std::count_if(s.ins.begin(), s.ins.end(), [](const PortSpec& p) { return !p.optional; });
-  if (needed == 1 || (needed == 0 && !s.ins.empty())) {
-    out += ", \"in\": " + from;
-  } else if (needed > 1) {
-    std::string list;
-    for (const auto& p : s.ins)
-      if (!p.optional) list += (list.empty() ? "\"" : ", \"") + p.name + "\": " + from;
-    out += ", \"in\": { " + list + " }";
-  }
-  bool any = false;
-  for (const auto& p : s.params)
-    if (p.required) {
-      out += ", \"" + p.name + "\": " + sample_value(p);
-      any = true;
-    }
-  // One parameter shows where they stand: the first number, else the first of any kind.
-  const ParamSpec* shown = nullptr;
-  for (const auto& p : s.params)
-    if (!shown && (p.type == "float" || p.type == "int")) shown = &p;
-  if (!shown && !s.params.empty()) shown = &s.params.front();
-  if (!any && shown) out += ", \"" + shown->name + "\": " + shown->fallback.dump();
-  return out + " }";
 }
 
 // Name, type and default of each parameter, its documentation below.
@@ -179,9 +82,11 @@ void parameters(const Spec& s) {
 }
 
 void page(const Spec& s) {
-  std::cout << s.name << "\n  " << wrapped(s.doc, 2, 2) << "\n\n  " << traits(s) << "\n\n";
+  std::cout << s.name << "\n  " << wrapped(s.doc, 2, 2) << "\n\n  " << joined(traits(s)) << "\n\n";
   if (!s.is_network) {
-    table(ports(s), 2);
+    auto rows = ports(s);
+    for (auto& row : fields_of(s)) rows.push_back(std::move(row));
+    table(rows, 2);
     std::cout << '\n';
   }
   parameters(s);
@@ -209,6 +114,8 @@ int inspect(const Options& options) {
   if (options.name.empty()) {
     if (options.json)
       std::cout << dump(catalogue().to_json());
+    else if (options.markdown)
+      std::cout << node_reference(catalogue());
     else
       list("");
     return code(Exit::done);

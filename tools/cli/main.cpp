@@ -68,6 +68,7 @@ void commands(CLI::App& app, Options& o) {
 
   auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
+  inspect->add_flag("--markdown", o.markdown, "All types as nodes/README.md");
   inspect->add_flag("--json", o.json, "One JSON document on stdout");
 
   app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");

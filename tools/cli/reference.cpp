@@ -1,0 +1,77 @@
+#include "tools/cli/reference.h"
+
+#include <map>
+
+#include "tools/cli/describe.h"
+
+namespace sluice::cli {
+namespace {
+
+// The order in which a sample meets them.
+const std::vector<std::pair<std::string, std::string>> families{
+    {"io", "Sources, and what reads and writes files."},
+    {"transform", "What MONAI's transforms do, by their names and defaults."},
+    {"flow", "Where samples wait, are kept, batched or reordered."},
+    {"device", "Between host memory and a GPU's."},
+    {"augment", "Random transforms of whole batches."},
+    {"model", "Forward passes."},
+    {"loss", "What training makes small, in the field `loss`."},
+    {"optimizer", "What updates a network."},
+    {"metric", "What is measured at the end of an epoch."},
+    {"output", "What a run leaves to look at."},
+    {"network", "Entries of `models`."}};
+
+std::string cell(const std::string& text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
+std::string parameters(const Spec& s) {
+  if (s.params.empty()) return "";
+  std::string out = "\n| parameter | type | default | |\n|---|---|---|---|\n";
+  for (const ParamSpec& p : s.params)
+    out += "| `" + p.name + "` | " + cell(type_of(p)) + " | " +
+           (p.required ? "required" : "`" + cell(p.fallback.dump()) + "`") + " | " + cell(p.doc) +
+           " |\n";
+  return out;
+}
+
+std::string section(const Spec& s) {
+  std::string out = "### " + s.name + "\n\n" + s.doc + "\n\n";
+  std::string words;
+  for (const auto& word : traits(s))
+    if (word != s.family && word != "network") words += (words.empty() ? "" : " · ") + word;
+  if (!words.empty()) out += words + "\n\n";
+  for (const auto& row : fields_of(s)) out += "- " + row[0] + " `" + row[1] + "` " + row[2] + "\n";
+  out += parameters(s);
+  return out + "\n```json\n" + example(s) + "\n```\n\n";
+}
+
+}  // namespace
+
+std::string node_reference(const Catalogue& catalogue) {
+  std::map<std::string, std::vector<const Spec*>> by_family;
+  for (const auto& s : catalogue.all())
+    by_family[s->is_network ? "network" : s->family].push_back(s.get());
+  std::string out =
+      "# The nodes\n\nWritten by `sluice inspect --markdown` from what the nodes declare; a test "
+      "holds it to that.\n\n";
+  for (const auto& [family, text] : families) {
+    if (!by_family.count(family)) continue;
+    out += "- [" + family + "](#" + family + "): ";
+    std::string names;
+    for (const Spec* s : by_family[family])
+      names += (names.empty() ? "" : ", ") + ("[" + s->name + "](#" + s->name + ")");
+    out += names + "\n";
+  }
+  for (const auto& [family, text] : families) {
+    if (!by_family.count(family)) continue;
+    out += "\n## " + family + "\n\n" + text + "\n\n";
+    for (const Spec* s : by_family[family]) out += section(*s);
+  }
+  out.pop_back();
+  return out;
+}
+
+}  // namespace sluice::cli
