@@ -115,17 +115,29 @@ class Judge {
     return trains >= 0 ? trains : reads;
   }
 
-  // A gate or source whose credits are out while whoever takes its packets has nothing to do.
+  // A segment in which nothing waits for a thread: nearly all packets that its credits let in are
+  // inside bodies, and still the next segment has nothing to do.
   int out_of_credits() const {
     if (!v_.limits.empty() && v_.limits.front().busy >= nearly_full) return -1;
     int found = -1;
     for (int i = 0; i < size(); ++i) {
       const PlanNode& n = node(i);
-      if (n.credits == 0 || n.turns >= 0 || of(i).credits_most < n.credits) continue;
-      if (of(i).blocked < worth_naming || !next_gates_starve(i)) continue;
+      if (n.credits == 0 || n.turns >= 0 || of(i).blocked < worth_naming) continue;
+      if (bodies_in(i) < nearly_full * (n.credits - n.need + 1) || !next_gates_starve(i)) continue;
       if (found < 0 || of(i).blocked > of(found).blocked) found = i;
     }
     return found;
+  }
+
+  // How many packets of the segment that begins here are in a body, on average; children of a 1:n
+  // share their parent's credit.
+  double bodies_in(int gate) const {
+    double bodies = 0;
+    for (int i = 0; i < size(); ++i) {
+      if (node(i).segment != gate || node(i).depth_in > node(gate).depth_out) continue;
+      bodies += of(i).busy_s / figures_.wall_s;
+    }
+    return bodies;
   }
 
   bool next_gates_starve(int from) const {
@@ -168,14 +180,15 @@ class Judge {
       v_.advice = l.slots == 1 ? "one at a time" : slots + " at a time";
     } else if (l.lane == LaneKind::step || l.lane == LaneKind::copy) {
       v_.text += std::string("the one ") + name_of(l.lane) + " thread is busy " + percent(l.busy);
-      v_.advice = std::string("the ") + name_of(l.lane) + " thread is full";
+      v_.advice = std::string("the ") + name_of(l.lane) + " thread is busy " + percent(l.busy);
     } else {
       v_.text +=
           slots + " of " + slots + " " + name_of(l.lane) + " threads busy " + percent(l.busy);
     }
     if (!l.lone && l.most < 0.9 * l.busy) v_.text += ", " + percent(l.most) + " of it here";
     if (!l.lone && l.lane != LaneKind::step && l.lane != LaneKind::copy) lift(l);
-    if (v_.limits.size() > 1 && v_.limits[1].busy >= 0.05 && v_.limits[1].busy <= l.busy)
+    if (v_.rate > 0 && v_.limits.size() > 1 && v_.limits[1].busy >= 0.05 &&
+        v_.limits[1].busy <= l.busy)
       v_.text += "; next limit " + quoted(v_.limits[1].node) + " at " + per_second(next_rate());
   }
 
@@ -194,6 +207,11 @@ class Judge {
     if (more <= l.slots) {
       v_.text += "; these are all cores: it needs more of them, or less work a sample";
       v_.advice = "all " + std::to_string(cores) + " cores work";
+      return;
+    }
+    if (v_.rate <= 0) {
+      v_.text += "; more may lift it";
+      v_.advice = "more " + std::string(name_of(l.lane)) + " threads may lift it";
       return;
     }
     const double rate = std::min(l.rate * more / l.slots, next_rate());

@@ -5,8 +5,8 @@
 // region, or a node that works on few packets at a time. At the measured rate R a resource that is
 // busy for a share b of its time could give R/b. Where the training region and the data side are
 // both nearly full (they share the machine's cores), the region's gate tells: it limits unless it
-// waits for input. Where nothing is busy but a segment has all its credits out while the next one
-// waits for input, the credits limit.
+// waits for input. Where no thread is short but nearly every packet that a segment's credits let in
+// is inside a body, and the next segment waits for input, the credits limit.
 //
 // Invariant: a pure function of the plan and the figures.
 #pragma once

@@ -97,7 +97,7 @@ TEST_CASE("A full training region limits although the data threads are stretched
   c.at("fwd").starved = 0.02;
   Verdict v = c.verdict();
   CHECK(v.text == "`fwd` limits: the one step thread is busy 92 %, 50 % of it here");
-  CHECK(v.advice == "the step thread is full");
+  CHECK(v.advice == "the step thread is busy 92 %");
   c.at("fwd").starved = 0.3;  // now it waits for batches
   c.busy("step", 0.2);
   v = c.verdict();
@@ -126,19 +126,22 @@ TEST_CASE("Credits limit where they are all out and the next segment starves") {
     "ahead": { "type": "buffer", "in": "s", "size": 3 },
     "load": { "type": "load", "in": "ahead" },
     "more": { "type": "buffer", "in": "load", "size": 9 },
-    "norm": { "type": "normalize", "in": "more" } } })");
+    "norm": { "type": "normalize", "in": "more" } } })",
+         {8, 8, 8});
   for (auto& n : c.figures.nodes) n.rate = 20;
-  c.busy("load", 0.6);
-  c.at("ahead").credits_most = 3;
+  c.busy("load", 2.8);
   c.at("ahead").blocked = 0.8;
   c.at("more").starved = 0.9;
   CHECK(c.verdict().text ==
         "the credits of `ahead` limit: its 3 are out, it waits for one 80 % of the time, and what "
         "comes behind waits for input; a larger `size` lifts it");
-  c.at("more").starved = 0.1;  // it is `norm` or what comes behind that is slow
+  c.at("more").starved = 0.1;  // what comes behind is slow
   CHECK(c.verdict().node == -1);
   CHECK(c.verdict().text ==
-        "nothing limits: no thread is busy half of the time (most: `load`, 30 %)");
+        "nothing limits: no thread is busy half of the time (most: `load`, 35 %)");
+  c.at("more").starved = 0.9;
+  c.busy("load", 0.7);  // its packets wait for something else
+  CHECK(c.verdict().node == -1);
 }
 
 TEST_CASE("Nothing measured, and nothing done, is no verdict") {

@@ -25,7 +25,8 @@ extern "C" void on_signal(int number) {
   if (received.exchange(number) != 0) _exit(128 + number);
   static const char text[] =
       "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
-  if (write(2, text, sizeof text - 1) < 0) return;
+  // Where a block is on the screen the display says it.
+  if (!live::Console::drawing() && write(2, text, sizeof text - 1) < 0) return;
   if (Session* s = running.load()) s->stop();
 }
 
@@ -39,6 +40,8 @@ struct Signals {
   }
   ~Signals() { running = nullptr; }
 };
+
+bool stopping() { return received != 0; }
 
 int finish(const Session& session, const Outcome& outcome) {
   if (outcome.status == Outcome::Status::failed)
@@ -98,7 +101,7 @@ int run_command(const Options& options) {
   Outcome outcome;
   {
     Signals signals(session.get());
-    ProgressDisplay progress(*session, options.quiet);
+    ProgressDisplay progress(*session, options.quiet, stopping);
     outcome = session->run();
   }
   if (options.trace && !options.out.empty()) {
@@ -125,6 +128,7 @@ int profile_command(const Options& options) {
   Outcome outcome;
   {
     Signals signals(session.get());
+    ProgressDisplay progress(*session, options.quiet, stopping);
     outcome = session->run();
   }
   done = true;

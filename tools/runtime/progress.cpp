@@ -1,34 +1,26 @@
 #include "tools/runtime/progress.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 
 #include "tools/runtime/session.h"
 
 namespace sluice {
 
-static double seconds() { return static_cast<double>(now_ns()) * 1e-9; }
+namespace {
+constexpr int ticks_block = 2, ticks_line = 100;  // of 0.1 s
+constexpr double busy_window_s = 5, verdict_window_s = 15, verdict_from_s = 3;
+constexpr std::size_t most_rows = 8;
+}  // namespace
 
-static std::string duration(double s) {
-  const auto t = static_cast<long>(s + 0.5);
-  if (t < 60) return fmt::format("{} s", t);
-  if (t < 3600) return fmt::format("{} min {:02d} s", t / 60, t % 60);
-  return fmt::format("{} h {:02d} min", t / 3600, t / 60 % 60);
-}
-
-static std::string bar(double share, int width) {
-  std::string s;
-  for (int i = 0; i < width; ++i) s += i < share * width ? "━" : "─";
-  return s;
-}
-
-ProgressDisplay::ProgressDisplay(const Session& session, bool quiet) : session_(session) {
-  begin_ = seconds();
-  if (!quiet) thread_ = std::thread([this] { loop(); });
+ProgressDisplay::ProgressDisplay(const Session& session, bool quiet, std::function<bool()> stopping)
+    : session_(session),
+      stopping_(std::move(stopping)),
+      pace_(session.plan(), session.thread_counts(), session.epoch_sizes()),
+      rows_(session.plan()) {
+  if (quiet) return;
+  console_.emplace();
+  thread_ = std::thread([this] { loop(); });
 }
 
 ProgressDisplay::~ProgressDisplay() {
@@ -37,34 +29,70 @@ ProgressDisplay::~ProgressDisplay() {
 }
 
 void ProgressDisplay::loop() {
-  const bool terminal = isatty(2);
-  const int ticks = terminal ? 2 : 100;  // of 0.1 s
-  for (int i = 1; !done_; ++i) {
+  const bool block = console_->redraws();
+  for (int tick = 1; !done_; ++tick) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (i % ticks == 0 && !done_) line(terminal);
+    if (done_) break;
+    tell_stop();
+    if (tick % ticks_block == 0) measure();
+    if (block && tick % ticks_block == 0)
+      console_->draw(live::block(view(), console_->style()));
+    else if (!block && tick % ticks_line == 0)
+      plain_line();
   }
-  if (terminal) std::fputs("\r\033[K", stderr);
+  tell_stop();
+  console_->clear();
 }
 
-void ProgressDisplay::line(bool terminal) {
+// Instead of the signal's handler, which must not write into the block.
+void ProgressDisplay::tell_stop() {
+  if (told_stop_ || !console_->redraws() || !stopping_()) return;
+  told_stop_ = true;
+  console_->say("stopping: finishing the step, writing a checkpoint (again: at once)\n");
+}
+
+void ProgressDisplay::measure() {
+  const Scheduler* scheduler = session_.running();
+  if (!scheduler) return;
+  pace_.add(scheduler->readings(), scheduler->turn());
+  const double now = pace_.seconds();
+  if (now < verdict_from_s || now - judged_s_ < 1) return;
+  judged_s_ = now;
+  verdict_ = judge(session_.plan(), pace_.recent(verdict_window_s));
+}
+
+live::View ProgressDisplay::view() {
   const Progress p = session_.progress();
-  const double wall = seconds() - begin_;
-  std::string text = fmt::format("epoch {}/{}", p.epoch + 1, p.epochs);
-  if (terminal) text += fmt::format("  {}  {:3.0f}%", bar(p.share, 20), 100 * p.share);
-  text += fmt::format("  {:.1f} samples/s", static_cast<double>(p.samples) / wall);
-  if (p.loss) text += fmt::format("  loss {:.4f}", *p.loss);
-  if (p.metric_value) text += fmt::format("  {} {:.4f}", p.metric, *p.metric_value);
-  if (p.bad) text += fmt::format("  bad {}", p.bad);
-  if (p.share > 0.01) text += fmt::format("  eta {}", duration(wall / p.share - wall));
-  if (terminal) {
-    fmt::print(stderr, "\r\033[K{}", text);
-  } else {
-    char stamp[32];
-    const std::time_t now = std::time(nullptr);
-    std::strftime(stamp, sizeof stamp, "%FT%TZ", std::gmtime(&now));
-    fmt::print(stderr, "{}  {}\n", stamp, text);
+  live::View v;
+  v.epoch = pace_.epoch() + 1;
+  v.epochs = p.epochs;
+  v.validating = pace_.validating();
+  v.steps = p.steps;
+  v.bad = p.bad;
+  v.share = pace_.share();
+  v.rate = pace_.rate();
+  v.loss = p.loss;
+  v.metric = p.metric;
+  v.metric_last = p.metric_last;
+  v.metric_best = p.metric_best;
+  v.eta_s = pace_.eta_s();
+  if (verdict_.node >= 0)
+    v.bottleneck = session_.plan().nodes[static_cast<std::size_t>(verdict_.node)].path();
+  v.advice = verdict_.advice;
+  v.rows = rows_.pick(pace_.recent(busy_window_s), verdict_, most_rows);
+  if (stopping_()) {
+    v.state = "stopping";
+    v.eta_s.reset();
   }
-  std::fflush(stderr);
+  return v;
+}
+
+void ProgressDisplay::plain_line() {
+  char stamp[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::strftime(stamp, sizeof stamp, "%FT%TZ", gmtime_r(&now, &utc));
+  console_->say(live::plain_line(view(), stamp) + "\n");
 }
 
 }  // namespace sluice

@@ -1,9 +1,16 @@
-// Progress on stderr: on a terminal one line redrawn five times a second, otherwise a plain line
-// every ten seconds. Nothing ever goes to stdout.
+// What stderr shows while a run goes on: on a terminal a block of lines redrawn five times a
+// second, elsewhere a plain line every ten seconds; nothing where it is to be quiet. Nothing ever
+// goes to stdout. tools/live/ has the texts and the terminal, this gathers the numbers.
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <thread>
+
+#include "tools/live/console.h"
+#include "tools/live/pace.h"
+#include "tools/live/rows.h"
 
 namespace sluice {
 
@@ -11,15 +18,26 @@ class Session;
 
 class ProgressDisplay {
  public:
-  ProgressDisplay(const Session& session, bool quiet);
+  // `stopping`: a signal asked for the end.
+  ProgressDisplay(const Session& session, bool quiet, std::function<bool()> stopping);
   ~ProgressDisplay();
 
  private:
   void loop();
-  void line(bool terminal);
+  void measure();
+  live::View view();
+  void plain_line();
+  void tell_stop();
+
   const Session& session_;
+  const std::function<bool()> stopping_;
+  std::optional<live::Console> console_;
+  live::Pace pace_;
+  live::Rows rows_;
+  Verdict verdict_;
+  double judged_s_ = 0;
+  bool told_stop_ = false;
   std::atomic<bool> done_{false};
-  double begin_ = 0;
   std::thread thread_;
 };
 

@@ -185,6 +185,7 @@ Outcome Session::run() {
     folder_->write("graph.dot", to_dot(*plan_));
   }
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
+  running_ = scheduler_.get();
   Outcome outcome = scheduler_->run();
   const bool trained = !plan_->turns.empty();
   if (folder_ && trained &&
@@ -198,7 +199,7 @@ Outcome Session::run() {
 }
 
 void Session::stop() noexcept {
-  if (scheduler_) scheduler_->stop();
+  if (Scheduler* s = running_.load()) s->stop();
 }
 
 int Session::exit_code(const Outcome& outcome) const {
@@ -217,23 +218,24 @@ int Session::exit_code(const Outcome& outcome) const {
 Progress Session::progress() const {
   std::lock_guard lock(mutex_);
   Progress p;
-  p.epoch = epoch_;
-  p.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
+  p.epochs = static_cast<std::uint64_t>(std::max<std::int64_t>(graph_->run.epochs, 1));
   p.steps = steps_;
   p.bad = bad_;
   p.loss = last_loss_;
   const auto& rule = graph_->run.stop;
   p.metric = rule ? rule->metric : last_metric_;
-  if (auto it = metrics_.find(p.metric); it != metrics_.end()) p.metric_value = it->second.last;
-  double all = 0;  // of the sources that set the pace: all but validation
-  for (const PlanStream& stream : plan_->streams) {
-    if (stream.turns >= 0 && !stream.trains) continue;
-    p.samples += scheduler_->counters(stream.source).fired;
-    const auto size = nodes_[static_cast<std::size_t>(stream.source)]->epoch_size();
-    all += static_cast<double>(size.value_or(0)) * static_cast<double>(stream.epochs);
+  if (auto it = metrics_.find(p.metric); it != metrics_.end()) {
+    p.metric_last = it->second.last;
+    p.metric_best = it->second.best;
   }
-  if (all > 0) p.share = std::min(1.0, static_cast<double>(p.samples) / all);
   return p;
+}
+
+std::vector<std::optional<std::uint64_t>> Session::epoch_sizes() const {
+  std::vector<std::optional<std::uint64_t>> sizes;
+  for (const PlanStream& s : plan_->streams)
+    sizes.push_back(nodes_[static_cast<std::size_t>(s.source)]->epoch_size());
+  return sizes;
 }
 
 // ---- events
@@ -265,7 +267,6 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
   std::lock_guard lock(mutex_);
   if (n.spec->access == Access::update && name == "loss") {
     ++steps_;
-    epoch_ = stamp.epoch;
     last_loss_ = value;
   }
   if (folder_)

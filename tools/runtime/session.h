@@ -33,12 +33,10 @@ struct Metric {
 
 // A snapshot for the progress display; taken from another thread.
 struct Progress {
-  std::uint32_t epoch = 0, epochs = 1;
-  std::uint64_t steps = 0, samples = 0, bad = 0;
+  std::uint64_t epochs = 1, steps = 0, bad = 0;
   std::optional<double> loss;
   std::string metric;  // of the stop rule, or the last one reported
-  std::optional<double> metric_value;
-  double share = 0;  // of the whole run that is done, 0..1
+  std::optional<double> metric_last, metric_best;
 };
 
 class Session final : public RunEvents {
@@ -48,7 +46,7 @@ class Session final : public RunEvents {
   ~Session() override;
 
   Outcome run();
-  void stop() noexcept;  // a cut; signal-safe once run() was entered
+  void stop() noexcept;  // a cut; signal-safe
   int exit_code(const Outcome& outcome) const;
 
   Progress progress() const;
@@ -60,6 +58,8 @@ class Session final : public RunEvents {
   const Scheduler& scheduler() const { return *scheduler_; }
   // graph.json: the resolved graph, which runs again to the same result.
   std::string graph_text() const { return graph_->resolved.dump(2) + "\n"; }
+  const Scheduler* running() const { return running_.load(); }    // null until run() has made it
+  std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
   const std::filesystem::path& out_dir() const { return out_dir_; }
 
   void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
@@ -86,6 +86,7 @@ class Session final : public RunEvents {
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::atomic<Scheduler*> running_{nullptr};
   std::unique_ptr<RunFolder> folder_;
   std::filesystem::path out_dir_;
   int threads_ = 2, step_threads_ = 2;
@@ -98,7 +99,7 @@ class Session final : public RunEvents {
   std::string last_metric_;
   std::optional<double> last_loss_;
   std::uint64_t steps_ = 0, bad_ = 0;
-  std::uint32_t epoch_ = 0, epochs_done_ = 0;
+  std::uint32_t epochs_done_ = 0;
 };
 
 }  // namespace sluice
