@@ -117,14 +117,11 @@ class Applier {
     diagnostics_.error(std::move(code), std::move(message), here(), path_, std::move(hint));
   }
 
-  // JSON, or the text itself where it is none. JSON that the file would not be allowed to hold
-  // (duplicate keys, too large numbers) is refused here too.
   Json parse(const std::string& text) {
     Diagnostics found;
-    const DocumentPtr parsed = parse_document("--set", text, found);
-    if (!parsed) return text;
+    const Json value = override_value(text, found);
     for (const auto& d : found.all()) error(d.code, d.message);
-    return parsed->root;
+    return value;
   }
 
   bool is_inner(const std::vector<std::string>& keys) const {
@@ -210,6 +207,14 @@ class Applier {
 };
 
 }  // namespace
+
+Json override_value(const std::string& text, Diagnostics& found) {
+  Diagnostics refused;
+  const DocumentPtr parsed = parse_document("--set", text, refused);
+  if (!parsed) return text;
+  for (const auto& d : refused.all()) found.add(d);
+  return parsed->root;
+}
 
 std::string apply_inner(Json& object, const InnerOverride& override) {
   Json* at = &object;

@@ -30,6 +30,10 @@ using InnerOverrides = std::multimap<std::string, InnerOverride>;  // by node: "
 std::vector<Override> parse_overrides(const std::vector<std::string>& texts,
                                       Diagnostics& diagnostics);
 
+// JSON, or the text itself where it is none. JSON that a file would not be allowed to hold
+// (duplicate keys, too large numbers) is reported to `found`.
+Json override_value(const std::string& text, Diagnostics& found);
+
 // The document with `overrides` applied in order; itself where there are none.
 DocumentPtr apply_overrides(DocumentPtr document, const std::vector<Override>& overrides,
                             InnerOverrides& inner, Diagnostics& diagnostics);

@@ -13,6 +13,7 @@
 #include "kernels/gzip.h"
 #include "kernels/nifti_header.h"
 #include "kernels/reverse_axes.h"
+#include "kernels/word.h"
 
 namespace sluice {
 namespace {
@@ -61,16 +62,6 @@ void with_tensor_type(at::ScalarType type, F&& f) {
     default:
       throw std::invalid_argument(std::string("volumes are not read as ") + toString(type));
   }
-}
-
-void swap_bytes(std::span<std::uint8_t> bytes, std::size_t width) {
-  const auto swap_all = [&](auto zero, auto swap) {
-    auto* p = reinterpret_cast<decltype(zero)*>(bytes.data());
-    for (std::size_t i = 0; i < bytes.size() / sizeof(zero); ++i) p[i] = swap(p[i]);
-  };
-  if (width == 2) swap_all(std::uint16_t{}, [](auto v) { return __builtin_bswap16(v); });
-  if (width == 4) swap_all(std::uint32_t{}, [](auto v) { return __builtin_bswap32(v); });
-  if (width == 8) swap_all(std::uint64_t{}, [](auto v) { return __builtin_bswap64(v); });
 }
 
 // One stored number as the value it stands for. Integer outputs are exact: `lost` counts the

@@ -19,7 +19,9 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
-  std::string name;  // inspect: TYPE; explain: CODE
+  std::string name;                           // inspect, apply: TYPE; explain: CODE
+  std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
+  std::int64_t seed = 0;
   int threads = 0, step_threads = 0;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
@@ -30,11 +32,18 @@ int draw(const Options& options);
 int inspect(const Options& options);
 int explain(const Options& options);
 int schema();
+int apply(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);
 
 // ---- shared -------------------------------------------------------------------------------------
+
+// The runtime library: beside the executable, or in lib/ beside its folder; SLUICE_RUNTIME
+// overrides.
+std::string runtime_file();
+// Hands a request to the runtime library, which does it; says why where it cannot be loaded.
+int run_in_runtime(const Json& request);
 
 // Every node and network type of this build.
 const Catalogue& catalogue();

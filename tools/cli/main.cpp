@@ -42,6 +42,25 @@ void run_options(CLI::App* command, Options& o) {
   command->add_flag("--trace", o.trace, "Writes trace.json for Perfetto");
 }
 
+CLI::Option* pairs(CLI::App* command, const std::string& name, std::vector<std::string>& to,
+                   const std::string& text) {
+  return command->add_option(name, to, text)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1, CLI::detail::expected_max_vector_size);
+}
+
+void apply_options(CLI::App* command, Options& o) {
+  command->add_option("type", o.name, "Node type")->required()->option_text("TYPE");
+  pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
+      ->option_text("KEY=FILE...");
+  pairs(command, "--out", o.outs, "Where fields go: .npy, .nii or .nii.gz; {} numbers several")
+      ->option_text("KEY=FILE...");
+  pairs(command, "--param", o.param, "A parameter: prob=1, keys='[\"a\"]'")
+      ->option_text("NAME=VALUE...");
+  command->add_option("--seed", o.seed, "Of a random node's draws")->option_text("N");
+  command->add_flag("--json", o.json, "One JSON document on stdout");
+}
+
 void commands(CLI::App& app, Options& o) {
   auto* run = app.add_subcommand("run", "Runs a graph");
   run_options(run, o);
@@ -66,6 +85,8 @@ void commands(CLI::App& app, Options& o) {
   dot->add_option("-o", o.out, "File: .dot, .svg, .png or .pdf; else DOT on stdout")
       ->option_text("FILE");
 
+  apply_options(app.add_subcommand("apply", "Fires one node on files"), o);
+
   auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
   inspect->add_flag("--markdown", o.markdown, "All types as nodes/README.md");
@@ -84,6 +105,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "inspect") return inspect(o);
   if (command == "schema") return schema();
   if (command == "explain") return explain(o);
+  if (command == "apply") return apply(o);
   return start(command, o);
 }
 

@@ -1,4 +1,5 @@
-// `sluice run` and `sluice profile`: loads the runtime library and hands the options over.
+// Loads the runtime library and hands the options over: `sluice run` and `sluice profile`, and
+// through run_in_runtime() whatever else works on data.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -11,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the executable, or in lib/ beside its folder; SLUICE_RUNTIME overrides.
+}  // namespace
+
 std::string runtime_file() {
   if (const char* given = std::getenv("SLUICE_RUNTIME"); given && *given) return given;
   std::error_code problem;
@@ -22,6 +24,8 @@ std::string runtime_file() {
              ? (folder / name).string()
              : installed.string();
 }
+
+namespace {
 
 Json document(const std::string& command, const Options& options) {
   return {{"command", command},
@@ -46,6 +50,10 @@ int start(const std::string& command, const Options& options) {
     print(checked.diagnostics);
     return code(Exit::usage);
   }
+  return run_in_runtime(document(command, options));
+}
+
+int run_in_runtime(const Json& request) {
   const std::string file = runtime_file();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -58,7 +66,13 @@ int start(const std::string& command, const Options& options) {
     print_error(file + " is not Sluice's runtime: " + dlerror());
     return code(Exit::io);
   }
-  std::string name = "sluice", json = document(command, options).dump();
+  std::string name = "sluice", json;
+  try {
+    json = request.dump();
+  } catch (const Json::type_error&) {
+    print_error("the command line is not valid UTF-8");
+    return code(Exit::usage);
+  }
   char* argv[] = {name.data(), json.data(), nullptr};
   return main(2, argv);
 }

@@ -3,6 +3,7 @@
 
 #include "engine/error.h"
 #include "kernels/allocator.h"
+#include "tools/runtime/apply.h"
 #include "tools/runtime/options.h"
 
 namespace sluice {
@@ -30,7 +31,9 @@ extern "C" int sluice_runtime_main(int argc, char** argv) {
   if (argc < 2) return static_cast<int>(Exit::usage);
   try {
     tune_allocator();
-    const Options options = Options::from_json(Json::parse(argv[1]));
+    const Json request = Json::parse(argv[1]);
+    if (request.at("command") == "apply") return apply_command(request);
+    const Options options = Options::from_json(request);
     return options.command == "profile" ? profile_command(options) : run_command(options);
   } catch (const Error& e) {
     std::cerr << "error: " << e.what() << "\n";

@@ -1,0 +1,312 @@
+// `sluice apply` against MONAI's numbers (tests/golden), and what it says where it cannot.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/cli/npy.h"
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+json golden(const std::string& name) {
+  return json::parse(std::ifstream(SLUICE_SOURCE_DIR "/tests/golden/" + name));
+}
+
+std::int64_t volume(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 1;
+  for (const auto s : shape) n *= s;
+  return n;
+}
+
+// The inputs that the golden files' scripts made: make_intensity.py, make_train.py,
+// make_spatial.py.
+npy::Array waves(std::vector<std::int64_t> shape) {
+  npy::Array a{std::move(shape), {}};
+  for (std::int64_t i = 0; i < volume(a.shape); ++i)
+    a.values.push_back(i % 5 ? static_cast<float>(100 * std::sin(0.7 * double(i)) + 20) : 0);
+  return a;
+}
+
+npy::Array sines(std::vector<std::int64_t> shape, double first, double scale) {
+  npy::Array a{std::move(shape), {}};
+  for (std::int64_t i = 0; i < volume(a.shape); ++i)
+    a.values.push_back(static_cast<float>(std::sin(first + double(i)) * scale));
+  return a;
+}
+
+npy::Array classes(std::vector<std::int64_t> shape) {
+  npy::Array a{std::move(shape), {}};
+  for (std::int64_t i = 0; i < volume(a.shape); ++i) a.values.push_back(float(i * 7 % 3));
+  return a;
+}
+
+npy::Array made_volume() {
+  npy::Array a{{2, 13, 9, 11}, {}};
+  for (int c = 0; c < 2; ++c)
+    for (int x = 0; x < 13; ++x)
+      for (int y = 0; y < 9; ++y)
+        for (int z = 0; z < 11; ++z)
+          a.values.push_back(float(std::sin(0.7 * x + 0.3) * std::cos(0.9 * y) + 0.3 * c) +
+                             float(0.5 * std::sin(1.3 * z + c)));
+  return a;
+}
+
+std::string params_of(const json& params) {
+  std::string text;
+  for (const auto& [name, value] : params.items())
+    text += " --param " + name + "='" + value.dump() + "'";
+  return text;
+}
+
+// Files and the command, all in one folder.
+struct Workplace {
+  Folder folder;
+  std::string in(const std::string& name) const { return (folder.path / name).string(); }
+  shell::Result apply(const std::string& arguments) const {
+    return shell::run("cd " + folder.path.string() + " && $SLUICE apply " + arguments);
+  }
+};
+
+double largest_difference(const std::vector<float>& got, const json& expected, std::size_t every) {
+  REQUIRE((expected.size() - 1) * every < got.size());
+  double worst = 0, scale = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double want = expected[i];
+    worst = std::max(worst, std::abs(double(got[i * every]) - want));
+    scale = std::max(scale, std::abs(want));
+  }
+  return worst / scale;
+}
+
+}  // namespace
+
+TEST_CASE("apply gives MONAI's intensities") {
+  Workplace w;
+  const json document = golden("intensity.json");
+  for (const json& c : document.at("cases")) {
+    if (c["shape"].size() != 4) continue;
+    CAPTURE(c["type"].dump() + c["params"].dump());
+    npy::write(w.in("a.npy"), waves(c["shape"]));
+    const auto r = w.apply(c["type"].get<std::string>() + " --in image=a.npy --out image=b.npy" +
+                           params_of(c["params"]));
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    CHECK(largest_difference(npy::read(w.in("b.npy")), c["expected"], 1) < 1e-6);
+  }
+}
+
+TEST_CASE("apply resamples as MONAI does, and the affine comes from and goes to the file beside") {
+  Workplace w;
+  npy::write(w.in("a.npy"), made_volume());
+  const json document = golden("spatial.json");
+  int tried = 0;
+  for (const json& c : document.at("cases")) {
+    const std::string type = c["case"];
+    if (type != "spacing" && type != "orientation" && type != "spatial_pad" &&
+        type != "resize_with_pad_or_crop")
+      continue;
+    CAPTURE(type + c["params"].dump());
+    const json m = c["affine"];
+    const auto row = [&](int i) { return json{m[i], m[i + 1], m[i + 2], m[i + 3]}; };
+    w.folder.write("a.npy.json", json{{"affine", {row(0), row(4), row(8), row(12)}}}.dump());
+    const auto r = w.apply(type + " --in image=a.npy --out image=b.npy" + params_of(c["params"]));
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    std::vector<std::int64_t> shape;
+    const auto got = npy::read(w.in("b.npy"), &shape);
+    CHECK(json(shape) == c["out_shape"]);
+    CHECK(largest_difference(got, c["values"], document["every"]) < 1e-5);
+    const json affine = json::parse(w.folder.read("b.npy.json")).at("affine");
+    for (std::size_t i = 0; i < 16; ++i)
+      CHECK(affine[i / 4][i % 4].get<double>() ==
+            doctest::Approx(c["out_affine"][i].get<double>()).epsilon(1e-6));
+    ++tried;
+  }
+  CHECK(tried > 15);
+}
+
+TEST_CASE("apply prints and writes MONAI's losses") {
+  Workplace w;
+  npy::write(w.in("pred.npy"), sines({2, 3, 4, 5, 3}, 1, 2));
+  npy::write(w.in("label.npy"), classes({2, 1, 4, 5, 3}));
+  int tried = 0;
+  const json document = golden("losses.json");
+  for (const json& c : document.at("cases")) {
+    if (c["data"] != "b") continue;
+    CAPTURE(c["type"].dump() + c["params"].dump());
+    const std::string line = c["type"].get<std::string>() + " --in pred=pred.npy label=label.npy" +
+                             params_of(c["params"]);
+    const auto r = w.apply(line + " --out loss=loss.npy");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    REQUIRE(r.out.starts_with("loss "));
+    const float printed = std::stof(r.out.substr(5));
+    CHECK(printed == doctest::Approx(c["value"].get<double>()).epsilon(1e-5));
+    std::vector<std::int64_t> shape{7};
+    CHECK(npy::read(w.in("loss.npy"), &shape) == std::vector<float>{printed});
+    CHECK(shape.empty());
+    CHECK(json::parse(w.apply(line + " --json").out)["values"]["loss"].get<float>() == printed);
+    ++tried;
+  }
+  CHECK(tried > 1);
+}
+
+TEST_CASE("apply fires a metric and flushes it") {
+  Workplace w;
+  npy::write(w.in("p.npy"), {{1, 2, 2, 2}, {0, 1, 2, 2, 1, 1, 0, 0}});
+  npy::write(w.in("t.npy"), {{1, 2, 2, 2}, {0, 1, 2, 1, 1, 1, 0, 2}});
+  const auto r = w.apply(
+      "dice_metric --in pred=p.npy truth=t.npy --param num_classes=3 "
+      "include_background=false --out value=v.npy class_2=c.npy");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  // Class 1: 2 * 3 / (3 + 4); class 2: 2 * 1 / (2 + 2).
+  const double one = 6.0 / 7, two = 0.5;
+  const json again = json::parse(w.apply("dice_metric --in pred=p.npy truth=t.npy --json --param "
+                                         "num_classes=3 include_background=false")
+                                     .out);
+  CHECK(again["values"]["value"].get<double>() == doctest::Approx((one + two) / 2));
+  CHECK(again["params"]["keys"] == json{"pred", "truth"});
+  CHECK(r.out.starts_with("value "));
+  CHECK(r.out.find("\nclass_1 " + json(one).dump() + "\n") != std::string::npos);
+  CHECK(npy::read<double>(w.in("v.npy")).at(0) == again["values"]["value"].get<double>());
+  CHECK(npy::read<double>(w.in("c.npy")).at(0) == two);
+}
+
+TEST_CASE("apply draws the same for the same seed, and something else for another") {
+  Workplace w;
+  npy::write(w.in("a.npy"), waves({1, 4, 5, 6}));
+  const auto drawn = [&](const std::string& seed) {
+    REQUIRE(w.apply("rand_gaussian_noise --in image=a.npy --out image=b.npy --param prob=1" + seed)
+                .code == 0);
+    return npy::read(w.in("b.npy"));
+  };
+  CHECK(drawn(" --seed 3") == drawn(" --seed 3"));
+  CHECK(drawn(" --seed 3") != drawn(" --seed 4"));
+  CHECK(drawn("") == drawn(" --seed 0"));
+}
+
+TEST_CASE("apply numbers the samples of a 1:n node, and asks for it") {
+  Workplace w;
+  npy::write(w.in("a.npy"), waves({1, 6, 6, 6}));
+  npy::write(w.in("l.npy"), classes({1, 6, 6, 6}));
+  const std::string crop =
+      "rand_crop_by_pos_neg_label --in image=a.npy label=l.npy --param spatial_size=4 "
+      "num_samples=3 ";
+  const auto one = w.apply(crop + "--out image=c.npy");
+  CHECK(one.code == 2);
+  CHECK(one.err.find("3 samples come out; {}") != std::string::npos);
+  CHECK(one.err.find("--out image=c_{}.npy") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(w.in("c.npy")));
+  REQUIRE(w.apply(crop + "--out image=c_{}.npy label=d_{}.nii.gz").code == 0);
+  for (const char* name : {"c_0.npy", "c_1.npy", "c_2.npy", "d_0.nii.gz", "d_2.nii.gz"})
+    CHECK(std::filesystem::exists(w.in(name)));
+  CHECK_FALSE(std::filesystem::exists(w.in("c_3.npy")));
+}
+
+TEST_CASE("apply says what is wrong with its command line before it loads anything") {
+  Workplace w;
+  npy::write(w.in("a.npy"), waves({1, 4, 4, 4}));
+  const std::string io = " --in image=a.npy --out image=b.npy";
+  const std::pair<std::string, const char*> wrong[] = {
+      {"rand_flpi" + io, "did you mean \"rand_flip\"?"},
+      {"RandFlipd" + io, "here it is called \"rand_flip\""},
+      {"unet" + io, "SL0212"},
+      {"rand_flip --param prbo=1" + io, "did you mean \"prob\"?"},
+      {"rand_flip --param prob=2" + io, "--> --param prob=2"},
+      {"rand_flip --param prob=x" + io, "SL0222"},
+      {"rand_flip --param prob=1 prob=0" + io, "given twice"},
+      {"rand_flip --param prob" + io, "expected name=value"},
+      {"rand_flip --param keys=label" + io, "keys names \"label\", which no --in gives"},
+      {"spacing" + io, "needs \"pixdim\""},
+      {"sliding_window" + io, "needs a network"},
+      {"adam" + io, "needs a network"},
+      {"decathlon" + io, "is a source"},
+      {"batch" + io, "works on many samples"},
+      {"shuffle" + io, "works on many samples"},
+      {"cache" + io, "nothing to apply"},
+      {"to_device" + io, "nothing to apply"},
+      {"load_image" + io, "reads or writes files itself"},
+      {"rand_flip --in image=a.npy", "say where the result goes"},
+      {"rand_flip --out image=b.npy", "give the node its fields"},
+      {"rand_flip --in image --out image=b.npy", "--in image: expected key=FILE"},
+      {"rand_flip --in image=a.npy image=a.npy --out image=b.npy", "--in image is given twice"},
+      {"rand_flip --in image=a.npy --out image=b.npy c=b.npy", "--out writes b.npy twice"},
+      {"rand_flip --in image=a.npy --out image=b.gif", ".npy, .nii and .nii.gz are written"},
+      {"rand_flip --in image=a.txt --out image=b.npy", ".mha and .png are read"}};
+  for (const auto& [line, text] : wrong) {
+    CAPTURE(line);
+    const auto r = shell::run("export SLUICE_RUNTIME=/nowhere.so; cd " + w.folder.path.string() +
+                              " && $SLUICE apply " + line);
+    CHECK(r.code == 2);
+    CAPTURE(r.err);
+    CHECK(r.err.find(text) != std::string::npos);
+    CHECK(r.out.empty());
+  }
+}
+
+TEST_CASE("apply names the file or the field that a node cannot use") {
+  Workplace w;
+  npy::write(w.in("a.npy"), waves({1, 4, 4, 4}));
+  npy::write(w.in("flat.npy"), {{3}, {1, 2, 3}});
+  w.folder.write("bad.npy", "no array");
+  npy::write(w.in("b.npy"), waves({1, 4, 4, 4}));
+  w.folder.write("b.npy.json", "{\"affine\": [1, 2]}");
+  struct Case {
+    std::string line;
+    int code;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"rand_flip --in image=none.npy --out image=o.npy", 3, "none.npy: no such file"},
+      {"rand_flip --in image=bad.npy --out image=o.npy", 3, "bad.npy: is no .npy file"},
+      {"rand_flip --in image=b.npy --out image=o.npy", 3, "b.npy.json: expected {\"affine\""},
+      {"rand_flip --in image=. --out image=o.npy", 2, "are read"},
+      {"rand_flip --in image=a.npy --out label=o.npy", 2, "no such field comes out"},
+      {"dice_loss --in image=a.npy", 3, "no field \"pred\""},
+      {"dice_loss --in pred=flat.npy label=flat.npy", 3, "a loss takes batches"},
+      {"spacing --param pixdim=2 --in image=flat.npy --out image=o.npy", 3, "has shape [3]"},
+      {"rand_flip --in image=a.npy --out image=/proc/none/o.npy", 4, "/proc/none"},
+      {"rand_flip --in image=flat.npy --out image=o.nii", 3, "o.nii: a volume has 3 axes"}};
+  for (const auto& [line, code, text] : cases) {
+    CAPTURE(line);
+    const auto r = w.apply(line);
+    CHECK(r.code == code);
+    CAPTURE(r.err);
+    CHECK(r.err.find(text) != std::string::npos);
+    CHECK(r.err.find("frame #") == std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(w.in("o.npy")));
+  }
+}
+
+TEST_CASE("apply keeps a real volume's geometry through NIfTI, and losses take NIfTI as a batch") {
+  const std::string data = shell::test_data();
+  if (data.empty()) {
+    MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
+    return;
+  }
+  Workplace w;
+  const std::string root = data + "/Task04_Hippocampus/";
+  const std::string image = root + "imagesTr/hippocampus_001.nii.gz";
+  const std::string label = root + "labelsTr/hippocampus_001.nii.gz";
+  REQUIRE(w.apply("spacing --param pixdim=1.5 'mode=[\"bilinear\",\"nearest\"]' --in image=" +
+                  image + " label=" + label + " --out image=i.nii.gz label=l.nii.gz")
+              .code == 0);
+  // Twice the same transform changes nothing: the file has the new geometry.
+  const auto again = w.apply(
+      "spacing --param pixdim=1.5 --in image=i.nii.gz --out image=j.npy "
+      "--json");
+  REQUIRE(again.code == 0);
+  REQUIRE(w.apply("rand_flip --param prob=0 --in image=i.nii.gz --out image=k.npy").code == 0);
+  CHECK(npy::read(w.in("j.npy")) == npy::read(w.in("k.npy")));
+  CHECK(w.folder.read("j.npy.json") == w.folder.read("k.npy.json"));
+  const auto dice = w.apply("dice_metric --param num_classes=3 --in pred=l.nii.gz label=l.nii.gz");
+  CHECK(dice.out.starts_with("value 1\nmean 1\n"));
+  const auto loss = w.apply("dice_loss --in pred=l.nii.gz label=l.nii.gz");
+  INFO(loss.err);
+  CHECK(loss.code == 0);
+  CHECK(loss.out.starts_with("loss "));
+}

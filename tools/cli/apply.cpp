@@ -1,0 +1,126 @@
+// `sluice apply`: what is wrong with the command line is said here, from the catalogue; the runtime
+// reads the files, fires the node once and writes what comes out.
+#include <algorithm>
+#include <set>
+
+#include "engine/graph_node.h"
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Why the node cannot be fired alone; "" where it can.
+std::string refusal(const Spec& spec) {
+  const std::string& name = spec.name;
+  const auto works_alone = {"transform", "augment", "loss", "metric"};
+  if (spec.access != Access::none)
+    return name +
+           " needs a network; apply runs nodes without one: put it in a graph, as "
+           "graphs/predict.json does";
+  if (spec.arity == Arity::source)
+    return name + " is a source: it makes samples of its own and takes none";
+  if (spec.arity == Arity::gather || spec.arity == Arity::shuffle)
+    return name + " works on many samples, apply on one";
+  if (spec.family == "io" || spec.family == "output")
+    return name + " reads or writes files itself; apply does that for --in and --out";
+  if (std::find(works_alone.begin(), works_alone.end(), spec.family) == works_alone.end())
+    return name + " hands samples on as they are (family " + spec.family +
+           "): there is nothing to apply";
+  if (spec.ins.size() != 1)
+    return name + " has " + std::to_string(spec.ins.size()) + " inputs; apply fills one";
+  return "";
+}
+
+bool has_extension(const std::string& file, std::initializer_list<const char*> extensions) {
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](const char* e) { return file.ends_with(e); });
+}
+
+// "key=FILE", each key and, of what is written, each file once.
+Json files_of(const std::string& option, const std::vector<std::string>& texts, bool is_out) {
+  Json pairs = Json::array();
+  std::set<std::string> keys, files;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      throw UsageError(option + " " + text + ": expected key=FILE");
+    const std::string key = text.substr(0, equals), file = text.substr(equals + 1);
+    if (!keys.insert(key).second) throw UsageError(option + " " + key + " is given twice");
+    if (is_out && !files.insert(file).second) throw UsageError("--out writes " + file + " twice");
+    if (is_out && !has_extension(file, {".npy", ".nii", ".nii.gz"}))
+      throw UsageError("--out " + text + ": .npy, .nii and .nii.gz are written");
+    if (!is_out && !has_extension(file, {".npy", ".nii", ".nii.gz", ".nrrd", ".mha", ".png"}))
+      throw UsageError("--in " + text + ": .npy, .nii, .nii.gz, .nrrd, .mha and .png are read");
+    pairs.push_back({key, file});
+  }
+  return pairs;
+}
+
+std::vector<Override> params_of(const std::vector<std::string>& texts) {
+  std::vector<Override> params;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError("--param " + text + ": expected name=value");
+    params.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return params;
+}
+
+// A node whose default `keys` are not all among the inputs works on all inputs, in their order;
+// `keys` that were given must be there.
+void settle_keys(LoneNode& node, const Json& inputs) {
+  if (!node.params.contains("keys")) return;
+  if (node.params["keys"].is_string()) node.params["keys"] = Json::array({node.params["keys"]});
+  Json all = Json::array();
+  for (const auto& pair : inputs) all.push_back(pair[0]);
+  const bool is_given = std::find(node.given.begin(), node.given.end(), "keys") != node.given.end();
+  for (const auto& key : node.params["keys"]) {
+    if (std::find(all.begin(), all.end(), key) != all.end()) continue;
+    if (is_given && !node.params.value("allow_missing_keys", false))
+      throw UsageError("--param keys names " + key.dump() + ", which no --in gives");
+    if (is_given) continue;
+    node.params["keys"] = all;
+    return;
+  }
+}
+
+int apply_checked(const Options& options, Diagnostics& diagnostics) {
+  LoneNode node = check_lone_node(options.name, params_of(options.param), catalogue(), diagnostics);
+  if (node.spec)
+    if (const std::string why = refusal(*node.spec); !why.empty()) throw UsageError(why);
+  if (!diagnostics.ok()) {
+    print(diagnostics);
+    return code(Exit::usage);
+  }
+  const Json in = files_of("--in", options.ins, false), out = files_of("--out", options.outs, true);
+  if (in.empty()) throw UsageError("give the node its fields: --in key=FILE");
+  if (out.empty() && node.spec->family != "loss" && node.spec->family != "metric")
+    throw UsageError("say where the result goes: --out key=FILE");
+  settle_keys(node, in);
+  return run_in_runtime({{"command", "apply"},
+                         {"type", node.spec->name},
+                         {"params", node.params},
+                         {"in", in},
+                         {"out", out},
+                         {"seed", options.seed},
+                         {"json", options.json}});
+}
+
+}  // namespace
+
+int apply(const Options& options) {
+  try {
+    Diagnostics diagnostics;
+    return apply_checked(options, diagnostics);
+  } catch (const UsageError& e) {
+    print_error(e.what());
+    return code(Exit::usage);
+  }
+}
+
+}  // namespace sluice::cli

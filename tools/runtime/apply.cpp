@@ -1,0 +1,269 @@
+#include "tools/runtime/apply.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+
+#include "engine/drive.h"
+#include "engine/error.h"
+#include "kernels/data_list.h"
+#include "kernels/file_io.h"
+#include "kernels/nifti.h"
+#include "kernels/npy.h"
+#include "kernels/volume.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Target {
+  std::string key, file;
+};
+
+std::vector<Target> targets_of(const Json& pairs) {
+  std::vector<Target> targets;
+  for (const auto& pair : pairs) targets.push_back({pair.at(0), pair.at(1)});
+  return targets;
+}
+
+bool is_npy(const std::string& file) { return file.ends_with(".npy"); }
+
+// ---- files --------------------------------------------------------------------------------------
+
+// An array's geometry stands in a file of its own beside it: {"affine": [[...], ...]}.
+void read_affine(const std::string& file, Meta& meta) {
+  const std::string beside = file + ".json";
+  if (!fs::exists(beside)) return;
+  const Json document = read_json(beside);
+  const auto bad = [&] {
+    return DataError(beside + ": expected {\"affine\": 4 rows of 4 numbers}");
+  };
+  if (!document.is_object() || !document.contains("affine")) throw bad();
+  const Json& rows = document["affine"];
+  if (rows.is_null()) return;
+  if (!rows.is_array() || rows.size() != 4) throw bad();
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (!rows[i].is_array() || rows[i].size() != 4) throw bad();
+    for (std::size_t j = 0; j < 4; ++j) {
+      if (!rows[i][j].is_number()) throw bad();
+      meta.affine[4 * i + j] = rows[i][j].get<double>();
+    }
+  }
+  meta.has_affine = true;
+}
+
+// A NIfTI file has no batch axis, which a loss needs in front.
+Field read_field(const std::string& file, bool as_batch) {
+  auto meta = std::make_shared<Meta>();
+  meta->path = file;
+  if (is_npy(file)) {
+    at::Tensor data = read_npy(file);
+    if (as_batch && data.dim() < 3)
+      throw DataError(file + ": has " + std::to_string(data.dim()) +
+                      " axes; a loss takes batches [N, C, ...]");
+    read_affine(file, *meta);
+    return Field(std::move(data), std::move(meta));
+  }
+  Volume v = read_volume(file);
+  meta->affine = v.affine;
+  meta->has_affine = v.has_affine;
+  return Field(as_batch ? v.data.unsqueeze(0) : v.data, std::move(meta));
+}
+
+void write_affine(const std::string& file, const Meta& meta) {
+  const std::string beside = file + ".json";
+  Json rows;  // null takes the place of an older result's affine
+  if (!meta.has_affine && !fs::exists(beside)) return;
+  for (std::size_t i = 0; meta.has_affine && i < 16; i += 4)
+    rows.push_back({meta.affine[i], meta.affine[i + 1], meta.affine[i + 2], meta.affine[i + 3]});
+  const std::string text = Json{{"affine", rows}}.dump() + "\n";
+  write_file(beside, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+}
+
+// NumPy's name of what the file holds of a tensor's type; NIfTI knows neither bool nor float16.
+std::string disk_type(const std::string& file, at::ScalarType type) {
+  switch (type) {
+    case at::kBool:
+      return is_npy(file) ? "bool" : "uint8";
+    case at::kHalf:
+      return is_npy(file) ? "float16" : "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kByte:
+      return "uint8";
+    case at::kChar:
+      return "int8";
+    case at::kShort:
+      return "int16";
+    case at::kInt:
+      return "int32";
+    case at::kLong:
+      return "int64";
+    default:
+      return "float32";
+  }
+}
+
+void write_field(const std::string& file, const Field& field) {
+  if (is_npy(file)) {
+    write_npy(file, field.tensor);
+    return write_affine(file, field.geometry());
+  }
+  at::Tensor data = field.tensor;
+  if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
+  write_nifti(file, data, field.geometry().affine, disk_type(file, data.scalar_type()));
+}
+
+// ---- the node -----------------------------------------------------------------------------------
+
+struct Result {
+  std::vector<Sample> samples;
+  std::vector<std::pair<std::string, at::Tensor>> values;  // scalars, to be printed
+};
+
+void add_metrics(Driver& driver, Result& result) {
+  Sample sample;
+  for (const auto& [name, value] : driver.flush()) {
+    const at::Tensor scalar = at::scalar_tensor(value, at::kDouble);
+    if (result.values.empty()) result.values.emplace_back("value", scalar);
+    result.values.emplace_back(name, scalar);
+  }
+  for (const auto& [name, scalar] : result.values)
+    sample.set(name, Field(scalar, std::make_shared<const Meta>()));
+  result.samples = {std::move(sample)};
+}
+
+Result fire(const Spec& spec, const Json& params, const Sample& input, std::uint64_t seed) {
+  OpenContext context;
+  context.seed = seed;
+  Driver driver(spec.name, params, context);
+  Result result;
+  Fired fired = driver.fire({input});
+  result.samples = fired.samples();
+  if (spec.outs.empty()) {
+    add_metrics(driver, result);
+  } else if (result.samples.empty()) {
+    throw DataError("nothing comes out: the sample is " +
+                    (fired.skip_reason.empty() ? std::string("filtered") : fired.skip_reason));
+  } else if (result.samples.size() == 1) {
+    for (const auto& [key, field] : result.samples[0].fields())
+      if (!input.has(key) && field.tensor.defined() && field.tensor.dim() == 0)
+        result.values.emplace_back(key, field.tensor);
+  }
+  return result;
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+std::string numbered(std::string file, std::size_t n) {
+  const auto braces = file.find("{}");
+  return braces == std::string::npos ? file : file.replace(braces, 2, std::to_string(n));
+}
+
+std::string keys_of(const Sample& sample) {
+  std::string keys;
+  for (const auto& [key, field] : sample.fields()) keys += (keys.empty() ? "" : ", ") + key;
+  return keys;
+}
+
+// What is wrong with --out is said before anything is written.
+void check_targets(const Result& result, const std::vector<Target>& targets) {
+  const std::size_t n = result.samples.size();
+  for (const Target& t : targets) {
+    for (const Sample& s : result.samples)
+      if (!s.has(t.key))
+        throw Error(Exit::usage, "--out " + t.key + "=" + t.file + ": no such field comes out; " +
+                                     "there are " + keys_of(s));
+    if (n > 1 && t.file.find("{}") == std::string::npos)
+      throw Error(Exit::usage, std::to_string(n) +
+                                   " samples come out; {} in the file's name "
+                                   "numbers them: --out " +
+                                   t.key + "=" + file_stem(t.file) + "_{}" +
+                                   (is_npy(t.file) ? ".npy" : ".nii.gz"));
+  }
+}
+
+Json write_results(const Result& result, const std::vector<Target>& targets, bool several) {
+  Json files = Json::array();
+  for (std::size_t n = 0; n < result.samples.size(); ++n)
+    for (const Target& t : targets) {
+      const Field& field = result.samples[n].at(t.key);
+      const std::string file = several ? numbered(t.file, n) : t.file;
+      write_field(file, field);
+      files.push_back({{"key", t.key},
+                       {"file", file},
+                       {"shape", field.tensor.sizes().vec()},
+                       {"dtype", disk_type(file, field.tensor.scalar_type())}});
+    }
+  return files;
+}
+
+// The shortest text that reads back as the same number of the tensor's own precision.
+std::string number_text(const at::Tensor& scalar) {
+  char text[40];
+  const auto print = [&](auto v) {
+    if (std::isnan(v)) return std::string("nan");  // never "-nan"
+    return std::string(text, std::to_chars(text, text + sizeof text, v).ptr);
+  };
+  return scalar.scalar_type() == at::kFloat ? print(scalar.item<float>())
+                                            : print(scalar.item<double>());
+}
+
+void print(const Json& request, const Result& result, const Json& files) {
+  if (!request.at("json").get<bool>()) {
+    for (const auto& [name, value] : result.values)
+      std::cout << name << ' ' << number_text(value) << '\n';
+    return;
+  }
+  Json values = Json::object();
+  for (const auto& [name, value] : result.values) {
+    const double v = value.item<double>();
+    values[name] = std::isfinite(v) ? Json(v) : Json();
+  }
+  std::cout << Json{{"type", request.at("type")},
+                    {"params", request.at("params")},
+                    {"seed", request.at("seed")},
+                    {"files", files},
+                    {"values", values}}
+                   .dump(2, ' ', false, Json::error_handler_t::replace)
+            << '\n';
+}
+
+int apply(const Json& request, const Spec& spec) {
+  Sample input;
+  const auto sources = targets_of(request.at("in")), targets = targets_of(request.at("out"));
+  for (const Target& t : sources) input.set(t.key, read_field(t.file, spec.family == "loss"));
+  input.name = file_stem(sources.front().file);
+  const Result result = fire(spec, request.at("params"), input,
+                             static_cast<std::uint64_t>(request.at("seed").get<std::int64_t>()));
+  check_targets(result, targets);
+  const Json files = write_results(result, targets, spec.arity == Arity::expand);
+  print(request, result, files);
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace
+
+int apply_command(const Json& request) {
+  const Spec& spec = *Registry::global().catalogue().find(request.at("type").get<std::string>());
+  const at::NoGradGuard no_grad;
+  at::set_num_threads(1);  // the same numbers on every machine
+  const auto say = [&](const std::string& why) { return spec.name + ": " + why; };
+  try {
+    return apply(request, spec);
+  } catch (const Error& e) {
+    throw Error(e.exit, say(e.what()));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {  // LibTorch's messages end with a backtrace
+    const std::string text = e.what();
+    throw DataError(say(text.substr(0, text.find('\n'))));
+  }
+}
+
+}  // namespace sluice

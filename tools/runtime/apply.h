@@ -1,0 +1,11 @@
+// `sluice apply`: one node on files, for trying it out and for comparing it with other software.
+#pragma once
+
+#include "engine/spec.h"
+
+namespace sluice {
+
+// {"type", "params" (checked and complete), "in" and "out" ([[key, file], ...]), "seed", "json"}
+int apply_command(const Json& request);
+
+}  // namespace sluice
