@@ -4,6 +4,7 @@
 #include <itkMetaImageIO.h>
 #include <itkNrrdImageIO.h>
 #include <itkPNGImageIO.h>
+#include <itkVersion.h>
 
 #include <cstring>
 
@@ -133,5 +134,7 @@ Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype) 
   const auto bytes = check_meta_image(read_file(path).view(), path.string());
   return read_with<itk::MetaImageIO>(path.string(), bytes, dtype);
 }
+
+std::string itk_version() { return itk::Version::GetITKVersion(); }
 
 }  // namespace sluice

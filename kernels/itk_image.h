@@ -13,4 +13,6 @@ Volume read_png(const std::filesystem::path& path, at::ScalarType dtype);
 Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype);
 Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype);
 
+std::string itk_version();  // "5.2.1"
+
 }  // namespace sluice

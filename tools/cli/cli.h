@@ -33,6 +33,7 @@ int inspect(const Options& options);
 int explain(const Options& options);
 int schema();
 int apply(const Options& options);
+int doctor(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

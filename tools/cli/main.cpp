@@ -5,6 +5,7 @@
 
 #include "engine/version.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/shape.h"
 
 namespace sluice::cli {
 namespace {
@@ -94,6 +95,14 @@ void commands(CLI::App& app, Options& o) {
 
   app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");
 
+  auto* doctor = app.add_subcommand("doctor", "Says what this machine has, and what is in the way");
+  doctor->add_flag("--json", o.json, "One JSON document on stdout");
+
+  app.add_subcommand("completions", "Prints a script that completes command lines in a shell")
+      ->add_option("shell", o.name, "Shell")
+      ->required()
+      ->option_text("bash|zsh|fish");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -106,6 +115,8 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "schema") return schema();
   if (command == "explain") return explain(o);
   if (command == "apply") return apply(o);
+  if (command == "completions") return completions(o.name);
+  if (command == "doctor") return doctor(o);
   return start(command, o);
 }
 
@@ -133,12 +144,33 @@ std::string complaint(const CLI::App& app, const std::string& otherwise, int arg
   return otherwise;
 }
 
+Shape shape_of(const CLI::App& app) {
+  Shape shape;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    shape.push_back({command->get_name(), command->get_description(), {}});
+    for (const auto* option : command->get_options()) {
+      OptionShape o;
+      for (const auto& name : option->get_lnames()) o.names.push_back("--" + name);
+      for (const auto& name : option->get_snames()) o.names.push_back("-" + name);
+      o.doc = option->get_description();
+      const int most = option->get_items_expected_max();
+      o.many = most > 1;
+      if (most > 0)
+        o.value = option->get_option_text().empty() ? "TEXT" : option->get_option_text();
+      shape.back().options.push_back(std::move(o));
+    }
+  }
+  return shape;
+}
+
 int parse(int argc, char** argv) {
   CLI::App app("Trains networks on medical images from a graph of nodes.", "sluice");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("sluice ") + version);
   Options options;
   commands(app, options);
+  if (argc > 1 && argv[1] == std::string("complete"))  // its words are another line's: not parsed
+    return complete(shape_of(app), {argv + 2, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

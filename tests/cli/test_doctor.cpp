@@ -1,0 +1,76 @@
+// `sluice doctor`: what it finds, and that it answers where nothing else works.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+json finding(const std::string& out, const std::string& name) {
+  const json document = json::parse(out);
+  for (const json& f : document.at("findings"))
+    if (f.at("name") == name) return f;
+  FAIL("no finding " << name);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("doctor names what the machine has, as lines and as JSON") {
+  const auto text = shell::run("$SLUICE doctor");
+  INFO(text.out);
+  CHECK(text.code == 0);
+  CHECK(text.err.empty());
+  for (const char* name : {"processor", "cores", "instructions", "memory", "disk here",
+                           "open files", "LibTorch", "oneTBB", "ITK", "Graphviz", "GPU", "locale"})
+    CHECK(text.out.find(std::string("  ") + name + " ") != std::string::npos);
+
+  const auto r = shell::run("$SLUICE doctor --json");
+  CHECK(json::parse(r.out).at("ok") == true);
+  CHECK(finding(r.out, "cores")["data"]["usable"] == std::stoi(shell::run("nproc").out));
+  CHECK(finding(r.out, "LibTorch")["data"]["version"].get<std::string>().starts_with("2."));
+  CHECK(finding(r.out, "memory")["data"]["total"].get<double>() > 1e8);
+  CHECK(finding(r.out, "disk here")["data"]["free"].get<double>() > 0);
+}
+
+TEST_CASE("doctor counts the cores that it may use") {
+  if (shell::run("taskset -c 0 true").code != 0) return;
+  const auto r = shell::run("taskset -c 0 $SLUICE doctor --json");
+  CHECK(finding(r.out, "cores")["data"]["usable"] == 1);
+}
+
+TEST_CASE("doctor answers without the runtime, says why and ends with 4") {
+  Folder f;
+  f.write("empty.so", "no library");
+  for (const std::string file : {std::string("/nowhere.so"), (f.path / "empty.so").string()}) {
+    const auto r = shell::run("export SLUICE_RUNTIME=" + file + "; $SLUICE doctor --json");
+    CHECK(r.code == 4);
+    CHECK(json::parse(r.out).at("ok") == false);
+    const json runtime = finding(r.out, "runtime");
+    CHECK(runtime["level"] == "problem");
+    CHECK(runtime["text"].get<std::string>().find(file) != std::string::npos);
+    CHECK(finding(r.out, "cores")["level"] != "problem");
+  }
+}
+
+TEST_CASE("doctor notes settings that hurt, and variables that nothing reads") {
+  const auto r = shell::run(
+      "export OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=3 OMP_PROC_BIND=close SLUICE_RUNTIEM=x "
+      "LC_ALL=xx_YY; S=$SLUICE; PATH=; ulimit -n 200; $S doctor --json");
+  CHECK(r.code == 0);
+  for (const char* name : {"OMP_WAIT_POLICY", "OMP_NUM_THREADS", "OMP_PROC_BIND", "SLUICE_RUNTIEM",
+                           "locale", "Graphviz", "open files"}) {
+    CAPTURE(name);
+    const json f = finding(r.out, name);
+    CHECK(f["level"] == "note");
+    CHECK_FALSE(f["advice"].get<std::string>().empty());
+  }
+  CHECK(finding(r.out, "SLUICE_RUNTIEM")["advice"].get<std::string>().find("\"SLUICE_RUNTIME\"") !=
+        std::string::npos);
+  const auto fine = shell::run("export OMP_WAIT_POLICY=active OMP_PROC_BIND=false; $SLUICE doctor");
+  CHECK(fine.out.find("OMP_") == std::string::npos);
+}
