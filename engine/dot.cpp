@@ -1,118 +1,40 @@
 #include "engine/dot.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <sstream>
+
+#include "engine/dot_text.h"
+#include "engine/verdict.h"
 
 namespace sluice {
 namespace {
 
-// ---- colours and text ---------------------------------------------------------------------------
-
-struct LaneStyle {
-  const char *name, *line, *fill, *busy;  // busy: the part of the fill that a measured share takes
-};
-constexpr std::array<LaneStyle, 4> lanes{{
-    {"compute", "#4A7FC9", "#E8F0FB", "#B5D0F2"},
-    {"io", "#7B8794", "#F0F2F4", "#CBD2D9"},
-    {"step", "#2F8F56", "#E3F4E9", "#A6DCB8"},
-    {"copy", "#8B62BF", "#F1EAF9", "#D5C0EC"},
-}};
-const LaneStyle& style_of(const PlanNode& n) { return lanes[static_cast<std::size_t>(n.lane)]; }
-
-constexpr const char* ink = "#1F2933";
-constexpr const char* faint = "#7B8794";
-constexpr const char* edge = "#52606D";
-constexpr const char* network = "#A8662A";
-
-std::string html(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// A quoted DOT string. Line ends are written as \n.
-std::string quote(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
-std::string small(const std::string& text, const char* color = faint) {
-  return "<font point-size=\"9\" color=\"" + std::string(color) + "\">" + text + "</font>";
-}
-
-std::string percent(double share) { return std::to_string(std::lround(100 * share)) + "%"; }
-
-// 0.83, 41.8, 336
-std::string rate(double r) {
-  std::ostringstream out;
-  out.precision(r < 100 ? 1 : 0);
-  if (r < 1) out.precision(2);
-  out << std::fixed << r;
-  return out.str();
-}
-
-std::string short_json(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  constexpr std::size_t most = 120;
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
-// ---- the picture --------------------------------------------------------------------------------
+using namespace dot;
 
 // What a part holds: its own nodes and the parts in it.
 struct Box {
-  std::string title;
   std::vector<int> nodes;
   std::vector<std::pair<std::string, Box>> parts;
 
   Box& part(const std::string& name) {
     for (auto& [key, box] : parts)
       if (key == name) return box;
-    parts.push_back({name, Box{name, {}, {}}});
+    parts.push_back({name, Box{}});
     return parts.back().second;
   }
 };
 
 class Picture {
  public:
-  Picture(const Plan& plan, const Json& profile) : plan_(plan), bottleneck_(-1) {
-    if (profile.is_object() && profile.contains("nodes")) measured_ = profile["nodes"];
-    double most = 0.5;  // nothing below half of the time is called a bottleneck
-    for (int i = 0; i < static_cast<int>(plan.nodes.size()); ++i)
-      if (const double b = share(i, "busy"); b > most) {
-        most = b;
-        bottleneck_ = i;
-      }
+  Picture(const Plan& plan, const DotOptions& options) : plan_(plan), options_(options) {
+    if (options.figures.nodes.size() == plan.nodes.size()) figures_ = &options.figures;
+    if (figures_ && !figures_->known()) figures_ = nullptr;
+    if (!figures_) return;
+    verdict_ = judge(plan, *figures_);
+    for (const NodeFigures& f : figures_->nodes) at_rest_ &= f.queue == 0 && f.credits_out == 0;
   }
 
   std::string draw() {
@@ -137,57 +59,69 @@ class Picture {
 
  private:
   const PlanNode& node(int i) const { return plan_.nodes[static_cast<std::size_t>(i)]; }
-  const Json* profile(int i) const {
-    if (!measured_.is_object() || !measured_.contains(node(i).path())) return nullptr;
-    const Json& found = measured_[node(i).path()];
-    return found.is_object() ? &found : nullptr;
-  }
-  double share(int i, const char* key) const {
-    const Json* p = profile(i);
-    return p && p->contains(key) && (*p)[key].is_number() ? (*p)[key].get<double>() : 0;
+  const NodeFigures* measured(int i) const {
+    if (!figures_ || !figures_->nodes[static_cast<std::size_t>(i)].known) return nullptr;
+    return &figures_->nodes[static_cast<std::size_t>(i)];
   }
   static std::string tab(int depth) {
     return std::string(static_cast<std::size_t>(2 * depth), ' ');
   }
 
+  // ---- the whole ----
   void head() {
-    out_
-        << "digraph " << quote(plan_.graph->name) << " {\n"
-        << "  graph [rankdir=LR, fontname=\"Helvetica,Arial,sans-serif\", fontsize=11, fontcolor=\""
-        << ink
-        << "\", nodesep=0.28, ranksep=0.42, pad=0.25, labelloc=t, labeljust=l, "
-           "bgcolor=white,\n    label=<"
-        << title() << ">];\n"
-        << "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica,Arial,sans-serif\", "
-           "fontsize=11, "
-           "fontcolor=\""
-        << ink << "\", margin=\"0.14,0.07\", height=0.45];\n"
-        << "  edge [fontname=\"Helvetica,Arial,sans-serif\", fontsize=9, fontcolor=\"" << faint
-        << "\", color=\"" << edge << "\", arrowsize=0.65];\n";
+    const std::string font = "fontname=\"Helvetica,Arial,sans-serif\"";
+    out_ << "digraph " << quote(plan_.graph->name) << " {\n  graph [rankdir=TB, " << font
+         << ", fontsize=11, fontcolor=\"" << ink
+         << "\", nodesep=0.3, ranksep=0.26, pad=0.25, labelloc=t, labeljust=l, bgcolor=white,\n"
+         << "    label=<" << title() << ">];\n"
+         << "  node [shape=box, style=\"rounded,filled\", " << font << ", fontsize=11, fontcolor=\""
+         << ink << "\", margin=\"0.14,0.05\", height=0.38];\n"
+         << "  edge [" << font << ", fontsize=8, fontcolor=\"" << faint << "\", color=\"" << edge
+         << "\", arrowsize=0.6];\n";
   }
 
-  // The graph's name, what it is for, and the colours that occur.
+  static std::string row(const std::string& content) {
+    return "<tr><td align=\"left\" balign=\"left\">" + content + "</td></tr>";
+  }
+  static std::string lines(const std::string& text, const char* color) {
+    std::string out;
+    for (const auto& line : wrapped(text, 72)) out += small(html(line), color) + "<br/>";
+    return out;
+  }
+
+  // The graph's name, what it is for, the colours that occur, and what limits.
   std::string title() const {
-    std::string out =
-        "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td "
-        "align=\"left\"><b><font point-size=\"15\">" +
-        html(plan_.graph->name) + "</font></b>";
-    if (!plan_.graph->desc.empty())
-      out += "   <font color=\"" + std::string(faint) + "\">" + html(plan_.graph->desc) + "</font>";
-    out += "</td></tr><tr><td align=\"left\">";
-    std::string legend;
-    for (std::size_t l = 0; l < lanes.size(); ++l) {
-      const bool occurs =
-          std::any_of(plan_.nodes.begin(), plan_.nodes.end(),
-                      [&](const PlanNode& n) { return static_cast<std::size_t>(n.lane) == l; });
-      if (!occurs) continue;
-      if (!legend.empty()) legend += "   ";
-      legend += "<font color=\"" + std::string(lanes[l].line) + "\">&#9632;</font> " +
-                small(lanes[l].name);
-    }
-    return out + legend + "</td></tr><tr><td> </td></tr></table>";
+    std::string name = "<b><font point-size=\"15\">" + html(plan_.graph->name) + "</font></b>";
+    if (!options_.state.empty())
+      name += "   <font color=\"" + std::string(alarm) + "\">" + html(options_.state) + "</font>";
+    std::string out = "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">" + row(name);
+    if (!plan_.graph->desc.empty()) out += row(lines(plan_.graph->desc, faint));
+    out += row(legend());
+    if (!verdict_.text.empty())
+      out += row(lines(verdict_.text, verdict_.node >= 0 ? alarm : faint));
+    return out + "<tr><td><font point-size=\"6\"> </font></td></tr></table>";
   }
 
+  std::string legend() const {
+    std::string out;
+    for (LaneKind lane : {LaneKind::compute, LaneKind::io, LaneKind::step, LaneKind::copy}) {
+      if (std::none_of(plan_.nodes.begin(), plan_.nodes.end(),
+                       [&](const PlanNode& n) { return n.lane == lane; }))
+        continue;
+      out += "<font color=\"" + std::string(style_of(lane).line) + "\">&#9632;</font> " +
+             small(style_of(lane).name) + "   ";
+    }
+    if (figures_) {
+      std::ostringstream text;
+      text.precision(figures_->wall_s < 10 ? 1 : 0);
+      text << std::fixed << figures_->wall_s << " s, " << figures_->threads.compute
+           << (figures_->threads.compute == 1 ? " thread" : " threads");
+      out += small(text.str() + (at_rest_ ? "; q: most that waited" : "; q: what waits"));
+    }
+    return out;
+  }
+
+  // ---- boxes ----
   void contents(const Box& box, int depth) {
     std::map<int, std::vector<int>> pieces;  // of segments, by their first node
     std::map<int, int> first;
@@ -195,53 +129,86 @@ class Picture {
       const int at = first.try_emplace(node(i).segment, i).first->second;
       pieces[at].push_back(i);
     }
-    for (const auto& [at, nodes] : pieces) segment(nodes, depth);
+    // A part that lies within one segment needs no second box.
+    const bool alone = depth > 1 && pieces.size() == 1 && box.parts.empty();
+    for (const auto& [at, nodes] : pieces) segment(nodes, depth, !alone && nodes.size() > 1);
     for (const auto& [name, part] : box.parts) {
       out_ << tab(depth) << "subgraph cluster_" << clusters_++ << " {\n"
            << tab(depth + 1) << "graph [label=<<b>" << html(name)
            << "</b>>, style=\"rounded,filled\", color=\"#CBD2D9\", fillcolor=\"#FAFBFC\", "
-              "fontsize=11, margin=10, labeljust=l];\n";
+              "fontsize=11, margin=8, labeljust=l, tooltip="
+           << quote("part " + name) << "];\n";
       contents(part, depth + 1);
       out_ << tab(depth) << "}\n";
     }
   }
 
-  // The nodes of one segment in one box; the credits stand where the segment begins.
-  void segment(const std::vector<int>& nodes, int depth) {
-    const int gate = node(nodes.front()).segment;
-    std::string label;
-    if (std::find(nodes.begin(), nodes.end(), gate) != nodes.end() && node(gate).credits > 0)
-      label =
-          std::to_string(node(gate).credits) + (node(gate).credits == 1 ? " credit" : " credits");
-    out_ << tab(depth) << "subgraph cluster_" << clusters_++ << " {\n"
-         << tab(depth + 1) << "graph [label=" << quote(label)
-         << ", style=\"rounded,dotted\", color=\"#B0BAC5\", fontsize=8, fontcolor=\"#9AA5B1\", "
-            "margin=7, labeljust=l, tooltip="
-         << quote(label.empty() ? "the segment that begins at " + node(gate).path()
-                                : node(gate).path() + ": " + label + ", needs " +
-                                      std::to_string(node(gate).need) + " (" + node(gate).why + ")")
-         << "];\n";
-    for (int i : nodes) box(i, depth + 1);
-    out_ << tab(depth) << "}\n";
+  // The nodes of one segment.
+  void segment(const std::vector<int>& nodes, int depth, bool boxed) {
+    if (boxed) {
+      const PlanNode& gate = node(node(nodes.front()).segment);
+      out_ << tab(depth) << "subgraph cluster_" << clusters_++ << " {\n"
+           << tab(depth + 1) << "graph [label=\"\", style=\""
+           << (gate.training ? "rounded,dotted,filled" : "rounded,dotted")
+           << "\", color=\"#9AA5B1\", " << (gate.training ? "fillcolor=\"#F5FBF7\", " : "")
+           << "margin=7, tooltip="
+           << quote((gate.training ? "the training region, from " : "the segment that begins at ") +
+                    gate.path() + ": " + credits(gate) + ", needs " + std::to_string(gate.need) +
+                    " (" + gate.why + ")")
+           << "];\n";
+    }
+    for (int i : nodes) box(i, depth + boxed);
+    if (boxed) out_ << tab(depth) << "}\n";
+  }
+
+  static std::string credits(const PlanNode& n) {
+    return std::to_string(n.credits) + (n.credits == 1 ? " credit" : " credits");
   }
 
   void box(int i, int depth) {
     const PlanNode& n = node(i);
-    const LaneStyle& style = style_of(n);
-    const std::string name = n.path().substr(n.path().rfind('/') + 1);
-    out_ << tab(depth) << quote(n.path()) << " [label=<<b>" << html(name) << "</b>";
-    if (n.spec->name != name) out_ << "<br/>" << small(html(n.spec->name));
-    if (!n.graph->after.empty()) out_ << "<br/>" << small(html(turn(*n.graph)));
-    if (profile(i)) out_ << "<br/>" << small(measure(i), ink);
-    out_ << ">, color=\"" << (i == bottleneck_ ? "#C0392B" : style.line) << "\", fillcolor=\""
-         << fill(i) << "\"";
-    if (i == bottleneck_) out_ << ", penwidth=2.4";
-    if (n.is_source()) out_ << ", shape=cds, style=filled, margin=\"0.2,0.1\"";
+    const LaneStyle& style = style_of(n.lane);
+    const bool limits = i == verdict_.node;
+    out_ << tab(depth) << quote(n.path()) << " [id=\"node" << i << "\", label=<" << label(i)
+         << ">, color=\"" << (limits ? alarm : style.line) << "\", fillcolor=\"" << fill(i) << "\"";
+    if (limits) out_ << ", penwidth=2.4";
+    if (n.is_source()) out_ << ", shape=folder, style=filled";
     if (!n.is_source() && n.is_sink()) out_ << ", peripheries=2";
-    out_ << ", tooltip=" << quote(tooltip(i));
-    if (const std::string place = url(n.graph->place); !place.empty())
-      out_ << ", URL=" << quote(place);
-    out_ << "];\n";
+    out_ << ", tooltip=" << quote(tooltip(i)) << link(n.graph->place) << "];\n";
+  }
+
+  std::string label(int i) const {
+    const PlanNode& n = node(i);
+    const std::string name = n.path().substr(n.path().rfind('/') + 1);
+    std::string out = "<b>" + html(name) + "</b>";
+    std::string more = n.spec->name == name ? "" : html(n.spec->name);
+    for (const std::string& word : {ratio(n), n.credits > 0 ? credits_text(i) : ""})
+      if (!word.empty()) more += (more.empty() ? "" : ", ") + word;
+    if (!more.empty()) out += "<br/>" + small(more);
+    if (!n.graph->after.empty()) out += "<br/>" + small(html(turn(*n.graph)));
+    if (const NodeFigures* f = measured(i)) {
+      std::string text = percent(f->busy) + " busy";
+      if (f->fired > 0 && f->p99_ms >= 0.1) text += ", p99 " + milliseconds(f->p99_ms);
+      out += "<br/>" + small(text, ink);
+    } else if (!n.is_sink()) {
+      for (const auto& line : changed_fields(plan_, i, 3))
+        out += "<br/><font point-size=\"8\" color=\"" + std::string(edge) + "\">" + html(line) +
+               "</font>";
+    }
+    return out;
+  }
+
+  // "1:4", "8:1"
+  static std::string ratio(const PlanNode& n) {
+    if (n.spec->arity == Arity::expand) return n.count > 0 ? "1:" + std::to_string(n.count) : "1:n";
+    return n.spec->arity == Arity::gather && n.count > 1 ? std::to_string(n.count) + ":1" : "";
+  }
+
+  // As the run left them, else the most that were out at once.
+  std::string credits_text(int i) const {
+    const NodeFigures* f = measured(i);
+    if (!f) return credits(node(i));
+    return std::to_string(at_rest_ ? f->credits_most : f->credits_out) + "/" + credits(node(i));
   }
 
   // When a stream that waits for an updater runs. In words, since an edge back would cross half of
@@ -254,9 +221,10 @@ class Picture {
 
   // A hard stop between two colours makes the box a bar of the busy share.
   std::string fill(int i) const {
-    const LaneStyle& style = style_of(node(i));
-    if (!profile(i)) return style.fill;
-    const double busy = std::clamp(share(i, "busy"), 0.0, 1.0);
+    const LaneStyle& style = style_of(node(i).lane);
+    const NodeFigures* f = measured(i);
+    if (!f) return style.fill;
+    const double busy = std::clamp(f->busy, 0.0, 1.0);
     const std::string full = busy >= 0.9 ? "#F2B8B0" : busy >= 0.6 ? "#F7DCA4" : style.busy;
     if (busy < 0.01) return style.fill;
     if (busy > 0.99) return full;
@@ -266,13 +234,17 @@ class Picture {
     return full + ";" + share.str() + ":" + style.fill;
   }
 
-  std::string measure(int i) const {
-    return percent(share(i, "busy")) + " busy, " + rate(share(i, "rate")) + "/s";
-  }
-
-  static std::string url(const Place& place) {
+  std::string link(const Place& place) const {
     const Mark mark = place.mark();
-    return mark.line ? place.origin().document->file + ":" + std::to_string(mark.line) : "";
+    const Place origin = place.origin();
+    if (!mark.line || !origin.document) return "";
+    std::error_code ignored;
+    std::string file = origin.document->file;
+    if (!options_.base.empty()) {
+      const std::string from = std::filesystem::proximate(file, options_.base, ignored).string();
+      if (!from.empty()) file = from;
+    }
+    return ", URL=" + quote(file + "#L" + std::to_string(mark.line));
   }
 
   std::string tooltip(int i) const {
@@ -285,49 +257,80 @@ class Picture {
       const Json& value = n.graph->params[name];
       if (p->required || value != p->fallback) out += "\n" + name + " = " + short_json(value);
     }
-    if (profile(i))
-      out += "\nbusy " + percent(share(i, "busy")) + ", starved " + percent(share(i, "starved")) +
-             ", blocked " + percent(share(i, "blocked"));
+    if (n.credits > 0)
+      out += "\n" + credits(n) + ", needs " + std::to_string(n.need) + " (" + n.why + ")";
+    if (const NodeFigures* f = measured(i))
+      out += "\nbusy " + percent(f->busy) + ", starved " + percent(f->starved) + ", blocked " +
+             percent(f->blocked) + "\n" + rate(f->rate) + "/s, p50 " + milliseconds(f->p50_ms) +
+             ", p99 " + milliseconds(f->p99_ms);
     return out;
   }
 
-  // ---- edges and networks -----------------------------------------------------------------------
-
+  // ---- lines ----
   void edges() {
     for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i)
       for (const GraphInput& in : node(i).inputs) {
-        const PlanNode &from = node(in.from), &to = node(i);
-        out_ << "  " << quote(from.path()) << " -> " << quote(to.path());
-        std::vector<std::string> words;
-        const std::string out = from.spec->outs[static_cast<std::size_t>(in.from_port)].name;
-        const std::string port = to.spec->ins[static_cast<std::size_t>(in.port)].name;
-        if (from.spec->outs.size() > 1) words.push_back(out);
-        if (to.spec->ins.size() > 1 && (words.empty() || port != out))
-          words.push_back((words.empty() ? "" : "to ") + port);
-        if (from.spec->arity == Arity::expand)
-          words.push_back(from.count > 0 ? "1:" + std::to_string(from.count) : "1:n");
-        if (to.spec->arity == Arity::gather && to.count > 1)
-          words.push_back(std::to_string(to.count) + ":1");
-        std::string label;
-        for (const auto& word : words) label += (label.empty() ? "" : ", ") + word;
-        if (!label.empty()) out_ << " [label=" << quote(label) << "]";
-        out_ << ";\n";
+        out_ << "  " << quote(node(in.from).path()) << " -> " << quote(node(i).path()) << " [";
+        std::string label = ports(in, node(i));
+        if (measured(i)) label += (label.empty() ? "" : "  ") + traffic(i);
+        if (!label.empty()) out_ << "label=" << quote("  " + label + "  ") << ", ";
+        if (const NodeFigures* f = measured(i)) out_ << "penwidth=" << width(*f) << ", ";
+        out_ << "tooltip=" << quote(edge_tooltip(in, i)) << "];\n";
       }
   }
 
+  // "image", "to label"
+  std::string ports(const GraphInput& in, const PlanNode& to) const {
+    const PlanNode& from = node(in.from);
+    std::vector<std::string> words;
+    const std::string out = from.spec->outs[static_cast<std::size_t>(in.from_port)].name;
+    const std::string port = to.spec->ins[static_cast<std::size_t>(in.port)].name;
+    if (from.spec->outs.size() > 1) words.push_back(out);
+    if (to.spec->ins.size() > 1 && (words.empty() || port != out))
+      words.push_back((words.empty() ? "" : "to ") + port);
+    std::string label;
+    for (const auto& word : words) label += (label.empty() ? "" : ", ") + word;
+    return label;
+  }
+
+  // "41.8/s  q 3/8"
+  std::string traffic(int to) const {
+    const NodeFigures& f = *measured(to);
+    const int room = queue_room(plan_, to);
+    const int each = node(to).spec->arity == Arity::gather ? std::max(node(to).count, 1) : 1;
+    return rate(f.rate * each) + "/s  q " + std::to_string(at_rest_ ? f.queue_max : f.queue) +
+           (room > 0 ? "/" + std::to_string(room) : "");
+  }
+
+  // The wider, the less the reader waits for input.
+  static std::string width(const NodeFigures& reader) {
+    std::ostringstream out;
+    out.precision(1);
+    out << std::fixed << 0.7 + 3.5 * (1 - std::clamp(reader.starved, 0.0, 1.0));
+    return out.str();
+  }
+
+  std::string edge_tooltip(const GraphInput& in, int to) const {
+    std::string out = node(in.from).path() + " to " + node(to).path();
+    if (const NodeFigures* f = measured(to))
+      out += "\n" + node(to).path() + " waits for input " + percent(f->starved) +
+             " of the time; at most " + std::to_string(f->queue_max) + " waited";
+    return out + all_fields(node(in.from).flow);
+  }
+
   void networks() {
-    for (const GraphModel& m : plan_.graph->models) {
-      out_ << "  " << quote("network " + m.name) << " [label=<<b>" << html(m.name) << "</b>";
+    for (std::size_t i = 0; i < plan_.graph->models.size(); ++i) {
+      const GraphModel& m = plan_.graph->models[i];
+      out_ << "  " << quote("network " + m.name) << " [id=\"network" << i << "\", label=<<b>"
+           << html(m.name) << "</b>";
       if (m.spec) out_ << "<br/>" << small(html(m.spec->name));
       out_ << ">, shape=cylinder, style=\"filled,dashed\", color=\"" << network
-           << "\", fillcolor=\"#FBF3EA\", margin=\"0.12,0.08\", tooltip="
-           << quote("network " + m.name + "\n" + short_json(m.params));
-      if (const std::string place = url(m.place); !place.empty()) out_ << ", URL=" << quote(place);
-      out_ << "];\n";
+           << "\", fillcolor=\"#FBF3EA\", margin=\"0.12,0.06\", tooltip="
+           << quote("network " + m.name + "\n" + short_json(m.params)) << link(m.place) << "];\n";
     }
     for (const PlanNode& n : plan_.nodes) {
       if (n.spec->access == Access::none) continue;
-      // Drawn from the network in both cases, so that it stands in front of its users.
+      // Drawn from the network in both cases, so that it stands above its users.
       const bool reads = n.spec->access == Access::read;
       out_ << "  " << quote("network " + name_of_network(n)) << " -> " << quote(n.path())
            << " [style=dashed, weight=0, color=\"" << network << "\", arrowsize=0.5"
@@ -343,14 +346,18 @@ class Picture {
   }
 
   const Plan& plan_;
-  Json measured_;
-  int bottleneck_;
+  const DotOptions& options_;
+  const Figures* figures_ = nullptr;
+  Verdict verdict_;
+  bool at_rest_ = true;  // nothing waits any more: the run was measured to its end
   int clusters_ = 0;
   std::ostringstream out_;
 };
 
 }  // namespace
 
-std::string to_dot(const Plan& plan, const Json& profile) { return Picture(plan, profile).draw(); }
+std::string to_dot(const Plan& plan, const DotOptions& options) {
+  return Picture(plan, options).draw();
+}
 
 }  // namespace sluice

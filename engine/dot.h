@@ -1,20 +1,31 @@
 // The picture of a plan as Graphviz text.
 //
-//   box = node, pointed = source, double = sink, cylinder = network; colour = lane;
-//   a part is a titled box, a segment a dotted one with its credits.
+//   box = node, folder = source, double = sink, cylinder = network; colour = lane;
+//   a part is a titled box, a segment a dotted one that begins where the credits stand;
+//   a node's last line tells which fields leave it other than they came.
 //
-// Invariant: a pure function of the Plan (and, for the measured picture, of a run's profile.json),
-// so pictures can be compared as text.
+// The measured picture fills a node from the left by its busy share and draws an edge the wider,
+// the less its reader has to wait for input: the thick path ends at the bottleneck, which is red.
+//
+// In SVG, nodes have the ids node0, node1, ... by plan index, networks network0, ... likewise.
+//
+// Invariant: a pure function of the Plan and of what was measured, so pictures can be compared as
+// text. Nodes that were not measured stay as they are.
 #pragma once
 
 #include <string>
 
+#include "engine/figures.h"
 #include "engine/plan.h"
 
 namespace sluice {
 
-// `profile`: {"nodes": {"pre/load": {"rate": 41.8, "busy": 0.97, ...}}}; nodes are then filled from
-// the left by their busy share. Nodes it does not name stay as they are.
-std::string to_dot(const Plan& plan, const Json& profile = Json());
+struct DotOptions {
+  Figures figures;    // of a run; empty: the plan alone
+  std::string state;  // of that run, for the title: "stalled"
+  std::string base;   // the folder in which the picture will lie: links are relative to it
+};
+
+std::string to_dot(const Plan& plan, const DotOptions& options = {});
 
 }  // namespace sluice

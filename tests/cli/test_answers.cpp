@@ -54,7 +54,7 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   CHECK(text.out.starts_with("digraph \"g\" {\n"));
   CHECK(shell::run(in + "-o g.dot").code == 0);
   CHECK(f.read("g.dot") == text.out);
-  CHECK(shell::run(in + "--run run").out.find("50% busy, 12.3/s") != std::string::npos);
+  CHECK(shell::run(in + "--run run").out.find("12.3/s  q 0/4") != std::string::npos);
   CHECK(shell::run(in + "--run nowhere").code == 4);
   CHECK(shell::run(in + "-o g.gif").code == 2);
   CHECK(shell::run(in + "-o missing/g.dot").code == 4);
@@ -66,6 +66,34 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   const auto none = shell::run("cd " + f.path.string() + "; PATH= $SLUICE dot g.json -o g.png");
   CHECK(none.code == 4);
   CHECK(none.err.find("install graphviz") != std::string::npos);
+}
+
+TEST_CASE("dot writes a page that needs no network and takes no markup from the graph") {
+  if (shell::run("command -v dot").code != 0) {
+    MESSAGE("skipped: no Graphviz here");
+    return;
+  }
+  Folder f;
+  f.write("g.json", R"({ "name": "a <b> & \"c\"", "desc": "<script>alert(1)</script> @SVG@ \\",
+    "nodes": { "cases": { "type": "decathlon", "root": "</script><!--", "split": "training" },
+               "load": { "type": "load_image", "in": "cases", "desc": "x\\Ny <i>" } } })");
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE dot g.json -o g.html");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  const std::string page = f.read("g.html");
+  CHECK(page.find("<script>alert") == std::string::npos);
+  CHECK(page.find("@SVG@</div>") == std::string::npos);
+  for (const char* outside : {" src=", "<link", "@import", "url("})
+    CHECK(page.find(outside) == std::string::npos);
+  const std::string mark = "id=\"data\">";
+  const auto begin = page.find(mark) + mark.size();
+  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  CHECK(data.size() == 2);
+  CHECK(data.at("node0").at("params")[0].at("value") == "</script><!--");
+  CHECK(data.at("node1").at("desc") == "x\\Ny <i>");
+  CHECK(data.at("node1").at("source").get<std::string>().find("\"type\": \"load_image\"") !=
+        std::string::npos);
+  CHECK(page.find("<g id=\"node1\" class=\"node\">") != std::string::npos);
 }
 
 TEST_CASE("inspect lists types and shows a page or JSON of one") {

@@ -34,6 +34,12 @@ struct Drawn {
   }
 };
 
+static std::string measured(const Drawn& d, const std::string& profile) {
+  DotOptions options;
+  options.figures = Figures::from_json(*d.plan, Json::parse(profile));
+  return to_dot(*d.plan, options);
+}
+
 TEST_CASE("The picture of a training graph is that of the golden file") {
   const Drawn d(file(golden + "hippocampus.json"));
   const std::string dot = to_dot(*d.plan);
@@ -42,15 +48,57 @@ TEST_CASE("The picture of a training graph is that of the golden file") {
 
 TEST_CASE("The measured picture is that of the golden file") {
   const Drawn d(file(golden + "hippocampus.json"));
-  const std::string dot = to_dot(*d.plan, Json::parse(file(golden + "hippocampus.profile.json")));
+  const std::string dot = measured(d, file(golden + "hippocampus.profile.json"));
   CHECK(dot == expected("hippocampus.measured.dot", dot));
 }
 
 TEST_CASE("A profile of another graph, or none at all, does no harm") {
   const Drawn d(file(golden + "hippocampus.json"));
   const std::string plain = to_dot(*d.plan);
-  CHECK(to_dot(*d.plan, Json::parse(R"({"nodes": {"other": {"busy": 1}}})")) == plain);
-  CHECK(to_dot(*d.plan, Json::parse(R"({"nodes": 3})")) == plain);
-  CHECK(to_dot(*d.plan, Json::parse("[]")) == plain);
-  to_dot(*d.plan, Json::parse(R"({"nodes": {"crop": 1, "flip": {"busy": "x", "rate": null}}})"));
+  CHECK(measured(d, R"({"nodes": {"other": {"busy": 1}}})") == plain);
+  CHECK(measured(d, R"({"nodes": 3})") == plain);
+  CHECK(measured(d, "[]") == plain);
+  measured(d, R"({"nodes": {"crop": 1, "flip": {"busy": "x", "rate": null}}})");
+}
+
+TEST_CASE("The thick path of a measured picture ends at the node that limits, which is red") {
+  const Drawn d(file(golden + "hippocampus.json"));
+  const std::string dot = measured(d, file(golden + "hippocampus.profile.json"));
+  const auto edge = [&](const std::string& ends) {
+    const auto at = dot.find(ends + " [");
+    REQUIRE(at != std::string::npos);
+    const std::string line = dot.substr(at, dot.find('\n', at) - at);
+    const auto width = line.find("penwidth=");
+    return width == std::string::npos ? 0 : std::stod(line.substr(width + 9));
+  };
+  CHECK(edge("\"train\" -> \"pre/load\"") > 4);
+  CHECK(edge("\"pre/load\" -> \"pre/ras\"") < 1.5);
+  CHECK(edge("\"val\" -> \"vpre/load\"") == 0);  // not measured
+  const auto red = dot.find("color=\"#C0392B\", fillcolor");
+  REQUIRE(red != std::string::npos);
+  CHECK(dot.rfind("\"pre/load\" [", red) > dot.rfind("];\n", red));
+  CHECK(dot.find("`pre/load` limits: 2 of 2 io threads busy 97 %") != std::string::npos);
+}
+
+TEST_CASE("A picture of a run that stands still shows what waits and which credits are out") {
+  const Drawn d(file(golden + "hippocampus.json"));
+  Json profile = Json::parse(file(golden + "hippocampus.profile.json"));
+  profile["nodes"]["pre/load"]["queue"] = 3;
+  profile["nodes"]["train"]["credits"]["out"] = 3;
+  DotOptions options;
+  options.figures = Figures::from_json(*d.plan, profile);
+  options.state = "stalled";
+  const std::string dot = to_dot(*d.plan, options);
+  CHECK(dot.find("41.8/s  q 3/4") != std::string::npos);
+  CHECK(dot.find("cases, 3/4 credits") != std::string::npos);
+  CHECK(dot.find(">stalled</font>") != std::string::npos);
+  CHECK(measured(d, file(golden + "hippocampus.profile.json")).find("q 4/4") != std::string::npos);
+}
+
+TEST_CASE("Links lead to the line in the graph file, from where the picture lies") {
+  const Drawn d(file(golden + "hippocampus.json"));
+  CHECK(to_dot(*d.plan).find("URL=\"g.json#L6\"") != std::string::npos);
+  DotOptions options;
+  options.base = "pictures/new";
+  CHECK(to_dot(*d.plan, options).find("URL=\"../../g.json#L6\"") != std::string::npos);
 }

@@ -1,58 +1,20 @@
-// `sluice dot`: the plan's picture, as text or drawn by Graphviz in a child process.
+// `sluice dot`: the plan's picture, as text, drawn by Graphviz, or as a page for a browser.
 #include "engine/dot.h"
 
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include "tools/cli/cli.h"
-
-extern char** environ;
+#include "tools/cli/dot_page.h"
+#include "tools/cli/graphviz.h"
 
 namespace sluice::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Feeds `text` to `dot -Tformat -o file`. Throws IoError.
-void graphviz(const std::string& text, const std::string& format, const std::string& file) {
-  int ends[2];
-  if (pipe(ends) != 0) throw IoError(std::string("cannot make a pipe: ") + std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-  posix_spawn_file_actions_addclose(&actions, ends[0]);
-  posix_spawn_file_actions_addclose(&actions, ends[1]);
-  std::string program = "dot", as = "-T" + format, to = "-o" + file;
-  char* argv[] = {program.data(), as.data(), to.data(), nullptr};
-  pid_t child = 0;
-  const int problem = posix_spawnp(&child, "dot", &actions, nullptr, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[0]);
-  if (problem != 0) {
-    close(ends[1]);
-    throw IoError(std::string("cannot start Graphviz's dot (") + std::strerror(problem) +
-                  "); install graphviz, or write the text with -o " +
-                  fs::path(file).replace_extension(".dot").string());
-  }
-  signal(SIGPIPE, SIG_IGN);  // a child that dies early is told by its exit status
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
-    if (n <= 0 && errno != EINTR) break;
-    if (n > 0) at += static_cast<std::size_t>(n);
-  }
-  close(ends[1]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (status != 0) throw IoError("Graphviz's dot could not write " + file);
-}
 
 // A run's profile.json.
 Json measured(const std::string& folder) {
@@ -64,21 +26,49 @@ Json measured(const std::string& folder) {
   return profile;
 }
 
-void write_text(const std::string& text, const std::string& file) {
-  std::ofstream out(file);
-  out << text;
+// The plan of the run: credits that nobody sets follow its threads.
+void plan_as_run(const Json& profile, Checked& checked) {
+  PlanOptions options;
+  const auto threads = profile.is_object() ? profile.find("threads") : profile.end();
+  if (threads == profile.end() || !threads->is_number_integer()) return;
+  options.threads = threads->get<int>();
+  Diagnostics said_before;
+  if (auto plan = make_plan(*checked.graph, options, said_before)) checked.plan = std::move(plan);
+}
+
+void write(const std::string& content, const std::string& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << content;
   out.close();
   if (!out) throw IoError("cannot write " + file + ": " + std::strerror(errno));
+}
+
+std::string format_of(const std::string& file) {
+  const std::string extension = fs::path(file).extension().string();
+  return extension.empty() ? "" : extension.substr(1);
+}
+
+void draw_to(const std::string& file, const Checked& checked, DotOptions how) {
+  how.base = fs::path(file).parent_path().string();
+  const std::string text = to_dot(*checked.plan, how), format = format_of(file);
+  if (file.empty())
+    std::cout << text;
+  else if (format == "dot")
+    write(text, file);
+  else if (format == "html")
+    write(dot_page(*checked.plan, how.figures, graphviz(text, "svg", file)), file);
+  else
+    write(graphviz(text, format, file), file);
 }
 
 }  // namespace
 
 int draw(const Options& options) {
-  std::string format = fs::path(options.out).extension().string();
-  if (!format.empty()) format.erase(0, 1);
+  const std::string format = format_of(options.out);
   if (!options.out.empty() && format != "dot" && format != "svg" && format != "png" &&
-      format != "pdf") {
-    print_error("-o " + options.out + ": expected a name that ends in .dot, .svg, .png or .pdf");
+      format != "pdf" && format != "html") {
+    print_error("-o " + options.out +
+                ": expected a name that ends in .dot, .svg, .png, .pdf or .html");
     return code(Exit::usage);
   }
   Checked checked;
@@ -86,14 +76,13 @@ int draw(const Options& options) {
   print(checked.diagnostics);
   if (!checked.plan) return code(Exit::usage);
   try {
-    const Json profile = options.run.empty() ? Json() : measured(options.run);
-    const std::string text = to_dot(*checked.plan, profile);
-    if (options.out.empty())
-      std::cout << text;
-    else if (format == "dot")
-      write_text(text, options.out);
-    else
-      graphviz(text, format, options.out);
+    DotOptions how;
+    if (!options.run.empty()) {
+      const Json profile = measured(options.run);
+      plan_as_run(profile, checked);
+      how.figures = Figures::from_json(*checked.plan, profile);
+    }
+    draw_to(options.out, checked, how);
   } catch (const Error& e) {
     print_error(e.what());
     return code(e.exit);

@@ -83,7 +83,7 @@ void commands(CLI::App& app, Options& o) {
   graphs(dot, o, "Graph file; several are merged left to right");
   set(dot, o);
   dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
-  dot->add_option("-o", o.out, "File: .dot, .svg, .png or .pdf; else DOT on stdout")
+  dot->add_option("-o", o.out, "File: .dot, .svg, .png, .pdf or .html; else DOT on stdout")
       ->option_text("FILE");
 
   apply_options(app.add_subcommand("apply", "Fires one node on files"), o);
