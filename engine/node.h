@@ -32,6 +32,7 @@ using SamplePtr = std::shared_ptr<const Sample>;
 // Defined once beside Sample (and by tests that bring a Sample of their own).
 std::string sample_name(const Sample& sample);   // for messages: "hippocampus_001"
 std::size_t sample_bytes(const Sample& sample);  // what its tensors hold
+std::string sample_file(const Sample& sample);   // the first file it was read from; "" for none
 
 // What a node may know when the run begins.
 struct OpenContext {
@@ -42,6 +43,8 @@ struct OpenContext {
   int step_threads = 1;
   bool training = false;          // its stream feeds an updater of the network it reads
   std::filesystem::path out_dir;  // the run's folder; empty where none is kept
+  bool resumed = false;           // goes on in the folder of an earlier process
+  std::uint64_t steps_done = 0;   // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
 };
 
@@ -135,12 +138,23 @@ struct Flush {
   void metric(std::string name, double value) { metrics.emplace_back(std::move(name), value); }
 };
 
+// A value of the run as it becomes known: logged by a firing, or measured at an epoch's end.
+struct Observation {
+  std::string name;  // "step.loss", "val_dice.mean"
+  double value = 0;
+  std::uint64_t step = 0;   // updates so far
+  std::uint32_t epoch = 0;  // the training epoch (a log: the stream's own)
+  bool of_epoch = false;    // measured at the epoch's end
+};
+
 class Node {
  public:
   virtual ~Node() = default;
   virtual void open(const OpenContext&) {}
   virtual void process(Firing& firing) = 0;
   virtual void flush(Flush&) {}
+  // Every observation of the run, one at a time, from any thread; what it throws ends the run.
+  virtual void observe(const Observation&) {}
   // State that must outlive the process: optimizer moments, a metric's sums.
   virtual void save(State&) const {}
   virtual void load(const State&) {}

@@ -41,6 +41,12 @@ MetaPtr with_affine(const Meta& meta, const Affine& affine, Applied applied) {
 
 std::string sample_name(const Sample& sample) { return sample.name; }
 
+std::string sample_file(const Sample& sample) {
+  for (const auto& [name, field] : sample.fields())
+    if (!field.geometry().path.empty()) return field.geometry().path;
+  return "";
+}
+
 std::size_t sample_bytes(const Sample& sample) {
   std::size_t n = 0;
   for (const auto& [name, field] : sample.fields())

@@ -119,7 +119,8 @@ class Station {
 
   // station_fire.cpp: bodies and what they emitted
   void fire(Job& job, Actions& actions);
-  bool body(Firing& firing, std::string& why, Exit& exit);
+  bool body(const Job& job, Firing& firing, std::string& why, Exit& exit);
+  void note_slow(const Job& job, Firing& firing, std::int64_t ns);
   const std::string* failed_body(const Job& job, const std::string& why, Exit exit);
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);

@@ -102,8 +102,17 @@ static std::string names_of(const Job& job) {
   return names;
 }
 
+// One of the node's longest firings so far: what it was about. A source is about what it sent.
+void Station::note_slow(const Job& job, Firing& firing, std::int64_t ns) {
+  const Sample* first = nullptr;
+  if (!job.inputs.empty()) first = job.inputs.front().front().sample.get();
+  if (plan_.is_source() && !firing.outs().empty()) first = firing.outs().front().sample.get();
+  const std::string names = plan_.is_source() && first ? sample_name(*first) : names_of(job);
+  counters.slowest.add({ns, firing.stamp(), names, first ? sample_file(*first) : ""});
+}
+
 // The body itself, timed. False, and why, where it threw.
-bool Station::body(Firing& firing, std::string& why, Exit& exit) {
+bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit) {
   const Stamp& stamp = firing.stamp();
   const std::int64_t start = now_ns();
   counters.enter(start);
@@ -112,6 +121,7 @@ bool Station::body(Firing& firing, std::string& why, Exit& exit) {
   counters.leave(start, end);
   counters.fired.fetch_add(1, std::memory_order_relaxed);
   counters.durations.add(end - start);
+  if (counters.slowest.admits(end - start)) note_slow(job, firing, end - start);
   scheduler_.trace_.record({start, end, index_, stamp.epoch, stamp.index,
                             stamp.depth ? stamp.path[stamp.depth - 1] : 0});
   for (const auto& [name, value] : firing.logs())
@@ -143,7 +153,7 @@ void Station::fire(Job& job, Actions& actions) {
   Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
   std::string why;
   Exit exit = Exit::done;
-  const bool ok = (aborting() && !plan_.is_source()) || body(firing, why, exit);
+  const bool ok = (aborting() && !plan_.is_source()) || body(job, firing, why, exit);
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });

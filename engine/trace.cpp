@@ -40,6 +40,27 @@ std::int64_t Counters::busy_until(std::int64_t now) const {
          std::max<std::int64_t>(0, bodies * (now - begin_) - starts);
 }
 
+static bool longer(const SlowFiring& a, const SlowFiring& b) { return a.ns > b.ns; }
+
+void Slowest::add(SlowFiring firing) {
+  std::lock_guard lock(mutex_);
+  if (heap_.size() == keep) {
+    if (firing.ns <= heap_.front().ns) return;  // another firing was quicker to be slow
+    std::pop_heap(heap_.begin(), heap_.end(), longer);
+    heap_.pop_back();
+  }
+  heap_.push_back(std::move(firing));
+  std::push_heap(heap_.begin(), heap_.end(), longer);
+  if (heap_.size() == keep) least_.store(heap_.front().ns, std::memory_order_relaxed);
+}
+
+std::vector<SlowFiring> Slowest::sorted() const {
+  std::lock_guard lock(mutex_);
+  std::vector<SlowFiring> all = heap_;
+  std::sort(all.begin(), all.end(), longer);
+  return all;
+}
+
 struct Trace::Ring {
   std::vector<Event> events;
   std::uint64_t written = 0;

@@ -36,11 +36,33 @@ class Histogram {
   std::array<std::atomic<std::uint32_t>, 400> buckets_{};
 };
 
+// One long firing of a node.
+struct SlowFiring {
+  std::int64_t ns = 0;
+  Stamp stamp;
+  std::string sample, file;  // of a batch: its members' names, its first member's file
+};
+
+// A node's longest firings. Invariant: a firing that is not among them costs one relaxed load.
+class Slowest {
+ public:
+  static constexpr std::size_t keep = 10;
+  bool admits(std::int64_t ns) const { return ns > least_.load(std::memory_order_relaxed); }
+  void add(SlowFiring firing);
+  std::vector<SlowFiring> sorted() const;  // longest first
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<SlowFiring> heap_;  // the shortest of them in front
+  std::atomic<std::int64_t> least_{-1};
+};
+
 // Written by the node's own firings (atomics) or under its lock (waiting times).
 struct Counters {
   std::atomic<std::uint64_t> fired{0}, passed{0}, skipped{0}, bytes{0};
   std::atomic<std::int64_t> busy_ns{0};  // of bodies that ended
   Histogram durations;
+  Slowest slowest;
   void enter(std::int64_t start) { open_.fetch_add(packed(start), std::memory_order_relaxed); }
   void leave(std::int64_t start, std::int64_t end) {
     busy_ns.fetch_add(end - start, std::memory_order_relaxed);

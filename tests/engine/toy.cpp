@@ -4,6 +4,7 @@ namespace sluice {
 
 std::string sample_name(const Sample& s) { return "v" + std::to_string(s.value); }
 std::size_t sample_bytes(const Sample&) { return 8; }
+std::string sample_file(const Sample& s) { return sample_name(s) + ".nii"; }
 
 namespace toy {
 

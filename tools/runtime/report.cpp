@@ -70,6 +70,16 @@ Figures Session::figures() const {
   return Figures::between(*plan_, thread_counts(), begin, now);
 }
 
+static Json slowest_json(const Counters& counters) {
+  Json all = Json::array();
+  for (const SlowFiring& s : counters.slowest.sorted())
+    all.push_back({{"ms", static_cast<double>(s.ns) * 1e-6},
+                   {"sample", s.sample},
+                   {"file", s.file},
+                   {"stamp", s.stamp.str()}});
+  return all;
+}
+
 Json Session::profile() const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
@@ -80,6 +90,7 @@ Json Session::profile() const {
     n["out"] = l.out;
     n["skipped"] = l.skipped;
     n["dropped_last"] = l.dropped_last;
+    n["slowest"] = slowest_json(scheduler_->counters(static_cast<int>(i)));
   }
   j["verdict"] = judge(*plan_, f).text;
   return j;

@@ -31,6 +31,7 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   const auto wanted = static_cast<int>(s->graph_->run.step_threads);
   s->step_threads_ = options.step_threads > 0 ? options.step_threads : wanted > 0 ? wanted : cores;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
+  s->read_checkpoint();
   s->make_networks();
   s->make_nodes();
   s->resume();
@@ -110,6 +111,8 @@ void Session::open_node(int i) {
   context.step_threads = step_threads_;
   context.training = n.training;
   context.out_dir = out_dir_;
+  context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
+  if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
   try {
     node->open(context);
@@ -120,11 +123,17 @@ void Session::open_node(int i) {
   }
 }
 
+void Session::read_checkpoint() {
+  if (options_.resume.empty()) return;
+  checkpoint_path_ = newest_checkpoint(fs::path(options_.resume) / "checkpoints");
+  checkpoint_ = load_checkpoint(checkpoint_path_);
+}
+
 void Session::resume() {
   std::int64_t metrics_bytes = -1;
-  if (!options_.resume.empty()) {
-    const fs::path from = newest_checkpoint(fs::path(options_.resume) / "checkpoints");
-    const Checkpoint c = load_checkpoint(from);
+  if (checkpoint_) {
+    const fs::path& from = checkpoint_path_;
+    const Checkpoint& c = *checkpoint_;
     for (const auto& [name, network] : resources_->networks())
       fill(*network, name, c.model, from.string());
     resume_.turn = c.state.at("turn");
@@ -154,6 +163,7 @@ void Session::resume() {
     }
     if (!options_.quiet) std::cerr << "resuming from " << from.string() << "\n";
   }
+  checkpoint_.reset();
   if (!out_dir_.empty()) folder_ = std::make_unique<RunFolder>(out_dir_, metrics_bytes);
 }
 
@@ -260,6 +270,12 @@ void Session::metric(int node, std::uint32_t epoch, const std::string& name, dou
   if (name == "mean" || last_metric_.empty()) last_metric_ = full;
   if (folder_)
     folder_->metric_line({{"epoch", epoch}, {"step", steps_}, {"metric", full}, {"value", value}});
+  publish({full, value, steps_, epoch, true});
+}
+
+void Session::publish(const Observation& observation) {
+  for (auto& node : nodes_)
+    if (node) node->observe(observation);
 }
 
 void Session::log(int node, const Stamp& stamp, const std::string& name, double value) {
@@ -275,6 +291,7 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
                           {"batch", stamp.index},
                           {"log", n.path() + "." + name},
                           {"value", value}});
+  publish({n.path() + "." + name, value, steps_, stamp.epoch, false});
 }
 
 bool Session::between(const Turn& ended, std::size_t position) {

@@ -71,12 +71,14 @@ class Session final : public RunEvents {
  private:
   explicit Session(const Options& options) : options_(options) {}
   bool load_graph();
+  void read_checkpoint();
   void make_networks();
   void make_nodes();
   void open_node(int i);
   void resume();
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
+  void publish(const Observation& observation);
   std::map<std::string, at::Tensor> weights() const;
   bool stop_rule_met() const;
 
@@ -91,6 +93,8 @@ class Session final : public RunEvents {
   std::filesystem::path out_dir_;
   int threads_ = 2, step_threads_ = 2;
   Resume resume_;
+  std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
+  std::filesystem::path checkpoint_path_;
   std::string checkpoint_error_;
   std::atomic<bool> stopped_by_rule_{false};
 

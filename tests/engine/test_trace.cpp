@@ -1,0 +1,60 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/trace.h"
+#include "tests/engine/toy.h"
+
+using namespace sluice;
+
+TEST_CASE("the slowest firings kept are the ten longest, whichever threads bring them") {
+  Slowest slowest;
+  constexpr std::int64_t each = 2000;
+  const auto bring = [&](std::int64_t thread) {
+    for (std::int64_t i = 0; i < each; ++i) {
+      const std::int64_t ns =
+          static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(i))) & 0xffff;
+      const std::int64_t distinct = ns * 4 + thread;
+      if (slowest.admits(distinct)) slowest.add({distinct, Stamp{}, "v", "f"});
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::int64_t t = 0; t < 4; ++t) threads.emplace_back(bring, t);
+  for (auto& t : threads) t.join();
+  std::vector<std::int64_t> expect;
+  for (std::int64_t t = 0; t < 4; ++t)
+    for (std::int64_t i = 0; i < each; ++i)
+      expect.push_back(
+          (static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(i))) & 0xffff) * 4 + t);
+  std::sort(expect.rbegin(), expect.rend());
+  std::vector<std::int64_t> found;
+  for (const auto& s : slowest.sorted()) found.push_back(s.ns);
+  CHECK(found == std::vector(expect.begin(), expect.begin() + Slowest::keep));
+  CHECK_FALSE(slowest.admits(found.back()));
+}
+
+TEST_CASE("a slow sample is known by its name and file, at a source by what it sent") {
+  toy::Builder b;
+  const int s = b.source("s", 30);
+  const int x = b.add("x", toy::plain("x"),
+                      [](Firing& f) {
+                        if (f.in().value == 17) toy::nap(20000);
+                        f.emit_ptr(f.ptr());
+                      },
+                      {{s, 0}});
+  b.add("k", toy::sink("k"), [](Firing&) {}, {{x, 0}});
+  REQUIRE(b.plan());
+  RunEvents events;
+  Scheduler scheduler(*b.made, b.pointers(), {}, events);
+  REQUIRE(scheduler.run().status == Outcome::Status::done);
+  const auto slow = scheduler.counters(x).slowest.sorted();
+  REQUIRE(slow.size() == Slowest::keep);
+  const auto at =
+      std::find_if(slow.begin(), slow.end(), [](const auto& f) { return f.sample == "v17"; });
+  REQUIRE(at != slow.end());
+  CHECK(at->file == "v17.nii");
+  CHECK(at->stamp.index == 17);
+  for (const auto& f : scheduler.counters(s).slowest.sorted())
+    if (f.stamp.index < 30) CHECK(f.sample == "v" + std::to_string(f.stamp.index));
+}
