@@ -24,7 +24,9 @@ RunFolder::RunFolder(fs::path folder, std::int64_t metrics_bytes) : folder_(std:
   if (metrics_bytes >= 0 && fs::exists(metrics))
     fs::resize_file(metrics, static_cast<std::uintmax_t>(metrics_bytes));
   else
-    fs::remove(metrics, error);
+    for (const char* name : {"metrics.jsonl", "quarantine.jsonl", "sessions.jsonl", "timeline.json",
+                             "summary.json", "profile.json"})
+      fs::remove(folder_ / name, error);
   metrics_ = std::fopen(metrics.c_str(), "a");
   if (!metrics_) fail(metrics, "cannot write");
 }
@@ -32,6 +34,7 @@ RunFolder::RunFolder(fs::path folder, std::int64_t metrics_bytes) : folder_(std:
 RunFolder::~RunFolder() {
   if (metrics_) std::fclose(metrics_);
   if (quarantine_) std::fclose(quarantine_);
+  if (sessions_) std::fclose(sessions_);
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) {
@@ -54,13 +57,14 @@ void RunFolder::append(std::FILE*& file, const char* name, const Json& line) {
   std::lock_guard lock(mutex_);
   if (!file) file = std::fopen((folder_ / name).c_str(), "a");
   if (!file) fail(folder_ / name, "cannot write");
-  const std::string text = line.dump() + "\n";
+  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)
     fail(folder_ / name, "cannot write");
 }
 
 void RunFolder::metric_line(const Json& line) { append(metrics_, "metrics.jsonl", line); }
 void RunFolder::quarantine_line(const Json& line) { append(quarantine_, "quarantine.jsonl", line); }
+void RunFolder::session_line(const Json& line) { append(sessions_, "sessions.jsonl", line); }
 
 std::int64_t RunFolder::metrics_bytes() const {
   std::lock_guard lock(mutex_);

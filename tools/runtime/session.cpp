@@ -13,6 +13,8 @@
 #include "engine/merge.h"
 #include "engine/override.h"
 #include "engine/random.h"
+#include "tools/runtime/environment.h"
+#include "tools/runtime/sampler.h"
 
 namespace sluice {
 
@@ -174,6 +176,11 @@ Threads Session::thread_counts() const {
   return {threads_, std::max(2, threads_), static_cast<int>(std::thread::hardware_concurrency())};
 }
 
+// Names may come from files, so they need not be UTF-8.
+static std::string dump(const Json& j) {
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 Outcome Session::run() {
   RunOptions o;
   o.threads = thread_counts().compute;
@@ -190,22 +197,43 @@ Outcome Session::run() {
   };
   std::vector<Node*> nodes;
   for (auto& n : nodes_) nodes.push_back(n.get());
-  if (folder_) {
-    folder_->write("graph.json", graph_text());
-    folder_->write("graph.dot", to_dot(*plan_));
-  }
+  if (folder_) begin_folder();
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
   running_ = scheduler_.get();
+  std::optional<Sampler> sampler;
+  if (folder_) sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_);
   Outcome outcome = scheduler_->run();
+  sampler.reset();
   const bool trained = !plan_->turns.empty();
   if (folder_ && trained &&
       (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
     try_save("last", outcome.position, true);
-  if (folder_) {
-    folder_->write("summary.json", summary(outcome).dump(2) + "\n");
-    folder_->write("profile.json", profile().dump(2) + "\n");
-  }
+  if (folder_) end_folder(outcome);
   return outcome;
+}
+
+// What is known before the first sample, so that a run that is killed leaves it too.
+void Session::begin_folder() {
+  folder_->write("graph.json", graph_text());
+  folder_->write("graph.dot", to_dot(*plan_));
+  const Json e = environment();
+  folder_->write("environment.json", dump(e));
+  Json line = {{"event", "begin"}, {"time", e["started"]}, {"steps", steps_}};
+  if (!checkpoint_path_.empty()) line["resumed_from"] = checkpoint_path_.string();
+  line["command"] = e["command"];
+  folder_->session_line(line);
+}
+
+void Session::end_folder(const Outcome& outcome) {
+  const Json s = summary(outcome);
+  folder_->write("summary.json", dump(s));
+  folder_->write("profile.json", dump(profile()));
+  folder_->session_line({{"event", "end"},
+                         {"time", utc_now()},
+                         {"status", s["status"]},
+                         {"epochs", s["epochs"]},
+                         {"steps", s["steps"]},
+                         {"wall_s", s["wall_s"]}});
 }
 
 void Session::stop() noexcept {

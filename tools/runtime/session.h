@@ -79,6 +79,8 @@ class Session final : public RunEvents {
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
   void publish(const Observation& observation);
+  void begin_folder();
+  void end_folder(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
   bool stop_rule_met() const;
 

@@ -1,0 +1,87 @@
+#include "tools/runtime/sampler.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+
+#include "engine/error.h"
+#include "engine/lane.h"
+
+namespace sluice {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto every = std::chrono::milliseconds(100);
+constexpr auto between_writes = std::chrono::seconds(10);
+
+static double cpu_seconds() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+static double resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  double size = 0, resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+static double own_cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+Sampler::Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& threads,
+                 RunFolder& folder)
+    : scheduler_(scheduler),
+      folder_(folder),
+      timeline_(plan, threads, std::chrono::duration<double>(every).count()),
+      thread_([this] { loop(); }) {}
+
+Sampler::~Sampler() {
+  {
+    std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Sampler::loop() {
+  name_thread("sluice-sampler");
+  make_thread_background();
+  auto next = Clock::now(), write_at = next + between_writes;
+  std::unique_lock lock(mutex_);
+  while (!done_) {
+    sample();
+    if (Clock::now() >= write_at) {
+      write();
+      write_at = Clock::now() + between_writes;
+    }
+    next = std::max(next + every, Clock::now());
+    wake_.wait_until(lock, next, [this] { return done_; });
+  }
+  sample();
+  write();
+}
+
+void Sampler::sample() { timeline_.add(scheduler_.readings(), cpu_seconds(), resident_bytes()); }
+
+void Sampler::write() {
+  try {
+    Json j = timeline_.to_json();
+    j["sampler_cpu_s"] = own_cpu_seconds();
+    folder_.write("timeline.json", j.dump() + "\n");
+  } catch (const Error& e) {
+    if (!complained_) std::cerr << "error: " << e.what() << "\n";
+    complained_ = true;
+  }
+}
+
+}  // namespace sluice

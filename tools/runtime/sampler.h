@@ -1,0 +1,38 @@
+// Takes a sample of the run ten times a second and keeps timeline.json in the run folder.
+//
+// Invariant: it only reads counters, on a thread of the lowest priority; a timeline that cannot be
+// written is said once and never ends the run.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "engine/scheduler.h"
+#include "engine/timeline.h"
+#include "tools/runtime/run_folder.h"
+
+namespace sluice {
+
+class Sampler {
+ public:
+  // All three outlive it.
+  Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& threads, RunFolder& folder);
+  ~Sampler();  // writes the whole timeline
+
+ private:
+  void loop();
+  void sample();
+  void write();
+
+  const Scheduler& scheduler_;
+  RunFolder& folder_;
+  Timeline timeline_;
+  bool complained_ = false;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice
