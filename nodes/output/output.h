@@ -41,7 +41,9 @@ Spec& add_picture_params(Spec& s) {
              "Intensities drawn black and white, [low, high]; null: the 0.5th and 99.5th "
              "percentiles of each volume.")
       .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
-      .range(2, 3);
+      .range(2, 3)
+      .takes("@image_key", Form::any, 2, 3)
+      .any_device();
 }
 
 struct DrawnVolume {

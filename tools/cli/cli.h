@@ -29,6 +29,7 @@ struct Options {
 
 int check(const Options& options);
 int draw(const Options& options);
+int report(const Options& options);
 int inspect(const Options& options);
 int explain(const Options& options);
 int schema();
@@ -57,6 +58,9 @@ struct Checked {
 };
 // The graph that the files make together, with the overrides; a plan where nothing is wrong.
 void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked);
+
+// The plan as a run had it: credits that nobody sets follow its threads, which profile.json says.
+void plan_as_run(const Json& profile, Checked& checked);
 
 void print(const Diagnostics& diagnostics);    // to stderr, in colour where it may be
 void print_error(const std::string& message);  // "error: ..." to stderr

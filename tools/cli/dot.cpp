@@ -26,16 +26,6 @@ Json measured(const std::string& folder) {
   return profile;
 }
 
-// The plan of the run: credits that nobody sets follow its threads.
-void plan_as_run(const Json& profile, Checked& checked) {
-  PlanOptions options;
-  const auto threads = profile.is_object() ? profile.find("threads") : profile.end();
-  if (threads == profile.end() || !threads->is_number_integer()) return;
-  options.threads = threads->get<int>();
-  Diagnostics said_before;
-  if (auto plan = make_plan(*checked.graph, options, said_before)) checked.plan = std::move(plan);
-}
-
 void write(const std::string& content, const std::string& file) {
   std::ofstream out(file, std::ios::binary);
   out << content;

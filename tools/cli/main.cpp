@@ -88,6 +88,10 @@ void commands(CLI::App& app, Options& o) {
 
   apply_options(app.add_subcommand("apply", "Fires one node on files"), o);
 
+  auto* report = app.add_subcommand("report", "Writes what a run left as one HTML file");
+  report->add_option("folder", o.run, "A run's folder")->required()->option_text("DIR");
+  report->add_option("-o", o.out, "File; else report.html in the folder")->option_text("FILE");
+
   auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
   inspect->add_flag("--markdown", o.markdown, "All types as nodes/README.md");
@@ -111,6 +115,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "check") return check(o);
   if (command == "dot") return draw(o);
+  if (command == "report") return report(o);
   if (command == "inspect") return inspect(o);
   if (command == "schema") return schema();
   if (command == "explain") return explain(o);

@@ -26,6 +26,15 @@ void check_graph(const std::vector<std::string>& files, const Options& options, 
   if (checked.graph) checked.plan = make_plan(*checked.graph, PlanOptions{}, checked.diagnostics);
 }
 
+void plan_as_run(const Json& profile, Checked& checked) {
+  PlanOptions options;
+  const auto threads = profile.is_object() ? profile.find("threads") : profile.end();
+  if (threads == profile.end() || !threads->is_number_integer()) return;
+  options.threads = threads->get<int>();
+  Diagnostics said_before;
+  if (auto plan = make_plan(*checked.graph, options, said_before)) checked.plan = std::move(plan);
+}
+
 static bool color() {
   const char* no_color = std::getenv("NO_COLOR");
   return isatty(2) && !(no_color && *no_color);

@@ -1,0 +1,143 @@
+// `sluice report`: a run folder as one HTML file that needs no network.
+//
+// Nothing that comes from the run is ever written as HTML: it stands in the page as JSON, in which
+// every "<" is escaped, and the page's script shows it as text. A content security policy lets no
+// other script run and loads nothing. The picture is Graphviz's, without its links.
+#include "tools/cli/report.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "engine/dot.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/graphviz.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char page[] =
+#include "report/page.html.inc"
+    ;
+constexpr char style[] =
+#include "report/style.css.inc"
+    ;
+constexpr char script[] =
+#include "report/script.js.inc"
+    ;
+
+// "{{name}}" in the template, replaced in one pass: what is put in is not looked at again.
+std::string filled(const std::string& form, const std::map<std::string, std::string>& values) {
+  std::string out;
+  std::size_t at = 0;
+  while (true) {
+    const auto open = form.find("{{", at);
+    const auto close = form.find("}}", open);
+    if (open == std::string::npos || close == std::string::npos) return out + form.substr(at);
+    out += form.substr(at, open - at) + values.at(form.substr(open + 2, close - open - 2));
+    at = close + 2;
+  }
+}
+
+void replace(std::string& text, const std::string& what, const std::string& with) {
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+}
+
+std::string escaped(std::string text) {
+  replace(text, "&", "&amp;");
+  replace(text, "<", "&lt;");
+  replace(text, ">", "&gt;");
+  return text;
+}
+
+// Takes ` name="..."` out of every element.
+void remove_attribute(std::string& svg, const std::string& name) {
+  const std::string begin = " " + name + "=\"";
+  for (auto at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at)) {
+    const auto end = svg.find('"', at + begin.size());
+    if (end == std::string::npos) return;
+    svg.erase(at, end + 1 - at);
+  }
+}
+
+// The picture as SVG, or its text where Graphviz is not there.
+std::string picture(const Plan& plan, const Json& data, const fs::path& out) {
+  DotOptions how;
+  how.figures = Figures::from_json(plan, data["profile"]);
+  const std::string dot = to_dot(plan, how);
+  std::string svg;
+  try {
+    svg = graphviz(dot, "svg", out.string());
+  } catch (const Error&) {
+    return "<pre>" + escaped(dot) + "</pre>";
+  }
+  svg.erase(0, svg.find("<svg"));
+  for (const char* name : {"xlink:href", "href", "target"}) remove_attribute(svg, name);
+  replace(svg, " id=\"", " id=\"graph-");  // the page has names of its own
+  replace(svg, "url(#", "url(#graph-");
+  return svg;
+}
+
+std::string random_word() {
+  std::random_device source;
+  char word[33];
+  std::snprintf(word, sizeof word, "%08x%08x%08x%08x", source(), source(), source(), source());
+  return word;
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  const fs::path part = path.string() + ".part";
+  std::ofstream out(part, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    std::remove(part.c_str());
+    throw IoError("cannot write " + path.string() + ": " + why);
+  }
+}
+
+std::string html(const fs::path& folder, const fs::path& out) {
+  Checked checked;
+  const fs::path graph = folder / "graph.json";
+  if (fs::exists(graph)) check_graph({graph.string()}, Options{}, checked);
+  if (checked.plan) plan_as_run(read_json(folder / "profile.json"), checked);
+  const Json data = report_data(folder, checked.plan);
+  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  replace(json, "<", "\\u003c");
+  const std::string name = data["graph"]["name"].get<std::string>();
+  return filled(page, {{"nonce", random_word()},
+                       {"title", escaped((name.empty() ? "run" : name) + " - Sluice")},
+                       {"style", style},
+                       {"script", script},
+                       {"graph", checked.plan ? picture(*checked.plan, data, out) : ""},
+                       {"data", json}});
+}
+
+}  // namespace
+
+int report(const Options& options) {
+  const fs::path folder = options.run;
+  const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
+  try {
+    if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
+    write_file(out, html(folder, out));
+    std::cerr << "wrote " << out.string() << "\n";
+  } catch (const Error& e) {
+    print_error(e.what());
+    return code(e.exit);
+  } catch (const fs::filesystem_error& e) {
+    print_error(e.what());
+    return code(Exit::io);
+  }
+  return code(Exit::done);
+}
+
+}  // namespace sluice::cli

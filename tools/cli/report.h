@@ -1,0 +1,21 @@
+// What a run folder says, as one JSON document for the report's script.
+//
+// Invariant: a folder is taken as it is found: whatever is missing, cut short or not what it should
+// be is left out and said in "missing"; nothing outside of the folder is read.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "engine/plan.h"
+
+namespace sluice::cli {
+
+// Null where the file is not there or no JSON object.
+Json read_json(const std::filesystem::path& file);
+
+// `plan`: of the folder's graph.json, where it could be made. Throws IoError where the folder holds
+// nothing of a run.
+Json report_data(const std::filesystem::path& folder, const std::optional<Plan>& plan);
+
+}  // namespace sluice::cli
