@@ -13,6 +13,6 @@ say "training graphs/brain.json"
 build/sluice run graphs/brain.json --out runs/brain
 say "segmenting with the trained network"
 build/sluice run graphs/predict.json --out runs/predict
-build/sluice dot graphs/brain.json --run runs/brain -o runs/brain/graph.svg
-say "done: metrics in runs/brain/metrics.jsonl and summary.json, the measured graph in
-   runs/brain/graph.svg, segmentations in runs/predict/segmentations"
+build/sluice report runs/brain
+say "done: open runs/brain/report.html in a browser (curves, pictures, the measured graph);
+   segmentations in runs/predict/segmentations"
