@@ -29,7 +29,7 @@ struct Layer {
 
 struct SliceStyle {
   int axis = 2;    // of the image's voxels: the slices stand across it
-  int slices = 1;  // the one with most foreground first, others spread over the foreground
+  int slices = 1;  // the one with most of the label (else of the prediction), then others over it
   int size = 256;  // the longer side, pixels
   // Intensities drawn black and white; else the 0.5th and 99.5th percentiles.
   std::optional<std::pair<double, double>> window;

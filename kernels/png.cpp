@@ -16,6 +16,7 @@ std::string encode_png(const Picture& picture) {
   head.width = static_cast<png_uint_32>(picture.width);
   head.height = static_cast<png_uint_32>(picture.height);
   head.format = PNG_FORMAT_RGB;
+  head.flags = PNG_IMAGE_FLAG_FAST;
   std::string bytes(PNG_IMAGE_PNG_SIZE_MAX(head), '\0');
   png_alloc_size_t size = bytes.size();
   if (!png_image_write_to_memory(&head, bytes.data(), &size, 0, picture.pixels.data(), 0, nullptr))

@@ -31,7 +31,8 @@ Spec& add_picture_params(Spec& s) {
       .param("pred_key", &Params::pred_key,
              "Field with the prediction, filled: scores [C, ...] or class indices [1, ...].")
       .param("slices", &Params::slices,
-             "Slices of a volume: the one with most foreground, then others spread over it.")
+             "Slices of a volume: the one with most of the label (of the prediction where there is "
+             "no label), then others spread over it.")
       .range(1, 64)
       .param("axis", &Params::axis, "The image's axis that the slices stand across.")
       .range(0, 2)

@@ -289,8 +289,8 @@ Json read_json(const fs::path& file) {
 
 Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   static const std::pair<const char*, const char*> files[] = {
-      {"summary", "its figures and how it ended, written at a run's end"},
-      {"profile", "what was measured at the nodes, written at a run's end"},
+      {"summary", "how the run ended, which is written then"},
+      {"profile", "what was measured at the nodes"},
       {"timeline", "what was measured over time"},
       {"environment", "what the run ran on"}};
   Json data = {{"folder", folder.string()}, {"made", utc_now()}, {"missing", Json::array()}};

@@ -80,17 +80,18 @@ static Json slowest_json(const Counters& counters) {
   return all;
 }
 
-Json Session::profile() const {
+Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
   for (std::size_t i = 0; i < plan_->nodes.size(); ++i) {
-    const Ledger& l = scheduler_->ledger(static_cast<int>(i));
     Json& n = j["nodes"][plan_->nodes[i].path()];
+    n["slowest"] = slowest_json(scheduler_->counters(static_cast<int>(i)));
+    if (!ended) continue;  // the ledger is the stations' own until then
+    const Ledger& l = scheduler_->ledger(static_cast<int>(i));
     n["in"] = l.in;
     n["out"] = l.out;
     n["skipped"] = l.skipped;
     n["dropped_last"] = l.dropped_last;
-    n["slowest"] = slowest_json(scheduler_->counters(static_cast<int>(i)));
   }
   j["verdict"] = judge(*plan_, f).text;
   return j;

@@ -15,7 +15,7 @@ namespace sluice {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto every = std::chrono::milliseconds(100);
-constexpr auto between_writes = std::chrono::seconds(10);
+constexpr auto first_write = std::chrono::seconds(2), between_writes = std::chrono::seconds(10);
 
 static double cpu_seconds() {
   rusage u{};
@@ -38,9 +38,10 @@ static double own_cpu_seconds() {
 }
 
 Sampler::Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& threads,
-                 RunFolder& folder)
+                 RunFolder& folder, std::function<Json()> profile)
     : scheduler_(scheduler),
       folder_(folder),
+      profile_(std::move(profile)),
       timeline_(plan, threads, std::chrono::duration<double>(every).count()),
       thread_([this] { loop(); }) {}
 
@@ -56,7 +57,7 @@ Sampler::~Sampler() {
 void Sampler::loop() {
   name_thread("sluice-sampler");
   make_thread_background();
-  auto next = Clock::now(), write_at = next + between_writes;
+  auto next = Clock::now(), write_at = next + first_write;
   std::unique_lock lock(mutex_);
   while (!done_) {
     sample();
@@ -78,6 +79,7 @@ void Sampler::write() {
     Json j = timeline_.to_json();
     j["sampler_cpu_s"] = own_cpu_seconds();
     folder_.write("timeline.json", j.dump() + "\n");
+    folder_.write("profile.json", profile_().dump(2, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& e) {
     if (!complained_) std::cerr << "error: " << e.what() << "\n";
     complained_ = true;

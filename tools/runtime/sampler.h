@@ -1,10 +1,12 @@
-// Takes a sample of the run ten times a second and keeps timeline.json in the run folder.
+// Takes a sample of the run ten times a second and keeps timeline.json and profile.json in the run
+// folder, so that a run can be looked at while it runs and after it was killed.
 //
-// Invariant: it only reads counters, on a thread of the lowest priority; a timeline that cannot be
+// Invariant: it only reads counters, on a thread of the lowest priority; a file that cannot be
 // written is said once and never ends the run.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -16,8 +18,9 @@ namespace sluice {
 
 class Sampler {
  public:
-  // All three outlive it.
-  Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& threads, RunFolder& folder);
+  // `profile`: what was measured so far. All of them outlive it.
+  Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& threads, RunFolder& folder,
+          std::function<Json()> profile);
   ~Sampler();  // writes the whole timeline
 
  private:
@@ -27,6 +30,7 @@ class Sampler {
 
   const Scheduler& scheduler_;
   RunFolder& folder_;
+  const std::function<Json()> profile_;
   Timeline timeline_;
   bool complained_ = false;
   std::mutex mutex_;

@@ -201,7 +201,9 @@ Outcome Session::run() {
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
   running_ = scheduler_.get();
   std::optional<Sampler> sampler;
-  if (folder_) sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_);
+  if (folder_)
+    sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_,
+                    [this] { return profile(false); });
   Outcome outcome = scheduler_->run();
   sampler.reset();
   const bool trained = !plan_->turns.empty();

@@ -52,7 +52,7 @@ class Session final : public RunEvents {
   Progress progress() const;
   Json summary(const Outcome& outcome) const;
   Figures figures() const;  // since the run began
-  Json profile() const;
+  Json profile(bool ended = true) const;
   Threads thread_counts() const;
   const Plan& plan() const { return *plan_; }
   const Scheduler& scheduler() const { return *scheduler_; }
