@@ -46,7 +46,7 @@ TEST_CASE("doctor counts the cores that it may use") {
 TEST_CASE("doctor answers without the runtime, says why and ends with 4") {
   Folder f;
   f.write("empty.so", "no library");
-  for (const std::string file : {std::string("/nowhere.so"), (f.path / "empty.so").string()}) {
+  for (const std::string& file : {std::string("/nowhere.so"), (f.path / "empty.so").string()}) {
     const auto r = shell::run("export SLUICE_RUNTIME=" + file + "; $SLUICE doctor --json");
     CHECK(r.code == 4);
     CHECK(json::parse(r.out).at("ok") == false);
