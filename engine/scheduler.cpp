@@ -31,6 +31,7 @@ class Arrival final : public tbb::task_scheduler_observer {
     thread_local const void* prepared = nullptr;
     if (prepared == this) return;
     prepared = this;
+    name_thread("sluice-data");
     if (options_.background) make_thread_background();
     if (options_.on_thread) options_.on_thread(LaneKind::compute);
   }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "engine/error.h"
+#include "engine/event_ring.h"
 #include "engine/plan.h"
 #include "engine/trace.h"
 
@@ -117,7 +118,7 @@ class Scheduler {
 
   const Ledger& ledger(int node) const;
   const Counters& counters(int node) const;
-  const Trace& trace() const { return trace_; }
+  EventRings& events() { return rings_; }
   // Every node's counters now; once the run has ended, as they stood before what was left in
   // flight was let go of. From any thread.
   std::vector<Reading> readings() const;
@@ -155,7 +156,7 @@ class Scheduler {
   const std::vector<Node*> nodes_;
   const RunOptions options_;
   RunEvents& events_;
-  Trace trace_;
+  EventRings rings_;
   std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
   std::atomic<std::uint64_t> progress_{0};
   mutable std::mutex mutex_;  // failure and quarantine

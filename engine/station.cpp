@@ -280,6 +280,7 @@ void Station::shuffle_out(Actions& actions, bool all) {
     const auto pick = static_cast<std::ptrdiff_t>(random.integer(group_.size()));
     Packet p = std::move(group_[static_cast<std::size_t>(pick)].in.front());
     group_.erase(group_.begin() + pick);
+    if (scheduler_.rings_.on()) trace_link(stamp, p.stamp);
     p.stamp = stamp;
     p.hits.reset();
     ++ledger.fired;

@@ -121,6 +121,8 @@ class Station {
   void fire(Job& job, Actions& actions);
   bool body(const Job& job, Firing& firing, std::string& why, Exit& exit);
   void note_slow(const Job& job, Firing& firing, std::int64_t ns);
+  void trace(Firing& firing, std::int64_t start, std::int64_t end);
+  void trace_link(const Stamp& stamp, const Stamp& from);
   const std::string* failed_body(const Job& job, const std::string& why, Exit exit);
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);

@@ -111,6 +111,33 @@ void Station::note_slow(const Job& job, Firing& firing, std::int64_t ns) {
   counters.slowest.add({ns, firing.stamp(), names, first ? sample_file(*first) : ""});
 }
 
+// For the trace: the body, which members it gathered, and what a source called its sample.
+void Station::trace(Firing& firing, std::int64_t start, std::int64_t end) {
+  const Stamp& stamp = firing.stamp();
+  if (plan_.is_source() && !firing.outs().empty() && firing.outs().front().sample)
+    scheduler_.rings_.name(index_, stamp, sample_name(*firing.outs().front().sample));
+  Event e;
+  e.start = start;
+  e.end = end;
+  e.node = index_;
+  e.epoch = stamp.epoch;
+  e.index = stamp.index;
+  e.child = stamp.depth ? stamp.path[stamp.depth - 1] : 0;
+  scheduler_.rings_.record(e);
+}
+
+void Station::trace_link(const Stamp& stamp, const Stamp& from) {
+  Event e;
+  e.kind = Event::Kind::link;
+  e.start = now_ns();
+  e.node = index_;
+  e.epoch = stamp.epoch;
+  e.index = stamp.index;
+  e.from_epoch = from.epoch;
+  e.from_index = from.index;
+  scheduler_.rings_.record(e);
+}
+
 // The body itself, timed. False, and why, where it threw.
 bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit) {
   const Stamp& stamp = firing.stamp();
@@ -122,8 +149,7 @@ bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit)
   counters.fired.fetch_add(1, std::memory_order_relaxed);
   counters.durations.add(end - start);
   if (counters.slowest.admits(end - start)) note_slow(job, firing, end - start);
-  scheduler_.trace_.record({start, end, index_, stamp.epoch, stamp.index,
-                            stamp.depth ? stamp.path[stamp.depth - 1] : 0});
+  if (scheduler_.rings_.on()) trace(firing, start, end);
   for (const auto& [name, value] : firing.logs())
     scheduler_.guard(index_, stamp, [&] { scheduler_.events_.log(index_, stamp, name, value); });
   return ok;
@@ -151,6 +177,8 @@ const std::string* Station::verdict(const Firing& firing, bool emitted) const {
 // Stores may read and write files, so look-ups and entries are made here, outside the lock.
 void Station::fire(Job& job, Actions& actions) {
   Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
+  if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
+    for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
   std::string why;
   Exit exit = Exit::done;
   const bool ok = (aborting() && !plan_.is_source()) || body(job, firing, why, exit);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ostream>
 
 namespace sluice {
 
@@ -59,58 +58,6 @@ std::vector<SlowFiring> Slowest::sorted() const {
   std::vector<SlowFiring> all = heap_;
   std::sort(all.begin(), all.end(), longer);
   return all;
-}
-
-struct Trace::Ring {
-  std::vector<Event> events;
-  std::uint64_t written = 0;
-};
-
-static std::uint64_t next_id() {
-  static std::atomic<std::uint64_t> id{0};
-  return ++id;
-}
-
-Trace::Trace(std::size_t ring_size) : ring_size_(ring_size), id_(next_id()) {}
-Trace::~Trace() = default;
-
-Trace::Ring& Trace::ring() {
-  thread_local std::uint64_t mine = 0;  // ids are never used twice, so a stale ring is not taken
-  thread_local Ring* ring = nullptr;
-  if (mine != id_) {
-    auto fresh = std::make_unique<Ring>();
-    fresh->events.resize(ring_size_);
-    std::lock_guard lock(mutex_);
-    rings_.push_back(std::move(fresh));
-    ring = rings_.back().get();
-    mine = id_;
-  }
-  return *ring;
-}
-
-void Trace::record(const Event& event) {
-  Ring& r = ring();
-  r.events[r.written++ % ring_size_] = event;
-}
-
-void Trace::write_chrome(std::ostream& out, const std::vector<std::string>& names) const {
-  std::lock_guard lock(mutex_);
-  out << "{\"traceEvents\":[";
-  bool first = true;
-  for (std::size_t t = 0; t < rings_.size(); ++t) {
-    const Ring& r = *rings_[t];
-    const std::uint64_t n = std::min<std::uint64_t>(r.written, ring_size_);
-    for (std::uint64_t i = r.written - n; i < r.written; ++i) {
-      const Event& e = r.events[i % ring_size_];
-      out << (first ? "\n" : ",\n") << "{\"ph\":\"X\",\"pid\":1,\"tid\":" << t << ",\"name\":\""
-          << names[e.node] << "\",\"ts\":" << static_cast<double>(e.start - begin_) / 1e3
-          << ",\"dur\":" << static_cast<double>(e.end - e.start) / 1e3
-          << ",\"args\":{\"epoch\":" << e.epoch << ",\"index\":" << e.index
-          << ",\"child\":" << e.child << "}}";
-      first = false;
-    }
-  }
-  out << "\n]}\n";
 }
 
 }  // namespace sluice

@@ -1,15 +1,14 @@
-// What happened when: counters for each node, and the last events of each thread.
+// Counters for each node: what it did, for how long, and what it waited for. event_ring.h records
+// every body by itself.
 //
-// Invariant: recording takes no lock and allocates nothing after a thread's first event, so it
-// may stay on in every run. Readers see counters as they stand; rings are read after the run.
+// Invariant: counting takes no lock of its own and allocates nothing, so it is always on. Readers
+// see counters as they stand.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <iosfwd>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -96,32 +95,6 @@ struct Reading {
   std::uint64_t epoch_done = 0;               // packets of it that have been dealt with
   std::int64_t epoch_size = -1;               // packets of the last epoch that ended; -1: none yet
   friend bool operator==(const Reading&, const Reading&) = default;
-};
-
-struct Event {
-  std::int64_t start = 0, end = 0;  // ns
-  std::int32_t node = 0;            // plan index
-  std::uint32_t epoch = 0;
-  std::uint64_t index = 0;
-  std::uint32_t child = 0;
-};
-
-class Trace {
- public:
-  explicit Trace(std::size_t ring_size = 1 << 14);
-  ~Trace();
-  void record(const Event& event);
-  // Chrome trace JSON ("traceEvents"), names by plan index.
-  void write_chrome(std::ostream& out, const std::vector<std::string>& names) const;
-
- private:
-  struct Ring;
-  Ring& ring();
-  const std::size_t ring_size_;
-  const std::uint64_t id_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Ring>> rings_;
-  std::int64_t begin_ = now_ns();
 };
 
 }  // namespace sluice

@@ -19,9 +19,11 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
-  std::string name;                           // inspect, apply: TYPE; explain: CODE
+  std::string name;                           // inspect, apply: TYPE; explain: CODE; trace: DIR
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::int64_t seed = 0;
+  std::string sample, from, to, chrome;  // trace
+  int epoch = -1;
   int threads = 0, step_threads = 0;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
@@ -35,6 +37,7 @@ int explain(const Options& options);
 int schema();
 int apply(const Options& options);
 int doctor(const Options& options);
+int trace(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

@@ -40,7 +40,8 @@ void run_options(CLI::App* command, Options& o) {
       ->option_text("N");
   command->add_flag("--quiet", o.quiet, "No progress");
   command->add_flag("--json", o.json, "One JSON document on stdout");
-  command->add_flag("--trace", o.trace, "Writes trace.json for Perfetto");
+  command->add_flag("--trace", o.trace,
+                    "Writes trace.pftrace into --out, for `sluice trace` and ui.perfetto.dev");
 }
 
 CLI::Option* pairs(CLI::App* command, const std::string& name, std::vector<std::string>& to,
@@ -106,6 +107,16 @@ void commands(CLI::App& app, Options& o) {
       ->add_option("shell", o.name, "Shell")
       ->required()
       ->option_text("bash|zsh|fish");
+  auto* trace = app.add_subcommand("trace", "Says what a run's trace holds");
+  trace->add_option("run", o.name, "A run's folder, or its trace.pftrace")
+      ->required()
+      ->option_text("DIR");
+  trace->add_option("--sample", o.sample, "One sample's life")->option_text("NAME");
+  trace->add_option("--epoch", o.epoch, "... in this epoch of its stream")->option_text("N");
+  trace->add_option("--from", o.from, "Time from this node ...")->option_text("NODE");
+  trace->add_option("--to", o.to, "... to this one")->option_text("NODE");
+  trace->add_option("--chrome", o.chrome, "Writes Chrome's JSON")->option_text("FILE");
+  trace->add_flag("--json", o.json, "One JSON document on stdout");
 
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
@@ -122,6 +133,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "apply") return apply(o);
   if (command == "completions") return completions(o.name);
   if (command == "doctor") return doctor(o);
+  if (command == "trace") return trace(o);
   return start(command, o);
 }
 

@@ -104,12 +104,6 @@ int run_command(const Options& options) {
     ProgressDisplay progress(*session, options.quiet, stopping);
     outcome = session->run();
   }
-  if (options.trace && !options.out.empty()) {
-    std::vector<std::string> names;
-    for (const auto& n : session->plan().nodes) names.push_back(n.path());
-    std::ofstream file(session->out_dir() / "trace.json");
-    session->scheduler().trace().write_chrome(file, names);
-  }
   print_result(*session, outcome, options);
   return finish(*session, outcome);
 }

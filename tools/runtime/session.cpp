@@ -13,6 +13,7 @@
 #include "engine/merge.h"
 #include "engine/override.h"
 #include "engine/random.h"
+#include "engine/trace_file.h"
 #include "tools/runtime/environment.h"
 #include "tools/runtime/sampler.h"
 
@@ -204,7 +205,12 @@ Outcome Session::run() {
   if (folder_)
     sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_,
                     [this] { return profile(false); });
+  std::unique_ptr<TraceFile> trace;
+  if (folder_ && options_.trace)
+    trace = std::make_unique<TraceFile>(out_dir_ / "trace.pftrace", *plan_, scheduler_->events(),
+                                        [this] { return scheduler_->readings(); });
   Outcome outcome = scheduler_->run();
+  trace.reset();
   sampler.reset();
   const bool trained = !plan_->turns.empty();
   if (folder_ && trained &&

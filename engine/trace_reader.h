@@ -1,0 +1,32 @@
+// Reads a run's trace.pftrace back: slices by thread, and how samples flow through them.
+//
+// Invariant: whatever the file holds, reading ends; what is cut off at its end is left out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct Slice {
+  std::uint64_t track = 0, begin = 0, end = 0;  // ns; end 0: not closed
+  std::string name, sample;                     // sample: where a source names it
+  std::uint64_t epoch = 0, index = 0, child = 0;
+  std::vector<std::uint64_t> flows;  // the first goes on from here, the others end here
+  bool is_instant = false;
+};
+
+struct TraceData {
+  std::vector<std::pair<std::uint64_t, std::string>> threads;  // track -> name
+  std::vector<Slice> slices;                                   // by begin
+  const std::string& thread(std::uint64_t track) const;
+};
+
+// Throws IoError where the file cannot be read.
+TraceData read_trace(const std::string& file);
+
+// The slices that a sample goes through from `source` (an index of slices) on, in order.
+std::vector<std::size_t> life_of(const TraceData& data, std::size_t source);
+
+}  // namespace sluice

@@ -1,0 +1,184 @@
+// A run's trace: written while it runs, read back, cut anywhere.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "engine/protobuf.h"
+#include "engine/trace_file.h"
+#include "engine/trace_reader.h"
+#include "tests/engine/toy.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+using namespace sluice::toy;
+
+namespace {
+
+// 12 samples, two crops each, shuffled, in batches of three, two epochs.
+struct Traced {
+  Builder b;
+  TemporaryFolder folder;
+  std::filesystem::path file = folder / "trace.pftrace";
+  explicit Traced(std::uint64_t n = 12) {
+    b.graph.run.epochs = 2;
+    const int s = b.source("cases", n);
+    const int crop = b.add("crop", expand_spec(),
+                           [](Firing& f) {
+                             f.emit(Sample(2 * f.in().value));
+                             f.emit(Sample(2 * f.in().value + 1));
+                           },
+                           {{s, 0}}, {{"n", 2}});
+    const int mixed = b.add("mixed", shuffle_spec(), [](Firing&) {}, {{crop, 0}}, {{"n", 4}});
+    const int batch = b.add("batch", batch_spec(), join_members, {{mixed, 0}},
+                            {{"size", 3}, {"n", 2}, {"drop_last", false}});
+    b.add("step", sink("step"), [](Firing&) {}, {{batch, 0}});
+    REQUIRE(b.plan());
+  }
+  void run(std::uint64_t most_bytes = 1 << 20) {
+    RunEvents silent;
+    RunOptions o;
+    o.background = false;
+    Scheduler scheduler(*b.made, b.pointers(), o, silent);
+    TraceFile trace(
+        file, *b.made, scheduler.events(), [&] { return scheduler.readings(); }, most_bytes);
+    CHECK(scheduler.run().status == Outcome::Status::done);
+  }
+};
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a trace holds every body, closed, and each sample's way from its source to the last node") {
+  Traced t;
+  t.run();
+  const TraceData data = read_trace(t.file.string());
+  std::map<std::string, int> bodies;
+  for (const Slice& s : data.slices) {
+    if (!s.is_instant) {
+      ++bodies[s.name];
+      CHECK(s.end >= s.begin);
+      CHECK(!data.thread(s.track).empty());
+    }
+  }
+  CHECK(bodies["crop"] == 24);
+  CHECK(bodies["batch"] == 16);
+  CHECK(bodies["step"] == 16);
+  std::set<std::string> samples;
+  for (std::size_t i = 0; i < data.slices.size(); ++i) {
+    if (data.slices[i].sample.empty()) continue;
+    samples.insert(data.slices[i].sample);
+    std::map<std::string, int> met;
+    for (const std::size_t k : life_of(data, i)) ++met[data.slices[k].name];
+    CHECK(met["cases"] == 1);
+    CHECK(met["crop"] == 1);
+    CHECK(met["mixed"] == 2);  // once for each crop
+    CHECK(met["batch"] >= 1);
+    CHECK(met["batch"] <= 2);
+    CHECK(met["step"] == met["batch"]);
+  }
+  CHECK(samples.size() == 12);
+}
+
+TEST_CASE("a trace that is cut anywhere reads up to there") {
+  Traced t(3);
+  t.run();
+  const std::string whole = text_of(t.file);
+  const std::size_t all = read_trace(t.file.string()).slices.size();
+  std::size_t before = 0;
+  for (std::size_t n = 0; n <= whole.size(); ++n) {
+    const auto cut = t.folder.path / "cut";
+    std::ofstream(cut, std::ios::binary).write(whole.data(), static_cast<std::streamsize>(n));
+    const TraceData data = read_trace(cut.string());
+    CHECK(data.slices.size() >= before);
+    before = data.slices.size();
+  }
+  CHECK(before == all);
+}
+
+TEST_CASE("a trace does not exceed its bound, and the run goes on") {
+  Traced t(400);
+  t.run(20'000);
+  CHECK(std::filesystem::file_size(t.file) <= 20'000);
+  CHECK(!text_of(t.file).empty());
+}
+
+TEST_CASE("a full ring drops what is new and counts it, and what is kept is in order") {
+  EventRings rings(8);
+  rings.start();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    Event e;
+    e.index = i;
+    rings.record(e);
+  }
+  struct Seen final : EventRings::Sink {
+    std::vector<std::uint64_t> indices;
+    void thread(std::size_t, const std::string&, int) override {}
+    void event(std::size_t, const Event& e) override { indices.push_back(e.index); }
+    void named(const EventRings::Named&) override {}
+  } seen;
+  rings.drain(seen);
+  CHECK(seen.indices == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(rings.lost() == 12);
+}
+
+TEST_CASE("events of several threads arrive while they are recorded") {
+  EventRings rings(1 << 10);
+  rings.start();
+  struct Count final : EventRings::Sink {
+    std::map<std::size_t, std::uint64_t> next;
+    bool in_order = true;
+    void thread(std::size_t, const std::string&, int) override {}
+    void event(std::size_t ring, const Event& e) override {
+      in_order = in_order && e.index >= next[ring];
+      next[ring] = e.index + 1;
+    }
+    void named(const EventRings::Named&) override {}
+  } count;
+  std::atomic<int> running{3};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      for (std::uint64_t k = 0; k < 20'000; ++k) {
+        Event e;
+        e.index = k;
+        rings.record(e);
+      }
+      --running;
+    });
+  while (running > 0) rings.drain(count);
+  for (auto& thread : threads) thread.join();
+  rings.drain(count);
+  CHECK(count.in_order);
+  CHECK(count.next.size() == 3);
+}
+
+TEST_CASE("protocol buffers read what was written and stop at what is no field") {
+  protobuf::Writer w;
+  w.number(1, 300).bytes(2, "ab").fixed64(47, 7).real(3, 1.5);
+  protobuf::Reader r(w.text);
+  protobuf::Field f;
+  REQUIRE(r.next(f));
+  CHECK(f.value == 300);
+  REQUIRE(r.next(f));
+  CHECK(f.bytes == "ab");
+  REQUIRE(r.next(f));
+  CHECK((f.number == 47 && f.value == 7));
+  REQUIRE(r.next(f));
+  CHECK(!r.next(f));
+  for (const std::string bad : {"\xff",
+                                "\x0a\x05"
+                                "a",
+                                "\x09", "\x0f", "\x08\x80"}) {
+    protobuf::Reader cut(bad);
+    CHECK(!cut.next(f));
+    CHECK(cut.position() == 0);
+  }
+}

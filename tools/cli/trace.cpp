@@ -1,0 +1,221 @@
+// `sluice trace DIR`: a sample's life, the time between two nodes, or Chrome's JSON, from what
+// `run --trace` wrote.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "engine/trace_reader.h"
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+double ms(std::uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+bool begins(const Slice& s) { return !s.sample.empty(); }
+
+// ---- one sample
+// -----------------------------------------------------------------------------------
+
+Json life_json(const TraceData& data, const std::vector<std::size_t>& life) {
+  const Slice& first = data.slices[life.front()];
+  Json rows = Json::array();
+  std::uint64_t free = first.begin;  // when the sample was ready for the next node
+  for (const std::size_t i : life) {
+    const Slice& s = data.slices[i];
+    if (s.is_instant) continue;
+    rows.push_back({{"node", s.name},
+                    {"child", s.child},
+                    {"at_ms", ms(s.begin - first.begin)},
+                    {"waited_ms", s.begin > free ? ms(s.begin - free) : 0.0},
+                    {"took_ms", s.end > s.begin ? ms(s.end - s.begin) : 0.0},
+                    {"thread", data.thread(s.track)}});
+    free = std::max(free, s.end);
+  }
+  return {{"sample", first.sample},
+          {"epoch", first.epoch},
+          {"total_ms", ms(free - first.begin)},
+          {"life", std::move(rows)}};
+}
+
+void print_life(const Json& life) {
+  std::printf("%s, epoch %llu: %.1f ms from its source to its last node\n\n",
+              life["sample"].get<std::string>().c_str(),
+              static_cast<unsigned long long>(life["epoch"].get<std::uint64_t>()),
+              life["total_ms"].get<double>());
+  std::size_t width = 4;
+  for (const auto& row : life["life"])
+    width = std::max(width, row["node"].get<std::string>().size());
+  std::printf("  %-*s  child     at ms  waited ms    took ms  thread\n", static_cast<int>(width),
+              "node");
+  for (const auto& row : life["life"])
+    std::printf("  %-*s  %5llu %9.2f  %9.2f  %9.3f  %s\n", static_cast<int>(width),
+                row["node"].get<std::string>().c_str(),
+                static_cast<unsigned long long>(row["child"].get<std::uint64_t>()),
+                row["at_ms"].get<double>(), row["waited_ms"].get<double>(),
+                row["took_ms"].get<double>(), row["thread"].get<std::string>().c_str());
+}
+
+int one_sample(const TraceData& data, const Options& o) {
+  Json lives = Json::array();
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < data.slices.size(); ++i) {
+    const Slice& s = data.slices[i];
+    if (!begins(s)) continue;
+    known.push_back(s.sample);
+    if (s.sample != o.sample || (o.epoch >= 0 && s.epoch != static_cast<std::uint64_t>(o.epoch)))
+      continue;
+    lives.push_back(life_json(data, life_of(data, i)));
+    if (!o.json) break;
+  }
+  if (lives.empty()) {
+    const std::string hint = did_you_mean(o.sample, known);
+    print_error("the trace holds no sample \"" + o.sample + "\"" +
+                (o.epoch >= 0 ? " in epoch " + std::to_string(o.epoch) : "") +
+                (hint.empty() ? "" : "; " + hint));
+    return code(Exit::usage);
+  }
+  if (o.json)
+    std::cout << dump(lives);
+  else
+    print_life(lives.front());
+  return code(Exit::done);
+}
+
+// ---- the time between two nodes
+// -------------------------------------------------------------------
+
+struct Latency {
+  double ms = 0;
+  std::string sample;
+  std::uint64_t epoch = 0;
+};
+
+// From the begin of `from` to the end of the last `to`, for each sample that met both.
+std::vector<Latency> latencies(const TraceData& data, const std::string& from,
+                               const std::string& to) {
+  std::vector<Latency> all;
+  for (std::size_t i = 0; i < data.slices.size(); ++i) {
+    if (!begins(data.slices[i])) continue;
+    std::uint64_t start = 0, end = 0;
+    for (const std::size_t k : life_of(data, i)) {
+      const Slice& s = data.slices[k];
+      if (s.name == from && start == 0) start = s.begin;
+      if (s.name == to) end = std::max(end, s.end);
+    }
+    if (start && end > start)
+      all.push_back({ms(end - start), data.slices[i].sample, data.slices[i].epoch});
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ms < b.ms; });
+  return all;
+}
+
+int between(const TraceData& data, const Options& o) {
+  std::vector<std::string> known;
+  for (const Slice& s : data.slices) known.push_back(s.name);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const std::string& name : {o.from, o.to})
+    if (!std::binary_search(known.begin(), known.end(), name)) {
+      const std::string hint = did_you_mean(name, known);
+      print_error("the trace holds no node \"" + name + "\"" + (hint.empty() ? "" : "; " + hint));
+      return code(Exit::usage);
+    }
+  const auto all = latencies(data, o.from, o.to);
+  if (all.empty()) {
+    print_error("no sample went from " + o.from + " to " + o.to);
+    return code(Exit::usage);
+  }
+  const auto at = [&](double q) { return all[static_cast<std::size_t>(q * (all.size() - 1))].ms; };
+  const Latency& worst = all.back();
+  if (o.json)
+    std::cout << dump({{"from", o.from},
+                       {"to", o.to},
+                       {"samples", all.size()},
+                       {"p50_ms", at(0.5)},
+                       {"p95_ms", at(0.95)},
+                       {"p99_ms", at(0.99)},
+                       {"max_ms", worst.ms},
+                       {"worst", worst.sample},
+                       {"worst_epoch", worst.epoch}});
+  else
+    std::printf(
+        "%s -> %s: %zu samples, p50 %.1f, p95 %.1f, p99 %.1f, max %.1f ms (%s, epoch %llu)\n",
+        o.from.c_str(), o.to.c_str(), all.size(), at(0.5), at(0.95), at(0.99), worst.ms,
+        worst.sample.c_str(), static_cast<unsigned long long>(worst.epoch));
+  return code(Exit::done);
+}
+
+// ---- everything
+// -----------------------------------------------------------------------------------
+
+void write_chrome(const TraceData& data, const std::string& file) {
+  std::ofstream out(file);
+  out << "{\"traceEvents\":[";
+  const char* comma = "\n";
+  for (const auto& [track, name] : data.threads) {
+    out << comma
+        << Json{{"ph", "M"},
+                {"pid", 1},
+                {"tid", track},
+                {"name", "thread_name"},
+                {"args", {{"name", name}}}}
+               .dump();
+    comma = ",\n";
+  }
+  for (const Slice& s : data.slices) {
+    Json args = {{"epoch", s.epoch}, {"index", s.index}, {"child", s.child}};
+    if (begins(s)) args["sample"] = s.sample;
+    Json j = {{"ph", s.is_instant ? "i" : "X"},
+              {"pid", 1},
+              {"tid", s.track},
+              {"name", s.name},
+              {"ts", static_cast<double>(s.begin) / 1e3},
+              {"args", args}};
+    if (!s.is_instant) j["dur"] = s.end > s.begin ? static_cast<double>(s.end - s.begin) / 1e3 : 0;
+    out << comma << j.dump(-1, ' ', false, Json::error_handler_t::replace);
+    comma = ",\n";
+  }
+  out << "\n]}\n";
+  out.close();
+  if (!out) throw IoError("cannot write " + file);
+}
+
+int summary(const TraceData& data) {
+  std::map<std::string, std::pair<std::size_t, std::uint64_t>> nodes;
+  std::size_t samples = 0;
+  for (const Slice& s : data.slices) {
+    samples += begins(s);
+    if (s.is_instant) continue;
+    auto& [count, took] = nodes[s.name];
+    ++count;
+    took += s.end > s.begin ? s.end - s.begin : 0;
+  }
+  std::printf("%zu bodies of %zu samples on %zu threads\n\n", data.slices.size(), samples,
+              data.threads.size());
+  for (const auto& [name, n] : nodes)
+    std::printf("  %-24s %8zu  %10.1f ms\n", name.c_str(), n.first, ms(n.second));
+  return code(Exit::done);
+}
+
+}  // namespace
+
+int trace(const Options& o) {
+  try {
+    std::string file = o.name;
+    if (std::filesystem::is_directory(file)) file += "/trace.pftrace";
+    const TraceData data = read_trace(file);
+    if (!o.chrome.empty()) write_chrome(data, o.chrome);
+    if (!o.sample.empty()) return one_sample(data, o);
+    if (!o.from.empty() || !o.to.empty()) return between(data, o);
+    return o.chrome.empty() ? summary(data) : code(Exit::done);
+  } catch (const Error& e) {
+    print_error(e.what());
+    return code(e.exit);
+  }
+}
+
+}  // namespace sluice::cli
