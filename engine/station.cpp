@@ -19,6 +19,7 @@ Station::Station(Scheduler& scheduler, int index, Node* node, std::uint32_t firs
       node_(node),
       store_(node ? node->store() : nullptr),
       key_(random_key(scheduler.options_.seed, plan_.path())),
+      nvtx_(plan_.path()),
       stopped_([this] {
         return scheduler_.failed() || (plan_.is_source() ? scheduler_.cutting() : aborting());
       }),

@@ -25,6 +25,7 @@
 #include "engine/packet.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
+#include "engine/nvtx.h"
 #include "engine/trace.h"
 #include "engine/turnstile.h"
 
@@ -141,6 +142,7 @@ class Station {
   Node* const node_;
   CacheStore* const store_;
   const std::uint64_t key_;
+  const NvtxName nvtx_;
   const std::function<bool()> stopped_;
   const bool sequenced_;
   Turnstile* turnstile_ = nullptr;  // gates bound to turns

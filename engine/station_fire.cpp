@@ -69,7 +69,12 @@ void Station::run_flush(Job& job, Actions& actions) {
   Exit exit = Exit::done;
   const std::int64_t start = now_ns();
   counters.enter(start);
-  const bool ok = guarded([&] { node_->flush(flush); }, why, exit);
+  const bool ok = guarded(
+      [&] {
+        NvtxRange range(nvtx_);
+        node_->flush(flush);
+      },
+      why, exit);
   counters.leave(start, now_ns());
   if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
   for (const auto& [name, value] : flush.metrics)
@@ -143,7 +148,12 @@ bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit)
   const Stamp& stamp = firing.stamp();
   const std::int64_t start = now_ns();
   counters.enter(start);
-  const bool ok = guarded([&] { node_->process(firing); }, why, exit);
+  const bool ok = guarded(
+      [&] {
+        NvtxRange range(nvtx_);
+        node_->process(firing);
+      },
+      why, exit);
   const std::int64_t end = now_ns();
   counters.leave(start, end);
   counters.fired.fetch_add(1, std::memory_order_relaxed);
