@@ -51,9 +51,9 @@ print("ok", slices)
 
 std::string decoded(const Folder& f, int least) {
   f.write("decode.py", decode);
-  const auto r = shell::run("cd " + f.path.string() +
-                            " && " SLUICE_VENV "/bin/python decode.py r/trace.pftrace " +
-                            std::to_string(least));
+  const auto r =
+      shell::run("cd " + f.path.string() + " && " SLUICE_PYTHON " decode.py r/trace.pftrace " +
+                 std::to_string(least));
   if (r.out.starts_with("skipped")) MESSAGE(r.out);
   return r.code == 0 ? "" : r.err;
 }
