@@ -10,7 +10,7 @@ namespace {
 
 std::string traced_run(const Folder& f, const std::string& more) {
   return "cd " + f.path.string() +
-         " && $SLUICE run " SLUICE_SOURCE_DIR
+         "\n$SLUICE run " SLUICE_SOURCE_DIR
          "/graphs/hippocampus.json --quiet --trace --out r --set run.epochs=1"
          " --set nodes.train.limit=16 --set nodes.val.limit=4 --set nodes.batch.size=4"
          " --set vars.root=" +
