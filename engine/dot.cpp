@@ -33,8 +33,9 @@ class Picture {
     if (options.figures.nodes.size() == plan.nodes.size()) figures_ = &options.figures;
     if (figures_ && !figures_->known()) figures_ = nullptr;
     if (!figures_) return;
-    verdict_ = judge(plan, *figures_);
-    for (const NodeFigures& f : figures_->nodes) at_rest_ &= f.queue == 0 && f.credits_out == 0;
+    if (options.judge) verdict_ = judge(plan, *figures_);
+    for (const NodeFigures& f : figures_->nodes)
+      at_rest_ &= f.queue == 0 && f.credits_out == 0 && f.running == 0;
   }
 
   std::string draw() {
@@ -97,6 +98,7 @@ class Picture {
     std::string out = "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">" + row(name);
     if (!plan_.graph->desc.empty()) out += row(lines(plan_.graph->desc, faint));
     out += row(legend());
+    if (!options_.note.empty()) out += row(lines(options_.note, alarm));
     if (!verdict_.text.empty())
       out += row(lines(verdict_.text, verdict_.node >= 0 ? alarm : faint));
     return out + "<tr><td><font point-size=\"6\"> </font></td></tr></table>";
@@ -168,7 +170,7 @@ class Picture {
   void box(int i, int depth) {
     const PlanNode& n = node(i);
     const LaneStyle& style = style_of(n.lane);
-    const bool limits = i == verdict_.node;
+    const bool limits = i == (options_.fault >= 0 ? options_.fault : verdict_.node);
     out_ << tab(depth) << quote(n.path()) << " [id=\"node" << i << "\", label=<" << label(i)
          << ">, color=\"" << (limits ? alarm : style.line) << "\", fillcolor=\"" << fill(i) << "\"";
     if (limits) out_ << ", penwidth=2.4";
@@ -188,6 +190,7 @@ class Picture {
     if (!n.graph->after.empty()) out += "<br/>" + small(html(turn(*n.graph)));
     if (const NodeFigures* f = measured(i)) {
       std::string text = percent(f->busy) + " busy";
+      if (f->running > 0) text += ", " + std::to_string(f->running) + " running";
       if (f->fired > 0 && f->p99_ms >= 0.1) text += ", p99 " + milliseconds(f->p99_ms);
       out += "<br/>" + small(text, ink);
     } else if (!n.is_sink()) {

@@ -23,6 +23,9 @@ namespace sluice {
 struct DotOptions {
   Figures figures;    // of a run; empty: the plan alone
   std::string state;  // of that run, for the title: "stalled"
+  std::string note;   // why, for the title
+  int fault = -1;     // the node that failed, by plan index; it is red instead of a bottleneck
+  bool judge = true;  // say what limits
   std::string base;   // the folder in which the picture will lie: links are relative to it
 };
 

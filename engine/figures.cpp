@@ -42,6 +42,7 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.p99_ms = seconds(b.p99_ns) * 1e3;
     n.queue = b.queue;
     n.queue_max = b.queue_max;
+    n.running = b.running;
     n.credits_out = b.credits_out;
     n.credits_most = b.most_credits_out;
   }
@@ -83,6 +84,7 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     take(*it, "p99_ms", n.p99_ms);
     take(*it, "queue", n.queue);
     take(*it, "queue_max", n.queue_max);
+    take(*it, "running", n.running);
     if (const auto c = it->find("credits"); c != it->end() && c->is_object()) {
       take(*c, "out", n.credits_out);
       take(*c, "most_out", n.credits_most);
@@ -107,7 +109,8 @@ Json Figures::to_json(const Plan& plan) const {
               {"p50_ms", n.p50_ms},
               {"p99_ms", n.p99_ms},
               {"queue", n.queue},
-              {"queue_max", n.queue_max}};
+              {"queue_max", n.queue_max},
+              {"running", n.running}};
     if (plan.nodes[i].credits > 0)
       j["credits"] = {
           {"total", plan.nodes[i].credits}, {"out", n.credits_out}, {"most_out", n.credits_most}};

@@ -23,6 +23,7 @@ struct NodeFigures {
   double starved = 0, blocked = 0;  // shares of the time: waits for input; for a credit or a turn
   double p50_ms = 0, p99_ms = 0;    // since the run began
   std::uint64_t queue = 0, queue_max = 0;  // packets waiting in front of it
+  int running = 0;                         // bodies under way
   int credits_out = 0, credits_most = 0;   // of the segment that begins here
 };
 

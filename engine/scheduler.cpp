@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
@@ -259,11 +260,12 @@ void Scheduler::watch() {
     if (now != last) {
       last = now;
       since = std::chrono::steady_clock::now();
-    } else if (std::chrono::steady_clock::now() - since >
-               std::chrono::duration<double>(options_.watchdog_s)) {
+    } else if (options_.watchdog_s > 0 && std::chrono::steady_clock::now() - since >
+                                              std::chrono::duration<double>(options_.watchdog_s)) {
       lock.unlock();
-      events_.stalled("no firing ended for " + std::to_string(options_.watchdog_s) + " s\n" +
-                      stall_report());
+      std::ostringstream report;
+      report << "no firing ended for " << options_.watchdog_s << " s\n" << stall_report();
+      events_.stalled(report.str());
       since = std::chrono::steady_clock::now();
       lock.lock();
     }

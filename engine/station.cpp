@@ -533,6 +533,7 @@ Reading Station::read(std::int64_t now) const {
   r.p99_ns = counters.durations.quantile(0.99);
   r.queue = counters.queue;
   r.queue_max = counters.queue_max;
+  r.running = counters.running();
   if (pool) {
     r.credits_out = pool->out();
     r.most_credits_out = pool->most_out();

@@ -35,8 +35,9 @@ void Station::finish(const Job& job) {
 
 // LibTorch appends its C++ stack; the first line says what happened.
 static std::string first_line(const char* what) {
-  const char* end = std::strstr(what, "\nException raised from");
-  return end ? std::string(what, end) : std::string(what);
+  for (const char* stack : {"\nException raised from", "\nframe #"})
+    if (const char* end = std::strstr(what, stack)) return std::string(what, end);
+  return what;
 }
 
 // Runs `body`; false, and why, where it threw.

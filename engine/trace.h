@@ -69,6 +69,7 @@ struct Counters {
   }
   // ... and of those under way, so that a body of a minute shows before it ends.
   std::int64_t busy_until(std::int64_t now) const;
+  int running() const { return static_cast<int>(open_.load(std::memory_order_relaxed) & 0xFFF); }
   std::int64_t starved_ns = 0;           // nothing to do: waits for input
   std::int64_t blocked_ns = 0;           // has input: waits for a credit or its turn
   std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
@@ -90,6 +91,7 @@ struct Reading {
   std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
   std::int64_t p50_ns = 0, p99_ns = 0;        // since the run began
   std::uint64_t queue = 0, queue_max = 0;     // packets waiting in front of it
+  int running = 0;                            // bodies under way
   int credits_out = 0, most_credits_out = 0;  // of the segment that begins here
   std::uint32_t epoch = 0;                    // the one that it works on
   std::uint64_t epoch_done = 0;               // packets of it that have been dealt with

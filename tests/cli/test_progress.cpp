@@ -1,8 +1,7 @@
 // What a terminal shows while a run goes on.
 #include <doctest/doctest.h>
 
-#include <cstring>
-
+#include "tests/cli/nifti.h"
 #include "tests/cli/screen.h"
 #include "tests/cli/shell.h"
 
@@ -11,33 +10,14 @@ using shell::OnTerminal;
 
 namespace {
 
-// A NIfTI file of n^3 voxels.
-std::string nifti(std::int16_t n) {
-  std::string file(352 + static_cast<std::size_t>(n) * n * n * 4, '\0');
-  const auto put = [&file](std::size_t at, auto value) {
-    std::memcpy(file.data() + at, &value, sizeof value);
-  };
-  put(0, std::int32_t{348});
-  const std::int16_t dim[] = {3, n, n, n, 1, 1, 1, 1};
-  for (std::size_t i = 0; i < 8; ++i) put(40 + 2 * i, dim[i]);
-  put(70, std::int16_t{16});  // float32
-  put(72, std::int16_t{32});
-  for (std::size_t i = 0; i < 8; ++i) put(76 + 4 * i, 1.0f);
-  put(108, 352.0f);
-  put(112, 1.0f);
-  put(252, std::int16_t{1});  // the voxel grid is the world's
-  file.replace(344, 4, std::string("n+1\0", 4));
-  return file;
-}
-
 // Runs for ever; one file of three is damaged.
 struct Endless {
   Folder folder;
   std::string graph;
   Endless() {
-    folder.write("images/a.nii", nifti(32));
-    folder.write("images/b.nii", nifti(32).substr(0, 1000));
-    folder.write("images/c.nii", nifti(32));
+    folder.write("images/a.nii", shell::nifti(32));
+    folder.write("images/b.nii", shell::nifti(32).substr(0, 1000));
+    folder.write("images/c.nii", shell::nifti(32));
     graph =
         folder.write("g.json", R"({
       "run": { "epochs": 1000000, "max_bad": 100000000 },

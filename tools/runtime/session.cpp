@@ -217,6 +217,7 @@ Outcome Session::run() {
       (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
     try_save("last", outcome.position, true);
   if (folder_) end_folder(outcome);
+  dump_picture(outcome);
   return outcome;
 }
 
@@ -236,6 +237,7 @@ void Session::end_folder(const Outcome& outcome) {
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
   folder_->write("profile.json", dump(profile()));
+  folder_->write("graph.dot", picture(outcome, out_dir_));
   folder_->session_line({{"event", "end"},
                          {"time", utc_now()},
                          {"status", s["status"]},
@@ -374,11 +376,10 @@ void Session::quarantined(const Quarantined& q) {
 // The stuck body cannot be unwound: say who waits for what and end the process.
 void Session::stalled(const std::string& report) {
   std::cerr << "error: stalled: " << report;
-  if (const char* dir = std::getenv("SLUICE_DUMP_DOT_DIR")) {
-    std::error_code ignored;
-    fs::create_directories(dir, ignored);
-    RunFolder(dir, -1).write("stalled.dot", to_dot(*plan_));
-  }
+  Outcome outcome;
+  outcome.status = Outcome::Status::stalled;
+  outcome.stall = report;
+  dump_picture(outcome);
   _exit(static_cast<int>(Exit::stalled));
 }
 

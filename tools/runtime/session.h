@@ -53,6 +53,10 @@ class Session final : public RunEvents {
   Json summary(const Outcome& outcome) const;
   Figures figures() const;  // since the run began
   Json profile(bool ended = true) const;
+  // graph.dot as the run left it, or as it stands.
+  std::string picture(const Outcome& outcome, const std::filesystem::path& folder) const;
+  // The same into the folder that SLUICE_DUMP_DOT_DIR names, if it does: NAME.stalled.dot.
+  void dump_picture(const Outcome& outcome) const;
   Threads thread_counts() const;
   const Plan& plan() const { return *plan_; }
   const Scheduler& scheduler() const { return *scheduler_; }
