@@ -21,6 +21,8 @@ constexpr std::size_t largest_request = 1u << 30;  // Linux moves at most 2 GiB 
 
 struct Descriptor {
   int fd;
+  explicit Descriptor(int opened) : fd(opened) {}
+  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
   ~Descriptor() {
     if (fd >= 0) ::close(fd);
   }
@@ -78,7 +80,10 @@ void advise_huge_pages(void* data, std::size_t size) {
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-Buffer read_file(const std::filesystem::path& path, std::uint64_t limit) {
+namespace {
+
+// An open regular file that is not empty.
+Descriptor open_file(const std::filesystem::path& path, std::uint64_t& size) {
   // Not blocking: a FIFO with nobody at its other end would wait for ever.
   Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (d.fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -88,21 +93,39 @@ Buffer read_file(const std::filesystem::path& path, std::uint64_t limit) {
   if (::fstat(d.fd, &info) != 0) fail(path, "cannot stat", errno);
   if (S_ISDIR(info.st_mode)) throw DataError(path.string() + ": is a directory");
   if (!S_ISREG(info.st_mode)) throw DataError(path.string() + ": is not a regular file");
-  const auto size = static_cast<std::uint64_t>(info.st_size);
+  size = static_cast<std::uint64_t>(info.st_size);
   if (size == 0) throw DataError(path.string() + ": empty file");
-  if (size > limit)
-    throw DataError(path.string() + ": is " + with_commas(size) + " bytes, the limit is " +
-                    with_commas(limit));
+  return d;
+}
+
+Buffer read_bytes(int fd, std::uint64_t size, const std::filesystem::path& path) {
   Buffer buffer(size);
   for (std::uint64_t done = 0; done < size;) {
     const ssize_t n =
-        ::read(d.fd, buffer.data() + done, std::min<std::uint64_t>(size - done, largest_request));
+        ::read(fd, buffer.data() + done, std::min<std::uint64_t>(size - done, largest_request));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(path, "cannot read", errno);
     if (n == 0) throw IoError(path.string() + ": became shorter while it was read");
     done += static_cast<std::uint64_t>(n);
   }
   return buffer;
+}
+
+}  // namespace
+
+Buffer read_file(const std::filesystem::path& path, std::uint64_t limit) {
+  std::uint64_t size = 0;
+  const Descriptor d = open_file(path, size);
+  if (size > limit)
+    throw DataError(path.string() + ": is " + with_commas(size) + " bytes, the limit is " +
+                    with_commas(limit));
+  return read_bytes(d.fd, size, path);
+}
+
+Buffer read_file_front(const std::filesystem::path& path, std::size_t most) {
+  std::uint64_t size = 0;
+  const Descriptor d = open_file(path, size);
+  return read_bytes(d.fd, std::min<std::uint64_t>(size, most), path);
 }
 
 void write_file(const std::filesystem::path& path,

@@ -48,6 +48,9 @@ inline constexpr std::uint64_t max_volume_bytes = 8ull << 30;
 // Refuses files of more than `limit` bytes before any of them is read.
 Buffer read_file(const std::filesystem::path& path, std::uint64_t limit = max_volume_bytes);
 
+// The first `most` bytes, or all of a shorter file.
+Buffer read_file_front(const std::filesystem::path& path, std::size_t most);
+
 // Writes the parts one after the other; makes missing folders.
 void write_file(const std::filesystem::path& path,
                 std::initializer_list<std::span<const std::uint8_t>> parts);

@@ -169,6 +169,18 @@ Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype) {
   return v;
 }
 
+NiftiHeader read_nifti_header(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const Buffer front = read_file_front(path, 64 * 1024);
+  std::array<std::uint8_t, nifti2_size> bytes;
+  std::size_t n = std::min(bytes.size(), front.size());
+  if (is_gzip(front.view()))
+    n = gunzip_front(front.view(), bytes);
+  else
+    std::copy_n(front.data(), n, bytes.begin());
+  return parse_nifti_header({bytes.data(), n}, name);
+}
+
 namespace {
 
 at::ScalarType tensor_type(NiftiType type) {

@@ -10,12 +10,16 @@
 // qform_code > 0, else pixdim with x mirrored and the origin at the centre.
 #pragma once
 
+#include "kernels/nifti_header.h"
 #include "kernels/volume.h"
 
 namespace sluice {
 
 // `dtype` as for read_volume().
 Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat);
+
+// The header alone; of the file only its front is read, and nothing behind it is checked.
+NiftiHeader read_nifti_header(const std::filesystem::path& path);
 
 // Writes [X, Y, Z] or [C, X, Y, Z] (C > 1 becomes the file's fourth axis) as NIfTI-1 with sform
 // and, where the affine is orthogonal, qform, both coded "aligned". `dtype` is numpy's name

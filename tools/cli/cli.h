@@ -19,11 +19,13 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
-  std::string name;                           // inspect, apply: TYPE; explain: CODE; trace: DIR
+  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR
+  std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::int64_t seed = 0;
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;
+  std::string data, weights;  // new: the folder with data, a run's folder
   int threads = 0, step_threads = 0;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
@@ -38,6 +40,7 @@ int schema();
 int apply(const Options& options);
 int doctor(const Options& options);
 int trace(const Options& options);
+int new_graph(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

@@ -100,6 +100,17 @@ void commands(CLI::App& app, Options& o) {
 
   app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");
 
+  auto* starter =
+      app.add_subcommand("new", "Looks at a folder with data and writes a graph for it");
+  starter->add_option("kind", o.name, "What the graph is for")
+      ->required()
+      ->option_text("segmentation|classification|prediction");
+  starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
+  starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
+      ->option_text("FILE");
+  starter->add_option("--weights", o.weights, "prediction: the run whose network segments")
+      ->option_text("DIR");
+
   auto* doctor = app.add_subcommand("doctor", "Says what this machine has, and what is in the way");
   doctor->add_flag("--json", o.json, "One JSON document on stdout");
 
@@ -134,6 +145,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "completions") return completions(o.name);
   if (command == "doctor") return doctor(o);
   if (command == "trace") return trace(o);
+  if (command == "new") return new_graph(o);
   return start(command, o);
 }
 

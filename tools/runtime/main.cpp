@@ -4,6 +4,7 @@
 #include "engine/error.h"
 #include "kernels/allocator.h"
 #include "tools/runtime/apply.h"
+#include "tools/runtime/new.h"
 #include "tools/runtime/options.h"
 
 namespace sluice {
@@ -33,6 +34,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv) {
     tune_allocator();
     const Json request = Json::parse(argv[1]);
     if (request.at("command") == "apply") return apply_command(request);
+    if (request.at("command") == "new") return new_command(request);
     const Options options = Options::from_json(request);
     return options.command == "profile" ? profile_command(options) : run_command(options);
   } catch (const Error& e) {

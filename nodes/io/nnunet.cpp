@@ -1,0 +1,61 @@
+// nnunet: the records of an nnU-Net (version 2) raw data set and of its folds.
+#include "kernels/nnunet_list.h"
+
+#include "nodes/io/io.h"
+
+namespace sluice {
+namespace {
+
+struct Nnunet final : Node {
+  struct Params {
+    std::string root;
+    std::string split = "training";
+    std::vector<std::string> keys{"image"};
+    std::string label_key = "label";
+    std::int64_t fold = 0, folds = 5;
+    bool shuffle = false;
+    std::optional<std::int64_t> limit;
+  } p;
+  DataList list;
+
+  static Spec spec() {
+    return Spec("nnunet", "Emits the records of an nnU-Net data set: paths, nothing loaded.")
+        .out("sample", "A field for each channel's file and one for the label, with paths only.")
+        .param("root", &Params::root,
+               "Folder with dataset.json (channel_names, file_ending), imagesTr, labelsTr.")
+        .required()
+        .param("split", &Params::split, "test: imagesTs, without labels.")
+        .choices({"training", "validation", "test"})
+        .param("keys", &Params::keys,
+               "The fields of channels 0000, 0001, ...; concat_items makes one image of them.")
+        .param("label_key", &Params::label_key, "The field of the label.")
+        .param("fold", &Params::fold,
+               "Which fold is the validation: of splits_final.json where it stands beside "
+               "dataset.json, else of nnU-Net's own split. -1: none, train on all.")
+        .at_least(-1)
+        .param("folds", &Params::folds, "How many there are without splits_final.json.")
+        .at_least(2)
+        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("limit", &Params::limit, "Only the first n records.")
+        .at_least(1)
+        .lane(LaneKind::io)
+        .source()
+        .gives("@keys", Form::record)
+        .gives("@label_key", Form::record)
+        .unless("split", "test");
+  }
+
+  void open(const OpenContext&) override {
+    list = nnunet_list(read_nnunet_folder(p.root), {p.split, p.fold, p.folds}, p.keys, p.label_key);
+    limit_list(list, p.limit);
+  }
+
+  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
+
+  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
+};
+
+const Register<Nnunet> registered;
+
+}  // namespace
+}  // namespace sluice

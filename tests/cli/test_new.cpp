@@ -1,0 +1,232 @@
+// `sluice new`: for each layout the graph that it writes is checked and run as it is.
+#include <doctest/doctest.h>
+
+#include "tests/cli/nii.h"
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+struct Workplace {
+  Folder folder;
+  std::filesystem::path at(const std::string& name) const { return folder.path / name; }
+  shell::Result run(const std::string& command) const {
+    return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
+  }
+  // A graph for "data", which must be right and run for one epoch; the run's summary.
+  json makes_and_runs(const std::string& kind, const std::string& more = "") const {
+    const auto made = run("new " + kind + " data -o graph.json " + more);
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    CHECK(made.out.empty());
+    const auto checked = run("check graph.json");
+    INFO(checked.err);
+    CHECK(checked.code == 0);
+    CHECK(checked.err.empty());  // no warning either
+    const auto ran = run("run graph.json --quiet --out run --set run.epochs=1");
+    INFO(ran.err);
+    REQUIRE(ran.code == 0);
+    return json::parse(folder.read("run/summary.json"));
+  }
+  json graph() const {
+    return json::parse(folder.read("graph.json"), nullptr, true, /*ignore_comments=*/true);
+  }
+};
+
+std::string number(int i) { return std::to_string(i / 10) + std::to_string(i % 10); }
+
+// `cases` pairs and a dataset.json of the decathlon.
+void make_decathlon(const Workplace& w, int cases, nii::Size size, nii::Spacing spacing,
+                    const std::string& modality = "MRI", float low = 0) {
+  json training = json::array();
+  for (int i = 0; i < cases; ++i) {
+    const std::string name = "case_" + number(i) + ".nii";
+    nii::Size n = size;
+    n[0] += i % 3;
+    nii::write_pair(w.at("data/imagesTr/" + name), w.at("data/labelsTr/" + name), n, spacing, 1,
+                    low);
+    training.push_back({{"image", "./imagesTr/" + name}, {"label", "./labelsTr/" + name}});
+  }
+  w.folder.write("data/dataset.json", json{{"name", "balls"},
+                                           {"modality", {{"0", modality}}},
+                                           {"labels", {{"0", "background"}, {"1", "left ball"}}},
+                                           {"training", training}}
+                                          .dump());
+}
+
+}  // namespace
+
+TEST_CASE("new segmentation of a decathlon folder: a graph that trains without editing") {
+  Workplace w;
+  make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
+  const json summary = w.makes_and_runs("segmentation");
+  CHECK(summary.at("status") == "done");
+  CHECK(summary.at("samples").at("emitted") == 6);  // 5 and, of the last fifth, 1
+  CHECK(summary.at("metrics").contains("val_dice.mean"));
+  const json graph = w.graph();
+  CHECK(graph.at("vars").at("spacing") == json{1, 1, 1.2});
+  CHECK(graph.at("models").at("net").at("out_channels") == 2);
+  CHECK(graph.at("nodes").at("train").at("val_frac") == 0.2);
+  CHECK_FALSE(graph.at("nodes").contains("flip"));  // a label is called left
+  const json patch = graph.at("vars").at("patch"),
+             strides = graph.at("models").at("net")["strides"];
+  for (const json& n : patch) CHECK(n.get<int>() % (1 << strides.size()) == 0);
+}
+
+TEST_CASE("new says what it saw and writes the same graph each time, to stdout without -o") {
+  Workplace w;
+  make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
+  const auto once = w.run("new segmentation data"), again = w.run("new segmentation data");
+  CHECK(once.code == 0);
+  CHECK(once.out == again.out);
+  CHECK(once.out.starts_with("{\n  // "));
+  for (const char* text : {"Medical Segmentation Decathlon", "5 for training, 1 for validation",
+                           "MRI", "1 x 1 x 1.2 mm", "values 0, 1 in 6 volumes"})
+    CHECK(once.err.find(text) != std::string::npos);
+  w.folder.write("graph.json", "mine");
+  const auto kept = w.run("new segmentation data -o graph.json");
+  CHECK(kept.code == 2);
+  CHECK(kept.err.find("is there already") != std::string::npos);
+  CHECK(w.folder.read("graph.json") == "mine");
+}
+
+TEST_CASE("new scales CT by what the foreground holds and leaves thick slices alone at first") {
+  Workplace w;
+  make_decathlon(w, 4, {40, 40, 9}, {0.8f, 0.8f, 5}, "CT", -1000);
+  REQUIRE(w.run("new segmentation data -o graph.json").code == 0);
+  const json graph = w.graph();
+  const json norm = graph.at("parts").at("prepare").at("nodes").at("norm");
+  CHECK(norm.at("type") == "scale_intensity_range");
+  CHECK(norm.at("a_min").get<double>() == doctest::Approx(-900).epsilon(0.03));
+  CHECK(norm.at("a_max").get<double>() == doctest::Approx(-860).epsilon(0.03));
+  CHECK(graph.at("models").at("net").at("strides").at(0) == json{2, 2, 1});
+  CHECK(w.run("check graph.json").code == 0);
+}
+
+TEST_CASE("new segmentation of image and label folders makes a mask of 0 and 255") {
+  Workplace w;
+  for (int i = 0; i < 6; ++i)
+    nii::write_pair(w.at("data/images/a" + number(i) + ".nii"),
+                    w.at("data/labels/a" + number(i) + ".nii"), {16, 18, 20}, {1, 1, 1}, 255);
+  nii::write_pair(w.at("data/images/alone.nii"), "", {16, 18, 20}, {1, 1, 1});
+  const json summary = w.makes_and_runs("segmentation");
+  CHECK(summary.at("samples").at("emitted") == 6);
+  CHECK(summary.at("metrics").contains("val_dice.class_1"));
+  const json graph = w.graph();
+  CHECK(graph.at("parts").at("loaded").at("nodes").at("mask").at("threshold") == 0.5);
+  CHECK(w.run("new segmentation data").err.find("images/alone.nii has no label") !=
+        std::string::npos);
+}
+
+TEST_CASE("new segmentation of an nnU-Net folder joins its channels, and new prediction after it") {
+  Workplace w;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "case_" + number(i);
+    nii::write_pair(w.at("data/imagesTr/" + name + "_0000.nii"),
+                    w.at("data/labelsTr/" + name + ".nii"), {20, 16, 18}, {1, 1, 1});
+    nii::write_pair(w.at("data/imagesTr/" + name + "_0001.nii"), "", {20, 16, 18}, {1, 1, 1}, 1,
+                    50);
+  }
+  for (const char* channel : {"_0000", "_0001"})
+    nii::write_pair(w.at(std::string("data/imagesTs/new_1") + channel + ".nii"), "", {23, 16, 18},
+                    {1, 1, 1});
+  w.folder.write("data/dataset.json",
+                 R"({"channel_names": {"0": "T1", "1": "T2"}, "file_ending": ".nii",
+                     "labels": {"background": 0, "ball": 1}, "numTraining": 5})");
+  const json summary = w.makes_and_runs("segmentation");
+  CHECK(summary.at("samples").at("emitted") == 5);
+  CHECK(w.graph().at("models").at("net").at("in_channels") == 2);
+
+  const auto made = w.run("new prediction data --weights run -o predict.json");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto ran = w.run("check predict.json && $SLUICE run predict.json --quiet --out out");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  // On the image's own grid, as the same network predicts in any other way.
+  const auto shape = w.run(
+      "apply rand_flip --param prob=0 --out image=s.npy --json --in image="
+      "out/segmentations/new_1_seg.nii.gz");
+  REQUIRE(shape.code == 0);
+  CHECK(json::parse(shape.out).at("files").at(0).at("shape") == json{1, 23, 16, 18});
+}
+
+TEST_CASE("new prediction of a folder runs without weights, and says that they are missing") {
+  Workplace w;
+  for (int i = 0; i < 3; ++i)
+    nii::write_pair(w.at("data/b" + number(i) + ".nii"), "", {16, 16, 16}, {2, 2, 2});
+  const auto text = w.run("new prediction data");
+  CHECK(text.err.find("no --weights") != std::string::npos);
+  CHECK(text.out.find("EMPTY") != std::string::npos);
+  CHECK(w.makes_and_runs("prediction").at("status") == "done");
+  for (int i = 0; i < 3; ++i)
+    CHECK(std::filesystem::exists(w.at("run/segmentations/b" + number(i) + "_seg.nii.gz")));
+  CHECK(w.run("new prediction data --weights data").err.find("graph.json: no such file") !=
+        std::string::npos);
+}
+
+TEST_CASE("new names odd cases, and its graph leaves them out") {
+  Workplace w;
+  make_decathlon(w, 8, {16, 16, 16}, {1, 1, 1});
+  const auto ball = w.at("data/labelsTr/case_02.nii");
+  nii::write_pair(w.at("other.nii"), ball, {16, 16, 17}, {1, 1, 1});
+  std::filesystem::resize_file(w.at("data/imagesTr/case_03.nii"), 5000);
+  const auto seen = w.run("new segmentation data");
+  CHECK(seen.err.find("case_02.nii is 16 x 16 x 17, its image 18 x 16 x 16") != std::string::npos);
+  CHECK(seen.err.find("case_03.nii: ends early") != std::string::npos);
+  const json summary = w.makes_and_runs("segmentation");
+  CHECK(summary.at("samples").at("quarantined") == 2);
+}
+
+TEST_CASE("new refuses what no graph can be right for") {
+  Workplace w;
+  w.folder.write("empty/readme.txt", "");
+  make_decathlon(w, 2, {16, 16, 1}, {1, 1, 1});
+  nii::write_pair(w.at("half/images/a.nii"), w.at("half/labels/a.nii"), {9, 9, 9}, {1, 1, 1}, 0.5f);
+  nii::write_pair(w.at("half/images/b.nii"), w.at("half/labels/b.nii"), {9, 9, 9}, {1, 1, 1}, 0.5f);
+  nii::write_pair(w.at("one/images/a.nii"), w.at("one/labels/a.nii"), {9, 9, 9}, {1, 1, 1});
+  w.folder.write("png/dataset.json", R"({"channel_names": {"0": "X"}, "file_ending": ".png"})");
+  struct Case {
+    const char* line;
+    int code;
+    const char* text;
+  };
+  const Case cases[] = {{"segmentation empty", 3, "no known layout"},
+                        {"prediction empty", 3, "no known layout"},
+                        {"segmentation nowhere", 3, "is no folder"},
+                        {"segmentation data", 3, "want 4 along each axis"},
+                        {"segmentation half", 3, "a label holds 0.5"},
+                        {"segmentation one", 3, "fewer than two volumes"},
+                        {"segmentation png", 3, "written for NIfTI volumes"},
+                        {"classification data", 2, "no network that classifies yet"},
+                        {"segmentaton data", 2, "did you mean \"segmentation\"?"},
+                        {"segmentation data --weights run", 2, "--weights is for predictions"},
+                        {"segmentation", 2, ""}};
+  for (const auto& [line, code, text] : cases) {
+    CAPTURE(line);
+    const auto r = w.run(std::string("new ") + line);
+    CHECK(r.code == code);
+    CAPTURE(r.err);
+    CHECK(r.err.find(text) != std::string::npos);
+    CHECK(r.out.empty());
+  }
+}
+
+TEST_CASE("new segmentation of real data trains as it is") {
+  const std::string data = shell::test_data();
+  if (data.empty()) {
+    MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
+    return;
+  }
+  Workplace w;
+  std::filesystem::create_directory_symlink(data + "/Task04_Hippocampus", w.at("data"));
+  REQUIRE(w.run("new segmentation data -o graph.json").code == 0);
+  const auto ran = w.run(
+      "run graph.json --quiet --out run --set run.epochs=1 --set "
+      "+nodes.train.limit=8 --set +nodes.val.limit=2");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(json::parse(w.folder.read("run/summary.json")).at("status") == "done");
+}

@@ -1,0 +1,160 @@
+// nnunet's lists, folds and refusals; concat_items, which makes an image of a case's channels.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "engine/error.h"
+#include "kernels/nifti.h"
+#include "tests/nodes/drive.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr const char* two_channels =
+    R"({"channel_names": {"0": "T1", "1": "T2"}, "labels": {"background": 0, "tumour": 1},
+        "numTraining": 12, "file_ending": ".nii.gz"})";
+
+// case_00 ... case_11 and a test case, all files empty.
+struct Made : TemporaryFolder {
+  Made(const std::string& document = two_channels) {
+    write_text("dataset.json", document);
+    for (int i = 0; i < 12; ++i) {
+      const std::string name = "case_" + std::string(i < 10 ? "0" : "") + std::to_string(i);
+      for (const char* channel : {"_0000", "_0001"})
+        write_text("imagesTr/" + name + channel + ".nii.gz", "");
+      write_text("labelsTr/" + name + ".nii.gz", "");
+    }
+    for (const char* channel : {"_0000", "_0001"})
+      write_text(std::string("imagesTs/other_1") + channel + ".nii.gz", "");
+    write_text("imagesTr/notes.txt", "");
+  }
+  Json params(const Json& more = Json::object()) const {
+    Json p{{"root", path.string()}, {"keys", {"t1", "t2"}}};
+    p.update(more);
+    return p;
+  }
+};
+
+Names names(const Json& params) {
+  Driver source("nnunet", params);
+  Names found;
+  for (std::uint64_t i = 0;; ++i) {
+    const Fired fired = source.fire({}, at_index(i));
+    if (fired.ended) return found;
+    found.push_back(fired.outs.at(0).sample->name);
+  }
+}
+
+std::string refusal(const Json& params) {
+  return message_of([&] { Driver("nnunet", params); });
+}
+
+}  // namespace
+
+TEST_CASE("nnunet emits a record a case with a field a channel") {
+  Made made;
+  Driver source("nnunet", made.params({{"fold", -1}}));
+  const Fired fired = source.fire({}, at_index(3));
+  const Sample& s = *fired.outs.at(0).sample;
+  CHECK(s.name == "case_03");
+  CHECK(s.at("t1").geometry().path == (made / "imagesTr/case_03_0000.nii.gz").string());
+  CHECK(s.at("t2").geometry().path == (made / "imagesTr/case_03_0001.nii.gz").string());
+  CHECK(s.at("label").geometry().path == (made / "labelsTr/case_03.nii.gz").string());
+  CHECK(names(made.params({{"fold", -1}})).size() == 12);
+  CHECK(names(made.params({{"fold", -1}, {"limit", 2}})) == Names{"case_00", "case_01"});
+  Driver test("nnunet", made.params({{"split", "test"}}));
+  const Fired other = test.fire({}, at_index(0));
+  CHECK(other.outs.at(0).sample->name == "other_1");
+  CHECK_FALSE(other.outs.at(0).sample->has("label"));
+}
+
+TEST_CASE("nnunet's folds are nnU-Net's") {
+  // scikit-learn's KFold(5, shuffle=True, random_state=12345) of 12, from numpy's RandomState.
+  const std::vector<std::vector<int>> folds{{0, 3, 8}, {7, 10, 11}, {6, 9}, {1, 4}, {2, 5}};
+  Made made;
+  for (int fold = 0; fold < 5; ++fold) {
+    Names expected;
+    for (int i : folds[std::size_t(fold)])
+      expected.push_back("case_" + std::string(i < 10 ? "0" : "") + std::to_string(i));
+    const auto held = names(made.params({{"split", "validation"}, {"fold", fold}}));
+    CHECK(held == expected);
+    auto all = names(made.params({{"fold", fold}}));
+    CHECK(all.size() == 12 - expected.size());
+    for (const auto& name : held) CHECK(std::count(all.begin(), all.end(), name) == 0);
+  }
+}
+
+TEST_CASE("nnunet takes the folds of splits_final.json where it is there") {
+  Made made;
+  made.write_text("splits_final.json",
+                  R"([{"train": ["case_01", "case_00"], "val": ["case_07"]}])");
+  CHECK(names(made.params()) == Names{"case_00", "case_01"});
+  CHECK(names(made.params({{"split", "validation"}})) == Names{"case_07"});
+  CHECK(contains(refusal(made.params({{"fold", 1}})), "has no fold 1"));
+  made.write_text("splits_final.json", R"([{"train": ["case_99"], "val": []}])");
+  CHECK(contains(refusal(made.params()), "there is no case \"case_99\""));
+  CHECK(contains(refusal(made.params({{"split", "validation"}})), "leaves no case"));
+  made.write_text("splits_final.json", R"({"train": 1})");
+  CHECK(contains(refusal(made.params()), "splits_final.json: has no fold"));
+}
+
+TEST_CASE("nnunet says what is missing") {
+  Made made;
+  CHECK(contains(refusal({{"root", made.path.string()}}), "has 2 channels"));
+  CHECK(contains(refusal(made.params({{"fold", 5}})), "fold 5 of 5"));
+  CHECK(contains(refusal(made.params({{"split", "validation"}, {"fold", -1}})), "without a fold"));
+  std::filesystem::remove(made / "imagesTr/case_04_0001.nii.gz");
+  CHECK(contains(refusal(made.params()), "imagesTr/case_04_0001.nii.gz: no such file"));
+  std::filesystem::remove(made / "imagesTr/case_04_0000.nii.gz");
+  std::filesystem::remove(made / "labelsTr/case_05.nii.gz");
+  CHECK(contains(refusal(made.params({{"fold", -1}})), "labelsTr/case_05.nii.gz: no such file"));
+  const std::pair<const char*, const char*> documents[] = {
+      {R"({"training": []})", "`decathlon` reads the other kind"},
+      {R"({"channel_names": {"1": "CT"}, "file_ending": ".nii.gz"})", "has no \"0\""},
+      {R"({"channel_names": [], "file_ending": ".nii.gz"})", "channel_names is no object"},
+      {R"({"channel_names": {"0": "CT"}, "file_ending": 3})", "file_ending"},
+      {"[", "is not JSON"}};
+  for (const auto& [document, why] : documents) {
+    made.write_text("dataset.json", document);
+    CHECK(contains(refusal(made.params()), why));
+    CHECK(contains(refusal(made.params()), "dataset.json"));
+  }
+}
+
+TEST_CASE("concat_items joins channels and keeps the first one's geometry") {
+  Affine moved = identity_affine;
+  moved[3] = 7;
+  Sample in = sample_of("a", at::full({1, 2, 3, 4}, 1.0f), moved);
+  in.set("b", sample_of("b", at::full({2, 2, 3, 4}, 2.0f)).at("b"));
+  const Json params{{"keys", {"a", "b"}}, {"name", "image"}};
+  const Sample out = drive("concat_items", params, {in}).at(0);
+  CHECK(out.tensor("image").sizes().vec() == std::vector<std::int64_t>{3, 2, 3, 4});
+  CHECK(at::equal(out.tensor("image").select(0, 0), in.tensor("a")[0]));
+  CHECK(at::equal(out.tensor("image").slice(0, 1), in.tensor("b")));
+  CHECK(out.at("image").geometry().affine == moved);
+  CHECK(out.has("a"));
+  Json last = params;
+  last["dim"] = -1;
+  last["keys"] = {"a", "a"};
+  CHECK(drive("concat_items", last, {in}).at(0).tensor("image").size(3) == 8);
+
+  const auto refused = [&](const Json& p, const Sample& s) {
+    return message_of([&] { drive("concat_items", p, {s}); });
+  };
+  Sample flat = in;
+  flat.set("b", sample_of("b", at::zeros({1, 2, 3, 5})).at("b"));
+  CHECK(contains(refused(params, flat), "field \"b\" has shape [1, 2, 3, 5]"));
+  Json far = params;
+  far["dim"] = 4;
+  CHECK(contains(refused(far, in), "along axis 4"));
+  flat.set("b", sample_of("b", at::zeros({1, 2, 3, 4}, at::kInt)).at("b"));
+  CHECK(contains(refused(params, flat), "another type"));
+  flat.erase("b");
+  CHECK(contains(refused(params, flat), "no field \"b\""));
+  Json some = params;
+  some["allow_missing_keys"] = true;
+  CHECK(at::equal(drive("concat_items", some, {flat}).at(0).tensor("image"), in.tensor("a")));
+}
