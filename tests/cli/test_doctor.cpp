@@ -74,3 +74,23 @@ TEST_CASE("doctor notes settings that hurt, and variables that nothing reads") {
   const auto fine = shell::run("export OMP_WAIT_POLICY=active OMP_PROC_BIND=false; $SLUICE doctor");
   CHECK(fine.out.find("OMP_") == std::string::npos);
 }
+
+TEST_CASE("doctor names the GPU, and survives a driver that does not") {
+  const std::string fake = "export LD_LIBRARY_PATH=" SLUICE_BINARY_DIR "/fake FAKE_CUDA=";
+  const auto seen = [&](const std::string& how) {
+    const auto r = shell::run(fake + how + "; $SLUICE doctor --json");
+    CHECK(r.code == 0);
+    return finding(r.out, "GPU");
+  };
+  const json good = seen("good");
+  CHECK(good["level"] == "ok");
+  const auto text = good["text"].get<std::string>();
+  CHECK(text.starts_with("Fake 100, 80.0 GiB; "));
+  CHECK(text.ends_with("CUDA 13.2"));
+  const json hidden = seen("hidden");
+  CHECK(hidden["level"] == "note");
+  CHECK(hidden["text"].get<std::string>().find("cuInit says 100") != std::string::npos);
+  const json crash = seen("crash");
+  CHECK(crash["level"] == "note");
+  CHECK(crash["text"].get<std::string>().find("ended by signal 6") != std::string::npos);
+}
