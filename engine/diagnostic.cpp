@@ -38,6 +38,27 @@ Diagnostic& Diagnostics::warning(std::string code, std::string message, Place pl
               {}});
 }
 
+void Diagnostics::error_once(const std::string& code, const std::string& message,
+                             const Place& place, const std::string& path, const std::string& hint,
+                             const std::string& scope) {
+  constexpr std::size_t most = 3;  // places that are named
+  const auto [at, is_new] = once_.emplace(code + '\n' + message + '\n' + scope, all_.size());
+  if (is_new) {
+    const std::size_t before = all_.size();
+    Diagnostic& d = error(code, message, place, path, hint);
+    if (all_.size() == before) at->second = static_cast<std::size_t>(&d - all_.data());
+    return;
+  }
+  Diagnostic& first = all_[at->second];
+  const std::string note = "also at " + place.str();
+  if (place.str() == first.place.str()) return;
+  if (std::find(first.notes.begin(), first.notes.end(), note) != first.notes.end()) return;
+  if (first.notes.size() < most)
+    first.notes.push_back(note);
+  else if (first.notes.size() == most)
+    first.notes.push_back("and at more places");
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 namespace {
@@ -65,6 +86,12 @@ struct Paint {
   }
 };
 
+// What is no UTF-8 is shown as U+FFFD.
+std::string valid(const std::string& line) {
+  const std::string quoted = Json(line).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
+}
+
 std::string line_of(const std::string& text, int line) {
   std::size_t start = 0;
   for (int i = 1; i < line; ++i) start = text.find('\n', start) + 1;
@@ -72,7 +99,7 @@ std::string line_of(const std::string& text, int line) {
   if (out.starts_with("\xEF\xBB\xBF")) out.erase(0, 3);
   for (char& c : out)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';  // tabs too: one column, one character
-  return out;
+  return valid(out);
 }
 
 // A line in single characters, so that columns can be counted in any script.

@@ -30,11 +30,15 @@ struct Diagnostic {
   std::string path;                // "nodes.load.type"
   std::string hint;                // shown behind the caret: `did you mean "load_image"?`
   std::vector<std::string> notes;  // further lines: "the value comes from vars.lr at a.json:3:12"
+  bool indirect = false;           // the faulty value stands elsewhere: a variable's
 };
 
 // What `sluice explain SL0203` prints.
 struct CodeText {
   std::string_view code, title, explanation;
+  // Whether the JSON Schema refuses such a file too, where no variable hides the value. A file that
+  // the schema refuses has a diagnostic with one of these codes, and the other way round.
+  bool by_schema = false;
 };
 // Every code that a diagnostic can carry, in order; codes.cpp.
 std::span<const CodeText> all_codes();
@@ -48,6 +52,10 @@ class Diagnostics {
                     std::string hint = "");
   Diagnostic& warning(std::string code, std::string message, Place place = {},
                       std::string path = "", std::string hint = "");
+  // As error(), but further places of one code and message become notes of the first: a name that
+  // is misspelt where it is declared is one mistake, however often it is used.
+  void error_once(const std::string& code, const std::string& message, const Place& place,
+                  const std::string& path, const std::string& hint, const std::string& scope = "");
   bool ok() const { return errors_ == 0; }
   std::size_t errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
@@ -58,6 +66,7 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> all_;
   std::unordered_map<std::string, std::size_t> known_;  // code, message, place -> index in all_
+  std::unordered_map<std::string, std::size_t> once_;   // code, message, scope -> index in all_
   std::size_t errors_ = 0;
 };
 

@@ -1,6 +1,8 @@
 #include "engine/document.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -209,6 +211,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
   bool refuse_number(const std::string& text) {
+    document_->refused.insert(pointer_);
     refuse("SL0107", "the integer " + text + " does not fit into 64 bits");
     return true;
   }
@@ -246,31 +249,102 @@ std::string short_message(std::string what) {
   return what;
 }
 
-// What a person most likely did at this byte.
-std::string syntax_hint(std::string_view text, std::size_t at) {
+// What a person most likely did at the byte that the parser refused: the code, what to say, and
+// where.
+struct Slip {
+  std::string code = "SL0102", message, hint;
+  std::size_t at = 0, length = 1;
+};
+
+std::size_t word_length(std::string_view text, std::size_t at) {
+  std::size_t n = 0;
+  while (at + n < text.size() && (std::isalnum(static_cast<unsigned char>(text[at + n])) ||
+                                  std::strchr("_'+-.", text[at + n])))
+    ++n;
+  return std::max<std::size_t>(1, n);
+}
+
+// A value that other languages write so.
+std::string spelt_in_json(std::string_view word) {
+  const std::pair<std::string_view, const char*> words[] = {
+      {"True", "true"}, {"False", "false"}, {"None", "null"}, {"nil", "null"}, {"NULL", "null"}};
+  for (const auto& [other, json] : words)
+    if (word == other) return std::string("write ") + json;
+  if (word == "NaN" || word == "nan" || word.find("nf") != std::string_view::npos)
+    return "JSON has no such number";
+  if (word.starts_with('.') || word.starts_with('+') || word.ends_with('.'))
+    return "numbers begin and end with a digit: 0.5";
+  return "strings stand in double quotes";
+}
+
+Slip slip(std::string_view text, std::size_t at, std::size_t length, const std::string& message) {
   const auto before = text.substr(0, at).find_last_not_of(" \t\r\n");
   const char previous = before == std::string_view::npos ? '\0' : text[before];
   const char found = at < text.size() ? text[at] : '\0';
-  if (found == '\0') return "the file ends too early: a bracket or quote is not closed";
-  if (std::strchr("]}", found) && previous == ',') return "remove the comma in front of it";
-  if (found == '\'') return "strings stand in double quotes";
-  if (std::strchr("\"{[", found) && previous && std::strchr("\"}]0123456789el", previous))
-    return "is a comma missing in front of it?";
-  return "";
+  Slip s{"SL0102", message, "", at, length};
+  const auto says = [&](const char* part) { return message.find(part) != std::string::npos; };
+  if (says("missing closing quote") || says("missing closing '*/'")) {
+    s = {"SL0110", "the file ends too early",
+         says("quote") ? "this string is not closed" : "this comment is not closed", at, length};
+  } else if (says("control character")) {
+    s.hint = "a line ends inside a string; write \\n, or close the string";
+  } else if (found == '\0') {
+    s = {"SL0110", "the file ends too early", "",
+         before == std::string_view::npos ? 0 : before + 1};
+  } else if (std::strchr("]}", found) && previous == ',') {
+    s = {"SL0112", "a comma too many", "remove it", before, 1};
+  } else if (found == '\'' || std::isalpha(static_cast<unsigned char>(found)) ||
+             std::strchr("_.+", found)) {
+    const std::size_t n = word_length(text, at);
+    const std::string word(text.substr(at, n));
+    s = {"SL0111",
+         (says("object key") ? "expected a key in double quotes, found "
+                             : "expected a JSON value, found ") +
+             word,
+         found == '\'' || says("object key") ? "strings stand in double quotes"
+                                             : spelt_in_json(word),
+         at, n};
+  } else if (std::strchr("\"{[-0123456789", found) && previous &&
+             std::strchr("\"}]0123456789el", previous)) {
+    const bool colon = says("object separator");
+    s.code = "SL0109";
+    s.message = colon ? "a colon is missing" : "a comma is missing";
+    s.hint = colon ? "expected a colon in front of it" : "expected a comma in front of it";
+  } else if (found == '#') {
+    s.hint = "comments begin with //";
+  }
+  return s;
 }
 
 bool Reader::parse_error(std::size_t position, const std::string& last_token,
                          const nlohmann::detail::exception& problem) {
   const std::string_view text = document_->text;
   const std::size_t start = cursor_.refused(position);
-  mark_ = Cursor::locate(text, start, position > start ? position - start : 1);
+  const std::size_t length = position > start ? position - start : 1;
+  mark_ = Cursor::locate(text, start, length);
   const std::string message = short_message(problem.what());
   if (message.find("UTF-8") != std::string::npos) {
-    refuse("SL0106", "invalid UTF-8 in a string");
+    // The bad sequence: up to the byte that was read last.
+    std::size_t bad = std::min(position, text.size()) - 1;
+    while (bad > start && (static_cast<unsigned char>(text[bad]) & 0xC0) == 0x80) --bad;
+    if (bad > start && static_cast<unsigned char>(text[bad]) < 0x80) --bad;
+    mark_ = Cursor::locate(text, bad, 1);
+    refuse("SL0106", "invalid UTF-8 in a string").hint = "save the file as UTF-8";
   } else if (message.starts_with("number overflow")) {
     refuse("SL0107", "the number " + last_token + " does not fit into a double");
   } else {
-    refuse("SL0102", message).hint = syntax_hint(text, start);
+    Slip s = slip(text, start, length, message);
+    const bool ended = stack_.empty() && count_ > 0;
+    if (ended) s = {"SL0102", "text behind the end of the graph", "is a bracket too many?", start};
+    mark_ = Cursor::locate(text, s.at, s.length);
+    Diagnostic& d = refuse(s.code, s.message);
+    d.hint = s.hint;
+    if (s.code == "SL0110" && s.hint.empty() && !stack_.empty())
+      d.hint = stack_.back().container->is_array() ? "expected ]" : "expected }";
+    const bool bracket = start < text.size() && std::strchr("]}", text[start]);
+    if ((s.code == "SL0110" || (s.code == "SL0102" && bracket)) && !stack_.empty())
+      d.notes = {"the last " + std::string(stack_.back().container->is_array() ? "[" : "{") +
+                 " that is open stands at " + Place{document_, stack_.back().pointer}.str()};
   }
   return false;
 }

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "engine/spec.h"
@@ -49,6 +50,8 @@ struct Document {
   std::map<std::string, Mark>
       values;                        // JSON pointer ("/nodes/load/type") -> where the value starts
   std::map<std::string, Mark> keys;  // JSON pointer -> where its key stands
+  // Pointers of values that were refused: they stand for nothing, and nothing more is said of them.
+  std::set<std::string> refused;
   // JSON pointer -> where the value came from, if not from `text` (engine/merge.h, override.h).
   std::map<std::string, Place> origins;
 };

@@ -53,7 +53,8 @@ class Driver {
     for (const auto& [key, value] : params.items()) {
       const ParamSpec* param = spec->find_param(key);
       if (!param) throw std::logic_error(type + " has no parameter " + key);
-      if (auto why = param->reject(value)) throw std::logic_error(type + "." + key + ": " + *why);
+      if (auto why = param->reject(value))
+        throw std::logic_error(type + "." + key + ": " + why->text);
     }
     if (context.node.empty()) context.node = type;
     key_ = random_key(context.seed, context.node);

@@ -13,9 +13,38 @@ const Field* Written::find(std::string_view key) const {
     if (field.key == key) return &field;
   return nullptr;
 }
+Field* Written::find(std::string_view key) {
+  return const_cast<Field*>(std::as_const(*this).find(key));
+}
 
-void Reading::error_at(const Field& field, std::string code, std::string message, std::string path,
-                       std::string hint) const {
+const Origin* Field::origin(std::string_view pointer) const {
+  for (const Origin& o : origins)
+    if (pointer.starts_with(o.at) && (pointer.size() == o.at.size() || pointer[o.at.size()] == '/'))
+      return &o;
+  return nullptr;
+}
+
+Field Field::member(const std::string& name) const {
+  const Place below = Place{nullptr, ""}.child(name);
+  Field m{name, value->at(name), place, {}};
+  if (!origin("")) m.place = place.child(name);
+  for (const Origin& o : origins) {
+    if (o.at.empty()) m.origins.push_back({"", o.place.child(name), o.path + "." + name});
+    if (o.at.starts_with(below.pointer + "/") || o.at == below.pointer)
+      m.origins.push_back({o.at.substr(below.pointer.size()), o.place, o.path});
+  }
+  return m;
+}
+
+std::vector<Field> Field::members() const {
+  std::vector<Field> all;
+  for (const auto& [name, element] : value->items()) all.push_back(member(name));
+  return all;
+}
+
+Diagnostic& Reading::error_at(const Field& field, std::string code, std::string message,
+                              std::string path, std::string hint,
+                              const std::string& pointer) const {
   Diagnostic d{Severity::error,
                std::move(code),
                std::move(message),
@@ -23,8 +52,44 @@ void Reading::error_at(const Field& field, std::string code, std::string message
                std::move(path),
                std::move(hint),
                {}};
-  if (!field.origin.empty()) d.notes.push_back(field.origin);
-  diagnostics.add(std::move(d));
+  const Origin* origin = field.origin(pointer);
+  d.place.pointer += origin ? origin->at : pointer;
+  if (origin) {
+    Place from = origin->place;
+    from.pointer += pointer.substr(origin->at.size());
+    if (from.mark().line == 0) from = origin->place;
+    d.notes.push_back("the value comes from " + origin->path + " at " + from.str());
+    d.indirect = true;
+  }
+  return diagnostics.add(std::move(d));
+}
+
+// ---- objects with known keys --------------------------------------------------------------------
+
+Members::Members(const Reading& reading, const Json& object, const Place& place,
+                 const std::string& path, const std::vector<std::string>& known,
+                 const std::string& where)
+    : object_(&object), place_(place) {
+  for (const auto& [key, value] : object.items()) {
+    if (is_ignored(key) || std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string meant = nearest(key, known);
+    reading.error("SL0202", "unknown key \"" + key + "\"" + where, place.child(key).key(),
+                  path.empty() ? key : path + "." + key,
+                  meant.empty() ? "known are " + listed(known) : "did you mean \"" + meant + "\"?");
+    if (!meant.empty() && !object.contains(meant)) misspelt_.emplace(meant, key);
+  }
+}
+
+const Json* Members::find(std::string_view key) const {
+  if (!object_) return nullptr;
+  const auto other = misspelt_.find(key);
+  const auto at = object_->find(other == misspelt_.end() ? std::string(key) : other->second);
+  return at == object_->end() ? nullptr : &*at;
+}
+
+Place Members::place(std::string_view key) const {
+  const auto other = misspelt_.find(key);
+  return place_.child(other == misspelt_.end() ? key : std::string_view(other->second));
 }
 
 bool is_ignored(std::string_view key) { return key == "ui" || key.starts_with("x-"); }
@@ -43,10 +108,22 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "\"" : ", \"") + w + "\"";
+  return out;
+}
+
+std::string counted(std::size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
 bool expect_object(const Reading& reading, const Json& value, const Place& place,
-                   const std::string& path) {
+                   const std::string& path, const std::string& named) {
   if (value.is_object()) return true;
-  reading.error("SL0201", "expected an object, found " + describe_json(value), place, path);
+  const bool list = value.is_array() && !named.empty();
+  reading.error(list ? "SL0216" : "SL0201", "expected an object, found " + describe_json(value),
+                place, path, named.empty() ? "" : "write { " + named + ", ... }");
   return false;
 }
 
@@ -55,31 +132,28 @@ namespace {
 const std::vector<std::string> top_keys{"$schema", "name",   "desc",  "vars",
                                         "run",     "models", "parts", "nodes"};
 
-void check_top(const Reading& reading) {
-  const Json& root = reading.document->root;
+void check_top(Reading& reading) {
   const Place place{reading.document, ""};
-  for (const auto& [key, value] : root.items()) {
-    if (is_ignored(key)) continue;
-    if (std::find(top_keys.begin(), top_keys.end(), key) == top_keys.end())
-      reading.error("SL0202", "unknown key \"" + key + "\"", place.child(key).key(), key,
-                    did_you_mean(key, top_keys));
-    if ((key == "name" || key == "desc" || key == "$schema") && !value.is_string())
-      reading.error("SL0201", "expected a string, found " + describe_json(value), place.child(key),
-                    key);
-  }
+  reading.top = Members(reading, reading.document->root, place, "", top_keys, "");
+  for (const char* key : {"$schema", "name", "desc"})
+    if (const Json* value = reading.top.find(key); value && !value->is_string())
+      reading.error("SL0201", "expected a string, found " + describe_json(*value),
+                    reading.top.place(key), key);
 }
 
-std::string text_of(const Json& root, const char* key, std::string otherwise) {
-  return root.contains(key) && root[key].is_string() ? root[key].get<std::string>() : otherwise;
+std::string text_of(const Reading& reading, const char* key, std::string otherwise) {
+  const Json* value = reading.top.find(key);
+  return value && value->is_string() ? value->get<std::string>() : otherwise;
 }
 
 // ---- models -------------------------------------------------------------------------------------
 
 // Their names alone, for the nodes that name one: a faulty network is a network all the same.
 void name_models(Reading& reading) {
-  const Json& root = reading.document->root;
-  if (!root.contains("models") || !root["models"].is_object()) return;
-  for (const auto& [name, value] : root["models"].items()) reading.model_names.insert(name);
+  const Json* models = reading.top.find("models");
+  reading.models_partial = models && !models->is_object();
+  if (!models || reading.models_partial) return;
+  for (const auto& [name, value] : models->items()) reading.model_names.insert(name);
 }
 
 struct ModelSettings {
@@ -92,19 +166,19 @@ struct ModelSettings {
   }
 };
 
-GraphModel read_model(Reading& reading, const std::string& name, const Written& written) {
+GraphModel read_model(Reading& reading, const std::string& name, Written& written) {
   GraphModel model;
   model.name = name;
   model.place = written.place;
+  model.spec = find_spec(reading, written, true);
+  std::vector<std::string> given;
+  if (model.spec)
+    read_params(reading, *model.spec, written, {"type", "weights", "desc"}, model.params, given);
   ModelSettings settings;
   for (const ParamSpec& p : ModelSettings::spec().params)
     if (const Field* field = written.find(p.name))
       if (accepts(reading, *field, p, written.path + "." + p.name)) p.set(&settings, *field->value);
   model.weights = settings.weights;
-  model.spec = find_spec(reading, written, true);
-  std::vector<std::string> given;
-  if (model.spec)
-    read_params(reading, *model.spec, written, {"type", "weights", "desc"}, model.params, given);
   return model;
 }
 
@@ -117,18 +191,18 @@ Json plain(const Written& written) {
 }
 
 void read_models(Reading& reading, Graph& graph) {
-  const Json& root = reading.document->root;
-  if (!root.contains("models")) return;
-  const Place place{reading.document, "/models"};
-  if (!expect_object(reading, root["models"], place, "models")) return;
-  for (const auto& [name, value] : root["models"].items()) {
+  const Json* models = reading.top.find("models");
+  const Place place = reading.top.place("models");
+  if (!models || !expect_object(reading, *models, place, "models", "\"name\": {\"type\": ...}"))
+    return;
+  for (const auto& [name, value] : models->items()) {
     const Place here = place.child(name);
     const std::string path = "models." + name;
     if (!is_name(name, false))
       reading.error("SL0204", "\"" + name + "\" cannot be the name of a network", here.key(), path,
                     "use letters, digits, _ and -");
     if (!expect_object(reading, value, here, path)) continue;
-    const Written written = read_object(reading, value, here, path, {nullptr, &reading.vars});
+    Written written = read_object(reading, value, here, path, reading.scope());
     graph.models.push_back(read_model(reading, name, written));
     graph.resolved["models"][name] = plain(written);
   }
@@ -136,67 +210,41 @@ void read_models(Reading& reading, Graph& graph) {
 
 // ---- run ----------------------------------------------------------------------------------------
 
-const Spec& stop_spec() {
-  static const Spec s =
-      Spec("run.stop", "When a run is good enough.")
-          .param("metric", &StopRule::metric, "\"node.metric\".")
-          .required()
-          .param("at_least", &StopRule::at_least, "Stop once the metric is this high.")
-          .param("at_most", &StopRule::at_most, "Stop once the metric is this low.");
-  return s;
-}
-
-const Spec& checkpoint_spec() {
-  static const Spec s =
-      Spec("run.checkpoint", "When the run is saved.")
-          .param("every_epochs", &RunSettings::checkpoint_every, "0: at the end only.")
-          .at_least(0)
-          .param("keep", &RunSettings::checkpoint_keep, "How many stay.")
-          .at_least(1);
-  return s;
-}
-
 // Reads the object under `key` of run against a Spec, into `target`. False where it is faulty.
-bool read_group(Reading& reading, const Field& field, const Spec& spec, void* target) {
+bool read_group(const Reading& reading, const Field& field, const Spec& spec, void* target) {
   if (!field.value) return false;
-  const std::string path = spec.name;
   if (!field.value->is_object()) {
     reading.error_at(field, "SL0201", "expected an object, found " + describe_json(*field.value),
-                     path);
+                     spec.name);
     return false;
   }
   const auto before = reading.diagnostics.errors();
-  const Written written =
-      read_object(reading, *field.value, field.place, path, {nullptr, &reading.vars});
+  Written written{spec.name, field.place, field.members()};
+  std::erase_if(written.fields, [](const Field& f) { return is_ignored(f.key); });
   Json params = Json::object();
   std::vector<std::string> given;
-  read_params(reading, spec, written, {}, params, given);
+  read_params(reading, spec, written, {}, params, given, "SL0218");
   if (reading.diagnostics.errors() != before) return false;
   spec.apply(target, params);
   return true;
 }
 
-void read_stop(Reading& reading, const Field& field, RunSettings& run) {
-  StopRule stop;
-  stop.place = field.place;
-  if (!read_group(reading, field, stop_spec(), &stop)) return;
-  if (stop.at_least.has_value() == stop.at_most.has_value())
-    reading.error_at(field, "SL0208", "run.stop needs one of \"at_least\" and \"at_most\"",
-                     "run.stop");
-  run.stop = stop;
-}
-
 void read_run(Reading& reading, Graph& graph) {
-  const Json& root = reading.document->root;
-  if (!root.contains("run")) return;
-  const Place place{reading.document, "/run"};
-  if (!expect_object(reading, root["run"], place, "run")) return;
-  const Written written = read_object(reading, root["run"], place, "run", {nullptr, &reading.vars});
+  const Json* run = reading.top.find("run");
+  const Place place = reading.top.place("run");
+  if (!run || !expect_object(reading, *run, place, "run")) return;
+  Written written = read_object(reading, *run, place, "run", reading.scope());
   Json params = Json::object();
   std::vector<std::string> given;
-  read_params(reading, run_spec(), written, {"stop", "checkpoint"}, params, given);
+  read_params(reading, run_spec(), written, {"stop", "checkpoint"}, params, given, "SL0218");
   run_spec().apply(&graph.run, params);
-  if (const Field* stop = written.find("stop")) read_stop(reading, *stop, graph.run);
+  if (const Field* field = written.find("stop")) {
+    StopRule stop;
+    stop.place = field->value && field->value->is_object() && !field->origin("")
+                     ? field->place.child("metric")
+                     : field->place;
+    if (read_group(reading, *field, stop_spec(), &stop)) graph.run.stop = stop;
+  }
   if (const Field* checkpoint = written.find("checkpoint"))
     read_group(reading, *checkpoint, checkpoint_spec(), &graph.run);
   graph.resolved["run"] = plain(written);
@@ -227,22 +275,51 @@ Json resolved_node(const GraphNode& node, const std::vector<GraphNode>& nodes,
   return out;
 }
 
+// What nothing uses is most likely a mistake, or left over.
+void unused(const Reading& reading, const Expanded& expanded, Graph& graph) {
+  const auto remark = [&](const char* code, const std::string& message, const Place& place,
+                          const std::string& path, const std::string& hint) {
+    graph.remarks.push_back({Severity::warning, code, message, place, path, hint, {}});
+  };
+  for (const auto& [name, binding] : reading.vars)
+    if (!binding.used)
+      remark("SL0237", "nothing uses the variable \"" + name + "\"",
+             reading.top.place("vars").child(name).key(), "vars." + name,
+             "\"@" + name + "\" stands for its value");
+  for (const auto& [name, place] : expanded.unused_parts)
+    remark("SL0238", "nothing uses the part \"" + name + "\"", place, "parts." + name,
+           "a node does by \"part\": \"" + name + "\"");
+  for (const GraphModel& m : graph.models)
+    if (!reading.used_models.count(m.name))
+      remark("SL0239", "no node uses the network \"" + m.name + "\"", m.place.key(),
+             "models." + m.name, "a node does by \"net\": \"" + m.name + "\"");
+}
+
 void read_nodes(Reading& reading, InnerOverrides& inner, Graph& graph) {
-  const Expanded expanded = expand(reading, inner);
+  Expanded expanded = expand(reading, inner);
   std::vector<bool> disabled;
-  for (const WrittenNode& written : expanded.nodes) {
+  for (WrittenNode& written : expanded.nodes) {
     bool off = false;
     graph.nodes.push_back(read_node(reading, written, off));
     disabled.push_back(off);
   }
   connect_requires(reading, expanded, graph.nodes, disabled);
   connect(reading, expanded, graph.nodes, disabled);
+  for (const GraphNode& node : graph.nodes)
+    if (node.spec && !node.spec->network_param.empty() &&
+        node.params.contains(node.spec->network_param))
+      if (const Json& name = node.params[node.spec->network_param]; name.is_string())
+        reading.used_models.insert(name.get<std::string>());
+  unused(reading, expanded, graph);
   if (!reading.diagnostics.ok()) return;
+  // Json::operator[] would search all nodes for every new one.
+  graph.resolved["nodes"] = Json::object();
+  auto& resolved = graph.resolved["nodes"].get_ref<Json::object_t&>();
   std::size_t next = 0;
   for (std::size_t i = 0; i < expanded.nodes.size(); ++i)
-    if (!disabled[i]) {
+    if (!disabled[i] && !expanded.nodes[i].rehearsed) {
       const GraphNode& node = graph.nodes[next++];
-      graph.resolved["nodes"][node.path] = resolved_node(node, graph.nodes, expanded.nodes[i]);
+      resolved.emplace_back(node.path, resolved_node(node, graph.nodes, expanded.nodes[i]));
     }
 }
 
@@ -265,6 +342,29 @@ const Spec& run_spec() {
   return s;
 }
 
+const Spec& stop_spec() {
+  static const Spec s =
+      Spec("run.stop", "When a run is good enough.")
+          .param("metric", &StopRule::metric, "\"node.metric\".")
+          .required()
+          .param("at_least", &StopRule::at_least, "Stop once the metric is this high.")
+          .param("at_most", &StopRule::at_most, "Stop once the metric is this low.")
+          .one_of("at_least", "at_most");
+  return s;
+}
+
+const Spec& checkpoint_spec() {
+  static const Spec s =
+      Spec("run.checkpoint", "When the run is saved.")
+          .param("every_epochs", &RunSettings::checkpoint_every, "0: at the end only.")
+          .at_least(0)
+          .param("keep", &RunSettings::checkpoint_keep, "How many stay.")
+          .at_least(1);
+  return s;
+}
+
+const Spec& model_settings_spec() { return reading::ModelSettings::spec(); }
+
 int Graph::find(std::string_view path) const {
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i].path == path) return static_cast<int>(i);
@@ -281,15 +381,16 @@ std::optional<Graph> load_graph(DocumentPtr document, const Catalogue& catalogue
   }
   InnerOverrides inner;
   document = apply_overrides(std::move(document), overrides, inner, diagnostics);
-  reading::Reading reading{document, catalogue, diagnostics, {}, {}};
+  reading::Reading reading{document, catalogue, diagnostics};
+  reading.has_refused = !diagnostics.ok();
+  reading::check_top(reading);
   Graph graph;
   graph.document = document;
-  graph.name = reading::text_of(document->root, "name",
-                                std::filesystem::path(document->file).stem().string());
-  graph.desc = reading::text_of(document->root, "desc", "");
+  graph.name =
+      reading::text_of(reading, "name", std::filesystem::path(document->file).stem().string());
+  graph.desc = reading::text_of(reading, "desc", "");
   graph.resolved = {{"name", graph.name}};
   if (!graph.desc.empty()) graph.resolved["desc"] = graph.desc;
-  reading::check_top(reading);
   reading::read_variables(reading);
   reading::name_models(reading);
   reading::read_run(reading, graph);

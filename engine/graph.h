@@ -65,15 +65,22 @@ struct RunSettings {
   double watchdog_s = 300;        // no progress for so long: stall report, exit 7
 };
 
-// The plain settings of `run` as a Spec of RunSettings; `stop` and `checkpoint` stand beside them.
+// The plain settings of `run` as a Spec of RunSettings, and `stop` and `checkpoint`, which stand
+// beside them.
 const Spec& run_spec();
+const Spec& stop_spec();        // of StopRule
+const Spec& checkpoint_spec();  // of RunSettings
+// What every node, and every network, has beside its parameters; `type`, `part` and `in` apart.
+const Spec& node_settings_spec();
+const Spec& model_settings_spec();
 
 struct Graph {
   std::string name, desc;
   std::vector<GraphNode> nodes;  // in file order, parts expanded in place
   std::vector<GraphModel> models;
   RunSettings run;
-  Json resolved;  // the whole graph, variables replaced, as one runnable file
+  std::vector<Diagnostic> remarks;  // warnings that make_plan passes on if nothing is wrong
+  Json resolved;                    // the whole graph, variables replaced, as one runnable file
   DocumentPtr document;
 
   int find(std::string_view path) const;  // -1 where there is none

@@ -28,11 +28,11 @@ reading::Field field_of(const Override& o, Diagnostics& diagnostics) {
 
 LoneNode check_lone_node(const std::string& type, const std::vector<Override>& params,
                          const Catalogue& catalogue, Diagnostics& diagnostics) {
-  const reading::Reading reading{nullptr, catalogue, diagnostics, {}, {}};
+  const reading::Reading reading{nullptr, catalogue, diagnostics};
   reading::Written written;
   written.path = type;
   written.place = on_command_line("sluice apply " + type);
-  written.fields.push_back({"type", Json(type), written.place, ""});
+  written.fields.push_back({"type", Json(type), written.place, {}});
   LoneNode node;
   node.spec = reading::find_spec(reading, written, false);
   if (!node.spec) return node;

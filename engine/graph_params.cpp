@@ -44,20 +44,54 @@ std::string suggest_type(const std::string& type, const std::vector<std::string>
     if (!contains(known, name) && name.ends_with('d')) name.pop_back();
     if (contains(known, name)) return "here it is called \"" + name + "\"";
   }
-  return did_you_mean(type, known);
+  std::string hint = did_you_mean(type, known);
+  if (!hint.empty() || type.size() < 3) return hint;
+  // A part of a name: "affine" for "rand_affine".
+  std::vector<std::string> longer;
+  for (const auto& name : known)
+    if (name.find(type) != std::string::npos) longer.push_back(name);
+  if (longer.empty() || longer.size() > 4) return "`sluice inspect` lists the types";
+  return (longer.size() == 1 ? "did you mean " : "did you mean one of ") + listed(longer) + "?";
 }
 
 std::string a_kind(bool network) { return network ? "network" : "node type"; }
 
+// "load" of "nodes.load"
+std::string name_of(const Written& written) {
+  return written.path.substr(written.path.find('.') + 1);
+}
+
+bool is_parameter(const Catalogue& catalogue, std::string_view key) {
+  return std::any_of(catalogue.all().begin(), catalogue.all().end(),
+                     [&](const auto& spec) { return spec->find_param(key) != nullptr; });
+}
+
 }  // namespace
 
-const Spec* find_spec(const Reading& reading, const Written& written, bool network) {
+void mend_kind(const Reading& reading, Written& written, bool network) {
+  if (written.find("type") || (!network && written.find("part"))) return;
+  std::vector<std::string> kinds{"type"};
+  if (!network) kinds.push_back("part");
+  for (Field& field : written.fields) {
+    const std::string meant = nearest(field.key, kinds);
+    if (meant.empty() || contains(node_keys, field.key) ||
+        is_parameter(reading.catalogue, field.key))
+      continue;
+    reading.error("SL0202", "unknown key \"" + field.key + "\"", field.place.key(),
+                  written.path + "." + field.key, "did you mean \"" + meant + "\"?");
+    field.key = meant;
+    return;
+  }
+}
+
+const Spec* find_spec(const Reading& reading, Written& written, bool network) {
+  mend_kind(reading, written, network);
   const Field* field = written.find("type");
   if (!field) {
-    const std::string name = written.path.substr(written.path.find('.') + 1);
-    reading.error("SL0208",
-                  "\"" + name + "\" has no \"type\"" + (network ? "" : " and no \"part\""),
-                  written.place.key(), written.path);
+    reading.error(
+        "SL0208",
+        "\"" + name_of(written) + "\" has no \"type\"" + (network ? "" : " and no \"part\""),
+        written.place.key(), written.path, "`sluice inspect` lists the types");
     return nullptr;
   }
   if (!field->value) return nullptr;
@@ -85,21 +119,64 @@ const Spec* find_spec(const Reading& reading, const Written& written, bool netwo
   return nullptr;
 }
 
+static const char* code_of(Refusal::Why why) {
+  switch (why) {
+    case Refusal::Why::quoted:
+      return "SL0227";
+    case Refusal::Why::fraction:
+      return "SL0228";
+    case Refusal::Why::null:
+      return "SL0229";
+    case Refusal::Why::range:
+      return "SL0223";
+    case Refusal::Why::choice:
+      return "SL0230";
+    case Refusal::Why::length:
+      return "SL0231";
+    default:
+      return "SL0222";
+  }
+}
+
 bool accepts(const Reading& reading, const Field& field, const ParamSpec& spec,
              const std::string& path) {
   if (!field.value) return false;
-  const auto why = spec.reject(*field.value);
-  if (!why) return true;
-  ParamSpec bare;  // the type alone
-  bare.type = spec.type;
-  const bool wrong_type = bare.reject(*field.value).has_value();
-  std::string hint;
-  if (field.value->is_string() && !wrong_type)
-    hint = did_you_mean(field.value->get<std::string>(), spec.choices);
-  reading.error_at(field, wrong_type ? "SL0222" : "SL0223", "\"" + spec.name + "\": " + *why, path,
-                   hint);
+  auto refused = spec.reject(*field.value);
+  if (!refused) return true;
+  std::string pointer, keys;
+  const Json* faulty = &*field.value;
+  for (std::size_t i : refused->at) {
+    pointer += "/" + std::to_string(i);
+    keys += "." + std::to_string(i);
+    faulty = &faulty->at(i);
+  }
+  if (refused->why == Refusal::Why::choice)
+    refused->hint = did_you_mean(faulty->get<std::string>(), spec.choices);
+  if (refused->why == Refusal::Why::null && pointer.empty() && !spec.required)
+    refused->hint = "leave it out for the default, " + spec.fallback.dump();
+  reading.error_at(field, code_of(refused->why), "\"" + spec.name + "\": " + refused->text,
+                   path + keys, refused->hint, pointer);
   return false;
 }
+
+void mend_keys(const Reading& reading, Written& written, const std::vector<std::string>& known,
+               const std::vector<std::string>& structural, const std::string& code,
+               const std::string& owner, const std::string& otherwise) {
+  for (Field& field : written.fields) {
+    if (contains(known, field.key)) continue;
+    const std::string meant = nearest(field.key, known);
+    reading.error(code,
+                  owner + " has no " + (code == "SL0218" ? "setting" : "parameter") + " \"" +
+                      field.key + "\"",
+                  field.place.key(), written.path + "." + field.key,
+                  meant.empty() ? otherwise : "did you mean \"" + meant + "\"?");
+    if (meant.empty() || written.find(meant)) continue;
+    field.key = meant;
+    if (!contains(structural, meant)) field.value.reset();
+  }
+}
+
+// ---- parameters ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -108,60 +185,128 @@ void check_network_param(const Reading& reading, const Spec& spec, const Written
   const Field* field = written.find(spec.network_param);
   if (spec.network_param.empty() || !field || !params.contains(spec.network_param)) return;
   const Json& value = params[spec.network_param];
-  if (!value.is_string()) return;
+  if (!value.is_string() || reading.models_partial) return;
   const auto& name = value.get_ref<const std::string&>();
   if (reading.model_names.count(name)) return;
   const std::vector<std::string> known(reading.model_names.begin(), reading.model_names.end());
-  reading.error_at(*field, "SL0225", "no network is called \"" + name + "\"",
-                   written.path + "." + field->key,
-                   known.empty() ? "the graph has no \"models\"" : did_you_mean(name, known));
+  std::string hint = did_you_mean(name, known);
+  if (hint.empty())
+    hint = known.empty() ? "the graph has no \"models\"" : "there is " + listed(known);
+  const std::string message = "no network is called \"" + name + "\"",
+                    path = written.path + "." + field->key;
+  if (field->origin(""))
+    reading.error_at(*field, "SL0225", message, path, hint);
+  else
+    reading.diagnostics.error_once("SL0225", message, field->place, path, hint);
 }
 
 void check_count(const Reading& reading, const Spec& spec, const Written& written,
                  const Json& params) {
-  if (spec.count_param.empty() || !params.contains(spec.count_param)) return;
+  const Field* field = written.find(spec.count_param);
+  if (spec.count_param.empty() || !field || !params.contains(spec.count_param)) return;
   const Json& value = params[spec.count_param];
   if (!value.is_number_integer() || value.get<std::int64_t>() >= 1) return;
-  const Field* field = written.find(spec.count_param);
-  const std::string message =
-      "\"" + spec.count_param + "\" must be at least 1, found " + value.dump();
-  if (field)
-    reading.error_at(*field, "SL0226", message, written.path + "." + field->key);
-  else
-    reading.error("SL0226", message, written.place.key(), written.path);
+  reading.error_at(*field, "SL0226",
+                   "\"" + spec.count_param + "\": expected at least 1, found " + value.dump(),
+                   written.path + "." + field->key);
+}
+
+// Neither null nor what stands for "none".
+bool is_set(const Json& value) {
+  return !(value.is_null() || value == false || value == "" || (value.is_array() && value.empty()));
+}
+
+std::int64_t length(const Json& value) {
+  return value.is_array() ? static_cast<std::int64_t>(value.size()) : 1;
+}
+
+class RuleCheck {
+ public:
+  RuleCheck(const Reading& reading, const Spec& spec, const Written& written, const Json& params,
+            const ParamRule& rule)
+      : reading_(reading), spec_(spec), written_(written), rule_(rule) {
+    if (!params.contains(rule.a) || !params.contains(rule.b)) return;  // one is faulty
+    const Json &a = params[rule.a], &b = params[rule.b];
+    const bool both = is_set(a) && is_set(b), none = !is_set(a) && !is_set(b);
+    const std::string names = "\"" + rule.a + "\" and \"" + rule.b + "\"";
+    if (rule.kind == ParamRule::Kind::length || rule.kind == ParamRule::Kind::per)
+      lengths(a, b);
+    else if (both)
+      error("SL0232", names + " exclude each other", "remove one of them");
+    else if (none && rule.kind == ParamRule::Kind::one_of)
+      error("SL0233", "\"" + spec.name + "\" needs one of " + names, "add one of them");
+  }
+
+ private:
+  void lengths(const Json& a, const Json& b) {
+    if (a.is_null() || b.is_null()) return;
+    const std::int64_t wanted = length(b) + rule_.shift;
+    // A longer list may be meant for a part that is used with several keys or with one.
+    const bool enough = length(a) == 1 || length(a) > wanted || !written_.find(rule_.a);
+    if (length(a) == wanted || (rule_.kind == ParamRule::Kind::per && enough)) return;
+    error("SL0234",
+          "\"" + rule_.a + "\": expected " + std::to_string(wanted) +
+              (wanted == 1 ? " entry" : " entries") +
+              (rule_.kind == ParamRule::Kind::per && wanted != 1 ? ", or one for all" : "") +
+              ", found " + std::to_string(length(a)),
+          "\"" + rule_.b + "\" has " + std::to_string(length(b)));
+  }
+
+  void error(const char* code, const std::string& message, const std::string& hint) {
+    const Field* a = written_.find(rule_.a);
+    const Field* b = written_.find(rule_.b);
+    const bool indirect = (a && a->origin("")) || (b && b->origin(""));
+    const Field* at =
+        a && (rule_.kind == ParamRule::Kind::length || rule_.kind == ParamRule::Kind::per || !b)
+            ? a
+            : b;
+    Diagnostic& d = at ? reading_.error_at(*at, code, message, written_.path + "." + at->key, hint)
+                       : reading_.error(code, message, written_.place.key(), written_.path, hint);
+    d.indirect |= indirect;
+  }
+
+  const Reading& reading_;
+  const Spec& spec_;
+  const Written& written_;
+  const ParamRule& rule_;
+};
+
+void missing(const Reading& reading, const Spec& spec, const Written& written, const ParamSpec& p) {
+  reading
+      .error("SL0224", "\"" + spec.name + "\" needs \"" + p.name + "\" (" + p.type + ")",
+             written.place.key(), written.path)
+      .notes = {"\"" + p.name + "\": " + p.doc};
 }
 
 }  // namespace
 
-void read_params(const Reading& reading, const Spec& spec, const Written& written,
+void read_params(const Reading& reading, const Spec& spec, Written& written,
                  const std::vector<std::string>& reserved, Json& params,
-                 std::vector<std::string>& given) {
-  for (const Field& field : written.fields) {
-    if (contains(reserved, field.key) || spec.find_param(field.key)) continue;
-    std::vector<std::string> known;
-    for (const auto& p : spec.params) known.push_back(p.name);
-    known.insert(known.end(), reserved.begin(), reserved.end());
-    reading.error("SL0221", "\"" + spec.name + "\" has no parameter \"" + field.key + "\"",
-                  field.place.key(), written.path + "." + field.key,
-                  did_you_mean(field.key, known));
-  }
+                 std::vector<std::string>& given, const std::string& unknown) {
+  std::vector<std::string> known;
+  for (const auto& p : spec.params) known.push_back(p.name);
+  known.insert(known.end(), reserved.begin(), reserved.end());
+  mend_keys(reading, written, known, reserved, unknown, "\"" + spec.name + "\"",
+            unknown == "SL0218" ? "known are " + listed(known)
+                                : "`sluice inspect " + spec.name + "` lists them");
   for (const ParamSpec& p : spec.params) {
     if (contains(reserved, p.name)) continue;
-    const Field* field = written.find(p.name);
-    if (field) {
+    if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
       params[p.name] = *field->value;
       given.push_back(p.name);
     } else if (p.required) {
-      reading.error("SL0224", "\"" + spec.name + "\" needs \"" + p.name + "\" (" + p.type + ")",
-                    written.place.key(), written.path);
+      missing(reading, spec, written, p);
     } else {
       params[p.name] = p.fallback;
     }
   }
   check_network_param(reading, spec, written, params);
   check_count(reading, spec, written, params);
+  for (const ParamRule& rule : spec.param_rules) RuleCheck(reading, spec, written, params, rule);
 }
+
+// ---- what every node has ------------------------------------------------------------------------
 
 namespace {
 
@@ -191,16 +336,28 @@ struct Settings {
   }
 };
 
+// A setting that changes nothing as the others stand.
+void idle_settings(const Reading& reading, const Written& written, const Settings& settings) {
+  const Field* budget = written.find("max_bad");
+  if (!budget || settings.on_error == "quarantine" || !reading.diagnostics.ok()) return;
+  reading.diagnostics.warning("SL0318", "\"max_bad\" has no effect here: a bad sample ends the run",
+                              budget->place.key(), written.path + ".max_bad",
+                              "add \"on_error\": \"quarantine\"");
+}
+
 }  // namespace
 
-GraphNode read_node(const Reading& reading, const WrittenNode& written, bool& disabled) {
+GraphNode read_node(const Reading& reading, WrittenNode& written, bool& disabled) {
+  GraphNode node;
+  node.path = written.name;
+  node.place = written.place;
+  node.spec = find_spec(reading, written, false);
+  if (node.spec) read_params(reading, *node.spec, written, node_keys, node.params, node.given);
   Settings settings;
   for (const ParamSpec& p : Settings::spec().params)
     if (const Field* field = written.find(p.name))
       if (accepts(reading, *field, p, written.path + "." + p.name)) p.set(&settings, *field->value);
-  GraphNode node;
-  node.path = written.name;
-  node.place = written.place;
+  idle_settings(reading, written, settings);
   node.desc = settings.desc;
   node.lane = settings.lane;
   node.on_error = settings.on_error == "quarantine" ? OnError::quarantine : OnError::fail;
@@ -209,9 +366,11 @@ GraphNode read_node(const Reading& reading, const WrittenNode& written, bool& di
   node.needs = settings.needs;
   node.every_epochs = static_cast<int>(settings.every_epochs);
   disabled = settings.disabled;
-  node.spec = find_spec(reading, written, false);
-  if (node.spec) read_params(reading, *node.spec, written, node_keys, node.params, node.given);
   return node;
 }
 
 }  // namespace sluice::reading
+
+namespace sluice {
+const Spec& node_settings_spec() { return reading::Settings::spec(); }
+}  // namespace sluice

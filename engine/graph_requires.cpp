@@ -34,6 +34,7 @@ class Requires {
       name = prefix + name;
       return;
     }
+    if (at != expanded_.names.end() && at->second.kind == Name::Kind::faulty) return;
     std::vector<std::string> known;
     for (const auto& [other, meaning] : expanded_.names)
       if (meaning.kind == Name::Kind::node && other.starts_with(prefix))
@@ -50,9 +51,10 @@ class Requires {
     if (mine == 2) return;
     if (mine == 1) {
       const auto n = static_cast<std::size_t>(i);
-      return reading_.error_at(field(n), "SL0314",
-                               "\"" + nodes_[n].path + "\" requires itself, through others or not",
-                               path(n));
+      reading_.error_at(field(n), "SL0314",
+                        "\"" + nodes_[n].path + "\" requires itself, through others or not",
+                        path(n));
+      return;
     }
     mine = 1;
     for (int other : needs_[static_cast<std::size_t>(i)]) visit(other, state);

@@ -13,45 +13,71 @@ struct Resolver {
   Reading& reading;
   const Lookup& lookup;
   std::function<std::vector<std::string>()> known;  // for suggestions
-  const Binding* last = nullptr;  // the binding used last, for the origin of a whole value
+  bool partial = false;  // unknown names may be known in truth: nothing is said of them
+  std::vector<Origin> origins;
 
-  std::optional<Json> operator()(const Json& value, const Place& place, const std::string& path) {
+  std::optional<Json> operator()(const Json& value, const Place& place, const std::string& path,
+                                 const std::string& at = "") {
     if (!spend(value)) return std::nullopt;
-    if (value.is_string()) return string(value, place, path);
-    if (!value.is_structured()) return value;
-    Json out = value.is_array() ? Json::array() : Json::object();
-    bool complete = true;
-    std::size_t index = 0;
-    for (const auto& [key, element] : value.items()) {
-      const bool in_list = value.is_array();
-      const Place at = in_list ? place.child(index++) : place.child(key);
-      auto resolved = (*this)(element, at, path + "." + key);
-      complete &= resolved.has_value();
-      if (!resolved) continue;
-      if (in_list)
-        out.push_back(std::move(*resolved));
-      else
-        out[key] = std::move(*resolved);
+    if (reading.has_refused) {
+      const Place at = place.origin();
+      if (at.document->refused.count(at.pointer)) return std::nullopt;
     }
-    if (!complete) return std::nullopt;
-    return out;
+    if (value.is_string()) return string(value, place, path, at);
+    if (!value.is_structured()) return value;
+    return value.is_array() ? list(value, place, path, at) : object(value, place, path, at);
   }
 
  private:
-  std::optional<Json> string(const Json& value, const Place& place, const std::string& path) {
+  std::optional<Json> list(const Json& value, const Place& place, const std::string& path,
+                           const std::string& at) {
+    Json out = Json::array();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string index = std::to_string(i);
+      if (auto resolved = (*this)(value[i], place.child(i), path + "." + index, at + "/" + index))
+        out.push_back(std::move(*resolved));
+    }
+    if (out.size() != value.size()) return std::nullopt;
+    return out;
+  }
+
+  std::optional<Json> object(const Json& value, const Place& place, const std::string& path,
+                             const std::string& at) {
+    Json out = Json::object();
+    for (const auto& [key, element] : value.items())
+      if (auto resolved = (*this)(element, place.child(key), path + "." + key,
+                                  Place{nullptr, at}.child(key).pointer))
+        out.get_ref<Json::object_t&>().emplace_back(key, std::move(*resolved));
+    if (out.size() != value.size()) return std::nullopt;
+    return out;
+  }
+
+  std::optional<Json> string(const Json& value, const Place& place, const std::string& path,
+                             const std::string& at) {
     const auto& text = value.get_ref<const std::string&>();
     if (!text.starts_with('@')) return value;
     const std::string name = text.substr(1);
     const Binding* binding = lookup(name);
     if (!binding) {
-      const std::string best = nearest(name, known());
-      reading.error("SL0205", "unknown variable \"" + text + "\"", place, path,
-                    best.empty() ? "" : "did you mean \"@" + best + "\"?");
+      if (!partial) unknown(name, place, path);
       return std::nullopt;
     }
-    last = binding;
+    origins.push_back({at, binding->place, binding->path});
     if (binding->value && !spend_all(*binding->value)) return std::nullopt;
     return binding->value;
+  }
+
+  void unknown(const std::string& name, const Place& place, const std::string& path) {
+    const auto names = known();
+    const std::string best = nearest(name, names);
+    std::string hint = best.empty() ? "" : "did you mean \"@" + best + "\"?";
+    const Json* nodes = reading.top.find("nodes");
+    if (nodes && nodes->is_object() && nodes->contains(name))
+      hint = "a node is named without the @: \"" + name + "\"";
+    else if (names.empty())
+      hint = "the graph has no \"vars\"";
+    reading.diagnostics.error_once("SL0205", "unknown variable \"@" + name + "\"", place, path,
+                                   hint);
   }
 
   // Lists of references to lists of references grow without bound; a budget ends that.
@@ -75,10 +101,12 @@ struct Resolver {
   }
 };
 
-const Binding* find(const Bindings* bindings, const std::string& name) {
+Binding* find(Bindings* bindings, const std::string& name) {
   if (!bindings) return nullptr;
   const auto at = bindings->find(name);
-  return at == bindings->end() ? nullptr : &at->second;
+  if (at == bindings->end()) return nullptr;
+  at->second.used = true;
+  return &at->second;
 }
 
 std::vector<std::string> names_of(const Scope& scope) {
@@ -93,7 +121,9 @@ std::vector<std::string> names_of(const Scope& scope) {
 class VariableReader {
  public:
   VariableReader(Reading& reading, const Json& vars)
-      : reading_(reading), vars_(vars), place_{reading.document, "/vars"} {}
+      : reading_(reading), vars_(vars), place_(reading.top.place("vars")) {
+    for (const auto& [name, value] : vars_.items()) values_.emplace(name, &value);
+  }
 
   void run() {
     for (const auto& [name, value] : vars_.items()) get(name);
@@ -101,34 +131,44 @@ class VariableReader {
 
  private:
   const Binding* get(const std::string& name) {
-    if (!vars_.contains(name)) return nullptr;
+    const auto written = values_.find(name);
+    if (written == values_.end()) return nullptr;
     const auto [at, is_new] = reading_.vars.try_emplace(name);
     Binding& binding = at->second;
     if (is_new) {
       binding.place = place_.child(name);
       binding.path = "vars." + name;
-      read(name, binding);
+      read(name, *written->second, binding);
     } else if (const auto first = std::find(open_.begin(), open_.end(), name);
                first != open_.end()) {
       std::string circle;
       for (auto n = first; n != open_.end(); ++n) circle += "@" + *n + " -> ";
       reading_.error("SL0214", "variables refer to each other in a circle: " + circle + "@" + name,
-                     binding.place, binding.path);
+                     place_.child(*first), "vars." + *first);
     }
     return &binding;
   }
 
-  void read(const std::string& name, Binding& binding) {
+  void read(const std::string& name, const Json& written, Binding& binding) {
     if (open_.size() == max_chain) {
       reading_.error("SL0104", "more than 64 variables refer to each other in a row", binding.place,
                      binding.path);
       return;
     }
     open_.push_back(name);
-    const Lookup lookup = [this](const std::string& n) { return get(n); };
+    const Lookup lookup = [&](const std::string& n) {
+      const Binding* found = get(n);
+      if (found && n != name) reading_.vars.at(n).used = true;
+      return found;
+    };
     Resolver resolve{reading_, lookup, [this] { return keys_of(vars_); }};
-    binding.value = resolve(vars_.at(name), binding.place, binding.path);
+    binding.value = resolve(written, binding.place, binding.path);
     open_.pop_back();
+    // What only stands for another one: diagnostics lead to that.
+    if (written.is_string() && !resolve.origins.empty()) {
+      binding.place = resolve.origins.front().place;
+      binding.path = resolve.origins.front().path;
+    }
   }
 
   static constexpr std::size_t max_chain = 64;
@@ -136,16 +176,18 @@ class VariableReader {
   Reading& reading_;
   const Json& vars_;
   Place place_;
+  std::map<std::string, const Json*, std::less<>> values_;
   std::vector<std::string> open_;
 };
 
 }  // namespace
 
 void read_variables(Reading& reading) {
-  const Json& root = reading.document->root;
-  if (!root.contains("vars")) return;
-  if (!expect_object(reading, root["vars"], {reading.document, "/vars"}, "vars")) return;
-  VariableReader(reading, root["vars"]).run();
+  const Json* vars = reading.top.find("vars");
+  if (!vars) return;
+  reading.vars_partial =
+      !expect_object(reading, *vars, reading.top.place("vars"), "vars", "\"name\": value");
+  if (!reading.vars_partial) VariableReader(reading, *vars).run();
 }
 
 Field resolve_field(Reading& reading, std::string key, const Json& value, const Place& place,
@@ -154,16 +196,13 @@ Field resolve_field(Reading& reading, std::string key, const Json& value, const 
     const Binding* param = find(scope.params, name);
     return param ? param : find(scope.vars, name);
   };
-  Resolver resolver{reading, lookup, [&] { return names_of(scope); }};
-  Field field{std::move(key), resolver(value, place, path), place, ""};
-  if (value.is_string() && resolver.last)
-    field.origin =
-        "the value comes from " + resolver.last->path + " at " + resolver.last->place.str();
-  return field;
+  Resolver resolver{reading, lookup, [&] { return names_of(scope); }, scope.partial, {}};
+  auto resolved = resolver(value, place, path);
+  return {std::move(key), std::move(resolved), place, std::move(resolver.origins)};
 }
 
-Bindings bind(Reading& reading, const Json& object, const Place& place, const std::string& path,
-              const Scope& scope) {
+Bindings bind_values(Reading& reading, const Json& object, const Place& place,
+                     const std::string& path, const Scope& scope) {
   Bindings bindings;
   for (const auto& [key, value] : object.items()) {
     const Place at = place.child(key);

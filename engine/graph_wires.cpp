@@ -6,70 +6,118 @@
 namespace sluice::reading {
 namespace {
 
-std::string list_ports(const std::vector<std::string>& ports) {
-  std::string out;
-  for (const auto& port : ports) out += (out.empty() ? "\"" : ", \"") + port + "\"";
-  return out;
-}
-
 // The form that would have been right: {"image": "a", "label": "b"}.
 std::string in_form(const Json& found, const std::vector<std::string>& ports) {
   if (ports.empty()) return "";
+  const auto named = [&](std::size_t i) {
+    return found.is_array() && i < found.size() && found[i].is_string() ? found[i].dump()
+                                                                        : "\"NODE\"";
+  };
+  if (ports.size() == 1 && found.is_array() && found.size() > 1)
+    return "there is one input, \"" + ports.front() + "\"";
+  if (ports.size() == 1) return "write \"in\": " + named(0);
   std::string out;
   for (std::size_t i = 0; i < ports.size(); ++i) {
-    const bool has_name = found.is_array() && i < found.size() && found[i].is_string();
     if (found.is_array() && i >= found.size()) break;
-    out += (i ? ", \"" : "\"") + ports[i] + "\": " + (has_name ? found[i].dump() : "\"node\"");
+    out += (i ? ", \"" : "\"") + ports[i] + "\": " + named(i);
   }
   return "name the ports: {" + out + "}";
 }
 
 }  // namespace
 
+bool is_input_form(const Reading& reading, const Field& in, const std::vector<std::string>& ports,
+                   const std::string& path) {
+  const Json& value = *in.value;
+  if (value.is_string()) return true;
+  if (!value.is_object()) {
+    reading.error_at(in, value.is_array() ? "SL0316" : "SL0305",
+                     "\"in\" is \"node\", \"node.port\" or {\"port\": \"node.port\"}, not " +
+                         describe_json(value),
+                     path, in_form(value, ports));
+    return false;
+  }
+  bool good = true;
+  for (const auto& [port, ref] : value.items())
+    if (!ref.is_string()) {
+      good = false;
+      reading.error_at(in, "SL0305",
+                       "expected \"node\" or \"node.port\", found " + describe_json(ref),
+                       path + "." + port, "", Place{nullptr, ""}.child(port).pointer);
+    }
+  return good;
+}
+
 std::vector<std::pair<int, Ref>> read_inputs(const Reading& reading, const Written& written,
                                              const std::string& prefix,
                                              const std::vector<std::string>& ports,
-                                             const std::string& owner, std::set<int>& mentioned) {
+                                             const std::string& owner, std::set<int>& mentioned,
+                                             const char* unknown_port) {
   std::vector<std::pair<int, Ref>> inputs;
   const Field* field = written.find("in");
   if (!field) return inputs;
   const std::string path = written.path + ".in";
-  if (!field->value) {
+  const bool readable = field->value && is_input_form(reading, *field, ports, path);
+  if (!readable && !(field->value && field->value->is_object())) {
     for (int i = 0; i < static_cast<int>(ports.size()); ++i) mentioned.insert(i);
     return inputs;
   }
-  const Json& in = *field->value;
-  if (in.is_string()) {
-    if (ports.empty()) return inputs;  // its owner says so
+  if (ports.empty()) return inputs;  // its owner says so
+  if (field->value->is_string()) {
     mentioned.insert(0);
-    inputs.emplace_back(0, Ref{in.get<std::string>(), prefix, field->place, path});
-  } else if (in.is_object()) {
-    for (const auto& [port, ref] : in.items()) {
-      const Place place = field->place.child(port);
-      const auto at = std::find(ports.begin(), ports.end(), port);
-      const int index = static_cast<int>(at - ports.begin());
-      if (at == ports.end()) {
-        if (ports.empty()) continue;
-        const std::string hint = did_you_mean(port, ports);
-        reading.error("SL0303", owner + " has no input \"" + port + "\"", place.key(),
-                      path + "." + port, hint.empty() ? "it has " + list_ports(ports) : hint);
-        continue;
-      }
-      mentioned.insert(index);
-      if (ref.is_string())
-        inputs.emplace_back(index, Ref{ref.get<std::string>(), prefix, place, path + "." + port});
-      else
-        reading.error("SL0305", "expected \"node\" or \"node.port\", found " + describe_json(ref),
-                      place, path + "." + port);
+    inputs.emplace_back(0, Ref{field->value->get<std::string>(), prefix, field->place, path});
+    return inputs;
+  }
+  std::vector<std::string> free;  // ports that the object does not name
+  for (const auto& port : ports)
+    if (!field->value->contains(port)) free.push_back(port);
+  for (const Field& member : field->members()) {
+    std::string port = member.key;
+    if (std::find(ports.begin(), ports.end(), port) == ports.end()) {
+      const std::string meant = nearest(port, ports);
+      const Place place = field->origin("") ? member.place : member.place.key();
+      Diagnostic& d = reading.error(
+          unknown_port, owner + " has no input \"" + port + "\"", place, path + "." + port,
+          meant.empty() ? "it has " + listed(ports) : "did you mean \"" + meant + "\"?");
+      d.indirect = field->origin("") != nullptr;
+      // What is not connected is what was meant.
+      for (const auto& name : free)
+        mentioned.insert(
+            static_cast<int>(std::find(ports.begin(), ports.end(), name) - ports.begin()));
+      if (std::find(free.begin(), free.end(), meant) == free.end()) continue;
+      port = meant;
     }
-  } else {
-    for (int i = 0; i < static_cast<int>(ports.size()); ++i) mentioned.insert(i);
-    reading.error_at(
-        *field, "SL0305",
-        "\"in\" is \"node\", \"node.port\" or {\"port\": \"node.port\"}, not " + describe_json(in),
-        path, in_form(in, ports));
+    const int index = static_cast<int>(std::find(ports.begin(), ports.end(), port) - ports.begin());
+    mentioned.insert(index);
+    if (member.value->is_string())
+      inputs.emplace_back(index, Ref{member.value->get<std::string>(), prefix, member.place,
+                                     path + "." + member.key});
   }
   return inputs;
+}
+
+void not_connected(const Reading& reading, const Written& written, const char* code,
+                   const std::vector<std::string>& lacking, const std::string& owner,
+                   const std::vector<std::string>& ports) {
+  const Field* in = written.find("in");
+  const Json given = in && in->value ? *in->value : Json();
+  std::string form;
+  for (const auto& port : ports) {
+    const bool first = given.is_string() && port == ports.front();
+    const Json from = first                                       ? given
+                      : given.is_object() && given.contains(port) ? given[port]
+                                                                  : Json("NODE");
+    form += (form.empty() ? "\"" : ", \"") + port + "\": " + from.dump();
+  }
+  const std::string hint =
+      ports.size() == 1 ? "add \"in\": \"NODE\"" : "write \"in\": {" + form + "}";
+  const std::string message = (lacking.size() == 1 ? "input " : "inputs ") + listed(lacking) +
+                              " of " + owner + (lacking.size() == 1 ? " is" : " are") +
+                              " not connected";
+  if (in && in->value)
+    reading.error_at(*in, code, message, written.path + ".in", hint);
+  else
+    reading.error(code, message, written.place.key(), written.path, hint);
 }
 
 namespace {
@@ -83,8 +131,12 @@ class Wiring {
         names_(expanded.names),
         nodes_(nodes),
         disabled_(disabled),
+        partial_(expanded.partial),
         bypass_(nodes.size()),
-        ports_(nodes.size()) {}
+        ports_(nodes.size()) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      removed_.push_back(disabled[i] || expanded.nodes[i].rehearsed);
+  }
 
   void run() {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -110,28 +162,40 @@ class Wiring {
     const Spec& spec = *nodes_[i].spec;
     const WrittenNode& written = written_[i];
     const std::string owner = "\"" + spec.name + "\"";
+    if (spec.ins.empty()) {
+      if (const Field* in = written.find("in"))
+        reading_.error("SL0307", owner + " is a source and takes no input", in->place.key(),
+                       written.path + ".in", "\"after\" makes it wait for an updater's epochs");
+      if (disabled_[i]) bypass(i, spec, written);
+      return;
+    }
     std::set<int> mentioned;
     ports_[i] =
         read_inputs(reading_, written, written.prefix, names_of(spec.ins), owner, mentioned);
-    if (spec.ins.empty() && written.find("in"))
-      reading_.error("SL0307", owner + " is a source and takes no input",
-                     written.find("in")->place.key(), written.path + ".in");
-    for (std::size_t p = 0; p < spec.ins.size(); ++p)
-      if (!spec.ins[p].optional && !mentioned.count(static_cast<int>(p)))
-        reading_.error(
-            "SL0304", "input \"" + spec.ins[p].name + "\" of " + owner + " is not connected",
-            written.place.key(), written.path, spec.ins.size() == 1 ? "add \"in\": \"...\"" : "");
-    if (!disabled_[i] || spec.outs.empty()) return;
+    std::vector<std::string> lacking, needed;
+    for (std::size_t p = 0; p < spec.ins.size(); ++p) {
+      if (spec.ins[p].optional && !mentioned.count(static_cast<int>(p))) continue;
+      needed.push_back(spec.ins[p].name);
+      if (!mentioned.count(static_cast<int>(p))) lacking.push_back(spec.ins[p].name);
+    }
+    if (!lacking.empty()) not_connected(reading_, written, "SL0304", lacking, owner, needed);
+    if (disabled_[i] && !spec.outs.empty()) bypass(i, spec, written);
+  }
+
+  void bypass(std::size_t i, const Spec& spec, const WrittenNode& written) {
     if (spec.ins.size() == 1 && spec.outs.size() == 1) {
       if (!ports_[i].empty()) bypass_[i] = ports_[i].front().second;
       return;
     }
-    reading_.error_at(*written.find("disabled"), "SL0309",
-                      "\"" + nodes_[i].path + "\" cannot be disabled: " + owner + " has " +
-                          std::to_string(spec.ins.size()) + " inputs and " +
-                          std::to_string(spec.outs.size()) + " outputs",
+    const bool source = spec.ins.empty();
+    reading_.error_at(*written.find("disabled"), source ? "SL0317" : "SL0309",
+                      "\"" + nodes_[i].path + "\" cannot be disabled: \"" + spec.name + "\" " +
+                          (source ? "is a source"
+                                  : "has " + counted(spec.ins.size(), "input") + " and " +
+                                        counted(spec.outs.size(), "output")),
                       written.path + ".disabled",
-                      "only a node with one of each, or a sink, can be");
+                      source ? "disable the sinks behind it, or take the nodes out"
+                             : "only a node with one of each, or a sink, can be");
   }
 
   void connect(std::size_t i) {
@@ -154,7 +218,7 @@ class Wiring {
       const std::string name = ref.text.substr(0, dot);
       const std::string port = dot == std::string::npos ? "" : ref.text.substr(dot + 1);
       const auto at = names_.find(ref.prefix + name);
-      if (at == names_.end()) {
+      if (at == names_.end() || !is_name(name, true)) {
         unknown(ref, name);
         return {};
       }
@@ -191,8 +255,12 @@ class Wiring {
     const Spec* spec = nodes_[static_cast<std::size_t>(node)].spec;
     if (!spec) return {};
     if (spec->outs.empty()) {
+      const auto& inputs = ports_[static_cast<std::size_t>(node)];
       reading_.error("SL0308", "\"" + name + "\" (" + spec->name + ") has no output to read from",
-                     ref.place, ref.path);
+                     ref.place, ref.path,
+                     inputs.empty()
+                         ? ""
+                         : "it ends its stream; it reads \"" + inputs.front().second.text + "\"");
       return {};
     }
     const int index = port.empty() ? 0 : spec->find_out(port);
@@ -201,7 +269,7 @@ class Wiring {
       const std::string hint = did_you_mean(port, known);
       reading_.error("SL0302",
                      "\"" + name + "\" (" + spec->name + ") has no output \"" + port + "\"",
-                     ref.place, ref.path, hint.empty() ? "it has " + list_ports(known) : hint);
+                     ref.place, ref.path, hint.empty() ? "it has " + listed(known) : hint);
       return {};
     }
     return {node, index};
@@ -225,7 +293,7 @@ class Wiring {
     if (known.empty()) return with_port(part.outs.front().second, port, ref);
     const std::string hint = did_you_mean(port, known);
     reading_.error("SL0302", "part \"" + name + "\" has no output \"" + port + "\"", ref.place,
-                   ref.path, hint.empty() ? "it has " + list_ports(known) : hint);
+                   ref.path, hint.empty() ? "it has " + listed(known) : hint);
     return std::nullopt;
   }
 
@@ -242,15 +310,37 @@ class Wiring {
     return inner;
   }
 
-  void unknown(const Ref& ref, const std::string& name) {
+  // Names that can be written behind a prefix.
+  template <class Wanted>
+  std::vector<std::string> names_behind(const std::string& prefix, Wanted&& wanted) const {
     std::vector<std::string> known;
-    for (const auto& [full, meaning] : names_)
-      if (full.starts_with(ref.prefix) && full.size() > ref.prefix.size())
-        known.push_back(full.substr(ref.prefix.size()));
-    std::string hint = did_you_mean(name, known);
-    if (!ref.prefix.empty() && names_.count(name))
-      hint = "inside a part only its own nodes and inputs can be named";
-    reading_.error("SL0301", "no node is called \"" + name + "\"", ref.place, ref.path, hint);
+    for (auto at = names_.lower_bound(prefix); at != names_.end() && at->first.starts_with(prefix);
+         ++at)
+      if (at->first.size() > prefix.size() && is_name(at->first.substr(prefix.size()), true) &&
+          wanted(at->second))
+        known.push_back(at->first.substr(prefix.size()));
+    return known;
+  }
+
+  void unknown(const Ref& ref, const std::string& name) {
+    if (names_.count(ref.prefix + ref.text) || partial_.count(ref.prefix)) return;  // said already
+    const std::string close = nearest(
+        name, names_behind(ref.prefix, [](const Name& n) { return n.kind != Name::Kind::faulty; }));
+    std::string code = "SL0301", message = "no node is called \"" + name + "\"", hint;
+    if (!ref.prefix.empty() && names_.count(name)) {
+      code = "SL0324";
+      message = "\"" + name + "\" cannot be seen from inside a part";
+      hint = "name it in the part's \"in\", and connect it where the part is used";
+    } else if (reading_.model_names.count(name)) {
+      code = "SL0315";
+      message = "\"" + name + "\" is a network, not a node";
+      hint = "a \"model\" node runs it: {\"type\": \"model\", \"net\": \"" + name + "\"}";
+    } else if (!close.empty()) {
+      hint = "did you mean \"" + close + "\"?";
+    } else if (name.empty()) {
+      message = "an empty name names no node";
+    }
+    reading_.diagnostics.error_once(code, message, ref.place, ref.path, hint, ref.prefix);
   }
 
   // ---- after ------------------------------------------------------------------------------------
@@ -262,26 +352,33 @@ class Wiring {
     const Field* every = written.find("every_epochs");
     if (every && !field)
       reading_.error("SL0312", "\"every_epochs\" has no meaning without \"after\"",
-                     every->place.key(), written.path + ".every_epochs");
-    if (!field || node.after.empty()) return;
+                     every->place.key(), written.path + ".every_epochs",
+                     "add \"after\": the node that updates the network");
+    if (!field) return;
     const std::string path = written.path + ".after";
-    if (node.spec && node.spec->arity != Arity::source)
+    if (node.spec && node.spec->arity != Arity::source) {
       reading_.error("SL0310", "only a source can wait: \"" + node.path + "\" is no source",
                      field->place.key(), path, "put \"after\" on the source of its stream");
+      return;
+    }
+    if (!field->value || !field->value->is_string()) return;  // said already
     const auto at = names_.find(written.prefix + node.after);
     const bool is_node = at != names_.end() && at->second.kind == Name::Kind::node;
     if (is_node && !disabled_[static_cast<std::size_t>(at->second.node)]) {
       node.after = written.prefix + node.after;
       return;
     }
-    std::vector<std::string> known;
-    for (const auto& [name, meaning] : names_)
-      if (meaning.kind == Name::Kind::node && name.starts_with(written.prefix))
-        known.push_back(name.substr(written.prefix.size()));
-    reading_.error_at(*field, "SL0311",
-                      is_node ? "\"after\" names \"" + node.after + "\", which is disabled"
-                              : "\"after\" names no node: \"" + node.after + "\"",
-                      path, is_node ? "" : did_you_mean(node.after, known));
+    if (at != names_.end() && at->second.kind == Name::Kind::faulty) return;
+    if (is_node) {
+      reading_.error_at(*field, "SL0320",
+                        "\"after\" names \"" + node.after + "\", which is disabled", path,
+                        "nothing would ever run this stream");
+      return;
+    }
+    const auto known =
+        names_behind(written.prefix, [](const Name& n) { return n.kind == Name::Kind::node; });
+    reading_.error_at(*field, "SL0311", "\"after\" names no node: \"" + node.after + "\"", path,
+                      did_you_mean(node.after, known));
   }
 
   // ---- disabled nodes and cycles ----------------------------------------------------------------
@@ -290,9 +387,9 @@ class Wiring {
     std::vector<int> moved(nodes_.size(), -1);
     int kept = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (!disabled_[i]) moved[i] = kept++;
+      if (!removed_[i]) moved[i] = kept++;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (disabled_[i]) continue;
+      if (removed_[i]) continue;
       auto& inputs = nodes_[i].inputs;
       for (GraphInput& in : inputs) in.from = moved[static_cast<std::size_t>(in.from)];
       std::erase_if(inputs, [](const GraphInput& in) { return in.from < 0; });
@@ -300,8 +397,9 @@ class Wiring {
       if (to != i) nodes_[to] = std::move(nodes_[i]);
     }
     nodes_.resize(static_cast<std::size_t>(kept));
-    if (kept == 0 && !moved.empty() && reading_.diagnostics.ok())
-      reading_.error("SL0210", "every node is disabled", {reading_.document, "/nodes"}, "nodes");
+    if (kept == 0 && reading_.diagnostics.ok())
+      reading_.error("SL0323", "every node is disabled", reading_.top.place("nodes").key(),
+                     "nodes");
   }
 
   // Takes away nodes that nothing unplaced feeds until only cycles and what hangs on them are left;
@@ -380,6 +478,8 @@ class Wiring {
   const std::map<std::string, Name, std::less<>>& names_;
   std::vector<GraphNode>& nodes_;
   const std::vector<bool>& disabled_;
+  std::vector<bool> removed_;  // disabled, or of a part that nothing uses
+  const std::set<std::string>& partial_;
   std::vector<std::optional<Ref>> bypass_;               // by node: what it stands for
   std::vector<std::vector<std::pair<int, Ref>>> ports_;  // by node
 };

@@ -93,7 +93,9 @@ class Applier {
     const auto keys = split(o.path);
     for (const auto& key : keys)
       if (key.empty()) return error("SL0502", "the path \"" + o.path + "\" has an empty name");
+    const auto before = diagnostics_.errors();
     const Json value = act_ == Override::Act::remove ? Json() : parse(o.value);
+    if (diagnostics_.errors() != before) return;
     if (is_inner(keys)) {
       auto& added = inner_.emplace(keys[1], InnerOverride{})->second;
       added.keys.assign(keys.begin() + 2, keys.end());
@@ -124,9 +126,9 @@ class Applier {
     return value;
   }
 
+  // A node that the file does not name: inside a part, or nowhere, which expansion shows.
   bool is_inner(const std::vector<std::string>& keys) const {
-    if (keys.size() < 3 || keys[0] != "nodes" || keys[1].find('/') == std::string::npos)
-      return false;
+    if (keys.size() < 3 || keys[0] != "nodes") return false;
     const Json& root = document_->root;
     return !(root.contains("nodes") && root["nodes"].is_object() &&
              root["nodes"].contains(keys[1]));
@@ -179,15 +181,19 @@ class Applier {
   void no_such(const std::vector<std::string>& keys, std::size_t depth, const Json& parent) {
     const std::string inside = depth ? join(keys, depth) : "the graph";
     if (parent.is_array())
-      return error("SL0501", inside + " has no element " + keys[depth] + "; it has " +
-                                 std::to_string(parent.size()));
-    if (!parent.is_object()) {
-      const bool is_reference =
-          parent.is_string() && parent.get_ref<const std::string&>().starts_with("@");
-      return error(
-          "SL0501", inside + " is " + describe_json(parent) + " and has no \"" + keys[depth] + "\"",
-          is_reference ? "set vars." + parent.get<std::string>().substr(1) + " instead" : "");
+      return error("SL0512",
+                   inside + " has no element " + keys[depth] + ": it has " +
+                       std::to_string(parent.size()) + ", counted from 0",
+                   parent.empty() ? "" : "the last one is " + std::to_string(parent.size() - 1));
+    if (parent.is_string() && parent.get_ref<const std::string&>().starts_with("@")) {
+      auto rest = std::vector<std::string>(keys.begin() + static_cast<long>(depth), keys.end());
+      rest.insert(rest.begin(), {"vars", parent.get<std::string>().substr(1)});
+      return error("SL0511", inside + " stands for the variable " + rest[1],
+                   "set " + join(rest, rest.size()) + " instead");
     }
+    if (!parent.is_object())
+      return error("SL0501",
+                   inside + " is " + describe_json(parent) + " and has no \"" + keys[depth] + "\"");
     auto known = names(parent);
     if (depth == 0) known = {"vars", "run", "models", "parts", "nodes", "name", "desc"};
     std::string hint;

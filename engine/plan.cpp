@@ -43,14 +43,29 @@ class Planner {
     cuts();
     stop_rule();
     if (diagnostics_.errors() != before) return std::nullopt;
+    for (const Diagnostic& remark : graph_.remarks) diagnostics_.add(remark);
+    unread();
     return std::move(plan_);
   }
 
  private:
-  void error(int n, std::string code, std::string message, std::string hint = "") {
+  Diagnostic& error(int n, std::string code, std::string message, std::string hint = "") {
     const GraphNode& g = *plan_.nodes[n].graph;
-    diagnostics_.error(std::move(code), std::move(message), g.place, "nodes." + g.path,
-                       std::move(hint));
+    return diagnostics_.error(std::move(code), std::move(message), g.place.key(), "nodes." + g.path,
+                              std::move(hint));
+  }
+  // At a member of the node where it is written, else at the node's name.
+  Diagnostic& error_at(int n, const std::string& key, std::string code, std::string message,
+                       std::string hint = "") {
+    const GraphNode& g = *plan_.nodes[n].graph;
+    const Place member = g.place.child(key);
+    const bool written = member.document && member.str() != member.document->file;
+    Diagnostic& d = error(n, std::move(code), std::move(message), std::move(hint));
+    if (!key.empty() && written) {
+      d.place = member;
+      d.path += "." + key;
+    }
+    return d;
   }
   const std::string& path(int n) const { return plan_.nodes[n].path(); }
   PlanNode& node(int n) { return plan_.nodes[n]; }
@@ -131,11 +146,7 @@ class Planner {
       const PlanNode& first = node(n.inputs.front().from);
       for (const GraphInput& in : n.inputs)
         if (node(in.from).domain != first.domain) {
-          error(i, "SL0402",
-                "\"" + path(i) + "\" joins streams whose samples do not correspond: \"" +
-                    path(n.inputs.front().from) + "\" counts from \"" + path(first.domain) +
-                    "\", \"" + path(in.from) + "\" from \"" + path(node(in.from).domain) + "\"",
-                "join before the 1:n, batch or shuffle that renumbers one of them");
+          unlike(i, n.inputs.front().from, in);
           break;
         }
       n.stream = first.stream;
@@ -143,15 +154,33 @@ class Planner {
       n.domain = first.domain;
       if (n.spec->arity == Arity::expand) {
         n.domain = i;
-        if (++n.depth_out > Stamp::max_depth)
+        if (++n.depth_out == Stamp::max_depth + 1)
           error(i, "SL0403",
-                "more than " + std::to_string(Stamp::max_depth) +
-                    " 1:n nodes in a row before a batch");
+                "more than " + std::to_string(Stamp::max_depth) + " 1:n nodes in a row",
+                "a batch between them begins anew");
       } else if (n.spec->arity == Arity::gather || n.spec->arity == Arity::shuffle) {
         n.domain = i;
         n.depth_out = 0;
       }
     }
+  }
+
+  // Two inputs whose samples do not correspond, and why.
+  void unlike(int i, int first, const GraphInput& in) {
+    const int a = node(first).domain, b = node(in.from).domain;
+    const bool one_stream = node(first).stream == node(in.from).stream;
+    const auto counts = [&](int from, int domain) {
+      return "\"" + path(from) + "\" counts from \"" + path(domain) + "\" (" +
+             node(domain).spec->name + ")";
+    };
+    diagnostics_.error(
+        one_stream ? "SL0404" : "SL0402",
+        "\"" + path(i) + "\" joins " +
+            (one_stream ? "samples that were counted anew on one side: " : "two streams: ") +
+            counts(first, a) + ", " + counts(in.from, b),
+        in.place, "nodes." + path(i) + ".in",
+        one_stream ? "join in front of the 1:n node, batch or shuffle"
+                   : "only one source can feed a node");
   }
 
   // All nodes reachable from `from` (not itself) / from which `to` can be reached.
@@ -202,15 +231,26 @@ class Planner {
     return -1;
   }
 
+  int updater_of(const std::string& network) const {
+    for (const PlanTurns& t : plan_.turns)
+      for (std::size_t k = 0; k < t.networks.size(); ++k)
+        if (t.networks[k] == network) return t.updaters[k];
+    return -1;
+  }
+
+  // Of two updaters the one that stands further down in the file is reported.
+  void second_updater(int i) {
+    const std::string name = network_of(node(i));
+    const int first = std::min(i, updater_of(name)), second = std::max(i, updater_of(name));
+    error_at(second, node(second).spec->network_param, "SL0410",
+             "network \"" + name + "\" is updated by \"" + path(first) + "\" already",
+             "give it a network of its own, or remove it");
+  }
+
   void updater(int i) {
     PlanNode& n = node(i);
     int t = turns_of(network_of(n));
-    if (t >= 0) {
-      error(i, "SL0410",
-            "network \"" + network_of(n) + "\" is updated by \"" +
-                path(plan_.turns[t].updaters.front()) + "\" already");
-      return;
-    }
+    if (t >= 0) return second_updater(i);
     // Updaters of one stream share its turns: their networks change together.
     for (std::size_t k = 0; k < plan_.turns.size(); ++k)
       if (plan_.turns[k].train_stream == n.stream) t = static_cast<int>(k);
@@ -241,24 +281,25 @@ class Planner {
                behind.count(plan_.turns[t].updaters[k]) > 0;
     const bool same_stream = n.stream == plan_.turns[t].train_stream;
     if (same_stream && !feeds) {
-      error(i, "SL0411",
-            "\"" + path(i) + "\" reads network \"" + network_of(n) +
-                "\" in the stream that trains it but does not feed its updater, so what it reads "
-                "would "
-                "depend on timing",
-            "give it a source of its own with \"after\": \"" +
-                path(plan_.turns[t].updaters.front()) + "\"");
+      error_at(
+          i, n.spec->network_param, "SL0411",
+          "\"" + path(i) + "\" reads network \"" + network_of(n) +
+              "\" in the stream that trains it but does not feed its updater, so what it reads "
+              "would "
+              "depend on timing",
+          "give it a source of its own with \"after\": \"" + path(plan_.turns[t].updaters.front()) +
+              "\"");
       return;
     }
     n.training = same_stream;
     for (int a : upstream(i)) {  // only the first reader is a gate
       if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
       if (same_stream && n.domain != node(a).domain)
-        error(i, "SL0416",
-              "\"" + path(i) + "\" reads network \"" + network_of(n) +
-                  "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
-                  "\", so whether a child sees the update of the one before depends on timing",
-              "move the 1:n node in front of \"" + path(a) + "\"");
+        error_at(i, n.spec->network_param, "SL0416",
+                 "\"" + path(i) + "\" reads network \"" + network_of(n) +
+                     "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
+                     "\", so whether a child sees the update of the one before depends on timing",
+                 "move the 1:n node in front of \"" + path(a) + "\"");
       return;
     }
     n.gate = true;
@@ -320,17 +361,42 @@ class Planner {
     }
     const int after = graph_.find(source.after);
     if (after < 0 || node(after).spec->access != Access::update) {
-      error(stream.source, "SL0414",
-            "\"after\" names \"" + source.after + "\", which updates no network");
+      error_at(stream.source, "after", "SL0414",
+               "\"after\" names \"" + source.after + "\", which updates no network",
+               updaters_hint());
       return;
     }
     stream.turns = node(after).turns;
     stream.every = source.every_epochs;
     plan_.turns[stream.turns].streams.push_back(s);
     if (stream.trains || mixed || (bound >= 0 && bound != stream.turns))
-      error(stream.source, "SL0415",
-            "\"" + source.path + "\" cannot take part in two networks' turns");
+      two_turns(stream, mixed, bound);
     if (bound < 0) wait_for_sinks(s);
+  }
+
+  std::string updaters_hint() const {
+    std::string names;
+    for (const PlanTurns& t : plan_.turns)
+      for (int u : t.updaters) names += (names.empty() ? "\"" : ", \"") + path(u) + "\"";
+    return names.empty() ? "the graph updates none" : "the updaters are " + names;
+  }
+
+  void two_turns(const PlanStream& stream, bool mixed, int bound) {
+    const GraphNode& source = *node(stream.source).graph;
+    std::string message, hint;
+    if (stream.trains) {
+      message = "trains a network itself, so it cannot wait for \"" + source.after + "\"";
+      hint = "remove \"after\"";
+    } else if (mixed) {
+      message = "feeds readers of networks that are trained by different streams";
+      hint = "give each a source of its own";
+    } else {
+      const int updater = plan_.turns[bound].updaters.front();
+      message = "waits for \"" + source.after + "\" but feeds a reader of network \"" +
+                plan_.turns[bound].networks.front() + "\", which \"" + path(updater) + "\" updates";
+      hint = "did you mean \"" + path(updater) + "\"?";
+    }
+    error_at(stream.source, "after", "SL0415", "\"" + source.path + "\" " + message, hint);
   }
 
   // A validation stream that reads nothing (it writes a file, say) still has its turn.
@@ -349,27 +415,46 @@ class Planner {
     }
   }
 
+  // What gives something else in every epoch belongs behind the cache: the first such node is
+  // named.
+  void frozen(int c, const std::set<int>& before) {
+    int first = -1;
+    std::vector<std::string> more;
+    std::string why;
+    for (int i : plan_.order) {
+      if (!before.count(i)) continue;
+      const Spec& s = *node(i).spec;
+      const bool changes = s.access != Access::none && turns_of(network_of(node(i))) >= 0;
+      const char* what = s.is_random                 ? "draws random numbers"
+                         : changes                   ? "reads a network that is trained"
+                         : s.arity == Arity::expand  ? "is a 1:n node"
+                         : s.arity == Arity::gather  ? "is an n:1 node"
+                         : s.arity == Arity::shuffle ? "reorders samples"
+                         : s.is_ordered              ? "keeps state"
+                                                     : nullptr;
+      if (!what) continue;
+      if (first < 0) {
+        first = i;
+        why = what;
+      } else {
+        more.push_back(path(i));
+      }
+    }
+    if (first < 0) return;
+    Diagnostic& d = error(c, "SL0420",
+                          "cache \"" + path(c) + "\" stands behind \"" + path(first) + "\" (" +
+                              node(first).spec->name + "), which " + why +
+                              ": the first epoch's result would be frozen",
+                          "move the cache in front of \"" + path(first) + "\"");
+    for (const auto& name : more) d.notes.push_back("it stands behind \"" + name + "\" too");
+  }
+
   // ---- caches -----------------------------------------------------------------------------------
   void caches() {
     for (int c : plan_.order) {
       if (!node(c).spec->is_cache) continue;
       const std::set<int> before = upstream(c);
-      for (int i : before) {
-        const Spec& s = *node(i).spec;
-        const bool changes = s.access != Access::none && turns_of(network_of(node(i))) >= 0;
-        const char* what = s.is_random                 ? "draws random numbers"
-                           : changes                   ? "reads a network that is trained"
-                           : s.arity == Arity::expand  ? "is a 1:n node"
-                           : s.arity == Arity::gather  ? "is an n:1 node"
-                           : s.arity == Arity::shuffle ? "reorders samples"
-                           : s.is_ordered              ? "keeps state"
-                                                       : nullptr;
-        if (what)
-          error(c, "SL0420",
-                "cache \"" + path(c) + "\" stands behind \"" + path(i) + "\" (" + s.name +
-                    "), which " + what + ": the first epoch's result would be frozen",
-                "move the cache in front of \"" + path(i) + "\"");
-      }
+      frozen(c, before);
       for (int i : before) node(i).feeds_cache = true;
       // The prefix: nodes whose every path ends in this cache. In reverse topological order.
       std::set<int> prefix{c};
@@ -439,12 +524,12 @@ class Planner {
       n.credits = n.need - 1 + std::max(4, 2 * options_.threads);
     }
     if (n.credits >= n.need) return;
-    error(i, "SL0430",
-          "the segment that begins at \"" + path(i) + "\" has " + std::to_string(n.credits) +
-              (n.credits == 1 ? " credit" : " credits") + " but needs " + std::to_string(n.need) +
-              " (" + n.why + "): it would stand still",
-          n.training ? "move the batch in front of the training region"
-                     : "set \"" + name + "\" to " + std::to_string(n.need) + " or more");
+    error_at(i, name, "SL0430",
+             "the segment that begins at \"" + path(i) + "\" has " + std::to_string(n.credits) +
+                 (n.credits == 1 ? " credit" : " credits") + " but needs " +
+                 std::to_string(n.need) + " (" + n.why + "): it would stand still",
+             n.training ? "move the batch in front of the training region"
+                        : "set \"" + name + "\" to " + std::to_string(n.need) + " or more");
   }
 
   // Nodes that finish whatever comes, cut or not. A batch that a training region's gate admitted
@@ -489,14 +574,67 @@ class Planner {
       for (int s : t.sinks) fit.push_back(path(s));
       for (int u : t.updaters) fit.push_back(path(u));
     }
-    if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end()) return;
-    std::string hint = did_you_mean(name, fit);
-    if (hint.empty() && !fit.empty()) hint = "for example \"" + fit.front() + ".mean\"";
+    if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end())
+      return reported(i, stop->metric.substr(dot + 1), *stop);
+    std::string hint;
+    if (const std::string meant = nearest(name, fit); !meant.empty())
+      hint = "did you mean \"" +
+             (dot == std::string::npos ? example_metric(graph_.find(meant))
+                                       : meant + stop->metric.substr(dot)) +
+             "\"?";
+    else if (!fit.empty())
+      hint = "for example \"" + example_metric(graph_.find(fit.front())) + "\"";
     diagnostics_.error("SL0440",
                        "run.stop.metric \"" + stop->metric +
                            "\" is no metric of a validation sink or an updater: those alone are "
                            "complete when the rule is applied",
                        stop->place, "run.stop.metric", hint);
+  }
+
+  std::string example_metric(int i) const {
+    const auto& names = plan_.nodes[i].spec->metrics;
+    return path(i) + "." + (names.empty() ? "metric" : names.front());
+  }
+
+  // Whether the node says that it reports this metric; one that declares none may report any.
+  void reported(int i, const std::string& metric, const StopRule& stop) {
+    const auto& known = node(i).spec->metrics;
+    const auto fits = [&](const std::string& name) {
+      return name.ends_with('*') ? metric.starts_with(name.substr(0, name.size() - 1))
+                                 : metric == name;
+    };
+    if (known.empty() || std::any_of(known.begin(), known.end(), fits)) return;
+    std::string list;
+    for (const auto& name : known) list += (list.empty() ? "\"" : ", \"") + name + "\"";
+    const std::string meant = nearest(metric, known);
+    diagnostics_.error(
+        "SL0441",
+        "\"" + path(i) + "\" (" + node(i).spec->name + ") has no metric \"" + metric + "\"",
+        stop.place, "run.stop.metric",
+        meant.empty() ? "it has " + list : "did you mean \"" + path(i) + "." + meant + "\"?");
+  }
+
+  // A node that only computes, and whose result nothing reads: most likely the next one was not
+  // connected to it.
+  void unread() {
+    for (int i = 0; i < size(); ++i) {
+      const PlanNode& n = node(i);
+      const bool pure = n.spec->lane_kind == LaneKind::compute && !n.spec->is_ordered &&
+                        n.spec->access == Access::none && !n.is_source() && !n.spec->outs.empty();
+      if (!pure || !n.is_sink() || n.path().find('/') != std::string::npos) continue;
+      diagnostics_.warning("SL0319", "nothing reads \"" + n.path() + "\" (" + n.spec->name + ")",
+                           n.graph->place.key(), "nodes." + n.path(), reader_beside(i));
+    }
+  }
+
+  // Who reads what this node reads, and may have been meant to read this one.
+  std::string reader_beside(int i) const {
+    if (plan_.nodes[i].inputs.empty()) return "";
+    const GraphInput& in = plan_.nodes[i].inputs.front();
+    for (const PlanEdge& e : plan_.nodes[in.from].outs[in.from_port])
+      if (e.to != i)
+        return "should \"" + path(e.to) + "\" read it instead of \"" + path(in.from) + "\"?";
+    return "";
   }
 
   int size() const { return static_cast<int>(plan_.nodes.size()); }

@@ -5,9 +5,15 @@
 namespace sluice {
 namespace {
 
+using Choices = std::vector<Json>;
+
 Json ref(const std::string& name) { return {{"$ref", "#/definitions/" + name}}; }
 
-Json either(Json a, Json b) { return {{"anyOf", Json::array({std::move(a), std::move(b)})}}; }
+// One of several schemas.
+Json any_of(Choices all) {
+  if (all.size() == 1) return all.front();
+  return {{"anyOf", std::move(all)}};
+}
 
 // An object with these members, "x-..." and "ui", and nothing else.
 Json closed(Json properties) {
@@ -17,31 +23,66 @@ Json closed(Json properties) {
           {"additionalProperties", false}};
 }
 
-// A parameter's value as its type spells it: "list<int>?", with "@name" wherever a value stands.
-Json value_schema(std::string_view type, const ParamSpec& p) {
-  if (type.ends_with('?'))
-    return either({{"type", "null"}}, value_schema(type.substr(0, type.size() - 1), p));
+const Json text = {{"type", "string"}};
+
+// A map from names to what `definition` describes.
+Json map_of(const char* definition, const char* pattern) {
+  return {{"type", "object"},
+          {"propertyNames", {{"pattern", pattern}}},
+          {"additionalProperties", ref(definition)}};
+}
+constexpr const char* plain_name = "^[A-Za-z0-9_-]+$";
+constexpr const char* node_name = "^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$";
+
+// ---- parameters ---------------------------------------------------------------------------------
+
+Json number_schema(const ParamSpec& p, bool whole) {
+  Json j = {{"type", whole ? "integer" : "number"}};
+  if (whole) j["minimum"] = std::numeric_limits<std::int64_t>::min();
+  if (whole) j["maximum"] = std::numeric_limits<std::int64_t>::max();
+  if (p.min) j["minimum"] = *p.min;
+  if (p.max) j["maximum"] = *p.max;
+  if (p.above) j["exclusiveMinimum"] = *p.above;
+  if (p.below) j["exclusiveMaximum"] = *p.below;
+  return j;
+}
+
+// What a value of this type may be, as the type spells it: "list<int>?".
+void alternatives(std::string_view type, const ParamSpec& p, bool outermost, Choices& all) {
+  if (type.ends_with('?')) {
+    all.push_back({{"type", "null"}});
+    return alternatives(type.substr(0, type.size() - 1), p, outermost, all);
+  }
   if (type.starts_with("list<")) {
-    const Json inner = value_schema(type.substr(5, type.size() - 6), p);
-    return either({{"type", "array"}, {"items", inner}}, inner);
-  }
-  if (type == "json") return Json::object();
-  Json j;
-  if (type == "int" || type == "float") {
-    j["type"] = type == "int" ? "integer" : "number";
-    if (p.min) j["minimum"] = *p.min;
-    if (p.max) j["maximum"] = *p.max;
+    const auto inner = type.substr(5, type.size() - 6);
+    Choices elements;
+    alternatives(inner, p, false, elements);
+    elements.push_back(ref("reference"));
+    Json list = {{"type", "array"}, {"items", any_of(elements)}};
+    if (outermost && p.shortest) list["minItems"] = *p.shortest;
+    if (outermost && p.longest) list["maxItems"] = *p.longest;
+    all.push_back(std::move(list));
+    // A single value stands for a list of one.
+    if (!outermost || p.shortest.value_or(0) <= 1) alternatives(inner, p, false, all);
+  } else if (type == "int" || type == "float") {
+    all.push_back(number_schema(p, type == "int"));
   } else if (type == "bool") {
-    j["type"] = "boolean";
+    all.push_back({{"type", "boolean"}});
+  } else if (!p.choices.empty()) {
+    all.push_back({{"type", "string"}, {"enum", p.choices}});
   } else {
-    j["type"] = "string";
-    if (!p.choices.empty()) j["enum"] = p.choices;
+    all.push_back(text);
   }
-  return either(std::move(j), ref("reference"));
 }
 
 Json param_schema(const ParamSpec& p) {
-  Json j = value_schema(p.type, p);
+  Json j = Json::object();
+  if (p.type != "json") {
+    Choices all;
+    alternatives(p.type, p, true, all);
+    all.push_back(ref("reference"));
+    j = any_of(std::move(all));
+  }
   j["description"] = p.doc;
   j["markdownDescription"] = p.doc + "\n\n`" + p.type + "`" +
                              (p.required ? ", required" : ", default `" + p.fallback.dump() + "`");
@@ -56,91 +97,164 @@ void add_params(const Spec& spec, Json& properties, Json& required) {
   }
 }
 
-Json described(const char* type, const char* text) {
-  return {{"anyOf", Json::array({Json{{"type", type}}, ref("reference")})}, {"description", text}};
+// That a parameter is there and is neither null nor what stands for "none".
+Json is_set(const std::string& name, bool literally) {
+  Choices none{{{"enum", {nullptr, false, "", Json::array()}}}};
+  if (literally) none.push_back(ref("reference"));
+  return {{"required", {name}}, {"properties", {{name, {{"not", any_of(none)}}}}}};
 }
 
-// What stands in every node beside its parameters.
-Json node_settings(const Spec& spec) {
-  Json j = {{"type", {{"const", spec.name}, {"description", spec.doc}}},
-            {"desc", described("string", "What it is for.")},
-            {"disabled", described("boolean", "Leaves the node out.")},
-            {"lane", {{"enum", {"compute", "io", "step"}}, {"description", "Where it runs."}}},
-            {"on_error",
-             {{"enum", {"fail", "quarantine"}}, {"description", "What a failing sample does."}}},
-            {"max_bad", described("integer", "Quarantined samples before the run fails.")},
-            {"requires",
-             either({{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}})}};
-  if (spec.arity == Arity::source) {
-    j["after"] = described("string", "The updater whose epochs it waits for.");
-    j["every_epochs"] = described("integer", "After every so many of them.");
-  } else {
-    Json ports = Json::object();
-    for (const auto& p : spec.ins) ports[p.name] = {{"type", "string"}, {"description", p.doc}};
-    j["in"] = either({{"type", "string"}},
-                     {{"type", "object"}, {"properties", ports}, {"additionalProperties", false}});
+// Rules between two parameters whose defaults stand for "none". What a variable holds is not known
+// here, so a reference counts where a parameter must be set, and not where it must not.
+void add_rules(const Spec& spec, Json& schema) {
+  Json all = Json::array();
+  for (const ParamRule& r : spec.param_rules) {
+    if (r.kind == ParamRule::Kind::length || r.kind == ParamRule::Kind::per) continue;
+    all.push_back({{"not", {{"allOf", {is_set(r.a, true), is_set(r.b, true)}}}}});
+    if (r.kind == ParamRule::Kind::one_of)
+      all.push_back(any_of({is_set(r.a, false), is_set(r.b, false)}));
   }
-  return j;
+  if (!all.empty()) schema["allOf"] = std::move(all);
 }
 
-Json type_schema(const Spec& spec) {
-  Json properties = spec.is_network ? Json{{"type", {{"const", spec.name}}},
-                                           {"desc", described("string", "What it is for.")},
-                                           {"weights", described("string", "What to begin with.")}}
-                                    : node_settings(spec);
-  Json required = Json::array({"type"});
+// The object that a Spec describes, with more members beside its parameters.
+Json object_schema(const Spec& spec, Json properties, Json required) {
   add_params(spec, properties, required);
+  // Each of these is at least 1.
+  if (!spec.count_param.empty()) {
+    ParamSpec count = *spec.find_param(spec.count_param);
+    count.min = std::max(1.0, count.min.value_or(1));
+    properties[count.name] = param_schema(count);
+  }
   Json j = closed(std::move(properties));
-  j["required"] = std::move(required);
+  if (!required.empty()) j["required"] = std::move(required);
+  add_rules(spec, j);
   j["description"] = spec.doc;
   return j;
 }
 
+// ---- nodes and networks -------------------------------------------------------------------------
+
+// "node" where that connects all that must be, or an object of them.
+Json inputs_schema(const Spec& spec) {
+  Json ports = Json::object(), required = Json::array();
+  bool first_is_enough = true;
+  for (std::size_t i = 0; i < spec.ins.size(); ++i) {
+    const PortSpec& p = spec.ins[i];
+    ports[p.name] = {{"type", "string"}, {"description", p.doc}};
+    if (!p.optional) required.push_back(p.name);
+    first_is_enough &= p.optional || i == 0;
+  }
+  Json object = {{"type", "object"}, {"properties", ports}, {"additionalProperties", false}};
+  if (!required.empty()) object["required"] = required;
+  Json j = any_of({first_is_enough ? text : ref("reference"), std::move(object)});
+  j["description"] = "\"node\", \"node.port\" or {\"port\": \"node.port\"}.";
+  return j;
+}
+
+Json node_schema(const Spec& spec) {
+  Json properties = {{"type", {{"const", spec.name}, {"description", spec.doc}}}};
+  Json required = Json::array({"type"});
+  if (!spec.ins.empty()) properties["in"] = inputs_schema(spec);
+  for (const auto& p : spec.ins)
+    if (!p.optional && required.size() == 1) required.push_back("in");
+  add_params(node_settings_spec(), properties, required);
+  if (spec.arity != Arity::source) {
+    properties.erase("after");
+    properties.erase("every_epochs");
+  }
+  Json j = object_schema(spec, std::move(properties), std::move(required));
+  if (spec.arity == Arity::source) j["dependencies"] = {{"every_epochs", {"after"}}};
+  return j;
+}
+
+Json network_schema(const Spec& spec) {
+  Json properties = {{"type", {{"const", spec.name}, {"description", spec.doc}}}};
+  Json required = Json::array({"type"});
+  add_params(model_settings_spec(), properties, required);
+  return object_schema(spec, std::move(properties), std::move(required));
+}
+
+// What an editor puts in for a type: all that is required.
+Json snippet(const Spec& spec) {
+  Json body = {{"type", spec.name}};
+  int stop = 1;
+  const auto place = [&](const std::string& value) {
+    return "${" + std::to_string(stop++) + ":" + value + "}";
+  };
+  Json ports = Json::object();
+  for (const auto& p : spec.ins)
+    if (!p.optional) ports[p.name] = place("node");
+  if (ports.size() == 1) body["in"] = ports.begin().value();
+  if (ports.size() > 1) body["in"] = std::move(ports);
+  for (const auto& p : spec.params) {
+    if (!p.required) continue;
+    const bool is_text = p.type == "string";
+    const std::string value = !p.choices.empty()           ? p.choices.front()
+                              : is_text                    ? p.name
+                              : p.type.starts_with("list") ? "[]"
+                              : p.type == "bool"           ? "true"
+                                                           : "1";
+    body[p.name] = (is_text ? "" : "^") + place(value);  // ^: without quotes
+  }
+  return {{"label", spec.name}, {"description", spec.doc}, {"body", std::move(body)}};
+}
+
 // An object whose "type" says which of the definitions it is.
 Json by_type(const Catalogue& catalogue, bool networks, Json& definitions) {
-  Json names = Json::array(), cases = Json::array();
+  Json names = Json::array(), cases = Json::array(), snippets = Json::array();
   for (const auto& spec : catalogue.all()) {
     if (spec->is_network != networks) continue;
     const std::string key = (networks ? "network." : "node.") + spec->name;
-    definitions[key] = type_schema(*spec);
+    definitions[key] = networks ? network_schema(*spec) : node_schema(*spec);
     names.push_back(spec->name);
+    snippets.push_back(snippet(*spec));
+    // Where the type is missing or a variable, no case holds.
     cases.push_back(
-        {{"if", {{"properties", {{"type", {{"const", spec->name}}}}}}}, {"then", ref(key)}});
+        {{"if", {{"required", {"type"}}, {"properties", {{"type", {{"const", spec->name}}}}}}},
+         {"then", ref(key)}});
   }
-  Json typed = {{"type", "object"},
-                {"required", {"type"}},
-                {"properties", {{"type", {{"enum", std::move(names)}}}}},
-                {"allOf", std::move(cases)}};
-  if (networks) return typed;
-  // A use of a part: its parameters are the part's own.
-  Json use = {{"type", "object"}, {"required", {"part"}}, {"not", {{"required", {"type"}}}}};
-  return {{"if", {{"required", {"part"}}}}, {"then", std::move(use)}, {"else", std::move(typed)}};
+  return {{"type", "object"},
+          {"required", {"type"}},
+          {"properties", {{"type", any_of({{{"enum", std::move(names)}}, ref("reference")})}}},
+          {"allOf", std::move(cases)},
+          {"defaultSnippets", std::move(snippets)}};
 }
 
-Json run_schema() {
-  Json properties = Json::object(), required = Json::array();
-  add_params(run_spec(), properties, required);
-  const Json number = either({{"type", "number"}}, ref("reference"));
-  const Json count = either({{"type", "integer"}, {"minimum", 0}}, ref("reference"));
-  Json stop = closed({{"metric", described("string", "\"node.metric\"")},
-                      {"at_least", number},
-                      {"at_most", number}});
-  stop["required"] = {"metric"};
-  properties["stop"] = either(std::move(stop), ref("reference"));
-  properties["checkpoint"] =
-      either(closed({{"every_epochs", count}, {"keep", count}}), ref("reference"));
-  return closed(std::move(properties));
+// ---- parts and the run --------------------------------------------------------------------------
+
+// A use of a part: its parameters are the part's own.
+Json use_schema() {
+  const Json ports = {{"type", "object"}, {"additionalProperties", text}};
+  const Spec& settings = node_settings_spec();
+  return {{"type", "object"},
+          {"properties",
+           {{"part", text},
+            {"in", any_of({text, ports})},
+            {"desc", param_schema(*settings.find_param("desc"))},
+            {"disabled", param_schema(*settings.find_param("disabled"))}}},
+          {"not", {{"required", {"type"}}}}};
 }
 
 Json part_schema() {
-  const Json name = {{"type", "string"}};
-  Json j = closed({{"in", either(name, {{"type", "array"}, {"items", name}})},
-                   {"out", either(name, {{"type", "object"}, {"additionalProperties", name}})},
-                   {"params", {{"type", "object"}}},
-                   {"desc", name},
-                   {"nodes", {{"type", "object"}, {"additionalProperties", ref("node")}}}});
+  const Json name = {{"type", "string"}, {"pattern", plain_name}};
+  const Json reserved = {"part", "in", "desc", "disabled", "type"};
+  Json j =
+      closed({{"in", any_of({name, {{"type", "array"}, {"items", name}}})},
+              {"out", any_of({text, {{"type", "object"}, {"additionalProperties", text}}})},
+              {"params", {{"type", "object"}, {"propertyNames", {{"not", {{"enum", reserved}}}}}}},
+              {"desc", text},
+              {"nodes", map_of("node", node_name)}});
   j["required"] = {"nodes"};
   return j;
+}
+
+Json run_schema() {
+  Json properties = Json::object();
+  for (const Spec* spec : {&stop_spec(), &checkpoint_spec()})
+    properties[spec->name.substr(spec->name.find('.') + 1)] =
+        any_of({object_schema(*spec, Json::object(), Json::array()), ref("reference")});
+  return object_schema(run_spec(), std::move(properties), Json::array());
 }
 
 }  // namespace
@@ -149,26 +263,23 @@ Json graph_schema(const Catalogue& catalogue) {
   Json definitions = {
       {"reference",
        {{"type", "string"}, {"pattern", "^@"}, {"description", "A variable: \"@name\"."}}}};
-  Json node = by_type(catalogue, false, definitions);
   definitions["network"] = by_type(catalogue, true, definitions);
-  definitions["node"] = std::move(node);
+  Json typed = by_type(catalogue, false, definitions);
+  definitions["use"] = use_schema();
+  definitions["node"] = {
+      {"if", {{"required", {"part"}}}}, {"then", ref("use")}, {"else", std::move(typed)}};
   definitions["part"] = part_schema();
-  const auto map_of = [](const char* name) {
-    return Json{{"type", "object"}, {"additionalProperties", ref(name)}};
-  };
-  Json nodes = map_of("node");
+  Json nodes = map_of("node", node_name);
   nodes["minProperties"] = 1;
   Json j = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Sluice graph"}};
-  j.update(closed(
-      {{"$schema", {{"type", "string"}}},
-       {"name", {{"type", "string"}}},
-       {"desc", {{"type", "string"}}},
-       {"vars", {{"type", "object"}}},
-       {"run", run_schema()},
-       {"models", map_of("network")},
-       {"parts",
-        {{"type", "object"}, {"additionalProperties", either(ref("part"), {{"type", "string"}})}}},
-       {"nodes", std::move(nodes)}}));
+  j.update(closed({{"$schema", text},
+                   {"name", text},
+                   {"desc", text},
+                   {"vars", {{"type", "object"}}},
+                   {"run", run_schema()},
+                   {"models", map_of("network", plain_name)},
+                   {"parts", {{"type", "object"}, {"additionalProperties", ref("part")}}},
+                   {"nodes", std::move(nodes)}}));
   j["required"] = {"nodes"};
   j["definitions"] = std::move(definitions);
   return j;

@@ -115,16 +115,38 @@ struct ParamType<std::optional<T>> {
   static Json write(const std::optional<T>& v) { return v ? ParamType<T>::write(*v) : Json(); }
 };
 
+// Why a value cannot be a parameter's.
+struct Refusal {
+  enum class Why : std::uint8_t { type, quoted, fraction, null, range, choice, length } why;
+  std::string text;             // "expected int, found 1.7 (float)"
+  std::string hint;             // "write 3 without quotes", or ""
+  std::vector<std::size_t> at;  // indices of the element of a list that is to blame
+};
+
 struct ParamSpec {
   std::string name, type, doc;
   Json fallback;  // the default; meaningless where required
   bool required = false;
-  std::vector<std::string> choices;  // for strings and lists of strings; empty: any
-  std::optional<double> min, max;    // for numbers and lists of numbers, inclusive
+  std::vector<std::string> choices;               // for strings and lists of strings; empty: any
+  std::optional<double> min, max;                 // for numbers and lists of numbers, inclusive
+  std::optional<double> above, below;             // the same, exclusive
+  std::optional<std::int64_t> shortest, longest;  // elements of a list; a single value is one
   std::function<void(void* params, const Json& value)> set;
 
-  // Why `value` cannot be this parameter's ("expected int, found 1.7"); nothing where it can.
-  std::optional<std::string> reject(const Json& value) const;
+  // Nothing where `value` can be this parameter's.
+  std::optional<Refusal> reject(const Json& value) const;
+};
+
+// What parameters must hold between each other.
+struct ParamRule {
+  enum class Kind : std::uint8_t {
+    exclusive,  // at most one of two is set (neither null, "" nor false)
+    one_of,     // exactly one of two is set
+    length,     // the list `a` has as many elements as the list `b`, plus `shift`
+    per,        // ... or one for all of them; more do no harm
+  } kind;
+  std::string a, b;
+  std::int64_t shift = 0;
 };
 
 struct PortSpec {
@@ -140,6 +162,8 @@ class Spec {
   bool is_network = false;        // an entry of "models" instead of "nodes"
   std::vector<PortSpec> ins, outs;
   std::vector<ParamSpec> params;
+  std::vector<ParamRule> param_rules;
+  std::vector<std::string> metrics;  // what flush() reports; "class_*": any that begins so
   LaneKind lane_kind = LaneKind::compute;
   Arity arity = Arity::one_to_one;
   int concurrency = 0;      // firings at a time; 0: no limit of its own
@@ -200,6 +224,36 @@ class Spec {
   }
   Spec& at_least(double low) {
     params.back().min = low;
+    return *this;
+  }
+  Spec& above(double low) {
+    params.back().above = low;
+    return *this;
+  }
+  Spec& below(double high) {
+    params.back().below = high;
+    return *this;
+  }
+  Spec& length(std::int64_t least, std::optional<std::int64_t> most = {}) {
+    params.back().shortest = least;
+    params.back().longest = most;
+    return *this;
+  }
+  // As many elements as the list `other`, plus `shift`; per: or one for all.
+  Spec& length_of(std::string other, std::int64_t shift = 0) {
+    return rule_between(ParamRule::Kind::length, params.back().name, std::move(other), shift);
+  }
+  Spec& per(std::string other) {
+    return rule_between(ParamRule::Kind::per, params.back().name, std::move(other));
+  }
+  Spec& exclusive(std::string a, std::string b) {
+    return rule_between(ParamRule::Kind::exclusive, std::move(a), std::move(b));
+  }
+  Spec& one_of(std::string a, std::string b) {
+    return rule_between(ParamRule::Kind::one_of, std::move(a), std::move(b));
+  }
+  Spec& reports(std::vector<std::string> names) {
+    metrics = std::move(names);
     return *this;
   }
 
@@ -340,6 +394,10 @@ class Spec {
  private:
   Spec& rule(FieldRule::Act act, std::string fields, std::string param) {
     rules.push_back({act, std::move(fields), std::move(param)});
+    return *this;
+  }
+  Spec& rule_between(ParamRule::Kind kind, std::string a, std::string b, std::int64_t shift = 0) {
+    param_rules.push_back({kind, std::move(a), std::move(b), shift});
     return *this;
   }
   Spec& add(std::vector<PortSpec>& ports, std::string& port, std::string& text, bool optional) {

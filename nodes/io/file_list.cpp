@@ -28,6 +28,7 @@ struct FileList final : Node {
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
+        .one_of("items", "pattern")
         .lane(LaneKind::io)
         .source()
         .gives("@items{}", Form::record)

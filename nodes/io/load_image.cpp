@@ -38,6 +38,7 @@ struct LoadImage final : Node {
                "What the voxels become: one for all keys or one for each. An integer type refuses "
                "values that it cannot hold.")
         .choices({"float32", "float64", "uint8", "int16", "int32", "int64"})
+        .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Passes over keys that a sample lacks.")
         .param("check_geometry", &Params::check_geometry,

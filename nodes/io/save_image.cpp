@@ -34,6 +34,7 @@ struct SaveImage final : Node {
         .param("output_postfix", &Params::output_postfix,
                "Put behind the sample's name and an underscore; empty: the name alone. One for "
                "all keys or one for each.")
+        .per("keys")
         .param("output_ext", &Params::output_ext, "Extension.")
         .choices({".nii.gz", ".nii"})
         .param("output_dtype", &Params::output_dtype,

@@ -41,6 +41,7 @@ Spec& add_dice_params(Spec& s) {
       .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.")
       .param("batch", &Params::batch, "Sums run over the whole batch, not each sample.")
       .param("weight", &Params::weight, "By class; one value: for all.")
+      .exclusive("sigmoid", "softmax")
       .takes("@key", Form::batch)
       .takes("@label_key", Form::batch)
       .gives("loss", Form::scalar)

@@ -39,6 +39,7 @@ struct DiceMetric final : Node {
         .param("keys", &Params::keys,
                "Prediction and label. The prediction is [C, X, Y, Z] scores or [1, X, Y, Z] class "
                "indices, the label [1, X, Y, Z] class indices; or batches of these.")
+        .length(2, 2)
         .param("include_background", &Params::include_background, "Count class 0 too.")
         .param("num_classes", &Params::num_classes,
                "Classes, background included; null: the prediction's channels, and for one "
@@ -53,6 +54,7 @@ struct DiceMetric final : Node {
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
         .range(1, 3)
         .ordered()
+        .reports({"mean", "class_*"})
         .takes("@keys", Form::any)
         .per_axis("@keys", "spatial_dims");
   }

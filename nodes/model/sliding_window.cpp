@@ -54,10 +54,12 @@ struct SlidingWindow final : Node {
                "The window in voxels, a number a spatial axis; one number: a cube. 0 or less: the "
                "image's extent.")
         .required()
+        .length(1)
         .param("sw_batch_size", &Params::sw_batch_size, "Windows in one forward pass.")
         .at_least(1)
         .param("overlap", &Params::overlap, "Part of a window that the next one covers again.")
-        .range(0, 1)
+        .at_least(0)
+        .below(1)
         .param("mode", &Params::mode, "Weights within a window: equal, or less at its edges.")
         .choices({"constant", "gaussian"})
         .param("sigma_scale", &Params::sigma_scale, "gaussian: standard deviation / window.")

@@ -41,10 +41,12 @@ struct UNet final : Network {
         .required()
         .param("channels", &Params::channels, "Channels of every level, top first; two or more.")
         .at_least(1)
+        .length(2)
         .required()
         .param("strides", &Params::strides,
                "Stride between levels, one fewer than channels; each a number or one a dimension.")
         .at_least(1)
+        .length_of("channels", -1)
         .required()
         .param("kernel_size", &Params::kernel_size, "Odd; a number or one a dimension.")
         .at_least(1)

@@ -19,6 +19,7 @@ struct Adam final : Optimizer {
     return add_optimizer_params<Params>(s)
         .param("betas", &Params::betas, "Decay of the first and of the second moment.")
         .range(0, 1)
+        .length(2, 2)
         .param("eps", &Params::eps, "Added to the second moment's root.")
         .at_least(0)
         .param("amsgrad", &Params::amsgrad, "Divides by the largest second moment so far.");

@@ -55,7 +55,8 @@ Spec& add_optimizer_params(Spec& s) {
       .takes("loss", Form::scalar)
       .any_device()
       .lane(LaneKind::step)
-      .ordered();
+      .ordered()
+      .reports({"loss", "lr"});
 }
 
 class Optimizer : public Node {

@@ -24,6 +24,7 @@ struct Invert final : Node {
         .param("keys", &Params::keys, "Fields [C, X, Y, Z] with the history of their image.")
         .param("mode", &Params::mode, "nearest for labels, bilinear for logits; one, or one a key.")
         .choices({"nearest", "bilinear"})
+        .per("keys")
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys");
   }

@@ -27,7 +27,8 @@ struct RandAdjustContrast final : Node {
         .range(0, 1)
         .param("gamma", &Params::gamma,
                "Bounds of the exponent; one number g above 0.5 stands for [0.5, g].")
-        .at_least(0)
+        .above(0)
+        .length(1, 2)
         .param("invert_image", &Params::invert_image, "Apply it to -x and negate the result.")
         .param("retain_stats", &Params::retain_stats,
                "Give the result the mean and standard deviation that the image had.")

@@ -27,6 +27,7 @@ struct RandBiasField final : Node {
         .param("degree", &Params::degree, "Degree of the series.")
         .range(1, 16)
         .param("coeff_range", &Params::coeff_range, "Bounds of the series' coefficients.")
+        .length(2, 2)
         .param("prob", &Params::prob, "Probability that a sample is changed.")
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys,

@@ -30,10 +30,13 @@ struct RandElastic final : Node {
         .param("sigma_range", &Params::sigma_range,
                "[low, high]: the Gaussian that smooths the offsets, in voxels.")
         .required()
+        .above(0)
+        .length(2, 2)
         .param(
             "magnitude_range", &Params::magnitude_range,
             "[low, high]: what the smoothed offsets (-1..1 before) are multiplied by, in voxels.")
         .required()
+        .length(2, 2)
         .param("spatial_size", &Params::spatial_size,
                "Voxels of the result: one number, or one an axis; 0 or less, or null: the image's.")
         .param("prob", &Params::prob, "Probability of a deformation.")
@@ -45,8 +48,10 @@ struct RandElastic final : Node {
         .param("scale_range", &Params::scale_range, "Added to a scale of 1, the same forms.")
         .param("mode", &Params::mode, "Interpolation; one, or one a key.")
         .choices({"bilinear", "nearest"})
+        .per("keys")
         .param("padding_mode", &Params::padding_mode, "Outside the image; one, or one a key.")
         .choices({"zeros", "border", "reflection"})
+        .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .takes("@keys", Form::image, 3, 3)

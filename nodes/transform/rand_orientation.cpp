@@ -19,6 +19,7 @@ struct RandOrientation final : Node {
         .out("sample")
         .param("keys", &Params::keys, "Fields to reorder, each [C, X, Y, Z].")
         .param("axcodes", &Params::axcodes, "Choices, each as for orientation: \"RAS\".")
+        .length(1)
         .random()
         .takes("@keys", Form::image, 3, 3)
         .resizes("@keys");

@@ -26,6 +26,7 @@ struct RandRotate90 final : Node {
         .at_least(1)
         .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
         .range(-3, 2)
+        .length(2, 2)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .takes("@keys", Form::image, 2, 3)

@@ -23,6 +23,7 @@ struct RandScaleIntensity final : Node {
         .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
         .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
         .required()
+        .length(1, 2)
         .param("prob", &Params::prob, "Probability that a sample is changed.")
         .range(0, 1)
         .param("channel_wise", &Params::channel_wise, "A draw of its own for each channel.")

@@ -24,6 +24,7 @@ struct RandShiftIntensity final : Node {
         .param("offsets", &Params::offsets,
                "Bounds of o, in the image's units; one number v stands for [-v, v].")
         .required()
+        .length(1, 2)
         .param("prob", &Params::prob, "Probability that a sample is changed.")
         .range(0, 1)
         .param("channel_wise", &Params::channel_wise, "A draw of its own for each channel.")

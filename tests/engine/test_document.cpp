@@ -58,16 +58,16 @@ TEST_CASE("Keys with slashes and tildes are escaped in pointers") {
 }
 
 TEST_CASE("A syntax error stands where the unexpected token begins") {
-  CHECK(wrong("{\"a\": 1,}") == "SL0102 1:9 \n");
-  CHECK(wrong("{\"a\": 1\n \"b\": 2}") == "SL0102 2:2 \n");
-  CHECK(wrong("{\"a\": tru}") == "SL0102 1:7 \n");
-  CHECK(wrong("{'a': 1}") == "SL0102 1:2 \n");
+  CHECK(wrong("{\"a\": 1,}") == "SL0112 1:8 \n");
+  CHECK(wrong("{\"a\": 1\n \"b\": 2}") == "SL0109 2:2 \n");
+  CHECK(wrong("{\"a\": tru}") == "SL0111 1:7 \n");
+  CHECK(wrong("{'a': 1}") == "SL0111 1:2 \n");
   CHECK(wrong("{\"a\": \"x\ny\"}") == "SL0102 1:7 \n");
   CHECK(wrong("{\"a\": [1, 2}") == "SL0102 1:12 \n");
-  CHECK(wrong("") == "SL0102 1:1 \n");
+  CHECK(wrong("") == "SL0110 1:1 \n");
   CHECK(wrong("{} {}") == "SL0102 1:4 \n");
-  CHECK(wrong("{\"a\": ") == "SL0102 1:7 \n");
-  CHECK(wrong("{ /* never closed") == "SL0102 1:3 \n");
+  CHECK(wrong("{\"a\": ") == "SL0110 1:6 \n");
+  CHECK(wrong("{ /* never closed") == "SL0110 1:3 \n");
 }
 
 TEST_CASE("A duplicate key is refused and the first one counts") {
@@ -103,8 +103,8 @@ TEST_CASE("Too much text and too many values are refused") {
 }
 
 TEST_CASE("Invalid UTF-8 in a string is refused") {
-  CHECK(wrong("{\"a\": \"x\xC3\x28\"}") == "SL0106 1:7 \n");
-  CHECK(wrong("{\"a\": \"\xED\xA0\x80\"}") == "SL0106 1:7 \n");
+  CHECK(wrong("{\"a\": \"x\xC3\x28\"}") == "SL0106 1:9 \n");
+  CHECK(wrong("{\"a\": \"\xED\xA0\x80\"}") == "SL0106 1:8 \n");
 }
 
 TEST_CASE("A file that cannot be read is a diagnostic") {

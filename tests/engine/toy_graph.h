@@ -60,6 +60,7 @@ inline Catalogue catalogue() {
             .param("drop_last", &P::drop_last, "Drops the rest."));
   c.add(Spec("split", "Parts the fields.").in("sample").out("image").out("label"));
   c.add(Spec("join", "Joins fields.").in("image").in("label").in_optional("weight").out("sample"));
+  c.add(Spec("mask", "Cuts away.").in_optional("sample").out("sample"));
   c.add(Spec("model", "Runs a network.")
             .in("batch")
             .out("batch")

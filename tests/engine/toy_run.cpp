@@ -10,7 +10,8 @@ Outcome run(Builder& b, int threads, RunEvents* events, RunOptions o) {
   o.background = false;
   if (!b.made) {
     const bool planned = b.plan(threads);
-    for (const auto& d : b.diagnostics.all()) MESSAGE(d.code << ": " << d.message);
+    for (const auto& d : b.diagnostics.all())
+      if (d.severity == Severity::error) MESSAGE(d.code << ": " << d.message);
     REQUIRE(planned);
   }
   Scheduler s(*b.made, b.pointers(), o, events ? *events : silent);
