@@ -38,12 +38,22 @@ std::string Walk::quoted(const std::string& name) const { return "\"" + name + "
 
 std::string Walk::parameter(const std::string& name) const { return node_.path() + "." + name; }
 
-void Walk::error(const char* code, const std::string& name, std::string message, std::string hint) {
+void Walk::error(const char* code, const std::string& name, std::string message, std::string hint,
+                 const std::string& field) {
   const auto& given = node_.graph->given;
   const bool is_given = std::find(given.begin(), given.end(), name) != given.end();
   const std::string key = is_given ? name : "in";
-  diagnostics_.error(code, std::move(message), node_.graph->place.child(key),
-                     "nodes." + node_.path() + "." + key, std::move(hint));
+  Place place = node_.graph->place.child(key);
+  // The field in a list of them, where the list stands in the file.
+  const Json& names = is_given ? params_.at(name) : Json();
+  const auto at = std::find(names.begin(), names.end(), field);
+  if (is_given && names.is_array() && at != names.end()) {
+    const Place element = place.child(static_cast<std::size_t>(at - names.begin()));
+    if (element.mark().line > 0) place = element;
+  }
+  if (!said_.insert(code + place.pointer + (is_given ? field : "")).second) return;
+  diagnostics_.error(code, std::move(message), place, "nodes." + node_.path() + "." + key,
+                     std::move(hint));
 }
 
 std::string Walk::source_of(const std::string& text) {
@@ -101,7 +111,7 @@ void Walk::missing(const std::string& name, const std::string& by) {
         quoted(node_.path()) + " needs the field " + quoted(name) +
             (is_default ? " (by default)" : "") + ", but " +
             (list.empty() ? "no field arrives" : "what arrives is " + list),
-        hint);
+        hint, name);
   FieldInfo unknown;
   unknown.name = name;
   flow_.fields.push_back(unknown);  // said once

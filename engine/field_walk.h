@@ -5,6 +5,7 @@
 //   field_checks.cpp   rules that must hold
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,9 @@ class Walk {
   std::string quoted(const std::string& name) const;
   std::string parameter(const std::string& name) const;
   // Points at the parameter where the file names it, else at `in`.
-  void error(const char* code, const std::string& name, std::string message, std::string hint = "");
+  // Once for each code and place: of several fields the first is named.
+  void error(const char* code, const std::string& name, std::string message, std::string hint = "",
+             const std::string& field = "");
   // The parameter that a rule's fields are named by.
   static std::string source_of(const std::string& text);
   std::string since_batch() const;
@@ -80,6 +83,7 @@ class Walk {
   const Json& params_;
   Diagnostics& diagnostics_;
   Flow flow_;
+  std::set<std::string> said_;  // code and place
 };
 
 }  // namespace sluice

@@ -192,6 +192,7 @@ void Walk::gather() {
 }
 
 void Walk::varies(const FieldInfo& f) {
+  if (!said_.insert("SL0612").second) return;  // of several fields the first is named
   diagnostics_.warning("SL0612",
                        quoted(node_.path()) + " stacks samples of one shape, but " +
                            quoted(f.varies_since) + " makes " + quoted(f.name) +

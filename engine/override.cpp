@@ -88,6 +88,7 @@ class Applier {
     act_ = o.act;
     if (!is_valid_utf8(text_)) {
       text_ = "--set";
+      path_.clear();
       return error("SL0502", "--set with invalid UTF-8");
     }
     const auto keys = split(o.path);
@@ -247,6 +248,10 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& texts,
   std::vector<Override> overrides;
   for (const std::string& text : texts) {
     Override o;
+    if (!is_valid_utf8(text)) {
+      diagnostics.error("SL0502", "--set with invalid UTF-8");
+      continue;
+    }
     if (text.starts_with('~')) {
       overrides.push_back({text.substr(1), "", Override::Act::remove});
       continue;

@@ -1,6 +1,7 @@
 #include "tools/cli/describe.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace sluice::cli {
 namespace {
@@ -96,16 +97,58 @@ std::vector<std::vector<std::string>> fields_of(const Spec& s) {
 
 // ---- parameters and traits ----------------------------------------------------------------------
 
+namespace {
+
+std::string entries_of(const ParamSpec& p) {
+  if (!p.shortest) return "";
+  const std::string least = std::to_string(*p.shortest);
+  if (p.longest == p.shortest) return ", " + least + " entries";
+  return ", " + least + (p.longest ? " to " + std::to_string(*p.longest) : " or more") + " entries";
+}
+
+}  // namespace
+
 std::string type_of(const ParamSpec& p) {
   std::string out = p.type;
-  if (p.min && p.max)
+  if (p.min && p.max) {
     out += " in " + number(*p.min) + ".." + number(*p.max);
-  else if (p.min)
-    out += " from " + number(*p.min);
-  else if (p.max)
-    out += " up to " + number(*p.max);
+  } else {
+    if (p.min) out += " from " + number(*p.min);
+    if (p.max) out += " up to " + number(*p.max);
+  }
+  if (p.above) out += " above " + number(*p.above);
+  if (p.below) out += " below " + number(*p.below);
+  out += entries_of(p);
   for (std::size_t i = 0; i < p.choices.size(); ++i) out += (i ? " | " : ": ") + p.choices[i];
   return out;
+}
+
+std::vector<std::vector<std::string>> rules_of(const Spec& s) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ParamRule& r : s.param_rules) {
+    const std::string both = r.a + ", " + r.b;
+    switch (r.kind) {
+      case ParamRule::Kind::exclusive:
+        rows.push_back({"rule", both, "exclude each other"});
+        break;
+      case ParamRule::Kind::one_of:
+        rows.push_back({"rule", both, "one of the two"});
+        break;
+      case ParamRule::Kind::length:
+        rows.push_back({"rule", both,
+                        r.shift == 0 ? "of one length"
+                                     : "the first is " + std::to_string(std::abs(r.shift)) +
+                                           (r.shift < 0 ? " shorter" : " longer")});
+        break;
+      case ParamRule::Kind::per:
+        rows.push_back({"rule", both, "one entry each, or one for all"});
+        break;
+    }
+  }
+  std::string names;
+  for (const auto& name : s.metrics) names += (names.empty() ? "" : ", ") + name;
+  if (!names.empty()) rows.push_back({"metrics", names, ""});
+  return rows;
 }
 
 std::string default_of(const ParamSpec& p) {

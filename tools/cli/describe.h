@@ -15,6 +15,8 @@ std::string default_of(const ParamSpec& p);  // "default 0.5", "required"
 std::vector<std::string> traits(const Spec& s);
 // {"needs", "keys", "[C, X, Y, Z]"}: a line for each thing that happens to fields.
 std::vector<std::vector<std::string>> fields_of(const Spec& s);
+// {"rule", "sigmoid, softmax", "exclude each other"}, {"metrics", "mean", ""}
+std::vector<std::vector<std::string>> rules_of(const Spec& s);
 std::string example(const Spec& s);  // "\"flip\": { \"type\": ..., \"in\": \"load\" }"
 
 }  // namespace sluice::cli

@@ -83,12 +83,11 @@ void parameters(const Spec& s) {
 
 void page(const Spec& s) {
   std::cout << s.name << "\n  " << wrapped(s.doc, 2, 2) << "\n\n  " << joined(traits(s)) << "\n\n";
-  if (!s.is_network) {
-    auto rows = ports(s);
-    for (auto& row : fields_of(s)) rows.push_back(std::move(row));
-    table(rows, 2);
-    std::cout << '\n';
-  }
+  auto rows = s.is_network ? std::vector<std::vector<std::string>>{} : ports(s);
+  for (auto& row : fields_of(s)) rows.push_back(std::move(row));
+  for (auto& row : rules_of(s)) rows.push_back(std::move(row));
+  table(rows, 2);
+  if (!rows.empty()) std::cout << '\n';
   parameters(s);
   std::cout << (s.params.empty() ? "  " : "\n  ") << example(s) << '\n';
 }

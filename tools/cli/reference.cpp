@@ -43,7 +43,10 @@ std::string section(const Spec& s) {
   for (const auto& word : traits(s))
     if (word != s.family && word != "network") words += (words.empty() ? "" : " · ") + word;
   if (!words.empty()) out += words + "\n\n";
-  for (const auto& row : fields_of(s)) out += "- " + row[0] + " `" + row[1] + "` " + row[2] + "\n";
+  auto rows = fields_of(s);
+  for (auto& row : rules_of(s)) rows.push_back(std::move(row));
+  for (const auto& row : rows)
+    out += "- " + row[0] + " `" + row[1] + "`" + (row[2].empty() ? "" : " " + row[2]) + "\n";
   out += parameters(s);
   return out + "\n```json\n" + example(s) + "\n```\n\n";
 }

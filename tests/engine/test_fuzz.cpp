@@ -1,0 +1,177 @@
+// Whatever stands in a graph file, the answer is a plan or diagnostics: no crash, no hang, no
+// exception. A few thousand damaged graphs in CI; SLUICE_LONG=1 goes on for SLUICE_FUZZ_SECONDS
+// (60) from SLUICE_FUZZ_SEED on. SLUICE_CATALOGUE names the output of `sluice inspect --json`: then
+// the shipped graphs are damaged, else toys. The input of a crash stays in fuzz.last.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "engine/dot.h"
+#include "engine/plan.h"
+#include "tests/engine/fuzz.h"
+#include "toy_graph.h"
+
+using namespace sluice;
+
+namespace {
+
+const char* const toy_graphs[] = {
+    R"({"name": "toy", "desc": "everything", "x-note": 1,
+  "vars": {"root": "/data", "patch": [4, "@depth"], "depth": 6, "seed": 7, "stop": 0.9},
+  "run": {"epochs": 3, "seed": "@seed", "stop": {"metric": "score.mean", "at_least": "@stop"},
+          "checkpoint": {"every_epochs": 2, "keep": 1}, "max_bad": 4, "watchdog_s": 1.5},
+  "models": {"net": {"type": "unet", "channels": [8, 16], "weights": "w.safetensors"}},
+  "parts": {"prepare": {"in": "case", "out": "kept", "params": {"keys": ["image"]}, "nodes": {
+      "load": {"type": "load", "in": "case", "keys": "@keys", "on_error": "quarantine"},
+      "kept": {"type": "cache", "in": "load"}}}},
+  "nodes": {"train": {"type": "cases", "root": "@root", "shuffle": true},
+    "pre": {"part": "prepare", "in": "train", "keys": ["image", "label"]},
+    "crop": {"type": "crop", "in": "pre", "size": "@patch", "num_samples": 2},
+    "off": {"type": "flip", "in": "crop", "disabled": true},
+    "batch": {"type": "batch", "in": "off", "size": 2, "desc": "pairs"},
+    "fwd": {"type": "model", "in": "batch", "net": "net"},
+    "step": {"type": "adam", "in": "fwd", "net": "net", "lr": 1},
+    "val": {"type": "cases", "root": "@root", "split": "validation", "after": "step",
+            "every_epochs": 2},
+    "vpre": {"part": "prepare", "in": "val"},
+    "parts": {"type": "split", "in": "vpre", "lane": "io", "requires": "train"},
+    "both": {"type": "join", "in": {"label": "parts.label", "image": "parts"}},
+    "run": {"type": "model", "in": "both", "net": "net"},
+    "score": {"type": "dice", "in": "run"}}})",
+    R"({"vars": {"k": ["far"], "far": ["v"]}, "parts": {
+    "inner": {"in": "a", "out": "l", "params": {"k": ["own"]},
+              "nodes": {"l": {"type": "load", "in": "a", "keys": "@k"}}},
+    "outer": {"in": ["one", "two"], "out": {"image": "s.label", "raw": "second"},
+              "params": {"given": ["none"]}, "nodes": {
+      "first": {"part": "inner", "in": "one", "k": "@given"},
+      "second": {"part": "inner", "in": "two"}, "s": {"type": "split", "in": "first"}}}},
+  "nodes": {"a": {"type": "cases", "root": "r"},
+    "o": {"part": "outer", "in": {"one": "a", "two": "a"}, "given": "@far"},
+    "j": {"type": "join", "in": {"image": "o.raw", "label": "o"}},
+    "shuffled": {"type": "buffer", "in": "j", "size": 3}, "save": {"type": "save", "in": "j"}}})"};
+
+struct Material {
+  Catalogue catalogue;
+  std::vector<Json> corpus;
+
+  Material() {
+    namespace fs = std::filesystem;
+    const char* file = std::getenv("SLUICE_CATALOGUE");
+    if (file && *file) {
+      catalogue = Catalogue::from_json(Json::parse(std::ifstream(file)));
+      for (const char* folder : {"/graphs", "/tests/golden/messages"})
+        for (const auto& e : fs::directory_iterator(SLUICE_SOURCE_DIR + std::string(folder)))
+          if (e.path().extension() == ".json" && e.path().filename() != "graph.schema.json")
+            add(Json::parse(std::ifstream(e.path()), nullptr, false, true));
+    } else {
+      catalogue = toys::catalogue();
+      for (const char* text : toy_graphs) add(Json::parse(text));
+    }
+  }
+  void add(Json graph) {
+    if (graph.is_object()) corpus.push_back(std::move(graph));
+  }
+};
+
+// What is being tried, kept outside the process.
+class LastInput {
+ public:
+  LastInput() : file_(open("fuzz.last", O_RDWR | O_CREAT | O_TRUNC, 0644)) {
+    std::signal(SIGALRM, [](int) {
+      static const char text[] = "hang: the input is in fuzz.last\n";
+      if (write(2, text, sizeof text - 1) < 0) _exit(99);
+      abort();
+    });
+  }
+  ~LastInput() {
+    alarm(0);
+    close(file_);
+    unlink("fuzz.last");
+  }
+  void set(const std::string& text, const std::vector<std::string>& overrides) {
+    std::string all = text;
+    for (const auto& o : overrides) all += "\n// --set " + o;
+    if (ftruncate(file_, 0) == 0) (void)!pwrite(file_, all.data(), all.size(), 0);
+    alarm(60);
+  }
+
+ private:
+  int file_;
+};
+
+struct Result {
+  bool loaded = false, planned = false;
+};
+
+void check_texts(const Diagnostics& found) {
+  std::ostringstream printed;
+  found.print(printed, false);
+  (void)Json(printed.str()).dump();  // throws where it is no UTF-8
+  (void)found.to_json().dump();
+  for (const auto& d : found.all()) {
+    CHECK(find_code(d.code));
+    CHECK_FALSE(d.message.empty());
+  }
+}
+
+Result try_graph(const Material& material, const std::string& text,
+                 const std::vector<std::string>& set) {
+  Result result;
+  Diagnostics found;
+  const auto overrides = parse_overrides(set, found);
+  const auto document = parse_document("g.json", text, found);
+  const auto graph = load_graph(document, material.catalogue, overrides, found);
+  CHECK(graph.has_value() == found.ok());
+  result.loaded = graph.has_value();
+  if (graph) {
+    const auto plan = make_plan(*graph, {}, found);
+    CHECK(plan.has_value() == found.ok());
+    result.planned = plan.has_value();
+    if (plan) CHECK_FALSE(to_dot(*plan).empty());
+    // What was read is a graph by itself, and the same one.
+    Diagnostics again;
+    const auto resolved = load_graph(parse_document("r.json", graph->resolved.dump(), again),
+                                     material.catalogue, {}, again);
+    CHECK_MESSAGE(resolved, (again.all().empty() ? "" : again.all().front().message));
+    if (resolved) CHECK(resolved->resolved == graph->resolved);
+  }
+  check_texts(found);
+  return result;
+}
+
+std::size_t number(const char* name, std::size_t otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::strtoul(text, nullptr, 10) : otherwise;
+}
+
+}  // namespace
+
+TEST_CASE("A damaged graph gives a plan or diagnostics") {
+  using clock = std::chrono::steady_clock;
+  const Material material;
+  LastInput last;
+  const bool at_length = number("SLUICE_LONG", 0) > 0;
+  const auto end = clock::now() + std::chrono::seconds(number("SLUICE_FUZZ_SECONDS", 60));
+  const auto first = static_cast<unsigned>(number("SLUICE_FUZZ_SEED", 1));
+  std::size_t loaded = 0, planned = 0;
+  unsigned tried = 0;
+  for (; at_length ? clock::now() < end : tried < 3000; ++tried) {
+    fuzz::Fuzzer fuzzer(first + tried);
+    const std::string text = fuzzer.input(material.corpus);
+    const auto set = fuzzer.overrides(text);
+    last.set(text, set);
+    INFO("seed ", first + tried, ":\n", text);
+    const Result result = try_graph(material, text, set);
+    loaded += result.loaded;
+    planned += result.planned;
+  }
+  MESSAGE(tried << " inputs, " << loaded << " were graphs, " << planned << " gave a plan");
+  CHECK(planned > 0);
+}
