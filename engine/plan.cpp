@@ -366,6 +366,7 @@ class Planner {
                updaters_hint());
       return;
     }
+    if (node(after).turns < 0) return;  // a second updater: reported there
     stream.turns = node(after).turns;
     stream.every = source.every_epochs;
     plan_.turns[stream.turns].streams.push_back(s);

@@ -89,5 +89,5 @@ TEST_CASE("a dump that cannot be written is a warning") {
   s.folder.write("dumps", "a file");
   const auto r = shell::run(s.run);
   CHECK(r.code == 0);
-  CHECK(r.err == "warning: cannot write dumps/a_b_c.done.dot\n");
+  CHECK(contains(r.err, "warning: cannot write dumps/a_b_c.done.dot\n"));
 }

@@ -108,7 +108,7 @@ TEST_CASE("a dumb terminal and a quiet run get no control characters") {
   const auto dumb = e.run({"TERM=dumb"}, "", enough);
   CHECK(dumb.code == 130);
   CHECK(!contains(dumb.raw, "\033"));
-  const auto quiet = e.run({"TERM=xterm"}, "--quiet", enough);
+  const auto quiet = e.run({"TERM=xterm", "NO_COLOR=1"}, "--quiet", enough);
   CHECK(quiet.code == 130);
   CHECK(!contains(quiet.raw, "\033"));
   CHECK(e.folder.read("out").empty());

