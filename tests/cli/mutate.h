@@ -2,6 +2,8 @@
 // unknown, missing and misplaced keys, null, lists for values and values for lists.
 #pragma once
 
+#include <iterator>
+
 #include <random>
 #include <string>
 #include <vector>
@@ -73,7 +75,7 @@ class Mutator {
     if (site.parent->is_array())
       site.parent->erase(at);
     else
-      site.parent->erase((site.parent->begin() + static_cast<long>(at)).key());
+      site.parent->erase(std::next(site.parent->begin(), static_cast<long>(at)).key());
   }
 
   Json any_value() {

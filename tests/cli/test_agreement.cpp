@@ -69,6 +69,10 @@ TEST_CASE("The schema refuses a graph exactly where check does, for the codes it
         continue;
       }
       Json one = verdict(graph, seen);
+      if (one["codes"].dump().find("SL0205") != std::string::npos) {  // nobody knows what it holds
+        ++hidden;
+        continue;
+      }
       one["mutations"] = change.done;
       cases << one.dump() << '\n';
       ++count;
@@ -84,7 +88,8 @@ TEST_CASE("The schema refuses a graph exactly where check does, for the codes it
   }
   std::string codes;
   for (const auto& code : seen) codes += " " + code;
-  MESSAGE(r.out << r.err << hidden << " left out, whose types are variables or parts files\n"
+  MESSAGE(r.out << r.err << hidden
+                << " left out: types that are variables, parts in files, unknown variables\n"
                 << seen.size() << " codes:" << codes);
   CHECK(r.code == 0);
   CHECK(seen.size() > 15);

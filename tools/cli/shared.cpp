@@ -36,8 +36,8 @@ void plan_as_run(const Json& profile, Checked& checked) {
 }
 
 static bool color() {
-  const char* no_color = std::getenv("NO_COLOR");
-  return isatty(2) && !(no_color && *no_color);
+  const char *no_color = std::getenv("NO_COLOR"), *term = std::getenv("TERM");
+  return isatty(2) && !(no_color && *no_color) && !(term && std::string_view(term) == "dumb");
 }
 
 void print(const Diagnostics& diagnostics) { diagnostics.print(std::cerr, color()); }

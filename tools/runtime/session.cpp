@@ -51,7 +51,8 @@ bool Session::load_graph() {
     o.threads = threads_;
     plan_ = make_plan(*graph_, o, diagnostics);
   }
-  const bool color = isatty(2) && !std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty()) diagnostics.print(std::cerr, color);
   return plan_.has_value();
 }
@@ -396,13 +397,25 @@ std::map<std::string, at::Tensor> Session::weights() const {
 }
 
 // `all_nodes` at the end of a run only: between turns, nodes other than updaters may still work.
+// The stream of the validation turn that a cut left unfinished, or -1. It begins anew, so what its
+// nodes hold of it is not kept: it would count twice.
+int Session::begins_anew(const Resume& position) const {
+  if (plan_->turns.empty()) return -1;
+  const auto sequence = plan_->sequence(0);
+  if (position.turn >= sequence.size()) return -1;
+  const int stream = sequence[position.turn].stream;
+  return plan_->streams[static_cast<std::size_t>(stream)].trains ? -1 : stream;
+}
+
 void Session::save(const std::string& name, const Resume& position, bool all_nodes) {
   Checkpoint c;
   c.model = weights();
+  const int anew = begins_anew(position);
   Json nodes = Json::object();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const PlanNode& n = plan_->nodes[i];
-    if (n.spec->access != Access::update && !(all_nodes && n.ordered)) continue;
+    const bool is_stateful = all_nodes && n.ordered && n.stream != anew;
+    if (n.spec->access != Access::update && !is_stateful) continue;
     State state;
     nodes_[i]->save(state);
     for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;

@@ -80,6 +80,7 @@ class Session final : public RunEvents {
   void make_nodes();
   void open_node(int i);
   void resume();
+  int begins_anew(const Resume& position) const;
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
   void publish(const Observation& observation);
