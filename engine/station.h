@@ -22,10 +22,10 @@
 #include "engine/credit.h"
 #include "engine/lane.h"
 #include "engine/node.h"
+#include "engine/nvtx.h"
 #include "engine/packet.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
-#include "engine/nvtx.h"
 #include "engine/trace.h"
 #include "engine/turnstile.h"
 
