@@ -1,6 +1,7 @@
 #include "kernels/nnunet_list.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <set>
 
@@ -16,8 +17,9 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t suffix = 5;  // "_0000"
 
 std::string channel_suffix(std::size_t channel) {
-  const std::string digits = std::to_string(channel);
-  return "_" + std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
+  char text[32];
+  std::snprintf(text, sizeof text, "_%04zu", channel);
+  return text;
 }
 
 // "liver_001" of "liver_001_0000.nii.gz"; "" of a file that is not named so.
