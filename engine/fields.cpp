@@ -147,6 +147,12 @@ const Json& Walk::param(const std::string& name) const {
 std::vector<std::string> Walk::names(const std::string& text) const {
   if (!text.starts_with('@')) return {text};
   if (text.ends_with("{}")) return keys_in(param(text.substr(1, text.size() - 3)));
+  if (const auto join = text.find('@', 1); join != std::string::npos) {  // @keys@postfix
+    std::vector<std::string> all = names(text.substr(0, join));
+    const auto endings = strings_in(param(text.substr(join + 1)));
+    for (std::string& name : all) name += per_key(endings, 0);
+    return all;
+  }
   return strings_in(param(text.substr(1)));
 }
 

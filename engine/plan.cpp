@@ -80,6 +80,17 @@ class Planner {
     return std::find(n.graph->given.begin(), n.graph->given.end(), name) != n.graph->given.end();
   }
 
+  // A list of numbers (a grid) counts as their product.
+  int count(const PlanNode& n) const {
+    const std::string& name = n.spec->count_param;
+    if (name.empty() || !n.graph->params.contains(name) || !n.graph->params.at(name).is_array())
+      return static_cast<int>(param<std::int64_t>(n, name, 1));
+    std::int64_t all = 1;
+    for (const Json& one : n.graph->params.at(name))
+      all = std::min<std::int64_t>(all * one.get<std::int64_t>(), 1 << 20);
+    return static_cast<int>(all);
+  }
+
   void nodes() {
     for (const GraphNode& g : graph_.nodes) {
       PlanNode n;
@@ -92,7 +103,7 @@ class Planner {
       n.concurrency = g.spec->concurrency;
       n.ordered = g.spec->is_ordered;
       n.gate = g.spec->is_gate || g.spec->arity == Arity::gather;
-      n.count = static_cast<int>(param<std::int64_t>(n, g.spec->count_param, 1));
+      n.count = count(n);
       n.drop_last = param(n, g.spec->drop_last_param, false);
       n.inputs = g.inputs;
       n.outs.resize(g.spec->outs.size());

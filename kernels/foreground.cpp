@@ -6,6 +6,10 @@
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/ne.h>
 
+#include <string>
+
+#include "engine/error.h"
+
 namespace sluice {
 namespace {
 
@@ -34,6 +38,22 @@ Shape3 VoxelPool::voxel(std::uint64_t k) const {
   std::int64_t i = 0;
   for (;; ++i)
     if (p[i] && k-- == 0) return {x, i / width, i % width};
+}
+
+VoxelList::VoxelList(const at::Tensor& numbers, const Shape3& shape)
+    : numbers_(numbers), shape_(shape), count_(numbers.numel()) {
+  if (numbers.dim() != 1 || !at::isIntegralType(numbers.scalar_type(), false))
+    throw DataError("voxel numbers are a list of integers");
+}
+
+Shape3 VoxelList::voxel(std::uint64_t k) const {
+  const auto i = numbers_[static_cast<std::int64_t>(k)].item<std::int64_t>();
+  const std::int64_t plane = shape_[1] * shape_[2];
+  if (i < 0 || i >= shape_[0] * plane)
+    throw DataError(
+        "voxel number " + std::to_string(i) +
+        " lies outside the label; was it cropped or resampled after the list was made?");
+  return {i / plane, i % plane / shape_[2], i % shape_[2]};
 }
 
 at::Tensor foreground_mask(const at::Tensor& label) {

@@ -26,6 +26,20 @@ class VoxelPool {
   std::uint64_t total_ = 0;
 };
 
+// The same from a list of voxel numbers, int32 [n] (or int64), as they lie in a volume of `shape`.
+class VoxelList {
+ public:
+  VoxelList() = default;  // an empty one
+  VoxelList(const at::Tensor& numbers, const Shape3& shape);
+  std::uint64_t count() const { return static_cast<std::uint64_t>(count_); }
+  Shape3 voxel(std::uint64_t k) const;  // k < count(); a number that lies outside is a DataError
+
+ private:
+  at::Tensor numbers_;
+  Shape3 shape_{};
+  std::int64_t count_ = 0;
+};
+
 // Foreground: any label channel not 0 (the first of several is background and left out).
 at::Tensor foreground_mask(const at::Tensor& label);
 // Background: not foreground and, where there is an image, any of its channels above threshold.

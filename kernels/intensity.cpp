@@ -108,6 +108,8 @@ template at::Tensor map(const at::Tensor&, const std::vector<Linear>&);
 template at::Tensor map(const at::Tensor&, const std::vector<Normalize>&);
 template at::Tensor map(const at::Tensor&, const std::vector<Rescale>&);
 template at::Tensor map(const at::Tensor&, const std::vector<Contrast>&);
+template at::Tensor map(const at::Tensor&, const std::vector<SoftClip>&);
+template at::Tensor map(const at::Tensor&, const std::vector<Shift>&);
 
 at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream) {
   const at::Tensor x = float_image(image);

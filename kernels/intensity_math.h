@@ -1,14 +1,16 @@
 // What happens to one voxel: small functors that the CPU loops and the CUDA kernels share.
 //
-// Invariant: pure functions of their arguments, without libm. The logarithm, power, sine and
-// cosine below are short series on reduced arguments, so loops over them vectorise, and a voxel
-// does not depend on the machine's C library. Errors stay below 3e-7 of the result's scale.
+// Invariant: pure functions of their arguments; all but SoftClip without libm. The logarithm,
+// power, sine and cosine below are short series on reduced arguments, so loops over them vectorise,
+// and a voxel does not depend on the machine's C library. Errors stay below 3e-7 of the result's
+// scale.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "engine/random.h"
 
@@ -117,6 +119,48 @@ struct Rescale {
     y = y < least ? least : y;
     return y > most ? most : y;
   }
+};
+
+// MONAI's ScaleIntensityRange: [a_min, a_max] to [b_min, b_max], or to [0, 1] where a bound is not
+// set; equal input bounds only shift, and then nothing is clipped.
+inline Rescale rescale(double a_min, double a_max, std::optional<double> b_min,
+                       std::optional<double> b_max, bool clip) {
+  Rescale f;
+  f.low = static_cast<float>(a_min);
+  if (a_min == a_max) {
+    f.offset = static_cast<float>(b_min.value_or(0));
+    return f;
+  }
+  f.range = static_cast<float>(a_max - a_min);
+  if (b_min && b_max) {
+    f.gain = static_cast<float>(*b_max - *b_min);
+    f.offset = static_cast<float>(*b_min);
+  }
+  if (clip && b_min) f.least = static_cast<float>(*b_min);
+  if (clip && b_max) f.most = static_cast<float>(*b_max);
+  return f;
+}
+
+// x + softplus(-s (x - low)) / s - softplus(s (x - high)) / s, a clip with round corners; an
+// infinite bound is none.
+struct SoftClip {
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+  float sharpness = 1;
+  SLUICE_HD float operator()(float x) const {
+    float y = x;
+    if (std::isfinite(low)) y += softplus(-sharpness * (x - low)) / sharpness;
+    if (std::isfinite(high)) y -= softplus(sharpness * (x - high)) / sharpness;
+    return y;
+  }
+  SLUICE_HD static float softplus(float t) { return log1pf(expf(-fabsf(t))) + (t > 0 ? t : 0); }
+};
+
+// x + offset; with `nonzero` a voxel that is exactly 0 stays 0.
+struct Shift {
+  float offset = 0;
+  bool nonzero = false;
+  SLUICE_HD float operator()(float x) const { return nonzero && x == 0.0f ? x : x + offset; }
 };
 
 // sign * (((sign x - low) / (range + 1e-7)) ^ gamma * range + low), MONAI's AdjustContrast; low and

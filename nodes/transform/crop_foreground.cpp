@@ -1,7 +1,7 @@
 // crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
 #include "engine/registry.h"
 #include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "kernels/filling.h"
 
 namespace sluice {
 namespace {
@@ -14,7 +14,7 @@ struct CropForeground final : Node {
     std::vector<std::int64_t> margin{0};
     std::vector<std::int64_t> k_divisible{1};
     bool allow_smaller = false;
-    std::string mode = "constant";
+    std::vector<std::string> mode{"constant"};
     double value = 0;
     bool allow_missing_keys = false;
   } p;
@@ -33,8 +33,9 @@ struct CropForeground final : Node {
                "Grow the box to multiples of this; one number, or one an axis.")
         .param("allow_smaller", &Params::allow_smaller,
                "Cut a margin that sticks out of the image; otherwise it is padded.")
-        .param("mode", &Params::mode, "How what sticks out is filled.")
-        .choices({"constant"})
+        .param("mode", &Params::mode, "How what sticks out is filled; one, or one a key.")
+        .choices(filling_names)
+        .per("keys")
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image, 2, 3)
@@ -52,7 +53,8 @@ struct CropForeground final : Node {
       const auto axes = field.tensor.dim() - 1;
       const at::Tensor volume = to_volume(field.tensor);
       if (box == whole(volume)) return;
-      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+      record(field,
+             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
              multiply(field.geometry().affine, box_affine(box)), "crop_foreground", numbers(box));
     });
     f.emit(std::move(out));

@@ -17,6 +17,7 @@ struct RandCropByPosNegLabel final : Node {
     std::int64_t num_samples = 1;
     std::optional<std::string> image_key;
     double image_threshold = 0;
+    std::optional<std::string> fg_indices_key, bg_indices_key;
     bool allow_smaller = false;
     bool allow_missing_keys = false;
   } p;
@@ -41,6 +42,9 @@ struct RandCropByPosNegLabel final : Node {
         .param("image_key", &Params::image_key,
                "If set, background is only where this field is above image_threshold.")
         .param("image_threshold", &Params::image_threshold, "In the image's units.")
+        .param("fg_indices_key", &Params::fg_indices_key,
+               "Voxel numbers of the foreground (fg_bg_to_indices), so that none is looked for.")
+        .param("bg_indices_key", &Params::bg_indices_key, "And of the background; both or none.")
         .param("allow_smaller", &Params::allow_smaller,
                "Take the whole axis where the image is smaller than spatial_size.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
@@ -49,6 +53,8 @@ struct RandCropByPosNegLabel final : Node {
         .takes("@keys", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
         .takes("@image_key", Form::image, 2, 3)
+        .takes("@fg_indices_key", Form::any)
+        .takes("@bg_indices_key", Form::any)
         .resizes("@keys", "spatial_size")
         .unless("allow_smaller", true)
         .resizes("@keys")
@@ -57,6 +63,8 @@ struct RandCropByPosNegLabel final : Node {
 
   void open(const OpenContext&) override {
     if (p.pos + p.neg <= 0) throw Error(Exit::usage, "pos and neg are both 0");
+    if (p.fg_indices_key.has_value() != p.bg_indices_key.has_value())
+      throw Error(Exit::usage, "fg_indices_key and bg_indices_key go together");
   }
 
   void process(Firing& f) override {
@@ -80,6 +88,9 @@ struct RandCropByPosNegLabel final : Node {
   // Foreground and background are counted once for all patches.
   std::vector<Shape3> draw_centres(const Sample& in, Random& random) const {
     const at::Tensor label = to_volume(in.tensor(p.label_key));
+    if (p.fg_indices_key)
+      return draw_from(VoxelList(in.tensor(*p.fg_indices_key), shape_of(label)),
+                       VoxelList(in.tensor(*p.bg_indices_key), shape_of(label)), random, label);
     at::Tensor image;
     if (p.image_key) image = to_volume(in.tensor(*p.image_key));
     if (image.defined() && shape_of(image) != shape_of(label))
@@ -87,26 +98,32 @@ struct RandCropByPosNegLabel final : Node {
                       p.label_key + "\" " + list_text(shape_of(label)));
     const at::Tensor mask = foreground_mask(label);
     const VoxelPool foreground(mask);
-    std::optional<VoxelPool> background;
-    if (p.neg > 0 || foreground.count() == 0)
-      background.emplace(
-          background_mask(mask, image.defined() ? &image : nullptr, p.image_threshold));
+    if (p.neg <= 0 && foreground.count() > 0)
+      return draw_from(foreground, VoxelList(), random, label);
+    const VoxelPool background(
+        background_mask(mask, image.defined() ? &image : nullptr, p.image_threshold));
+    return draw_from(foreground, background, random, label);
+  }
+
+  template <class Foreground, class Background>
+  std::vector<Shape3> draw_from(const Foreground& foreground, const Background& background,
+                                Random& random, const at::Tensor& label) const {
     double share = p.pos / (p.pos + p.neg);
     if (foreground.count() == 0) share = 0;
-    if (!background || background->count() == 0) share = 1;
+    if (background.count() == 0) share = 1;
     if (share == 1 && foreground.count() == 0)
       throw DataError("no crop centre: of the " + list_text(shape_of(label)) + " voxels of \"" +
                       p.label_key + "\" none is foreground, and none background");
+    const auto one_of = [&](const auto& pool) { return pool.voxel(random.integer(pool.count())); };
     std::vector<Shape3> centres;
-    for (std::int64_t i = 0; i < p.num_samples; ++i) {
-      const VoxelPool& pool = random.uniform() < share ? foreground : *background;
-      centres.push_back(pool.voxel(random.integer(pool.count())));
-    }
+    for (std::int64_t i = 0; i < p.num_samples; ++i)
+      centres.push_back(random.uniform() < share ? one_of(foreground) : one_of(background));
     return centres;
   }
 
   Sample crop(const Sample& in, const Box& box, const Shape3& shape) const {
     Sample out = in;
+    if (p.fg_indices_key) out.erase(*p.fg_indices_key), out.erase(*p.bg_indices_key);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       require_spatial(field.tensor, p.keys[i]);
       const auto axes = field.tensor.dim() - 1;

@@ -1,7 +1,7 @@
 // resize_with_pad_or_crop: MONAI's ResizeWithPadOrCropd. A centre crop, then a pad.
 #include "engine/registry.h"
 #include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "kernels/filling.h"
 
 namespace sluice {
 namespace {
@@ -11,7 +11,7 @@ struct ResizeWithPadOrCrop final : Node {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> spatial_size;
     std::string method = "symmetric";
-    std::string mode = "constant";
+    std::vector<std::string> mode{"constant"};
     double value = 0;
     bool allow_missing_keys = false;
   } p;
@@ -26,8 +26,9 @@ struct ResizeWithPadOrCrop final : Node {
         .required()
         .param("method", &Params::method, "Where padding goes.")
         .choices({"symmetric", "end"})
-        .param("mode", &Params::mode, "How padding is filled.")
-        .choices({"constant"})
+        .param("mode", &Params::mode, "How padding is filled; one, or one a key.")
+        .choices(filling_names)
+        .per("keys")
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image, 2, 3)
@@ -44,7 +45,8 @@ struct ResizeWithPadOrCrop final : Node {
       const Box box =
           centre_box(shape, fall_back(p.spatial_size, shape, axes), p.method == "symmetric");
       if (box == whole(volume)) return;
-      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+      record(field,
+             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
              multiply(field.geometry().affine, box_affine(box)), "resize_with_pad_or_crop",
              numbers(box));
     });

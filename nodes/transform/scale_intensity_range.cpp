@@ -34,18 +34,7 @@ struct ScaleIntensityRange final : Node {
   }
 
   void open(const OpenContext&) override {
-    functor_.low = p.a_min;
-    if (p.a_min == p.a_max) {  // MONAI's rule: no scale, no clip
-      functor_.offset = p.b_min.value_or(0);
-      return;
-    }
-    functor_.range = p.a_max - p.a_min;
-    if (p.b_min && p.b_max) {
-      functor_.gain = *p.b_max - *p.b_min;
-      functor_.offset = *p.b_min;
-    }
-    if (p.clip && p.b_min) functor_.least = *p.b_min;
-    if (p.clip && p.b_max) functor_.most = *p.b_max;
+    functor_ = kernels::rescale(p.a_min, p.a_max, p.b_min, p.b_max, p.clip);
   }
 
   void process(Firing& f) override {

@@ -1,7 +1,7 @@
 // spatial_pad: MONAI's SpatialPadd. Pads to at least the given size; larger axes stay.
 #include "engine/registry.h"
 #include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "kernels/filling.h"
 
 namespace sluice {
 namespace {
@@ -11,7 +11,7 @@ struct SpatialPad final : Node {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> spatial_size;
     std::string method = "symmetric";
-    std::string mode = "constant";
+    std::vector<std::string> mode{"constant"};
     double value = 0;
     bool allow_missing_keys = false;
   } p;
@@ -26,8 +26,9 @@ struct SpatialPad final : Node {
         .required()
         .param("method", &Params::method, "Where the padding goes.")
         .choices({"symmetric", "end"})
-        .param("mode", &Params::mode, "How it is filled.")
-        .choices({"constant"})
+        .param("mode", &Params::mode, "How it is filled; one, or one a key.")
+        .choices(filling_names)
+        .per("keys")
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image, 2, 3)
@@ -45,7 +46,8 @@ struct SpatialPad final : Node {
       for (int d = 0; d < 3; ++d) size[d] = std::max(size[d], shape[d]);
       if (size == shape) return;
       const Box box = centre_box(shape, size, p.method == "symmetric");
-      record(field, from_volume(crop_pad(volume, box, p.value), axes),
+      record(field,
+             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
              multiply(field.geometry().affine, box_affine(box)), "spatial_pad", numbers(box));
     });
     f.emit(std::move(out));

@@ -60,6 +60,17 @@ TEST_CASE("a field that does not arrive is named, with those that do and the nea
             .starts_with("SL0611 nodes.twice.keys: "));
 }
 
+TEST_CASE("a field whose name two parameters make is known by it") {
+  const std::string lists = R"("lists": { "type": "fg_bg_to_indices", "in": "load",
+                                           "fg_postfix": "_fg" },
+    "crop": { "type": "rand_crop_by_pos_neg_label", "in": "lists", "spatial_size": 8,
+              "bg_indices_key": "label_bg_indices", "fg_indices_key": )";
+  CHECK(said(graph(lists + R"("label_fg" })")).empty());
+  CHECK(
+      said(graph(lists + R"("label_fg_indices" })")).find("needs the field \"label_fg_indices\"") !=
+      std::string::npos);
+}
+
 TEST_CASE("sources say what they emit, by their parameters too") {
   const std::string nodes = R"({ "nodes": { "s": { "type": "file_list", "items":
       [{ "image": "a.nii", "seg": "b.nii" }] },

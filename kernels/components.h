@@ -1,0 +1,35 @@
+// Connected components of a mask, found by the runs of its rows.
+//
+// Two voxels are neighbours where at most `connectivity` of their coordinates differ, each by 1:
+// 1 for faces, 2 for edges too, 3 for corners too.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/affine.h"
+
+namespace sluice {
+
+struct Components {
+  struct Run {
+    std::int64_t row, begin, end;  // row x * Y + y, voxels begin .. end - 1 of it
+    std::int32_t component;
+  };
+  std::vector<Run> runs;           // in memory order
+  std::vector<std::int64_t> size;  // by component, numbered by their first voxels
+};
+
+// mask: bool or uint8, contiguous [X, Y, Z].
+Components find_components(const at::Tensor& mask, int connectivity);
+
+// The mask without all but its `count` largest components; of equal ones the later stay.
+at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int64_t count);
+
+// The mask and what it encloses: everything that cannot be reached from outside the volume. `axes`
+// 2: the volume is one plane, open at its rim only.
+at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int64_t axes);
+
+}  // namespace sluice

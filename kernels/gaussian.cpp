@@ -1,0 +1,41 @@
+#include "kernels/gaussian.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/error.h"
+#include "kernels/separable.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+
+std::vector<float> gaussian_weights(double sigma, const std::string& approx) {
+  const int tail = static_cast<int>(std::max(4.0 * sigma, 0.5) + 0.5);
+  const double t = std::sqrt(0.5) / std::abs(sigma), variance = sigma * sigma;
+  std::vector<float> weights;
+  for (int x = -tail; x <= tail; ++x) {
+    double w;
+    if (approx == "erf")
+      w = std::max(0.0, 0.5 * (std::erf(t * (x + 0.5)) - std::erf(t * (x - 0.5))));
+    else if (approx == "sampled")
+      w = std::exp(-0.5 / variance * x * x) / (std::sqrt(2 * M_PI) * sigma);
+    else if (approx == "scalespace")
+      w = std::exp(-variance) * std::cyl_bessel_i(std::abs(x), variance);
+    else
+      throw DataError("approx \"" + approx + "\" is none of erf, sampled, scalespace");
+    weights.push_back(static_cast<float>(w));
+  }
+  return weights;
+}
+
+at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
+                    const std::string& approx, bool parallel) {
+  const Shape3 n = shape_of(volume);
+  Bands bands;
+  for (std::size_t d = 0; d < 3; ++d)
+    bands[d] =
+        d < sigma.size() ? filter_axis(n[d], gaussian_weights(sigma[d], approx)) : keep_axis(n[d]);
+  return map_axes(volume, bands, parallel);
+}
+
+}  // namespace sluice

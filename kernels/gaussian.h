@@ -1,0 +1,23 @@
+// Smoothing with a Gaussian, as MONAI's GaussianFilter: one axis after the other, zeros outside.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+// How a Gaussian becomes weights: its integral over each voxel, its value at each centre, or
+// Lindeberg's discrete Gaussian, which stays one when it is applied twice.
+inline const std::vector<std::string> gaussian_names{"erf", "sampled", "scalespace"};
+
+// Weights of voxels -n..n, cut at four standard deviations, not normalised.
+std::vector<float> gaussian_weights(double sigma, const std::string& approx = "erf");
+
+// volume [C, X, Y, Z] -> float32; one sigma in voxels for each of the first axes, the others stay
+// as they are.
+at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
+                    const std::string& approx = "erf", bool parallel = false);
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+// Filling boxes of an image, or all around them, with a value or with noise.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "engine/random.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+
+// Between low and high, uniform; a voxel's draw is its number's, in row-major order of the image.
+struct HoleFilling {
+  float low = 0, high = 0;
+  Random::Stream stream{};
+};
+
+// volume [C, X, Y, Z]; its type stays. `inside`: the boxes are filled, else what is around them.
+at::Tensor fill_holes_in(const at::Tensor& volume, const std::vector<Box>& boxes, bool inside,
+                         const HoleFilling& filling);
+
+}  // namespace sluice

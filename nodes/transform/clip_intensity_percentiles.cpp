@@ -1,0 +1,75 @@
+// clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd.
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/histogram.h"
+#include "kernels/intensity.h"
+
+namespace sluice {
+namespace {
+
+struct ClipIntensityPercentiles final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::optional<double> lower, upper, sharpness_factor;
+    bool channel_wise = false, allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("clip_intensity_percentiles", "Holds an image between two of its percentiles.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to clip, each [C, ...]; they become float32.")
+        .param("lower", &Params::lower, "Lower percentile; null: no lower bound.")
+        .range(0, 100)
+        .param("upper", &Params::upper, "Upper percentile; null: no upper bound.")
+        .range(0, 100)
+        .param("sharpness_factor", &Params::sharpness_factor,
+               "Clip softly: larger numbers bend in less of the range.")
+        .above(0)
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
+  }
+
+  void open(const OpenContext&) override {
+    if (!p.lower && !p.upper) throw Error(Exit::usage, "lower and upper are both null");
+    if (p.lower && p.upper && *p.upper < *p.lower) throw Error(Exit::usage, "upper is below lower");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      const auto found = kernels::percentiles(
+          field.tensor, {p.lower.value_or(0), p.upper.value_or(100)}, p.channel_wise);
+      field.tensor = p.sharpness_factor ? kernels::map(field.tensor, soft(found))
+                                        : kernels::map(field.tensor, hard(found));
+    });
+    f.emit(std::move(out));
+  }
+
+ private:
+  std::vector<kernels::SoftClip> soft(const std::vector<std::vector<double>>& found) const {
+    std::vector<kernels::SoftClip> functors(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (p.lower) functors[i].low = static_cast<float>(found[i][0]);
+      if (p.upper) functors[i].high = static_cast<float>(found[i][1]);
+      functors[i].sharpness = static_cast<float>(*p.sharpness_factor);
+    }
+    return functors;
+  }
+  std::vector<kernels::Rescale> hard(const std::vector<std::vector<double>>& found) const {
+    std::vector<kernels::Rescale> functors(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      functors[i].least = static_cast<float>(found[i][0]);
+      functors[i].most = static_cast<float>(found[i][1]);
+    }
+    return functors;
+  }
+};
+
+const Register<ClipIntensityPercentiles> registered;
+
+}  // namespace
+}  // namespace sluice

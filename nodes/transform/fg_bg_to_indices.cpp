@@ -1,0 +1,70 @@
+// fg_bg_to_indices: MONAI's FgBgToIndicesd. In front of a cache it is done once, and the crops
+// behind draw their centres from lists instead of looking for voxels.
+#include <ATen/Functions.h>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+#include "kernels/foreground.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+namespace {
+
+// The numbers of the voxels that are set; int32, since a volume has fewer than 2^31.
+at::Tensor numbers_of(const at::Tensor& mask) {
+  return at::nonzero(mask.flatten()).squeeze(1).to(at::kInt);
+}
+
+struct FgBgToIndices final : Node {
+  struct Params {
+    std::vector<std::string> keys{"label"};
+    std::string fg_postfix = "_fg_indices", bg_postfix = "_bg_indices";
+    std::optional<std::string> image_key;
+    double image_threshold = 0;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("fg_bg_to_indices", "Lists the voxels of a label's foreground and background.")
+        .in("sample")
+        .out("sample", "With two more fields a key: voxel numbers [n], int32.")
+        .param("keys", &Params::keys,
+               "Labels; foreground is where they are not 0, of several channels the first is "
+               "background.")
+        .param("fg_postfix", &Params::fg_postfix, "Ends the name of the foreground's field.")
+        .param("bg_postfix", &Params::bg_postfix, "Ends the name of the background's field.")
+        .param("image_key", &Params::image_key,
+               "If set, background is only where this field is above image_threshold.")
+        .param("image_threshold", &Params::image_threshold, "In the image's units.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 2, 3)
+        .takes("@image_key", Form::image, 2, 3)
+        .gives("@keys@fg_postfix", Form::any)
+        .gives("@keys@bg_postfix", Form::any);
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for (const std::string& key : p.keys) {
+      if (p.allow_missing_keys && !out.has(key)) continue;
+      const Field label = out.at(key);
+      require_spatial(label.tensor, key);
+      const at::Tensor foreground = foreground_mask(to_volume(label.tensor));
+      at::Tensor image;
+      if (p.image_key) image = to_volume(out.tensor(*p.image_key));
+      if (image.defined() && shape_of(image) != shape_of(to_volume(label.tensor)))
+        throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) +
+                        ", \"" + key + "\" " + list_text(label.tensor.sizes()));
+      const at::Tensor background =
+          background_mask(foreground, image.defined() ? &image : nullptr, p.image_threshold);
+      out.set(key + p.fg_postfix, Field(numbers_of(foreground), label.meta));
+      out.set(key + p.bg_postfix, Field(numbers_of(background), label.meta));
+    }
+    f.emit(std::move(out));
+  }
+};
+
+const Register<FgBgToIndices> registered;
+
+}  // namespace
+}  // namespace sluice

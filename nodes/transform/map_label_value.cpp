@@ -1,0 +1,60 @@
+// map_label_value: MONAI's MapLabelValued.
+#include <ATen/Functions.h>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+
+namespace sluice {
+namespace {
+
+struct MapLabelValue final : Node {
+  struct Params {
+    std::vector<std::string> keys{"label"};
+    std::vector<double> orig_labels, target_labels;
+    std::string dtype = "float32";
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("map_label_value", "Gives labels other numbers.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to change, each [C, ...].")
+        .param("orig_labels", &Params::orig_labels, "The numbers to replace; others stay.")
+        .required()
+        .length(1)
+        .param("target_labels", &Params::target_labels, "What each of them becomes.")
+        .required()
+        .length_of("orig_labels")
+        .param("dtype", &Params::dtype, "The type of the result.")
+        .choices({"float32", "uint8", "int16", "int32", "int64"})
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image)
+        .changes("@keys");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      const at::Tensor& x = field.tensor;
+      at::Tensor y = x.to(type(), /*non_blocking=*/false, /*copy=*/true);
+      for (std::size_t i = 0; i < p.orig_labels.size(); ++i)
+        if (p.orig_labels[i] != p.target_labels[i])
+          y.masked_fill_(at::eq(x, p.orig_labels[i]), p.target_labels[i]);
+      field.tensor = std::move(y);
+    });
+    f.emit(std::move(out));
+  }
+
+  at::ScalarType type() const {
+    if (p.dtype == "uint8") return at::kByte;
+    if (p.dtype == "int16") return at::kShort;
+    if (p.dtype == "int32") return at::kInt;
+    return p.dtype == "int64" ? at::kLong : at::kFloat;
+  }
+};
+
+const Register<MapLabelValue> registered;
+
+}  // namespace
+}  // namespace sluice

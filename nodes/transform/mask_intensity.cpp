@@ -1,0 +1,50 @@
+// mask_intensity: MONAI's MaskIntensityd.
+#include <ATen/Functions.h>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+
+namespace sluice {
+namespace {
+
+struct MaskIntensity final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::string mask_key;
+    std::string select_fn = "is_positive";
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("mask_intensity", "Sets what is outside a mask to 0.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to mask, each [C, ...]; their type stays.")
+        .param("mask_key", &Params::mask_key, "The mask: one channel, or one for each.")
+        .required()
+        .param("select_fn", &Params::select_fn, "What counts as inside: > 0.")
+        .choices({"is_positive"})
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image)
+        .takes("@mask_key", Form::image);
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    const at::Tensor mask = f.in().tensor(p.mask_key);
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      const at::Tensor& x = field.tensor;
+      if (!mask.defined() || x.dim() != mask.dim() || spatial_shape(x) != spatial_shape(mask) ||
+          (mask.size(0) != 1 && mask.size(0) != x.size(0)))
+        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(x.sizes()) +
+                        ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
+      field.tensor = at::mul(x, at::gt(mask, 0));
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<MaskIntensity> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,78 @@
+// rand_color_jitter: torchvision's ColorJitter, as RandTorchVisiond(name="ColorJitter") uses it.
+// One draw for all keys.
+#include <numeric>
+
+#include "engine/registry.h"
+#include "kernels/color.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandColorJitter final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::vector<double> brightness{0}, contrast{0}, saturation{0}, hue{0};
+    double prob = 1;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_color_jitter",
+                "Changes brightness, contrast, saturation and hue at random, in random order.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys,
+               "Fields [3, ...] (or [1, ...]): uint8, or floats in 0..1; their type stays.")
+        .param("brightness", &Params::brightness,
+               "Bounds of the factor; one number v stands for [max(0, 1 - v), 1 + v].")
+        .at_least(0)
+        .length(1, 2)
+        .param("contrast", &Params::contrast, "The same for the distance from the mean gray.")
+        .at_least(0)
+        .length(1, 2)
+        .param("saturation", &Params::saturation, "The same for the distance from gray.")
+        .at_least(0)
+        .length(1, 2)
+        .param("hue", &Params::hue, "Bounds of a turn of the hue; one number v stands for [-v, v].")
+        .range(-0.5, 0.5)
+        .length(1, 2)
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image);
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    std::array<kernels::Jitter, 4> order{kernels::Jitter::brightness, kernels::Jitter::contrast,
+                                         kernels::Jitter::saturation, kernels::Jitter::hue};
+    std::array<double, 4> by;
+    for (std::size_t i = 0; i < 4; ++i) by[i] = draw(random, range(i));
+    for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[random.integer(i + 1)]);
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      for (const kernels::Jitter what : order) {
+        const auto i = static_cast<std::size_t>(what);
+        const double nothing = what == kernels::Jitter::hue ? 0 : 1;
+        if (by[i] != nothing) field.tensor = kernels::jitter(field.tensor, what, by[i]);
+      }
+    });
+    f.emit(std::move(out));
+  }
+
+ private:
+  std::pair<double, double> range(std::size_t i) const {
+    const std::vector<double>* all[]{&p.brightness, &p.contrast, &p.saturation, &p.hue};
+    const std::vector<double>& v = *all[i];
+    if (i == 3 || v.size() == 2) return bounds(v);
+    return {std::max(0.0, 1 - v[0]), 1 + v[0]};
+  }
+};
+
+const Register<RandColorJitter> registered;
+
+}  // namespace
+}  // namespace sluice

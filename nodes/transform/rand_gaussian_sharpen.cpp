@@ -1,0 +1,85 @@
+// rand_gaussian_sharpen: MONAI's RandGaussianSharpend. One draw for all keys.
+#include "engine/registry.h"
+#include "nodes/transform/sharpening.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandGaussianSharpen final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::vector<double> sigma1_x{0.5, 1.0}, sigma1_y{0.5, 1.0}, sigma1_z{0.5, 1.0};
+    std::vector<double> sigma2_x{0.5}, sigma2_y{0.5}, sigma2_z{0.5};
+    std::vector<double> alpha{10, 30};
+    std::string approx = "erf";
+    double prob = 0.1;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_gaussian_sharpen", "Sharpens by Gaussians of randomly drawn widths.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys,
+               "Fields to sharpen, [C, X, Y, Z] or [C, X, Y]; they become float32.")
+        .param("sigma1_x", &Params::sigma1_x, "[low, high]: the first Gaussian's voxels along x.")
+        .length(2, 2)
+        .above(0)
+        .param("sigma1_y", &Params::sigma1_y, "The same along y.")
+        .length(2, 2)
+        .above(0)
+        .param("sigma1_z", &Params::sigma1_z, "The same along z, where there is one.")
+        .length(2, 2)
+        .above(0)
+        .param(
+            "sigma2_x", &Params::sigma2_x,
+            "The second Gaussian: [low, high], or low, with what was drawn of the first as high.")
+        .length(1, 2)
+        .above(0)
+        .param("sigma2_y", &Params::sigma2_y, "The same along y.")
+        .length(1, 2)
+        .above(0)
+        .param("sigma2_z", &Params::sigma2_z, "The same along z, where there is one.")
+        .length(1, 2)
+        .above(0)
+        .param("alpha", &Params::alpha, "[low, high]: weight of the details.")
+        .length(2, 2)
+        .param("approx", &Params::approx, "How a Gaussian becomes weights.")
+        .choices(gaussian_names)
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .changes("@keys")
+        .dtype("float32");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    std::vector<double> first, second;
+    for (const auto* range : {&p.sigma1_x, &p.sigma1_y, &p.sigma1_z})
+      first.push_back(draw(random, *range));
+    for (const auto* range : {&p.sigma2_x, &p.sigma2_y, &p.sigma2_z}) {
+      const double high = range->size() == 2 ? (*range)[1] : first[second.size()];
+      second.push_back(random.uniform((*range)[0], high));
+    }
+    const double alpha = draw(random, p.alpha);
+    Sample out = f.in();
+    for_each_volume(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
+          field.tensor = from_volume(
+              sharpen(volume, one_an_axis(first, axes), one_an_axis(second, axes), alpha, p.approx),
+              axes);
+        });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandGaussianSharpen> registered;
+
+}  // namespace
+}  // namespace sluice

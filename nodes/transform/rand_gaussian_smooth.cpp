@@ -1,0 +1,63 @@
+// rand_gaussian_smooth: MONAI's RandGaussianSmoothd. One draw for all keys.
+#include "engine/registry.h"
+#include "kernels/gaussian.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandGaussianSmooth final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::vector<double> sigma_x{0.25, 1.5}, sigma_y{0.25, 1.5}, sigma_z{0.25, 1.5};
+    std::string approx = "erf";
+    double prob = 0.1;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_gaussian_smooth", "Smooths with a Gaussian of randomly drawn widths.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys,
+               "Fields to smooth, [C, X, Y, Z] or [C, X, Y]; they become float32.")
+        .param("sigma_x", &Params::sigma_x, "[low, high]: standard deviation along x in voxels.")
+        .length(2, 2)
+        .at_least(1e-3)
+        .param("sigma_y", &Params::sigma_y, "The same along y.")
+        .length(2, 2)
+        .at_least(1e-3)
+        .param("sigma_z", &Params::sigma_z, "The same along z, where there is one.")
+        .length(2, 2)
+        .at_least(1e-3)
+        .param("approx", &Params::approx, "How the Gaussian becomes weights.")
+        .choices(gaussian_names)
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image, 2, 3)
+        .changes("@keys")
+        .dtype("float32");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    std::vector<double> drawn;
+    for (const auto* range : {&p.sigma_x, &p.sigma_y, &p.sigma_z})
+      drawn.push_back(draw(random, *range));
+    Sample out = f.in();
+    for_each_volume(out, p.keys, p.allow_missing_keys,
+                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
+                      const auto sigma = one_an_axis(drawn, axes);
+                      field.tensor = from_volume(gaussian(volume, sigma, p.approx), axes);
+                    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandGaussianSmooth> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,92 @@
+// rand_grid_distortion: MONAI's RandGridDistortiond. One draw for all keys.
+#include "engine/registry.h"
+#include "kernels/distortion.h"
+#include "kernels/resample.h"
+#include "kernels/separable.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandGridDistortion final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::vector<std::int64_t> num_cells{5};
+    double prob = 0.1;
+    std::vector<double> distort_limit{-0.03, 0.03};
+    std::vector<std::string> mode{"bilinear", "nearest"};
+    std::vector<std::string> padding_mode{"border"};
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_grid_distortion",
+                "Stretches and squeezes the cells of a grid by randomly drawn factors.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to distort, each [C, X, Y, Z] or [C, X, Y].")
+        .param("num_cells", &Params::num_cells, "Cells: one number, or one an axis.")
+        .range(1, 1024)
+        .length(1, 3)
+        .param("prob", &Params::prob, "Probability of a distortion.")
+        .range(0, 1)
+        .param("distort_limit", &Params::distort_limit,
+               "Bounds of what is added to a factor of 1; one number v stands for -v..v.")
+        .length(1, 2)
+        .param("mode", &Params::mode, "Interpolation; one, or one a key.")
+        .choices({"bilinear", "nearest"})
+        .per("keys")
+        .param("padding_mode", &Params::padding_mode, "Outside the image; one, or one a key.")
+        .choices({"zeros", "border", "reflection"})
+        .per("keys")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image, 2, 3);
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    std::array<std::vector<double>, 3> steps;
+    for (std::size_t d = 0; d < 3; ++d)
+      for (std::int64_t i = 0; i <= per_key(p.num_cells, d); ++i)
+        steps[d].push_back(1 + draw(random, p.distort_limit));
+    Sample out = f.in();
+    for_each_volume(out, p.keys, p.allow_missing_keys,
+                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
+                      const at::Tensor t = distorted(volume, axes, steps, i);
+                      // No affine describes it. values: the factors of all axes.
+                      std::vector<double> values;
+                      for (std::int64_t d = 0; d < axes; ++d)
+                        values.insert(values.end(), steps[d].begin(), steps[d].end());
+                      record(field, from_volume(t, axes), field.geometry().affine,
+                             "rand_grid_distortion", std::move(values));
+                    });
+    f.emit(std::move(out));
+  }
+
+  at::Tensor distorted(const at::Tensor& volume, std::int64_t axes,
+                       const std::array<std::vector<double>, 3>& steps, std::size_t key) const {
+    const Shape3 n = shape_of(volume);
+    const Padding padding = parse_padding(per_key(p.padding_mode, key));
+    const bool nearest = parse_interpolation(per_key(p.mode, key)) == Interpolation::nearest;
+    Bands bands;
+    Picks picks;
+    for (int d = 0; d < 3; ++d) {
+      bands[d] = keep_axis(n[d]);
+      picks[d] = pick_axis(n[d]);
+      if (d >= axes) continue;
+      const std::vector<double> at = distorted_axis(n[d], steps[d]);
+      if (nearest)
+        picks[d] = nearest_axis(n[d], at, padding);
+      else
+        bands[d] = sample_axis(n[d], at, padding);
+    }
+    return nearest ? pick(volume, picks) : map_axes(volume, bands);
+  }
+};
+
+const Register<RandGridDistortion> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// rand_histogram_shift: MONAI's RandHistogramShiftd. One draw for all keys.
+#include "engine/registry.h"
+#include "kernels/histogram.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandHistogramShift final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::vector<std::int64_t> num_control_points{10};
+    double prob = 0.1;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_histogram_shift",
+                "Bends the intensities by a random rising piecewise linear function.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+        .param("num_control_points", &Params::num_control_points,
+               "Ends of the pieces: a number, or [low, high] to draw it from; few bend more.")
+        .length(1, 2)
+        .range(3, 1000)
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    const auto [low, high] = std::minmax(p.num_control_points.front(), p.num_control_points.back());
+    const auto points =
+        low + static_cast<std::int64_t>(random.integer(static_cast<std::uint64_t>(high - low + 1)));
+    std::vector<double> to(static_cast<std::size_t>(points));
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = double(i) / double(points - 1);
+    // Each point between where the one before has gone and where the next one stands.
+    for (std::size_t i = 1; i + 1 < to.size(); ++i) to[i] = random.uniform(to[i - 1], to[i + 1]);
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      field.tensor = kernels::shift_histogram(field.tensor, to);
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandHistogramShift> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,56 @@
+// rand_std_shift_intensity: MONAI's RandStdShiftIntensityd. One draw for all keys.
+#include "engine/registry.h"
+#include "kernels/intensity.h"
+#include "nodes/transform/volumes.h"
+
+namespace sluice {
+namespace {
+
+struct RandStdShiftIntensity final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    std::vector<double> factors;
+    double prob = 0.1;
+    bool nonzero = false, channel_wise = false, allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("rand_std_shift_intensity",
+                "x + f std, f uniform and std the image's own, with one draw for all keys.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+        .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
+        .required()
+        .length(1, 2)
+        .param("prob", &Params::prob, "Probability that a sample is changed.")
+        .range(0, 1)
+        .param("nonzero", &Params::nonzero,
+               "Only voxels that are not 0 count, and only they are changed.")
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own deviation.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .random()
+        .takes("@keys", Form::image)
+        .changes("@keys")
+        .dtype("float32");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    const double factor = draw(random, p.factors);
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      std::vector<kernels::Shift> functors;
+      for (const auto& m : kernels::moments(field.tensor, p.nonzero, p.channel_wise))
+        functors.push_back({static_cast<float>(factor * m.std), p.nonzero});
+      field.tensor = kernels::map(field.tensor, functors);
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<RandStdShiftIntensity> registered;
+
+}  // namespace
+}  // namespace sluice

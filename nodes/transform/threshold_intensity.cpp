@@ -1,0 +1,47 @@
+// threshold_intensity: MONAI's ThresholdIntensityd.
+#include <ATen/Functions.h>
+
+#include "engine/registry.h"
+#include "engine/transform.h"
+
+namespace sluice {
+namespace {
+
+struct ThresholdIntensity final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image"};
+    double threshold = 0;
+    bool above = true;
+    double cval = 0;
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("threshold_intensity", "Keeps what is above (or below) a threshold.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to filter, each [C, ...]; their type stays.")
+        .param("threshold", &Params::threshold, "In the image's units.")
+        .required()
+        .param("above", &Params::above, "Keep what is above, otherwise what is below.")
+        .param("cval", &Params::cval, "What the other voxels become.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image);
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      const at::Tensor& x = field.tensor;
+      const at::Tensor others =
+          p.above ? at::gt(x, p.threshold).logical_not_() : at::lt(x, p.threshold).logical_not_();
+      field.tensor = x.masked_fill(others, p.cval);
+    });
+    f.emit(std::move(out));
+  }
+};
+
+const Register<ThresholdIntensity> registered;
+
+}  // namespace
+}  // namespace sluice

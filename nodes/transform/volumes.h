@@ -1,0 +1,51 @@
+// What spatial transforms of this folder share: the loop over keys as volumes, and MONAI's two
+// ways to write a range.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/random.h"
+#include "engine/transform.h"
+#include "kernels/spatial.h"
+
+namespace sluice {
+
+// One number r stands for -r..r; two are the bounds, in any order.
+inline std::pair<double, double> bounds(const std::vector<double>& range) {
+  if (range.size() == 1) return {-std::abs(range[0]), std::abs(range[0])};
+  return {std::min(range[0], range[1]), std::max(range[0], range[1])};
+}
+inline double draw(Random& random, const std::pair<double, double>& range) {
+  return random.uniform(range.first, range.second);
+}
+inline double draw(Random& random, const std::vector<double>& range) {
+  return draw(random, bounds(range));
+}
+
+// per_key() for flags.
+inline bool flag(const std::vector<bool>& settings, std::size_t i) {
+  return !settings.empty() && settings[std::min(i, settings.size() - 1)];
+}
+
+// One value for all axes, or one each.
+inline std::vector<double> one_an_axis(const std::vector<double>& values, std::int64_t axes) {
+  std::vector<double> out(static_cast<std::size_t>(axes));
+  for (std::size_t d = 0; d < out.size(); ++d) out[d] = per_key(values, d);
+  return out;
+}
+
+// Calls fn(field, volume [C, X, Y, Z], spatial axes, i) for the i-th key; 2-D images have Z = 1.
+template <class Fn>
+void for_each_volume(Sample& sample, const std::vector<std::string>& keys, bool allow_missing,
+                     Fn&& fn, int least = 2) {
+  for_each_key(sample, keys, allow_missing, [&](Field& field, std::size_t i) {
+    require_spatial(field.tensor, keys[i], least);
+    fn(field, to_volume(field.tensor), field.tensor.dim() - 1, i);
+  });
+}
+
+}  // namespace sluice

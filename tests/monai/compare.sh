@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Compares every transform with a living MONAI on random inputs and prints the table.
+#
+#   tests/monai/compare.sh [BUILD] [CASES]      build folder (build), cases a transform (20)
+#
+# MONAI lives in an environment of its own, build/monai-venv, made here where it is missing;
+# SLUICE_MONAI_PYTHON names another interpreter that has it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=${1:-build}
+export SLUICE_MONAI_CASES=${2:-20}
+if [ -z "${SLUICE_MONAI_PYTHON:-}" ]; then
+  venv=$build/monai-venv
+  if [ ! -x "$venv/bin/python" ]; then
+    python3 -m venv "$venv"
+    # torch is the one that Sluice is built with
+    site=$(sed -n 's/^SLUICE_VENV:[^=]*=//p' "$build/CMakeCache.txt")/lib/python3*/site-packages
+    # shellcheck disable=SC2086  # the version is a pattern
+    echo $site >"$(echo "$venv"/lib/python3*/site-packages)/torch.pth"
+    "$venv/bin/pip" install --quiet monai==1.6.1 torchvision==0.26.0 scikit-image scipy nibabel
+  fi
+  SLUICE_MONAI_PYTHON=$PWD/$venv/bin/python
+  export SLUICE_MONAI_PYTHON
+fi
+exec "$build/nodes_tests" --test-case="transforms give MONAI's values on random inputs" --success=false

@@ -1,0 +1,79 @@
+#include "tests/nodes/monai_kernels.h"
+
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include "kernels/bias_field.h"
+#include "kernels/color.h"
+#include "kernels/distortion.h"
+#include "kernels/histogram.h"
+#include "kernels/holes.h"
+#include "kernels/resample.h"
+#include "kernels/separable.h"
+#include "kernels/spatial.h"
+
+namespace sluice::monai {
+namespace {
+
+using Kernel = std::function<at::Tensor(const at::Tensor&, const Json&)>;
+
+at::Tensor grid_distortion(const at::Tensor& image, const Json& params) {
+  const at::Tensor volume = to_volume(image);
+  const Shape3 n = shape_of(volume);
+  Bands bands;
+  for (int d = 0; d < 3; ++d) {
+    bands[d] = keep_axis(n[d]);
+    if (d < image.dim() - 1)
+      bands[d] = sample_axis(n[d], distorted_axis(n[d], params["steps"][d]),
+                             parse_padding(params["padding_mode"]));
+  }
+  return from_volume(map_axes(volume, bands), image.dim() - 1);
+}
+
+at::Tensor bias_field(const at::Tensor& image, const Json& params) {
+  const int rank = static_cast<int>(image.dim()) - 1, degree = params["degree"];
+  return kernels::apply_bias_field(image, degree,
+                                   kernels::bias_table(rank, degree, params["coefficients"]));
+}
+
+at::Tensor histogram_shift(const at::Tensor& image, const Json& params) {
+  return kernels::shift_histogram(image, params["to"]);
+}
+
+at::Tensor coarse_dropout(const at::Tensor& image, const Json& params) {
+  std::vector<Box> boxes;
+  for (const Json& box : params["holes"])
+    boxes.push_back({box[0].get<Shape3>(), box[1].get<Shape3>()});
+  const float value = params["value"];
+  return fill_holes_in(image, boxes, params["inside"], {value, value, {}});
+}
+
+at::Tensor color_jitter(const at::Tensor& image, const Json& params) {
+  at::Tensor x = image;
+  for (const Json& step : params["order"]) {
+    const auto i = step.get<std::size_t>();
+    x = kernels::jitter(x, static_cast<kernels::Jitter>(i), params["by"][i]);
+  }
+  return x;
+}
+
+const std::map<std::string, Kernel> known{{"grid_distortion", grid_distortion},
+                                          {"bias_field", bias_field},
+                                          {"histogram_shift", histogram_shift},
+                                          {"coarse_dropout", coarse_dropout},
+                                          {"color_jitter", color_jitter}};
+
+}  // namespace
+
+std::vector<Sample> run_kernel(const std::string& name, const Json& params, const Sample& in) {
+  const auto found = known.find(name);
+  if (found == known.end()) throw std::logic_error("no kernel " + name);
+  Sample out = in;
+  Field image = in.at("image");
+  image.tensor = found->second(image.tensor, params);
+  out.set("image", std::move(image));
+  return {out};
+}
+
+}  // namespace sluice::monai
