@@ -26,7 +26,8 @@ const Origin* Field::origin(std::string_view pointer) const {
 
 Field Field::member(const std::string& name) const {
   const Place below = Place{nullptr, ""}.child(name);
-  Field m{name, value->at(name), place, {}};
+  const Json& here = value->is_array() ? value->at(std::stoul(name)) : value->at(name);
+  Field m{name, here, place, {}};
   if (!origin("")) m.place = place.child(name);
   for (const Origin& o : origins) {
     if (o.at.empty()) m.origins.push_back({"", o.place.child(name), o.path + "." + name});

@@ -278,6 +278,45 @@ void missing(const Reading& reading, const Spec& spec, const Written& written, c
       .notes = {"\"" + p.name + "\": " + p.doc};
 }
 
+bool is_plain(const Spec& spec) {
+  return spec.arity == Arity::one_to_one && spec.ins.size() == 1 && spec.outs.size() == 1 &&
+         !spec.is_ordered && !spec.is_gate && spec.access == Access::none;
+}
+
+// The nodes inside a node (of one_of, some_of): {"type": ..., parameters}, or lists of them,
+// checked as those of the graph are. One sample goes in and at most one comes out.
+void read_inner_nodes(const Reading& reading, const Field& field, const std::string& path) {
+  if (!field.value) return;
+  if (field.value->is_array()) {
+    for (std::size_t i = 0; i < field.value->size(); ++i) {
+      const std::string number = std::to_string(i);
+      read_inner_nodes(reading, field.member(number), path + "." + number);
+    }
+    return;
+  }
+  if (!field.value->is_object()) {
+    reading.error_at(
+        field, "SL0222",
+        "expected {\"type\": ...} or a list of them, found " + describe_json(*field.value), path);
+    return;
+  }
+  Written written;
+  written.path = path;
+  written.place = field.place;
+  written.fields = field.members();
+  const Spec* spec = find_spec(reading, written, false);
+  if (!spec) return;
+  if (!is_plain(*spec)) {
+    reading.error_at(*written.find("type"), "SL0222",
+                     "expected a transform, found \"" + spec->name + "\" (" + spec->family + ")",
+                     path + ".type", "inside a node can stand what makes one sample of one");
+    return;
+  }
+  Json params = Json::object();
+  std::vector<std::string> given;
+  read_params(reading, *spec, written, {"type"}, params, given);
+}
+
 }  // namespace
 
 void read_params(const Reading& reading, const Spec& spec, Written& written,
@@ -293,6 +332,8 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
     if (contains(reserved, p.name)) continue;
     if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
+      if (p.type == "json" && p.name == "transforms")
+        read_inner_nodes(reading, *field, written.path + "." + p.name);
       params[p.name] = *field->value;
       given.push_back(p.name);
     } else if (p.required) {

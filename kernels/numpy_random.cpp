@@ -13,6 +13,12 @@ std::uint32_t NumpyRandom::interval(std::uint32_t max) {
       return value;
 }
 
+double NumpyRandom::unit() {
+  const auto high = static_cast<double>(twister_() >> 5),
+             low = static_cast<double>(twister_() >> 6);
+  return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
 Split split_indices(std::size_t n, double validation_fraction, std::uint32_t seed) {
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});

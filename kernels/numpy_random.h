@@ -2,7 +2,7 @@
 // is the split that MONAI makes from the same seed.
 //
 // Invariant: NumpyRandom(s).shuffle(v) permutes v as numpy.random.RandomState(s).shuffle(v) does.
-// Nothing else draws from it: the run's own draws are engine/random.h's.
+// Splits and made test images draw from it; the run's own draws are engine/random.h's.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ class NumpyRandom {
   }
   // Uniform over 0 .. max: draws under the smallest mask that covers max, again until one fits.
   std::uint32_t interval(std::uint32_t max);
+  // [0, 1) with 53 bits, as RandomState.random_sample().
+  double unit();
 
  private:
   std::mt19937 twister_;  // Matsumoto and Nishimura 1998; seeded as init_genrand() does

@@ -1,4 +1,4 @@
-"""Writes unet.json, losses.json and optimizers.json: what MONAI 1.6.1 and torch 2.11 answer.
+"""Writes unet.json, segresnet.json, losses.json and optimizers.json: what MONAI 1.6.1 and torch 2.11 answer.
 
 Run with a Python that has both; the results are kept in the repository:
     python tests/golden/make_train.py
@@ -9,8 +9,8 @@ import math
 import pathlib
 
 import torch
-from monai.losses import DiceCELoss, DiceLoss
-from monai.networks.nets import UNet
+from monai.losses import DiceCELoss, DiceFocalLoss, DiceLoss
+from monai.networks.nets import SegResNet, UNet
 from monai.optimizers import Novograd
 
 HERE = pathlib.Path(__file__).parent
@@ -40,8 +40,8 @@ def floats(t):
     return [float(f"{v:.8g}") for v in t.double().flatten().tolist()]
 
 
-def unet_case(args, size=None, train=True):
-    net = UNet(**args)
+def unet_case(args, size=None, train=True, cls=UNet):
+    net = cls(**args)
     case = dict(args=args, count=sum(p.numel() for p in net.parameters()),
                 parameters=[n for n, _ in net.named_parameters()],
                 buffers=[n for n, _ in net.named_buffers()])
@@ -83,6 +83,16 @@ def unets():
     ]
 
 
+def segresnets():
+    brats = dict(spatial_dims=3, init_filters=16, in_channels=4, out_channels=3, dropout_prob=0.2,
+                 blocks_down=[1, 2, 2, 4], blocks_up=[1, 1, 1])
+    small = dict(spatial_dims=3, init_filters=8, in_channels=2, out_channels=3, blocks_down=[1, 2],
+                 blocks_up=[1])
+    flat = dict(spatial_dims=2, init_filters=8, in_channels=1, out_channels=2)
+    return [unet_case(brats, cls=SegResNet), unet_case(small, [6, 8, 4], cls=SegResNet),
+            unet_case(flat, [16, 8], cls=SegResNet)]
+
+
 def losses():
     p = torch.arange(36).reshape(2, 2, 3, 3).float() / 10 - 1.5
     y = (torch.arange(18).reshape(2, 1, 3, 3) % 3 == 0).float()
@@ -116,6 +126,13 @@ def losses():
     add(DiceLoss, "dice_loss", "b", **soft, include_background=False, weight=[1.0, 3.0])
     add(DiceCELoss, "dice_ce_loss", "b", **soft, include_background=False, weight=[0.5, 1.0, 2.0],
         lambda_dice=0.3, lambda_ce=0.7)
+    for more in (dict(data="a"), dict(data="b", squared_pred=True, batch=True, gamma=1.5),
+                 dict(data="b", include_background=False, weight=[1.0, 3.0], alpha=0.75),
+                 dict(data="b", reduction="sum", lambda_dice=0.3, lambda_focal=0.7)):
+        add(DiceFocalLoss, "dice_focal_loss", more.pop("data"), **soft, **more)
+    # The loss of MONAI's BraTS tutorial.
+    add(DiceFocalLoss, "dice_focal_loss", "hot", sigmoid=True, squared_pred=True, batch=True)
+    add(DiceFocalLoss, "dice_focal_loss", "one", sigmoid=True)
     return cases
 
 
@@ -145,6 +162,6 @@ def optimizers():
     return out
 
 
-for name, make in (("unet", unets), ("losses", losses), ("optimizers", optimizers)):
+for name, make in (("unet", unets), ("segresnet", segresnets), ("losses", losses), ("optimizers", optimizers)):
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": make()}, indent=0)
     (HERE / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

@@ -1,0 +1,121 @@
+// Nodes inside a node, for those that choose between transforms: `"transforms": [{"type": ...},
+// ...]`.
+//
+// Why inside and not as branches of the graph: an edge carries every stamp, and a node behind two
+// branches waits for both, so a choice between branches would need a second kind of join. Inside
+// one node a choice is a loop; the inner nodes' parameters are checked with the graph's.
+//
+// Invariant: an inner node's draws depend on its place ("augment/1") and the stamp, so they are the
+// same whatever is chosen beside it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/sample.h"
+
+namespace sluice {
+
+class InnerNodes {
+ public:
+  // An entry is a node, or a list of nodes that are done one after the other (an empty one changes
+  // nothing).
+  void open(const Json& entries, const OpenContext& context) {
+    if (!entries.is_array() || entries.empty())
+      throw Error(Exit::usage, "transforms needs a list of at least one node");
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      entries_.emplace_back();
+      const std::string path = context.node + "/" + std::to_string(i);
+      if (entries[i].is_object()) {
+        entries_.back().push_back(make(entries[i], path, context));
+        continue;
+      }
+      for (std::size_t k = 0; k < entries[i].size(); ++k)
+        entries_.back().push_back(make(entries[i][k], path + "/" + std::to_string(k), context));
+    }
+  }
+
+  std::size_t size() const { return entries_.size(); }
+
+  // The sample behind an entry; null where one of its nodes keeps it back, and says why on `f`.
+  SamplePtr run(std::size_t entry, SamplePtr sample, Firing& f) const {
+    const std::function<bool()> stopped = [&f] { return f.stopped(); };
+    for (const Inner& inner : entries_[entry]) {
+      Firing firing(f.stamp(), inner.key, {{std::move(sample)}}, stopped);
+      inner.node->process(firing);
+      for (auto& [name, value] : firing.logs()) f.log(name, value);
+      if (firing.outs().empty()) {
+        f.skip(firing.skip_reason());
+        return nullptr;
+      }
+      sample = firing.outs().front().sample;
+    }
+    return sample;
+  }
+
+ private:
+  struct Inner {
+    std::unique_ptr<Node> node;
+    std::uint64_t key;
+  };
+
+  // `check` has said all of this; a node that a test or a tool makes is checked here.
+  static Inner make(const Json& entry, const std::string& path, OpenContext context) {
+    const std::string type = entry.is_object() ? entry.value("type", "") : "";
+    const Spec* spec = Registry::global().catalogue().find(type);
+    if (!spec || spec->is_network || spec->arity != Arity::one_to_one || spec->ins.size() != 1 ||
+        spec->outs.size() != 1 || spec->is_ordered || spec->is_gate || spec->access != Access::none)
+      throw Error(Exit::usage, path + ": \"" + type + "\" cannot stand inside a node");
+    Json params = Json::object();
+    for (const auto& [key, value] : entry.items()) {
+      if (key == "type") continue;
+      const ParamSpec* param = spec->find_param(key);
+      if (!param) throw Error(Exit::usage, path + ": \"" + type + "\" has no \"" + key + "\"");
+      if (const auto why = param->reject(value))
+        throw Error(Exit::usage, path + ": \"" + key + "\": " + why->text);
+      params[key] = value;
+    }
+    for (const ParamSpec& param : spec->params)
+      if (param.required && !params.contains(param.name))
+        throw Error(Exit::usage, path + ": \"" + type + "\" needs \"" + param.name + "\"");
+    context.node = path;
+    Inner inner{Registry::global().make_node(type, params), random_key(context.seed, path)};
+    inner.node->open(context);
+    return inner;
+  }
+
+  std::vector<std::vector<Inner>> entries_;
+};
+
+// Shares that sum to 1: those given, or equal ones.
+inline std::vector<double> shares(const std::vector<double>& weights, std::size_t entries) {
+  std::vector<double> out = weights;
+  if (out.empty()) out.assign(entries, 1.0);
+  double sum = 0;
+  for (double w : out) sum += w;
+  if (out.size() != entries || !(sum > 0))
+    throw Error(Exit::usage, "weights needs one number for each of the " + std::to_string(entries) +
+                                 " transforms, and one above 0");
+  for (double& w : out) w /= sum;
+  return out;
+}
+
+// An entry by its share; those with share 0 never.
+inline std::size_t choose(const std::vector<double>& shares, Random& random) {
+  double sum = 0, rest = 0;
+  for (double w : shares) sum += w;
+  rest = random.uniform() * sum;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i] <= 0) continue;
+    last = i;
+    if (rest < shares[i]) return i;
+    rest -= shares[i];
+  }
+  return last;
+}
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+// one_of: MONAI's OneOf. One of several transforms, drawn for each sample.
+#include "engine/registry.h"
+#include "nodes/transform/inner_nodes.h"
+
+namespace sluice {
+namespace {
+
+struct OneOf final : Node {
+  struct Params {
+    Json transforms;
+    std::vector<double> weights;
+  } p;
+
+  static Spec spec() {
+    return Spec("one_of", "Does one of several transforms, drawn for each sample.")
+        .in("sample")
+        .out("sample")
+        .param("transforms", &Params::transforms,
+               "Nodes {\"type\": ..., parameters}, or lists of nodes that are done in a row.")
+        .required()
+        .param("weights", &Params::weights, "How likely each is, in any scale; none: all equally.")
+        .at_least(0)
+        .random();
+  }
+
+  void open(const OpenContext& context) override {
+    inner_.open(p.transforms, context);
+    shares_ = shares(p.weights, inner_.size());
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    const std::size_t chosen = choose(shares_, random);
+    if (SamplePtr out = inner_.run(chosen, f.ptr(), f)) f.emit_ptr(std::move(out));
+  }
+
+ private:
+  InnerNodes inner_;
+  std::vector<double> shares_;
+};
+
+const Register<OneOf> registered;
+
+}  // namespace
+}  // namespace sluice

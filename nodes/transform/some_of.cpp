@@ -1,0 +1,72 @@
+// some_of: MONAI's SomeOf. Several of many transforms, in a drawn order, for each sample.
+#include <algorithm>
+
+#include "engine/registry.h"
+#include "nodes/transform/inner_nodes.h"
+
+namespace sluice {
+namespace {
+
+struct SomeOf final : Node {
+  struct Params {
+    Json transforms;
+    std::optional<std::vector<std::int64_t>> num_transforms;
+    bool replace = false;
+    std::vector<double> weights;
+  } p;
+
+  static Spec spec() {
+    return Spec("some_of", "Does some of many transforms in a drawn order, drawn for each sample.")
+        .in("sample")
+        .out("sample")
+        .param("transforms", &Params::transforms,
+               "Nodes {\"type\": ..., parameters}, or lists of nodes that are done in a row.")
+        .required()
+        .param("num_transforms", &Params::num_transforms,
+               "How many, or [low, high] to draw it from; null: all.")
+        .at_least(0)
+        .length(1, 2)
+        .param("replace", &Params::replace, "One may be done several times.")
+        .param("weights", &Params::weights, "How likely each is, in any scale; none: all equally.")
+        .at_least(0)
+        .random();
+  }
+
+  void open(const OpenContext& context) override {
+    inner_.open(p.transforms, context);
+    shares_ = shares(p.weights, inner_.size());
+    const auto all = static_cast<std::int64_t>(inner_.size());
+    least_ = most_ = all;
+    if (p.num_transforms) least_ = p.num_transforms->front(), most_ = p.num_transforms->back();
+    if (p.num_transforms && p.num_transforms->size() == 1) least_ = most_ = std::min(most_, all);
+    const auto possible =
+        std::count_if(shares_.begin(), shares_.end(), [](double w) { return w > 0; });
+    if (least_ > most_ || most_ > all || (!p.replace && most_ > possible))
+      throw Error(Exit::usage, "num_transforms does not go with " + std::to_string(possible) +
+                                   " transforms that have a weight");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    const auto n = least_ + static_cast<std::int64_t>(
+                                random.integer(static_cast<std::uint64_t>(most_ - least_ + 1)));
+    std::vector<double> left = shares_;
+    SamplePtr sample = f.ptr();
+    for (std::int64_t i = 0; i < n && sample; ++i) {
+      const std::size_t chosen = choose(left, random);
+      if (!p.replace) left[chosen] = 0;
+      sample = inner_.run(chosen, std::move(sample), f);
+    }
+    if (sample) f.emit_ptr(std::move(sample));
+  }
+
+ private:
+  InnerNodes inner_;
+  std::vector<double> shares_;
+  std::int64_t least_ = 0, most_ = 0;
+};
+
+const Register<SomeOf> registered;
+
+}  // namespace
+}  // namespace sluice
