@@ -1,10 +1,12 @@
 #include "kernels/components.h"
 
-#include <ATen/ops/logical_not.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+
+#include "engine/error.h"
 
 namespace sluice {
 namespace {
@@ -125,6 +127,31 @@ at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int6
   }
   return at::logical_not(
       painted(mask, rest, [&](std::int32_t c) { return static_cast<bool>(open[c]); }));
+}
+
+std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
+                              const std::optional<std::vector<std::int64_t>>& given) {
+  std::vector<double> labels;
+  if (given) {
+    labels.assign(given->begin(), given->end());
+  } else if (one_hot) {
+    for (std::int64_t c = 1; c < volume.size(0); ++c)
+      if (volume[c].any().item<bool>()) labels.push_back(static_cast<double>(c));
+  } else {
+    const at::Tensor values = std::get<0>(at::_unique(volume.to(at::kDouble), true));
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if (const double v = values[i].item<double>(); v != 0) labels.push_back(v);
+  }
+  return labels;
+}
+
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label) {
+  if (!one_hot) return at::eq(volume[0], label).to(at::kByte).contiguous();
+  const auto channel = static_cast<std::int64_t>(label);
+  if (channel < 0 || channel >= volume.size(0))
+    throw DataError("label " + std::to_string(channel) + " is none of " +
+                    std::to_string(volume.size(0)) + " channels");
+  return at::gt(volume[channel], 0).to(at::kByte).contiguous();
 }
 
 }  // namespace sluice

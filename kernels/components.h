@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/affine.h"
@@ -31,5 +32,12 @@ at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int
 // The mask and what it encloses: everything that cannot be reached from outside the volume. `axes`
 // 2: the volume is one plane, open at its rim only.
 at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int64_t axes);
+
+// The labels of a map [C, X, Y, Z] to work on: those given, else all that occur but 0, in rising
+// order; of one-hot maps the channels.
+std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
+                              const std::optional<std::vector<std::int64_t>>& given);
+// Where a label is, uint8 [X, Y, Z]; of a one-hot map its channel.
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label);
 
 }  // namespace sluice

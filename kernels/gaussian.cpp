@@ -1,5 +1,7 @@
 #include "kernels/gaussian.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -36,6 +38,13 @@ at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
     bands[d] =
         d < sigma.size() ? filter_axis(n[d], gaussian_weights(sigma[d], approx)) : keep_axis(n[d]);
   return map_axes(volume, bands, parallel);
+}
+
+at::Tensor sharpen(const at::Tensor& volume, const std::vector<double>& sigma1,
+                   const std::vector<double>& sigma2, double alpha, const std::string& approx) {
+  at::Tensor once = gaussian(volume, sigma1, approx);
+  const at::Tensor twice = gaussian(once, sigma2, approx);
+  return once.mul_(1 + alpha).sub_(twice, alpha);  // a tensor of our own
 }
 
 }  // namespace sluice

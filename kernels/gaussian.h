@@ -20,4 +20,9 @@ std::vector<float> gaussian_weights(double sigma, const std::string& approx = "e
 at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
                     const std::string& approx = "erf", bool parallel = false);
 
+// Smooths by sigma1, smooths that by sigma2, and adds alpha times what the second smoothing took
+// away: b + alpha (b - g(b)).
+at::Tensor sharpen(const at::Tensor& volume, const std::vector<double>& sigma1,
+                   const std::vector<double>& sigma2, double alpha, const std::string& approx);
+
 }  // namespace sluice

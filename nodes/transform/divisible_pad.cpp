@@ -1,7 +1,7 @@
 // divisible_pad: MONAI's DivisiblePadd.
 #include "engine/registry.h"
 #include "kernels/filling.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,7 @@
 // fill_holes: MONAI's FillHolesd.
 #include "engine/registry.h"
 #include "kernels/components.h"
-#include "nodes/transform/label_values.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

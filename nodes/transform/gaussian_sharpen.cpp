@@ -1,7 +1,7 @@
 // gaussian_sharpen: MONAI's GaussianSharpend.
 #include "engine/registry.h"
-#include "nodes/transform/sharpening.h"
-#include "nodes/transform/volumes.h"
+#include "kernels/gaussian.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

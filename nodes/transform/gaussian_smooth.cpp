@@ -1,7 +1,7 @@
 // gaussian_smooth: MONAI's GaussianSmoothd.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

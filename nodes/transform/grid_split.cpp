@@ -1,6 +1,6 @@
 // grid_split: MONAI's GridSplitd. A 2-D image becomes the patches of a grid, row by row.
 #include "engine/registry.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,9 @@
 // keep_largest_connected_component: MONAI's KeepLargestConnectedComponentd.
+#include <ATen/Functions.h>
+
 #include "engine/registry.h"
 #include "kernels/components.h"
-#include "nodes/transform/label_values.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

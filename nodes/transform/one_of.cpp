@@ -1,6 +1,6 @@
 // one_of: MONAI's OneOf. One of several transforms, drawn for each sample.
+#include "engine/inner_nodes.h"
 #include "engine/registry.h"
-#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {

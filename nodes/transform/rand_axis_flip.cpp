@@ -1,6 +1,6 @@
 // rand_axis_flip: MONAI's RandAxisFlipd. One draw for all keys.
 #include "engine/registry.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 #include "engine/registry.h"
 #include "kernels/holes.h"
 #include "kernels/intensity.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "engine/registry.h"
 #include "kernels/color.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,7 @@
 // rand_gaussian_smooth: MONAI's RandGaussianSmoothd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

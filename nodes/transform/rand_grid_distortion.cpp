@@ -3,7 +3,7 @@
 #include "kernels/distortion.h"
 #include "kernels/resample.h"
 #include "kernels/separable.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

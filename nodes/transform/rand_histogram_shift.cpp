@@ -1,7 +1,7 @@
 // rand_histogram_shift: MONAI's RandHistogramShiftd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/histogram.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,6 @@
 // rand_rotate: MONAI's RandRotated. One draw for all keys.
 #include "engine/registry.h"
-#include "nodes/transform/rotating.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {
@@ -55,12 +55,16 @@ struct RandRotate final : Node {
     for (const auto* range : {&p.range_x, &p.range_y, &p.range_z})
       drawn.push_back(draw(random, *range));
     Sample out = f.in();
-    const Rotating how{p.mode, p.padding_mode, p.align_corners, p.keep_size};
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
                       std::vector<double> angles = drawn;
                       if (axes == 2) angles.resize(1);
-                      apply_rotation(field, volume, axes, angles, how, i, "rand_rotate");
+                      const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                                         parse_padding(per_key(p.padding_mode, i)),
+                                         flag(p.align_corners, i)};
+                      // values: the angles.
+                      record(field, sluice::rotate(volume, axes, angles, how, p.keep_size), axes,
+                             "rand_rotate", angles);
                     });
     f.emit(std::move(out));
   }

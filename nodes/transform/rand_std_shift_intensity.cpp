@@ -1,7 +1,7 @@
 // rand_std_shift_intensity: MONAI's RandStdShiftIntensityd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/intensity.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

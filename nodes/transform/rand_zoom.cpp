@@ -1,6 +1,6 @@
 // rand_zoom: MONAI's RandZoomd. One draw for all keys.
 #include "engine/registry.h"
-#include "nodes/transform/zooming.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {
@@ -10,8 +10,8 @@ struct RandZoom final : Node {
     std::vector<std::string> keys{"image", "label"};
     double prob = 0.1;
     std::vector<double> min_zoom{0.9}, max_zoom{1.1};
-    std::vector<std::string> mode = Zooming{}.mode;
-    std::vector<std::string> padding_mode = Zooming{}.padding_mode;
+    std::vector<std::string> mode{"area"};
+    std::vector<std::string> padding_mode{"edge"};
     std::vector<bool> align_corners{false};
     bool keep_size = true;
     bool allow_missing_keys = false;
@@ -57,7 +57,6 @@ struct RandZoom final : Node {
     for (std::size_t i = 0; i < p.min_zoom.size(); ++i)
       drawn.push_back(random.uniform(p.min_zoom[i], per_key(p.max_zoom, i)));
     Sample out = f.in();
-    const Zooming how{p.mode, p.padding_mode, p.align_corners, p.keep_size};
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
                       Vec3 factors{drawn.front(), drawn.front(), drawn.front()};
@@ -66,7 +65,12 @@ struct RandZoom final : Node {
                       if (shared) factors[2] = drawn[1];
                       for (std::size_t d = 0; d < drawn.size() && !shared; ++d)
                         factors[d] = drawn[d];
-                      apply_zoom(field, volume, axes, factors, how, i, "rand_zoom");
+                      const Zooming how{parse_resizing(per_key(p.mode, i)),
+                                        parse_filling(per_key(p.padding_mode, i)),
+                                        flag(p.align_corners, i), p.keep_size};
+                      // values: the factors.
+                      record(field, sluice::zoom(volume, axes, factors, how), axes, "rand_zoom",
+                             {factors.begin(), factors.begin() + axes});
                     });
     f.emit(std::move(out));
   }

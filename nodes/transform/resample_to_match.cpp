@@ -1,7 +1,7 @@
 // resample_to_match: MONAI's ResampleToMatchd. Brings fields onto the grid of another one.
 #include "engine/registry.h"
 #include "kernels/resample.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

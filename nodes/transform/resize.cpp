@@ -4,7 +4,7 @@
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
 #include "kernels/resizing.h"
-#include "nodes/transform/volumes.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,6 @@
 // rotate: MONAI's Rotated.
 #include "engine/registry.h"
-#include "nodes/transform/rotating.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {
@@ -43,13 +43,17 @@ struct Rotate final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Rotating how{p.mode, p.padding_mode, p.align_corners, p.keep_size};
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
                       std::vector<double> angles(axes == 2 ? 1 : 3);
                       for (std::size_t d = 0; d < angles.size(); ++d)
                         angles[d] = per_key(p.angle, d);
-                      apply_rotation(field, volume, axes, angles, how, i, "rotate");
+                      const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                                         parse_padding(per_key(p.padding_mode, i)),
+                                         flag(p.align_corners, i)};
+                      // values: the angles.
+                      record(field, sluice::rotate(volume, axes, angles, how, p.keep_size), axes,
+                             "rotate", angles);
                     });
     f.emit(std::move(out));
   }

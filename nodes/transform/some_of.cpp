@@ -1,8 +1,8 @@
 // some_of: MONAI's SomeOf. Several of many transforms, in a drawn order, for each sample.
 #include <algorithm>
 
+#include "engine/inner_nodes.h"
 #include "engine/registry.h"
-#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {

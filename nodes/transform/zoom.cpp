@@ -1,6 +1,6 @@
 // zoom: MONAI's Zoomd. Resizes by a factor and then, if wanted, crops or pads to the old size.
 #include "engine/registry.h"
-#include "nodes/transform/zooming.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {
@@ -9,8 +9,8 @@ struct Zoom final : Node {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> zoom;
-    std::vector<std::string> mode = Zooming{}.mode;
-    std::vector<std::string> padding_mode = Zooming{}.padding_mode;
+    std::vector<std::string> mode{"area"};
+    std::vector<std::string> padding_mode{"edge"};
     std::vector<bool> align_corners{false};
     bool keep_size = true;
     bool allow_missing_keys = false;
@@ -45,12 +45,16 @@ struct Zoom final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Zooming how{p.mode, p.padding_mode, p.align_corners, p.keep_size};
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
                       Vec3 factors;
                       for (std::size_t d = 0; d < 3; ++d) factors[d] = per_key(p.zoom, d);
-                      apply_zoom(field, volume, axes, factors, how, i, "zoom");
+                      const Zooming how{parse_resizing(per_key(p.mode, i)),
+                                        parse_filling(per_key(p.padding_mode, i)),
+                                        flag(p.align_corners, i), p.keep_size};
+                      // values: the factors.
+                      record(field, sluice::zoom(volume, axes, factors, how), axes, "zoom",
+                             {factors.begin(), factors.begin() + axes});
                     });
     f.emit(std::move(out));
   }

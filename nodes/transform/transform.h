@@ -1,9 +1,10 @@
-// What spatial transforms of this folder share: the loop over keys as volumes, and MONAI's two
-// ways to write a range.
+// What the transforms share beyond engine/transform.h: the loop over keys as volumes, and MONAI's
+// ways to write ranges and settings.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "engine/random.h"
 #include "engine/transform.h"
 #include "kernels/spatial.h"
+#include "kernels/zoom_rotate.h"
 
 namespace sluice {
 
@@ -38,6 +40,11 @@ inline std::vector<double> one_an_axis(const std::vector<double>& values, std::i
   return out;
 }
 
+// In how many coordinates neighbours differ: in all, where nothing is said.
+inline int connectivity_of(const std::optional<std::int64_t>& given, std::int64_t axes) {
+  return static_cast<int>(std::min(given.value_or(axes), axes));
+}
+
 // Calls fn(field, volume [C, X, Y, Z], spatial axes, i) for the i-th key; 2-D images have Z = 1.
 template <class Fn>
 void for_each_volume(Sample& sample, const std::vector<std::string>& keys, bool allow_missing,
@@ -46,6 +53,14 @@ void for_each_volume(Sample& sample, const std::vector<std::string>& keys, bool 
     require_spatial(field.tensor, keys[i], least);
     fn(field, to_volume(field.tensor), field.tensor.dim() - 1, i);
   });
+}
+
+// Puts a transformed volume into its field; `values` as record()'s.
+inline void record(Field& field, Placed placed, std::int64_t axes, std::string transform,
+                   std::vector<double> values) {
+  record(field, from_volume(placed.volume, axes),
+         multiply(field.geometry().affine, placed.to_source), std::move(transform),
+         std::move(values));
 }
 
 }  // namespace sluice
