@@ -72,8 +72,9 @@ struct Resolver {
     const std::string best = nearest(name, names);
     std::string hint = best.empty() ? "" : "did you mean \"@" + best + "\"?";
     const Json* nodes = reading.top.find("nodes");
+    const std::string bare = "a node is named without the @: \"" + name + "\"";
     if (nodes && nodes->is_object() && nodes->contains(name))
-      hint = "a node is named without the @: \"" + name + "\"";
+      hint += hint.empty() ? bare : " (" + bare + ")";
     else if (names.empty())
       hint = "the graph has no \"vars\"";
     reading.diagnostics.error_once("SL0205", "unknown variable \"@" + name + "\"", place, path,

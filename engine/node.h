@@ -69,9 +69,10 @@ class Firing {
     std::uint64_t item;
   };
 
+  Firing() = default;
   Firing(const Stamp& stamp, std::uint64_t key, std::vector<std::vector<SamplePtr>> inputs,
          const std::function<bool()>& stopped)
-      : stamp_(stamp), key_(key), inputs_(std::move(inputs)), stopped_(stopped) {}
+      : stamp_(stamp), key_(key), inputs_(std::move(inputs)), stopped_(&stopped) {}
 
   const Stamp& stamp() const { return stamp_; }
 
@@ -109,12 +110,35 @@ class Firing {
   std::uint64_t epoch_key() const { return mix(key_ ^ mix(stamp_.epoch + 0x5eedull)); }
 
   // A body longer than 0.2 s asks this now and then and returns where it is true.
-  bool stopped() const { return stopped_(); }
+  bool stopped() const { return (*stopped_)(); }
 
   // A value to log beside the run's metrics, for example {"loss", 0.3}.
   void log(std::string name, double value) { logs_.emplace_back(std::move(name), value); }
 
-  // For the scheduler.
+  // For the scheduler, which uses one object for many firings: what it holds is let go of, the
+  // memory of its lists is not.
+  void begin(const Stamp& stamp, std::uint64_t key, const std::function<bool()>& stopped) {
+    stamp_ = stamp;
+    key_ = key;
+    stopped_ = &stopped;
+  }
+  void clear() {
+    for (auto& port : inputs_) port.clear();
+    outs_.clear();
+    skip_reason_.clear();
+    logs_.clear();
+    end_epoch_ = false;
+  }
+  // What was emitted becomes the input at one of the next node's ports.
+  void pass_on(std::size_t ports, int port) {
+    SamplePtr sample = std::move(outs_.front().sample);
+    outs_.clear();
+    if (!logs_.empty()) logs_.clear();
+    if (!skip_reason_.empty()) skip_reason_.clear();
+    if (ports != 1 || inputs_.size() != 1) inputs_.assign(ports, {nullptr});
+    inputs_[static_cast<std::size_t>(port)].front() = std::move(sample);
+  }
+  std::vector<std::vector<SamplePtr>>& inputs() { return inputs_; }
   std::vector<Out>& outs() { return outs_; }
   const std::string& skip_reason() const { return skip_reason_; }
   bool epoch_ended() const { return end_epoch_; }
@@ -122,9 +146,9 @@ class Firing {
 
  private:
   Stamp stamp_;
-  std::uint64_t key_;
+  std::uint64_t key_ = 0;
   std::vector<std::vector<SamplePtr>> inputs_;
-  const std::function<bool()>& stopped_;
+  const std::function<bool()>* stopped_ = nullptr;
   std::vector<Out> outs_;
   std::string skip_reason_;
   std::vector<std::pair<std::string, double>> logs_;

@@ -76,7 +76,7 @@ void Station::build(tbb::flow::graph& graph, Lane* lane) {
     work_ = std::make_unique<function_node<Job*, continue_msg>>(
         graph, unlimited,
         [this](Job* job) noexcept {
-          run(job);
+          run_on(job);
           return continue_msg();
         },
         plan_.gate ? node_priority_t(1) : no_priority);
@@ -157,6 +157,20 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       for (const PlanEdge& e : plan.nodes[i].outs[port])
         stations_[i]->connect(*stations_[static_cast<std::size_t>(e.to)], e,
                               static_cast<int>(port));
+  chain();
+}
+
+// From the first of each chain on, so that all share its mutex.
+void Scheduler::chain() {
+  for (int i : plan_.order) {
+    Station& from = *stations_[static_cast<std::size_t>(i)];
+    if (!from.chains() || from.plan_.outs.front().size() != 1) continue;
+    Station& to = *stations_[static_cast<std::size_t>(from.plan_.outs.front().front().to)];
+    if (!to.chains() || to.plan_.inputs.size() != 1) continue;
+    from.chained_ = &to;
+    to.in_chain_ = true;
+    to.mutex_ = from.mutex_;
+  }
 }
 
 Scheduler::~Scheduler() { close(); }

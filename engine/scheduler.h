@@ -147,6 +147,7 @@ class Scheduler {
   std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
   bool all_done() const;
   std::string stall_report() const;
+  void chain();
   void wait();
   void close();
   void watch();
@@ -159,6 +160,7 @@ class Scheduler {
   EventRings rings_;
   std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
   std::atomic<std::uint64_t> progress_{0};
+  std::atomic<int> urgent_{0};  // firings of compute gates that wait for a thread
   mutable std::mutex mutex_;  // failure and quarantine
   Failure failure_;
   struct Bad {

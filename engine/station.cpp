@@ -1,6 +1,7 @@
 #include "engine/station.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/random.h"
@@ -37,9 +38,9 @@ Station::~Station() = default;
 
 void Station::deliver(int input, const Packet& packet) noexcept {
   if (scheduler_.halted()) return;
-  Actions actions;
+  Actions actions = fresh();
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(*mutex_);
     receive(input, packet, actions);
     pump(actions);
   }
@@ -47,21 +48,29 @@ void Station::deliver(int input, const Packet& packet) noexcept {
 }
 
 void Station::kick() noexcept {
-  Actions actions;
+  Actions actions = fresh();
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(*mutex_);
     pump(actions);
   }
   perform(std::move(actions));
 }
 
 Station::Epoch& Station::epoch(std::uint32_t e) {
+  if (recent_ && recent_number_ == e) return *recent_;
   auto [it, fresh] = epochs_.try_emplace(e);
   if (fresh) {
     it->second.expected.assign(plan_.inputs.size(), -1);
     it->second.sent.assign(plan_.outs.size(), 0);
   }
+  recent_ = &it->second;
+  recent_number_ = e;
   return it->second;
+}
+
+void Station::forget(std::uint32_t e) {
+  recent_ = nullptr;
+  epochs_.erase(e);
 }
 
 void Station::receive(int input, const Packet& packet, Actions& actions) {
@@ -78,11 +87,8 @@ void Station::receive(int input, const Packet& packet, Actions& actions) {
   }
   const std::size_t inputs = plan_.inputs.size();
   if (inputs == 1 && !sequenced_) {
-    Slot slot;
-    slot.stamp = packet.stamp;
-    slot.in.push_back(packet);
-    slot.have = 1;
-    return place(std::move(slot), actions);
+    Packet copy = packet;
+    return place(packet.stamp, {&copy, 1}, actions);
   }
   Slot& slot = inbox_[packet.stamp];
   if (slot.have == 0) {
@@ -97,14 +103,17 @@ void Station::receive(int input, const Packet& packet, Actions& actions) {
     return;  // stays in the inbox until it is next
   }
   auto whole = inbox_.extract(packet.stamp);
-  place(std::move(whole.mapped()), actions);
+  place(packet.stamp, whole.mapped().in, actions);
 }
 
-// A complete slot of a station without order: dealt with now, or ready to fire.
-void Station::place(Slot slot, Actions& actions) {
-  ++epoch(slot.stamp.epoch).in;
+// All packets of a stamp at a station without order: dealt with now, or ready to fire.
+void Station::place(const Stamp& stamp, std::span<Packet> in, Actions& actions) {
+  ++epoch(stamp.epoch).in;
   ++ledger.in;
-  const Fate f = fate(slot, cutting());
+  const Fate f = fate(in, cutting());
+  if (f == Fate::fire && ready_.empty() && launch(stamp, in, actions)) return;
+  Slot slot{stamp, {std::make_move_iterator(in.begin()), std::make_move_iterator(in.end())},
+            static_cast<int>(in.size())};
   if (f == Fate::fire)
     ready_.push_back(std::move(slot));
   else
@@ -112,14 +121,17 @@ void Station::place(Slot slot, Actions& actions) {
 }
 
 // `cut` is read once for a slot: a flag that rises between two looks must not fire it out of turn.
-Station::Fate Station::fate(const Slot& slot, bool cut) const {
-  for (const Packet& p : slot.in)
+Station::Fate Station::fate(std::span<const Packet> in, bool cut) const {
+  for (const Packet& p : in)
     if (p.is_skip()) return Fate::skip;
   if (cut) return Fate::discard;
-  for (int cache : plan_.prefix_of)
-    if (slot.in.front().hit(cache)) return Fate::pass;
-  if (store_ && slot.in.front().hit(index_)) return Fate::stored;
-  if (turnstile_ && plan_.training && replays(slot.stamp.epoch)) return Fate::replay;
+  const Packet& first = in.front();
+  if (first.hits) {
+    for (int cache : plan_.prefix_of)
+      if (first.hit(cache)) return Fate::pass;
+    if (store_ && first.hit(index_)) return Fate::stored;
+  }
+  if (turnstile_ && plan_.training && replays(first.stamp.epoch)) return Fate::replay;
   return Fate::fire;
 }
 
@@ -147,9 +159,8 @@ void Station::pump(Actions& actions) {
         continue;
       }
       if (limit() > 0 && running_ >= limit()) break;
-      Slot slot = std::move(ready_.front());
+      launch(ready_.front().stamp, ready_.front().in, actions);
       ready_.pop_front();
-      launch(std::move(slot), actions);
     }
   }
   if (!plan_.is_source()) close_epochs(actions);
@@ -170,7 +181,7 @@ bool Station::admit_next(Actions& actions) {
     return pass_boundary(actions);
   const bool cut = cutting();
   if (!cut && !turn_open(next_.epoch)) return false;
-  if (!admit(it->second, fate(it->second, cut), actions)) return false;
+  if (!admit(it->second, fate(it->second.in, cut), actions)) return false;
   next_ = it->second.stamp.next();
   inbox_.erase(it);  // its packets were moved out
   return true;
@@ -203,34 +214,23 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
     if (arity == Arity::shuffle) shuffle_out(actions, false);
     return true;
   }
-  Slot whole{slot.stamp, std::move(slot.in), slot.have};
-  if (launch(std::move(whole), actions)) return true;
-  return false;
+  return launch(slot.stamp, slot.in, actions);
 }
 
-// Takes the credit of a gate and sends the slot to its lane. The caller has checked nothing yet
-// for sequenced stations, so this may fail; the slot's packets are then put back.
-bool Station::launch(Slot slot, Actions& actions) {
+// Takes the credit of a gate and sends the packets, one for each input, to the lane. False, and
+// nothing has happened, where there is no room or no credit.
+bool Station::launch(const Stamp& stamp, std::span<Packet> in, Actions& actions) {
+  if (limit() > 0 && running_ >= limit()) return false;
   Credit credit;
-  const bool room = limit() == 0 || running_ < limit();
-  if (room && plan_.gate) credit = pool->try_take();
-  if (!room || (plan_.gate && !credit)) {
-    inbox_.find(slot.stamp)->second.in = std::move(slot.in);
-    return false;
-  }
-  Epoch& e = epoch(slot.stamp.epoch);
+  if (plan_.gate && !(credit = pool->try_take())) return false;
+  Epoch& e = epoch(stamp.epoch);
   ++e.consumed;
   ++e.fired;
   ++e.flying;
   e.trained = e.consumed;
   ++running_;
-  auto* job = new Job;
-  job->stamp = slot.stamp;
-  job->inputs.reserve(slot.in.size());
-  for (Packet& p : slot.in) {
-    job->inputs.emplace_back();
-    job->inputs.back().push_back(std::move(p));
-  }
+  Job* job = Job::make(Job::Kind::fire, stamp, plan_.inputs.size());
+  for (std::size_t i = 0; i < in.size(); ++i) job->inputs[i].push_back(std::move(in[i]));
   job->credit = std::move(credit);
   actions.push_back({Action::Kind::launch, this, 0, {}, job});
   return true;
@@ -245,10 +245,9 @@ bool Station::launch_group(Actions& actions) {
   if (limit() > 0 && running_ >= limit()) return false;
   Credit credit;
   if (plan_.gate && !(credit = pool->try_take())) return false;
-  auto* job = new Job;
-  job->stamp = Stamp::first(next_.stream, group_.front().stamp.epoch, 0);
-  job->stamp.index = ordinal_++;
-  job->inputs.resize(plan_.inputs.size());
+  Stamp stamp = Stamp::first(next_.stream, group_.front().stamp.epoch, 0);
+  stamp.index = ordinal_++;
+  Job* job = Job::make(Job::Kind::fire, stamp, plan_.inputs.size());
   for (Slot& member : group_)
     for (std::size_t i = 0; i < member.in.size(); ++i)
       job->inputs[i].push_back(std::move(member.in[i]));
@@ -329,9 +328,7 @@ bool Station::boundary_reached(const Epoch& e) const {
 
 // flush() is a firing: on the node's lane, behind the epoch's last and before the next one's first.
 void Station::flush(Actions& actions) {
-  auto* job = new Job;
-  job->kind = Job::Kind::flush;
-  job->stamp = next_;
+  Job* job = Job::make(Job::Kind::flush, next_, 0);
   flushing_ = true;
   ++running_;
   actions.push_back({Action::Kind::launch, this, 0, {}, job});
@@ -357,7 +354,7 @@ void Station::close_epochs(Actions& actions) {
     if (e.cut && !cut_at_) cut_at_ = {close_epoch_, e.trained};
     if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
     if (!e.cut) epoch_size_ = static_cast<std::int64_t>(e.consumed);
-    epochs_.erase(it);
+    forget(close_epoch_);
     ++close_epoch_;
     ++scheduler_.progress_;
   }
@@ -438,10 +435,10 @@ void Station::send_skip(const Stamp& stamp, const std::string* reason, const Pac
   actions.push_back({Action::Kind::drop, this, 0, std::move(skip)});
 }
 
-void Station::send(int port, const Packet& packet, Actions& actions) {
+void Station::send(int port, Packet packet, Actions& actions) {
   ++epoch(packet.stamp.epoch).sent[static_cast<std::size_t>(port)];
   ++ledger.out;
-  actions.push_back({Action::Kind::send, this, port, packet});
+  actions.push_back({Action::Kind::send, this, port, std::move(packet)});
 }
 
 void Station::send_stream_end(std::uint32_t epochs, Actions& actions) {
@@ -469,9 +466,9 @@ void Station::pump_source(Actions& actions) {
   }
   Credit credit = pool->try_take();
   if (!credit) return;
-  auto* job = new Job;
-  job->stamp = Stamp::first(next_.stream, close_epoch_, 0);
-  job->stamp.index = ordinal_;
+  Stamp stamp = Stamp::first(next_.stream, close_epoch_, 0);
+  stamp.index = ordinal_;
+  Job* job = Job::make(Job::Kind::fire, stamp, 0);
   job->credit = std::move(credit);
   ++running_;
   actions.push_back({Action::Kind::launch, this, 0, {}, job});
@@ -489,7 +486,7 @@ void Station::end_source_epoch(bool cut, Actions& actions) {
     actions.push_back({Action::Kind::send, this, port, marker});
   if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
   if (!cut) epoch_size_ = static_cast<std::int64_t>(ordinal_);
-  epochs_.erase(close_epoch_);
+  forget(close_epoch_);
   ++close_epoch_;
   ordinal_ = 0;
   ++scheduler_.progress_;
@@ -511,7 +508,7 @@ void Station::note_waiting() {
     wait = has ? Wait::credit : Wait::input;
   }
   if (wait == wait_) return;
-  const std::int64_t now = now_ns();
+  const std::int64_t now = moment();
   if (wait_ == Wait::input) counters.starved_ns += now - wait_since_;
   if (wait_ == Wait::credit) counters.blocked_ns += now - wait_since_;
   wait_ = wait;
@@ -519,18 +516,25 @@ void Station::note_waiting() {
 }
 
 Reading Station::read(std::int64_t now) const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(*mutex_);
   Reading r;
   r.at_ns = now;
   r.fired = ledger.fired;
   r.passed = ledger.passed;
   r.skipped = counters.skipped.load(std::memory_order_relaxed);
-  r.busy_ns = counters.busy_until(now);
+  r.busy_ns = counters.busy_ns(now);
   const std::int64_t wait = std::max<std::int64_t>(0, now - wait_since_);
   r.starved_ns = counters.starved_ns + (wait_ == Wait::input ? wait : 0);
   r.blocked_ns = counters.blocked_ns + (wait_ == Wait::credit ? wait : 0);
+  if (in_chain_) r.starved_ns = counters.idle_ns(now);  // what chains to it never waits in between
   r.p50_ns = counters.durations.quantile(0.5);
+  r.p95_ns = counters.durations.quantile(0.95);
   r.p99_ns = counters.durations.quantile(0.99);
+  r.cpu_ns = counters.cpu_ns.load(std::memory_order_relaxed);
+  r.cpu_of_ns = counters.cpu_of_ns.load(std::memory_order_relaxed);
+  r.bytes = counters.bytes.load(std::memory_order_relaxed);
+  r.bytes_of = counters.bytes_of.load(std::memory_order_relaxed);
+  r.most_bytes = counters.most_bytes.load(std::memory_order_relaxed);
   r.queue = counters.queue;
   r.queue_max = counters.queue_max;
   r.running = counters.running();
@@ -549,12 +553,12 @@ Reading Station::read(std::int64_t now) const {
 }
 
 bool Station::done() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(*mutex_);
   return done_;
 }
 
 std::string Station::waiting_for() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(*mutex_);
   if (done_) return "";
   std::string s =
       plan_.path() + " (" + plan_.spec->name + "): epoch " + std::to_string(close_epoch_);
@@ -587,7 +591,7 @@ void Station::clear() {
   std::deque<Slot> ready;
   std::vector<Slot> group;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(*mutex_);
     inbox.swap(inbox_);
     ready.swap(ready_);
     group.swap(group_);

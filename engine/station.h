@@ -5,6 +5,8 @@
 //  - decisions are made under the station's lock and carried out after it is released (Actions),
 //    so that dropping a packet, which may wake any other station, never happens under a lock;
 //  - a sequenced station (ordered, gate, n:1, shuffle) admits stamps in order, each exactly once;
+//  - of a chain (1:1 compute nodes one behind the other, without limit, order or store) a packet
+//    passes all stations in one firing of the first; Skips and markers go from station to station;
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
 //    been dealt with; then, and in epoch order, its own marker goes out.
 #pragma once
@@ -16,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,12 +34,19 @@
 
 namespace sluice {
 
-// One firing on its way: made under the lock, run on a lane.
+// One firing on its way: made under the lock, run on a lane. Recycled, so that a firing allocates
+// nothing once the run is warm.
 struct Job {
   enum class Kind { fire, flush } kind = Kind::fire;
   Stamp stamp;
   std::vector<std::vector<Packet>> inputs;  // by input; several packets for a gather
   Credit credit;                            // of the segment that begins here
+  std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
+  Firing firing;
+
+  static Job* make(Kind kind, const Stamp& stamp, std::size_t inputs);
+  void let_go();  // of all that it holds; not under a lock: credits go home
+  static void recycle(Job* job);
 };
 
 class Station {
@@ -50,6 +60,7 @@ class Station {
   void deliver(int input, const Packet& packet) noexcept;
   void kick() noexcept;
   void run(Job* job) noexcept;
+  void run_on(Job* job) noexcept;  // on a data thread: it and what follows from it
   void clear();  // after the graph drained: drops what is left and closes the pool
 
   bool done() const;
@@ -60,6 +71,8 @@ class Station {
   Ledger ledger;
   Counters counters;
   std::shared_ptr<CreditPool> pool;  // gates and sources
+
+  struct Spare;  // what a thread keeps to use again
 
  private:
   friend class Scheduler;
@@ -89,26 +102,27 @@ class Station {
 
   // station.cpp: what may happen now
   Epoch& epoch(std::uint32_t e);
+  void forget(std::uint32_t e);
   void receive(int input, const Packet& packet, Actions& actions);
-  void place(Slot slot, Actions& actions);
+  void place(const Stamp& stamp, std::span<Packet> in, Actions& actions);
   void pump(Actions& actions);
   bool admit_next(Actions& actions);
   bool admit(Slot& slot, Fate fate, Actions& actions);
-  Fate fate(const Slot& slot, bool cut) const;
+  Fate fate(std::span<const Packet> in, bool cut) const;
   bool replays(std::uint32_t e) const;
   bool turn_open(std::uint32_t e) const;
   bool pass_boundary(Actions& actions);
   bool boundary_reached(const Epoch& e) const;
   void close_epochs(Actions& actions);
   void settle(Slot slot, Fate fate, Actions& actions);
-  bool launch(Slot slot, Actions& actions);
+  bool launch(const Stamp& stamp, std::span<Packet> in, Actions& actions);  // takes `in` if true
   bool launch_group(Actions& actions);
   void drop_group(const std::string* reason, Actions& actions);
   void shuffle_out(Actions& actions, bool all);
   void flush(Actions& actions);
   void pump_source(Actions& actions);
   void end_source_epoch(bool cut, Actions& actions);
-  void send(int port, const Packet& packet, Actions& actions);
+  void send(int port, Packet packet, Actions& actions);
   void send_stream_end(std::uint32_t epochs, Actions& actions);
   void send_skip(const Stamp& stamp, const std::string* reason, const Packet& like, Credit credit,
                  Actions& actions);
@@ -120,21 +134,32 @@ class Station {
 
   // station_fire.cpp: bodies and what they emitted
   void fire(Job& job, Actions& actions);
-  bool body(const Job& job, Firing& firing, std::string& why, Exit& exit);
-  void note_slow(const Job& job, Firing& firing, std::int64_t ns);
+  const std::string* attempt(Job& job, std::int64_t start);
+  bool chains() const;
+  bool goes_on(const Job& job) const;
+  void hand_over(Job& job);
+  void count_chained(const Job& job);
+  bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
+  void note_body(Firing& firing, std::int64_t start, std::int64_t end);
+  void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
-  const std::string* failed_body(const Job& job, const std::string& why, Exit exit);
+  const std::string* failed_body(const Firing& firing, const std::string& why, Exit exit);
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);
   void run_flush(Job& job, Actions& actions);
-  void emit(Firing& firing, Job& job, const std::string* skip, Actions& actions);
-  void emit_source(Firing& firing, Job& job, const std::string* skip,
-                   std::shared_ptr<const std::vector<Hit>> hits, Actions& actions);
-  void emit_ports(std::vector<Firing::Out>& outs, const Packet& base, const std::string* reason,
+  void emit(Job& job, const std::string* skip, Actions& actions);
+  Packet carried(Job& job) const;
+  bool urgent() const { return plan_.gate && plan_.lane == LaneKind::compute; }
+  void emit_source(Job& job, const std::string* skip, Actions& actions);
+  void emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
                   Actions& actions);
   void finish(const Job& job);
+  static Actions fresh();         // an empty list that has room
+  static std::int64_t moment();   // the time, read once between two bodies of a thread
   static void perform(Actions actions);
+  static void act(Action& action);
+  void start(Job* job);
 
   Scheduler& scheduler_;
   const int index_;
@@ -148,13 +173,21 @@ class Station {
   Turnstile* turnstile_ = nullptr;  // gates bound to turns
   Turnstile* ends_ = nullptr;       // updaters and validation sinks
 
-  mutable std::mutex mutex_;
+  // A chain: the station that alone gets what this one emits, and works on it in the same firing.
+  // Its stations share the mutex of the first.
+  Station* chained_ = nullptr;
+  bool in_chain_ = false;  // it has one in front
+
+  mutable std::mutex own_mutex_;
+  std::mutex* mutex_ = &own_mutex_;
   std::map<Stamp, Slot> inbox_;  // joins in the making; sequenced: also complete slots
   std::deque<Slot> ready_;       // not sequenced: may fire in any order
   Stamp next_;                   // sequenced: the stamp to admit
   std::vector<Slot> group_;      // gather: members so far; shuffle: the window
   std::uint64_t ordinal_ = 0;    // gather, shuffle: the next index of this epoch; source: too
   std::map<std::uint32_t, Epoch> epochs_;
+  Epoch* recent_ = nullptr;  // the one asked for last, and its number
+  std::uint32_t recent_number_ = 0;
   std::uint32_t close_epoch_;        // the next epoch to close
   std::int64_t epoch_size_ = -1;     // packets of the last one closed
   std::int64_t stream_epochs_ = -1;  // from StreamEnd

@@ -2,25 +2,119 @@
 // packets. station.cpp decides when.
 #include <algorithm>
 #include <cstring>
+#include <ctime>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "engine/error.h"
 #include "engine/station.h"
 
 namespace sluice {
 
-void Station::run(Job* raw) noexcept {
-  std::unique_ptr<Job> job(raw);
-  Actions actions;
+// ---- on a data thread ---------------------------------------------------------------------------
+
+namespace {
+
+// The first firing that follows from the one under way: this thread goes on with it while what it
+// works on is still in its cache. All others become tasks, for any thread.
+struct Following {
+  bool taken = false;  // a data thread is at work here, so it may be used
+  Station* station = nullptr;
+  Job* job = nullptr;
+};
+thread_local Following following;
+
+}  // namespace
+
+void Station::run_on(Job* job) noexcept {
+  const Following outer = std::exchange(following, {true, nullptr, nullptr});
+  run(job);
+  while (following.job) {
+    const Following next = std::exchange(following, {true, nullptr, nullptr});
+    next.station->run(next.job);
+  }
+  following = outer;
+}
+
+// A gate of the compute arena comes before all other work: a buffer that can be filled.
+void Station::start(Job* job) {
+  if (urgent()) ++scheduler_.urgent_;
+  const bool waits = scheduler_.urgent_.load(std::memory_order_relaxed) > 0 && !urgent();
+  if (plan_.lane == LaneKind::compute && following.taken && !following.job && !waits)
+    following = {true, this, job};
+  else
+    work_->try_put(job);
+}
+
+// ---- what is used again and again ---------------------------------------------------------------
+
+// A thread's own, so that taking and putting back need no lock.
+struct Station::Spare {
+  std::vector<Job*> jobs;
+  std::vector<Actions> lists;
+  ~Spare() {
+    for (Job* job : jobs) delete job;
+  }
+};
+static thread_local Station::Spare spare;
+static thread_local std::int64_t the_moment = 0;  // 0: not read since the last body
+
+Station::Actions Station::fresh() {
+  Actions list;
+  if (!spare.lists.empty()) {
+    list = std::move(spare.lists.back());
+    spare.lists.pop_back();
+  }
+  return list;
+}
+
+Job* Job::make(Kind kind, const Stamp& stamp, std::size_t inputs) {
+  Job* job = nullptr;
+  if (spare.jobs.empty()) {
+    job = new Job;
+  } else {
+    job = spare.jobs.back();
+    spare.jobs.pop_back();
+  }
+  job->kind = kind;
+  job->stamp = stamp;
+  job->inputs.resize(inputs);
+  return job;
+}
+
+void Job::let_go() {
+  firing.clear();  // samples first: what holds one has a credit
+  hits.reset();
+  for (auto& input : inputs) input.clear();
+  credit.reset();
+}
+
+void Job::recycle(Job* job) {
+  job->let_go();
+  if (spare.jobs.size() < 64)
+    spare.jobs.push_back(job);
+  else
+    delete job;
+}
+
+std::int64_t Station::moment() {
+  if (the_moment == 0) the_moment = now_ns();
+  return the_moment;
+}
+
+void Station::run(Job* job) noexcept {
+  Actions actions = fresh();
+  if (urgent()) --scheduler_.urgent_;
   if (scheduler_.halted()) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(*mutex_);
     finish(*job);
   } else if (job->kind == Job::Kind::flush) {
     run_flush(*job, actions);
   } else {
     fire(*job, actions);
   }
-  job.reset();  // the inputs and their credits go home, outside the lock
+  Job::recycle(job);  // the inputs and their credits go home, outside the lock
   perform(std::move(actions));
 }
 
@@ -76,44 +170,48 @@ void Station::run_flush(Job& job, Actions& actions) {
         node_->flush(flush);
       },
       why, exit);
-  counters.leave(start, now_ns());
+  counters.leave(the_moment = now_ns());
   if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
   for (const auto& [name, value] : flush.metrics)
     scheduler_.guard(index_, job.stamp,
                      [&] { scheduler_.events_.metric(index_, flush.epoch, name, value); });
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(*mutex_);
   epoch(job.stamp.epoch).flushed = true;
   finish(job);
   pump(actions);
 }
 
-static std::vector<std::vector<SamplePtr>> samples_of(const PlanNode& plan, const Job& job) {
-  std::vector<std::vector<SamplePtr>> all(plan.spec->ins.size());
+// The samples of a job's packets, by in-port.
+static void fill(std::vector<std::vector<SamplePtr>>& ports, const PlanNode& plan, Job& job) {
+  ports.resize(plan.spec->ins.size());
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
-    auto& port = all[static_cast<std::size_t>(plan.inputs[i].port)];
-    port.reserve(job.inputs[i].size());
-    for (const Packet& p : job.inputs[i]) port.push_back(p.sample);
+    auto& port = ports[static_cast<std::size_t>(plan.inputs[i].port)];
+    for (Packet& p : job.inputs[i]) port.push_back(std::move(p.sample));
   }
-  if (plan.spec->arity != Arity::gather)
-    for (auto& port : all)
-      if (port.empty()) port.push_back(nullptr);  // an optional port that nothing is connected to
-  return all;
+  if (plan.spec->arity == Arity::gather) return;
+  for (auto& port : ports)
+    if (port.empty()) port.push_back(nullptr);  // an optional port that nothing is connected to
 }
 
-static std::string names_of(const Job& job) {
+static const Sample* first_of(const PlanNode& plan, const Firing& firing) {
+  if (plan.is_source()) return nullptr;
+  return firing.members(plan.inputs.front().port).front().get();
+}
+
+static std::string names_of(const PlanNode& plan, const Firing& firing) {
   std::string names;
-  if (!job.inputs.empty())
-    for (const Packet& p : job.inputs.front())
-      if (p.sample) names += (names.empty() ? "" : ", ") + sample_name(*p.sample);
+  if (!plan.is_source())
+    for (const SamplePtr& sample : firing.members(plan.inputs.front().port))
+      if (sample) names += (names.empty() ? "" : ", ") + sample_name(*sample);
   return names;
 }
 
 // One of the node's longest firings so far: what it was about. A source is about what it sent.
-void Station::note_slow(const Job& job, Firing& firing, std::int64_t ns) {
-  const Sample* first = nullptr;
-  if (!job.inputs.empty()) first = job.inputs.front().front().sample.get();
+void Station::note_slow(Firing& firing, std::int64_t ns) {
+  const Sample* first = first_of(plan_, firing);
   if (plan_.is_source() && !firing.outs().empty()) first = firing.outs().front().sample.get();
-  const std::string names = plan_.is_source() && first ? sample_name(*first) : names_of(job);
+  const std::string names =
+      plan_.is_source() && first ? sample_name(*first) : names_of(plan_, firing);
   counters.slowest.add({ns, firing.stamp(), names, first ? sample_file(*first) : ""});
 }
 
@@ -144,10 +242,16 @@ void Station::trace_link(const Stamp& stamp, const Stamp& from) {
   scheduler_.rings_.record(e);
 }
 
+static std::int64_t thread_cpu_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
 // The body itself, timed. False, and why, where it threw.
-bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit) {
-  const Stamp& stamp = firing.stamp();
-  const std::int64_t start = now_ns();
+bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& exit) {
+  const bool clocked = counters.is_long.load(std::memory_order_relaxed);
+  const std::int64_t cpu = clocked ? thread_cpu_ns() : 0;
   counters.enter(start);
   const bool ok = guarded(
       [&] {
@@ -155,24 +259,43 @@ bool Station::body(const Job& job, Firing& firing, std::string& why, Exit& exit)
         node_->process(firing);
       },
       why, exit);
-  const std::int64_t end = now_ns();
-  counters.leave(start, end);
-  counters.fired.fetch_add(1, std::memory_order_relaxed);
-  counters.durations.add(end - start);
-  if (counters.slowest.admits(end - start)) note_slow(job, firing, end - start);
-  if (scheduler_.rings_.on()) trace(firing, start, end);
-  for (const auto& [name, value] : firing.logs())
-    scheduler_.guard(index_, stamp, [&] { scheduler_.events_.log(index_, stamp, name, value); });
+  const std::int64_t end = the_moment = now_ns();
+  counters.leave(end);
+  if (clocked) {
+    counters.cpu_ns.fetch_add(thread_cpu_ns() - cpu, std::memory_order_relaxed);
+    counters.cpu_of_ns.fetch_add(end - start, std::memory_order_relaxed);
+  }
+  note_body(firing, start, end);
   return ok;
 }
 
+void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
+  const std::int64_t ns = end - start;
+  const std::uint32_t like_it = counters.durations.add(ns);
+  const bool is_long = ns > Counters::long_ns;
+  if (is_long != counters.is_long.load(std::memory_order_relaxed))
+    counters.is_long.store(is_long, std::memory_order_relaxed);
+  if (is_long || like_it % 64 == 0) {
+    std::uint64_t bytes = 0;
+    for (const Firing::Out& o : firing.outs())
+      if (o.sample) bytes += sample_bytes(*o.sample);
+    counters.emitted(bytes);
+  }
+  if (counters.slowest.admits(ns)) note_slow(firing, ns);
+  if (scheduler_.rings_.on()) trace(firing, start, end);
+  for (const auto& [name, value] : firing.logs())
+    scheduler_.guard(index_, firing.stamp(),
+                     [&] { scheduler_.events_.log(index_, firing.stamp(), name, value); });
+}
+
 // Quarantined, or the run has failed.
-const std::string* Station::failed_body(const Job& job, const std::string& why, Exit exit) {
-  const std::string names = names_of(job);
+const std::string* Station::failed_body(const Firing& firing, const std::string& why, Exit exit) {
+  const std::string names = names_of(plan_, firing);
+  const Stamp& stamp = firing.stamp();
   if (plan_.graph->on_error == OnError::quarantine && (exit == Exit::data || exit == Exit::io) &&
-      scheduler_.quarantine({plan_.path(), names, why, job.stamp}, exit, index_))
+      scheduler_.quarantine({plan_.path(), names, why, stamp}, exit, index_))
     return reasons::quarantined;
-  scheduler_.fail({exit, why, plan_.path(), names, job.stamp, plan_.graph->place});
+  scheduler_.fail({exit, why, plan_.path(), names, stamp, plan_.graph->place});
   return nullptr;
 }
 
@@ -185,45 +308,103 @@ const std::string* Station::verdict(const Firing& firing, bool emitted) const {
   return plan_.spec->outs.empty() ? nullptr : reasons::filtered;
 }
 
-// Stores may read and write files, so look-ups and entries are made here, outside the lock.
-void Station::fire(Job& job, Actions& actions) {
-  Firing firing(job.stamp, key_, samples_of(plan_, job), stopped_);
-  if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
-    for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
+// The body and what follows from it outside the lock: stores may read and write files, so look-ups
+// and entries are made here. Returns why it is a Skip; null where it is none.
+const std::string* Station::attempt(Job& job, std::int64_t start) {
+  Firing& firing = job.firing;
   std::string why;
   Exit exit = Exit::done;
-  const bool ok = (aborting() && !plan_.is_source()) || body(job, firing, why, exit);
+  const bool ok = (aborting() && !plan_.is_source()) || body(firing, start, why, exit);
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
-  const SamplePtr sample = first == outs.end() ? nullptr : first->sample;
-  const std::string* skip = ok ? verdict(firing, !!sample) : failed_body(job, why, exit);
-  if (skip) outs.clear();
-  std::shared_ptr<const std::vector<Hit>> hits;
-  if (plan_.is_source() && !outs.empty())
-    scheduler_.guard(index_, job.stamp,
-                     [&] { hits = scheduler_.look_up(plan_.stream, outs.front().item); });
+  const std::string* skip =
+      ok ? verdict(firing, first != outs.end()) : failed_body(firing, why, exit);
   if (store_ && ok && skip != reasons::discarded)
     remember(job.inputs.front().front().item,
-             skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{sample, ""}, job.stamp);
+             skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""},
+             job.stamp);
+  if (skip) outs.clear();
+  if (plan_.is_source() && !outs.empty())
+    scheduler_.guard(index_, job.stamp,
+                     [&] { job.hits = scheduler_.look_up(plan_.stream, outs.front().item); });
+  return skip;
+}
 
-  std::lock_guard lock(mutex_);
+void Station::fire(Job& job, Actions& actions) {
+  job.firing.begin(job.stamp, key_, stopped_);
+  fill(job.firing.inputs(), plan_, job);
+  if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
+    for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
+  const std::string* skip = attempt(job, now_ns());
+  Station* at = this;
+  for (; !skip && at->goes_on(job); at = at->chained_) {
+    at->hand_over(job);
+    skip = at->chained_->attempt(job, the_moment);
+  }
+
+  std::lock_guard lock(*mutex_);
+  for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
   finish(job);
   if (!scheduler_.failed()) {
     if (plan_.is_source())
-      emit_source(firing, job, skip, std::move(hits), actions);
+      emit_source(job, skip, actions);
     else
-      emit(firing, job, skip, actions);
+      at->emit(job, skip, actions);
   }
   pump(actions);
 }
+
+// ---- chains -------------------------------------------------------------------------------------
+
+// Whether it may stand in a chain: a firing needs nothing but its input, and a packet that leaves
+// it is the same packet with another sample.
+bool Station::chains() const {
+  return plan_.spec->arity == Arity::one_to_one && plan_.lane == LaneKind::compute &&
+         limit() == 0 && !sequenced_ && !store_ && !pool && plan_.outs.size() == 1;
+}
+
+// Whether what it just emitted is worked on at once by the next of the chain. Not where a gate
+// waits for a thread: a buffer that can be filled comes first.
+bool Station::goes_on(const Job& job) const {
+  const auto& outs = const_cast<Job&>(job).firing.outs();
+  return chained_ && outs.size() == 1 && outs.front().port == 0 && !chained_->cutting() &&
+         !scheduler_.halted() && scheduler_.urgent_.load(std::memory_order_relaxed) == 0;
+}
+
+// The job becomes one of the next station; what came in is let go of.
+void Station::hand_over(Job& job) {
+  if (!in_chain_) {  // else its only packet is already what the chain carries
+    Packet packet = carried(job);
+    job.inputs.resize(1);
+    job.inputs.front().clear();
+    job.inputs.front().push_back(std::move(packet));
+  }
+  job.firing.pass_on(chained_->plan_.spec->ins.size(), chained_->plan_.inputs.front().port);
+  job.firing.begin(job.stamp, chained_->key_, chained_->stopped_);
+}
+
+// Under the chain's lock: the packet was fired on here and came to the next station.
+void Station::count_chained(const Job& job) {
+  ++ledger.fired;
+  ++ledger.out;
+  ++epoch(job.stamp.epoch).sent.front();
+  Epoch& next = chained_->epoch(job.stamp.epoch);
+  ++chained_->ledger.in;
+  ++next.in;
+  ++next.consumed;
+  ++next.fired;
+  next.trained = next.consumed;
+}
+
+// ---- what was emitted ---------------------------------------------------------------------------
 
 void Station::remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp) {
   scheduler_.guard(index_, stamp, [&] { store_->put(item, std::move(entry)); });
 }
 
-void Station::emit_source(Firing& firing, Job& job, const std::string* skip,
-                          std::shared_ptr<const std::vector<Hit>> hits, Actions& actions) {
+void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
+  Firing& firing = job.firing;
   if (firing.epoch_ended()) {
     if (ordinal_ == 0)
       scheduler_.fail(
@@ -233,7 +414,7 @@ void Station::emit_source(Firing& firing, Job& job, const std::string* skip,
   Packet base;
   base.stamp = job.stamp;
   base.credit = std::move(job.credit);
-  base.hits = std::move(hits);
+  base.hits = std::move(job.hits);
   base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
   if (skip) {
     ledger.lost[*skip] += 1;
@@ -242,24 +423,29 @@ void Station::emit_source(Firing& firing, Job& job, const std::string* skip,
     ++ledger.fired;
     if (plan_.is_sink()) ++ledger.delivered;
   }
-  emit_ports(firing.outs(), base, skip ? skip : reasons::filtered, actions);
-  actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
+  emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions);
   ++ledger.emitted;
   ++ordinal_;
 }
 
-void Station::emit(Firing& firing, Job& job, const std::string* skip, Actions& actions) {
-  Packet base;  // what every packet of this firing carries
+// What every packet of a firing carries.
+Packet Station::carried(Job& job) const {
+  Packet base;
   base.stamp = job.stamp;
   base.weight = 0;
   for (const Packet& p : job.inputs.front()) base.weight += p.weight;
   base.item = job.inputs.front().front().item;
-  for (const auto& port : job.inputs)
-    for (const Packet& p : port) {
-      if (!base.hits && plan_.feeds_cache) base.hits = p.hits;
-      if (!plan_.gate) base.credit = join(base.credit, p.credit);
+  for (auto& port : job.inputs)
+    for (Packet& p : port) {
+      if (!base.hits && plan_.feeds_cache) base.hits = std::move(p.hits);
+      if (!plan_.gate) base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
     }
   if (plan_.gate) base.credit = std::move(job.credit);
+  return base;
+}
+
+void Station::emit(Job& job, const std::string* skip, Actions& actions) {
+  Packet base = carried(job);
   if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
   if (skip) {
     ledger.lost[*skip] += base.weight;
@@ -268,81 +454,96 @@ void Station::emit(Firing& firing, Job& job, const std::string* skip, Actions& a
     ++ledger.fired;
     if (plan_.is_sink()) ledger.delivered += base.weight;
   }
-  const std::string& said = firing.skip_reason();
+  const std::string& said = job.firing.skip_reason();
   if (!skip) skip = said.empty() ? reasons::filtered : intern_reason(said);
-  emit_ports(firing.outs(), base, skip, actions);
-  actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
+  emit_ports(job.firing.outs(), std::move(base), skip, actions);
 }
 
 // Sends what was emitted on each port; a port with nothing gets a Skip, so that every edge
 // carries every stamp.
-void Station::emit_ports(std::vector<Firing::Out>& outs, const Packet& base,
-                         const std::string* reason, Actions& actions) {
+void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
+                         Actions& actions) {
   const int ports = static_cast<int>(plan_.outs.size());
   const bool expands = plan_.spec->arity == Arity::expand;
-  std::vector<std::vector<SamplePtr>> by_port(static_cast<std::size_t>(ports));
   std::size_t most = 1;
   const char* wrong = nullptr;
-  for (auto& o : outs) {
+  std::vector<std::size_t> on_port(outs.size() > 1 ? plan_.outs.size() : 0);
+  for (const auto& o : outs) {
     if (o.port < 0 || o.port >= ports) {
       wrong = "emitted on a port that it does not have";
       break;
     }
-    auto& port = by_port[static_cast<std::size_t>(o.port)];
-    port.push_back(std::move(o.sample));
-    most = std::max(most, port.size());
+    if (outs.size() > 1) most = std::max(most, ++on_port[static_cast<std::size_t>(o.port)]);
   }
   if (most > 1 && !expands) wrong = "emitted more than one sample on a port of a 1:1 node";
   if (wrong) {
     scheduler_.fail({Exit::usage, wrong, plan_.path(), "", base.stamp, plan_.graph->place});
-    return;
-  }
-  for (int port = 0; port < ports; ++port)
-    for (std::size_t i = 0; i < most; ++i) {
-      Packet p = base;
-      auto& samples = by_port[static_cast<std::size_t>(port)];
-      if (expands) p.stamp = base.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
-      if (i < samples.size() && samples[i]) {
-        p.sample = std::move(samples[i]);
-      } else {
-        p.kind = Packet::Kind::skip;
-        p.reason = reason;
+  } else {
+    for (int port = 0; port < ports; ++port) {
+      auto next = outs.begin();
+      for (std::size_t i = 0; i < most; ++i) {
+        const bool last = port + 1 == ports && i + 1 == most;
+        Packet p = last ? std::move(base) : base;
+        if (expands) p.stamp = p.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
+        next = std::find_if(next, outs.end(), [&](const auto& o) { return o.port == port; });
+        if (next != outs.end()) p.sample = std::move(next++->sample);
+        if (!p.sample) {
+          p.kind = Packet::Kind::skip;
+          p.reason = reason;
+        }
+        send(port, std::move(p), actions);
       }
-      send(port, p, actions);
-      actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
     }
+  }
+  if (base.credit || base.hits)  // not moved from: dropped outside the lock
+    actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
 }
+
+// ---- carrying out -------------------------------------------------------------------------------
 
 // Carries out what stations decided, in order, on this thread, and what follows from it. A loop
 // instead of recursion: a packet that is dropped may wake a gate that forwards packets that ...
 void Station::perform(Actions actions) {
-  thread_local std::deque<Action> todo;
+  thread_local Actions waiting;
   thread_local bool working = false;
-  for (Action& a : actions) todo.push_back(std::move(a));
-  if (working) return;
-  working = true;
-  while (!todo.empty()) {
-    Action a = std::move(todo.front());
-    todo.pop_front();
-    switch (a.kind) {
-      case Action::Kind::send:
-        if (!a.station->plan_.outs[static_cast<std::size_t>(a.port)].empty())
-          a.station->outs_[static_cast<std::size_t>(a.port)]->try_put(a.packet);
-        break;
-      case Action::Kind::launch:
-        a.station->work_->try_put(a.job);
-        break;
-      case Action::Kind::turn:
-        a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
-        break;
-      case Action::Kind::remember:
-        a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
-        break;
-      case Action::Kind::drop:
-        break;
+  if (working) {
+    std::move(actions.begin(), actions.end(), std::back_inserter(waiting));
+  } else {
+    working = true;
+    for (Action& a : actions) act(a);
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      Action a = std::move(waiting[i]);  // acting may lengthen the list
+      act(a);
     }
+    waiting.clear();
+    working = false;
+    the_moment = 0;
   }
-  working = false;
+  actions.clear();
+  if (spare.lists.size() < 16) spare.lists.push_back(std::move(actions));
+}
+
+void Station::act(Action& a) {
+  switch (a.kind) {
+    case Action::Kind::send:
+      if (!a.station->plan_.outs[static_cast<std::size_t>(a.port)].empty())
+        a.station->outs_[static_cast<std::size_t>(a.port)]->try_put(a.packet);
+      break;
+    case Action::Kind::launch:
+      a.station->start(a.job);
+      break;
+    case Action::Kind::turn:
+      a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
+      break;
+    case Action::Kind::remember:
+      a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
+      break;
+    case Action::Kind::drop:
+      break;
+  }
+  a.packet.sample.reset();  // in this order: the credit goes home last
+  a.packet.hits.reset();
+  a.packet.credit.reset();
 }
 
 }  // namespace sluice

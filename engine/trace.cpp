@@ -1,17 +1,8 @@
 #include "engine/trace.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace sluice {
-
-int Histogram::bucket(std::int64_t ns) {
-  const auto v = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0));
-  if (v < 8) return static_cast<int>(v);
-  const int high = std::bit_width(v) - 1;  // at least 3
-  const int b = (high - 2) * 8 + static_cast<int>((v >> (high - 3)) & 7);
-  return std::min(b, 399);
-}
 
 std::int64_t Histogram::quantile(double q) const {
   std::uint64_t total = 0;
@@ -31,12 +22,12 @@ std::int64_t Histogram::quantile(double q) const {
   return 0;
 }
 
-std::int64_t Counters::busy_until(std::int64_t now) const {
-  const std::uint64_t open = open_.load(std::memory_order_relaxed);
-  const auto bodies = static_cast<std::int64_t>(open & 0xFFF);
-  const auto starts = static_cast<std::int64_t>(open >> 12) * 1000;
-  return busy_ns.load(std::memory_order_relaxed) +
-         std::max<std::int64_t>(0, bodies * (now - begin_) - starts);
+void Counters::emitted(std::uint64_t size) {
+  bytes.fetch_add(size, std::memory_order_relaxed);
+  bytes_of.fetch_add(1, std::memory_order_relaxed);
+  std::uint64_t most = most_bytes.load(std::memory_order_relaxed);
+  while (size > most && !most_bytes.compare_exchange_weak(most, size)) {
+  }
 }
 
 static bool longer(const SlowFiring& a, const SlowFiring& b) { return a.ns > b.ns; }

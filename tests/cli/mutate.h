@@ -3,7 +3,6 @@
 #pragma once
 
 #include <iterator>
-
 #include <random>
 #include <string>
 #include <vector>
@@ -57,7 +56,8 @@ class Mutator {
     if (kind == 1) *site.value = any_value();
     if (kind == 2) nudge(*site.value);
     if (kind == 3) rename(site);
-    if (kind == 4 || kind == 5) add(one_of(objects(all)));
+    if (const auto places = objects(all); (kind == 4 || kind == 5) && !places.empty())
+      add(one_of(places));
     if (kind == 6) wrap(*site.value);
     if (kind == 7) *site.value = *one_of(all).value;
   }
