@@ -39,7 +39,18 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.starved = std::clamp(seconds(b.starved_ns - a.starved_ns) / wall, 0.0, 1.0);
     n.blocked = std::clamp(seconds(b.blocked_ns - a.blocked_ns) / wall, 0.0, 1.0);
     n.p50_ms = seconds(b.p50_ns) * 1e3;
+    n.p95_ms = seconds(b.p95_ns) * 1e3;
     n.p99_ms = seconds(b.p99_ns) * 1e3;
+    if (b.cpu_of_ns > a.cpu_of_ns)
+      n.cpu = std::min(1.0, static_cast<double>(b.cpu_ns - a.cpu_ns) /
+                                static_cast<double>(b.cpu_of_ns - a.cpu_of_ns));
+    if (b.bytes_of > a.bytes_of)
+      n.mb = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.bytes_of - a.bytes_of) /
+             1e6;
+    n.mb_most = static_cast<double>(b.most_bytes) * 1e-6;
+    n.out = b.out - a.out;
+    n.lost = b.lost - a.lost;
+    n.epoch_size = b.epoch_size;
     n.queue = b.queue;
     n.queue_max = b.queue_max;
     n.running = b.running;
@@ -65,6 +76,7 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
   f.threads.io = std::max(2, f.threads.compute);
   take(profile, "io_threads", f.threads.io);
   take(profile, "cores", f.threads.cores);
+  take(profile, "step_threads", f.threads.step);
   const auto nodes = profile.find("nodes");
   if (nodes == profile.end() || !nodes->is_object()) return f;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
@@ -81,7 +93,14 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     take(*it, "starved", n.starved);
     take(*it, "blocked", n.blocked);
     take(*it, "p50_ms", n.p50_ms);
+    take(*it, "p95_ms", n.p95_ms);
     take(*it, "p99_ms", n.p99_ms);
+    take(*it, "cpu", n.cpu);
+    take(*it, "mb", n.mb);
+    take(*it, "mb_most", n.mb_most);
+    take(*it, "sent", n.out);
+    take(*it, "lost", n.lost);
+    take(*it, "epoch_size", n.epoch_size);
     take(*it, "queue", n.queue);
     take(*it, "queue_max", n.queue_max);
     take(*it, "running", n.running);
@@ -107,7 +126,14 @@ Json Figures::to_json(const Plan& plan) const {
               {"starved", n.starved},
               {"blocked", n.blocked},
               {"p50_ms", n.p50_ms},
+              {"p95_ms", n.p95_ms},
               {"p99_ms", n.p99_ms},
+              {"cpu", n.cpu},
+              {"mb", n.mb},
+              {"mb_most", n.mb_most},
+              {"sent", n.out},
+              {"lost", n.lost},
+              {"epoch_size", n.epoch_size},
               {"queue", n.queue},
               {"queue_max", n.queue_max},
               {"running", n.running}};
@@ -116,11 +142,8 @@ Json Figures::to_json(const Plan& plan) const {
           {"total", plan.nodes[i].credits}, {"out", n.credits_out}, {"most_out", n.credits_most}};
     all[plan.nodes[i].path()] = std::move(j);
   }
-  return {{"wall_s", wall_s},
-          {"threads", threads.compute},
-          {"io_threads", threads.io},
-          {"cores", threads.cores},
-          {"nodes", std::move(all)}};
+  return {{"wall_s", wall_s},       {"threads", threads.compute},   {"io_threads", threads.io},
+          {"cores", threads.cores}, {"step_threads", threads.step}, {"nodes", std::move(all)}};
 }
 
 bool Figures::known() const {

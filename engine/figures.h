@@ -21,7 +21,11 @@ struct NodeFigures {
   double busy = 0;                  // share of the time of all its slots
   double busy_s = 0;                // of all its bodies together
   double starved = 0, blocked = 0;  // shares of the time: waits for input; for a credit or a turn
-  double p50_ms = 0, p99_ms = 0;    // since the run began
+  double p50_ms = 0, p95_ms = 0, p99_ms = 0;  // since the run began
+  double cpu = 1;                   // cores that a body used, of those long enough to be looked at
+  double mb = 0, mb_most = 0;       // MB emitted by a firing, on average and at most
+  std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
+  std::int64_t epoch_size = -1;     // packets of the last epoch that ended; -1: none yet
   std::uint64_t queue = 0, queue_max = 0;  // packets waiting in front of it
   int running = 0;                         // bodies under way
   int credits_out = 0, credits_most = 0;   // of the segment that begins here
@@ -31,6 +35,7 @@ struct NodeFigures {
 struct Threads {
   int compute = 2, io = 2;
   int cores = 0;  // of the machine; 0: unknown
+  int step = 1;   // that a body on the step lane uses
 
   int on(LaneKind lane) const;
   int slots(const PlanNode& node) const;  // how many of its bodies may run at once

@@ -33,6 +33,7 @@ struct GraphNode {
   OnError on_error = OnError::fail;
   int max_bad = -1;                // quarantine budget; -1: run.max_bad
   std::string lane;                // "" : the spec's
+  int threads = 0;                 // bodies at once; 0: no limit of its own
   std::string after;               // sources: path of the updater to wait for; "" : none
   int every_epochs = 1;            // with after
   std::vector<std::string> needs;  // "requires": paths of nodes to open before this one

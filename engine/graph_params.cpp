@@ -6,9 +6,9 @@
 
 namespace sluice::reading {
 
-const std::vector<std::string> node_keys{"type",     "part",         "in",       "desc",
-                                         "disabled", "lane",         "on_error", "max_bad",
-                                         "after",    "every_epochs", "requires"};
+const std::vector<std::string> node_keys{"type",     "part",  "in",           "desc",
+                                         "disabled", "lane",  "threads",      "on_error",
+                                         "max_bad",  "after", "every_epochs", "requires"};
 
 namespace {
 
@@ -356,7 +356,7 @@ struct Settings {
   std::string desc, lane, on_error, after;
   std::vector<std::string> needs;
   bool disabled = false;
-  std::int64_t max_bad = -1, every_epochs = 1;
+  std::int64_t threads = 0, max_bad = -1, every_epochs = 1;
 
   static const Spec& spec() {
     static const Spec s =
@@ -364,6 +364,11 @@ struct Settings {
             .param("desc", &Settings::desc, "What it is for.")
             .param("lane", &Settings::lane, "Where its body runs.")
             .choices({"compute", "io", "step"})
+            .param(
+                "threads", &Settings::threads,
+                "How many of its bodies may run at once; 0: as many as its lane has threads. The "
+                "io lane gets that many.")
+            .range(0, 1024)
             .param("on_error", &Settings::on_error, "What a failing sample does.")
             .choices({"fail", "quarantine"})
             .param("max_bad", &Settings::max_bad, "Quarantined samples before the run fails.")
@@ -401,6 +406,7 @@ GraphNode read_node(const Reading& reading, WrittenNode& written, bool& disabled
   idle_settings(reading, written, settings);
   node.desc = settings.desc;
   node.lane = settings.lane;
+  node.threads = static_cast<int>(settings.threads);
   node.on_error = settings.on_error == "quarantine" ? OnError::quarantine : OnError::fail;
   node.max_bad = static_cast<int>(std::min<std::int64_t>(settings.max_bad, 1'000'000'000));
   node.after = settings.after;

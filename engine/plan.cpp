@@ -101,6 +101,9 @@ class Planner {
                : g.lane == "step"  ? LaneKind::step
                                    : g.spec->lane_kind;
       n.concurrency = g.spec->concurrency;
+      if (g.threads > 0)
+        n.concurrency = n.concurrency > 0 ? std::min(n.concurrency, g.threads) : g.threads;
+      if (n.lane == LaneKind::io) plan_.io_threads = std::max(plan_.io_threads, g.threads);
       n.ordered = g.spec->is_ordered;
       n.gate = g.spec->is_gate || g.spec->arity == Arity::gather;
       n.count = count(n);

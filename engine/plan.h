@@ -94,6 +94,7 @@ struct Plan {
   std::vector<PlanTurns> turns;
   std::vector<int> order;  // topological, sources first
   int threads = 2;
+  int io_threads = 0;  // that its nodes ask for
 
   // The fixed order of turns: train 0, its validations, train 1, ...
   std::vector<Turn> sequence(int turns_index) const;

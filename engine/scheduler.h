@@ -161,7 +161,7 @@ class Scheduler {
   std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
   std::atomic<std::uint64_t> progress_{0};
   std::atomic<int> urgent_{0};  // firings of compute gates that wait for a thread
-  mutable std::mutex mutex_;  // failure and quarantine
+  mutable std::mutex mutex_;    // failure and quarantine
   Failure failure_;
   struct Bad {
     Quarantined what;

@@ -112,7 +112,8 @@ void Station::place(const Stamp& stamp, std::span<Packet> in, Actions& actions) 
   ++ledger.in;
   const Fate f = fate(in, cutting());
   if (f == Fate::fire && ready_.empty() && launch(stamp, in, actions)) return;
-  Slot slot{stamp, {std::make_move_iterator(in.begin()), std::make_move_iterator(in.end())},
+  Slot slot{stamp,
+            {std::make_move_iterator(in.begin()), std::make_move_iterator(in.end())},
             static_cast<int>(in.size())};
   if (f == Fate::fire)
     ready_.push_back(std::move(slot));
@@ -522,6 +523,8 @@ Reading Station::read(std::int64_t now) const {
   r.fired = ledger.fired;
   r.passed = ledger.passed;
   r.skipped = counters.skipped.load(std::memory_order_relaxed);
+  r.out = ledger.out;
+  for (const auto& [reason, n] : ledger.lost) r.lost += n;
   r.busy_ns = counters.busy_ns(now);
   const std::int64_t wait = std::max<std::int64_t>(0, now - wait_since_);
   r.starved_ns = counters.starved_ns + (wait_ == Wait::input ? wait : 0);

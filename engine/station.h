@@ -39,8 +39,8 @@ namespace sluice {
 struct Job {
   enum class Kind { fire, flush } kind = Kind::fire;
   Stamp stamp;
-  std::vector<std::vector<Packet>> inputs;  // by input; several packets for a gather
-  Credit credit;                            // of the segment that begins here
+  std::vector<std::vector<Packet>> inputs;       // by input; several packets for a gather
+  Credit credit;                                 // of the segment that begins here
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
   Firing firing;
 
@@ -155,8 +155,8 @@ class Station {
   void emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
                   Actions& actions);
   void finish(const Job& job);
-  static Actions fresh();         // an empty list that has room
-  static std::int64_t moment();   // the time, read once between two bodies of a thread
+  static Actions fresh();        // an empty list that has room
+  static std::int64_t moment();  // the time, read once between two bodies of a thread
   static void perform(Actions actions);
   static void act(Action& action);
   void start(Job* job);

@@ -438,7 +438,8 @@ Packet Station::carried(Job& job) const {
   for (auto& port : job.inputs)
     for (Packet& p : port) {
       if (!base.hits && plan_.feeds_cache) base.hits = std::move(p.hits);
-      if (!plan_.gate) base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
+      if (!plan_.gate)
+        base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
     }
   if (plan_.gate) base.credit = std::move(job.credit);
   return base;

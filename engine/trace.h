@@ -74,8 +74,8 @@ struct Counters {
   static constexpr std::int64_t long_ns = 500'000;
 
   std::atomic<std::uint64_t> passed{0}, skipped{0};
-  std::atomic<std::uint64_t> bytes{0}, bytes_of{0};  // emitted by so many firings
-  std::atomic<std::uint64_t> most_bytes{0};          // by one of them
+  std::atomic<std::uint64_t> bytes{0}, bytes_of{0};   // emitted by so many firings
+  std::atomic<std::uint64_t> most_bytes{0};           // by one of them
   std::atomic<std::int64_t> cpu_ns{0}, cpu_of_ns{0};  // processor time, in so much time of bodies
   std::atomic<bool> is_long{false};                   // the last body took longer than long_ns
   Histogram durations;
@@ -121,17 +121,18 @@ struct Counters {
 struct Reading {
   std::int64_t at_ns = 0;
   std::uint64_t fired = 0, passed = 0, skipped = 0;
+  std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
-  std::int64_t cpu_ns = 0, cpu_of_ns = 0;     // processor time, in so much time of bodies
+  std::int64_t cpu_ns = 0, cpu_of_ns = 0;           // processor time, in so much time of bodies
   std::int64_t p50_ns = 0, p95_ns = 0, p99_ns = 0;  // since the run began
-  std::uint64_t bytes = 0, bytes_of = 0;      // emitted by so many firings
-  std::uint64_t most_bytes = 0;               // by one of them, since the run began
-  std::uint64_t queue = 0, queue_max = 0;     // packets waiting in front of it
-  int running = 0;                            // bodies under way
-  int credits_out = 0, most_credits_out = 0;  // of the segment that begins here
-  std::uint32_t epoch = 0;                    // the one that it works on
-  std::uint64_t epoch_done = 0;               // packets of it that have been dealt with
-  std::int64_t epoch_size = -1;               // packets of the last epoch that ended; -1: none yet
+  std::uint64_t bytes = 0, bytes_of = 0;            // emitted by so many firings
+  std::uint64_t most_bytes = 0;                     // by one of them, since the run began
+  std::uint64_t queue = 0, queue_max = 0;           // packets waiting in front of it
+  int running = 0;                                  // bodies under way
+  int credits_out = 0, most_credits_out = 0;        // of the segment that begins here
+  std::uint32_t epoch = 0;                          // the one that it works on
+  std::uint64_t epoch_done = 0;                     // packets of it that have been dealt with
+  std::int64_t epoch_size = -1;  // packets of the last epoch that ended; -1: none yet
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 

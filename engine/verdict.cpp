@@ -159,7 +159,9 @@ class Judge {
               " are out, it waits for one " + percent(of(gate).blocked) +
               " of the time, and what comes behind waits for input";
     v_.advice = "its " + std::to_string(n.credits) + " credits are out";
+    v_.change = "free:" + node(gate).path();
     if (n.spec->credits_param.empty()) return;
+    v_.change = n.path() + "." + n.spec->credits_param + "=" + std::to_string(2 * n.credits);
     v_.text += "; a larger `" + n.spec->credits_param + "` lifts it";
     v_.advice += ": raise " + n.spec->credits_param;
   }
@@ -174,6 +176,10 @@ class Judge {
   void say(const Limit& l) {
     v_.text = quoted(l.node) + " limits: ";
     const std::string slots = std::to_string(l.slots);
+    const bool trains = plan_.streams[static_cast<std::size_t>(node(l.node).stream)].trains;
+    v_.change = l.lane == LaneKind::step && trains ? "null:model" : "free:" + node(l.node).path();
+    if (l.lone && node(l.node).graph->threads == l.slots)
+      v_.change = node(l.node).path() + ".threads=" + std::to_string(2 * l.slots);
     if (l.lone) {
       v_.text += (l.slots == 1 ? "it works on one packet at a time" : slots + " at a time") +
                  ", busy " + percent(l.busy);
@@ -209,6 +215,8 @@ class Judge {
       v_.advice = "all " + std::to_string(cores) + " cores work";
       return;
     }
+    v_.change = l.lane == LaneKind::io ? "io_threads=" : "threads=";
+    v_.change += std::to_string(more);
     if (v_.rate <= 0) {
       v_.text += "; more may lift it";
       v_.advice = "more " + std::string(name_of(l.lane)) + " threads may lift it";

@@ -35,6 +35,7 @@ struct Verdict {
   std::vector<Limit> limits;  // the tightest first
   std::string text;           // a sentence: "`load` limits: 2 of 2 io threads busy 97 %; ..."
   std::string advice;         // the same for a narrow row: "io threads 2 → 4 would give 79/s"
+  std::string change;         // what would lift it: "io_threads=4", "ahead.size=16", "free:step"
 };
 
 Verdict judge(const Plan& plan, const Figures& figures);

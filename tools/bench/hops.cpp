@@ -45,8 +45,7 @@ double chain(std::uint64_t packets, int nodes, int threads, bool queued) {
   int last = b.source("s", packets);
   Spec spec = plain("n");
   if (queued) spec.limit(1000);  // a node with a limit is in no chain
-  for (int i = 0; i < nodes; ++i)
-    last = b.add("n" + std::to_string(i), spec, forward, {{last, 0}});
+  for (int i = 0; i < nodes; ++i) last = b.add("n" + std::to_string(i), spec, forward, {{last, 0}});
   return run_ns(b, threads) / static_cast<double>(packets) / (nodes + 1);
 }
 

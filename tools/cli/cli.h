@@ -26,7 +26,9 @@ struct Options {
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;
   std::string data, weights;  // new: the folder with data, a run's folder
-  int threads = 0, step_threads = 0;
+  int threads = 0, step_threads = 0, io_threads = 0;
+  std::vector<std::string> what_if;
+  bool verify = false, isolate = false;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
 };

@@ -35,6 +35,9 @@ void run_options(CLI::App* command, Options& o) {
   command->add_option("--threads", o.threads, "Data threads; 0: as many as cores")
       ->check(CLI::Range(0, 4096))
       ->option_text("N");
+  command->add_option("--io-threads", o.io_threads, "Threads that read and write files")
+      ->check(CLI::Range(0, 4096))
+      ->option_text("N");
   command->add_option("--step-threads", o.step_threads, "Threads of the training region")
       ->check(CLI::Range(0, 4096))
       ->option_text("N");
@@ -73,6 +76,17 @@ void commands(CLI::App& app, Options& o) {
   profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
       ->check(CLI::Range(0.0, 1e9))
       ->option_text("N");
+  profile
+      ->add_option("--what-if", o.what_if,
+                   "Predicts the rate after a change: threads=4, load.threads=4, ahead.size=16, "
+                   "free:load, null:data, null:model; verdict: the one that the verdict names")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("CHANGE");
+  profile->add_flag("--verify", o.verify, "Runs each change too: predicted beside measured");
+  profile->add_flag("--isolate", o.isolate,
+                    "Replays what came in through each node alone, on 1, 2, 4, ... threads");
 
   auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
   graphs(check, o, "Graph files");

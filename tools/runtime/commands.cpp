@@ -12,6 +12,7 @@
 
 #include "tools/runtime/progress.h"
 #include "tools/runtime/session.h"
+#include "tools/runtime/what_if.h"
 
 namespace sluice {
 
@@ -74,23 +75,107 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
   if (!session.out_dir().empty()) fmt::print("  results in {}\n", session.out_dir().string());
 }
 
-void print_table(const Json& profile) {
-  std::vector<std::pair<std::string, Json>> rows;
-  for (const auto& [name, j] : profile["nodes"].items()) rows.emplace_back(name, j);
+std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
+
+void print_table(const Plan& plan, const Figures& figures, const Json& profile) {
   std::size_t width = 4;
-  for (const auto& [name, j] : rows) width = std::max(width, name.size());
-  fmt::print("{:<{}}  {:>8} {:>8} {:>10} {:>6} {:>8} {:>8} {:>9} {:>9} {:>6}\n", "node", width,
-             "fired", "passed", "rate/s", "busy", "starved", "blocked", "p50 ms", "p99 ms",
-             "queue");
-  const auto percent = [](const Json& j) { return fmt::format("{:.0f}%", 100 * j.get<double>()); };
-  for (const auto& [name, j] : rows)
-    fmt::print("{:<{}}  {:>8} {:>8} {:>10.1f} {:>6} {:>8} {:>8} {:>9.3f} {:>9.3f} {:>6}\n", name,
-               width, j["items"].get<std::uint64_t>(), j["passed"].get<std::uint64_t>(),
-               j["rate"].get<double>(), percent(j["busy"]), percent(j["starved"]),
-               percent(j["blocked"]), j["p50_ms"].get<double>(), j["p99_ms"].get<double>(),
-               j["queue_max"].get<std::uint64_t>());
-  if (const std::string verdict = profile["verdict"]; !verdict.empty())
-    fmt::print("\n{}\n", verdict);
+  for (const PlanNode& n : plan.nodes) width = std::max(width, n.path().size());
+  fmt::print("{:<{}}  {:>8} {:>8} {:>9} {:>5} {:>5} {:>8} {:>8} {:>9} {:>9} {:>9} {:>8} {:>6}\n",
+             "node", width, "fired", "passed", "rate/s", "busy", "cpu", "starved", "blocked",
+             "p50 ms", "p95 ms", "p99 ms", "MB each", "queue");
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const NodeFigures& n = figures.nodes[i];
+    fmt::print(
+        "{:<{}}  {:>8} {:>8} {:>9.1f} {:>5} {:>5} {:>8} {:>8} {:>9.3f} {:>9.3f} {:>9.3f} {:>8.2f} "
+        "{:>6}\n",
+        plan.nodes[i].path(), width, n.fired, n.passed, n.rate, percent(n.busy), percent(n.cpu),
+        percent(n.starved), percent(n.blocked), n.p50_ms, n.p95_ms, n.p99_ms, n.mb, n.queue_max);
+  }
+  const Json& seconds = profile["shares"]["seconds"];
+  fmt::print("\ntime of bodies:");
+  for (const auto& [name, s] : seconds.items()) fmt::print(" {} {:.2f} s", name, s.get<double>());
+  if (profile["shares"].contains("au"))
+    fmt::print("; the training region works {} of the time",
+               percent(profile["shares"]["au"].get<double>()));
+  fmt::print("\n{}\n", profile["verdict"].get<std::string>());
+}
+
+// ---- what if ------------------------------------------------------------------------------------
+
+// Runs for options.seconds, or to the end.
+Outcome run_for(Session& session, const Options& options) {
+  std::atomic<bool> done{false};
+  std::thread timer([&] {
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
+    while (!done && options.seconds > 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!done && options.seconds > 0) session.stop();
+  });
+  Outcome outcome;
+  {
+    Signals signals(&session);
+    ProgressDisplay progress(session, options.quiet, stopping);
+    outcome = session.run();
+  }
+  done = true;
+  timer.join();
+  return outcome;
+}
+
+// The rate of a run with the change; nullopt where it failed, and that was said.
+std::optional<double> measure(const WhatIf& what) {
+  auto session = Session::open(what.options);
+  if (!session) return std::nullopt;
+  const Outcome outcome = run_for(*session, what.options);
+  if (finish(*session, outcome) != 0) return std::nullopt;
+  return pace(session->plan(), session->figures());
+}
+
+Json answer(const std::string& text, const Session& session, const Options& options) {
+  const WhatIf what = parse_what_if(text, session.plan(), options);
+  const auto predicted = predict(what, session.plan(), session.figures());
+  if (!predicted)
+    throw Error(Exit::usage, "--what-if " + text + ": the changed graph is not right");
+  Json j = {{"change", text}, {"before", predicted->before}, {"predicted", predicted->after}};
+  if (options.verify && !stopping())
+    if (const auto measured = measure(what)) j["measured"] = *measured;
+  return j;
+}
+
+Json answers(const Session& session, const Json& profile, const Options& options) {
+  Json all = Json::array();
+  for (std::string text : options.what_if) {
+    if (text == "verdict") text = profile["change"].get<std::string>();
+    if (text.empty()) throw Error(Exit::usage, "--what-if verdict: the verdict names no change");
+    all.push_back(answer(text, session, options));
+  }
+  return all;
+}
+
+void print_answers(const Json& all) {
+  for (const Json& j : all) {
+    const double before = j["before"], after = j["predicted"];
+    fmt::print("with {}: about {:.1f}/s, now {:.1f}/s", j["change"].get<std::string>(), after,
+               before);
+    if (j.contains("measured")) {
+      const double measured = j["measured"];
+      fmt::print("; measured {:.1f}/s, the prediction is {:+.0f}% off", measured,
+                 100 * (after / std::max(measured, 1e-9) - 1));
+    }
+    fmt::print("\n");
+  }
+}
+
+void print_isolated(const Json& all) {
+  if (all.empty()) return;
+  fmt::print("\nalone, firings/s by threads\n");
+  for (const auto& [name, rates] : all.items()) {
+    fmt::print("  {:<24}", name);
+    for (const auto& [threads, rate] : rates.items())
+      fmt::print("  {}: {:.1f}", threads, rate.get<double>());
+    fmt::print("\n");
+  }
 }
 
 }  // namespace
@@ -111,27 +196,20 @@ int run_command(const Options& options) {
 int profile_command(const Options& options) {
   auto session = Session::open(options);
   if (!session) return static_cast<int>(Exit::usage);
-  std::atomic<bool> done{false};
-  std::thread timer([&] {
-    const auto end =
-        std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
-    while (!done && options.seconds > 0 && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (!done && options.seconds > 0) session->stop();
-  });
-  Outcome outcome;
-  {
-    Signals signals(session.get());
-    ProgressDisplay progress(*session, options.quiet, stopping);
-    outcome = session->run();
+  for (const auto& text : options.what_if)  // before the run, which may take long
+    if (text != "verdict") parse_what_if(text, session->plan(), options);
+  const Outcome outcome = run_for(*session, options);
+  Json profile = session->profile();
+  if (options.isolate && !stopping()) profile["alone"] = session->isolate();
+  if (!options.json) {
+    print_table(session->plan(), session->figures(), profile);
+    print_isolated(profile.value("alone", Json::object()));
   }
-  done = true;
-  timer.join();
-  const Json profile = session->profile();
+  profile["what_if"] = answers(*session, profile, options);
   if (options.json)
     std::cout << profile.dump(2) << "\n";
   else
-    print_table(profile);
+    print_answers(profile["what_if"]);
   return finish(*session, outcome);
 }
 

@@ -18,6 +18,10 @@ Options Options::from_json(const Json& j) {
   o.set = j.value("set", std::vector<std::string>{});
   o.threads = j.value("threads", 0);
   o.step_threads = j.value("step_threads", 0);
+  o.io_threads = j.value("io_threads", 0);
+  o.what_if = j.value("what_if", std::vector<std::string>{});
+  o.verify = j.value("verify", false);
+  o.isolate = j.value("isolate", false);
   o.seconds = j.value("seconds", 0.0);
   o.quiet = j.value("quiet", false);
   o.json = j.value("json", false);

@@ -13,9 +13,13 @@ struct Options {
   std::vector<std::string> graphs;  // merged left to right
   std::vector<std::string> set;     // "path=value", "+path=value", "~path"
   int threads = 0;                  // data threads; 0: as many as cores
+  int io_threads = 0;               // 0: as many as data threads or as a node asks for, 2 at least
   int step_threads = 0;  // the training region's; 0: run.step_threads, else as many as cores
   double seconds = 0;    // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;
+  std::vector<std::string> what_if;  // profile
+  bool verify = false, isolate = false;
+  std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 
   static Options from_json(const Json& j);
 };

@@ -1,10 +1,13 @@
 // What a session says of itself: summary.json, profile.json and the node table.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/version.h>
 
 #include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/verdict.h"
 #include "engine/version.h"
+#include "tools/runtime/isolate.h"
 #include "tools/runtime/session.h"
 
 namespace sluice {
@@ -80,6 +83,44 @@ static Json slowest_json(const Counters& counters) {
   return all;
 }
 
+// Where the time of the run went: seconds of bodies, and the share of the run in which the training
+// region works (MLPerf Storage's accelerator utilisation, AU).
+static Json shares_json(const Plan& plan, const Figures& f) {
+  std::map<std::string, double> seconds;
+  double region = 0;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& n = plan.nodes[i];
+    const double s = f.nodes[i].busy_s;
+    const PlanStream& stream = plan.streams[static_cast<std::size_t>(n.stream)];
+    if (n.lane != LaneKind::step) {
+      seconds["data"] += s;
+    } else if (stream.turns >= 0 && !stream.trains) {
+      seconds["validation"] += s;
+    } else {
+      region += s;
+      const Access access = n.spec->access;
+      const bool is_loss = n.spec->name.ends_with("loss");
+      seconds[access == Access::update ? "backward_and_update" : is_loss ? "loss" : "forward"] += s;
+    }
+  }
+  Json j = {{"seconds", seconds}};
+  if (f.wall_s > 0 && region > 0) j["au"] = std::min(1.0, region / f.wall_s);
+  return j;
+}
+
+// Who waits for a network's turn or for the training region, and for what share of the time.
+static Json networks_json(const Plan& plan, const Figures& f) {
+  Json all = Json::object();
+  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
+    Json waits = Json::object();
+    for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+      if (plan.nodes[i].turns == static_cast<int>(t) && plan.nodes[i].gate)
+        waits[plan.nodes[i].path()] = f.nodes[i].blocked;
+    for (const auto& name : plan.turns[t].networks) all[name] = waits;
+  }
+  return all;
+}
+
 Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
@@ -93,8 +134,30 @@ Json Session::profile(bool ended) const {
     n["skipped"] = l.skipped;
     n["dropped_last"] = l.dropped_last;
   }
-  j["verdict"] = judge(*plan_, f).text;
+  const Verdict verdict = judge(*plan_, f);
+  j["verdict"] = verdict.text;
+  j["change"] = verdict.change;
+  j["rate"] = verdict.rate;
+  j["shares"] = shares_json(*plan_, f);
+  j["networks"] = networks_json(*plan_, f);
   return j;
+}
+
+Json Session::isolate() const {
+  Json all = Json::object();
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (!captured_[i]) continue;
+    Json rates = Json::object();
+    const int cores = std::max(1, thread_counts().cores);
+    for (int threads = 1; threads <= cores; threads *= 2)
+      rates[std::to_string(threads)] = captured_[i]->rate(threads, 0.25, [] {
+        at::get_num_threads();
+        at::set_num_threads(1);
+        at::GradMode::set_enabled(false);
+      });
+    all[plan_->nodes[i].path()] = std::move(rates);
+  }
+  return all;
 }
 
 }  // namespace sluice

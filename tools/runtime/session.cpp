@@ -15,7 +15,9 @@
 #include "engine/random.h"
 #include "engine/trace_file.h"
 #include "tools/runtime/environment.h"
+#include "tools/runtime/isolate.h"
 #include "tools/runtime/sampler.h"
+#include "tools/runtime/what_if.h"
 
 namespace sluice {
 
@@ -26,13 +28,16 @@ Session::~Session() = default;
 // ---- opening
 // --------------------------------------------------------------------------------------
 
+static int data_threads(const Options& options) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options.threads > 0 ? options.threads : cores;
+}
+
 std::unique_ptr<Session> Session::open(const Options& options) {
   std::unique_ptr<Session> s(new Session(options));
-  const int cores = std::max(1u, std::thread::hardware_concurrency());
-  s->threads_ = options.threads > 0 ? options.threads : cores;
-  if (!s->load_graph()) return nullptr;
-  const auto wanted = static_cast<int>(s->graph_->run.step_threads);
-  s->step_threads_ = options.step_threads > 0 ? options.step_threads : wanted > 0 ? wanted : cores;
+  s->threads_ = data_threads(options);
+  if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
+  s->step_threads_ = thread_counts(options, *s->plan_).step;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
   s->read_checkpoint();
   s->make_networks();
@@ -41,20 +46,16 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   return s;
 }
 
-bool Session::load_graph() {
+bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan) {
   Diagnostics diagnostics;
-  const auto overrides = parse_overrides(options_.set, diagnostics);
-  if (DocumentPtr document = read_graph_files(options_.graphs, diagnostics))
-    graph_ = sluice::load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
-  if (graph_) {
-    PlanOptions o;
-    o.threads = threads_;
-    plan_ = make_plan(*graph_, o, diagnostics);
-  }
+  const auto overrides = parse_overrides(options.set, diagnostics);
+  if (DocumentPtr document = read_graph_files(options.graphs, diagnostics))
+    graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
+  if (graph) plan = make_plan(*graph, {.threads = data_threads(options)}, diagnostics);
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty()) diagnostics.print(std::cerr, color);
-  return plan_.has_value();
+  return plan.has_value();
 }
 
 // "runs/x", "runs/x/checkpoints/epoch_3" or "net.safetensors": the tensors of one network.
@@ -99,6 +100,18 @@ void Session::make_networks() {
 void Session::make_nodes() {
   nodes_.resize(plan_->nodes.size());
   for (int i : plan_->order) open_node(i);
+  for (const auto& path : options_.free)
+    if (const int i = graph_->find(path); i >= 0) {
+      auto& node = nodes_[static_cast<std::size_t>(i)];
+      node = free_of_cost(std::move(node));
+    }
+  captured_.resize(options_.isolate ? nodes_.size() : 0);
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (!stands_alone(plan_->nodes[i])) continue;
+    auto captured = std::make_unique<Captured>(std::move(nodes_[i]));
+    captured_[i] = captured.get();
+    nodes_[i] = std::move(captured);
+  }
 }
 
 // Those that it requires first; check has seen to it that this ends.
@@ -174,9 +187,17 @@ void Session::resume() {
 // ---- running
 // --------------------------------------------------------------------------------------
 
-Threads Session::thread_counts() const {
-  return {threads_, std::max(2, threads_), static_cast<int>(std::thread::hardware_concurrency())};
+Threads thread_counts(const Options& options, const Plan& plan) {
+  Threads t;
+  t.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  t.compute = data_threads(options);
+  t.io = options.io_threads > 0 ? options.io_threads : std::max({2, t.compute, plan.io_threads});
+  const auto wanted = static_cast<int>(plan.graph->run.step_threads);
+  t.step = options.step_threads > 0 ? options.step_threads : wanted > 0 ? wanted : t.cores;
+  return t;
 }
+
+Threads Session::thread_counts() const { return sluice::thread_counts(options_, *plan_); }
 
 // Names may come from files, so they need not be UTF-8.
 static std::string dump(const Json& j) {

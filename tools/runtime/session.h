@@ -26,6 +26,12 @@
 
 namespace sluice {
 
+// The graph and its plan; false after printing what is wrong with them. `plan` points into `graph`.
+bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan);
+Threads thread_counts(const Options& options, const Plan& plan);
+
+class Captured;
+
 struct Metric {
   double last = 0, best = 0;
   std::uint32_t epoch = 0, best_epoch = 0;
@@ -53,6 +59,7 @@ class Session final : public RunEvents {
   Json summary(const Outcome& outcome) const;
   Figures figures() const;  // since the run began
   Json profile(bool ended = true) const;
+  Json isolate() const;  // after the run: each node alone on 1, 2, 4, ... threads
   // graph.dot as the run left it, or as it stands.
   std::string picture(const Outcome& outcome, const std::filesystem::path& folder) const;
   // The same into the folder that SLUICE_DUMP_DOT_DIR names, if it does: NAME.stalled.dot.
@@ -74,7 +81,6 @@ class Session final : public RunEvents {
 
  private:
   explicit Session(const Options& options) : options_(options) {}
-  bool load_graph();
   void read_checkpoint();
   void make_networks();
   void make_nodes();
@@ -94,6 +100,7 @@ class Session final : public RunEvents {
   std::optional<Plan> plan_;
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Captured*> captured_;  // by plan index; with Options::isolate
   std::unique_ptr<Scheduler> scheduler_;
   std::atomic<Scheduler*> running_{nullptr};
   std::unique_ptr<RunFolder> folder_;

@@ -1,0 +1,137 @@
+// The simulation against what can be worked out by hand.
+#include "engine/forecast.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/engine/toy.h"
+
+using namespace sluice;
+using namespace sluice::toy;
+
+namespace {
+
+// source -> a -> buffer of n -> b -> sink, all of it asleep for so many ms.
+struct Chain {
+  Builder b;
+  int source, a, ahead, last, sink;
+  Costs costs;
+  explicit Chain(std::int64_t n, int a_threads = 0, int b_threads = 0) {
+    source = b.source("s", 1000);
+    a = b.add("a", plain("a"), forward, {{source, 0}});
+    ahead = b.add("ahead", buffer_spec(), forward, {{a, 0}}, {{"n", n}});
+    last = b.add("b", plain("b"), forward, {{ahead, 0}});
+    sink = b.add("k", toy::sink("k"), [](Firing&) {}, {{last, 0}});
+    b.graph.nodes[static_cast<std::size_t>(a)].threads = a_threads;
+    b.graph.nodes[static_cast<std::size_t>(last)].threads = b_threads;
+    REQUIRE(b.plan(4));
+    costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+    costs.epoch.assign(b.made->streams.size(), -1);
+  }
+  NodeCost& of(int i) { return costs.nodes[static_cast<std::size_t>(i)]; }
+  double rate(Threads threads = {4, 4, 8, 1}) { return forecast(*b.made, threads, costs); }
+};
+
+}  // namespace
+
+TEST_CASE("A node of one body at a time gives the inverse of its time") {
+  Chain c(8, 1);
+  c.of(c.a).service_s = 0.01;
+  CHECK(c.rate() == doctest::Approx(100).epsilon(0.02));
+}
+
+TEST_CASE("A node without a limit gives its lane's threads times that") {
+  Chain c(8);
+  c.of(c.a).service_s = 0.01;
+  CHECK(c.rate() == doctest::Approx(400).epsilon(0.02));
+  CHECK(c.rate({2, 4, 8, 1}) == doctest::Approx(200).epsilon(0.02));
+}
+
+TEST_CASE("What computes shares the cores, what sleeps does not") {
+  Chain c(8);
+  c.of(c.a).service_s = 0.01;
+  c.of(c.a).cpu = 1;
+  CHECK(c.rate({4, 4, 2, 1}) == doctest::Approx(200).epsilon(0.02));
+  c.of(c.a).cpu = 0.5;  // half of it asleep: four bodies want two cores
+  CHECK(c.rate({4, 4, 2, 1}) == doctest::Approx(400).epsilon(0.02));
+}
+
+TEST_CASE("Credits bound what is in flight") {
+  for (std::int64_t n : {1, 2, 3}) {
+    Chain c(n);
+    c.of(c.last).service_s = 0.01;
+    const double all =
+        static_cast<double>(c.b.made->nodes[static_cast<std::size_t>(c.ahead)].credits);
+    CHECK(c.rate() == doctest::Approx(100 * std::min(4.0, all)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("Two stages with a buffer between them run at the slower one's pace") {
+  Chain c(2, 1, 1);
+  c.of(c.a).service_s = 0.010;
+  c.of(c.last).service_s = 0.008;
+  CHECK(c.rate() == doctest::Approx(100).epsilon(0.03));
+}
+
+TEST_CASE("What a cache passes and what a filter drops costs nothing behind it") {
+  Chain c(8, 1, 1);
+  c.of(c.a).service_s = 0.01;
+  c.of(c.a).fires = 0.25;
+  CHECK(c.rate() == doctest::Approx(400).epsilon(0.05));
+  c.of(c.a) = {.service_s = 0, .cpu = 0, .emits = 0.5};
+  c.of(c.last).service_s = 0.01;
+  CHECK(c.rate() == doctest::Approx(200).epsilon(0.05));
+}
+
+TEST_CASE("A batch waits for its members, and the rate is in samples") {
+  Builder b;
+  const int s = b.source("s", 1000);
+  const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 4}});
+  b.add("k", sink("k"), [](Firing&) {}, {{batch, 0}});
+  REQUIRE(b.plan(2));
+  Costs costs;
+  costs.nodes.assign(3, {.service_s = 0, .cpu = 0});
+  costs.epoch = {-1};
+  costs.nodes[2].service_s = 0.1;  // a batch
+  CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(40).epsilon(0.03));
+}
+
+TEST_CASE("Training and validation take turns, so their times add up") {
+  Builder b;
+  const int s = b.source("s", 10);
+  const int fwd = b.add("fwd", reader_spec(), forward, {{s, 0}});
+  const int step = b.add("step", updater_spec(), forward, {{fwd, 0}});
+  const int v = b.source("v", 5);
+  b.graph.nodes[static_cast<std::size_t>(v)].after = "step";
+  const int infer = b.add("infer", reader_spec(), forward, {{v, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{infer, 0}});
+  REQUIRE(b.plan(2));
+  Costs costs;
+  costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+  costs.epoch = {10, 5};
+  costs.nodes[static_cast<std::size_t>(step)].service_s = 0.01;   // 0.1 s an epoch
+  costs.nodes[static_cast<std::size_t>(infer)].service_s = 0.02;  // and 0.1 s of validation
+  CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(50).epsilon(0.05));
+  costs.nodes[static_cast<std::size_t>(infer)].service_s = 0;
+  CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(100).epsilon(0.05));
+}
+
+TEST_CASE("Costs come from figures by path, and what was crowded out is no cost") {
+  Chain c(2);
+  Figures f;
+  f.wall_s = 10;
+  f.threads = {2, 2, 2, 1};
+  f.nodes.resize(c.b.made->nodes.size());
+  auto& a = f.nodes[static_cast<std::size_t>(c.a)];
+  a.known = true;
+  a.fired = 100;
+  a.passed = 300;
+  a.busy_s = 20;
+  a.cpu = 0.5;
+  Costs costs = Costs::of(*c.b.made, *c.b.made, f);
+  const NodeCost& cost = costs.nodes[static_cast<std::size_t>(c.a)];
+  CHECK(cost.service_s == doctest::Approx(0.2));
+  CHECK(cost.fires == doctest::Approx(0.25));
+  f.nodes[static_cast<std::size_t>(c.last)] = a;  // now 20 s of processor in 10 s of 2 cores
+  costs = Costs::of(*c.b.made, *c.b.made, f);
+  CHECK(costs.nodes[static_cast<std::size_t>(c.a)].service_s == doctest::Approx(0.1));
+}
