@@ -37,7 +37,7 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   std::unique_ptr<Session> s(new Session(options));
   s->threads_ = data_threads(options);
   if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
-  s->step_threads_ = thread_counts(options, *s->plan_).step;
+  s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
   s->read_checkpoint();
   s->make_networks();
