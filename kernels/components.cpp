@@ -3,7 +3,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "engine/error.h"
@@ -30,14 +32,14 @@ std::vector<Run> runs_of(const std::uint8_t* mask, const Shape3& n,
   std::vector<Run> runs;
   for (std::int64_t row = 0; row < n[0] * n[1]; ++row, mask += n[2]) {
     row_begin.push_back(static_cast<std::int32_t>(runs.size()));
-    for (std::int64_t z = 0; z < n[2];) {
-      if (!mask[z]) {
-        ++z;
-        continue;
-      }
-      const std::int64_t begin = z;
-      while (z < n[2] && mask[z]) ++z;
-      runs.push_back({row, begin, z, static_cast<std::int32_t>(runs.size())});
+    const auto next = [&](int value, std::int64_t from) {
+      const void* at = std::memchr(mask + from, value, static_cast<std::size_t>(n[2] - from));
+      return at ? static_cast<const std::uint8_t*>(at) - mask : n[2];
+    };
+    for (std::int64_t z = next(1, 0); z < n[2];) {
+      const std::int64_t begin = z, end = next(0, begin);
+      runs.push_back({row, begin, end, static_cast<std::int32_t>(runs.size())});
+      z = next(1, end);
     }
   }
   row_begin.push_back(static_cast<std::int32_t>(runs.size()));
@@ -138,9 +140,14 @@ std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
     for (std::int64_t c = 1; c < volume.size(0); ++c)
       if (volume[c].any().item<bool>()) labels.push_back(static_cast<double>(c));
   } else {
-    const at::Tensor values = std::get<0>(at::_unique(volume.to(at::kDouble), true));
+    const at::Tensor values = volume.to(at::kFloat).contiguous();
+    const float* v = values.const_data_ptr<float>();
+    std::set<double> found;
+    float last = 0;
     for (std::int64_t i = 0; i < values.numel(); ++i)
-      if (const double v = values[i].item<double>(); v != 0) labels.push_back(v);
+      if (v[i] != last) found.insert(last = v[i]);  // neighbours are mostly alike
+    found.erase(0);
+    labels.assign(found.begin(), found.end());
   }
   return labels;
 }

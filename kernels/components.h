@@ -23,7 +23,7 @@ struct Components {
   std::vector<std::int64_t> size;  // by component, numbered by their first voxels
 };
 
-// mask: bool or uint8, contiguous [X, Y, Z].
+// mask: bool or uint8 of 0 and 1, contiguous [X, Y, Z].
 Components find_components(const at::Tensor& mask, int connectivity);
 
 // The mask without all but its `count` largest components; of equal ones the later stay.

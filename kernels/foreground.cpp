@@ -1,6 +1,7 @@
 #include "kernels/foreground.h"
 
 #include <ATen/ops/any.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
@@ -54,6 +55,21 @@ Shape3 VoxelList::voxel(std::uint64_t k) const {
         "voxel number " + std::to_string(i) +
         " lies outside the label; was it cropped or resampled after the list was made?");
   return {i / plane, i % plane / shape_[2], i % shape_[2]};
+}
+
+at::Tensor voxel_numbers(const at::Tensor& mask) {
+  const at::Tensor flat = mask.contiguous();
+  const std::int64_t n = flat.numel();
+  const auto* set = static_cast<const std::uint8_t*>(flat.const_data_ptr());
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; ++i) count += set[i];
+  at::Tensor numbers = at::empty({count + 1}, at::kInt);  // one to spare: no test in the loop
+  auto* to = numbers.mutable_data_ptr<std::int32_t>();
+  for (std::int64_t i = 0; i < n; ++i) {
+    *to = static_cast<std::int32_t>(i);
+    to += set[i];
+  }
+  return numbers.narrow(0, 0, count);
 }
 
 at::Tensor foreground_mask(const at::Tensor& label) {

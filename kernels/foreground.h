@@ -40,6 +40,9 @@ class VoxelList {
   std::int64_t count_ = 0;
 };
 
+// The numbers of the voxels that are set in a mask, int32 [n]: a volume has fewer than 2^31.
+at::Tensor voxel_numbers(const at::Tensor& mask);
+
 // Foreground: any label channel not 0 (the first of several is background and left out).
 at::Tensor foreground_mask(const at::Tensor& label);
 // Background: not foreground and, where there is an image, any of its channels above threshold.

@@ -13,15 +13,42 @@
 namespace sluice::kernels {
 namespace {
 
-// Reorders `values`.
-double percentile(std::vector<float>& values, double percent) {
-  const double at = percent / 100 * static_cast<double>(values.size() - 1);
-  const auto below = values.begin() + static_cast<std::ptrdiff_t>(at);
-  std::nth_element(values.begin(), below, values.end());
-  const double share = at - std::floor(at);
-  if (share == 0) return *below;
-  const double low = *below, high = *std::min_element(below + 1, values.end());
-  return low + (high - low) * share;
+// A number that orders as the float does.
+std::uint32_t key_of(float v) {
+  const std::uint32_t bits = bits_of(v + 0.0f);  // -0 is 0
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// Voxels by rank, without sorting: counts by the upper half of their keys say in which bin a rank
+// lies, and only that bin's voxels are looked at more closely.
+class Ranks {
+ public:
+  Ranks(const float* x, std::int64_t n) : x_(x), n_(n), counts_(bins) {
+    for (std::int64_t i = 0; i < n; ++i) ++counts_[key_of(x[i]) >> shift];
+  }
+  float at(std::int64_t rank) const {
+    std::uint32_t bin = 0;
+    for (; rank >= counts_[bin]; ++bin) rank -= counts_[bin];
+    std::vector<float> found;
+    found.reserve(static_cast<std::size_t>(counts_[bin]));
+    for (std::int64_t i = 0; i < n_; ++i)
+      if (key_of(x_[i]) >> shift == bin) found.push_back(x_[i]);
+    std::nth_element(found.begin(), found.begin() + rank, found.end());
+    return found[static_cast<std::size_t>(rank)];
+  }
+
+ private:
+  static constexpr std::uint32_t shift = 16, bins = 1u << 16;
+  const float* x_;
+  std::int64_t n_;
+  std::vector<std::int64_t> counts_;
+};
+
+double percentile(const Ranks& ranks, std::int64_t n, double percent) {
+  const double at = percent / 100 * static_cast<double>(n - 1);
+  const auto below = static_cast<std::int64_t>(at);
+  const double share = at - std::floor(at), low = ranks.at(below);
+  return share == 0 ? low : low + (ranks.at(below + 1) - low) * share;
 }
 
 }  // namespace
@@ -36,13 +63,13 @@ std::vector<std::vector<double>> percentiles(const at::Tensor& image,
   std::vector<std::vector<double>> out;
   for (std::int64_t i = 0; i < parts; ++i) {
     const float* first = x.const_data_ptr<float>() + i * n;
-    std::vector<float> values(first, first + n);
-    // Sorting needs an order, and NaN has none.
+    // Ranks need an order, and NaN has none.
     const bool has_nan = std::any_of(first, first + n, [](float v) { return v != v; });
+    const Ranks ranks(first, has_nan ? 0 : n);
     out.emplace_back();
     for (double percent : percents)
       out.back().push_back(has_nan ? std::numeric_limits<double>::quiet_NaN()
-                                   : percentile(values, percent));
+                                   : percentile(ranks, n, percent));
   }
   return out;
 }

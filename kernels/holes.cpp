@@ -15,9 +15,10 @@ void fill(float* out, std::int64_t first, std::int64_t n, const HoleFilling& f) 
     std::fill(out + first, out + first + n, f.low);
     return;
   }
+  Block4 block{};
   for (std::int64_t i = first; i < first + n; ++i) {
-    const Block4 block =
-        philox(static_cast<std::uint64_t>(i / 4), f.stream.counter_high, f.stream.key);
+    if (i == first || i % 4 == 0)
+      block = philox(static_cast<std::uint64_t>(i / 4), f.stream.counter_high, f.stream.key);
     out[i] = f.low + range * unit_float(block.v[i % 4]);
   }
 }

@@ -1,7 +1,5 @@
 // fg_bg_to_indices: MONAI's FgBgToIndicesd. In front of a cache it is done once, and the crops
 // behind draw their centres from lists instead of looking for voxels.
-#include <ATen/Functions.h>
-
 #include "engine/registry.h"
 #include "engine/transform.h"
 #include "kernels/foreground.h"
@@ -9,11 +7,6 @@
 
 namespace sluice {
 namespace {
-
-// The numbers of the voxels that are set; int32, since a volume has fewer than 2^31.
-at::Tensor numbers_of(const at::Tensor& mask) {
-  return at::nonzero(mask.flatten()).squeeze(1).to(at::kInt);
-}
 
 struct FgBgToIndices final : Node {
   struct Params {
@@ -57,8 +50,8 @@ struct FgBgToIndices final : Node {
                         ", \"" + key + "\" " + list_text(label.tensor.sizes()));
       const at::Tensor background =
           background_mask(foreground, image.defined() ? &image : nullptr, p.image_threshold);
-      out.set(key + p.fg_postfix, Field(numbers_of(foreground), label.meta));
-      out.set(key + p.bg_postfix, Field(numbers_of(background), label.meta));
+      out.set(key + p.fg_postfix, Field(voxel_numbers(foreground), label.meta));
+      out.set(key + p.bg_postfix, Field(voxel_numbers(background), label.meta));
     }
     f.emit(std::move(out));
   }

@@ -99,7 +99,8 @@ class Inputs:
 
 
 def entry(kind, params, data, out, *, tolerance=1e-5, ties=0.0, affine=True):
-    """`ties`: share of the voxels of a nearest resampling that may differ, being between two."""
+    """`ties`: share of the voxels of a nearest resampling that may differ: where a coordinate lies
+    half way between two voxels (a whole plane may), MONAI's choice is its rounding's."""
     outs = out if isinstance(out, list) else [out]
     return {"type": kind, "params": params, "in": data, "out": outs, "tolerance": tolerance,
             "ties": ties, "affine": affine}

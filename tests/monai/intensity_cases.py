@@ -110,7 +110,6 @@ def bias(i):
 
 
 def jitter(i):
-    from torchvision.transforms import ColorJitter
     from torchvision.transforms import functional as F
     unit = torch.from_numpy(i.rng.random((3, *i.shape(2))).astype(np.float32))
     byte = i.flag()
@@ -120,7 +119,7 @@ def jitter(i):
     more = {k: [1, 1] for k in ("brightness", "contrast", "saturation")}
     more[name] = [v, v]
     yield entry("rand_color_jitter", {"keys": IMAGE, "prob": 1.0, **more}, {"image": image},
-                {"image": ColorJitter(**more)(image)}, affine=False)
+                {"image": getattr(F, "adjust_" + name)(image, v)}, affine=False)
     h = i.number(-0.5, 0.5)
     yield entry("rand_color_jitter", {"keys": IMAGE, "prob": 1.0, "hue": [h, h]}, {"image": image},
                 {"image": F.adjust_hue(image, h)}, affine=False)
