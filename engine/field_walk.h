@@ -35,6 +35,7 @@ class Walk {
   const GraphModel* model(const std::string& name) const;
   // "2", "@count" or "@net.out_channels"; 0 where it is not known.
   std::int64_t number(const std::string& text) const;
+  bool classifies(const std::string& channels) const;
 
   // ---- rules that change what flows ----
   // A node that declares nothing may do anything.

@@ -177,6 +177,17 @@ std::int64_t Walk::number(const std::string& text) const {
   return found != from->end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
+// "@net.out_channels", where that network declares that what it gives is no image.
+bool Walk::classifies(const std::string& channels) const {
+  const auto dot = channels.find('.');
+  if (!channels.starts_with('@') || dot == std::string::npos) return false;
+  const GraphModel* m = model(channels.substr(1, dot - 1));
+  if (!m || !m->spec) return false;
+  return std::any_of(m->spec->rules.begin(), m->spec->rules.end(), [](const FieldRule& r) {
+    return r.act == FieldRule::Act::gives && r.form == Form::any;
+  });
+}
+
 // ---- rules that change what flows ---------------------------------------------------------------
 
 void Walk::gather() {
@@ -236,6 +247,11 @@ void Walk::gives(const FieldRule& rule) {
     info.name = given[i];
     info.channels = number(rule.channels);
     if (!rule.dtype.empty()) info.dtype = per_key(dtypes, i);
+    if (classifies(rule.channels)) {
+      info.form = Form::any;
+      info.spatial = 0;
+      info.extents.clear();
+    }
     info.maybe = false;
     if (FieldInfo* old = flow_.find(given[i]))
       *old = std::move(info);

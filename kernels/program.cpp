@@ -136,6 +136,21 @@ void Program::finish(int output) {
   }
 }
 
+namespace {
+
+void fill_kaiming(float* w, std::int64_t n, std::int64_t fan_in, std::uint64_t key) {
+  const float scale = std::sqrt(2.f / static_cast<float>(fan_in));
+  for (std::int64_t i = 0; i < n; i += 2) {
+    const Block4 bits = philox(static_cast<std::uint64_t>(i), 1, key);
+    float a, b;
+    normal_pair(bits.v[0], bits.v[1], a, b);
+    w[i] = a * scale;
+    if (i + 1 < n) w[i + 1] = b * scale;
+  }
+}
+
+}  // namespace
+
 void Program::initialise(std::uint64_t seed) {
   at::NoGradGuard no_grad;
   for (auto& p : parameters) {
@@ -148,6 +163,7 @@ void Program::initialise(std::uint64_t seed) {
       const Block4 bits = philox(static_cast<std::uint64_t>(i / 4), 0, key);
       w[i] = static_cast<float>((2.0 * unit_float(bits.v[i % 4]) - 1.0) * bound);
     }
+    if (p.init == Init::kaiming) fill_kaiming(w, t.numel(), p.fan_in, key);
     if (p.init == Init::zeros) t.zero_();
     if (p.init == Init::ones) t.fill_(1);
     if (p.init == Init::slope) t.fill_(0.25);
@@ -190,8 +206,11 @@ struct Run {
     for (const auto& q : p.parameters) weights.push_back(q.tensor.detach());
     const Pass pass{p, weights, x.device().is_cpu(), keep};
     for (const auto& s : p.steps_) prepared.push_back(s->prepare(pass));
-    result = at::empty(p.output_size(x.sizes()), x.options().dtype(at::kFloat),
-                       p.channels_last ? channels_last_of(x) : at::MemoryFormat::Contiguous);
+    const auto size = p.output_size(x.sizes());
+    const bool image = size.size() == static_cast<std::size_t>(x.dim());  // else classes [N, C]
+    result =
+        at::empty(size, x.options().dtype(at::kFloat),
+                  p.channels_last && image ? channels_last_of(x) : at::MemoryFormat::Contiguous);
     cut(x, p.mixes_samples_ && training);
     for (std::size_t i = 0; i < frames.size(); ++i) {
       Frame& f = frames[i];

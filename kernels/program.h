@@ -73,7 +73,9 @@ enum class Norm { none, instance, batch };
 
 class Program {
  public:
-  enum class Init { conv, zeros, ones, slope };
+  // conv: uniform within 1 / sqrt(fan_in), PyTorch's default for linear layers too; kaiming: normal
+  // with variance 2 / fan_in (He et al. 2015).
+  enum class Init { conv, zeros, ones, slope, kaiming };
   struct Parameter {
     std::string name;
     at::Tensor tensor;  // float32, a leaf that requires a gradient
@@ -109,6 +111,14 @@ class Program {
   // x + residual; done by the step that made x where that can.
   int add(int x, int residual);
   int concat(int a, int b, std::int64_t a_channels);
+  int relu(int x);
+  // Over windows of `kernel`, one entry a spatial axis; the average has no padding.
+  int max_pool(int x, std::vector<std::int64_t> kernel, std::vector<std::int64_t> stride,
+               std::vector<std::int64_t> padding);
+  int avg_pool(int x, std::vector<std::int64_t> kernel, std::vector<std::int64_t> stride);
+  int global_avg_pool(int x);  // [N, C]
+  // All but the first axis flattened, then "NAME.weight" [out, in] and "NAME.bias".
+  int linear(int x, const std::string& name, std::int64_t in, std::int64_t out);
   // Ends the building.
   void finish(int output);
 

@@ -1,5 +1,6 @@
 #include "kernels/volume.h"
 
+#include <cctype>
 #include <cmath>
 
 #include "engine/error.h"
@@ -15,12 +16,36 @@ std::array<double, 3> spacing_of(const Matrix4& m) {
   return spacing;
 }
 
-Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype) {
+namespace {
+
+using Reader = Volume (*)(const std::filesystem::path&, at::ScalarType);
+
+struct Extension {
+  const char* text;
+  Reader read;
+  bool any_case;
+};
+
+const Extension extensions[] = {
+    {".nii", read_nifti, false},      {".nii.gz", read_nifti, false}, {".nrrd", read_nrrd, false},
+    {".mha", read_meta_image, false}, {".png", read_png, true},
+};
+
+const Extension* extension_of(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
-  if (name.ends_with(".nii") || name.ends_with(".nii.gz")) return read_nifti(path, dtype);
-  if (name.ends_with(".nrrd")) return read_nrrd(path, dtype);
-  if (name.ends_with(".mha")) return read_meta_image(path, dtype);
-  if (name.ends_with(".png")) return read_png(path, dtype);
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const Extension& e : extensions)
+    if ((e.any_case ? lower : name).ends_with(e.text)) return &e;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_volume_name(const std::filesystem::path& path) { return extension_of(path) != nullptr; }
+
+Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype) {
+  if (const Extension* e = extension_of(path)) return e->read(path, dtype);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha and .png are read");
 }

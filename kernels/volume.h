@@ -26,6 +26,9 @@ struct Volume {
 
 std::array<double, 3> spacing_of(const Matrix4& affine);
 
+// Whether the name has an extension that read_volume() knows.
+bool is_volume_name(const std::filesystem::path& path);
+
 // Reads a file by its extension: .nii, .nii.gz, .nrrd, .mha, .png. `dtype` is what the voxels
 // become: float32, float64, uint8, int16, int32 or int64. An integer dtype is exact: a value that
 // it cannot hold is a DataError, never rounded.

@@ -200,7 +200,6 @@ TEST_CASE("new refuses what no graph can be right for") {
                         {"segmentation half", 3, "a label holds 0.5"},
                         {"segmentation one", 3, "fewer than two volumes"},
                         {"segmentation png", 3, "written for NIfTI volumes"},
-                        {"classification data", 2, "no network that classifies yet"},
                         {"segmentaton data", 2, "did you mean \"segmentation\"?"},
                         {"segmentation data --weights run", 2, "--weights is for predictions"},
                         {"segmentation", 2, ""}};

@@ -13,14 +13,6 @@ int new_graph(const Options& options) {
                 options.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }
-  if (options.name == "classification") {
-    std::string networks;
-    for (const auto& s : catalogue().all())
-      if (s->is_network) networks += (networks.empty() ? "" : ", ") + s->name;
-    print_error("there is no network that classifies yet (networks: " + networks +
-                "), so no graph for " + options.data + " could run");
-    return code(Exit::usage);
-  }
   if (!options.weights.empty() && options.name != "prediction") {
     print_error("--weights is for predictions");
     return code(Exit::usage);

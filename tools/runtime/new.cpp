@@ -5,6 +5,7 @@
 #include "engine/error.h"
 #include "engine/plan.h"
 #include "kernels/file_io.h"
+#include "tools/runtime/class_survey.h"
 #include "tools/runtime/starter.h"
 
 namespace sluice {
@@ -29,6 +30,12 @@ void write(const std::string& text, const std::string& out) {
   std::cerr << "wrote " << out << "; `sluice run " << out << " --out runs/1` runs it\n";
 }
 
+std::string graph_for_classes(const Json& request) {
+  const ClassSurvey survey = survey_classes(request.at("folder").get<std::string>());
+  print_survey(survey, std::cerr);
+  return classification_graph(survey);
+}
+
 std::string graph_for(const Json& request, bool segments) {
   const Survey survey = survey_folder(request.at("folder").get<std::string>(), segments);
   print_survey(survey, std::cerr);
@@ -49,7 +56,9 @@ int new_command(const Json& request) {
   const std::string out = request.value("out", "");
   if (!out.empty() && std::filesystem::exists(out))
     throw Error(Exit::usage, out + " is there already and stays as it is; name another file");
-  const std::string text = graph_for(request, request.at("kind") == "segmentation");
+  const std::string kind = request.at("kind");
+  const std::string text = kind == "classification" ? graph_for_classes(request)
+                                                    : graph_for(request, kind == "segmentation");
   must_be_right(text);
   write(text, out);
   return static_cast<int>(Exit::done);

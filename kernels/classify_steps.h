@@ -1,0 +1,37 @@
+// The steps that classifiers have and U-Nets lack: ReLU alone, pooling, linear layers.
+//
+// Invariant: as in steps.h; none of them mixes samples.
+#pragma once
+
+#include "kernels/program.h"
+
+namespace sluice {
+
+struct ReluStep final : Step {
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct PoolStep final : Step {
+  bool max = true;
+  Size kernel, stride, padding;
+  Size output_size(const std::vector<Size>& in) const override;
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct GlobalAvgPoolStep final : Step {
+  Size output_size(const std::vector<Size>& in) const override { return {in[0][0], in[0][1]}; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct LinearStep final : Step {
+  std::int64_t out = 1;
+  int weight = -1, bias = -1;  // parameters
+  Size output_size(const std::vector<Size>& in) const override { return {in[0][0], out}; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+}  // namespace sluice

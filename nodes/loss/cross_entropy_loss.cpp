@@ -1,0 +1,97 @@
+// cross_entropy_loss: PyTorch's CrossEntropyLoss.
+#include <ATen/Functions.h>
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/sample.h"
+#include "nodes/loss/loss.h"
+
+namespace sluice {
+namespace {
+
+struct CrossEntropyLoss final : Node {
+  struct Params {
+    std::string key = "pred", label_key = "label", reduction = "mean";
+    std::optional<std::vector<double>> weight;
+    double label_smoothing = 0;
+    std::int64_t ignore_index = -100;
+  } p;
+
+  static Spec spec() {
+    return Spec("cross_entropy_loss",
+                "-log of the softmax at the label's class, into the field \"loss\".")
+        .in("sample")
+        .out("sample")
+        .param("key", &Params::key,
+               "Field with the network's output, logits [N, C] or [N, C, ...].")
+        .param("label_key", &Params::label_key,
+               "Field with the truth: class indices [N] or [N, ...], or probabilities [N, C].")
+        .param("weight", &Params::weight, "By class; null: 1 each.")
+        .param("label_smoothing", &Params::label_smoothing,
+               "Share of the truth that is spread evenly over the classes.")
+        .range(0, 1)
+        .param("ignore_index", &Params::ignore_index, "A label that does not count.")
+        .param("reduction", &Params::reduction,
+               "Over samples; the mean is weighted by the weight of each sample's class.")
+        .choices({"mean", "sum"})
+        .takes("@key", Form::any, 0)
+        .takes("@label_key", Form::any, 0)
+        .gives("loss", Form::scalar)
+        .dtype("float32")
+        .any_device()
+        .lane(LaneKind::step);
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    const at::Tensor& pred = out.tensor(p.key);
+    const Field& label = out.at(p.label_key);
+    check(out, pred, label);
+    std::optional<at::Tensor> weight;
+    if (p.weight) weight = at::tensor(*p.weight, pred.options().requires_grad(false));
+    const at::Tensor target =
+        label.tensor.is_floating_point() ? label.tensor : label.tensor.to(at::kLong);
+    at::Tensor loss = at::cross_entropy_loss(
+        pred, target, weight, p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum,
+        p.ignore_index, p.label_smoothing);
+    out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
+    f.emit(std::move(out));
+  }
+
+ private:
+  void check(const Sample& sample, const at::Tensor& pred, const Field& label) const {
+    auto wanted = pred.sizes().vec();
+    if (wanted.size() < 2)
+      throw DataError("\"" + p.key + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
+    const std::int64_t classes = wanted[1];
+    if (p.weight && static_cast<std::int64_t>(p.weight->size()) != classes)
+      throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
+                                   std::to_string(classes) + " classes");
+    const bool is_probability =
+        label.tensor.is_floating_point() && label.tensor.sizes() == pred.sizes();
+    if (is_probability) return;
+    wanted.erase(wanted.begin() + 1);
+    if (label.tensor.sizes() != at::IntArrayRef(wanted) || label.tensor.is_floating_point())
+      throw DataError("label " + std::string(label.tensor.dtype().name()) + " " +
+                      c10::str(label.tensor.sizes()) + " does not fit the output " +
+                      c10::str(pred.sizes()));
+    check_classes(sample, label, classes);
+  }
+
+  void check_classes(const Sample& sample, const Field& label, std::int64_t classes) const {
+    if (!label.tensor.device().is_cpu()) return;  // no wait for the GPU at every batch
+    const at::Tensor values = label.tensor.to(at::kLong).contiguous();
+    const std::int64_t* v = values.const_data_ptr<std::int64_t>();
+    const std::int64_t each = values.numel() / std::max<std::int64_t>(1, values.size(0));
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if ((v[i] < 0 || v[i] >= classes) && v[i] != p.ignore_index)
+        throw DataError("label value " + std::to_string(v[i]) + " in " +
+                        member_name(sample, label, i / each) + "; the network has classes 0 to " +
+                        std::to_string(classes - 1));
+  }
+};
+
+const Register<CrossEntropyLoss> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// accuracy: the share of samples whose highest score is at their class.
+#include <limits>
+
+#include "engine/checkpoint.h"
+#include "engine/registry.h"
+#include "nodes/metric/classes.h"
+
+namespace sluice {
+namespace {
+
+struct Accuracy final : Node {
+  struct Params {
+    std::vector<std::string> keys{"pred", "label"}, class_names;
+  } p;
+
+  static Spec spec() {
+    return Spec("accuracy",
+                "The share of samples whose highest score is at their class. Metrics: mean (over "
+                "all samples) and class_0, class_1, ... (over each class's samples).")
+        .in("sample")
+        .param("keys", &Params::keys, "Scores or logits [N, C], and classes [N].")
+        .length(2, 2)
+        .param("class_names", &Params::class_names,
+               "Names for the metrics: class_plane, class_car, ...; empty: numbers.")
+        .ordered()
+        .reports({"mean", "class_*"})
+        .takes("@keys", Form::any, 0)
+        .any_device();
+  }
+
+  void process(Firing& f) override {
+    const Classified c = classified(f.in(), p.keys);
+    const auto classes = static_cast<std::size_t>(std::max<std::int64_t>(2, c.scores.size(1)));
+    require_names(p.class_names, classes);
+    if (all_.empty()) all_.resize(classes), right_.resize(classes);
+    if (all_.size() != classes)
+      throw DataError(f.in().name + ": " + std::to_string(classes) +
+                      " classes, unlike the samples before");
+    const auto found = chosen(c.scores);
+    for (std::size_t n = 0; n < found.size(); ++n) {
+      const std::int64_t truth = c.truth.const_data_ptr<std::int64_t>()[n];
+      ++all_[static_cast<std::size_t>(truth)];
+      right_[static_cast<std::size_t>(truth)] += found[n] == truth;
+    }
+  }
+
+  void flush(Flush& end) override {
+    std::int64_t all = 0, right = 0;
+    for (std::size_t c = 0; c < all_.size(); ++c) all += all_[c], right += right_[c];
+    end.metric("mean", share(right, all));
+    for (std::size_t c = 0; c < all_.size(); ++c)
+      end.metric(class_metric(p.class_names, c), share(right_[c], all_[c]));
+    all_.clear();
+    right_.clear();
+  }
+
+  void save(State& state) const override { state.values = {{"all", all_}, {"right", right_}}; }
+  void load(const State& state) override {
+    all_ = state.values.at("all").get<std::vector<std::int64_t>>();
+    right_ = state.values.at("right").get<std::vector<std::int64_t>>();
+  }
+
+ private:
+  static double share(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
+                     : std::numeric_limits<double>::quiet_NaN();
+  }
+
+  std::vector<std::int64_t> all_, right_;  // by class
+};
+
+const Register<Accuracy> registered;
+
+}  // namespace
+}  // namespace sluice

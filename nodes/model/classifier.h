@@ -1,0 +1,53 @@
+// What the classifiers share: a Program whose output is [N, classes], and PyTorch's view of it.
+//
+// Invariant: a derived class builds `program` in its constructor; parameters have the names and the
+// order of the state_dict of the network that it says it is.
+#pragma once
+
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/resource.h"
+#include "kernels/program.h"
+
+namespace sluice {
+
+class Classifier : public Network {
+ public:
+  at::Tensor forward(const at::Tensor& x) override {
+    check_input(x);
+    return program.forward(x, training_, key_);
+  }
+  Named parameters() const override {
+    Named out;
+    for (const auto& q : program.parameters) out.emplace_back(q.name, q.tensor);
+    return out;
+  }
+  Named buffers() const override {
+    Named out;
+    for (const auto& b : program.buffers) out.emplace_back(b.name, b.tensor);
+    return out;
+  }
+  void train(bool on) override { training_ = on; }
+  void key_draws(std::uint64_t k) override { key_ = k; }
+  void initialise(std::uint64_t seed) override { program.initialise(seed); }
+
+ protected:
+  virtual void check_input(const at::Tensor& x) const = 0;
+
+  // Refuses what is not [N, channels] and so many spatial axes.
+  static void require_input(const char* type, const at::Tensor& x, std::int64_t dims,
+                            std::int64_t channels) {
+    if (x.dim() == dims + 2 && x.size(1) == channels) return;
+    throw DataError(std::string(type) + " takes [N, " + std::to_string(channels) + "] and " +
+                    std::to_string(dims) + " spatial axes, got " + std::to_string(x.dim() - 2) +
+                    " axes and " + std::to_string(x.size(1)) + " channels");
+  }
+
+  Program program;
+
+ private:
+  bool training_ = false;
+  std::uint64_t key_ = 0;
+};
+
+}  // namespace sluice
