@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "engine/cache_need.h"
 #include "engine/dot_text.h"
 #include "engine/verdict.h"
 
@@ -260,6 +261,8 @@ class Picture {
       const Json& value = n.graph->params[name];
       if (p->required || value != p->fallback) out += "\n" + name + " = " + short_json(value);
     }
+    if (const std::string need = n.spec->is_cache ? cache_need(plan_, i).text() : ""; !need.empty())
+      out += "\nkeeps " + need;
     if (n.credits > 0)
       out += "\n" + credits(n) + ", needs " + std::to_string(n.need) + " (" + n.why + ")";
     if (const NodeFigures* f = measured(i))

@@ -34,6 +34,16 @@ std::string sample_name(const Sample& sample);   // for messages: "hippocampus_0
 std::size_t sample_bytes(const Sample& sample);  // what its tensors hold
 std::string sample_file(const Sample& sample);   // the first file it was read from; "" for none
 
+// What stands in front of a cache, so that it can tell whether an item would become the same sample
+// as in another run. Its functions answer once all nodes are open.
+struct Upstream {
+  std::string lineage;                                  // lineage.h
+  std::vector<std::string> files;                       // parameters there that may name files
+  std::vector<std::string> networks;                    // those that its nodes read
+  std::function<SamplePtr(std::uint64_t)> record;       // its source's item_record
+  std::function<std::optional<std::uint64_t>()> items;  // in the source's list
+};
+
 // What a node may know when the run begins.
 struct OpenContext {
   std::string node;  // its path in the graph: "pre/load"
@@ -46,6 +56,7 @@ struct OpenContext {
   bool resumed = false;           // goes on in the folder of an earlier process
   std::uint64_t steps_done = 0;   // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
+  Upstream upstream;  // caches
 };
 
 // Reads a Sample's item from a memory, disk or device store. Thread-safe.
@@ -55,9 +66,16 @@ class CacheStore {
     SamplePtr sample;  // null: the item was skipped in front of the cache, and is again
     std::string skip_reason;
   };
+  // What it holds and did, for profiles. A miss that was not put is "refused" where a budget was
+  // in the way.
+  struct Held {
+    std::uint64_t entries = 0, bytes = 0;
+    std::uint64_t hits = 0, misses = 0, refused = 0, damaged = 0;
+  };
   virtual ~CacheStore() = default;
   virtual std::optional<Entry> find(std::uint64_t item) = 0;
   virtual void put(std::uint64_t item, Entry entry) = 0;
+  virtual Held held() const { return {}; }
 };
 
 // One firing of one node. Made by the scheduler, lives as long as process() runs.
@@ -184,6 +202,13 @@ class Node {
   virtual void load(const State&) {}
   // A cache node's store; null for all others.
   virtual CacheStore* store() { return nullptr; }
+  // A source: what it emits for an item, in any epoch; null where it cannot say. Thread-safe.
+  virtual SamplePtr item_record(std::uint64_t) const { return nullptr; }
+  // Which of the source's `listed` items its stream has in an epoch, in order; nullopt: all, as the
+  // source has it. Asked as the source begins the epoch.
+  virtual std::optional<std::vector<std::uint64_t>> epoch_items(std::uint32_t, std::uint64_t) {
+    return std::nullopt;
+  }
   // A shuffle node never fires; a source may say how many samples an epoch has.
   virtual std::optional<std::uint64_t> epoch_size() const { return std::nullopt; }
 };

@@ -464,12 +464,27 @@ class Planner {
     for (const auto& name : more) d.notes.push_back("it stands behind \"" + name + "\" too");
   }
 
+  // What is done once for all runs must leave nothing but its sample.
+  void skips_writing(int c, const std::set<int>& before) {
+    if (param<std::string>(node(c), "store", "memory") == "memory") return;
+    for (int i : plan_.order) {
+      const Spec& s = *node(i).spec;
+      if (!before.count(i) || node(i).is_source() || s.lane_kind != LaneKind::io) continue;
+      error_at(c, "store", "SL0421",
+               "cache \"" + path(c) + "\" keeps samples for later runs, in which \"" + path(i) +
+                   "\" (" + s.name + ") in front of it would write nothing",
+               "move \"" + path(i) + "\" behind the cache, or use \"memory\"");
+      return;
+    }
+  }
+
   // ---- caches -----------------------------------------------------------------------------------
   void caches() {
     for (int c : plan_.order) {
       if (!node(c).spec->is_cache) continue;
       const std::set<int> before = upstream(c);
       frozen(c, before);
+      skips_writing(c, before);
       for (int i : before) node(i).feeds_cache = true;
       // The prefix: nodes whose every path ends in this cache. In reverse topological order.
       std::set<int> prefix{c};
@@ -537,6 +552,7 @@ class Planner {
       if (!given(n, name)) n.credits = std::max(n.credits, n.need);
     } else {
       n.credits = n.need - 1 + std::max(4, 2 * options_.threads);
+      if (n.spec->is_cache) n.credits += n.count - 1;
     }
     if (n.credits >= n.need) return;
     error_at(i, name, "SL0430",

@@ -172,7 +172,8 @@ class Spec {
   bool is_gate = false;     // begins a segment with credits of its own
   bool is_cache = false;
   std::string credits_param;    // gate: the parameter that says how many credits
-  std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window
+  std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window;
+                                // cache: how many samples may wait behind it
   std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
   std::string network_param;    // the parameter that names a network of "models"
   Access access = Access::none;
@@ -300,8 +301,10 @@ class Spec {
     credits_param = std::move(credits);
     return *this;
   }
-  Spec& cache() {
+  // `ahead`: the parameter that says how many more samples than usual may wait behind it.
+  Spec& cache(std::string ahead = "") {
     is_cache = true;
+    count_param = std::move(ahead);
     return gate();
   }
   Spec& reads(std::string param) {

@@ -1,105 +1,108 @@
-// cache: keeps samples from their first epoch on, so that what stands in front fires once an item.
+// cache: keeps samples from their first epoch on, so that what stands in front fires once an item;
+// MONAI's CacheDataset, PersistentDataset and LMDBDataset.
 //
 // The engine asks the store at the source and fills it here; process() only passes samples on.
-#include <ATen/ops/clone.h>
+#include <cmath>
+#include <limits>
 
-#include <atomic>
-#include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
-
+#include "engine/cache_tiers.h"
+#include "engine/disk_tier.h"
+#include "engine/error.h"
 #include "engine/registry.h"
-#include "engine/sample.h"
 
 namespace sluice {
 namespace {
 
-// The sample with tensors that own just their bytes: a crop is a view, and keeping it as it is
-// would keep the whole volume. The sample itself where all its tensors do.
-SamplePtr compact(const SamplePtr& sample) {
-  const auto is_view = [](const at::Tensor& t) {
-    return t.defined() && t.has_storage() && t.storage().nbytes() > t.nbytes();
-  };
-  bool any = false;
-  for (const auto& [key, field] : sample->fields()) any = any || is_view(field.tensor);
-  if (!any) return sample;
-  Sample copy = *sample;
-  for (auto& [key, field] : copy.fields())
-    if (is_view(field.tensor)) field.tensor = field.tensor.contiguous().clone();
-  return std::make_shared<const Sample>(std::move(copy));
-}
-
-// Shared samples by item; a hit copies a pointer. Where the budget is spent an item is refused and
-// will be computed again; those that are kept stay, so an epoch's cost does not change later.
-class MemoryStore final : public CacheStore {
- public:
-  std::optional<std::uint64_t> budget;
-
-  std::optional<Entry> find(std::uint64_t item) override {
-    std::shared_lock lock(mutex_);
-    const auto it = entries_.find(item);
-    if (it == entries_.end()) return std::nullopt;
-    return it->second;
-  }
-
-  void put(std::uint64_t item, Entry entry) override {
-    if (entry.sample) entry.sample = compact(entry.sample);
-    const std::uint64_t bytes = entry.sample ? sample_bytes(*entry.sample) : 0;
-    std::unique_lock lock(mutex_);
-    if (entries_.contains(item)) return;
-    if (budget && bytes > *budget - bytes_) {
-      ++refused_;
-      return;
-    }
-    bytes_ += bytes;
-    entries_.emplace(item, std::move(entry));
-  }
-
-  std::uint64_t refused() const { return refused_; }
-
- private:
-  std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, Entry> entries_;
-  std::uint64_t bytes_ = 0;
-  std::atomic<std::uint64_t> refused_ = 0;
-};
-
 struct Cache final : Node {
   struct Params {
     std::string store = "memory";
-    std::optional<std::int64_t> budget;
+    std::string dir;
+    std::optional<std::int64_t> budget, disk_budget, num;
+    double rate = 1;
+    bool verify = false;
   } p;
 
   static Spec spec() {
     return Spec("cache", "Keeps each item's sample; later epochs take it from here.")
         .in("sample")
         .out("sample")
-        .param("store", &Params::store, "Where samples are kept.")
-        .choices({"memory"})
+        .param("store", &Params::store,
+               "Where samples are kept. disk: in files that later runs find again, by what the "
+               "source's files hold and what was done to them, so that no edit of either can bring "
+               "back an old sample. auto: in memory as far as the budget goes, then on disk.")
+        .choices({"memory", "disk", "auto"})
+        .param("dir", &Params::dir,
+               "Folder of disk and auto; any number of runs may share it. \"\": ~/.cache/sluice.")
         .param("budget", &Params::budget,
-               "Bytes of tensors to keep at most; items beyond it are computed in every epoch and "
-               "counted in the log as \"refused\". null: no bound.")
+               "Bytes to keep at most, of tensors in memory, of files with store disk; items "
+               "beyond it are computed in every epoch and counted in the log as \"refused\". Files "
+               "that earlier runs left make room, the longest unused first. null: no bound.")
         .at_least(0)
+        .param(
+            "disk_budget", &Params::disk_budget,
+            "auto: the same for its files. null: no bound, and what is in memory is on disk too.")
+        .at_least(0)
+        .param("num", &Params::num, "Keeps the list's first so many items only. null: all.")
+        .at_least(0)
+        .param("rate", &Params::rate, "Keeps this share of the list only, from its beginning.")
+        .range(0, 1)
+        .param("verify", &Params::verify,
+               "disk, auto: reads each source file once a run to see what it holds. false: trusts "
+               "size, times and inode for a file that was read before.")
         .cache()
         .passes()
         .any_device();
   }
 
-  void open(const OpenContext&) override {
-    if (p.budget) store_.budget = static_cast<std::uint64_t>(*p.budget);
+  void open(const OpenContext& context) override {
+    if (p.store != "disk") store_.tiers.push_back(std::make_unique<MemoryTier>(bytes(p.budget)));
+    if (p.store != "memory") {
+      const auto folder = p.dir.empty() ? default_cache_folder() : std::filesystem::path(p.dir);
+      const auto budget = bytes(p.store == "disk" ? p.budget : p.disk_budget);
+      store_.tiers.push_back(
+          std::make_unique<DiskTier>(DiskTier::Settings{folder, budget, p.verify}, context));
+    }
+    if (p.num || p.rate < 1)
+      store_.keeps = [this, items = context.upstream.items](std::uint64_t item) {
+        std::call_once(counted_, [&] { kept_ = first_items(items ? items() : std::nullopt); });
+        return item < kept_;
+      };
   }
 
   void process(Firing& f) override {
-    const std::uint64_t refused = store_.refused();
-    if (logged_.exchange(refused) != refused) f.log("refused", static_cast<double>(refused));
+    const CacheStore::Held held = store_.held();
+    log(f, "refused", held.refused, refused_);
+    log(f, "damaged", held.damaged, damaged_);
     f.emit_ptr(f.ptr());
   }
 
   CacheStore* store() override { return &store_; }
 
  private:
-  MemoryStore store_;
-  std::atomic<std::uint64_t> logged_ = 0;
+  static std::optional<std::uint64_t> bytes(const std::optional<std::int64_t>& budget) {
+    if (!budget) return std::nullopt;
+    return static_cast<std::uint64_t>(*budget);
+  }
+
+  static void log(Firing& f, const char* name, std::uint64_t now,
+                  std::atomic<std::uint64_t>& logged) {
+    if (logged.exchange(now) != now) f.log(name, static_cast<double>(now));
+  }
+
+  // MONAI's min(cache_num, int(len * cache_rate), len).
+  std::uint64_t first_items(std::optional<std::uint64_t> listed) const {
+    std::uint64_t n =
+        p.num ? static_cast<std::uint64_t>(*p.num) : std::numeric_limits<std::uint64_t>::max();
+    if (p.rate == 1) return n;
+    if (!listed)
+      throw Error(Exit::usage, "\"rate\" needs a source that knows how many items it has");
+    return std::min(n, static_cast<std::uint64_t>(static_cast<double>(*listed) * p.rate));
+  }
+
+  Tiers store_;
+  std::once_flag counted_;
+  std::uint64_t kept_ = 0;
+  std::atomic<std::uint64_t> refused_ = 0, damaged_ = 0;
 };
 
 const Register<Cache> registered;

@@ -46,6 +46,7 @@ struct FileList final : Node {
 
   void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
 
+  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
   std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 

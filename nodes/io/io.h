@@ -21,6 +21,10 @@ inline Sample record_of(const DataItem& item) {
   return sample;
 }
 
+inline SamplePtr record_at(const DataList& list, std::uint64_t item) {
+  return std::make_shared<const Sample>(record_of(list.at(item)));
+}
+
 // One firing of a source over `list`; shuffled by the epoch's own permutation.
 inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {
   const auto position = f.stamp().index;

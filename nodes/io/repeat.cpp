@@ -35,11 +35,15 @@ struct Repeat final : Node {
   void process(Firing& f) override {
     const auto i = f.stamp().index;
     if (i >= static_cast<std::uint64_t>(p.times)) return f.end_epoch();
+    f.emit_ptr(item_record(i), 0, i);
+  }
+
+  SamplePtr item_record(std::uint64_t i) const override {
     char number[24];
     std::snprintf(number, sizeof number, "_%03llu", static_cast<unsigned long long>(i));
     Sample sample = record_of(item);
     sample.name = p.name + number;
-    f.emit_item(i, std::move(sample));
+    return std::make_shared<const Sample>(std::move(sample));
   }
 
   std::optional<std::uint64_t> epoch_size() const override {

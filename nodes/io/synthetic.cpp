@@ -69,6 +69,9 @@ struct Synthetic final : Node {
     f.emit_item(item, made(p.first + static_cast<std::int64_t>(item)));
   }
 
+  SamplePtr item_record(std::uint64_t item) const override {
+    return std::make_shared<const Sample>(made(p.first + static_cast<std::int64_t>(item)));
+  }
   std::optional<std::uint64_t> epoch_size() const override {
     return static_cast<std::uint64_t>(p.num_samples);
   }

@@ -1,12 +1,28 @@
 // `sluice check`: every diagnostic at once.
 #include <iostream>
 
+#include "engine/cache_need.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
 
 static std::string count(std::size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+// What each cache will hold, where that is known.
+static Json needs_json(const Plan& plan) {
+  Json all = Json::object();
+  for (int i = 0; i < static_cast<int>(plan.nodes.size()); ++i) {
+    const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+    if (!n.spec->is_cache) continue;
+    const CacheNeed need = cache_need(plan, i);
+    if (need.item_bytes == 0) continue;
+    all[n.path()] = {{"item_bytes", need.item_bytes}, {"exact", need.exact}};
+    if (need.items > 0) all[n.path()]["items"] = need.items;
+    all[n.path()]["text"] = need.text();
+  }
+  return all;
 }
 
 int check(const Options& options) {
@@ -22,17 +38,21 @@ int check(const Options& options) {
     check_graph(files, options, checked);
     ok &= checked.diagnostics.ok();
     Json j = {{"file", checked.file}, {"ok", checked.diagnostics.ok()}};
+    const Json needs = checked.plan ? needs_json(*checked.plan) : Json::object();
     if (checked.plan) {
       j["nodes"] = checked.plan->nodes.size();
       j["streams"] = checked.plan->streams.size();
+      j["caches"] = needs;
     }
     j["diagnostics"] = checked.diagnostics.to_json();
     all.push_back(std::move(j));
     if (options.json) continue;
     if (checked.plan)
       std::cout << "ok: " << checked.file << " (" << count(checked.plan->nodes.size(), "node")
-                << ", " << count(checked.plan->streams.size(), "stream") << ")\n"
-                << std::flush;
+                << ", " << count(checked.plan->streams.size(), "stream") << ")\n";
+    for (const auto& [path, need] : needs.items())
+      std::cout << "  " << path << " keeps " << need["text"].get<std::string>() << "\n";
+    std::cout << std::flush;
     print(checked.diagnostics);
   }
   if (options.json) std::cout << dump({{"ok", ok}, {"graphs", all}});

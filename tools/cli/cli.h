@@ -19,15 +19,17 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
-  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR
+  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache: what to do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::int64_t seed = 0;
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;
-  std::string data, weights;  // new: the folder with data, a run's folder
+  std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
   int threads = 0, step_threads = 0, io_threads = 0;
   std::vector<std::string> what_if;
+  std::optional<std::uint64_t> budget;  // cache
+  std::optional<double> days;
   bool verify = false, isolate = false;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
@@ -43,6 +45,7 @@ int apply(const Options& options);
 int doctor(const Options& options);
 int trace(const Options& options);
 int new_graph(const Options& options);
+int cache(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

@@ -143,6 +143,20 @@ void commands(CLI::App& app, Options& o) {
   trace->add_option("--chrome", o.chrome, "Writes Chrome's JSON")->option_text("FILE");
   trace->add_flag("--json", o.json, "One JSON document on stdout");
 
+  auto* cache =
+      app.add_subcommand("cache", "Says what a cache's folder holds, and makes room in it");
+  cache->add_option("action", o.name, "What to do")->required()->option_text("list|prune");
+  cache->add_option("folder", o.data, "A cache's folder; else ~/.cache/sluice")->option_text("DIR");
+  cache->add_option("--budget", o.budget, "prune: until so many bytes are left; 10G is 10^10")
+      ->transform(CLI::AsSizeValue(true))
+      ->option_text("BYTES");
+  cache->add_option("--days", o.days, "prune: what was not used for so many days")
+      ->check(CLI::Range(0.0, 1e5))
+      ->option_text("N");
+  cache->add_flag("--verify", o.verify,
+                  "Reads every entry; prune removes those that are not as they were written");
+  cache->add_flag("--json", o.json, "One JSON document on stdout");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -160,6 +174,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "doctor") return doctor(o);
   if (command == "trace") return trace(o);
   if (command == "new") return new_graph(o);
+  if (command == "cache") return cache(o);
   return start(command, o);
 }
 

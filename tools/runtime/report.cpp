@@ -121,12 +121,18 @@ static Json networks_json(const Plan& plan, const Figures& f) {
   return all;
 }
 
+static Json held_json(const CacheStore::Held& h) {
+  return {{"entries", h.entries}, {"bytes", h.bytes},     {"hits", h.hits},
+          {"misses", h.misses},   {"refused", h.refused}, {"damaged", h.damaged}};
+}
+
 Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
   for (std::size_t i = 0; i < plan_->nodes.size(); ++i) {
     Json& n = j["nodes"][plan_->nodes[i].path()];
     n["slowest"] = slowest_json(scheduler_->counters(static_cast<int>(i)));
+    if (const CacheStore* store = nodes_[i]->store()) n["cache"] = held_json(store->held());
     if (!ended) continue;  // the ledger is the stations' own until then
     const Ledger& l = scheduler_->ledger(static_cast<int>(i));
     n["in"] = l.in;

@@ -10,10 +10,12 @@
 #include <thread>
 
 #include "engine/dot.h"
+#include "engine/lineage.h"
 #include "engine/merge.h"
 #include "engine/override.h"
 #include "engine/random.h"
 #include "engine/trace_file.h"
+#include "engine/windowed_source.h"
 #include "tools/runtime/environment.h"
 #include "tools/runtime/isolate.h"
 #include "tools/runtime/sampler.h"
@@ -100,6 +102,7 @@ void Session::make_networks() {
 void Session::make_nodes() {
   nodes_.resize(plan_->nodes.size());
   for (int i : plan_->order) open_node(i);
+  window_sources(*plan_, nodes_);
   for (const auto& path : options_.free)
     if (const int i = graph_->find(path); i >= 0) {
       auto& node = nodes_[static_cast<std::size_t>(i)];
@@ -131,6 +134,9 @@ void Session::open_node(int i) {
   context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
+  if (n.spec->is_cache)
+    context.upstream = upstream_of(
+        *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });
   try {
     node->open(context);
   } catch (const Error& e) {

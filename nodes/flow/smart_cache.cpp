@@ -1,0 +1,100 @@
+// smart_cache: an epoch is a window of the list, which moves on by a few items; MONAI's
+// SmartCacheDataset. What enters the window next is computed while the epoch is trained on, because
+// the source runs a window ahead.
+#include <cmath>
+#include <mutex>
+#include <numeric>
+#include <unordered_set>
+
+#include "engine/cache_tiers.h"
+#include "engine/error.h"
+#include "engine/registry.h"
+#include "kernels/numpy_random.h"
+
+namespace sluice {
+namespace {
+
+struct SmartCache final : Node {
+  struct Params {
+    std::optional<std::int64_t> cache_num;
+    double cache_rate = 1, replace_rate = 0.1;
+    bool shuffle = true;
+    std::int64_t seed = 0;
+  } p;
+
+  static Spec spec() {
+    return Spec(
+               "smart_cache",
+               "Keeps a window of the list in memory; an epoch is the window, which then moves on.")
+        .in("sample")
+        .out("sample")
+        .param("cache_num", &Params::cache_num,
+               "Items in the window, at most; an epoch has so many. null: cache_rate says it.")
+        .at_least(1)
+        .param("cache_rate", &Params::cache_rate, "The window's share of the list, at most.")
+        .above(0)
+        .param("replace_rate", &Params::replace_rate,
+               "Share of the window that is replaced for the next epoch, rounded up.")
+        .above(0)
+        .param("shuffle", &Params::shuffle,
+               "Takes the list in one random order, the same in all epochs. The order within an "
+               "epoch is the source's \"shuffle\".")
+        .param("seed", &Params::seed, "Of that order, which is MONAI's for the same seed.")
+        .range(0, 4294967295.0)
+        .cache("cache_num")
+        .passes()
+        .any_device();
+  }
+
+  void open(const OpenContext&) override {
+    store_.tiers.push_back(std::make_unique<MemoryTier>(std::nullopt));
+    store_.keeps = [this](std::uint64_t item) {
+      std::lock_guard lock(mutex_);
+      return window_.contains(item);
+    };
+  }
+
+  void process(Firing& f) override { f.emit_ptr(f.ptr()); }
+
+  CacheStore* store() override { return &store_; }
+
+  std::optional<std::vector<std::uint64_t>> epoch_items(std::uint32_t epoch,
+                                                        std::uint64_t listed) override {
+    std::vector<std::uint64_t> items = items_of(epoch, listed);
+    std::lock_guard lock(mutex_);
+    window_ = {items.begin(), items.end()};
+    static_cast<MemoryTier&>(*store_.tiers.front()).erase_if([&](std::uint64_t item) {
+      return !window_.contains(item);
+    });
+    return items;
+  }
+
+ private:
+  // Items that leave are those that have been there for longest.
+  std::vector<std::uint64_t> items_of(std::uint32_t epoch, std::uint64_t listed) const {
+    auto size = static_cast<std::uint64_t>(static_cast<double>(listed) * p.cache_rate);
+    size = std::min(size, listed);
+    if (p.cache_num) size = std::min(size, static_cast<std::uint64_t>(*p.cache_num));
+    if (size == 0)
+      throw Error(Exit::usage, "the window of " + std::to_string(listed) +
+                                   " items is empty: give a larger cache_rate");
+    const auto replaced =
+        std::min(static_cast<std::uint64_t>(std::ceil(static_cast<double>(size) * p.replace_rate)),
+                 listed - size);
+    std::vector<std::uint64_t> order(listed), items;
+    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    if (p.shuffle) NumpyRandom(static_cast<std::uint32_t>(p.seed)).shuffle(order);
+    for (std::uint64_t i = 0; i < size; ++i)
+      items.push_back(order[(epoch * replaced + i) % listed]);
+    return items;
+  }
+
+  Tiers store_;
+  std::mutex mutex_;
+  std::unordered_set<std::uint64_t> window_;
+};
+
+const Register<SmartCache> registered;
+
+}  // namespace
+}  // namespace sluice

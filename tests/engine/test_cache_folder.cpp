@@ -1,0 +1,176 @@
+// The folder of disk caches: nothing that was not written is served.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <random>
+#include <thread>
+
+#include "engine/cache_folder.h"
+#include "engine/file_digests.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+int rounds(int usual, int in_full) { return std::getenv("SLUICE_LONG") ? in_full : usual; }
+
+std::vector<std::byte> content(std::mt19937& random, std::size_t most) {
+  std::vector<std::byte> bytes(random() % most);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+void overwrite(const fs::path& file, const Bytes& bytes) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+}
+
+fs::path file_of(const fs::path& folder, const CacheKey& key) {
+  return folder / key.hex().substr(0, 2) / key.hex();
+}
+
+}  // namespace
+
+TEST_CASE("a key's text is 32 digits and back") {
+  const CacheKey key{0x0123456789abcdefull, 0xfedcba9876543210ull};
+  CHECK(key.hex() == "0123456789abcdeffedcba9876543210");
+  CHECK(CacheKey::from_hex(key.hex()) == key);
+  CHECK_FALSE(CacheKey::from_hex("0123"));
+  CHECK_FALSE(CacheKey::from_hex("0123456789ABCDEFFEDCBA9876543210"));
+}
+
+TEST_CASE("no entry with a changed bit or another length is served") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  std::mt19937 random(1);
+  const int flips = rounds(500, 10'000);
+  int served = 0;
+  for (int i = 0; i < flips; ++i) {
+    const CacheKey key{random(), random()};
+    const auto bytes = content(random, 3000);
+    REQUIRE(cache.write(key, {{"name", "a"}}, {bytes}));
+    const fs::path file = file_of(folder.path, key);
+    Bytes whole = bytes_of(file);
+    const auto kind = random() % 20;
+    if (kind == 0)
+      whole.resize(random() % whole.size());
+    else if (kind == 1)
+      whole.push_back(0);
+    else
+      whole[random() % whole.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    overwrite(file, whole);
+    served += cache.read(key) ? 1 : 0;
+    CHECK_FALSE(fs::exists(file));
+  }
+  MESSAGE(flips << " damaged entries: " << served << " served");
+  CHECK(served == 0);
+  CHECK(cache.figures().damaged == static_cast<std::uint64_t>(flips));
+}
+
+TEST_CASE("readers and writers of one folder never see anything but what was written") {
+  TemporaryFolder folder;
+  std::atomic<int> wrong = 0, read = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      CacheFolder cache(folder.path, 40'000);  // each its own view, as a process has
+      std::mt19937 random(t);
+      for (int i = 0; i < 400; ++i) {
+        const CacheKey key{0, random() % 40};
+        std::mt19937 of_key(static_cast<unsigned>(key.low));
+        const auto expected = content(of_key, 2000);
+        if (const auto entry = cache.read(key)) {
+          ++read;
+          wrong += !std::equal(expected.begin(), expected.end(), entry->payload.begin(),
+                               entry->payload.end());
+        } else {
+          cache.write(key, {{"name", "x"}}, {expected});
+        }
+      }
+      CHECK(cache.figures().damaged == 0);
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK(read > 100);
+  CHECK(fs::is_empty(folder.path / "new"));
+}
+
+TEST_CASE("what a dead writer left is removed, and what a living one writes is not an entry") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  folder.write_text("new/0123456789abcdeffedcba9876543210.1.1", "half");
+  CHECK(cached_files(folder.path).empty());
+  CacheFolder next(folder.path);
+  CHECK(fs::is_empty(folder.path / "new"));
+  CHECK(is_cache_folder(folder.path));
+  CHECK_FALSE(is_cache_folder(folder.path / "new"));
+}
+
+TEST_CASE("pruning removes what was not used for longest, and nothing that is no entry") {
+  TemporaryFolder folder;
+  folder.write_text("00/readme", "mine");
+  {
+    CacheFolder cache(folder.path);
+    const std::vector<std::byte> bytes(1000);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      REQUIRE(cache.write({i, i}, Json::object(), {bytes}));
+      const timespec times[2] = {{static_cast<time_t>(1000 + i), 0},
+                                 {static_cast<time_t>(1000 + i), 0}};
+      ::utimensat(AT_FDCWD, file_of(folder.path, {i, i}).c_str(), times, 0);
+    }
+  }
+  const std::uint64_t one = cached_files(folder.path).front().bytes;
+  CacheFolder used(folder.path);
+  CHECK(used.read({0, 0}));
+  Pruned p = prune_cache(folder.path, 4 * one, {});
+  CHECK(p.entries == 6);
+  CHECK(p.left_bytes == 4 * one);
+  CHECK(used.read({0, 0}));
+  CHECK_FALSE(used.read({1, 1}));
+  CHECK(used.read({9, 9}));
+  p = prune_cache(folder.path, {}, 1009'000'000'000);
+  CHECK(p.left_entries == 2);  // those that were read
+  CHECK(prune_cache(folder.path, 0, {}).left_entries == 0);
+  CHECK(fs::exists(folder / "00/readme"));
+}
+
+TEST_CASE("a file's digest follows its bytes whatever its times say") {
+  TemporaryFolder folder;
+  const fs::path file = folder.write_text("a", "one"), index = folder / "files.txt";
+  FileDigests digests(index, false);
+  const auto one = digests.of(file.string());
+  REQUIRE(one);
+  CHECK(*one == *digests.of(file.string()));
+  const auto time = fs::last_write_time(file);
+  folder.write_text("a", "two");
+  fs::last_write_time(file, time);
+  CHECK(*digests.of(file.string()) != *one);
+  folder.write_text("a", "one");
+  CHECK(*digests.of(file.string()) == *one);
+  CHECK_FALSE(digests.of((folder / "missing").string()));
+  CHECK_FALSE(fs::exists(index));  // nothing here is older than two seconds
+}
+
+TEST_CASE("a digest is remembered for a settled file, and no damaged line is believed") {
+  TemporaryFolder folder;
+  const std::string alone = "/etc/passwd";
+  const fs::path index = folder / "files.txt";
+  const auto digest = FileDigests(index, false).of(alone);
+  REQUIRE(digest);
+  const Bytes line = bytes_of(index);
+  REQUIRE(line.size() > 50);
+  // A line that says another digest, with its check right, is what would be believed ...
+  CHECK(FileDigests(index, false).of(alone) == digest);
+  CHECK(bytes_of(index) == line);  // ... and was: nothing was appended
+  Bytes damaged = line;
+  damaged[20] = damaged[20] == '0' ? '1' : '0';
+  overwrite(index, damaged);
+  CHECK(FileDigests(index, false).of(alone) == digest);
+  CHECK(bytes_of(index).size() == 2 * line.size());
+  CHECK(FileDigests(index, true).of(alone) == digest);
+  CHECK(bytes_of(index).size() == 3 * line.size());
+}
