@@ -117,6 +117,7 @@ class Freed final : public Node {
   void load(const State& state) override { node_->load(state); }
   CacheStore* store() override { return node_->store(); }
   std::optional<std::uint64_t> epoch_size() const override { return node_->epoch_size(); }
+  SamplePtr item_record(std::uint64_t item) const override { return node_->item_record(item); }
 
  private:
   std::unique_ptr<Node> node_;
