@@ -82,8 +82,9 @@ bool DiskTier::add_field(CacheDigest& digest, const std::string& name, const Fie
     digest.add(geometry_json(*meta).dump());
     if (meta->path.empty()) continue;
     const auto content = digests_.of(meta->path);
-    if (!content) return false;
-    digest.add(fs::path(meta->path).filename().string()).add(&*content, sizeof *content);
+    if (!content && !field.tensor.defined()) return false;
+    digest.add(fs::path(meta->path).filename().string());
+    if (content) digest.add(&*content, sizeof *content);
   }
   if (!field.tensor.defined()) return true;
   if (!field.tensor.device().is_cpu()) return false;

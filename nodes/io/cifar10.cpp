@@ -45,6 +45,10 @@ struct Cifar10 final : Node {
     const auto position = f.stamp().index;
     if (position >= size_) return f.end_epoch();
     const auto i = p.shuffle ? Permutation(size_, f.epoch_key())(position) : position;
+    f.emit_ptr(item_record(i), 0, i);
+  }
+
+  SamplePtr item_record(std::uint64_t i) const override {
     auto meta = std::make_shared<Meta>();
     meta->path = batches_.path(i);
     Sample sample;
@@ -52,7 +56,7 @@ struct Cifar10 final : Node {
     sample.set("image", Field(batches_.image(i), std::move(meta)));
     sample.set("label", Field(classes_[static_cast<std::size_t>(batches_.label(i))],
                               std::make_shared<const Meta>()));
-    f.emit_item(i, std::move(sample));
+    return std::make_shared<const Sample>(std::move(sample));
   }
 
   std::optional<std::uint64_t> epoch_size() const override { return size_; }

@@ -56,10 +56,14 @@ struct ImageFolder final : Node {
     const auto position = f.stamp().index, n = std::uint64_t{list_.items.size()};
     if (position >= n) return f.end_epoch();
     const auto i = p.shuffle ? Permutation(n, f.epoch_key())(position) : position;
-    Sample sample = record_of(list_.items[i]);
+    f.emit_ptr(item_record(i), 0, i);
+  }
+
+  SamplePtr item_record(std::uint64_t i) const override {
+    Sample sample = record_of(list_.items.at(i));
     sample.set(p.label_key, Field(classes_[static_cast<std::size_t>(list_.labels[i])],
                                   std::make_shared<const Meta>()));
-    f.emit_item(i, std::move(sample));
+    return std::make_shared<const Sample>(std::move(sample));
   }
 
   std::optional<std::uint64_t> epoch_size() const override { return list_.items.size(); }
