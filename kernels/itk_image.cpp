@@ -1,9 +1,11 @@
 #include "kernels/itk_image.h"
 
 #include <ATen/Functions.h>
+#include <itkBMPImageIO.h>
 #include <itkMetaImageIO.h>
 #include <itkNrrdImageIO.h>
 #include <itkPNGImageIO.h>
+#include <itkTIFFImageIO.h>
 #include <itkVersion.h>
 
 #include <cstring>
@@ -116,13 +118,30 @@ Volume read_with(const std::string& name, std::uint64_t expected, at::ScalarType
 
 }  // namespace
 
-Volume read_png(const std::filesystem::path& path, at::ScalarType dtype) {
-  check_png(read_file(path).view(), path.string());
-  Volume v = read_with<itk::PNGImageIO>(path.string(), 0, dtype);
+namespace {
+
+Volume without_geometry(Volume v) {
   v.affine = Volume{}.affine;
   v.spacing = {1, 1, 1};
   v.has_affine = false;
   return v;
+}
+
+}  // namespace
+
+Volume read_png(const std::filesystem::path& path, at::ScalarType dtype) {
+  check_png(read_file(path).view(), path.string());
+  return without_geometry(read_with<itk::PNGImageIO>(path.string(), 0, dtype));
+}
+
+Volume read_bmp(const std::filesystem::path& path, at::ScalarType dtype) {
+  check_bmp(read_file(path).view(), path.string());
+  return without_geometry(read_with<itk::BMPImageIO>(path.string(), 0, dtype));
+}
+
+Volume read_tiff(const std::filesystem::path& path, at::ScalarType dtype) {
+  check_tiff(read_file(path).view(), path.string());
+  return without_geometry(read_with<itk::TIFFImageIO>(path.string(), 0, dtype));
 }
 
 Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype) {

@@ -5,6 +5,7 @@
 
 #include "engine/error.h"
 #include "kernels/itk_image.h"
+#include "kernels/jpeg.h"
 #include "kernels/nifti.h"
 
 namespace sluice {
@@ -28,7 +29,9 @@ struct Extension {
 
 const Extension extensions[] = {
     {".nii", read_nifti, false},      {".nii.gz", read_nifti, false}, {".nrrd", read_nrrd, false},
-    {".mha", read_meta_image, false}, {".png", read_png, true},
+    {".mha", read_meta_image, false}, {".png", read_png, true},       {".jpg", read_jpeg, true},
+    {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},       {".tif", read_tiff, true},
+    {".tiff", read_tiff, true},
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
@@ -47,7 +50,8 @@ bool is_volume_name(const std::filesystem::path& path) { return extension_of(pat
 Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype) {
   if (const Extension* e = extension_of(path)) return e->read(path, dtype);
   throw DataError(path.string() +
-                  ": unknown extension; .nii, .nii.gz, .nrrd, .mha and .png are read");
+                  ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are "
+                  "read");
 }
 
 }  // namespace sluice

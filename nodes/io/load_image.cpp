@@ -30,7 +30,7 @@ struct LoadImage final : Node {
   static Spec spec() {
     return Spec("load_image",
                 "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
-                ".nii, .nii.gz, .nrrd, .mha and .png.")
+                ".nii, .nii.gz, .nrrd and .mha; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
         .in("sample", "Fields with paths.")
         .out("sample")
         .param("keys", &Params::keys, "Fields to load.")
