@@ -1,5 +1,9 @@
-// Whether buffering overlaps: a producer of 10 ms and a consumer of 10 ms, both asleep. With a
-// buffer between them at least 95 items a second; in one segment of one credit about 50.
+// Whether buffering overlaps: a producer and a consumer, both asleep, 10 ms each where nothing else
+// is said. With a buffer between them they take the longer of both times an item, in one segment of
+// one credit the sum.
+//
+//   bench_overlap [producer_ms consumer_ms items]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -8,7 +12,9 @@
 using namespace sluice;
 using namespace sluice::toy;
 
-static double items_per_second(bool buffered, std::uint64_t items) {
+static double producer_ms = 10, consumer_ms = 10;
+
+static double ms_an_item(bool buffered, std::uint64_t items) {
   Builder b;
   const int source = b.add("source", Spec("source", "").out("sample").source(), [&](Firing& f) {
     if (f.stamp().index == items) return f.end_epoch();
@@ -16,12 +22,13 @@ static double items_per_second(bool buffered, std::uint64_t items) {
   });
   int last = b.add("make", plain("make").limit(1),
                    [](Firing& f) {
-                     nap(10000);
+                     nap(static_cast<std::uint64_t>(1000 * producer_ms));
                      f.emit_ptr(f.ptr());
                    },
                    {{source, 0}});
   if (buffered) last = b.add("ahead", buffer_spec(), forward, {{last, 0}}, {{"n", 2}});
-  b.add("use", sink("use"), [](Firing&) { nap(10000); }, {{last, 0}});
+  b.add("use", sink("use"), [](Firing&) { nap(static_cast<std::uint64_t>(1000 * consumer_ms)); },
+        {{last, 0}});
   if (!b.plan(2)) std::abort();
   b.made->nodes[static_cast<std::size_t>(source)].credits = 1;
   RunEvents silent;
@@ -29,11 +36,19 @@ static double items_per_second(bool buffered, std::uint64_t items) {
   o.background = false;
   Scheduler s(*b.made, b.pointers(), o, silent);
   if (s.run().status != Outcome::Status::done) std::abort();
-  return static_cast<double>(items) / s.wall_s();
+  return 1e3 * s.wall_s() / static_cast<double>(items);
 }
 
-int main() {
-  const double with = items_per_second(true, 200), without = items_per_second(false, 200);
-  std::printf("items/s: with a buffer %.1f, in one segment of one credit %.1f\n", with, without);
-  return with >= 95 && without < 55 ? 0 : 1;
+int main(int argc, char** argv) {
+  if (argc > 2) {
+    producer_ms = std::atof(argv[1]);
+    consumer_ms = std::atof(argv[2]);
+  }
+  const std::uint64_t items = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 200;
+  const double with = ms_an_item(true, items), without = ms_an_item(false, items);
+  const double ideal = std::max(producer_ms, consumer_ms);
+  std::printf(
+      "{\"items\": %llu, \"ideal_ms\": %.3f, \"buffered_ms\": %.3f, \"of_ideal\": %.4f, "
+      "\"unbuffered_ms\": %.3f}\n",
+      static_cast<unsigned long long>(items), ideal, with, with / ideal, without);
 }

@@ -1,0 +1,165 @@
+"""Feeding a consumer, beside MONAI: thread buffer and AU curve.
+
+usage: SLUICE_MONAI_PYTHON=python-with-monai loaders.py DATA [--rounds 3] [--batches 60] [--out F]
+
+Thread buffer: a producer of 52.9 ms and a consumer of 36.6 ms (the times of MONAI's threadbuffer
+notebook), both asleep, through our buffer and through MONAI's ThreadBuffer; ideal is the longer of
+the two. AU: cached hippocampus volumes, flip, affine, intensity, batches of 8, a consumer that
+sleeps T a batch; T is 1.2 and 0.6 times what a batch costs each arm at T = 0, and all arms also get
+our T. Arms are interleaved, medians of the rounds are printed as a Markdown table. MONAI's arms run
+with glibc's thresholds raised and one torch thread a worker, their better settings.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(os.path.dirname(here))
+raised = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
+PRODUCER, CONSUMER = 52.9, 36.6
+PEERS = ["thread", "workers0", "workers2"]
+
+GRAPH = """{
+  "run": { "epochs": 1000 },
+  "nodes": {
+    "cases":  { "type": "decathlon", "root": "%s", "split": "training", "shuffle": true },
+    "load":   { "type": "load_image", "in": "cases" },
+    "ras":    { "type": "orientation", "in": "load", "axcodes": "RAS" },
+    "norm":   { "type": "scale_intensity", "in": "ras" },
+    "fit":    { "type": "resize_with_pad_or_crop", "in": "norm", "spatial_size": [48, 64, 48] },
+    "cached": { "type": "cache", "in": "fit" },
+    "flip":   { "type": "rand_flip", "in": "cached", "prob": 0.5, "spatial_axis": 0 },
+    "affine": { "type": "rand_affine", "in": "flip", "prob": 1.0, "rotate_range": [0.26, 0.26, 0.26],
+                "scale_range": [0.1, 0.1, 0.1], "padding_mode": "zeros" },
+    "scale":  { "type": "rand_scale_intensity", "in": "affine", "factors": 0.1, "prob": 0.5 },
+    "shift":  { "type": "rand_shift_intensity", "in": "scale", "offsets": 0.1, "prob": 0.5 },
+    "batch":  { "type": "batch", "in": "shift", "size": 8 },
+    "use":    { "type": "consume", "in": "batch" } } }"""
+
+
+# ---- MONAI's side, run by its own Python ---------------------------------------------------------
+
+def peer_buffer(items):
+    from monai.data import ThreadBuffer
+
+    def produce():
+        for i in range(items):
+            time.sleep(PRODUCER / 1e3)
+            yield i
+    start = time.perf_counter()
+    for _ in ThreadBuffer(produce(), buffer_size=2, timeout=0.01):
+        time.sleep(CONSUMER / 1e3)
+    return {"buffered_ms": 1e3 * (time.perf_counter() - start) / items}
+
+
+def peer_loader(arm, data, batches, steps):
+    import warnings
+    warnings.filterwarnings("ignore")
+    import torch
+    from monai import transforms as mt
+    from monai.data import CacheDataset, DataLoader, ThreadDataLoader, load_decathlon_datalist
+    torch.set_num_threads(1)
+    keys = ["image", "label"]
+    files = load_decathlon_datalist(f"{data}/dataset.json", True, "training", base_dir=data)
+    chain = mt.Compose([
+        mt.LoadImaged(keys), mt.EnsureChannelFirstd(keys), mt.Orientationd(keys, axcodes="RAS"),
+        mt.ScaleIntensityd("image"), mt.ResizeWithPadOrCropd(keys, (48, 64, 48)),
+        mt.RandFlipd(keys, prob=0.5, spatial_axis=0),
+        mt.RandAffined(keys, prob=1.0, rotate_range=[0.26] * 3, scale_range=[0.1] * 3,
+                       mode=("bilinear", "nearest"), padding_mode="zeros"),
+        mt.RandScaleIntensityd("image", factors=0.1, prob=0.5),
+        mt.RandShiftIntensityd("image", offsets=0.1, prob=0.5)])
+    cached = CacheDataset(files, chain, num_workers=2, progress=False)
+    make = {"thread": lambda: ThreadDataLoader(cached, batch_size=8, shuffle=True, num_workers=0,
+                                               buffer_size=2),
+            "workers0": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=0),
+            "workers2": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=2,
+                                           persistent_workers=True)}[arm]
+    loader = make()
+    for _ in loader:  # starts workers, warms caches
+        pass
+    out, base = [], None
+    for step in steps:
+        step_ms = step if step >= 0 else -step * base
+        seen, first = 0, 0.0
+        while seen <= batches:
+            for _ in loader:
+                if step_ms > 0:
+                    time.sleep(step_ms / 1e3)
+                if seen == 0:
+                    first = time.perf_counter()
+                seen += 1
+                if seen > batches:
+                    break
+        each = 1e3 * (time.perf_counter() - first) / batches
+        base = base or each
+        out.append({"step_ms": step_ms, "ms_each": each, "au": step_ms / each})
+    return out
+
+
+# ---- the bench -----------------------------------------------------------------------------------
+
+def run(command, env=None):
+    text = subprocess.run(command, check=True, capture_output=True, text=True,
+                          env={**os.environ, **(env or {})}).stdout
+    return [json.loads(line) for line in text.splitlines() if line.startswith(("{", "["))]
+
+
+def median(rows, *keys):
+    for k in keys:
+        rows = [r[k] for r in rows]
+    return statistics.median(rows)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("data")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--batches", type=int, default=60)
+    p.add_argument("--out")
+    p.add_argument("--peer")  # how this file calls itself in MONAI's Python
+    p.add_argument("--steps", type=float, nargs="*")
+    a = p.parse_args()
+    if a.peer:
+        result = (peer_buffer(a.batches) if a.peer == "buffer"
+                  else peer_loader(a.peer, a.data, a.batches, a.steps))
+        print(json.dumps(result))
+        return
+    python = os.environ.get("SLUICE_MONAI_PYTHON", sys.executable)
+    me = [python, os.path.abspath(__file__), a.data, "--batches", str(a.batches)]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        f.write(GRAPH % a.data)
+        f.flush()
+        loader = [f"{root}/build/bench_loader", f.name, "2", "60", str(a.batches)]
+        rows = {"sluice": [], **{arm: [] for arm in PEERS}}
+        buffers = {"sluice": [], "monai": []}
+        for _ in range(a.rounds):
+            buffers["sluice"] += run([f"{root}/build/bench_overlap", str(PRODUCER), str(CONSUMER), "60"])
+            buffers["monai"] += run([*me[:-1], "60", "--peer", "buffer"])
+            base = run([*loader, "0"])[0]["ms_each"]
+            ours = run([*loader, *(str(x * base) for x in (0.6, 1.2))])
+            rows["sluice"].append({"base": base, "own": ours, "same": ours[1]})
+            for arm in PEERS:
+                got = run([*me, "--peer", arm, "--steps", "0", "-0.6", "-1.2", str(1.2 * base)], raised)[0]
+                rows[arm].append({"base": got[0]["ms_each"], "own": got[1:3], "same": got[3]})
+    ideal = max(PRODUCER, CONSUMER)
+    print("| thread buffer | ms an item | of ideal |\n|---|---|---|")
+    for arm, got in buffers.items():
+        ms = median(got, "buffered_ms")
+        print(f"| {arm} | {ms:.2f} | {ms / ideal:.3f} |")
+    print("\n| AU | ms a batch alone | T 0.6 of it | T 1.2 of it | at our T |\n|---|---|---|---|---|")
+    for arm, got in rows.items():
+        au = [statistics.median(r["own"][i]["au"] for r in got) for i in (0, 1)]
+        print(f"| {arm} | {median(got, 'base'):.2f} | {au[0]:.3f} | {au[1]:.3f} "
+              f"| {median(got, 'same', 'au'):.3f} |")
+    if a.out:
+        json.dump({"buffers": buffers, "au": rows}, open(a.out, "w"), indent=2)
+
+
+if __name__ == "__main__":
+    main()
