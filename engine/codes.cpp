@@ -240,8 +240,8 @@ R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful n
 else every epoch, so they belong behind the cache.)"},
 
   CodeText{"SL0421", "a disk cache behind a node that writes files",
-R"(A run that finds a sample in a cache on disk leaves out all that stands in front of it, so files that
-a node there writes would be missing. Write behind the cache, or keep samples in memory.)"},
+R"(A run that finds a sample in a cache on disk leaves out all that stands in front of it, so files
+that a node there writes would be missing. Write behind the cache, or keep samples in memory.)"},
 
   CodeText{"SL0430", "too few credits",
 R"(A segment's credits bound how many samples are in it. A batch of B holds B-1 back until it is

@@ -330,8 +330,10 @@ Json graph_of(const Spec& spec) {
     "nodes": { "cases": { "type": "decathlon", "root": "d" },
                "load":  { "type": "load_image", "in": "cases.sample" } } })");
   Json& node = spec.is_network ? g["models"]["net"] : g["nodes"]["it"];
-  if (!spec.is_network) node["type"] = spec.name;
+  if (spec.is_network && spec.name != "unet") node = Json::object();
+  node["type"] = spec.name;
   for (const auto& port : spec.ins) node["in"][port.name] = "load.sample";
+  if (spec.find_param("transforms")) node["transforms"] = {{{"type", "rand_flip"}}};
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
   if (!spec.network_param.empty()) node[spec.network_param] = "net";

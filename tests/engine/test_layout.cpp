@@ -50,8 +50,9 @@ TEST_CASE("the pure layers of engine include neither TBB nor CUDA nor LibTorch")
     const std::string stem = file.stem();
     const bool uses_tbb = stem == "scheduler" || stem == "station" || stem == "station_fire";
     const bool uses_torch =
-        std::set<std::string>{"sample", "resource", "checkpoint", "transform", "safetensors"}.count(
-            stem) > 0;
+        std::set<std::string>{"sample",      "resource",    "checkpoint", "transform",
+                              "safetensors", "cache_tiers", "disk_tier",  "packed_sample"}
+            .count(stem) > 0;
     for (const auto& name : includes(file)) {
       INFO(file.string() << " includes " << name);
       CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
