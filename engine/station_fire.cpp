@@ -275,7 +275,7 @@ void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
   const bool is_long = ns > Counters::long_ns;
   if (is_long != counters.is_long.load(std::memory_order_relaxed))
     counters.is_long.store(is_long, std::memory_order_relaxed);
-  if (is_long || like_it % 64 == 0) {
+  if (is_long || like_it % 64 == 1) {
     std::uint64_t bytes = 0;
     for (const Firing::Out& o : firing.outs())
       if (o.sample) bytes += sample_bytes(*o.sample);

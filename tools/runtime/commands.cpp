@@ -147,7 +147,10 @@ Json answers(const Session& session, const Json& profile, const Options& options
   Json all = Json::array();
   for (std::string text : options.what_if) {
     if (text == "verdict") text = profile["change"].get<std::string>();
-    if (text.empty()) throw Error(Exit::usage, "--what-if verdict: the verdict names no change");
+    if (text.empty()) {
+      std::cerr << "--what-if verdict: nothing limits, so there is nothing to change\n";
+      continue;
+    }
     all.push_back(answer(text, session, options));
   }
   return all;
@@ -202,7 +205,9 @@ int profile_command(const Options& options) {
   if (options.verify && !stopping() && finish(*session, outcome) == 0) {
     // The runs to come find files in the page cache and threads that exist; so must the one that
     // they are held against.
-    session = Session::open(options);
+    Options again = options;
+    again.warnings = false;
+    session = Session::open(again);
     if (!session) return static_cast<int>(Exit::usage);
     outcome = run_for(*session, options);
   }

@@ -19,6 +19,7 @@ struct Options {
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false;
+  bool warnings = true;           // of the graph; a changed one repeats them
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 
   static Options from_json(const Json& j);

@@ -56,7 +56,8 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (graph) plan = make_plan(*graph, {.threads = data_threads(options)}, diagnostics);
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
-  if (!diagnostics.all().empty()) diagnostics.print(std::cerr, color);
+  if (!diagnostics.all().empty() && (options.warnings || !plan))
+    diagnostics.print(std::cerr, color);
   return plan.has_value();
 }
 

@@ -37,6 +37,7 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
   o.out.clear();
   o.resume.clear();
   o.what_if.clear();
+  o.warnings = false;
   const auto after = [&](const char* word) { return text.substr(std::string(word).size()); };
   if (text.starts_with("free:")) {
     free_node(after("free:"), plan, o);

@@ -1,0 +1,83 @@
+// `sluice profile`: its questions and answers. What they are worth is measured by
+// tools/bench/unbalanced.cpp, never here: these tests do not look at a clock.
+#include <doctest/doctest.h>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+struct Graph {
+  Folder folder;
+  std::string file = folder
+                         .write("g.json", R"({
+  "run": { "epochs": 3 },
+  "nodes": {
+    "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [32, 32, 32],
+               "rad_max": 10, "rad_min": 4 },
+    "norm":  { "type": "normalize_intensity", "in": "made" },
+    "kept":  { "type": "cache", "in": "norm" },
+    "flip":  { "type": "rand_flip", "in": "kept", "prob": 1.0, "spatial_axis": 0 },
+    "noise": { "type": "rand_gaussian_noise", "in": "flip", "keys": "image", "prob": 1.0 },
+    "batch": { "type": "batch", "in": "noise", "size": 2 } } })")
+                         .string();
+  shell::Result profile(const std::string& more) const {
+    return shell::run("$SLUICE profile " + file + " --quiet " + more);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("profile answers what-if questions, and a second run measures them") {
+  Graph g;
+  const auto r = g.profile(
+      "--json --verify --isolate --what-if free:noise --what-if threads=1 "
+      "--what-if batch.size=3 --what-if noise.threads=1");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json j = json::parse(r.out);
+  const json& nodes = j.at("nodes");
+  CHECK(nodes.at("norm").at("items") == 6);  // the others were passed by the cache
+  CHECK(nodes.at("norm").at("passed") == 12);
+  CHECK(nodes.at("noise").at("items") == 18);
+  CHECK(nodes.at("made").at("epoch_size") == 6);
+  CHECK(nodes.at("noise").at("mb_most").get<double>() > 0.1);  // an image and a label of 32^3
+  CHECK(nodes.at("noise").at("p50_ms") <= nodes.at("noise").at("p95_ms"));
+  CHECK(j.at("shares").at("seconds").contains("data"));
+  CHECK(!j.at("verdict").get<std::string>().empty());
+  const json& answers = j.at("what_if");
+  REQUIRE(answers.size() == 4);
+  for (const json& a : answers) {
+    INFO(a.dump());
+    CHECK(a.at("before").get<double>() > 0);
+    CHECK(a.at("predicted").get<double>() > 0);
+    CHECK(a.at("measured").get<double>() > 0);
+  }
+  CHECK(r.err.find("SL0319") == r.err.rfind("SL0319"));  // warned once
+  const json& alone = j.at("alone");
+  CHECK(alone.at("noise").at("1").get<double>() > 0);
+  CHECK_FALSE(alone.contains("made"));
+  CHECK_FALSE(alone.contains("kept"));
+}
+
+TEST_CASE("profile refuses a change that names nothing, before it runs") {
+  Graph g;
+  const auto refused = [&](const std::string& change) {
+    const auto r = g.profile("--what-if " + change);
+    CHECK(r.code == 2);
+    CHECK(r.out.empty());
+    return r.err;
+  };
+  CHECK(refused("free:nosie").find("no such node") != std::string::npos);
+  CHECK(refused("quick").find("want threads=N") != std::string::npos);
+  CHECK(refused("threads=-1").find("positive") != std::string::npos);
+}
+
+TEST_CASE("profile says what is wrong with a changed graph") {
+  Graph g;
+  const auto r = g.profile("--what-if batch.size=0");
+  CHECK(r.code == 2);
+  CHECK(r.err.find("\"size\": expected") != std::string::npos);
+}
