@@ -22,9 +22,10 @@ struct Filling {
   int volumes;
   std::string cache = (folder.path / "cache").string();
 
-  explicit Filling(int n) : volumes(n) {
+  explicit Filling(int n, int size = 32) : volumes(n) {
     for (int i = 0; i < n; ++i)
-      nii::write(folder.path / "data" / ("v" + std::to_string(i) + ".nii"), {32, 32, 32}, {1, 1, 1},
+      nii::write(folder.path / "data" / ("v" + std::to_string(i) + ".nii"), {size, size, size},
+                 {1, 1, 1},
                  [i](int x, int y, int z) { return float((x * 7 + y * 5 + z * 3 + i) % 97); });
     folder.write("g.json", R"({ "nodes": {
       "list": { "type": "file_list", "root": ")" +
@@ -51,15 +52,15 @@ struct Filling {
 
 TEST_CASE("a run that is killed while it fills a cache leaves no damaged entry") {
   const int kills = rounds(5, 100);
+  const Filling f(60, 48);
   std::mt19937 random(9);
   int damaged = 0, partial = 0;
   for (int i = 0; i < kills; ++i) {
-    Filling f(24);
-    const std::string delay = "0.0" + std::to_string(10 + random() % 80);
-    shell::run(f.command() + " & p=$!; for i in {1..3000}; do ls " + f.cache +
-               "/?"
-               "?/ >/dev/null 2>&1 && break; sleep 0.01; done; sleep " +
-               delay + "; kill -9 $p; wait $p");
+    fs::remove_all(f.cache);
+    const std::string some = std::to_string(1 + random() % 40);
+    shell::run(f.command() + " --threads 1 & p=$!; for i in {1..4000}; do n=$(find " + f.cache +
+               " -path '*/[0-9a-f][0-9a-f]/*' | wc -l); [ $n -lt " + some +
+               " ] && kill -0 $p 2>/dev/null || break; sleep 0.003; done; kill -9 $p; wait $p");
     const json list = f.listed();
     damaged += static_cast<int>(list.at("damaged").size());
     const int entries = list.at("entries");
