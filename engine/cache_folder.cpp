@@ -315,7 +315,8 @@ bool CacheFolder::make_room(std::uint64_t bytes) {
   if (bytes > *budget_ || full_) return false;
   if (total_ + bytes > *budget_ || written_ > *budget_ / 16) {
     const std::vector<CachedFile> files = cached_files(folder_);
-    total_ = written_ = 0;
+    total_ = pending_;  // what other threads are writing is no file yet
+    written_ = 0;
     for (const CachedFile& f : files) total_ += f.bytes;
     for (const CachedFile& f : files) {
       if (total_ + bytes <= *budget_) break;
@@ -328,7 +329,22 @@ bool CacheFolder::make_room(std::uint64_t bytes) {
   if (full_) return false;
   total_ += bytes;
   written_ += bytes;
+  pending_ += bytes;
   return true;
+}
+
+// Under the lock, so that a count of the files sees an entry either as pending or as a file.
+bool CacheFolder::land(const fs::path& fresh, const fs::path& path, std::uint64_t bytes, bool ok) {
+  std::lock_guard lock(mutex_);
+  if (ok && ::rename(fresh.c_str(), path.c_str()) != 0) {
+    std::error_code ignored;
+    fs::create_directory(path.parent_path(), ignored);
+    ok = ::rename(fresh.c_str(), path.c_str()) == 0;
+  }
+  if (!budget_) return ok;
+  pending_ -= bytes;
+  if (!ok) total_ -= bytes;
+  return ok;
 }
 
 bool CacheFolder::write(const CacheKey& key, const Json& header, const Parts& payload) {
@@ -358,16 +374,9 @@ bool CacheFolder::write(const CacheKey& key, const Json& header, const Parts& pa
   bool ok = fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
   ok = ok && write_all(fd.get(), std::as_bytes(std::span(&front, 1)));
   for (const auto& part : rest) ok = ok && write_all(fd.get(), part);
-  const fs::path path = file(key);
-  if (ok && ::rename(fresh.c_str(), path.c_str()) != 0) {
-    std::error_code ignored;
-    fs::create_directory(path.parent_path(), ignored);
-    ok = ::rename(fresh.c_str(), path.c_str()) == 0;
-  }
+  ok = land(fresh, file(key), bytes, ok);
   if (!ok) {
     if (fd) ::unlink(fresh.c_str());
-    std::lock_guard lock(mutex_);
-    total_ -= budget_ ? bytes : 0;
     return false;
   }
   use(key, bytes);

@@ -94,6 +94,8 @@ class CacheFolder {
  private:
   std::filesystem::path file(const CacheKey& key) const;
   bool make_room(std::uint64_t bytes);
+  bool land(const std::filesystem::path& fresh, const std::filesystem::path& path,
+            std::uint64_t bytes, bool ok);
   void use(const CacheKey& key, std::uint64_t bytes);
 
   const std::filesystem::path folder_;
@@ -104,6 +106,7 @@ class CacheFolder {
   Figures figures_;
   std::uint64_t total_ = 0;    // bytes in the folder, as far as this process knows
   std::uint64_t written_ = 0;  // since total_ was counted
+  std::uint64_t pending_ = 0;  // of total_: being written, no file yet
   bool full_ = false;          // nothing is left that may be removed
 };
 
