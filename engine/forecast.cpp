@@ -67,7 +67,7 @@ constexpr double never = 1e300;
 struct Epoch {
   int stream = 0;
   bool sent = false;
-  int live = 0, parked = 0;  // parked: members of groups that are not full
+  int live = 0;
 };
 
 // A credit that is out; it comes home with the last packet that holds it.
@@ -114,20 +114,23 @@ struct Body {
 class Simulation {
  public:
   Simulation(const Plan& plan, const Threads& threads, const Costs& costs)
-      : plan_(plan), threads_(threads), costs_(costs), at_(plan.nodes.size()) {
+      : plan_(plan),
+        threads_(threads),
+        costs_(costs),
+        at_(plan.nodes.size()),
+        epochs_(plan.streams.size()),
+        sent_(plan.streams.size()) {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       at_[i].inbox.resize(plan.nodes[i].inputs.size());
       at_[i].free = std::make_shared<int>(plan.nodes[i].credits);
     }
+    takes_turns_ = !plan.turns.empty();  // where the length of every epoch is known
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const bool turns = plan.streams[s].turns >= 0;
-      takes_turns_ |= turns && costs.epoch[s] > 0;
+      if (plan.streams[s].turns >= 0 && costs.epoch[s] <= 0) takes_turns_ = false;
       begin_epoch(s);
     }
-    for (std::size_t s = 0; s < plan.streams.size(); ++s)
-      if (plan.streams[s].turns >= 0 && costs.epoch[s] <= 0) takes_turns_ = false;
-    if (takes_turns_) turn_ = train_stream();
-    pace_ = pace_node(plan, pace_stream(plan));
+    if (takes_turns_) turn_ = train_;
+    pace_ = pace_node(plan, train_);
   }
 
   double rate() {
@@ -173,18 +176,10 @@ class Simulation {
   At& at(int i) { return at_[static_cast<std::size_t>(i)]; }
 
   void begin_epoch(std::size_t stream) {
-    epochs_.resize(plan_.streams.size());
     auto epoch = std::make_shared<Epoch>();
     epoch->stream = static_cast<int>(stream);
     epochs_[stream].push_back(epoch);
-    sent_.resize(plan_.streams.size());
     sent_[stream] = 0;
-  }
-
-  int train_stream() const {
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s)
-      if (plan_.streams[s].trains) return static_cast<int>(s);
-    return -1;
   }
 
   // ---- what may start ----
@@ -223,19 +218,15 @@ class Simulation {
     for (const auto& port : a.inbox) skip |= port.front().skip;
     const double due = a.fire + cost(i).fires;
     const bool free_pass = skip || due < 1 || n.spec->arity == Arity::shuffle;
-    if (free_pass) {
-      if (n.gate && n.credits > 0 && *a.free <= 0) return false;
-      if (!skip) a.fire = due;
-      Body body = take(i);
-      if (n.gate && n.credits > 0) body.credit = credit_of(i);
-      finish(std::move(body), skip);
-      return true;
-    }
-    if (!room(i) || (n.gate && n.credits > 0 && *a.free <= 0)) return false;
-    a.fire = due - 1;
+    const bool enters = n.gate && n.credits > 0;  // a segment, so it needs a credit
+    if ((enters && *a.free <= 0) || (!free_pass && !room(i))) return false;
+    if (!skip) a.fire = free_pass ? due : due - 1;
     Body body = take(i);
-    if (n.gate && n.credits > 0) body.credit = credit_of(i);
-    run(std::move(body));
+    if (enters) body.credit = credit_of(i);
+    if (free_pass)
+      finish(std::move(body), skip);
+    else
+      run(std::move(body));
     return true;
   }
 
@@ -430,7 +421,7 @@ class Simulation {
   }
 
   void hand_on() {
-    std::vector<int> round{train_stream()};
+    std::vector<int> round{train_};
     for (std::size_t s = 0; s < plan_.streams.size(); ++s)
       if (plan_.streams[s].turns >= 0 && !plan_.streams[s].trains) {
         const int every = std::max(1, plan_.streams[s].every);
@@ -448,6 +439,7 @@ class Simulation {
   const Plan& plan_;
   const Threads threads_;
   const Costs& costs_;
+  const int train_ = pace_stream(plan_);
   std::vector<At> at_;
   std::vector<Body> bodies_;
   std::array<int, 4> lanes_{};

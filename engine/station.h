@@ -136,7 +136,7 @@ class Station {
   void fire(Job& job, Actions& actions);
   const std::string* attempt(Job& job, std::int64_t start);
   bool chains() const;
-  bool goes_on(const Job& job) const;
+  bool goes_on(Job& job) const;
   void hand_over(Job& job);
   void count_chained(const Job& job);
   bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);

@@ -366,8 +366,8 @@ bool Station::chains() const {
 
 // Whether what it just emitted is worked on at once by the next of the chain. Not where a gate
 // waits for a thread: a buffer that can be filled comes first.
-bool Station::goes_on(const Job& job) const {
-  const auto& outs = const_cast<Job&>(job).firing.outs();
+bool Station::goes_on(Job& job) const {
+  const auto& outs = job.firing.outs();
   return chained_ && outs.size() == 1 && outs.front().port == 0 && !chained_->cutting() &&
          !scheduler_.halted() && scheduler_.urgent_.load(std::memory_order_relaxed) == 0;
 }

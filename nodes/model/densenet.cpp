@@ -5,14 +5,14 @@
 //     ─ mean over all places ─ linear ─▶ logits [N, classes]
 //   block: layers of norm, relu, conv 1, norm, relu, conv 3, each appended to what it read
 //   transition: norm, relu, conv 1 to half of the channels, average pool 2
-#include "nodes/model/classifier.h"
+#include "nodes/model/program_network.h"
 
 namespace sluice {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct DenseNet : Classifier {
+struct DenseNet : ProgramNetwork {
   struct Params {
     std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 2;
     std::int64_t init_features = 64, growth_rate = 32, bn_size = 4;

@@ -3,12 +3,12 @@
 //
 //   x 3 ─ conv 5x5 ─ relu ─ pool 2 ─ 6 ─ conv 5x5 ─ relu ─ pool 2 ─ 16 ─ fc 120 ─ fc 84 ─ fc
 //   classes
-#include "nodes/model/classifier.h"
+#include "nodes/model/program_network.h"
 
 namespace sluice {
 namespace {
 
-struct LeNet final : Classifier {
+struct LeNet final : ProgramNetwork {
   struct Params {
     std::int64_t in_channels = 3, out_channels = 10, image_size = 32;
   } p;

@@ -4,14 +4,14 @@
 //   x ─ conv 7 ─ norm ─ relu ─ max pool 3 / 2 ─ layer 1 ─ layer 2 / 2 ─ layer 3 / 2 ─ layer 4 / 2
 //     ─ mean over all places ─ linear ─▶ logits [N, classes]
 //   a layer's block:  relu(norm(conv(...)) + x), of two convolutions 3, or of 1, 3 and 1
-#include "nodes/model/classifier.h"
+#include "nodes/model/program_network.h"
 
 namespace sluice {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct ResNet : Classifier {
+struct ResNet : ProgramNetwork {
   struct Params {
     std::int64_t spatial_dims = 3, in_channels = 3, out_channels = 400;
     std::int64_t conv1_t_size = 7, conv1_t_stride = 1;

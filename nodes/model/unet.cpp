@@ -4,17 +4,14 @@
 //   x ── down 0 ──┬────────────────────────── concat ── up 0 ──▶ logits      model.0 .. model.2
 //                 └─ down 1 ──┬──── concat ── up 1 ─┘                        model.1.submodule.*
 //                             └─ bottom ─┘
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "kernels/program.h"
+#include "nodes/model/program_network.h"
 
 namespace sluice {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct UNet final : Network {
+struct UNet final : ProgramNetwork {
   struct Params {
     std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 2;
     Sizes channels;
@@ -78,27 +75,9 @@ struct UNet final : Network {
     program.finish(level("model.", 0, 0, p.in_channels, p.out_channels));
   }
 
-  at::Tensor forward(const at::Tensor& x) override {
-    if (x.dim() != p.spatial_dims + 2 || x.size(1) != p.in_channels)
-      throw DataError("unet takes [N, " + std::to_string(p.in_channels) + "] and " +
-                      std::to_string(p.spatial_dims) + " spatial axes, got " +
-                      std::to_string(x.dim() - 2) + " axes and " + std::to_string(x.size(1)) +
-                      " channels");
-    return program.forward(x, training, key);
+  void check_input(const at::Tensor& x) const override {
+    require_input("unet", x, p.spatial_dims, p.in_channels);
   }
-  Named parameters() const override {
-    Named out;
-    for (const auto& q : program.parameters) out.emplace_back(q.name, q.tensor);
-    return out;
-  }
-  Named buffers() const override {
-    Named out;
-    for (const auto& b : program.buffers) out.emplace_back(b.name, b.tensor);
-    return out;
-  }
-  void train(bool on) override { training = on; }
-  void key_draws(std::uint64_t k) override { key = k; }
-  void initialise(std::uint64_t seed) override { program.initialise(seed); }
 
  private:
   [[noreturn]] static void refuse(const std::string& why) {
@@ -221,9 +200,6 @@ struct UNet final : Network {
   }
 
   Params p;
-  Program program;
-  bool training = false;
-  std::uint64_t key = 0;
 };
 
 const Register<UNet> registered;

@@ -1,4 +1,4 @@
-// What the classifiers share: a Program whose output is [N, classes], and PyTorch's view of it.
+// What the networks that are a Program share: forward, and PyTorch's view of its tensors.
 //
 // Invariant: a derived class builds `program` in its constructor; parameters have the names and the
 // order of the state_dict of the network that it says it is.
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-class Classifier : public Network {
+class ProgramNetwork : public Network {
  public:
   at::Tensor forward(const at::Tensor& x) override {
     check_input(x);
