@@ -335,6 +335,12 @@ const Spec& run_spec() {
           .param("seed", &RunSettings::seed, "Of every random draw.")
           .param("max_bad", &RunSettings::max_bad, "Quarantined samples before the run fails.")
           .at_least(0)
+          .param("threads", &RunSettings::threads, "Data threads; 0: as many as cores.")
+          .range(0, 4096)
+          .param("io_threads", &RunSettings::io_threads,
+                 "Threads that read and write files; 0: as many as data threads, or as nodes ask "
+                 "for; at least 2.")
+          .range(0, 4096)
           .param("step_threads", &RunSettings::step_threads,
                  "Threads of the training region; 0: as many as cores.")
           .range(0, 4096)

@@ -56,10 +56,12 @@ bool pull_parts(const std::shared_ptr<Document>& merged, Diagnostics& diagnostic
 
 }  // namespace
 
-DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics) {
+DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
+                             const std::string* text) {
   std::shared_ptr<Document> merged;
   for (const std::string& file : files) {
-    const DocumentPtr document = read_document(file, diagnostics);
+    const DocumentPtr document = text && !merged ? parse_document(file, *text, diagnostics)
+                                                 : read_document(file, diagnostics);
     if (!document) return nullptr;
     if (!merged) {
       merged = std::make_shared<Document>(*document);

@@ -17,6 +17,8 @@ namespace sluice {
 
 // Reads, merges and pulls the parts in. Null and diagnostics where a file cannot be read. Paths of
 // parts are relative to the file that names them.
-DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics);
+// `text`, where given, stands for what the first file holds.
+DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
+                             const std::string* text = nullptr);
 
 }  // namespace sluice

@@ -292,6 +292,7 @@ Json Spec::to_json() const {
             {"arity", static_cast<int>(arity)},
             {"concurrency", concurrency},
             {"random", is_random},
+            {"rearranges", rearranges},
             {"ordered", is_ordered},
             {"gate", is_gate},
             {"cache", is_cache},
@@ -339,6 +340,7 @@ Spec Spec::from_json(const Json& j) {
   s.arity = static_cast<Arity>(j.at("arity").get<int>());
   s.concurrency = j.at("concurrency");
   s.is_random = j.at("random");
+  s.rearranges = j.at("rearranges");
   s.is_ordered = j.at("ordered");
   s.is_gate = j.at("gate");
   s.is_cache = j.at("cache");

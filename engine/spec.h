@@ -168,6 +168,8 @@ class Spec {
   Arity arity = Arity::one_to_one;
   int concurrency = 0;      // firings at a time; 0: no limit of its own
   bool is_random = false;   // draws depend on the stamp: not allowed in front of a cache
+  bool rearranges = false;  // only puts voxels to other places: what comes after and treats all
+                            // places alike may as well come before
   bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
   bool is_gate = false;     // begins a segment with credits of its own
   bool is_cache = false;
@@ -268,6 +270,10 @@ class Spec {
   }
   Spec& random() {
     is_random = true;
+    return *this;
+  }
+  Spec& rearranging() {
+    rearranges = true;
     return *this;
   }
   Spec& ordered() {

@@ -21,6 +21,7 @@ struct RandAxisFlip final : Node {
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .rearranging()
         .takes("@keys", Form::image, 2, 3);
   }
 

@@ -25,6 +25,7 @@ struct RandFlip final : Node {
         .range(-3, 2)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .rearranging()
         .takes("@keys", Form::image, 2, 3)
         .axes("@keys", "spatial_axis");
   }

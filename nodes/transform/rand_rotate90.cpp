@@ -29,6 +29,7 @@ struct RandRotate90 final : Node {
         .length(2, 2)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .rearranging()
         .takes("@keys", Form::image, 2, 3)
         .axes("@keys", "spatial_axes")
         .resizes("@keys");

@@ -106,7 +106,8 @@ static std::string content(const Graph& g) {
   for (const auto& m : g.models) out << m.name << m.spec->name << m.params.dump() << m.weights;
   const auto& r = g.run;
   out << r.epochs << ' ' << r.seed << ' ' << r.stop.has_value() << ' ' << r.checkpoint_every << ' '
-      << r.checkpoint_keep << ' ' << r.max_bad << ' ' << r.step_threads << ' ' << r.watchdog_s;
+      << r.checkpoint_keep << ' ' << r.max_bad << ' ' << r.threads << ' ' << r.io_threads << ' '
+      << r.step_threads << ' ' << r.watchdog_s;
   return out.str();
 }
 
@@ -541,6 +542,8 @@ TEST_CASE("--set changes variables, settings and parameters, with types from the
                                    {"run.epochs", "9"},
                                    {"run.stop.at_least", "0.5"},
                                    {"run.step_threads", "2"},
+                                   {"run.threads", "3"},
+                                   {"run.io_threads", "4"},
                                    {"parts.prepare.params.keys", "[\"pet\"]"},
                                    {"nodes.vpre/load.keys", "[\"mri\"]"},
                                    {"nodes.off.disabled", "false"},
@@ -560,6 +563,8 @@ TEST_CASE("--set changes variables, settings and parameters, with types from the
   CHECK(g.run.epochs == 9);
   CHECK(g.run.stop->at_least == 0.5);
   CHECK(g.run.step_threads == 2);
+  CHECK(g.run.threads == 3);
+  CHECK(g.run.io_threads == 4);
   CHECK(g.name == "renamed");
   CHECK(g.find("off") >= 0);
 }

@@ -28,8 +28,9 @@ struct Options {
   std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
   int threads = 0, step_threads = 0, io_threads = 0;
   std::vector<std::string> what_if;
-  std::optional<std::uint64_t> budget;  // cache
+  std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
+  bool exact = false, precision = false;  // advise
   bool verify = false, isolate = false;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
@@ -49,6 +50,8 @@ int cache(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);
+// Does not check first: a cache where none can stand is what it mends.
+int advise(const Options& options);
 
 // ---- shared -------------------------------------------------------------------------------------
 

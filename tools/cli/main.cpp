@@ -28,11 +28,10 @@ void set(CLI::App* command, Options& o) {
       ->option_text("PATH=VALUE");
 }
 
-void run_options(CLI::App* command, Options& o) {
-  graphs(command, o, "Graph file; several are merged left to right");
-  set(command, o);
-  command->add_option("--out", o.out, "Folder for results")->option_text("DIR");
-  command->add_option("--threads", o.threads, "Data threads; 0: as many as cores")
+void thread_options(CLI::App* command, Options& o) {
+  command
+      ->add_option("--threads", o.threads,
+                   "Data threads; 0: as `run` in the graph says, else as many as cores")
       ->check(CLI::Range(0, 4096))
       ->option_text("N");
   command->add_option("--io-threads", o.io_threads, "Threads that read and write files")
@@ -41,6 +40,13 @@ void run_options(CLI::App* command, Options& o) {
   command->add_option("--step-threads", o.step_threads, "Threads of the training region")
       ->check(CLI::Range(0, 4096))
       ->option_text("N");
+}
+
+void run_options(CLI::App* command, Options& o) {
+  graphs(command, o, "Graph file; several are merged left to right");
+  set(command, o);
+  command->add_option("--out", o.out, "Folder for results")->option_text("DIR");
+  thread_options(command, o);
   command->add_flag("--quiet", o.quiet, "No progress");
   command->add_flag("--json", o.json, "One JSON document on stdout");
   command->add_flag("--trace", o.trace,
@@ -52,6 +58,25 @@ CLI::Option* pairs(CLI::App* command, const std::string& name, std::vector<std::
   return command->add_option(name, to, text)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1, CLI::detail::expected_max_vector_size);
+}
+
+void advise_options(CLI::App* command, Options& o) {
+  graphs(command, o, "Graph file; several are merged left to right");
+  set(command, o);
+  thread_options(command, o);
+  command->add_option("--seconds", o.seconds, "How long each run takes; 30 unless told")
+      ->check(CLI::Range(0.5, 1e9))
+      ->option_text("N");
+  command->add_option("--write", o.out, "The changed graph's file, a new one")->option_text("FILE");
+  command
+      ->add_option("--memory", o.budget,
+                   "What caches may take, 10G is 10^10; else half of what is free")
+      ->transform(CLI::AsSizeValue(true))
+      ->option_text("BYTES");
+  command->add_flag("--exact", o.exact, "Only what leaves results as they are, to the bit");
+  command->add_flag("--precision", o.precision, "Tries networks in bfloat16 too");
+  command->add_flag("--quiet", o.quiet, "No progress");
+  command->add_flag("--json", o.json, "One JSON document on stdout");
 }
 
 void apply_options(CLI::App* command, Options& o) {
@@ -87,6 +112,9 @@ void commands(CLI::App& app, Options& o) {
   profile->add_flag("--verify", o.verify, "Runs each change too: predicted beside measured");
   profile->add_flag("--isolate", o.isolate,
                     "Replays what came in through each node alone, on 1, 2, 4, ... threads");
+
+  advise_options(
+      app.add_subcommand("advise", "Tries what would make a graph faster; says what pays"), o);
 
   auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
   graphs(check, o, "Graph files");
@@ -175,6 +203,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "trace") return trace(o);
   if (command == "new") return new_graph(o);
   if (command == "cache") return cache(o);
+  if (command == "advise") return advise(o);
   return start(command, o);
 }
 

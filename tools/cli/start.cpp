@@ -42,7 +42,7 @@ Json document(const std::string& command, const Options& options) {
           {"quiet", options.quiet},
           {"json", options.json},
           {"trace", options.trace},
-          {"seconds", command == "profile" ? options.seconds : 0.0}};
+          {"seconds", command == "run" ? 0.0 : options.seconds}};
 }
 
 }  // namespace
@@ -55,6 +55,16 @@ int start(const std::string& command, const Options& options) {
     return code(Exit::usage);
   }
   return run_in_runtime(document(command, options));
+}
+
+int advise(const Options& options) {
+  Json request = document("advise", options);
+  request["out"] = "";
+  request["write"] = options.out;
+  request["exact"] = options.exact;
+  request["precision"] = options.precision;
+  request["memory"] = options.budget.value_or(0);
+  return run_in_runtime(request);
 }
 
 int run_in_runtime(const Json& request) {

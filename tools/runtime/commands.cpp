@@ -1,58 +1,14 @@
 // `sluice run` and `sluice profile`.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <fstream>
 #include <iostream>
-#include <thread>
 
-#include "tools/runtime/progress.h"
-#include "tools/runtime/session.h"
+#include "tools/runtime/supervise.h"
 #include "tools/runtime/what_if.h"
 
 namespace sluice {
-
 namespace {
-
-std::atomic<Session*> running{nullptr};
-std::atomic<int> received{0};
-
-// The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
-extern "C" void on_signal(int number) {
-  if (received.exchange(number) != 0) _exit(128 + number);
-  static const char text[] =
-      "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
-  // Where a block is on the screen the display says it.
-  if (!live::Console::drawing() && write(2, text, sizeof text - 1) < 0) return;
-  if (Session* s = running.load()) s->stop();
-}
-
-struct Signals {
-  explicit Signals(Session* s) {
-    running = s;
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    sigaction(SIGINT, &action, nullptr);
-    sigaction(SIGTERM, &action, nullptr);
-  }
-  ~Signals() { running = nullptr; }
-};
-
-bool stopping() { return received != 0; }
-
-int finish(const Session& session, const Outcome& outcome) {
-  if (outcome.status == Outcome::Status::failed)
-    std::cerr << "error: " << outcome.failure.str() << "\n";
-  if (outcome.status == Outcome::Status::stalled)
-    std::cerr << "error: stalled; who waits for what:\n" << outcome.stall;
-  const int code = session.exit_code(outcome);
-  if (code == 0 && received != 0) return 128 + received;
-  return code;
-}
 
 void print_result(const Session& session, const Outcome& outcome, const Options& options) {
   const Json summary = session.summary(outcome);
@@ -101,27 +57,6 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
 }
 
 // ---- what if ------------------------------------------------------------------------------------
-
-// Runs for options.seconds, or to the end.
-Outcome run_for(Session& session, const Options& options) {
-  std::atomic<bool> done{false};
-  std::thread timer([&] {
-    const auto end =
-        std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
-    while (!done && options.seconds > 0 && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (!done && options.seconds > 0) session.stop();
-  });
-  Outcome outcome;
-  {
-    Signals signals(&session);
-    ProgressDisplay progress(session, options.quiet, stopping);
-    outcome = session.run();
-  }
-  done = true;
-  timer.join();
-  return outcome;
-}
 
 // The rate of a run with the change; nullopt where it failed, and that was said.
 std::optional<double> measure(const WhatIf& what) {
@@ -186,12 +121,7 @@ void print_isolated(const Json& all) {
 int run_command(const Options& options) {
   auto session = Session::open(options);
   if (!session) return static_cast<int>(Exit::usage);
-  Outcome outcome;
-  {
-    Signals signals(session.get());
-    ProgressDisplay progress(*session, options.quiet, stopping);
-    outcome = session->run();
-  }
+  const Outcome outcome = run_for(*session, options);
   print_result(*session, outcome, options);
   return finish(*session, outcome);
 }

@@ -3,6 +3,7 @@
 
 #include "engine/error.h"
 #include "kernels/allocator.h"
+#include "tools/runtime/advise.h"
 #include "tools/runtime/apply.h"
 #include "tools/runtime/new.h"
 #include "tools/runtime/options.h"
@@ -40,6 +41,12 @@ extern "C" int sluice_runtime_main(int argc, char** argv) {
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
     const Options options = Options::from_json(request);
+    if (options.command == "advise")
+      return advise_command({.run = options,
+                             .write = request.value("write", ""),
+                             .exact = request.value("exact", false),
+                             .precision = request.value("precision", false),
+                             .memory = request.value("memory", std::uint64_t{0})});
     return options.command == "profile" ? profile_command(options) : run_command(options);
   } catch (const Error& e) {
     std::cerr << "error: " << e.what() << "\n";

@@ -1,6 +1,7 @@
 // What the command line asked for; the binary hands it over as one JSON document.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,10 @@ namespace sluice {
 struct Options {
   std::string command, out, resume;
   std::vector<std::string> graphs;  // merged left to right
+  std::optional<std::string> text;  // stands for what the first of them holds
   std::vector<std::string> set;     // "path=value", "+path=value", "~path"
-  int threads = 0;                  // data threads; 0: as many as cores
-  int io_threads = 0;               // 0: as many as data threads or as a node asks for, 2 at least
-  int step_threads = 0;  // the training region's; 0: run.step_threads, else as many as cores
-  double seconds = 0;    // profile: how long; 0: the whole run
+  int threads = 0, io_threads = 0, step_threads = 0;  // 0: as the graph's `run` says
+  double seconds = 0;                                 // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false;

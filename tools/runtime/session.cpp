@@ -30,15 +30,20 @@ Session::~Session() = default;
 // ---- opening
 // --------------------------------------------------------------------------------------
 
-static int data_threads(const Options& options) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return options.threads > 0 ? options.threads : cores;
+static int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+static int first_set(int a, std::int64_t b, int otherwise) {
+  return a > 0 ? a : b > 0 ? static_cast<int>(b) : otherwise;
+}
+
+int data_threads(const Options& options, const Graph& graph) {
+  return first_set(options.threads, graph.run.threads, cores());
 }
 
 std::unique_ptr<Session> Session::open(const Options& options) {
   std::unique_ptr<Session> s(new Session(options));
-  s->threads_ = data_threads(options);
   if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
+  s->threads_ = sluice::thread_counts(options, *s->plan_).compute;
   s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
   s->read_checkpoint();
@@ -51,9 +56,10 @@ std::unique_ptr<Session> Session::open(const Options& options) {
 bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan) {
   Diagnostics diagnostics;
   const auto overrides = parse_overrides(options.set, diagnostics);
-  if (DocumentPtr document = read_graph_files(options.graphs, diagnostics))
+  if (DocumentPtr document =
+          read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
     graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
-  if (graph) plan = make_plan(*graph, {.threads = data_threads(options)}, diagnostics);
+  if (graph) plan = make_plan(*graph, {.threads = data_threads(options, *graph)}, diagnostics);
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty() && (options.warnings || !plan))
@@ -195,12 +201,12 @@ void Session::resume() {
 // --------------------------------------------------------------------------------------
 
 Threads thread_counts(const Options& options, const Plan& plan) {
+  const RunSettings& run = plan.graph->run;
   Threads t;
-  t.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  t.compute = data_threads(options);
-  t.io = options.io_threads > 0 ? options.io_threads : std::max({2, t.compute, plan.io_threads});
-  const auto wanted = static_cast<int>(plan.graph->run.step_threads);
-  t.step = options.step_threads > 0 ? options.step_threads : wanted > 0 ? wanted : t.cores;
+  t.cores = cores();
+  t.compute = data_threads(options, *plan.graph);
+  t.io = first_set(options.io_threads, run.io_threads, std::max({2, t.compute, plan.io_threads}));
+  t.step = first_set(options.step_threads, run.step_threads, t.cores);
   return t;
 }
 

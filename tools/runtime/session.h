@@ -28,6 +28,7 @@ namespace sluice {
 
 // The graph and its plan; false after printing what is wrong with them. `plan` points into `graph`.
 bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan);
+int data_threads(const Options& options, const Graph& graph);
 Threads thread_counts(const Options& options, const Plan& plan);
 
 class Captured;

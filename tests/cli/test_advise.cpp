@@ -1,0 +1,65 @@
+// `sluice advise`: what it writes is right. What it is worth is measured by tools/bench/advise.py.
+#include <doctest/doctest.h>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+// A cache behind a flip: `check` refuses it, `advise` mends it.
+const char* badly_written = R"({
+  // of the user's own
+  "run": { "epochs": 1000, "threads": 1 },
+  "nodes": {
+    "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [24, 24, 24],
+               "rad_max": 8, "rad_min": 4 },
+    "flip":  { "type": "rand_flip", "in": "made", "prob": 0.5, "spatial_axis": 0 },
+    "norm":  { "type": "normalize_intensity", "in": "flip", "keys": "image" },
+    "kept":  { "type": "cache", "in": "norm" },
+    "batch": { "type": "batch", "in": "kept", "size": 2 }
+  }
+})";
+
+}  // namespace
+
+TEST_CASE("advise mends a graph whose cache cannot stand where it does, and says what it did") {
+  Folder folder;
+  const auto from = folder.write("g.json", badly_written).string();
+  const auto to = (folder.path / "better.json").string();
+  CHECK(shell::run("$SLUICE check " + from).code == 2);
+  const auto r =
+      shell::run("$SLUICE advise " + from + " --seconds 0.5 --quiet --json --write " + to);
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json j = json::parse(r.out);
+  CHECK(j["misplaced"] == json{"kept"});
+  CHECK(j["before"]["rate"].get<double>() > 0);
+  CHECK(j["after"]["rate"].get<double>() > 0);
+  CHECK(j["sources"][0]["items"] == 6);
+  REQUIRE(!j["changes"].empty());
+  for (const json& change : j["changes"]) {
+    CHECK(change["why"] != "");
+    CHECK(change["effect"] != "");
+    CHECK((change.contains("predicted") || change.contains("measured")));
+  }
+  const std::string text = folder.read("better.json");
+  CHECK(text.find("// of the user's own") != std::string::npos);
+  CHECK(text.find("    \"made\":  { \"type\": \"synthetic\",") != std::string::npos);
+  CHECK(shell::run("$SLUICE check " + to).code == 0);
+  // The cache stands in front of the flip now, whatever else was found worth it.
+  const auto dot = shell::run("$SLUICE dot " + to);
+  CHECK(dot.out.find("\"kept\" -> \"flip\"") != std::string::npos);
+}
+
+TEST_CASE("advise does not write over a file, and says what is wrong with a graph") {
+  Folder folder;
+  const auto from = folder.write("g.json", badly_written).string();
+  CHECK(shell::run("$SLUICE advise " + from + " --write " + from).code == 2);
+  CHECK(folder.read("g.json") == badly_written);
+  const auto wrong = folder.write("w.json", R"({"nodes": {"a": {"type": "cach"}}})").string();
+  const auto r = shell::run("$SLUICE advise " + wrong);
+  CHECK(r.code == 2);
+  CHECK(r.err.find("did you mean \"cache\"?") != std::string::npos);
+}
