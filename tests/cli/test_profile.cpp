@@ -81,3 +81,29 @@ TEST_CASE("profile says what is wrong with a changed graph") {
   CHECK(r.code == 2);
   CHECK(r.err.find("\"size\": expected") != std::string::npos);
 }
+
+TEST_CASE("profile says what the process used, and nothing of GPUs where there is no driver") {
+  Graph g;
+  const json j = json::parse(g.profile("--json").out);
+  CHECK(j["process"]["cores"].get<double>() > 0);
+  CHECK(j["process"]["most_mb"].get<double>() > 10);
+  CHECK(j["process"]["minor_faults"].get<std::int64_t>() >= 0);
+}
+
+TEST_CASE("profile watches the GPU through the driver and judges it by the guide's bands") {
+  Graph g;
+  const std::string fake = "export LD_LIBRARY_PATH=" SLUICE_BINARY_DIR "/fake_nvml; ";
+  const auto r = shell::run(fake + "$SLUICE profile " + g.file + " --quiet --json");
+  REQUIRE(r.code == 0);
+  const json gpu = json::parse(r.out)["gpus"].at(0);
+  CHECK(gpu["name"] == "Fake 100");
+  CHECK(gpu["utilization"] == 0.5);
+  CHECK(gpu["memory"] == 0.95);
+  CHECK(gpu["sm_mhz"] == 1755);
+  CHECK(gpu["temperature_c"] == 83);
+  CHECK(gpu["power_w"] == 512.5);
+  CHECK(gpu["remarks"].size() == 3);
+  const auto text = shell::run(fake + "$SLUICE profile " + g.file + " --quiet").out;
+  CHECK(text.find("Fake 100: 50% busy, 95000 MB (95%), 1755 MHz, 83 C, 512 W; it waits") !=
+        std::string::npos);
+}

@@ -123,9 +123,9 @@ std::size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-const char* const sections[] = {"headline", "curves",      "pictures", "graph",
-                                "nodes",    "timeline",    "slowest",  "quarantine",
-                                "history",  "environment", "resolved"};
+const char* const sections[] = {"headline",   "curves",   "pictures",    "graph",
+                                "nodes",      "timeline", "trace",       "slowest",
+                                "quarantine", "history",  "environment", "resolved"};
 
 }  // namespace
 

@@ -10,13 +10,17 @@
 #include <set>
 
 #include "engine/error.h"
+#include "engine/trace_reader.h"
 #include "engine/verdict.h"
 #include "engine/version.h"
+#include "tools/cli/chrome.h"
 
 namespace sluice::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t most_slices = 3000;  // of a trace, in the page
 
 // ---- files --------------------------------------------------------------------------------------
 
@@ -280,6 +284,18 @@ void add_plan(Json& data, const std::optional<Plan>& plan) {
   if (!data["profile"].contains("verdict")) data["profile"]["verdict"] = v.text;
 }
 
+// What is in the middle of a trace, as Chrome's JSON; null where there is none.
+Json trace_of(const fs::path& file) {
+  if (!fs::exists(file)) return nullptr;
+  const TraceData trace = read_trace(file.string());
+  if (trace.slices.empty()) return nullptr;
+  const Window window = middle_of(trace, most_slices);
+  const std::uint64_t first = trace.slices.front().begin;
+  return {{"from_s", static_cast<double>(std::max(window.begin, first) - first) * 1e-9},
+          {"slices", trace.slices.size()},
+          {"traceEvents", chrome_events(trace, window)}};
+}
+
 }  // namespace
 
 Json read_json(const fs::path& file) {
@@ -311,6 +327,7 @@ Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   data["graph"] = {{"name", graph.is_object() ? text(graph, "name") : ""},
                    {"desc", graph.is_object() ? text(graph, "desc") : ""}};
   data["graph"]["json"] = std::move(graph);
+  data["trace"] = trace_of(folder / "trace.pftrace");
   data["version"] = version;
   data["sessions"] = sessions_of(folder);
   data["quarantine"] = read_lines(folder / "quarantine.jsonl");

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "engine/trace_reader.h"
+#include "tools/cli/chrome.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -156,27 +157,8 @@ void write_chrome(const TraceData& data, const std::string& file) {
   std::ofstream out(file);
   out << "{\"traceEvents\":[";
   const char* comma = "\n";
-  for (const auto& [track, name] : data.threads) {
-    out << comma
-        << Json{{"ph", "M"},
-                {"pid", 1},
-                {"tid", track},
-                {"name", "thread_name"},
-                {"args", {{"name", name}}}}
-               .dump();
-    comma = ",\n";
-  }
-  for (const Slice& s : data.slices) {
-    Json args = {{"epoch", s.epoch}, {"index", s.index}, {"child", s.child}};
-    if (begins(s)) args["sample"] = s.sample;
-    Json j = {{"ph", s.is_instant ? "i" : "X"},
-              {"pid", 1},
-              {"tid", s.track},
-              {"name", s.name},
-              {"ts", static_cast<double>(s.begin) / 1e3},
-              {"args", args}};
-    if (!s.is_instant) j["dur"] = s.end > s.begin ? static_cast<double>(s.end - s.begin) / 1e3 : 0;
-    out << comma << j.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const Json& event : chrome_events(data)) {
+    out << comma << event.dump(-1, ' ', false, Json::error_handler_t::replace);
     comma = ",\n";
   }
   out << "\n]}\n";

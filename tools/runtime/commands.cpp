@@ -33,6 +33,16 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
 
 std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
+void print_gpu(const Json& g) {
+  fmt::print("{}: {} busy, {:.0f} MB ({}), {:.0f} MHz, {:.0f} C, {:.0f} W",
+             g["name"].get<std::string>(), percent(g["utilization"].get<double>()),
+             g["memory_mb"].get<double>(), percent(g["memory"].get<double>()),
+             g["sm_mhz"].get<double>(), g["temperature_c"].get<double>(),
+             g["power_w"].get<double>());
+  for (const Json& remark : g["remarks"]) fmt::print("; {}", remark.get<std::string>());
+  fmt::print("\n");
+}
+
 void print_table(const Plan& plan, const Figures& figures, const Json& profile) {
   std::size_t width = 4;
   for (const PlanNode& n : plan.nodes) width = std::max(width, n.path().size());
@@ -53,7 +63,14 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
   if (profile["shares"].contains("au"))
     fmt::print("; the training region works {} of the time",
                percent(profile["shares"]["au"].get<double>()));
-  fmt::print("\n{}\n", profile["verdict"].get<std::string>());
+  const Json& process = profile["process"];
+  fmt::print(
+      "\nprocess: {:.2f} of {} cores, {} page faults ({} from disk), at most {:.0f} MB\n",
+      process["cores"].get<double>(), figures.threads.cores,
+      process["minor_faults"].get<std::int64_t>() + process["major_faults"].get<std::int64_t>(),
+      process["major_faults"].get<std::int64_t>(), process["most_mb"].get<double>());
+  for (const Json& g : profile["gpus"]) print_gpu(g);
+  fmt::print("{}\n", profile["verdict"].get<std::string>());
 }
 
 // ---- what if ------------------------------------------------------------------------------------

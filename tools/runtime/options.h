@@ -11,9 +11,9 @@ namespace sluice {
 
 struct Options {
   std::string command, out, resume;
-  std::vector<std::string> graphs;  // merged left to right
-  std::optional<std::string> text;  // stands for what the first of them holds
-  std::vector<std::string> set;     // "path=value", "+path=value", "~path"
+  std::vector<std::string> graphs;                    // merged left to right
+  std::optional<std::string> text;                    // stands for what the first of them holds
+  std::vector<std::string> set;                       // "path=value", "+path=value", "~path"
   int threads = 0, io_threads = 0, step_threads = 0;  // 0: as the graph's `run` says
   double seconds = 0;                                 // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;

@@ -146,6 +146,8 @@ Json Session::profile(bool ended) const {
   j["rate"] = verdict.rate;
   j["shares"] = shares_json(*plan_, f);
   j["networks"] = networks_json(*plan_, f);
+  j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
+  j["gpus"] = gpus_->to_json();
   return j;
 }
 

@@ -235,6 +235,8 @@ Outcome Session::run() {
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
+  gpus_ = std::make_unique<GpuWatch>();
+  begin_ = ProcessUse::now();
   running_ = scheduler_.get();
   std::optional<Sampler> sampler;
   if (folder_)
@@ -245,6 +247,8 @@ Outcome Session::run() {
     trace = std::make_unique<TraceFile>(out_dir_ / "trace.pftrace", *plan_, scheduler_->events(),
                                         [this] { return scheduler_->readings(); });
   Outcome outcome = scheduler_->run();
+  end_ = ProcessUse::now();
+  gpus_->end();
   trace.reset();
   sampler.reset();
   const bool trained = !plan_->turns.empty();

@@ -21,7 +21,9 @@
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/scheduler.h"
+#include "tools/runtime/gpu_watch.h"
 #include "tools/runtime/options.h"
+#include "tools/runtime/process_use.h"
 #include "tools/runtime/run_folder.h"
 
 namespace sluice {
@@ -105,6 +107,8 @@ class Session final : public RunEvents {
   std::unique_ptr<Scheduler> scheduler_;
   std::atomic<Scheduler*> running_{nullptr};
   std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<GpuWatch> gpus_;  // from run() on
+  ProcessUse begin_, end_;          // of run()
   std::filesystem::path out_dir_;
   int threads_ = 2, step_threads_ = 2;
   Resume resume_;

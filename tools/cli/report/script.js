@@ -53,7 +53,8 @@ function ms(v) {
 }
 const day = t => t ? t.replace("T", " ").replace("Z", " UTC") : "";
 const quoted = text => text.split("`").map((part, i) => i % 2 ? el("code", {}, part) : part);
-const plural = (n, word) => short(n) + " " + word + (n === 1 ? "" : "s");
+const plural = (n, word) =>
+  short(n) + " " + (n === 1 ? word : word.endsWith("y") ? word.slice(0, -1) + "ies" : word + "s");
 const peak = y => y.reduce((a, b) => Math.max(a, b), 0);
 
 // ---- head and headline --------------------------------------------------------------------------
@@ -544,6 +545,41 @@ function timeline() {
   idle.length ? empty("Never a queue and hardly busy: " + idle.join(", ") + ".") : null);
 }
 
+// ---- trace --------------------------------------------------------------------------------------
+
+// One row a thread, one bar a body: Chrome's "X" events.
+function trace() {
+  const home = section("trace"), t = data.trace;
+  fill(home, el("h2", {}, "Trace"));
+  const bodies = t ? t.traceEvents.filter(e => e.ph === "X") : [];
+  if (!bodies.length) return fill(home, empty("No trace: sluice run --trace takes one."));
+  const threads = t.traceEvents.filter(e => e.ph === "M" && bodies.some(b => b.tid === e.tid))
+    .sort((a, b) => a.args.name.localeCompare(b.args.name));
+  const kinds = [...new Set(bodies.map(e => e.name))].sort();
+  const color = name => colors(kinds.indexOf(name));
+  const opacity = name => 1 / (1 + Math.floor(kinds.indexOf(name) / 6));  // for colours used twice
+  const from = Math.min(...bodies.map(e => e.ts)), to = Math.max(...bodies.map(e => e.ts + e.dur));
+  const W = 1000, left = 110, row = 24, H = threads.length * row + 18;
+  const x = us => left + (us - from) / (to - from) * (W - left);
+  const bar = e => svg("rect", {x: x(e.ts), width: Math.max(0.4, x(e.ts + e.dur) - x(e.ts)),
+    y: threads.findIndex(m => m.tid === e.tid) * row + 3, height: row - 6, fill: color(e.name),
+    opacity: opacity(e.name)},
+  svg("title", {}, `${e.name}, ${ms(e.dur / 1000)}${e.args.sample ? ", " + e.args.sample : ""}, ` +
+    `epoch ${e.args.epoch}, index ${e.args.index}`));
+  const names = threads.map((m, i) => [
+    svg("text", {x: 0, y: i * row + row / 2 + 4}, m.args.name.replace("sluice-", "")),
+    svg("line", {class: "grid", x1: 0, x2: W, y1: (i + 1) * row, y2: (i + 1) * row})]);
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map(f => svg("text", {x: left + f * (W - left), y: H - 2,
+    "text-anchor": f === 1 ? "end" : f ? "middle" : "start"}, "+" + ms(f * (to - from) / 1000)));
+  fill(home, lead(`${ms((to - from) / 1000)} of the run, ${duration(t.from_s)} after its first body; `,
+    `${plural(bodies.length, "body")} of ${short(t.slices)}. `,
+    "The whole trace opens in ui.perfetto.dev."),
+  svg("svg", {class: "plot-svg", viewBox: `0 0 ${W} ${H}`, role: "img",
+    "aria-label": "bodies by thread"}, names, ticks, bodies.map(bar)),
+  el("p", {class: "legend"}, kinds.map(name => el("span", {},
+    el("i", {style: {background: color(name), opacity: opacity(name)}}), name))));
+}
+
 // ---- samples ------------------------------------------------------------------------------------
 
 function slowest() {
@@ -663,7 +699,7 @@ function resolved() {
 
 const parts = [["curves", "Curves", curves], ["pictures", "Pictures", pictures],
   ["graph", "Graph", graph], ["nodes", "Nodes", nodeTable], ["timeline", "Over time", timeline],
-  ["slowest", "Slowest", slowest], ["quarantine", "Quarantine", quarantine],
+  ["trace", "Trace", trace], ["slowest", "Slowest", slowest], ["quarantine", "Quarantine", quarantine],
   ["history", "Sessions", sessions], ["environment", "Environment", environmentList],
   ["resolved", "Resolved graph", resolved]];
 head();

@@ -1,0 +1,24 @@
+// A trace in Chrome's JSON format (chrome://tracing), which the report draws too.
+//
+// Format: "Trace Event Format", Google; events "X" (a slice, ts and dur in us), "i", "M" (names).
+#pragma once
+
+#include <limits>
+
+#include "engine/spec.h"
+#include "engine/trace_reader.h"
+
+namespace sluice::cli {
+
+struct Window {  // ns, as in the trace
+  std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
+};
+
+// The traceEvents, of the slices that begin in the window.
+Json chrome_events(const TraceData& data, const Window& window = {});
+
+// A window of about a second in the middle of the trace, shorter where that holds more than `most`
+// slices.
+Window middle_of(const TraceData& data, std::size_t most);
+
+}  // namespace sluice::cli
