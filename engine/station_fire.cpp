@@ -336,7 +336,8 @@ void Station::fire(Job& job, Actions& actions) {
   fill(job.firing.inputs(), plan_, job);
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
     for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
-  const std::string* skip = attempt(job, now_ns());
+  // A trace wants what caused what in order, also across threads.
+  const std::string* skip = attempt(job, scheduler_.rings_.on() ? now_ns() : moment());
   Station* at = this;
   for (; !skip && at->goes_on(job); at = at->chained_) {
     at->hand_over(job);
@@ -518,7 +519,7 @@ void Station::perform(Actions actions) {
     }
     waiting.clear();
     working = false;
-    the_moment = 0;
+    if (!following.job) the_moment = 0;  // else the next body begins where the last one ended
   }
   actions.clear();
   if (spare.lists.size() < 16) spare.lists.push_back(std::move(actions));
@@ -538,6 +539,7 @@ void Station::act(Action& a) {
       break;
     case Action::Kind::remember:
       a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
+      the_moment = 0;  // that may have written a file
       break;
     case Action::Kind::drop:
       break;

@@ -238,7 +238,8 @@ TEST_CASE("a browser draws every section of a report without an error") {
       const bool titled =
           part.find("<h2>") != std::string::npos || part.find("<summary>") != std::string::npos;
       CHECK(titled);
-      if (whole) CHECK(part.find("class=\"empty\"") == std::string::npos);
+      const bool is_taken = std::string(id) != "trace";  // test_trace.cpp has one with a trace
+      if (whole && is_taken) CHECK(part.find("class=\"empty\"") == std::string::npos);
     }
   }
 }

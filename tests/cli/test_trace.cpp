@@ -79,6 +79,13 @@ TEST_CASE("a sample's life leads from its source to the optimizer, and Perfetto'
   CHECK(shell::run(trace + "--chrome c.json").code == 0);
   CHECK(json::parse(f.read("c.json")).at("traceEvents").size() > 100);
   CHECK(decoded(f, 100) == "");
+  // The report draws the same events.
+  CHECK(shell::run("cd " + f.path.string() + " && $SLUICE report r").code == 0);
+  const std::string page = f.read("r/report.html");
+  const auto at = page.find("<script type=\"application/json\" id=\"data\">");
+  const auto data = json::parse(
+      page.substr(page.find('>', at) + 1, page.find("</script>", at) - page.find('>', at) - 1));
+  CHECK(data.at("trace").at("traceEvents").size() > 100);
 }
 
 TEST_CASE("after kill -9 the trace still decodes") {
