@@ -45,6 +45,27 @@ TEST_CASE("an entry that is a list is done in a row") {
   CHECK(value("one_of", {{"transforms", {Json::array({times(5), add(1)})}}}, 0) == 6);
 }
 
+TEST_CASE("by_epoch does the stage of the epoch") {
+  const Json params = {{"transforms", {Json::array(), add(1), Json::array({add(1), times(5)})}},
+                       {"from", {0, 2, 5}}};
+  const auto in = [&](std::uint32_t epoch) {
+    Stamp stamp = at_index(0);
+    stamp.epoch = epoch;
+    return drive("by_epoch", params, {sample_of("image", at::ones({1, 1, 1, 1}))}, stamp)
+        .at(0)
+        .tensor("image")
+        .item<double>();
+  };
+  for (const auto& [epoch, value] :
+       std::map<std::uint32_t, double>{{0, 1}, {1, 1}, {2, 2}, {4, 2}, {5, 10}, {1000, 10}})
+    CHECK(in(epoch) == value);
+  for (const Json& from : {Json{1, 2, 5}, Json{0, 2}, Json{0, 2, 2}, Json{0, 5, 2}}) {
+    Json wrong = params;
+    wrong["from"] = from;
+    CHECK_THROWS_AS(Driver("by_epoch", wrong), Error);
+  }
+}
+
 TEST_CASE("some_of does as many as are drawn, in a drawn order, and none twice") {
   const Json all = {{"transforms", {add(1), times(5)}}};
   std::set<double> seen;
