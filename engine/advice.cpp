@@ -1,9 +1,9 @@
 #include "engine/advice.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
+#include "engine/cache_need.h"
 #include "engine/graph_text.h"
 
 namespace sluice {
@@ -12,15 +12,6 @@ namespace {
 using Pointer = nlohmann::json_pointer<std::string>;
 
 std::string quoted(const std::string& name) { return "`" + name + "`"; }
-
-std::string in_bytes(double n) {
-  static constexpr const char* units[] = {"B", "KB", "MB", "GB", "TB"};
-  int unit = 0;
-  for (; n >= 1000 && unit < 4; ++unit) n /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", n, units[unit]);
-  return text;
-}
 
 // ---- chains: what stands one behind the other ---------------------------------------------------
 

@@ -20,16 +20,6 @@ std::uint64_t bytes_of(const FieldInfo& f) {
   return bytes;
 }
 
-std::string in_bytes(std::uint64_t n) {
-  static constexpr const char* units[] = {"B", "KB", "MB", "GB", "TB"};
-  double value = static_cast<double>(n);
-  int unit = 0;
-  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-  return text;
-}
-
 // The least of the numbers that these parameters give, where they are numbers.
 std::uint64_t least(const Json& params, std::initializer_list<const char*> names) {
   std::uint64_t n = 0;
@@ -61,11 +51,22 @@ CacheNeed cache_need(const Plan& plan, int cache) {
   return need;
 }
 
+std::string in_bytes(double bytes) {
+  static constexpr const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}
+
 std::string CacheNeed::text() const {
   if (item_bytes == 0) return "";
   const std::string least_of = exact ? "" : "at least ";
-  std::string out = least_of + in_bytes(item_bytes) + " an item";
-  if (items > 0) out += ", " + in_bytes(item_bytes * items) + " for " + std::to_string(items);
+  std::string out = least_of + in_bytes(static_cast<double>(item_bytes)) + " an item";
+  if (items > 0)
+    out +=
+        ", " + in_bytes(static_cast<double>(item_bytes * items)) + " for " + std::to_string(items);
   return out;
 }
 

@@ -18,4 +18,6 @@ struct CacheNeed {
 
 CacheNeed cache_need(const Plan& plan, int cache);
 
+std::string in_bytes(double bytes);  // "1.2 MB"
+
 }  // namespace sluice

@@ -1,6 +1,5 @@
 #include "tools/runtime/sampler.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,19 +9,13 @@
 
 #include "engine/error.h"
 #include "engine/lane.h"
+#include "tools/runtime/process_use.h"
 
 namespace sluice {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto every = std::chrono::milliseconds(100);
 constexpr auto first_write = std::chrono::seconds(2), between_writes = std::chrono::seconds(10);
-
-static double cpu_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
 
 static double resident_bytes() {
   std::ifstream in("/proc/self/statm");
@@ -72,7 +65,9 @@ void Sampler::loop() {
   write();
 }
 
-void Sampler::sample() { timeline_.add(scheduler_.readings(), cpu_seconds(), resident_bytes()); }
+void Sampler::sample() {
+  timeline_.add(scheduler_.readings(), ProcessUse::now().cpu_s, resident_bytes());
+}
 
 void Sampler::write() {
   try {
