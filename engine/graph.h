@@ -61,10 +61,10 @@ struct RunSettings {
   std::optional<StopRule> stop;
   std::int64_t checkpoint_every = 0;  // epochs; 0: only at the end and at a cut
   std::int64_t checkpoint_keep = 3;
-  std::int64_t max_bad = 10;      // quarantine budget of a node that sets none
+  std::int64_t max_bad = 10;  // quarantine budget of a node that sets none
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
-  double watchdog_s = 300;        // no progress for so long: stall report, exit 7
+  double watchdog_s = 300;  // no progress for so long: stall report, exit 7
 };
 
 // The plain settings of `run` as a Spec of RunSettings, and `stop` and `checkpoint`, which stand
