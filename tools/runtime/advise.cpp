@@ -145,6 +145,11 @@ class Adviser {
     measure(warm_up);
     if (ended()) return true;
     advice_.before = measured_ = measure(first);
+    if (measured_.rate <= 0)
+      throw Error(Exit::usage,
+                  fmt::format("no sample came to its end in the second half of {:g} s: "
+                              "--seconds gives the runs more time",
+                              first.seconds));
     draft_.outlook = {measured_.rate, 0};
     return load_plan(first, now_.graph, now_.plan);
   }
@@ -162,6 +167,11 @@ class Adviser {
     if (!session) throw std::logic_error("the changed graph is not right: please report it");
     const Outcome outcome = run_for(*session, options, &m.figures);
     code_ = finish(*session, outcome);
+    const auto sizes = session->epoch_sizes();
+    for (std::size_t s = 0; s < sizes.size(); ++s)  // known before the first epoch ends
+      if (sizes[s])
+        m.figures.nodes[static_cast<std::size_t>(session->plan().streams[s].source)].epoch_size =
+            static_cast<std::int64_t>(*sizes[s]);
     m.rate = pace(session->plan(), m.figures);
     m.verdict = judge(session->plan(), m.figures).text;
     return m;
@@ -176,15 +186,17 @@ class Adviser {
     const Figures& f = measured_.figures;
     Costs costs = Costs::of(*then.plan, *now_.plan, f);
     Outlook outlook;
-    // What a cache of this graph, but not of the measured one, will hold is done once.
+    // What a cache of this graph, but not of the measured one, will hold is done in one epoch.
     for (std::size_t i = 0; i < then.plan->nodes.size(); ++i) {
       const PlanNode& n = then.plan->nodes[i];
       const int at = now_.graph->find(n.path());
       if (n.prefix_of.empty() || n.spec->is_cache || at < 0) continue;
       const auto was = static_cast<std::size_t>(at);
       if (!now_.plan->nodes[was].prefix_of.empty()) continue;
-      costs.nodes[i].fires = 0;
-      outlook.freed += f.nodes[was].busy_s * f.nodes[was].cpu / std::max(f.wall_s, 1e-9);
+      const auto& stream = then.plan->streams[static_cast<std::size_t>(n.stream)];
+      costs.nodes[i].fires = 1.0 / static_cast<double>(std::max<std::int64_t>(1, stream.epochs));
+      outlook.freed += (1 - costs.nodes[i].fires) * f.nodes[was].busy_s * f.nodes[was].cpu /
+                       std::max(f.wall_s, 1e-9);
     }
     const double as_it_is = forecast(*now_.plan, f.threads, Costs::of(*now_.plan, *now_.plan, f));
     const double changed = forecast(*then.plan, thread_counts(options, *then.plan), costs);

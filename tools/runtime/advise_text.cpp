@@ -47,6 +47,8 @@ void print_advice(const Advice& a, const std::string& written) {
   fmt::print("\nmeasured   {:>9.1f}/s   {}\n{:.2f} times as it was; {}\n", a.after.rate,
              a.after.verdict, a.after.rate / std::max(a.before.rate, 1e-9),
              written.empty() ? "--write FILE keeps the changed graph" : "written to " + written);
+  if (a.after.rate < a.before.rate)
+    fmt::print("that is slower: where nothing else ran beside, keep the graph as it was\n");
 }
 
 Json to_json(const Advice& a) {
