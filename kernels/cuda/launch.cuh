@@ -1,13 +1,23 @@
 // What the kernels' launchers and reductions share.
 #pragma once
 
-#include <cuda_runtime.h>
+#include <cuda_runtime.h>  // in the tests, tests/cuda/emulated
 
 #include <cstdint>
 
 namespace sluice::kernels {
 
 inline cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+// kernel<<<grid, threads, 0, stream>>>(arguments): a function, so that the tests can run a launch on
+// the host (tests/cuda/emulated/cuda_runtime.h).
+#ifdef __CUDACC__
+template <class... P, class... A>
+int launch(void (*kernel)(P...), dim3 grid, int threads, void* stream, A... arguments) {
+  kernel<<<grid, static_cast<unsigned>(threads), 0, as_stream(stream)>>>(arguments...);
+  return cudaGetLastError();
+}
+#endif
 
 inline constexpr int warp = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;

@@ -23,7 +23,8 @@ TEST_CASE("without a GPU the library says so and does not crash") {
   const int error = test::cuda().devices(&n);
   if (test::has_gpu()) return;
   if (error != 0) CHECK(std::string(test::cuda().error_text(error)) != "no error");
-  MESSAGE("no GPU here: " << (error == 0 ? "none found" : test::cuda().error_text(error)));
+  const std::string why = error == 0 ? "none found" : test::cuda().error_text(error);
+  MESSAGE("no GPU here: " << why);
 }
 
 TEST_CASE("what links the library links no CUDA library") {
