@@ -42,8 +42,7 @@ SLUICE_HD inline float log2_positive(float x) {
   const float m = float_of(bits - (static_cast<std::uint32_t>(e) << 23));
   const float s = (m - 1.0f) / (m + 1.0f);
   const float q = s * s;
-  const float series =
-      mad(q, mad(q, mad(q, mad(q, 1 / 9.0f, 1 / 7.0f), 1 / 5.0f), 1 / 3.0f), 1.0f);
+  const float series = mad(q, mad(q, mad(q, mad(q, 1 / 9.0f, 1 / 7.0f), 1 / 5.0f), 1 / 3.0f), 1.0f);
   return mad(2.885390081777927f * s, series, static_cast<float>(e));  // 2 / ln 2
 }
 

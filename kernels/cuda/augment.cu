@@ -195,8 +195,8 @@ int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* strea
            launches[end].kind == launches[i].kind)
       blocks = std::max(blocks, launches[end++].entry.blocks);
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(end - i));
-    if (const int e = launch(kernel_table()[launches[i].kind], grid, threads, stream, base,
-                             entries + i))
+    if (const int e =
+            launch(kernel_table()[launches[i].kind], grid, threads, stream, base, entries + i))
       return e;
     i = end;
   }

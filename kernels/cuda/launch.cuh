@@ -9,8 +9,8 @@ namespace sluice::kernels {
 
 inline cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-// kernel<<<grid, threads, 0, stream>>>(arguments): a function, so that the tests can run a launch on
-// the host (tests/cuda/emulated/cuda_runtime.h).
+// kernel<<<grid, threads, 0, stream>>>(arguments): a function, so that the tests can run a launch
+// on the host (tests/cuda/emulated/cuda_runtime.h).
 #ifdef __CUDACC__
 template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, int threads, void* stream, A... arguments) {

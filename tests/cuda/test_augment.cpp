@@ -34,7 +34,9 @@ AugmentOp op(AugmentKind kind, float a0 = 0, float a1 = 0, int channel = -1) {
 using Build = void (*)(AugmentChain&);
 const std::vector<Build> builds{
     [](AugmentChain&) {},
-    [](AugmentChain& c) { c.reorder({{0, 1, 2}, {true, false, true}}); },
+    [](AugmentChain& c) {
+      c.reorder({{0, 1, 2}, {true, false, true}});
+    },
     [](AugmentChain& c) { c.add(op(AugmentKind::noise, 0.1f, 0.7f)); },
     [](AugmentChain& c) {
       c.add(op(AugmentKind::linear, 1.2f, -0.1f));
@@ -49,7 +51,9 @@ const std::vector<Build> builds{
       c.blur({{0.25f, 0.5f, 0.25f}, {0.1f, 0.2f, 0.4f, 0.2f, 0.1f}, {0.3f, 0.4f, 0.3f}});
       c.add(op(AugmentKind::shift, 0.5f));
     },
-    [](AugmentChain& c) { c.low_resolution({9, 7, 15}); },
+    [](AugmentChain& c) {
+      c.low_resolution({9, 7, 15});
+    },
     [](AugmentChain& c) {
       std::vector<double> coefficients;
       for (int i = 0; i < bias_terms; ++i) coefficients.push_back(0.2 * std::sin(2.0 * i));
@@ -138,8 +142,8 @@ TEST_CASE("the draws of the device are the CPU's, bit for bit") {
     AugmentChain chain(
         view_of(d ? zeros.device() : zeros.host.data(), VoxelType::f32, 1, {3, 40, 41}), 3);
     REQUIRE(chain.add(op(AugmentKind::noise, 0, 1)));
-    jobs[d] = chain.job(
-        output_of(d ? out.device() : out.host.data(), VoxelType::f32, 1, {3, 40, 41}));
+    jobs[d] =
+        chain.job(output_of(d ? out.device() : out.host.data(), VoxelType::f32, 1, {3, 40, 41}));
   }
   Both<std::uint64_t> workspace(
       std::vector<std::uint64_t>(sluice_augment_workspace(jobs, 1) / 8 + 1));
