@@ -7,4 +7,22 @@ namespace sluice::kernels {
 
 int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* stream);
 
+std::size_t cuda_dice_ce_workspace(const DiceCeRule& rule, const DiceCeBatch& batch);
+int cuda_dice_ce(const DiceCeRule& rule, const DiceCeBatch& batch, void* workspace, float* loss,
+                 void* stream);
+int cuda_dice_ce_backward(const DiceCeRule& rule, const DiceCeBatch& batch, void* workspace,
+                          const float* grad_loss, void* grad, void* stream);
+
+std::size_t cuda_norm_act_workspace(const NormActCall& call);
+int cuda_norm_statistics(const NormActCall& call, void* workspace, float* mean, float* variance,
+                         void* stream);
+int cuda_norm_act(const NormActCall& call, void* y, void* stream);
+int cuda_norm_act_backward(const NormActCall& call, void* workspace, const void* grad,
+                           const NormActGradients& out, void* stream);
+
+std::size_t cuda_optim_bytes(const OptimTensor* tensors, int count);
+int cuda_optim_plan(const OptimTensor* tensors, int count, void* plan, void* stream);
+int cuda_optim_step(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,
+                    OptimState* state, void* stream);
+
 }  // namespace sluice::kernels

@@ -17,9 +17,26 @@ int copy(void* to, const void* from, std::size_t bytes, void* stream) {
 }
 int synchronize(void* stream) { return cudaStreamSynchronize(as_stream(stream)); }
 
-const CudaTable table{CudaTable::current, devices,     error_text,     allocate,
-                      allocate_pinned,    release,     release_pinned, copy,
-                      synchronize,        cuda_augment};
+const CudaTable table{CudaTable::current,
+                      devices,
+                      error_text,
+                      allocate,
+                      allocate_pinned,
+                      release,
+                      release_pinned,
+                      copy,
+                      synchronize,
+                      cuda_augment,
+                      cuda_dice_ce_workspace,
+                      cuda_dice_ce,
+                      cuda_dice_ce_backward,
+                      cuda_norm_act_workspace,
+                      cuda_norm_statistics,
+                      cuda_norm_act,
+                      cuda_norm_act_backward,
+                      cuda_optim_bytes,
+                      cuda_optim_plan,
+                      cuda_optim_step};
 
 }  // namespace
 }  // namespace sluice::kernels

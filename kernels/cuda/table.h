@@ -10,6 +10,9 @@
 #include <cstdint>
 
 #include "kernels/augment_job.h"
+#include "kernels/dice_ce_voxel.h"
+#include "kernels/norm_act_call.h"
+#include "kernels/optim_value.h"
 
 namespace sluice::kernels {
 
@@ -29,6 +32,29 @@ struct CudaTable {
 
   // Jobs with device pointers; `workspace` has sluice_augment_workspace() bytes.
   int (*augment)(const AugmentJob* jobs, int count, void* workspace, void* stream);
+
+  // `loss` is one float on the device, as is the gradient of what it goes into. The backward pass
+  // reads what the forward pass left in the workspace, and writes `grad` in the logits' layout.
+  std::size_t (*dice_ce_workspace)(const DiceCeRule& rule, const DiceCeBatch& batch);
+  int (*dice_ce)(const DiceCeRule& rule, const DiceCeBatch& batch, void* workspace, float* loss,
+                 void* stream);
+  int (*dice_ce_backward)(const DiceCeRule& rule, const DiceCeBatch& batch, void* workspace,
+                          const float* grad_loss, void* grad, void* stream);
+
+  // mean and (biased) variance are [groups, channels]; the workspace is free after each call.
+  std::size_t (*norm_act_workspace)(const NormActCall& call);
+  int (*norm_statistics)(const NormActCall& call, void* workspace, float* mean, float* variance,
+                         void* stream);
+  int (*norm_act)(const NormActCall& call, void* y, void* stream);
+  int (*norm_act_backward)(const NormActCall& call, void* workspace, const void* grad,
+                           const NormActGradients& out, void* stream);
+
+  // The plan (optim_bytes of device memory) is made once for a list of tensors; then a step is two
+  // launches. `state` is in device memory.
+  std::size_t (*optim_bytes)(const OptimTensor* tensors, int count);
+  int (*optim_plan)(const OptimTensor* tensors, int count, void* plan, void* stream);
+  int (*optim_step)(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,
+                    OptimState* state, void* stream);
 };
 
 }  // namespace sluice::kernels
