@@ -7,6 +7,7 @@ namespace sluice::kernels {
 namespace {
 
 int devices(int* count) { return cudaGetDeviceCount(count); }
+int use(int device) { return cudaSetDevice(device); }
 const char* error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 int allocate(void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }
 int allocate_pinned(void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); }
@@ -19,6 +20,7 @@ int synchronize(void* stream) { return cudaStreamSynchronize(as_stream(stream));
 
 const CudaTable table{CudaTable::current,
                       devices,
+                      use,
                       error_text,
                       allocate,
                       allocate_pinned,
@@ -36,7 +38,13 @@ const CudaTable table{CudaTable::current,
                       cuda_norm_act_backward,
                       cuda_optim_bytes,
                       cuda_optim_plan,
-                      cuda_optim_step};
+                      cuda_optim_step,
+                      cuda_blend,
+                      cuda_blend_average,
+                      cuda_blend_classes,
+                      cuda_bits,
+                      cuda_draw,
+                      cuda_one_hot};
 
 }  // namespace
 }  // namespace sluice::kernels

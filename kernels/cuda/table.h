@@ -10,6 +10,8 @@
 #include <cstdint>
 
 #include "kernels/augment_job.h"
+#include "kernels/bit_mask.h"
+#include "kernels/blend_voxel.h"
 #include "kernels/dice_ce_voxel.h"
 #include "kernels/norm_act_call.h"
 #include "kernels/optim_value.h"
@@ -20,8 +22,9 @@ struct CudaTable {
   static constexpr int current = 1;
   int version;
 
-  // The runtime, for programs that have no other.
+  // The runtime, for programs that have no other. `use` is for the calling thread.
   int (*devices)(int* count);
+  int (*use)(int device);
   const char* (*error_text)(int error);
   int (*allocate)(void** memory, std::size_t bytes);
   int (*allocate_pinned)(void** memory, std::size_t bytes);
@@ -55,6 +58,20 @@ struct CudaTable {
   int (*optim_plan)(const OptimTensor* tensors, int count, void* plan, void* stream);
   int (*optim_step)(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,
                     OptimState* state, void* stream);
+
+  // A batch of windows into the volume's sums; then `sum` becomes the mean, or `out` [voxels] the
+  // classes.
+  int (*blend)(const BlendCall& call, void* stream);
+  int (*blend_average)(float* sum, const float* total, std::int64_t voxels, int channels,
+                       void* stream);
+  int (*blend_classes)(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out,
+                       void* stream);
+
+  // Bit masks and draws from them (kernels/bit_mask.h); one-hot [classes, voxels].
+  int (*bits)(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks, void* stream);
+  int (*draw)(const BitDraw& draw, int count, std::int64_t* voxels, void* stream);
+  int (*one_hot)(const std::uint8_t* label, std::int64_t voxels, int classes, VoxelType type,
+                 void* out, void* stream);
 };
 
 }  // namespace sluice::kernels
