@@ -61,6 +61,7 @@ enum class AugmentKind : std::uint8_t {
   rescale,         // intensity_math.h's Rescale: low, range, gain, offset, least, most
   shift,           // x + a0; a1 != 0: zeros stay
   noise,           // x + a0 + a1 n, n standard normal by (counter, key)
+  uniform,         // x + a0 (2 u - 1), u uniform by (counter, key): what displacements are made of
   bias,            // x exp(Legendre series), the job's `bias`
   contrast,        // MONAI's AdjustContrast: gamma a0, sign a1; by the image's range
   mean_contrast,   // (x - mean) a0 + mean, held inside the image's range where a1 != 0

@@ -113,6 +113,14 @@ SLUICE_HD inline float normal_at(std::uint64_t i, std::uint64_t counter, std::ui
   return i & 1 ? y : x;
 }
 
+// Uniform number i of a stream, as random_displacement of elastic.h numbers them.
+SLUICE_HD inline float uniform_at(std::uint64_t i, std::uint64_t counter, std::uint64_t key) {
+  const Block4 block = philox(i / 4, counter, key);
+  const std::uint32_t low = i & 1 ? block.v[1] : block.v[0];
+  const std::uint32_t high = i & 1 ? block.v[3] : block.v[2];
+  return unit_float(i & 2 ? high : low);
+}
+
 // One pass over one channel.
 struct AugmentPass {
   const AugmentJob* job;
@@ -153,6 +161,10 @@ struct AugmentPass {
       case AugmentKind::noise:
         return noisy(v, a[0], a[1],
                      normal_at(static_cast<std::uint64_t>(voxel), op.counter, op.key));
+      case AugmentKind::uniform:
+        return mad(
+            a[0],
+            mad(uniform_at(static_cast<std::uint64_t>(voxel), op.counter, op.key), 2.0f, -1.0f), v);
       case AugmentKind::bias:
         return v * bias.at(z);
       default:

@@ -131,6 +131,23 @@ TEST_CASE("an elastic deformation equals the kernel") {
                  resample(v, turned(n, n), by, n, {Interpolation::linear, Padding::zeros})) < 5e-5);
 }
 
+TEST_CASE("a displacement made by a job is the field that the kernel makes") {
+  const Shape3 n{20, 17, 23};
+  for (const double sigma : {1.0, 3.5, 6.0, 13.0}) {
+    CAPTURE(sigma);
+    const Displacement by = random_displacement(n, sigma, 40, key, counter);
+    const float zero = 0;
+    at::Tensor nodes = at::full(by.nodes.sizes(), 77, at::kFloat);
+    const auto made =
+        displacement_job(n, sigma, 40, key, counter, &zero, nodes.mutable_data_ptr<float>());
+    CHECK(made.step == by.step);
+    CHECK(nodes.size(3) == made.count[2]);
+    std::vector<char> workspace(sluice_augment_workspace(&made.job, 1));
+    REQUIRE(sluice_augment_cpu(&made.job, 1, workspace.data()));
+    CHECK(distance(nodes, by.nodes) < 1e-5);
+  }
+}
+
 TEST_CASE("operations on voxels equal the kernels' functors, bit for bit") {
   const at::Tensor v = volume({2, 5, 6, 7}, 3);
   CHECK(
