@@ -24,8 +24,8 @@ at::Tensor smooth(const at::Tensor& field, const std::vector<float>& taps);
 Displacement random_displacement(const Shape3& shape, double sigma, double magnitude,
                                  std::uint64_t key, std::uint64_t counter_high);
 
-// The same field as a job of fused augmentation, which makes it where its pointers are: `zero` is one
-// float that is 0, `nodes` has room for 3 x displacement_nodes() floats.
+// The same field as a job of fused augmentation, which makes it where its pointers are: `zero` is
+// one float that is 0, `nodes` has room for 3 x displacement_nodes() floats.
 struct DisplacementJob {
   kernels::AugmentJob job;
   Shape3 count;  // nodes an axis
