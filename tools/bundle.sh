@@ -25,7 +25,7 @@ cp tools/gpu_check.sh tools/gpu_check.py "$out/"
 
 # Libraries of this machine. The C library, the compiler's and the driver's stay the other's, as do
 # LibTorch and its libgomp: two of those in one process would be two thread pools.
-theirs='^(ld-linux|libc|libm|libdl|libpthread|librt|libutil|libgcc_s|libstdc\+\+|libgomp|libtorch|libc10|libcuda|libnv|libcu)[-.0-9a-z_]*\.so'
+theirs='^(ld-linux[^/]*|lib(c|m|dl|pthread|rt|util|gcc_s|stdc\+\+))\.so|^lib(gomp|torch|c10|cu[a-z]+|nv)[-._0-9]'
 for f in "$out"/sluice "$out"/libsluice_runtime.so "$out"/cuda_tests; do
   ldd "$f" | awk '$3 ~ /^\// {print $3}'
 done | sort -u | while read -r lib; do
