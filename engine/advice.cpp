@@ -370,6 +370,18 @@ std::vector<Change> place_caches(const Graph& graph, const Plan& measured, const
   return all;
 }
 
+std::vector<Change> leave_out_caches(const Graph& graph) {
+  std::vector<Change> all;
+  for (int i : misplaced_caches(graph)) {
+    const GraphNode& n = graph.nodes[static_cast<std::size_t>(i)];
+    if (writable(graph, n.place.pointer + "/disabled"))
+      all.push_back(with_value(graph, n.place.pointer + "/disabled", true,
+                               "without " + quoted(n.path),
+                               "nothing in front of it is the same in every epoch"));
+  }
+  return all;
+}
+
 std::vector<Change> widen(const Plan& plan, const Threads& threads) {
   const Graph& graph = *plan.graph;
   std::vector<Change> all;

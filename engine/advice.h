@@ -51,6 +51,9 @@ std::vector<Change> reorder(const Graph& graph);
 std::vector<Change> place_caches(const Graph& graph, const Plan& measured, const Figures& figures,
                                  const Room& room);
 
+// Misplaced caches for which there is no better place.
+std::vector<Change> leave_out_caches(const Graph& graph);
+
 // Threads and queues, each on its own; a forecast tells which of them help.
 std::vector<Change> widen(const Plan& plan, const Threads& threads);
 

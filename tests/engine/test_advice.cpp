@@ -180,6 +180,14 @@ TEST_CASE("A cache behind a random node is found and moves in front of it") {
   CHECK(misplaced_caches(read(changes.front().text)).empty());
 }
 
+TEST_CASE("A cache that can stand nowhere is left out") {
+  const auto text = chain("flip cache");
+  CHECK(caches(text, chain("flip"), plenty).empty());
+  const auto changes = leave_out_caches(read(text));
+  REQUIRE(changes.size() == 1);
+  CHECK(order(read(changes.front().text)) == "cases flip sink");
+}
+
 TEST_CASE("A cache takes the memory that there is, then disk, then a part of the items") {
   const auto text = chain("load norm flip");
   const auto in = [&](Room room) { return caches(text, text, room).front(); };

@@ -228,9 +228,21 @@ class Adviser {
       if (changes.empty() || !allowed(changes.front())) break;
       moved.take(std::move(changes.front()), moved.outlook);
     }
-    if (moved.rows.empty()) return;
-    caches(moved);
-    if (better(moved.outlook, draft_.outlook)) draft_ = std::move(moved);
+    if (!moved.rows.empty()) {
+      caches(moved);
+      const bool needed = !runs(draft_) && runs(moved);
+      if (needed || better(moved.outlook, draft_.outlook)) draft_ = std::move(moved);
+    }
+    for (int turn = 0; turn < most_changes && !runs(draft_); ++turn) {
+      auto changes = leave_out_caches(*draft_.graph());
+      if (changes.empty()) return;
+      draft_.take(std::move(changes.front()), draft_.outlook);
+    }
+  }
+
+  static bool runs(const Draft& draft) {
+    Planned planned;
+    return plan_of(draft.options, planned);
   }
 
   void caches(Draft& draft) {
