@@ -58,15 +58,13 @@ NiftiHeader header_in(const Buffer& file, const std::string& name) {
 
 // The header's half of a pair. Compressed it has a checksum, and the stream says how long it is.
 NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& read) {
-  constexpr std::uint32_t most = 1u << 20;  // extensions included
+  constexpr std::uint64_t most = 1u << 20;  // extensions included
   const Buffer file = read(path);
   check_name(file, path);
   const NiftiHeader h = header_in(file, path.string());
   if (!h.pair) throw DataError(path.string() + ": is a single NIfTI file, named like half of one");
   if (!is_gzip(file.view())) return h;
-  std::uint32_t length = 0;
-  std::memcpy(&length, file.data() + file.size() - 4, 4);
-  gunzip(file.view(), std::min(length, most), path.string());
+  gunzip_single(file.view(), most, path.string());
   return h;
 }
 

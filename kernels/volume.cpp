@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "kernels/dicom.h"
 #include "kernels/itk_image.h"
 #include "kernels/jpeg.h"
 #include "kernels/meta_image.h"
@@ -54,10 +55,12 @@ const Extension* extension_of(const std::filesystem::path& path) {
 bool is_volume_name(const std::filesystem::path& path) { return extension_of(path) != nullptr; }
 
 Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are "
-                  "read");
+                  "read, and folders with a DICOM series");
 }
 
 }  // namespace sluice
