@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/random.h"
 #include "kernels/gzip.h"
 #include "kernels/nifti.h"
 #include "kernels/npy.h"
@@ -184,7 +185,7 @@ Bytes bmp() {
 // 16 x 12, grey, 8 bits, one strip behind the directory; compression 1 (none) or 8 (deflate).
 Bytes tiff(std::uint32_t compression) {
   Bytes pixels;
-  for (std::uint32_t i = 0; i < 16 * 12; ++i) append(pixels, i * i * 7 / 3, 1);
+  for (std::uint32_t i = 0; i < 16 * 12; ++i) append(pixels, static_cast<std::uint32_t>(mix(i)), 1);
   if (compression == 8) pixels = zlib(pixels);
   Bytes b{'I', 'I', 42, 0, 8, 0, 0, 0};
   const std::uint32_t tags[][2] = {
