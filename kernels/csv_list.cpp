@@ -154,7 +154,8 @@ std::map<std::string, std::string> matches(const fs::path& root, const std::stri
         !std::regex_match(path, groups, regex))
       continue;
     std::string stars;
-    for (std::size_t g = 1; g < groups.size(); ++g) stars += (g > 1 ? "_" : "") + groups[g].str();
+    for (std::size_t g = 1; g < groups.size(); ++g)
+      stars.append(g > 1 ? "_" : "").append(groups[g].str());
     if (!found.emplace(stars, at->path().string()).second)
       throw DataError(root.string() + ": two files fit \"" + given + "\" with \"" + stars + "\"");
   }

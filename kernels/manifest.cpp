@@ -143,7 +143,7 @@ Manifest Manifest::read(const fs::path& file) {
     const bool escaped = line.starts_with('\\');
     if (escaped) line.remove_prefix(1);
     if (line.size() < digits + 3 || !is_digest(line.substr(0, digits)))
-      damaged(file, "\"" + std::string(line.substr(0, 80)) + "\" is no digest and path");
+      damaged(file, std::string(line.substr(0, 80)).append(": no digest and path"));
     const std::string_view path = line.substr(digits + 2);
     manifest.digests[escaped ? unescaped(path) : std::string(path)] = line.substr(0, digits);
     at = end + 1;
