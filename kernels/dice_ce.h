@@ -5,8 +5,9 @@
 //   loss = lambda_dice * mean_c(w_c dice_c) + lambda_ce * CE(logits, t)
 //
 // Invariant: sums are formed over blocks of a fixed size and added in order, in float64; the
-// result does not depend on the number of threads. Softmax over class indices on the CPU takes two
-// fused passes (sums; gradient); every other case the same formulas in LibTorch's operations.
+// result does not depend on the number of threads. Softmax over class indices takes two fused
+// passes (sums; gradient), on a CUDA device where libsluice_cuda.so is; every other case the same
+// formulas in LibTorch's operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>

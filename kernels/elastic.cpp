@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "engine/error.h"
 #include "engine/random.h"
+#include "kernels/augment_chain.h"
 
 namespace sluice {
 namespace {
@@ -33,6 +36,14 @@ void smooth_axis(const float* in, float* out, std::int64_t outer, std::int64_t n
   }
 }
 
+int step_of(double sigma) { return std::max(1, static_cast<int>(sigma / 2)); }
+
+// What the noise is drawn with so that the smoothed field has the variance of a dense one: three
+// axes each lose sum(taps^2) of it.
+float gain_of(double sigma, double magnitude, const std::vector<float>& taps) {
+  return static_cast<float>(std::pow(power(gaussian_taps(sigma)) / power(taps), 1.5) * magnitude);
+}
+
 }  // namespace
 
 std::vector<float> gaussian_taps(double sigma) {
@@ -56,23 +67,47 @@ at::Tensor smooth(const at::Tensor& field, const std::vector<float>& taps) {
   return a;
 }
 
+Shape3 displacement_nodes(const Shape3& shape, double sigma) {
+  const int step = step_of(sigma);
+  Shape3 n;
+  for (int d = 0; d < 3; ++d) n[d] = (shape[d] - 1 + step - 1) / step + 1;
+  return n;
+}
+
 Displacement random_displacement(const Shape3& shape, double sigma, double magnitude,
                                  std::uint64_t key, std::uint64_t counter_high) {
-  const int step = std::max(1, static_cast<int>(sigma / 2));
-  std::array<std::int64_t, 4> n{3};
-  for (int d = 0; d < 3; ++d) n[d + 1] = (shape[d] - 1 + step - 1) / step + 1;
-  at::Tensor noise = at::empty(n, at::kFloat);
+  const int step = step_of(sigma);
+  const Shape3 n = displacement_nodes(shape, sigma);
+  at::Tensor noise = at::empty({3, n[0], n[1], n[2]}, at::kFloat);
   const std::vector<float> taps = gaussian_taps(sigma / step);
-  // Three axes each lose sum(taps^2) of the variance.
-  const double gain = std::pow(power(gaussian_taps(sigma)) / power(taps), 1.5) * magnitude;
+  const float gain = gain_of(sigma, magnitude, taps);
   float* p = noise.mutable_data_ptr<float>();
   const std::int64_t count = noise.numel();
   for (std::int64_t i = 0; i < count; i += 4) {
     const Block4 words = philox(static_cast<std::uint64_t>(i / 4), counter_high, key);
     for (std::int64_t k = 0; k < std::min<std::int64_t>(4, count - i); ++k)
-      p[i + k] = static_cast<float>(gain) * (2 * unit_float(words.v[k]) - 1);
+      p[i + k] = gain * (2 * unit_float(words.v[k]) - 1);
   }
   return {smooth(noise, taps), step};
+}
+
+DisplacementJob displacement_job(const Shape3& shape, double sigma, double magnitude,
+                                 std::uint64_t key, std::uint64_t counter_high, const float* zero,
+                                 float* nodes) {
+  const int step = step_of(sigma);
+  const Shape3 n = displacement_nodes(shape, sigma);
+  const std::vector<float> taps = gaussian_taps(sigma / step);
+  kernels::AugmentView view = kernels::view_of(zero, kernels::VoxelType::f32, 3, n);
+  view.channel_stride = 0;  // the same zero everywhere
+  for (std::int64_t& stride : view.stride) stride = 0;
+  kernels::AugmentChain chain(view, 3);
+  kernels::AugmentOp noise{kernels::AugmentKind::uniform, -1, {gain_of(sigma, magnitude, taps)}};
+  noise.key = key;
+  noise.counter = counter_high;
+  chain.add(noise);
+  if (!chain.blur({taps, taps, taps}))  // sigma / step is below 4, so the taps fit
+    throw DataError("a displacement with sigma " + std::to_string(sigma));
+  return {chain.job(kernels::output_of(nodes, kernels::VoxelType::f32, 3, n)), n, step};
 }
 
 }  // namespace sluice

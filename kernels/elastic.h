@@ -9,6 +9,7 @@
 // field dies down towards the faces, as MONAI's does.
 #pragma once
 
+#include "kernels/augment_job.h"
 #include "kernels/resample.h"
 
 namespace sluice {
@@ -22,5 +23,17 @@ at::Tensor smooth(const at::Tensor& field, const std::vector<float>& taps);
 // Draw i of the noise is word i % 4 of philox(i / 4, counter_high, key).
 Displacement random_displacement(const Shape3& shape, double sigma, double magnitude,
                                  std::uint64_t key, std::uint64_t counter_high);
+
+// The same field as a job of fused augmentation, which makes it where its pointers are: `zero` is
+// one float that is 0, `nodes` has room for 3 x displacement_nodes() floats.
+struct DisplacementJob {
+  kernels::AugmentJob job;
+  Shape3 count;  // nodes an axis
+  int step;
+};
+Shape3 displacement_nodes(const Shape3& shape, double sigma);
+DisplacementJob displacement_job(const Shape3& shape, double sigma, double magnitude,
+                                 std::uint64_t key, std::uint64_t counter_high, const float* zero,
+                                 float* nodes);
 
 }  // namespace sluice

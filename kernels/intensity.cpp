@@ -122,7 +122,7 @@ at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Rando
     draw_normals(stream, start, drawn);
     const std::int64_t here = std::min(chunk, n - start);
     for (std::int64_t i = 0; i < here; ++i)
-      to[start + i] = from[start + i] + (mean + std * drawn[i]);
+      to[start + i] = noisy(from[start + i], mean, std, drawn[i]);
   }
   return out;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/random.h"
 #include "kernels/intensity_math.h"
 
 namespace sluice::kernels {

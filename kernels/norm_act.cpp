@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "kernels/cuda_library.h"
 #include "kernels/norm_act_loops.h"
 #include "kernels/team.h"
 
@@ -278,6 +279,86 @@ NormActGrad composed_backward(const at::Tensor& grad, const at::Tensor& x_, cons
   return out;
 }
 
+// ---- on a CUDA device ---------------------------------------------------------------------------
+
+bool device_takes(const at::Tensor& x) {
+  const auto t = x.scalar_type();
+  return cuda_takes(x) && (t == at::kFloat || t == at::kHalf || t == at::kBFloat16) &&
+         (x.dim() == 4 || x.dim() == 5) && x.is_contiguous(channels_last_of(x));
+}
+
+kernels::NormActCall device_call(const at::Tensor& x, std::int64_t groups) {
+  kernels::NormActCall c;
+  c.type = cuda_type(x);
+  c.groups = groups;
+  c.channels = x.size(1);
+  c.rows = x.numel() / c.channels / groups;
+  c.x = x.const_data_ptr();
+  return c;
+}
+// With the parameters; `p` outlives the call.
+kernels::NormActCall device_call(const at::Tensor& x, const NormAct& p) {
+  kernels::NormActCall c = device_call(x, p.mean.size(0));
+  const auto floats = [](const at::Tensor& t) {
+    return t.defined() ? t.const_data_ptr<float>() : nullptr;
+  };
+  c.mean = floats(p.mean);
+  c.rstd = floats(p.rstd);
+  c.gamma = floats(p.gamma);
+  c.beta = floats(p.beta);
+  c.slope = floats(p.slope);
+  c.frozen = p.frozen;
+  return c;
+}
+
+NormStats device_stats(const at::Tensor& x, bool per_sample) {
+  const CudaCall cuda(x);
+  const auto c = device_call(x, per_sample ? x.size(0) : 1);
+  const auto options = x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous);
+  NormStats s{at::empty({c.groups, c.channels}, options),
+              at::empty({c.groups, c.channels}, options)};
+  const at::Tensor workspace = cuda.memory(cuda.table.norm_act_workspace(c));
+  cuda.require(cuda.table.norm_statistics(c, workspace.data_ptr(), s.mean.data_ptr<float>(),
+                                          s.variance.data_ptr<float>(), cuda.stream));
+  return s;
+}
+
+at::Tensor device_forward(const at::Tensor& x, const NormAct& p, const at::Tensor& residual) {
+  const CudaCall cuda(x);
+  auto c = device_call(x, p);
+  const at::Tensor added =
+      residual.defined() ? residual.to(x.scalar_type()).contiguous(channels_last_of(x)) : residual;
+  if (added.defined()) c.residual = added.const_data_ptr();
+  at::Tensor y = at::empty_like(x);
+  cuda.require(cuda.table.norm_act(c, y.data_ptr(), cuda.stream));
+  return y;
+}
+
+NormActGrad device_backward(const at::Tensor& grad, const at::Tensor& x, const NormAct& p) {
+  const CudaCall cuda(x);
+  const auto c = device_call(x, p);
+  const at::Tensor g = grad.to(x.scalar_type()).contiguous(channels_last_of(x));
+  const auto options = x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous);
+  NormActGrad out;
+  out.input = at::empty_like(x);
+  kernels::NormActGradients to;
+  to.x = out.input.data_ptr();
+  if (p.gamma.defined()) {
+    out.gamma = at::empty({c.channels}, options);
+    out.beta = at::empty({c.channels}, options);
+    to.gamma = out.gamma.data_ptr<float>();
+    to.beta = out.beta.data_ptr<float>();
+  }
+  if (p.slope.defined()) {
+    out.slope = at::empty({1}, options);
+    to.slope = out.slope.data_ptr<float>();
+  }
+  const at::Tensor workspace = cuda.memory(cuda.table.norm_act_workspace(c));
+  cuda.require(
+      cuda.table.norm_act_backward(c, workspace.data_ptr(), g.const_data_ptr(), to, cuda.stream));
+  return out;
+}
+
 }  // namespace
 
 bool norm_act_is_fused(const at::Tensor& x) {
@@ -287,6 +368,7 @@ bool norm_act_is_fused(const at::Tensor& x) {
 }
 
 NormStats norm_stats(const at::Tensor& x, bool per_sample) {
+  if (device_takes(x)) return device_stats(x, per_sample);
   return norm_act_is_fused(x) ? fused_stats(x, per_sample) : composed_stats(x, per_sample);
 }
 
@@ -296,12 +378,14 @@ at::Tensor channel_sums(const at::Tensor& x) {
 }
 
 at::Tensor norm_act(const at::Tensor& x, const NormAct& p, const at::Tensor& residual) {
+  if (device_takes(x)) return device_forward(x, p, residual);
   if (!norm_act_is_fused(x)) return composed_forward(x, p, residual);
   return fused_forward(x, p,
                        residual.defined() ? residual.contiguous(channels_last_of(x)) : residual);
 }
 
 NormActGrad norm_act_backward(const at::Tensor& grad, const at::Tensor& x, const NormAct& p) {
+  if (device_takes(x)) return device_backward(grad, x, p);
   if (!norm_act_is_fused(x)) return composed_backward(grad, x, p);
   return fused_backward(grad.contiguous(channels_last_of(x)), x, p);
 }

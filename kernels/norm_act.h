@@ -6,8 +6,9 @@
 // that both are the same code. Statistics and sums are float32 or better whatever x is.
 //
 // Invariant: sums are formed over blocks of a fixed size and added in order, so results do not
-// depend on the number of threads. CPU tensors in channels-last layout take the fused loops; all
-// others (CUDA, float64, channels first) the same formulas in LibTorch's operations.
+// depend on the number of threads. Tensors in channels-last layout take fused loops, on the CPU
+// and, where libsluice_cuda.so is, on a CUDA device; all others (float64, channels first) the same
+// formulas in LibTorch's operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda_library.h"
 #include "kernels/simd.h"
 #include "kernels/team.h"
 
@@ -102,6 +103,67 @@ void adam_tensors(const Slot& t, const AdamStep& s) {
   t.weight.addcdiv_(t.first, denominator, -s.lr / (1 - std::pow(s.beta1, steps)));
 }
 
+// ---- on a CUDA device ---------------------------------------------------------------------------
+
+// Whether the device's kernels take all of them: contiguous float32 weights and moments.
+bool device_takes(const std::vector<Slot>& slots) {
+  bool any = false;
+  for (const Slot& s : slots) {
+    if (!s.grad.defined()) continue;
+    any = true;
+    const auto t = s.grad.scalar_type();
+    if (!cuda_takes(s.weight) || (t != at::kFloat && t != at::kHalf && t != at::kBFloat16))
+      return false;
+    for (const at::Tensor* x : {&s.weight, &s.first, &s.second, &s.largest})
+      if (x->defined() && (x->scalar_type() != at::kFloat || !x->is_non_overlapping_and_dense() ||
+                           x->device() != s.weight.device()))
+        return false;
+    // Elements are taken in memory order, so weight, gradient and moments must share it.
+    if (s.grad.strides() != s.weight.strides()) return false;
+    for (const at::Tensor* x : {&s.first, &s.second, &s.largest})
+      if (x->defined() && x->numel() > 1 && x->strides() != s.weight.strides()) return false;
+  }
+  return any;
+}
+
+// Two launches for all tensors, without a wait.
+void device_step(const std::vector<Slot>& slots, const kernels::OptimRule& rule,
+                 std::int64_t steps_before) {
+  std::vector<kernels::OptimTensor> tensors;
+  const at::Tensor* some = nullptr;
+  for (const Slot& s : slots) {
+    if (!s.grad.defined()) continue;
+    some = &s.weight;
+    const auto floats = [](const at::Tensor& t) {
+      return t.defined() ? t.data_ptr<float>() : nullptr;
+    };
+    kernels::OptimTensor t;
+    t.weight = floats(s.weight);
+    t.grad = s.grad.const_data_ptr();
+    t.grad_type = cuda_type(s.grad);
+    t.first = floats(s.first);
+    t.second = floats(s.second);
+    t.largest = floats(s.largest);
+    t.size = s.weight.numel();
+    tensors.push_back(t);
+  }
+  const CudaCall cuda(*some);
+  const int n = static_cast<int>(tensors.size());
+  const at::Tensor plan = cuda.memory(cuda.table.optim_bytes(tensors.data(), n));
+  const at::Tensor state = cuda.memory(sizeof(kernels::OptimState));
+  kernels::OptimState begin;
+  begin.step = steps_before;
+  cuda.require(cuda.table.copy(state.data_ptr(), &begin, sizeof begin, cuda.stream));
+  cuda.require(cuda.table.optim_plan(tensors.data(), n, plan.data_ptr(), cuda.stream));
+  cuda.require(cuda.table.optim_step(tensors.data(), n, plan.data_ptr(), rule,
+                                     static_cast<kernels::OptimState*>(state.data_ptr()),
+                                     cuda.stream));
+}
+
+bool any_largest(const std::vector<Slot>& slots) {
+  return std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.largest.defined(); });
+}
+
 }  // namespace
 
 double grad_norm(const std::vector<Slot>& slots) {
@@ -112,6 +174,14 @@ double grad_norm(const std::vector<Slot>& slots) {
 
 void sgd_step(std::vector<Slot>& slots, const SgdStep& s) {
   at::NoGradGuard no_grad;
+  if (device_takes(slots)) {
+    kernels::OptimRule r;
+    r.lr = s.lr;
+    r.momentum = s.momentum;
+    r.weight_decay = s.weight_decay;
+    r.nesterov = s.nesterov;
+    return device_step(slots, r, 0);
+  }
   if (!on_cpu(slots)) {
     for (const auto& t : slots)
       if (t.grad.defined()) sgd_tensors(t, s);
@@ -139,6 +209,18 @@ void sgd_step(std::vector<Slot>& slots, const SgdStep& s) {
 
 void adam_step(std::vector<Slot>& slots, const AdamStep& s) {
   at::NoGradGuard no_grad;
+  if (device_takes(slots)) {
+    kernels::OptimRule r;
+    r.kind = kernels::OptimKind::adam;
+    r.lr = s.lr;
+    r.beta1 = s.beta1;
+    r.beta2 = s.beta2;
+    r.eps = s.eps;
+    r.weight_decay = s.weight_decay;
+    r.decoupled = s.decoupled;
+    r.amsgrad = any_largest(slots);
+    return device_step(slots, r, s.step - 1);
+  }
   if (!on_cpu(slots)) {
     for (const auto& t : slots)
       if (t.grad.defined()) adam_tensors(t, s);
@@ -177,6 +259,18 @@ void adam_step(std::vector<Slot>& slots, const AdamStep& s) {
 
 void novograd_step(std::vector<Slot>& slots, const NovogradStep& s) {
   at::NoGradGuard no_grad;
+  if (device_takes(slots)) {
+    kernels::OptimRule r;
+    r.kind = kernels::OptimKind::novograd;
+    r.lr = s.lr;
+    r.beta1 = s.beta1;
+    r.beta2 = s.beta2;
+    r.eps = s.eps;
+    r.weight_decay = s.weight_decay;
+    r.grad_averaging = s.grad_averaging;
+    r.amsgrad = any_largest(slots);
+    return device_step(slots, r, 0);
+  }
   const auto sums = square_sums(slots);
   std::vector<float> scale(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {

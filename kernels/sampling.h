@@ -43,7 +43,7 @@ struct SampledAxis {
   std::int32_t step;  // elements to the next voxel; 0 where there is none
   std::int32_t origin;
 
-  static SampledAxis make(std::int64_t n, std::int64_t stride, bool align_corners) {
+  SLUICE_HD static SampledAxis make(std::int64_t n, std::int64_t stride, bool align_corners) {
     const Real size = static_cast<Real>(n);
     return {0,
             size - 1,
@@ -54,7 +54,7 @@ struct SampledAxis {
             n > 1 ? static_cast<std::int32_t>(stride) : 0,
             0};
   }
-  SampledAxis from(std::int32_t o) const {
+  SLUICE_HD SampledAxis from(std::int32_t o) const {
     const Real r = static_cast<Real>(o);
     return {first - r, last - r, mirror - r, mirror_span, top_cell - r, has_next, step, o};
   }

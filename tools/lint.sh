@@ -3,4 +3,4 @@
 # not read all of C++20 (structured bindings in lambdas), so it is no gate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-clang-format --dry-run -Werror $(git ls-files '*.cpp' '*.h')
+clang-format --dry-run -Werror $(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')

@@ -36,7 +36,7 @@ install_venv() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     say "no CUDA toolkit here: installing its compiler from PyPI"
     "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check \
-      "cuda-toolkit[nvcc,cccl,crt]==13.0.2"
+      "cuda-toolkit[nvcc,nvvm,cccl,crt]==13.0.2"  # without nvvm, pip takes its newest: no match
   fi
   touch "$stamp"
 }

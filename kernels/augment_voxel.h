@@ -1,0 +1,247 @@
+// What a stage does to its voxels once they are fetched: the operations, the statistics that later
+// stages want, and the store. For host and device: a host thread walks a row's voxels one by one,
+// a warp 32 at a time.
+//
+// Invariant: an operation's result depends on the voxel's value and its place in the output alone,
+// so neither the number of threads nor their order shows.
+#pragma once
+
+#include "kernels/augment_fetch.h"
+#include "kernels/augment_stages.h"
+
+namespace sluice::kernels {
+
+// Of some voxels of one channel. Sums in double: their squares lose no digits that a float has.
+struct AugmentSums {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+  double sum = 0, squares = 0, count = 0, nonzero = 0;
+  SLUICE_HD void add(float v) {
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+    sum += v;
+    squares = fma(static_cast<double>(v), static_cast<double>(v), squares);
+    count += 1;
+    nonzero += v != 0.0f ? 1 : 0;
+  }
+  SLUICE_HD void add(const AugmentSums& o) {
+    low = o.low < low ? o.low : low;
+    high = o.high > high ? o.high : high;
+    sum += o.sum;
+    squares += o.squares;
+    count += o.count;
+    nonzero += o.nonzero;
+  }
+};
+
+// What the operations that want statistics make of them, once a pass.
+struct AugmentNumbers {
+  float low = 0, range = 1, gain = 1, offset = 0;
+
+  // `old` is of the image in front of the last contrast.
+  SLUICE_HD static AugmentNumbers of(const AugmentOp& op, const AugmentSums& now,
+                                     const AugmentSums& old) {
+    AugmentNumbers out;
+    const bool nonzero = op.kind == AugmentKind::std_shift && op.a[1] != 0;
+    const double n = nonzero ? now.nonzero : now.count;
+    const double std = deviation(now, n), mean = n > 0 ? now.sum / n : 0;
+    out.low = now.low;
+    out.range = now.high - now.low;
+    if (op.kind == AugmentKind::contrast && op.a[1] < 0) out.low = -now.high;
+    if (op.kind == AugmentKind::mean_contrast) out.offset = static_cast<float>(mean);
+    if (op.kind == AugmentKind::std_shift) out.offset = static_cast<float>(op.a[0] * std);
+    if (op.kind == AugmentKind::restore) {  // MONAI's deviations are over n - 1 here
+      const double unbiased = n > 1 ? sqrt(n / (n - 1)) : 1;
+      out.low = static_cast<float>(mean);
+      out.range = static_cast<float>(std * unbiased + 1e-8);
+      out.gain = static_cast<float>(deviation(old, n) * unbiased);
+      out.offset = static_cast<float>(n > 0 ? old.sum / n : 0);
+    }
+    return out;
+  }
+
+ private:
+  SLUICE_HD static double deviation(const AugmentSums& s, double n) {
+    if (!(n > 0)) return 0;
+    const double mean = s.sum / n, variance = fma(-mean, mean, s.squares / n);
+    return variance > 0 ? sqrt(variance) : 0;
+  }
+};
+
+// The bias field along one row: what is left of its series is a cubic in z.
+struct BiasRow {
+  float c[4] = {0, 0, 0, 0};
+  double step = 0;
+
+  // P_0 .. P_3 at voxel i of an axis, as kernels/bias_field.cpp places it.
+  SLUICE_HD static void legendre(double step, int i, double* p) {
+    const double x = static_cast<float>(-1.0 + step * static_cast<double>(i));
+    p[0] = 1;
+    p[1] = x;
+    p[2] = (3 * x * x - 1) * 0.5;
+    p[3] = (5 * x * p[2] - 2 * x) * (1 / 3.0);
+  }
+  SLUICE_HD static double step_of(int size) {
+    return size > 1 ? 2.0 / static_cast<double>(size - 1) : 0.0;
+  }
+  SLUICE_HD void prepare(const AugmentJob& job, int x, int y) {
+    step = step_of(job.out.size[2]);
+    double px[4], py[4], sum[4] = {0, 0, 0, 0};
+    legendre(step_of(job.out.size[0]), x, px);
+    legendre(step_of(job.out.size[1]), y, py);
+    int next = 0;
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 4 - i; ++j)
+        for (int k = 0; k < 4 - i - j; ++k) sum[k] += job.bias[next++] * px[i] * py[j];
+    for (int k = 0; k < 4; ++k) c[k] = static_cast<float>(sum[k]);
+  }
+  SLUICE_HD float at(int z) const {
+    double p[4];
+    legendre(step, z, p);
+    float v = c[0];
+    for (int k = 1; k < 4; ++k) v = mad(c[k], static_cast<float>(p[k]), v);
+    return exp_bounded(v);
+  }
+};
+
+// Standard normal number i of a stream, as add_noise of intensity.h numbers them.
+SLUICE_HD inline float normal_at(std::uint64_t i, std::uint64_t counter, std::uint64_t key) {
+  const Block4 block = philox(i / 4, counter, key);
+  const bool second = (i & 2) != 0;
+  float x, y;
+  normal_pair_fast(second ? block.v[2] : block.v[0], second ? block.v[3] : block.v[1], x, y);
+  return i & 1 ? y : x;
+}
+
+// Uniform number i of a stream, as random_displacement of elastic.h numbers them.
+SLUICE_HD inline float uniform_at(std::uint64_t i, std::uint64_t counter, std::uint64_t key) {
+  const Block4 block = philox(i / 4, counter, key);
+  const std::uint32_t low = i & 1 ? block.v[1] : block.v[0];
+  const std::uint32_t high = i & 1 ? block.v[3] : block.v[2];
+  return unit_float(i & 2 ? high : low);
+}
+
+// One pass over one channel.
+struct AugmentPass {
+  const AugmentJob* job;
+  AugmentStage stage;
+  int channel;
+  float* scratch;          // this channel of the volume that is written; null: the output
+  AugmentNumbers numbers;  // for the stage's first operation, where it wants statistics
+
+  SLUICE_HD float with_statistics(const AugmentOp& op, float v) const {
+    const AugmentNumbers& n = numbers;
+    switch (op.kind) {
+      case AugmentKind::contrast:
+        return Contrast{n.low, n.range, op.a[0], op.a[1]}(v);
+      case AugmentKind::mean_contrast: {
+        const float y = mad(v - n.offset, op.a[0], n.offset);
+        return op.a[1] != 0 ? clamp_to(y, n.low, n.low + n.range) : y;
+      }
+      case AugmentKind::std_shift:
+        return Shift{n.offset, op.a[1] != 0}(v);
+      case AugmentKind::restore:
+        return Rescale{n.low, n.range, n.gain, n.offset}(v);
+      default:
+        return v;
+    }
+  }
+  SLUICE_HD float applied(const AugmentOp& op, float v, std::int64_t voxel, const BiasRow& bias,
+                          int z) const {
+    const float* a = op.a;
+    switch (op.kind) {
+      case AugmentKind::linear:
+        return Linear{a[0], a[1]}(v);
+      case AugmentKind::normalize:
+        return Normalize{a[0], a[1], a[2] != 0}(v);
+      case AugmentKind::rescale:
+        return Rescale{a[0], a[1], a[2], a[3], a[4], a[5]}(v);
+      case AugmentKind::shift:
+        return Shift{a[0], a[1] != 0}(v);
+      case AugmentKind::noise:
+        return noisy(v, a[0], a[1],
+                     normal_at(static_cast<std::uint64_t>(voxel), op.counter, op.key));
+      case AugmentKind::uniform:
+        return mad(
+            a[0],
+            mad(uniform_at(static_cast<std::uint64_t>(voxel), op.counter, op.key), 2.0f, -1.0f), v);
+      case AugmentKind::bias:
+        return v * bias.at(z);
+      default:
+        return with_statistics(op, v);
+    }
+  }
+};
+
+// Voxels z0, z0 + step, ... of row (x, y).
+template <class Fetch>
+SLUICE_HD inline void augment_row(const AugmentPass& p, const Fetch& fetch, int x, int y, int z0,
+                                  int step, AugmentSums& sums) {
+  constexpr int width = 4;  // voxels at a time: their loads overlap
+  const AugmentJob& job = *p.job;
+  const int nz = job.out.size[2];
+  const auto row = fetch.row(x, y);
+  BiasRow bias;
+  for (int i = p.stage.first; i < p.stage.end; ++i)
+    if (job.ops[i].kind == AugmentKind::bias) bias.prepare(job, x, y);
+  const std::int64_t line =
+      (static_cast<std::int64_t>(x) * job.out.size[1] + y) * static_cast<std::int64_t>(nz);
+  const std::int64_t first =
+      static_cast<std::int64_t>(p.channel) * job.out.size[0] * job.out.size[1] * nz + line;
+  const std::int64_t place =
+      p.channel * job.out.channel_stride + x * job.out.stride[0] + y * job.out.stride[1];
+  for (int zs = z0; zs < nz; zs += width * step) {
+    float v[width];
+    for (int k = 0; k < width; ++k) v[k] = zs + k * step < nz ? row.at(zs + k * step) : 0.0f;
+    for (int i = p.stage.first; i < p.stage.end; ++i) {
+      const AugmentOp& op = job.ops[i];
+      if (op.channel >= 0 && op.channel != p.channel) continue;
+      for (int k = 0; k < width; ++k) {
+        const int z = zs + k * step;
+        if (z < nz) v[k] = p.applied(op, v[k], first + z, bias, z);
+      }
+    }
+    for (int k = 0; k < width; ++k) {
+      const int z = zs + k * step;
+      if (z >= nz) continue;
+      if (p.stage.made >= 0) sums.add(v[k]);
+      if (p.stage.to >= 0)
+        p.scratch[line + z] = v[k];
+      else
+        with_voxel(job.out.type, [&](auto type) {
+          from_float(v[k], type);
+          static_cast<decltype(type)*>(job.out.data)[place + z * job.out.stride[2]] = type;
+        });
+    }
+  }
+}
+
+// Calls body(fetch) with the fetch that a stage asks for; `from` is the channel's scratch volume.
+template <class F>
+SLUICE_HD inline void with_source(const AugmentJob& job, int channel, F&& body) {
+  with_voxel(job.in.type, [&](auto type) {
+    using T = decltype(type);
+    if (!job.sampling.resample) return body(CopyFetch<T>(job, channel));
+    if (job.sampling.mode == Interpolation::linear)
+      return body(ResampleFetch<T, Interpolation::linear>(job, channel));
+    return body(ResampleFetch<T, Interpolation::nearest>(job, channel));
+  });
+}
+template <class F>
+SLUICE_HD inline void with_scratch(const AugmentJob& job, const AugmentStage& stage,
+                                   const float* from, F&& body) {
+  switch (stage.fetch) {
+    case AugmentFetch::blur_x:
+      return body(BlurFetch(job, from, 0));
+    case AugmentFetch::blur_y:
+      return body(BlurFetch(job, from, 1));
+    case AugmentFetch::blur_z:
+      return body(BlurFetch(job, from, 2));
+    case AugmentFetch::low_resolution:
+      return body(LowResolutionFetch(job, from, job.ops[stage.filter]));
+    default:
+      return body(ScratchFetch(job, from));
+  }
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,66 @@
+// Sliding-window blending: a launch a batch of windows over the box that they cover, then one for
+// the result. A warp takes a row, so sums are read and written in whole lines.
+#include "kernels/blend_voxel.h"
+#include "kernels/cuda/entries.h"
+#include "kernels/cuda/launch.cuh"
+
+namespace sluice::kernels {
+namespace {
+
+constexpr int threads = 256, warps = threads / warp;
+
+template <class T>
+__global__ void __launch_bounds__(threads) accumulate(BlendCall c, BlendBox box) {
+  const int ny = box.end[1] - box.begin[1], rows = (box.end[0] - box.begin[0]) * ny;
+  for (int r = static_cast<int>(blockIdx.x * warps + threadIdx.x / warp); r < rows;
+       r += static_cast<int>(gridDim.x) * warps)
+    for (int z = box.begin[2] + static_cast<int>(threadIdx.x % warp); z < box.end[2]; z += warp)
+      blend_voxel<T>(c, box.begin[0] + r / ny, box.begin[1] + r % ny, z);
+}
+
+__global__ void __launch_bounds__(threads)
+    average(float* sum, const float* total, std::int64_t voxels, int channels) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < voxels; i += step)
+    for (int k = 0; k < channels; ++k) sum[k * voxels + i] /= total[i];
+}
+
+__global__ void __launch_bounds__(threads)
+    classes(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < voxels; i += step)
+    out[i] = blended_class(sum + i, voxels, channels);
+}
+
+dim3 enough(std::int64_t blocks) {
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < 4224 ? blocks : 4224);
+}
+
+}  // namespace
+
+int cuda_blend(const BlendCall& c, void* stream) {
+  if (blend_problem(c)) return cudaErrorInvalidValue;
+  const BlendBox box = BlendBox::of(c);
+  const std::int64_t rows =
+      static_cast<std::int64_t>(box.end[0] - box.begin[0]) * (box.end[1] - box.begin[1]);
+  const dim3 grid = enough((rows + warps - 1) / warps);
+  if (c.type == VoxelType::f32) return launch(accumulate<float>, grid, threads, stream, c, box);
+  if (c.type == VoxelType::f16) return launch(accumulate<Half>, grid, threads, stream, c, box);
+  if (c.type == VoxelType::bf16) return launch(accumulate<Brain>, grid, threads, stream, c, box);
+  return cudaErrorInvalidValue;
+}
+
+int cuda_blend_average(float* sum, const float* total, std::int64_t voxels, int channels,
+                       void* stream) {
+  return launch(average, enough((voxels + threads - 1) / threads), threads, stream, sum, total,
+                voxels, channels);
+}
+
+int cuda_blend_classes(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out,
+                       void* stream) {
+  if (channels < 1 || channels > 256) return cudaErrorInvalidValue;
+  return launch(classes, enough((voxels + threads - 1) / threads), threads, stream, sum, voxels,
+                channels, out);
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,52 @@
+#include "kernels/cuda/table.h"
+
+#include "kernels/cuda/entries.h"
+#include "kernels/cuda/launch.cuh"
+
+namespace sluice::kernels {
+namespace {
+
+int devices(int* count) { return cudaGetDeviceCount(count); }
+int use(int device) { return cudaSetDevice(device); }
+const char* error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+int allocate(void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }
+int allocate_pinned(void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); }
+int release(void* memory) { return cudaFree(memory); }
+int release_pinned(void* memory) { return cudaFreeHost(memory); }
+int copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, as_stream(stream));
+}
+int synchronize(void* stream) { return cudaStreamSynchronize(as_stream(stream)); }
+
+const CudaTable table{CudaTable::current,
+                      devices,
+                      use,
+                      error_text,
+                      allocate,
+                      allocate_pinned,
+                      release,
+                      release_pinned,
+                      copy,
+                      synchronize,
+                      cuda_augment,
+                      cuda_dice_ce_workspace,
+                      cuda_dice_ce,
+                      cuda_dice_ce_backward,
+                      cuda_norm_act_workspace,
+                      cuda_norm_statistics,
+                      cuda_norm_act,
+                      cuda_norm_act_backward,
+                      cuda_optim_bytes,
+                      cuda_optim_plan,
+                      cuda_optim_step,
+                      cuda_blend,
+                      cuda_blend_average,
+                      cuda_blend_classes,
+                      cuda_bits,
+                      cuda_draw,
+                      cuda_one_hot};
+
+}  // namespace
+}  // namespace sluice::kernels
+
+const sluice::kernels::CudaTable* sluice_cuda_table() { return &sluice::kernels::table; }

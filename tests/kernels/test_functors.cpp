@@ -1,0 +1,174 @@
+// The functors that the device runs against the kernels that the CPU runs: the same numbers.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "kernels/dice_ce.h"
+#include "kernels/dice_ce_voxel.h"
+#include "kernels/norm_act.h"
+#include "kernels/norm_act_value.h"
+#include "kernels/optim.h"
+#include "kernels/optim_value.h"
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+namespace {
+
+at::Tensor sines(at::IntArrayRef shape, double first) {
+  const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
+  return at::sin(k * k * 0.37).to(at::kFloat).reshape(shape);
+}
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("half and bfloat16 round as LibTorch rounds them, both ways, for every bit pattern") {
+  at::Tensor bits = at::empty({65536}, at::kShort);
+  auto* b = static_cast<std::uint16_t*>(bits.mutable_data_ptr());
+  for (int i = 0; i < 65536; ++i) b[i] = static_cast<std::uint16_t>(i);
+  const auto same = [](float x, float y) { return bits_of(x) == bits_of(y) || (x != x && y != y); };
+  const at::Tensor halves = bits.view(at::kHalf).to(at::kFloat);
+  const at::Tensor brains = bits.view(at::kBFloat16).to(at::kFloat);
+  // Between neighbours lie the ties and what rounds either way.
+  const at::Tensor probes = at::cat({halves, halves * 1.00048828125f, halves * 1.0003f,
+                                     brains * 1.00390625f, sines({4096}, 1) * 7e4});
+  const at::Tensor as_half = probes.to(at::kHalf).view(at::kShort).contiguous();
+  const at::Tensor as_brain = probes.to(at::kBFloat16).view(at::kShort).contiguous();
+  int wrong = 0;
+  for (std::uint32_t i = 0; i < 65536; ++i) {
+    const auto h = static_cast<std::uint16_t>(i);
+    wrong += !same(to_float(Half{h}), halves.const_data_ptr<float>()[i]);
+    wrong += !same(to_float(Brain{h}), brains.const_data_ptr<float>()[i]);
+  }
+  CHECK(wrong == 0);
+  for (std::int64_t i = 0; i < probes.numel(); ++i) {
+    const float x = probes.const_data_ptr<float>()[i];
+    if (x != x) continue;  // a NaN stays one; which one is nobody's business
+    Half h;
+    Brain r;
+    from_float(x, h);
+    from_float(x, r);
+    wrong += h.bits != static_cast<std::uint16_t>(as_half.const_data_ptr<std::int16_t>()[i]);
+    wrong += r.bits != static_cast<std::uint16_t>(as_brain.const_data_ptr<std::int16_t>()[i]);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("the norm's functor equals the kernel, forward and backward") {
+  const at::Tensor x =
+      (sines({2, 3, 5, 6, 7}, 3) * 2 + 5).contiguous(at::MemoryFormat::ChannelsLast3d);
+  const at::Tensor g = sines({2, 3, 5, 6, 7}, 5).contiguous(at::MemoryFormat::ChannelsLast3d);
+  const NormStats s = norm_stats(x, true);
+  const NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), sines({3}, 1) + 1.5, sines({3}, 2),
+                  at::full({1}, 0.25)};
+  const at::Tensor y = norm_act(x, p, g);
+  const NormActGrad d = norm_act_backward(g, x, p);
+  at::Tensor mine = at::empty_like(x), dx = at::empty_like(x);
+  double slope = 0;
+  for (int n = 0; n < 2; ++n)
+    for (int c = 0; c < 3; ++c) {
+      const auto f = NormActValue::of(p.mean[n][c].item<float>(), p.rstd[n][c].item<float>(),
+                                      p.gamma[c].item<float>(), p.beta[c].item<float>(), 0.25f);
+      const at::Tensor from = x[n][c].contiguous(), grad = g[n][c].contiguous();
+      const float *v = from.const_data_ptr<float>(), *q = grad.const_data_ptr<float>();
+      at::Tensor to = at::empty_like(from), back = at::empty_like(from);
+      NormActSums sums;
+      for (int i = 0; i < 210; ++i) sums.add(f, v[i], q[i], p.mean[n][c].item<float>());
+      const auto answer = NormActAnswer::of(sums.d, sums.dx, 210, f.scale,
+                                            p.rstd[n][c].item<float>(), p.mean[n][c].item<float>());
+      for (int i = 0; i < 210; ++i) {
+        to.mutable_data_ptr<float>()[i] = f.forward(v[i], q[i]);
+        back.mutable_data_ptr<float>()[i] = f.backward(v[i], q[i], answer.by_x, answer.by_1);
+      }
+      mine[n][c].copy_(to);
+      dx[n][c].copy_(back);
+      slope += sums.slope;
+    }
+  CHECK(relative(mine, y) < 1e-6);
+  CHECK(relative(dx, d.input) < 1e-5);
+  CHECK(slope == doctest::Approx(d.slope.item<double>()).epsilon(1e-5));
+}
+
+TEST_CASE("DiceCE's functor equals the kernel, loss and gradient") {
+  constexpr int C = 3, samples = 2, voxels = 4 * 5 * 6;
+  const at::Tensor logits = (sines({samples, C, 4, 5, 6}, 2) * 3).requires_grad_();
+  const at::Tensor label = (at::arange(samples * voxels) * 7 % C).reshape({samples, 1, 4, 5, 6});
+  DiceCe p;
+  p.softmax = p.to_onehot_y = p.squared_pred = p.jaccard = true;
+  p.include_background = false;
+  p.lambda_ce = 0.7;
+  p.ce_weight = {1, 2, 0.5};
+  const at::Tensor loss = dice_ce(logits, label, p);
+  loss.backward();
+  DiceCeRule r;
+  r.classes = C;
+  r.background = false;
+  r.squared = r.jaccard = true;
+  r.lambda_ce = 0.7;
+  r.ce_weight[1] = 2, r.ce_weight[2] = 0.5f;
+  const float* z = logits.const_data_ptr<float>();
+  const auto voxel = [&](int n, int i) {
+    DiceCeVoxel<4> v;  // room for one class more
+    v.load(z + n * C * voxels + i, voxels, C,
+           static_cast<int>(label.const_data_ptr<std::int64_t>()[n * voxels + i]));
+    return v;
+  };
+  double sums[samples * (3 * C + 1)] = {};
+  for (int n = 0; n < samples; ++n) {
+    float of_sample[3 * 4 + 1] = {};
+    for (int i = 0; i < voxels; ++i) voxel(n, i).add_to(of_sample, r);
+    for (int k = 0; k < 3; ++k)
+      for (int c = 0; c < C; ++c) sums[n * (3 * C + 1) + k * C + c] = of_sample[4 * k + c];
+    sums[n * (3 * C + 1) + 3 * C] = of_sample[12];
+  }
+  DiceCeSlopes slopes[samples];
+  float ce = 0;
+  CHECK(dice_ce_finish(r, sums, samples, slopes, &ce) ==
+        doctest::Approx(loss.item<double>()).epsilon(1e-6));
+  at::Tensor grad = at::empty({samples, C, voxels});
+  for (int n = 0; n < samples; ++n)
+    for (int i = 0; i < voxels; ++i) {
+      auto v = voxel(n, i);
+      v.to_gradient(r, slopes[n].by_i, slopes[n].by_p, ce);
+      for (int c = 0; c < C; ++c) grad.mutable_data_ptr<float>()[(n * C + c) * voxels + i] = v.p[c];
+    }
+  CHECK(relative(grad, logits.grad().reshape({samples, C, voxels})) < 1e-5);
+}
+
+TEST_CASE("the optimizers' functor equals the kernels over several steps") {
+  for (int k = 0; k < 4; ++k) {
+    CAPTURE(k);
+    OptimRule r;
+    r.kind = k == 0 ? OptimKind::sgd : k == 3 ? OptimKind::novograd : OptimKind::adam;
+    r.lr = 0.01, r.weight_decay = 0.1, r.momentum = 0.9, r.nesterov = true;
+    r.decoupled = k == 2, r.amsgrad = k == 1;
+    constexpr int n = 300;
+    at::Tensor w = sines({n}, 1), m = at::zeros({n}), top = at::zeros({k == 3 ? 1 : n});
+    at::Tensor v = at::zeros({k == 3 ? 1 : n});
+    at::Tensor w2 = w.clone(), m2 = m.clone(), v2 = v.clone(), top2 = top.clone();
+    OptimState state;
+    for (int step = 1; step <= 4; ++step) {
+      const at::Tensor g = sines({n}, 10 * step);
+      std::vector<Slot> slots{{w, g, m, v, r.amsgrad ? top : at::Tensor()}};
+      if (k == 0) sgd_step(slots, {r.lr, r.momentum, r.weight_decay, r.nesterov});
+      if (k == 1 || k == 2)
+        adam_step(slots, {r.lr, r.beta1, r.beta2, r.eps, r.weight_decay, r.decoupled, step});
+      if (k == 3) novograd_step(slots, {r.lr, r.beta1, r.beta2, r.eps, r.weight_decay, false});
+      const double squares = g.to(at::kDouble).square().sum().item<double>();
+      decide(r, squares, state);
+      const float scale =
+          k == 3 ? novograd_scale(r, state, squares, v2.mutable_data_ptr<float>(), nullptr) : 1.0f;
+      const OptimValue value = OptimValue::of(r, state, scale);
+      for (int i = 0; i < n; ++i) {
+        float* at_w = w2.mutable_data_ptr<float>() + i;
+        *at_w = value.updated(*at_w, g.const_data_ptr<float>()[i], m2.mutable_data_ptr<float>() + i,
+                              k == 3 ? nullptr : v2.mutable_data_ptr<float>() + i,
+                              r.amsgrad ? top2.mutable_data_ptr<float>() + i : nullptr);
+      }
+    }
+    CHECK(relative(w2, w) < 1e-6);
+    CHECK(relative(m2, m) < 1e-6);
+  }
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Makes a folder (at most 40 MiB) that runs on another Linux machine which has PyTorch 2.11 but no
+# ITK, oneTBB or internet: the binary, its runtime, the CUDA library, the GPU tests and benchmarks,
+# and every library they need except LibTorch's, CUDA's and the C library's.
+#
+#   tools/bundle.sh bundle              # from build/, which it builds where needed
+#   bundle/gpu_check.sh                 # there: tests, ceilings, benchmarks -> gpu_check.json
+#   bundle/run.sh run graphs/brain.json # there: any command of sluice
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?usage: tools/bundle.sh FOLDER [BUILD]}
+build=${2:-build}
+[ ! -e "$out" ] || [ -e "$out/.sluice-bundle" ] || { echo "$out is there and no bundle" >&2; exit 2; }
+cmake --build "$build" --target sluice runtime sluice_cuda cuda_tests emulated_cuda_tests bench_cuda >&2
+
+rm -rf "$out"
+mkdir -p "$out/lib"
+touch "$out/.sluice-bundle"
+for f in sluice libsluice_runtime.so libsluice_cuda.so cuda_tests emulated_cuda_tests bench_cuda; do
+  cp "$build/$f" "$out/"
+done
+cp -r graphs "$out/graphs"
+rm -f "$out"/graphs/*.svg
+cp tools/gpu_check.sh tools/gpu_check.py "$out/"
+
+# Libraries of this machine. The C library, the compiler's and the driver's stay the other's, as do
+# LibTorch and its libgomp: two of those in one process would be two thread pools.
+theirs='^(ld-linux|libc|libm|libdl|libpthread|librt|libutil|libgcc_s|libstdc\+\+|libgomp|libtorch|libc10|libcuda|libnv|libcu)[-.0-9a-z_]*\.so'
+for f in "$out"/sluice "$out"/libsluice_runtime.so "$out"/cuda_tests; do
+  ldd "$f" | awk '$3 ~ /^\// {print $3}'
+done | sort -u | while read -r lib; do
+  name=$(basename "$lib")
+  [[ $name =~ $theirs ]] || [[ $name == libsluice* ]] || cp -L "$lib" "$out/lib/$name"
+done
+
+# Where they look for each other, in place of this machine's folders.
+cat >"$out/rpath.cmake" <<'CMAKE'
+file(RPATH_SET FILE "${FILE}" NEW_RPATH "$ORIGIN:$ORIGIN/lib")
+CMAKE
+for f in sluice libsluice_runtime.so libsluice_cuda.so cuda_tests emulated_cuda_tests bench_cuda; do
+  strip --strip-unneeded "$out/$f"
+  readelf -d "$out/$f" | grep -qE 'RPATH|RUNPATH' || continue
+  cmake -DFILE="$out/$f" -P "$out/rpath.cmake"
+done
+rm "$out/rpath.cmake"
+
+cat >"$out/run.sh" <<'RUN'
+#!/usr/bin/env bash
+# sluice with the LibTorch of PYTHON (default: python3), or of the folder TORCH_LIB.
+here=$(cd "$(dirname "$0")" && pwd)
+TORCH_LIB=${TORCH_LIB:-$("${PYTHON:-python3}" -c 'import os, torch; print(os.path.dirname(torch.__file__) + "/lib")')} ||
+  { echo "run.sh: no torch in ${PYTHON:-python3}; set PYTHON or TORCH_LIB" >&2; exit 2; }
+gomp=$(ls "$TORCH_LIB"/libgomp*.so* "$TORCH_LIB"/../../torch.libs/libgomp*.so* 2>/dev/null | head -1)
+if [ -n "$gomp" ] && [ ! -e "$here/lib/libgomp.so.1" ]; then ln -sf "$gomp" "$here/lib/libgomp.so.1"; fi
+export LD_LIBRARY_PATH=$here:$here/lib:$TORCH_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+exec "$here/sluice" "$@"
+RUN
+chmod +x "$out/run.sh"
+
+size=$(du -sm "$out" | cut -f1)
+echo "$out: $size MiB, $(find "$out/lib" -type f | wc -l) libraries" >&2
+[ "$size" -le 40 ] || { echo "more than 40 MiB" >&2; exit 1; }
