@@ -33,8 +33,8 @@ struct LoadImage final : Node {
   static Spec spec() {
     return Spec("load_image",
                 "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
-                ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, and folders with the files "
-                "of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
+                ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, and folders with the "
+                "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
         .in("sample", "Fields with paths.")
         .out("sample")
         .param("keys", &Params::keys, "Fields to load.")
