@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "engine/error.h"
 #include "kernels/file_io.h"
@@ -131,6 +132,32 @@ DataList list_of_files(const fs::path& folder, const std::string& pattern, const
   DataList list;
   for (const auto& path : paths) list.push_back({file_stem(path), {{key, path.string()}}});
   return list;
+}
+
+std::vector<bool> held_out(std::size_t n, const Fold& f) {
+  const auto fold = static_cast<std::size_t>(f.fold), folds = static_cast<std::size_t>(f.folds);
+  if (f.fold < 0 || fold >= folds || folds > n)
+    throw DataError("fold " + std::to_string(f.fold) + " of " + std::to_string(f.folds) +
+                    " folds of " + std::to_string(n) + " cases");
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  NumpyRandom(f.seed).shuffle(order);
+  const std::size_t begin = fold * (n / folds) + std::min(fold, n % folds);
+  const std::size_t end = begin + n / folds + (fold < n % folds ? 1 : 0);
+  std::vector<bool> held(n, false);
+  for (std::size_t i = begin; i < end; ++i) held[order[i]] = true;
+  return held;
+}
+
+void take_fold(DataList& list, const Fold& f) {
+  if (f.fold < 0 && f.split == "validation")
+    throw DataError("without a fold there is no validation");
+  if (f.fold < 0) return;
+  const std::vector<bool> held = held_out(list.size(), f);
+  DataList kept;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (held[i] == (f.split == "validation")) kept.push_back(std::move(list[i]));
+  list = std::move(kept);
 }
 
 void limit_list(DataList& list, std::optional<std::int64_t> n) {

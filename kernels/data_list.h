@@ -19,6 +19,7 @@ namespace sluice {
 struct DataItem {
   std::string name;                                        // "hippocampus_001"
   std::vector<std::pair<std::string, std::string>> files;  // key -> path
+  std::size_t row = 0;  // of a list that says more of each item: its number there
 };
 using DataList = std::vector<DataItem>;
 
@@ -41,6 +42,33 @@ DataList list_of_items(const nlohmann::ordered_json& items, const std::filesyste
 // The files of a folder whose names match a glob ("*.nii.gz"), sorted by name.
 DataList list_of_files(const std::filesystem::path& folder, const std::string& pattern,
                        const std::string& key);
+
+// Records of a CSV file with a header row, as RFC 4180 has it. `keys` are the columns with paths,
+// relative to `root`; `values` those with numbers, which come back beside the list, a row an item.
+struct CsvList {
+  DataList items;
+  std::vector<std::vector<double>> values;
+};
+CsvList list_of_csv(const std::filesystem::path& file, const std::filesystem::path& root,
+                    const std::vector<std::string>& keys, const std::vector<std::string>& values);
+
+// Files below a folder by one pattern a key ("*/t1.nii.gz", "labels/*.nii.gz"; a folder where it
+// ends with "/"). Files whose stars stand for the same text belong together, and that text is the
+// item's name.
+DataList list_of_patterns(const std::filesystem::path& root,
+                          const nlohmann::ordered_json& patterns);
+
+// Cross-validation: which part of a list is meant. Below 0 `fold` means all of it.
+struct Fold {
+  std::string split = "training";  // or "validation"
+  std::int64_t fold = -1, folds = 5;
+  std::uint32_t seed = 12345;  // nnU-Net's
+};
+// Whether each of n items is in the fold's validation, as scikit-learn's
+// KFold(folds, shuffle=True, random_state=seed) says.
+std::vector<bool> held_out(std::size_t n, const Fold& fold);
+// Keeps the fold's items, in the list's order.
+void take_fold(DataList& list, const Fold& fold);
 
 // The first n items where n is given.
 void limit_list(DataList& list, std::optional<std::int64_t> n);

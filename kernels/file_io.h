@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -47,6 +48,10 @@ inline constexpr std::uint64_t max_volume_bytes = 8ull << 30;
 
 // Refuses files of more than `limit` bytes before any of them is read.
 Buffer read_file(const std::filesystem::path& path, std::uint64_t limit = max_volume_bytes);
+
+// How readers of images get at the bytes of files: as they are, or checked against a manifest.
+using ReadBytes = std::function<Buffer(const std::filesystem::path&)>;
+inline Buffer read_plain(const std::filesystem::path& path) { return read_file(path); }
 
 // The first `most` bytes, or all of a shorter file.
 Buffer read_file_front(const std::filesystem::path& path, std::size_t most);

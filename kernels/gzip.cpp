@@ -124,6 +124,15 @@ Buffer gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
   return out;
 }
 
+Buffer gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,
+                     const std::string& name) {
+  if (compressed.size() < 18) throw DataError(name + ": gzip stream ends early");
+  const std::uint8_t* last = compressed.data() + compressed.size() - 4;
+  const std::uint64_t length = std::uint64_t{last[0]} | std::uint64_t{last[1]} << 8 |
+                               std::uint64_t{last[2]} << 16 | std::uint64_t{last[3]} << 24;
+  return gunzip(compressed, std::min(length, limit), name);
+}
+
 Buffer inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expected,
                     const std::string& name) {
   const auto fail = [&] {
@@ -138,6 +147,23 @@ Buffer inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expe
                                     out.data(), expected, &read, &written);
   if (result != LIBDEFLATE_SUCCESS || read != compressed.size() || written != expected) fail();
   return out;
+}
+
+void check_zlib(std::span<const std::uint8_t> compressed, std::uint64_t most,
+                const std::string& name) {
+  z_stream z{};
+  if (inflateInit(&z) != Z_OK) throw std::bad_alloc();
+  std::vector<std::uint8_t> scratch(1u << 16);
+  z.next_in = const_cast<Bytef*>(compressed.data());
+  z.avail_in = static_cast<uInt>(std::min<std::size_t>(compressed.size(), 1u << 31));
+  int status = Z_OK;
+  while (status == Z_OK && z.total_out <= most) {
+    z.next_out = scratch.data();
+    z.avail_out = static_cast<uInt>(scratch.size());
+    status = ::inflate(&z, Z_NO_FLUSH);
+  }
+  inflateEnd(&z);
+  if (status != Z_STREAM_END) throw DataError(name + ": damaged or truncated zlib stream");
 }
 
 Buffer gzip(std::span<const std::uint8_t> bytes, int level) {

@@ -2,8 +2,6 @@
 
 #include <ATen/Functions.h>
 #include <itkBMPImageIO.h>
-#include <itkMetaImageIO.h>
-#include <itkNrrdImageIO.h>
 #include <itkPNGImageIO.h>
 #include <itkTIFFImageIO.h>
 #include <itkVersion.h>
@@ -51,19 +49,6 @@ Component component_of(const itk::ImageIOBase& io, const std::string& name) {
   }
 }
 
-// LPS millimetres (DICOM's and ITK's) to RAS: x and y change their signs.
-Matrix4 ras_affine(const itk::ImageIOBase& io) {
-  Matrix4 m = Volume{}.affine;
-  const unsigned n = std::min(3u, io.GetNumberOfDimensions());
-  for (unsigned j = 0; j < n; ++j) {
-    const auto direction = io.GetDirection(j);
-    for (unsigned i = 0; i < n; ++i)
-      m[4 * i + j] = (i < 2 ? -1 : 1) * direction[i] * io.GetSpacing(j);
-    m[4 * j + 3] = (j < 2 ? -1 : 1) * io.GetOrigin(j);
-  }
-  return m;
-}
-
 // [.., Y, X, C] as ITK leaves it to [C, X, Y, ..]: all axes reversed.
 at::Tensor to_tensor(Buffer& voxels, const itk::ImageIOBase& io, at::ScalarType dtype,
                      const std::string& name) {
@@ -80,27 +65,21 @@ at::Tensor to_tensor(Buffer& voxels, const itk::ImageIOBase& io, at::ScalarType 
   return out;
 }
 
-Volume read_by(itk::ImageIOBase& io, const std::string& name, std::uint64_t expected,
-               at::ScalarType dtype) {
+Volume read_by(itk::ImageIOBase& io, const std::string& name, at::ScalarType dtype) {
   io.SetFileName(name);
   io.ReadImageInformation();
   const unsigned n = io.GetNumberOfDimensions();
   if (n > 3) throw DataError(name + ": has " + std::to_string(n) + " axes, at most 3 are read");
-  const auto bytes = static_cast<std::uint64_t>(io.GetImageSizeInBytes());
-  if (expected != 0 && bytes != expected)
-    throw DataError(name + ": ITK sees " + with_commas(bytes) + " bytes of voxels where " +
-                    with_commas(expected) + " are");
   itk::ImageIORegion region(n);
   for (unsigned d = 0; d < n; ++d) region.SetSize(d, io.GetDimensions(d));
   io.SetIORegion(region);
-  Buffer voxels(bytes);
+  Buffer voxels(static_cast<std::uint64_t>(io.GetImageSizeInBytes()));
   std::memset(voxels.data(), 0, voxels.size());
   io.Read(voxels.data());
 
   Volume v;
   v.data = to_tensor(voxels, io, dtype, name);
-  v.affine = ras_affine(io);
-  v.spacing = spacing_of(v.affine);
+  v.has_affine = false;
   const Component component = component_of(io, name);
   v.disk_dtype = component.name;
   v.may_be_non_finite = at::isFloatingType(component.type);
@@ -108,9 +87,9 @@ Volume read_by(itk::ImageIOBase& io, const std::string& name, std::uint64_t expe
 }
 
 template <class Io>
-Volume read_with(const std::string& name, std::uint64_t expected, at::ScalarType dtype) {
+Volume read_with(const std::string& name, at::ScalarType dtype) {
   try {
-    return read_by(*Io::New(), name, expected, dtype);
+    return read_by(*Io::New(), name, dtype);
   } catch (const itk::ExceptionObject& e) {
     throw DataError(name + ": " + e.GetDescription());
   }
@@ -118,40 +97,19 @@ Volume read_with(const std::string& name, std::uint64_t expected, at::ScalarType
 
 }  // namespace
 
-namespace {
-
-Volume without_geometry(Volume v) {
-  v.affine = Volume{}.affine;
-  v.spacing = {1, 1, 1};
-  v.has_affine = false;
-  return v;
+Volume read_png(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  check_png(read(path).view(), path.string());
+  return read_with<itk::PNGImageIO>(path.string(), dtype);
 }
 
-}  // namespace
-
-Volume read_png(const std::filesystem::path& path, at::ScalarType dtype) {
-  check_png(read_file(path).view(), path.string());
-  return without_geometry(read_with<itk::PNGImageIO>(path.string(), 0, dtype));
+Volume read_bmp(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  check_bmp(read(path).view(), path.string());
+  return read_with<itk::BMPImageIO>(path.string(), dtype);
 }
 
-Volume read_bmp(const std::filesystem::path& path, at::ScalarType dtype) {
-  check_bmp(read_file(path).view(), path.string());
-  return without_geometry(read_with<itk::BMPImageIO>(path.string(), 0, dtype));
-}
-
-Volume read_tiff(const std::filesystem::path& path, at::ScalarType dtype) {
-  check_tiff(read_file(path).view(), path.string());
-  return without_geometry(read_with<itk::TIFFImageIO>(path.string(), 0, dtype));
-}
-
-Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype) {
-  const auto bytes = check_nrrd(read_file(path).view(), path.string());
-  return read_with<itk::NrrdImageIO>(path.string(), bytes, dtype);
-}
-
-Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype) {
-  const auto bytes = check_meta_image(read_file(path).view(), path.string());
-  return read_with<itk::MetaImageIO>(path.string(), bytes, dtype);
+Volume read_tiff(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  check_tiff(read(path).view(), path.string());
+  return read_with<itk::TIFFImageIO>(path.string(), dtype);
 }
 
 std::string itk_version() { return itk::Version::GetITKVersion(); }

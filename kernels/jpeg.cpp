@@ -72,9 +72,9 @@ class Decoder {
 
 }  // namespace
 
-Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype) {
+Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
   const std::string name = path.string();
-  const Buffer file = read_file(path);
+  const Buffer file = read(path);
   Decoder decoder(file);
   if (!decoder.read_header()) throw DataError(name + ": " + decoder.message());
   const std::int64_t w = decoder.width(), h = decoder.height(), c = decoder.channels();

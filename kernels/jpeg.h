@@ -9,6 +9,6 @@
 
 namespace sluice {
 
-Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype);
+Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read);
 
 }  // namespace sluice

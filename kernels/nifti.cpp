@@ -5,173 +5,113 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "engine/error.h"
 #include "kernels/file_io.h"
 #include "kernels/gzip.h"
 #include "kernels/nifti_header.h"
+#include "kernels/raw_volume.h"
 #include "kernels/reverse_axes.h"
-#include "kernels/word.h"
 
 namespace sluice {
 namespace {
 
-template <class F>
-void with_disk_type(NiftiType type, F&& f) {
-  switch (type) {
-    case NiftiType::uint8:
-      return f(std::uint8_t{});
-    case NiftiType::int8:
-      return f(std::int8_t{});
-    case NiftiType::uint16:
-      return f(std::uint16_t{});
-    case NiftiType::int16:
-      return f(std::int16_t{});
-    case NiftiType::uint32:
-      return f(std::uint32_t{});
-    case NiftiType::int32:
-      return f(std::int32_t{});
-    case NiftiType::uint64:
-      return f(std::uint64_t{});
-    case NiftiType::int64:
-      return f(std::int64_t{});
-    case NiftiType::float32:
-      return f(float{});
-    case NiftiType::float64:
-      return f(double{});
-  }
-}
-
-template <class F>
-void with_tensor_type(at::ScalarType type, F&& f) {
-  switch (type) {
-    case at::kFloat:
-      return f(float{});
-    case at::kDouble:
-      return f(double{});
-    case at::kByte:
-      return f(std::uint8_t{});
-    case at::kShort:
-      return f(std::int16_t{});
-    case at::kInt:
-      return f(std::int32_t{});
-    case at::kLong:
-      return f(std::int64_t{});
-    default:
-      throw std::invalid_argument(std::string("volumes are not read as ") + toString(type));
-  }
-}
-
-// One stored number as the value it stands for. Integer outputs are exact: `lost` counts the
-// values that they cannot hold.
-template <class In, class Out, bool scaled>
-struct Convert {
-  double slope, inter;
-  std::int64_t* lost;
-
-  [[gnu::always_inline]] Out operator()(In v) const {
-    if constexpr (scaled && std::is_floating_point_v<Out>) {
-      return static_cast<Out>(static_cast<double>(v) * slope + inter);  // nibabel scales in double
-    } else if constexpr (std::is_floating_point_v<Out>) {
-      return static_cast<Out>(v);
-    } else if constexpr (!scaled && std::is_integral_v<In>) {
-      *lost += !std::in_range<Out>(v);
-      return static_cast<Out>(v);
-    } else {
-      // 2^63 is a double, the largest integer below it is not: hence "<" with one above the limit.
-      const double value = scaled ? static_cast<double>(v) * slope + inter : static_cast<double>(v);
-      constexpr double low = static_cast<double>(std::numeric_limits<Out>::min());
-      constexpr double above = 2.0 * static_cast<double>(std::numeric_limits<Out>::max() / 2 + 1);
-      const bool fits = value >= low && value < above && value == std::nearbyint(value);
-      *lost += !fits;
-      return fits ? static_cast<Out>(value) : Out{0};
-    }
-  }
+// The two names of a volume: the same one for a single file.
+struct Names {
+  std::filesystem::path header, voxels;
 };
 
-template <class In, class Out, bool scaled>
-std::int64_t convert(const std::uint8_t* bytes, const NiftiHeader& h, Out* out) {
-  const auto* in = reinterpret_cast<const In*>(bytes);
-  const std::int64_t x = h.axis(0), y = h.axis(1), z = h.axis(2);
-  std::int64_t lost = 0;
-  const Convert<In, Out, scaled> map{h.slope, h.inter, &lost};
-  for (std::int64_t c = 0; c < h.channels(); ++c)
-    reverse_axes(in + c * x * y * z, z, y, x, out + c * x * y * z, map);
-  return lost;
+// "a.img.gz" and "a.hdr.gz" name the same pair.
+Names names_of(const std::filesystem::path& path) {
+  const bool gz = path.extension() == ".gz";
+  std::filesystem::path stem = gz ? std::filesystem::path(path).replace_extension() : path;
+  if (stem.extension() != ".hdr" && stem.extension() != ".img") return {path, path};
+  const auto half = [&](const char* extension) {
+    return stem.replace_extension(extension).string() + (gz ? ".gz" : "");
+  };
+  return {half(".hdr"), half(".img")};
 }
 
-at::Tensor to_tensor(const std::uint8_t* voxels, const NiftiHeader& h, at::ScalarType dtype,
-                     const std::string& name) {
-  std::vector<std::int64_t> shape{h.channels()};
-  for (int d = 0; d < h.spatial_rank(); ++d) shape.push_back(h.axis(d));
-  at::Tensor out = at::empty(shape, dtype);
-  advise_huge_pages(out.data_ptr(), out.nbytes());
-  std::int64_t lost = 0;
-  with_disk_type(h.type, [&](auto in) {
-    with_tensor_type(dtype, [&](auto o) {
-      using In = decltype(in);
-      using Out = decltype(o);
-      auto* to = static_cast<Out*>(out.data_ptr());
-      lost = h.slope == 1 && h.inter == 0 ? convert<In, Out, false>(voxels, h, to)
-                                          : convert<In, Out, true>(voxels, h, to);
-    });
-  });
-  if (lost > 0)
-    throw DataError(name + ": " + with_commas(static_cast<std::uint64_t>(lost)) +
-                    " voxels hold values that are no " + toString(dtype));
-  return out;
-}
-
-// The file as it was before compression; its length is the header's to the byte.
-Buffer whole_file(Buffer file, const std::string& name, bool named_gz, NiftiHeader& h) {
+void check_name(const Buffer& file, const std::filesystem::path& path) {
+  const bool named_gz = path.extension() == ".gz";
   if (named_gz != is_gzip(file.view()))
-    throw DataError(name + (named_gz ? ": is named .gz but is not compressed"
-                                     : ": is gzip data; its name must end in .gz"));
+    throw DataError(path.string() + (named_gz ? ": is named .gz but is not compressed"
+                                              : ": is gzip data; its name must end in .gz"));
+}
+
+void check_length(std::uint64_t expected, std::uint64_t got, const std::string& name) {
+  if (got != expected)
+    throw DataError(name + (got < expected ? ": ends early" : ": is too long") + " (expected " +
+                    with_commas(expected) + " bytes, got " + with_commas(got) + ")");
+}
+
+NiftiHeader header_in(const Buffer& file, const std::string& name) {
   std::array<std::uint8_t, nifti2_size> front;
   std::size_t n = std::min(front.size(), file.size());
-  if (named_gz)
-    n = gunzip_front(file.view(), front);
-  else
+  if (!is_gzip(file.view()))
     std::copy_n(file.data(), n, front.begin());
-  if (named_gz && n < nifti1_size)
+  else if ((n = gunzip_front(file.view(), front)) < nifti1_size)
     throw DataError(name + ": gzip stream ends early or is damaged: no NIfTI header comes out");
-  h = parse_nifti_header({front.data(), n}, name);
+  return parse_nifti_header({front.data(), n}, name);
+}
+
+// The header's half of a pair. Compressed it has a checksum, and the stream says how long it is.
+NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& read) {
+  constexpr std::uint64_t most = 1u << 20;  // extensions included
+  const Buffer file = read(path);
+  check_name(file, path);
+  const NiftiHeader h = header_in(file, path.string());
+  if (!h.pair) throw DataError(path.string() + ": is a single NIfTI file, named like half of one");
+  if (!is_gzip(file.view())) return h;
+  gunzip_single(file.view(), most, path.string());
+  return h;
+}
+
+// The file with the voxels as it was before compression; its length is the header's to the byte.
+Buffer whole_file(Buffer file, const NiftiHeader& h, const std::string& name) {
   const std::uint64_t expected =
       h.offset + static_cast<std::uint64_t>(h.voxels()) * size_of(h.type);
-  if (named_gz) return gunzip(file.view(), expected, name);
-  if (file.size() != expected)
-    throw DataError(name + (file.size() < expected ? ": ends early" : ": is too long") +
-                    " (expected " + with_commas(expected) + " bytes, got " +
-                    with_commas(file.size()) + ")");
+  if (is_gzip(file.view())) return gunzip(file.view(), expected, name);
+  check_length(expected, file.size(), name);
   return file;
+}
+
+RawVolume raw_volume(const NiftiHeader& h) {
+  RawVolume raw;
+  raw.type = h.type;
+  raw.swapped = h.swapped;
+  raw.dim.assign(h.dim.begin(), h.dim.begin() + h.spatial_rank());
+  raw.channels = h.channels();
+  raw.channel_axis = raw.dim.size();
+  raw.slope = h.slope;
+  raw.inter = h.inter;
+  raw.affine = h.affine;
+  raw.placed = h.placed;
+  return raw;
 }
 
 }  // namespace
 
-Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype) {
-  const std::string name = path.string();
+Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  const Names names = names_of(path);
+  const std::string name = names.voxels.string();
+  const bool pair = names.header != names.voxels;
   NiftiHeader h;
-  Buffer file = whole_file(read_file(path), name, path.extension() == ".gz", h);
-  std::span<std::uint8_t> voxels{file.data() + h.offset, file.size() - h.offset};
-  if (h.offset % size_of(h.type) != 0) {  // legal, rare, and not aligned for its type
-    std::memmove(file.data(), voxels.data(), voxels.size());
-    voxels = {file.data(), voxels.size()};
-  }
-  if (h.swapped) swap_bytes(voxels, size_of(h.type));
-  Volume v;
-  v.data = to_tensor(voxels.data(), h, dtype, name);
-  v.affine = h.affine;
-  v.spacing = spacing_of(h.affine);
-  v.disk_dtype = name_of(h.type);
-  v.may_be_non_finite = h.type == NiftiType::float32 || h.type == NiftiType::float64;
-  return v;
+  if (pair) h = header_of_pair(names.header, read);
+  Buffer file = read(names.voxels);
+  check_name(file, names.voxels);
+  if (!pair) h = header_in(file, name);
+  if (!pair && h.pair)
+    throw DataError(name + ": is half of a pair; the halves are named .hdr and .img");
+  file = whole_file(std::move(file), h, name);
+  return to_volume(raw_volume(h), file, h.offset, dtype, name);
 }
 
 NiftiHeader read_nifti_header(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  const Buffer front = read_file_front(path, 64 * 1024);
+  const std::filesystem::path file = names_of(path).header;
+  const std::string name = file.string();
+  const Buffer front = read_file_front(file, 64 * 1024);
   std::array<std::uint8_t, nifti2_size> bytes;
   std::size_t n = std::min(bytes.size(), front.size());
   if (is_gzip(front.view()))
@@ -214,7 +154,7 @@ at::Tensor cast_for(const at::Tensor& data, NiftiType type, const std::string& n
   const at::Tensor in = data.detach().cpu().contiguous();
   if (at::isIntegralType(tensor_type(type), false) && in.scalar_type() != tensor_type(type)) {
     double low = 0, above = 0;
-    with_disk_type(type, [&](auto zero) {
+    with_voxel_type(type, [&](auto zero) {
       low = static_cast<double>(std::numeric_limits<decltype(zero)>::min());
       above = std::ldexp(1.0, std::numeric_limits<decltype(zero)>::digits);
     });
@@ -250,14 +190,14 @@ NiftiHeader header_for(const at::Tensor& data, const Matrix4& affine, NiftiType 
 void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
                  const std::string& dtype, int gzip_level) {
   const std::string name = path.string();
-  const NiftiType type = nifti_type(dtype);
+  const NiftiType type = voxel_type(dtype);
   const NiftiHeader h = header_for(data, affine, type, name);
   const at::Tensor cast = cast_for(data, type, name);
   const auto header = make_nifti1_header(h);
   Buffer file(header.size() + cast.nbytes());
   std::copy(header.begin(), header.end(), file.data());
   const std::int64_t x = h.axis(0), y = h.axis(1), z = h.axis(2);
-  with_disk_type(type, [&](auto zero) {
+  with_voxel_type(type, [&](auto zero) {
     using T = decltype(zero);
     const auto* from = static_cast<const T*>(cast.data_ptr());
     auto* to = reinterpret_cast<T*>(file.data() + header.size());

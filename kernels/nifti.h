@@ -1,5 +1,6 @@
-// NIfTI-1 and NIfTI-2 single files, `.nii` and `.nii.gz`, of every scalar datatype in both byte
-// orders; read strictly, because lenient readers train on damaged data without a word.
+// NIfTI-1 and NIfTI-2, single files (`.nii`, `.nii.gz`) and pairs (`.hdr` and `.img`, or both with
+// `.gz`), of every scalar datatype in both byte orders; read strictly, because lenient readers
+// train on damaged data without a word.
 //
 // Invariant: what is returned is the whole file and nothing but the file. Header, extensions and
 // voxels fill it exactly; gzip's checksum and length hold; whatever does not fit is a DataError
@@ -16,7 +17,8 @@
 namespace sluice {
 
 // `dtype` as for read_volume().
-Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat);
+Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat,
+                  const ReadBytes& read = read_plain);
 
 // The header alone; of the file only its front is read, and nothing behind it is checked.
 NiftiHeader read_nifti_header(const std::filesystem::path& path);

@@ -13,23 +13,27 @@
 namespace sluice {
 namespace {
 
-struct TypeRow {
-  NiftiType type;
-  std::size_t size;
-  const char* name;
-};
-constexpr TypeRow type_table[] = {
-    {NiftiType::uint8, 1, "uint8"},     {NiftiType::int8, 1, "int8"},
-    {NiftiType::uint16, 2, "uint16"},   {NiftiType::int16, 2, "int16"},
-    {NiftiType::uint32, 4, "uint32"},   {NiftiType::int32, 4, "int32"},
-    {NiftiType::uint64, 8, "uint64"},   {NiftiType::int64, 8, "int64"},
-    {NiftiType::float32, 4, "float32"}, {NiftiType::float64, 8, "float64"},
-};
-
-const TypeRow* find_type(std::int16_t code) {
-  for (const auto& row : type_table)
-    if (static_cast<std::int16_t>(row.type) == code) return &row;
-  return nullptr;
+// What a datatype is called that no scalar is. nibabel makes records or complex numbers of these,
+// which no network takes.
+const char* odd_datatype(std::int64_t code) {
+  switch (code) {
+    case 1:
+      return "1 bit a voxel";
+    case 32:
+      return "complex64";
+    case 128:
+      return "RGB, three bytes a voxel";
+    case 1536:
+      return "float128";
+    case 1792:
+      return "complex128";
+    case 2048:
+      return "complex256";
+    case 2304:
+      return "RGBA, four bytes a voxel";
+    default:
+      return "none that NIfTI knows";
+  }
 }
 
 // Where each field stands in the two versions.
@@ -75,20 +79,21 @@ class Fields {
     return version2 ? get<std::int64_t>(at.dim + 8 * i) : get<std::int16_t>(at.dim + 2 * i);
   }
   bool swapped() const { return swapped_; }
+  const std::string& name() const { return name_; }
   [[noreturn]] void fail(const std::string& why) const { throw DataError(name_ + ": " + why); }
 
-  bool version2 = false;
+  bool version2 = false, pair = false;
   Layout at = layout1;
 
  private:
-  void check_magic() const {
+  void check_magic() {
     if (version2 && bytes_.size() < nifti2_size) fail("ends inside its NIfTI-2 header");
     const auto* magic = bytes_.data() + (version2 ? 4 : 344);
-    if (!version2 && std::memcmp(magic, "ni1", 4) == 0)
-      fail("is half of an .hdr/.img pair; only single .nii files are read");
-    const bool good = version2 ? std::memcmp(magic, "n+2\0\r\n\032\n", 8) == 0
-                               : std::memcmp(magic, "n+1", 4) == 0;
-    if (!good) fail("is no NIfTI file: bad magic");
+    const auto is = [&](const char* one, const char* two) {
+      return std::memcmp(magic, version2 ? two : one, version2 ? 8 : 4) == 0;
+    };
+    pair = is("ni1", "ni2\0\r\n\032\n");
+    if (!pair && !is("n+1", "n+2\0\r\n\032\n")) fail("is no NIfTI file: bad magic");
   }
 
   std::span<const std::uint8_t> bytes_;
@@ -122,7 +127,7 @@ void check_size(const Fields& f, const NiftiHeader& h) {
 std::uint64_t parse_offset(const Fields& f) {
   const double offset = f.version2 ? static_cast<double>(f.get<std::int64_t>(f.at.offset))
                                    : f.get<float>(f.at.offset);
-  const double least = f.version2 ? nifti2_size + 4 : nifti1_size + 4;
+  const double least = f.pair ? 0 : f.version2 ? nifti2_size + 4 : nifti1_size + 4;
   if (!(offset >= least && offset <= double{1u << 30} && offset == std::floor(offset)))
     f.fail("vox_offset is " + std::to_string(offset) + ", not a whole number of at least " +
            std::to_string(static_cast<int>(least)));
@@ -194,20 +199,14 @@ Matrix4 base_affine(const NiftiHeader& h, std::array<double, 3> zooms) {
   return m;
 }
 
-double determinant3(const Matrix4& m) {
-  return m[0] * (m[5] * m[10] - m[6] * m[9]) - m[1] * (m[4] * m[10] - m[6] * m[8]) +
-         m[2] * (m[4] * m[9] - m[5] * m[8]);
-}
-
-Matrix4 parse_affine(const Fields& f, const NiftiHeader& h) {
+Matrix4 parse_affine(const Fields& f, NiftiHeader& h) {
   const auto set = [&](std::size_t at) { return f.code(at) >= 1 && f.code(at) <= 5; };
+  h.placed = set(f.at.sform) || set(f.at.qform);
   const auto zooms = parse_zooms(f);
   const Matrix4 m = set(f.at.sform)   ? sform(f)
                     : set(f.at.qform) ? qform(f, zooms)
                                       : base_affine(h, zooms);
-  for (double v : m)
-    if (!std::isfinite(v)) f.fail("the affine is not finite");
-  if (h.dim.size() >= 3 && determinant3(m) == 0) f.fail("the affine is singular");
+  check_affine(m, h.dim.size(), f.name());
   return m;
 }
 
@@ -253,26 +252,20 @@ float put_qform(std::vector<std::uint8_t>& out, const Matrix4& m,
 
 }  // namespace
 
-std::size_t size_of(NiftiType type) { return find_type(static_cast<std::int16_t>(type))->size; }
-const char* name_of(NiftiType type) { return find_type(static_cast<std::int16_t>(type))->name; }
-
-NiftiType nifti_type(const std::string& name) {
-  for (const auto& row : type_table)
-    if (name == row.name) return row.type;
-  throw std::invalid_argument("no NIfTI datatype is called " + name);
-}
-
 NiftiHeader parse_nifti_header(std::span<const std::uint8_t> front, const std::string& name) {
   const Fields f(front, name);
   NiftiHeader h;
+  h.pair = f.pair;
   h.swapped = f.swapped();
   h.dim = parse_dim(f);
   const auto code = f.get<std::int16_t>(f.at.datatype), bits = f.get<std::int16_t>(f.at.bitpix);
-  const TypeRow* row = find_type(code);
-  if (!row) f.fail("datatype " + std::to_string(code) + " is not a scalar number");
-  if (bits != static_cast<int>(8 * row->size))
-    f.fail("bitpix is " + std::to_string(bits) + " but the datatype is " + row->name);
-  h.type = row->type;
+  const VoxelType* type = find_voxel_type(code);
+  if (!type)
+    f.fail("datatype " + std::to_string(code) + " is not a scalar number but " +
+           odd_datatype(code));
+  h.type = *type;
+  if (bits != static_cast<int>(8 * size_of(h.type)))
+    f.fail("bitpix is " + std::to_string(bits) + " but the datatype is " + name_of(h.type));
   check_size(f, h);
   h.offset = parse_offset(f);
   parse_scaling(f, h);

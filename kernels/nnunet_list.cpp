@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <set>
 
 #include "engine/error.h"
-#include "kernels/numpy_random.h"
 
 namespace sluice {
 namespace {
@@ -74,21 +72,11 @@ Names listed(const fs::path& file, const NnunetSplit& which, const Names& all) {
   return names;
 }
 
-// scikit-learn's KFold(folds, shuffle=True, random_state=12345), as nnU-Net calls it.
 Names drawn(const std::vector<std::string>& cases, const NnunetSplit& which) {
-  const std::size_t n = cases.size(), folds = static_cast<std::size_t>(which.folds);
-  const auto fold = static_cast<std::size_t>(which.fold);
-  if (fold >= folds || folds > n)
-    throw DataError("fold " + std::to_string(fold) + " of " + std::to_string(folds) + " folds of " +
-                    std::to_string(n) + " cases");
-  std::vector<std::size_t> order(n);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  NumpyRandom(12345).shuffle(order);
-  const std::size_t begin = fold * (n / folds) + std::min(fold, n % folds);
-  const std::size_t end = begin + n / folds + (fold < n % folds ? 1 : 0);
+  const auto held = held_out(cases.size(), {which.split, which.fold, which.folds});
   Names names;
-  for (std::size_t i = 0; i < n; ++i)
-    if ((i >= begin && i < end) == (which.split == "validation")) names.insert(cases[order[i]]);
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    if (held[i] == (which.split == "validation")) names.insert(cases[i]);
   return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/error.h"
 #include "kernels/file_io.h"
+#include "kernels/gzip.h"
 #include "kernels/image_check.h"
 
 namespace sluice {
@@ -40,7 +41,7 @@ class Numbers {
 
 // The tags of the first directory of a TIFF file that a check needs.
 struct TiffImage {
-  std::uint64_t width = 0, height = 0, samples = 1;
+  std::uint64_t width = 0, height = 0, samples = 1, compression = 1;
   std::vector<std::uint64_t> bits, offsets, counts;
 };
 
@@ -62,6 +63,7 @@ TiffImage first_image(const Numbers& file) {
     if (tag == 256) image.width = file.at(from, size);
     if (tag == 257) image.height = file.at(from, size);
     if (tag == 258) image.bits = values();
+    if (tag == 259) image.compression = file.at(from, size);
     if (tag == 277) image.samples = file.at(from, size);
     if (tag == 273 || tag == 324) image.offsets = values();
     if (tag == 279 || tag == 325) image.counts = values();
@@ -106,6 +108,10 @@ void check_tiff(View file, const std::string& name) {
   for (std::size_t i = 0; i < image.offsets.size(); ++i)
     if (image.offsets[i] > file.size() || image.counts[i] > file.size() - image.offsets[i])
       fail(name, "TIFF ends early");
+  constexpr std::uint64_t deflate = 8, old_deflate = 32946;
+  if (image.compression == deflate || image.compression == old_deflate)
+    for (std::size_t i = 0; i < image.offsets.size(); ++i)
+      check_zlib(file.subspan(image.offsets[i], image.counts[i]), max_volume_bytes, name);
 }
 
 }  // namespace sluice

@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "kernels/dicom.h"
 #include "kernels/itk_image.h"
 #include "kernels/jpeg.h"
+#include "kernels/meta_image.h"
 #include "kernels/nifti.h"
+#include "kernels/nrrd.h"
 
 namespace sluice {
 
@@ -19,7 +22,7 @@ std::array<double, 3> spacing_of(const Matrix4& m) {
 
 namespace {
 
-using Reader = Volume (*)(const std::filesystem::path&, at::ScalarType);
+using Reader = Volume (*)(const std::filesystem::path&, at::ScalarType, const ReadBytes&);
 
 struct Extension {
   const char* text;
@@ -28,10 +31,14 @@ struct Extension {
 };
 
 const Extension extensions[] = {
-    {".nii", read_nifti, false},      {".nii.gz", read_nifti, false}, {".nrrd", read_nrrd, false},
-    {".mha", read_meta_image, false}, {".png", read_png, true},       {".jpg", read_jpeg, true},
-    {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},       {".tif", read_tiff, true},
-    {".tiff", read_tiff, true},
+    {".nii", read_nifti, false},      {".nii.gz", read_nifti, false},
+    {".nrrd", read_nrrd, false},      {".nhdr", read_nrrd, false},
+    {".mhd", read_meta_image, false}, {".hdr", read_nifti, false},
+    {".img", read_nifti, false},      {".hdr.gz", read_nifti, false},
+    {".img.gz", read_nifti, false},   {".mha", read_meta_image, false},
+    {".png", read_png, true},         {".jpg", read_jpeg, true},
+    {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},
+    {".tif", read_tiff, true},        {".tiff", read_tiff, true},
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
@@ -47,11 +54,13 @@ const Extension* extension_of(const std::filesystem::path& path) {
 
 bool is_volume_name(const std::filesystem::path& path) { return extension_of(path) != nullptr; }
 
-Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype) {
-  if (const Extension* e = extension_of(path)) return e->read(path, dtype);
+Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
+  if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are "
-                  "read");
+                  "read, and folders with a DICOM series");
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "engine/registry.h"
 #include "engine/sample.h"
 #include "kernels/file_io.h"
+#include "kernels/manifest.h"
 #include "kernels/volume.h"
 #include "kernels/voxel_check.h"
 
@@ -25,12 +26,15 @@ struct LoadImage final : Node {
     bool check_finite = true;
     std::vector<std::string> label_keys{"label"};
     std::optional<std::int64_t> max_label;
+    std::string manifest;
   } p;
+  ReadBytes read = read_plain;
 
   static Spec spec() {
     return Spec("load_image",
                 "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
-                ".nii, .nii.gz, .nrrd and .mha; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
+                ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, and folders with the "
+                "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
         .in("sample", "Fields with paths.")
         .out("sample")
         .param("keys", &Params::keys, "Fields to load.")
@@ -49,6 +53,9 @@ struct LoadImage final : Node {
         .param("max_label", &Params::max_label,
                "The highest class: label voxels must be whole numbers from 0 to it. null: any.")
         .at_least(0)
+        .param("manifest", &Params::manifest,
+               "What `sluice data index` wrote: a file that does not hold what it held then, or is "
+               "not listed, is refused. Empty: none.")
         .takes("@keys", Form::record)
         .gives("@keys", Form::image)
         .dtype("@dtype");
@@ -58,6 +65,9 @@ struct LoadImage final : Node {
     if (p.dtype.size() != 1 && p.dtype.size() != p.keys.size())
       throw Error(Exit::usage, context.node + ": dtype has " + std::to_string(p.dtype.size()) +
                                    " entries for " + std::to_string(p.keys.size()) + " keys");
+    if (p.manifest.empty()) return;
+    auto manifest = std::make_shared<const Manifest>(Manifest::read(p.manifest));
+    read = [manifest](const std::filesystem::path& file) { return manifest->read_listed(file); };
   }
 
   void process(Firing& f) override {
@@ -80,7 +90,7 @@ struct LoadImage final : Node {
   Field load(const Field& record, std::size_t i) const {
     const std::string& path = record.geometry().path;
     if (path.empty()) throw DataError("field \"" + p.keys[i] + "\" has no path to load from");
-    const Volume v = read_volume(path, scalar_type(p.dtype[p.dtype.size() == 1 ? 0 : i]));
+    const Volume v = read_volume(path, scalar_type(p.dtype[p.dtype.size() == 1 ? 0 : i]), read);
     if (p.check_finite && v.may_be_non_finite) check_finite(v.data, path);
     if (p.max_label && std::ranges::find(p.label_keys, p.keys[i]) != p.label_keys.end())
       check_labels(v.data, *p.max_label, path);

@@ -367,7 +367,7 @@ TEST_CASE("A header whose numbers cannot be true is refused before memory is tak
   CHECK(contains(refusal([](Made& m) { m.put<float>(108, NAN); }), "vox_offset"));
   CHECK(contains(refusal([](Made& m) { m.put<float>(108, 368); }), "ends early"));
   CHECK(contains(refusal([](Made& m) { m.bytes[344] = 'x'; }), "bad magic"));
-  CHECK(contains(refusal([](Made& m) { m.bytes[345] = 'i'; }), ".hdr/.img pair"));
+  CHECK(contains(refusal([](Made& m) { m.bytes[345] = 'i'; }), "half of a pair"));
   CHECK(contains(refusal([](Made& m) { m.sform(std::vector<double>(12, 0.0)); }), "singular"));
   CHECK(contains(refusal([](Made& m) { m.sform(std::vector<double>(12, NAN)); }), "not finite"));
   CHECK(contains(refusal([](Made& m) { m.qform(1, 1, 0, 0, 0, 0); }), "quaternion"));

@@ -19,7 +19,7 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
-  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache: what to do
+  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache, data: what to do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::int64_t seed = 0;
@@ -47,6 +47,7 @@ int doctor(const Options& options);
 int trace(const Options& options);
 int new_graph(const Options& options);
 int cache(const Options& options);
+int data(const Options& options);
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

@@ -185,6 +185,20 @@ void commands(CLI::App& app, Options& o) {
                   "Reads every entry; prune removes those that are not as they were written");
   cache->add_flag("--json", o.json, "One JSON document on stdout");
 
+  auto* data = app.add_subcommand(
+      "data", "Looks at all files of a data set: what is wrong, what they hold, what has changed");
+  data->add_option("action", o.name, "What to do")->required()->option_text("check|index|diff");
+  data->add_option("what", o.graphs,
+                   "A folder, or a graph, whose sources say which files; diff: a manifest or a "
+                   "folder that has one, and what to hold it against, else the files as they are")
+      ->required()
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->option_text("DIR|GRAPH...");
+  data->add_option("-o,--out", o.out, "index: the manifest's file, else manifest.sha256 in DIR")
+      ->option_text("FILE");
+  set(data, o);
+  data->add_flag("--json", o.json, "One JSON document on stdout");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -204,6 +218,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "new") return new_graph(o);
   if (command == "cache") return cache(o);
   if (command == "advise") return advise(o);
+  if (command == "data") return data(o);
   return start(command, o);
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/allocator.h"
 #include "tools/runtime/advise.h"
 #include "tools/runtime/apply.h"
+#include "tools/runtime/data_command.h"
 #include "tools/runtime/new.h"
 #include "tools/runtime/options.h"
 
@@ -40,6 +41,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv) {
     const Json request = Json::parse(argv[1]);
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
+    if (request.at("command") == "data") return data_command(request);
     const Options options = Options::from_json(request);
     if (options.command == "advise")
       return advise_command({.run = options,

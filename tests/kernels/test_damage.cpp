@@ -1,0 +1,70 @@
+// Damaged files by the thousand (by the million with SLUICE_LONG=1): none may crash a reader, no
+// cut file may be accepted, no damaged one either where the format has a checksum, and none of any
+// kind behind a manifest.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/kernels/damage.h"
+
+using namespace sluice;
+
+namespace {
+
+bool is_long() {
+  const char* asked = std::getenv("SLUICE_LONG");
+  return asked && *asked && *asked != '0';
+}
+
+std::uint64_t count_of(const Campaign& c, const std::string& format, const std::string& damage,
+                       Verdict verdict) {
+  const auto found = c.tally.find({format, damage, name_of(verdict)});
+  return found == c.tally.end() ? 0 : found->second;
+}
+
+// "format  damage: refused n, same n, ..."
+std::string table_of(const Campaign& c) {
+  std::string text = std::to_string(c.files) + " damaged files\n", row;
+  for (const auto& [key, n] : c.tally) {
+    const std::string name = key[0] + " " + key[1];
+    if (name != row) text.append("\n").append(row = name).append(":");
+    text.append(" ").append(key[2]).append(" ").append(std::to_string(n));
+  }
+  return text + "\naccepted behind a manifest: " + std::to_string(c.with_manifest);
+}
+
+void check(const std::vector<Base>& bases, const Campaign& c) {
+  INFO(table_of(c));
+  if (is_long()) MESSAGE(table_of(c));
+  std::string crashes;
+  for (const auto& crash : c.crashes) crashes += crash + "\n";
+  CHECK_MESSAGE(c.crashes.empty(), crashes);
+  CHECK(c.with_manifest == 0);
+  for (const Base& base : bases) {
+    CAPTURE(base.format);
+    for (const Verdict v : {Verdict::same, Verdict::geometry, Verdict::other})
+      CHECK(count_of(c, base.format, "cut", v) == 0);
+    if (!base.checksum) continue;
+    for (const std::string damage : {"bits", "bytes", "swapped", "zeros", "longer"}) {
+      CAPTURE(damage);
+      CHECK(count_of(c, base.format, damage, Verdict::other) == 0);
+      CHECK(count_of(c, base.format, damage, Verdict::geometry) == 0);
+      // A TIFF says where its pixels are; what stands behind them is nobody's.
+      if (base.extension != ".tif" || damage != "longer")
+        CHECK(count_of(c, base.format, damage, Verdict::refused) > 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("No damaged .nii, .nii.gz or .nrrd crashes the readers, none with a checksum passes") {
+  const auto bases = volume_bases();
+  check(bases, run_campaign(bases, is_long() ? 1'000'000 : 6'000, 7));
+}
+
+TEST_CASE("No damaged MetaImage, picture or .npy crashes the readers, no cut one passes") {
+  const auto bases = other_bases();
+  check(bases, run_campaign(bases, is_long() ? 20'000 : 1'500, 7));
+}

@@ -1,0 +1,248 @@
+// DICOM series, written here element by element, and a real one as SimpleITK 2.5.7 reads it.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/error.h"
+#include "kernels/manifest.h"
+#include "kernels/volume.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+namespace fs = std::filesystem;
+
+namespace {
+
+// One slice, explicit VR, little endian.
+struct Slice {
+  int number = 0;
+  std::string series = "1.2.3.4", position = "", orientation = "1\\0\\0\\0\\1\\0",
+              spacing = "2\\1.5", slope = "1", intercept = "0";
+  std::uint16_t columns = 5, rows = 4;
+
+  std::int16_t value(int x, int y) const {
+    return static_cast<std::int16_t>(x + 10 * y + 100 * number - 50);
+  }
+};
+
+class Writer {
+ public:
+  void text(std::uint16_t group, std::uint16_t element, const char* vr, std::string value) {
+    if (value.size() % 2) value.push_back(std::strcmp(vr, "UI") == 0 ? '\0' : ' ');
+    head(group, element, vr);
+    add16(static_cast<std::uint16_t>(value.size()));
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  void number(std::uint16_t group, std::uint16_t element, std::uint16_t value) {
+    head(group, element, "US");
+    add16(2);
+    add16(value);
+  }
+  void words(std::uint16_t group, std::uint16_t element, const char* vr, const Bytes& value) {
+    head(group, element, vr);
+    add16(0);
+    add16(static_cast<std::uint16_t>(value.size()));
+    add16(static_cast<std::uint16_t>(value.size() >> 16));
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  void add16(std::uint16_t v) {
+    bytes.push_back(static_cast<std::uint8_t>(v));
+    bytes.push_back(static_cast<std::uint8_t>(v >> 8));
+  }
+  Bytes bytes;
+
+ private:
+  void head(std::uint16_t group, std::uint16_t element, const char* vr) {
+    add16(group);
+    add16(element);
+    bytes.insert(bytes.end(), vr, vr + 2);
+  }
+};
+
+Bytes dicom(const Slice& s) {
+  const std::string instance = "1.2.3.4.5." + std::to_string(s.number + 1);
+  Writer meta, w;
+  meta.words(2, 1, "OB", {0, 1});
+  meta.text(2, 2, "UI", "1.2.840.10008.5.1.4.1.1.4");
+  meta.text(2, 3, "UI", instance);
+  meta.text(2, 0x10, "UI", "1.2.840.10008.1.2.1");
+  meta.text(2, 0x12, "UI", "1.2.3");
+  w.bytes.assign(128, 0);
+  w.bytes.insert(w.bytes.end(), {'D', 'I', 'C', 'M', 2, 0, 0, 0, 'U', 'L', 4, 0});
+  w.add16(static_cast<std::uint16_t>(meta.bytes.size()));
+  w.add16(0);
+  w.bytes.insert(w.bytes.end(), meta.bytes.begin(), meta.bytes.end());
+  w.text(8, 0x16, "UI", "1.2.840.10008.5.1.4.1.1.4");
+  w.text(8, 0x18, "UI", instance);
+  w.text(8, 0x60, "CS", "MR");
+  w.text(0x20, 0xd, "UI", "1.2.3");
+  w.text(0x20, 0xe, "UI", s.series);
+  w.text(0x20, 0x13, "IS", std::to_string(s.number + 1));
+  const std::string z = std::to_string(3 * s.number);
+  if (s.position != "none")
+    w.text(0x20, 0x32, "DS", s.position.empty() ? "10\\-20\\" + z : s.position);
+  w.text(0x20, 0x37, "DS", s.orientation);
+  w.number(0x28, 2, 1);
+  w.text(0x28, 4, "CS", "MONOCHROME2");
+  w.number(0x28, 0x10, s.rows);
+  w.number(0x28, 0x11, s.columns);
+  w.text(0x28, 0x30, "DS", s.spacing);
+  w.number(0x28, 0x100, 16);
+  w.number(0x28, 0x101, 16);
+  w.number(0x28, 0x102, 15);
+  w.number(0x28, 0x103, 1);
+  w.text(0x28, 0x1052, "DS", s.intercept);
+  w.text(0x28, 0x1053, "DS", s.slope);
+  Writer pixels;
+  for (int y = 0; y < s.rows; ++y)
+    for (int x = 0; x < s.columns; ++x) pixels.add16(static_cast<std::uint16_t>(s.value(x, y)));
+  w.words(0x7fe0, 0x10, "OW", pixels.bytes);
+  return w.bytes;
+}
+
+struct Series {
+  TemporaryFolder folder;
+  // Names run against the places.
+  std::string name(int i) const { return "s/" + std::to_string(9 - i) + ".dcm"; }
+  void write(const Slice& s, const std::string& as = "") const {
+    folder.write(as.empty() ? name(s.number) : as, dicom(s));
+  }
+  explicit Series(int n = 4) {
+    for (int i = 0; i < n; ++i) write({.number = i});
+  }
+  Volume read() const { return read_volume(folder / "s", at::kDouble); }
+  std::string why() const {
+    return message_of([&] { read(); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("A DICOM series is a volume: slices by their places, geometry turned to RAS") {
+  const Series series;
+  const Volume v = series.read();
+  REQUIRE(v.data.sizes() == at::IntArrayRef({1, 5, 4, 4}));
+  for (int z = 0; z < 4; ++z)
+    for (int y = 0; y < 4; ++y)
+      for (int x = 0; x < 5; ++x)
+        CHECK(v.data[0][x][y][z].item<double>() == x + 10 * y + 100 * z - 50);
+  // PixelSpacing is between rows first: columns are 1.5 mm apart, rows 2 mm.
+  CHECK(v.affine == Matrix4{-1.5, 0, 0, -10, 0, -2, 0, 20, 0, 0, 3, 0, 0, 0, 0, 1});
+  CHECK(v.disk_dtype == "int16");
+  CHECK(v.has_affine);
+}
+
+TEST_CASE("A rescale of a slice's own is applied, an oblique series keeps its axes") {
+  Series series(0);
+  for (int i = 0; i < 3; ++i)
+    series.write({.number = i,
+                  .position = std::to_string(2 * i) + "\\5\\6",
+                  .orientation = "0\\1\\0\\0\\0\\1",
+                  .slope = i == 1 ? "0.5" : "2",
+                  .intercept = "-1000"});
+  const Volume v = series.read();
+  CHECK(v.affine == Matrix4{0, 0, -2, 0, -1.5, 0, 0, -5, 0, 2, 0, 6, 0, 0, 0, 1});
+  CHECK(v.data[0][1][2][0].item<double>() == 2 * (1 + 20 - 50) - 1000);
+  CHECK(v.data[0][1][2][1].item<double>() == 0.5 * (1 + 20 + 100 - 50) - 1000);
+}
+
+TEST_CASE("What is wrong with a DICOM series is said with the file's name") {
+  {
+    const Series s;
+    fs::remove(s.folder / s.name(1));
+    CHECK(contains(s.why(), "slices are missing between " + (s.folder / s.name(0)).string()));
+    CHECK(contains(s.why(), "they are 6 mm apart, others 3 mm"));
+  }
+  {
+    const Series s;
+    fs::copy(s.folder / s.name(2), s.folder / "s/again.dcm");
+    CHECK(contains(s.why(), "lie at the same place"));
+    CHECK(contains(s.why(), "s/again.dcm"));
+  }
+  const auto with = [](const Slice& odd) {
+    const Series s;
+    s.write(odd);
+    const std::string why = s.why();
+    CHECK_MESSAGE(contains(why, s.name(odd.number)), why);
+    return why;
+  };
+  CHECK(contains(with({.number = 2, .series = "1.2.3.5"}), "another series"));
+  CHECK(contains(with({.number = 2, .rows = 5}), "is 5 x 5"));
+  CHECK(contains(with({.number = 2, .spacing = "2\\1.6"}), "another orientation or pixel spacing"));
+  CHECK(contains(with({.number = 2, .orientation = "0\\1\\0\\1\\0\\0"}), "another orientation"));
+  CHECK(contains(with({.number = 2, .position = "none"}), "does not say where it lies"));
+  CHECK(contains(with({.number = 2, .position = "11\\-20\\6"}), "does not lie on a line"));
+  CHECK(contains(with({.number = 2, .position = "10\\-20\\6.5"}), "mm apart, others 3 mm"));
+  const Series s;
+  s.folder.write_text("s/notes.txt", "not DICOM");
+  CHECK(contains(s.why(), "notes.txt: is no DICOM file"));
+  fs::create_directory(s.folder / "empty");
+  CHECK(contains(message_of([&] { read_volume(s.folder / "empty"); }), "is an empty folder"));
+}
+
+TEST_CASE("A cut DICOM file is refused, wherever it is cut") {
+  const Series s;
+  const Bytes whole = bytes_of(s.folder / s.name(2));
+  for (std::size_t n = 1; n < whole.size(); n = n * 5 / 4 + 1) {
+    CAPTURE(n);
+    s.folder.write(s.name(2), Bytes(whole.begin(), whole.begin() + long(n)));
+    CHECK_FALSE(s.why().empty());
+  }
+  s.folder.write(s.name(2), Bytes(whole.begin(), whole.end() - 1));
+  CHECK(contains(s.why(), s.name(2)));
+}
+
+TEST_CASE("What ends or delays the process that reads DICOM ends no other") {
+  const Series s;
+  const auto with_reader = [&](const std::string& script) {
+    const fs::path file = s.folder.write_text("reader", "#!/bin/sh\n" + script + "\n");
+    fs::permissions(file, fs::perms::owner_all);
+    ::setenv("SLUICE_DICOM", file.c_str(), 1);
+    const std::string why = s.why();
+    ::unsetenv("SLUICE_DICOM");
+    return why;
+  };
+  CHECK(contains(with_reader("kill -SEGV $$"), "ends the reader (signal 11)"));
+  CHECK(contains(with_reader("kill -XCPU $$"), "takes too long"));
+  CHECK(contains(with_reader("exit 1"), "ends the reader (exit 1)"));
+  CHECK(contains(with_reader("echo '{\"error\": \"it said so\"}'"), "it said so"));
+  CHECK(contains(with_reader("echo '{\"type\": \"int16\", \"dim\": [2, 2, 2], \"affine\": "
+                             "[1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]}'; printf abc"),
+                 "before the last voxel"));
+  CHECK(s.why().empty());
+}
+
+TEST_CASE("A manifest covers every file of a DICOM series") {
+  const Series s;
+  Manifest manifest(s.folder.path);
+  for (int i = 0; i < 4; ++i) manifest.digests[s.name(i)] = sha256_of_file(s.folder / s.name(i));
+  const auto why = [&] {
+    return message_of([&] {
+      read_volume(s.folder / "s", at::kFloat,
+                  [&](const fs::path& file) { return manifest.read_listed(file); });
+    });
+  };
+  CHECK(why().empty());
+  Bytes bytes = bytes_of(s.folder / s.name(2));
+  bytes.back() ^= 1;
+  s.folder.write(s.name(2), bytes);
+  CHECK(contains(why(), s.name(2) + ": is not the file that was indexed"));
+}
+
+TEST_CASE("A real DICOM series reads as SimpleITK reads it") {
+  const char* data = std::getenv("SLUICE_TEST_DATA");
+  if (!data || !fs::is_directory(fs::path(data) / "dicom")) {
+    MESSAGE("skipped: SLUICE_TEST_DATA is not set");
+    return;
+  }
+  const Volume v = read_volume(fs::path(data) / "dicom/hippocampus_crop", at::kLong);
+  REQUIRE(v.data.sizes() == at::IntArrayRef({1, 35, 51, 32}));
+  CHECK(v.affine == Matrix4{-1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1});
+  CHECK(v.data.sum().item<std::int64_t>() == 3346681);
+  CHECK(v.data.square().sum().item<std::int64_t>() == 227429913);
+  CHECK(v.data[0][11][7][5].item<std::int64_t>() == 17);
+  CHECK(v.data[0][10][30][20].item<std::int64_t>() == 71);
+}

@@ -1,0 +1,161 @@
+// Sources of lists: idx, csv_list, file_patterns, and cross-validation folds.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "engine/error.h"
+#include "kernels/data_list.h"
+#include "kernels/gzip.h"
+#include "tests/nodes/drive.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+
+namespace {
+
+std::vector<Sample> epoch(Driver& source) {
+  std::vector<Sample> all;
+  for (std::uint64_t i = 0;; ++i) {
+    const Fired fired = source.fire({}, at_index(i));
+    if (fired.ended) return all;
+    all.push_back(*fired.outs.at(0).sample);
+  }
+}
+
+std::vector<std::string> names(const std::vector<Sample>& samples) {
+  std::vector<std::string> all;
+  for (const Sample& s : samples) all.push_back(s.name);
+  return all;
+}
+
+// An IDX file of bytes.
+Bytes idx(std::vector<std::uint8_t> dims, std::size_t bytes) {
+  Bytes b{0, 0, 8, static_cast<std::uint8_t>(dims.size())};
+  for (const std::uint8_t n : dims) b.insert(b.end(), {0, 0, 0, n});
+  for (std::size_t i = 0; i < bytes; ++i) b.push_back(static_cast<std::uint8_t>(i % 7));
+  return b;
+}
+
+Bytes gzipped(const Bytes& raw) {
+  const Buffer b = gzip(raw, 6);
+  return Bytes(b.data(), b.data() + b.size());
+}
+
+}  // namespace
+
+TEST_CASE("idx reads images and labels, plain and compressed, and refuses halves") {
+  TemporaryFolder folder;
+  folder.write("train-images-idx3-ubyte.gz", gzipped(idx({5, 3, 4}, 60)));
+  folder.write("train-labels-idx1-ubyte", idx({5}, 5));
+  const std::string root = folder.path.string();
+  Driver source("idx", {{"root", root}});
+  CHECK(source.node().epoch_size() == 5);
+  const auto all = epoch(source);
+  CHECK(all[4].name == "train-images-idx3-ubyte:4");
+  CHECK(all[4].tensor("label").item<int>() == 4);
+  CHECK(all[1].tensor("image").sizes() == at::IntArrayRef({1, 3, 4}));
+  CHECK(all[1].tensor("image")[0][2][1].item<float>() == ((12 + 9) % 7) / 255.f);
+  const auto why = [&](const std::string& split = "training") {
+    return message_of([&] { Driver("idx", {{"root", root}, {"split", split}}); });
+  };
+  CHECK(contains(why("test"), "t10k-images-idx3-ubyte: no such file"));
+  folder.write("train-labels-idx1-ubyte", idx({4}, 4));
+  CHECK(contains(why(), "has 4 labels for 5 images"));
+  folder.write("train-labels-idx1-ubyte", idx({5}, 4));
+  CHECK(contains(why(), "ends early (expected 13 bytes, got 12)"));
+  const Bytes packed = gzipped(idx({5, 3, 4}, 60));
+  folder.write("train-images-idx3-ubyte.gz", Bytes(packed.begin(), packed.end() - 9));
+  CHECK(contains(why(), "train-images-idx3-ubyte.gz: "));
+  folder.write("train-images-idx3-ubyte.gz", gzipped(idx({5, 12}, 60)));
+  CHECK(contains(why(), "with 3 axes"));
+}
+
+TEST_CASE("Fashion-MNIST of Debian's package has 70,000 images of ten classes") {
+  const std::string root = "/usr/share/datasets/fashion-mnist";
+  if (!std::filesystem::exists(root)) {
+    MESSAGE("skipped: dataset-fashion-mnist is not installed");
+    return;
+  }
+  Driver training("idx", {{"root", root}}), test("idx", {{"root", root}, {"split", "test"}});
+  CHECK(training.node().epoch_size() == 60'000);
+  CHECK(test.node().epoch_size() == 10'000);
+  CHECK(training.fire({}).samples().at(0).tensor("label").item<int>() == 9);  // an ankle boot
+}
+
+TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
+  TemporaryFolder folder;
+  folder.write_text("list.csv",
+                    "\xef\xbb\xbfname,image,class,weight\r\n"
+                    "a,x/a.nii.gz,3,0.5\r\n"
+                    "\"b, or \"\"c\"\"\nd\",\"x/b,1.nii.gz\",4,2\r\n\r\n");
+  Driver source("csv_list",
+                {{"file", (folder / "list.csv").string()}, {"values", {"class", "weight"}}});
+  const auto all = epoch(source);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].at("image").geometry().path == (folder / "x/a.nii.gz").string());
+  CHECK(all[1].at("image").geometry().path == (folder / "x/b,1.nii.gz").string());
+  CHECK(all[1].name == "b,1");
+  CHECK(all[1].tensor("class").equal(at::scalar_tensor(4, at::kLong)));
+  CHECK(all[0].tensor("weight").equal(at::scalar_tensor(0.5, at::kFloat)));
+  const auto why = [&](const std::string& text, Json more = Json::object()) {
+    more["file"] = folder.write_text("bad.csv", text).string();
+    return message_of([&] { Driver("csv_list", more); });
+  };
+  CHECK(contains(why("img,b\n1,2\n"), "bad.csv:1: there is no column \"image\"; there are img, b"));
+  CHECK(contains(why("image,b\na,2\nb\n"), "bad.csv:3: has 1 fields, the first line has 2"));
+  CHECK(contains(why("image,b\na,x\n", {{"values", "b"}}), "bad.csv:2: \"x\" is no number"));
+  CHECK(contains(why("image,b\n\"a\n\n,x\n"), "a quote is not closed"));
+  CHECK(contains(why("image,b\n\"a\"c,x\n"), "bad.csv:2: something stands behind"));
+  CHECK(contains(why("image,b\n,x\n"), "bad.csv:2: the field \"image\" is empty"));
+  CHECK(contains(why("image\n"), "has no rows"));
+}
+
+TEST_CASE("file_patterns puts together what the stars stand for, and says what is alone") {
+  TemporaryFolder folder;
+  for (const char* name :
+       {"c/t1.nii", "a/t1.nii", "b/t1.nii", "a/seg.nii", "b/seg.nii", "c/seg.nii", "a/other.txt"})
+    folder.write_text(name, "x");
+  const Json patterns{{"image", "*/t1.nii"}, {"label", "*/seg.nii"}};
+  const auto list = [&](const Json& given) {
+    return epoch(*std::make_unique<Driver>(
+        "file_patterns", Json{{"root", folder.path.string()}, {"patterns", given}}));
+  };
+  const auto all = list(patterns);
+  CHECK(names(all) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(all[1].at("label").geometry().path == (folder / "b/seg.nii").string());
+  CHECK(names(list({{"image", "*/"}})) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(names(list({{"image", "?/*.nii"}})).size() == 6);
+  const auto why = [&](const Json& given) { return message_of([&] { list(given); }); };
+  CHECK(contains(why({{"image", "*/t2.nii"}}), "no file matches \"*/t2.nii\""));
+  CHECK(contains(why({{"image", "a/t1.nii"}}), "a pattern with a *"));
+  folder.write_text("d/t1.nii", "x");
+  CHECK(contains(why(patterns), "nothing matches \"*/seg.nii\" for \"d\""));
+  std::filesystem::remove(folder / "d/t1.nii");
+  folder.write_text("e/seg.nii", "x");
+  CHECK(contains(why(patterns), "nothing matches the other patterns for \"e\""));
+}
+
+TEST_CASE("Folds are scikit-learn's KFold with a seed, and every item is held out once") {
+  // KFold(3, shuffle=True, random_state=7) of 10: numpy's RandomState(7).shuffle.
+  const std::vector<std::vector<std::size_t>> expected{{0, 2, 5, 8}, {1, 7, 9}, {3, 4, 6}};
+  for (std::int64_t k = 0; k < 3; ++k) {
+    std::vector<std::size_t> held;
+    const auto in = held_out(10, {"validation", k, 3, 7});
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (in[i]) held.push_back(i);
+    CHECK(held == expected[static_cast<std::size_t>(k)]);
+  }
+  TemporaryFolder folder;
+  std::string text = "image\n";
+  for (int i = 0; i < 10; ++i) text += std::to_string(i) + ".nii\n";
+  const std::string file = folder.write_text("list.csv", text).string();
+  const auto part = [&](const std::string& split, std::int64_t fold) {
+    Driver d("csv_list",
+             {{"file", file}, {"split", split}, {"fold", fold}, {"folds", 3}, {"seed", 7}});
+    return names(epoch(d));
+  };
+  CHECK(part("validation", 1) == std::vector<std::string>{"1", "7", "9"});
+  CHECK(part("training", 1) == std::vector<std::string>{"0", "2", "3", "4", "5", "6", "8"});
+  CHECK(part("training", -1).size() == 10);
+  CHECK(contains(message_of([&] { part("validation", -1); }), "without a fold"));
+  CHECK(contains(message_of([&] { part("validation", 3); }), "fold 3 of 3 folds of 10 cases"));
+}
