@@ -18,7 +18,7 @@ TEST_CASE("each graph that augments pictures trains on a folder, validation with
     INFO(name);
     const auto r =
         shell::run("cd " + f.path.string() + " && $SLUICE run " + graphs + "augment2d_" + name +
-                   ".json " + graphs + "augment2d/debug.json --quiet --out " + name +
+                   ".json " + graphs + "parts/augment2d_debug.json --quiet --out " + name +
                    " --set vars.root=data --set run.epochs=2 --set vars.val_frac=0.34");
     INFO(r.err);
     REQUIRE(r.code == 0);
@@ -35,6 +35,6 @@ TEST_CASE("the configurations that stand behind them are right") {
   for (const char* name : {"minimal", "standard", "strong", "progressive"})
     for (const char* how : {"best", "low_memory", "debug"})
       CHECK(shell::run("$SLUICE check --merge " + graphs + "augment2d_" + name + ".json " + graphs +
-                       "augment2d/" + how + ".json")
+                       "parts/augment2d_" + how + ".json")
                 .code == 0);
 }

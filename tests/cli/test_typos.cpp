@@ -395,11 +395,20 @@ int repeats(int in_ci, int at_length) {
   return all && *all ? at_length : in_ci;
 }
 
+Json parsed(const fs::path& file) {
+  return Json::parse(std::ifstream(file), nullptr, true, /*ignore_comments=*/true);
+}
+
+// Parts that stand in files of their own are put in their place.
 std::map<std::string, Json> shipped() {
   std::map<std::string, Json> graphs;
-  for (const auto& e : fs::directory_iterator(SLUICE_SOURCE_DIR "/graphs"))
-    if (e.path().extension() == ".json" && e.path().filename() != "graph.schema.json")
-      graphs[e.path().filename()] = Json::parse(std::ifstream(e.path()), nullptr, true, true);
+  for (const auto& e : fs::directory_iterator(SLUICE_SOURCE_DIR "/graphs")) {
+    if (e.path().extension() != ".json" || e.path().filename() == "graph.schema.json") continue;
+    Json& graph = graphs[e.path().filename()] = parsed(e.path());
+    if (!graph.contains("parts")) continue;
+    for (auto& part : graph["parts"])
+      if (part.is_string()) part = parsed(e.path().parent_path() / part.get<std::string>());
+  }
   return graphs;
 }
 
