@@ -29,8 +29,7 @@ TEST_CASE("advise mends a graph whose cache cannot stand where it does, and says
   const auto from = folder.write("g.json", badly_written).string();
   const auto to = (folder.path / "better.json").string();
   CHECK(shell::run("$SLUICE check " + from).code == 2);
-  const auto r =
-      shell::run("$SLUICE advise " + from + " --seconds 0.5 --quiet --json --write " + to);
+  const auto r = shell::run("$SLUICE advise " + from + " --seconds 1 --quiet --json --write " + to);
   INFO(r.err);
   REQUIRE(r.code == 0);
   const json j = json::parse(r.out);
