@@ -69,10 +69,7 @@ struct CsvListSource final : Node {
   }
 
   void process(Firing& f) override {
-    const auto position = f.stamp().index, n = std::uint64_t{list_.size()};
-    if (position >= n) return f.end_epoch();
-    const auto i = p.shuffle ? Permutation(n, f.epoch_key())(position) : position;
-    f.emit_ptr(item_record(i), 0, i);
+    emit_in_order(f, list_.size(), p.shuffle, [this](std::uint64_t i) { return item_record(i); });
   }
 
   SamplePtr item_record(std::uint64_t i) const override {

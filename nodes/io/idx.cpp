@@ -46,21 +46,12 @@ struct Idx final : Node {
   }
 
   void process(Firing& f) override {
-    const auto position = f.stamp().index;
-    if (position >= size_) return f.end_epoch();
-    const auto i = p.shuffle ? Permutation(size_, f.epoch_key())(position) : position;
-    f.emit_ptr(item_record(i), 0, i);
+    emit_in_order(f, size_, p.shuffle, [this](std::uint64_t i) { return item_record(i); });
   }
 
   SamplePtr item_record(std::uint64_t i) const override {
-    auto meta = std::make_shared<Meta>();
-    meta->path = images_.path();
-    Sample sample;
-    sample.name = images_.name(i);
-    sample.set("image", Field(images_.image(i), std::move(meta)));
-    sample.set("label", Field(classes_[static_cast<std::size_t>(images_.label(i))],
-                              std::make_shared<const Meta>()));
-    return std::make_shared<const Sample>(std::move(sample));
+    return picture_of(images_.name(i), images_.path(), images_.image(i),
+                      classes_[static_cast<std::size_t>(images_.label(i))]);
   }
 
   std::optional<std::uint64_t> epoch_size() const override { return size_; }

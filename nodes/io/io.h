@@ -25,12 +25,30 @@ inline SamplePtr record_at(const DataList& list, std::uint64_t item) {
   return std::make_shared<const Sample>(record_of(list.at(item)));
 }
 
-// One firing of a source over `list`; shuffled by the epoch's own permutation.
-inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {
+// One firing of a source of n items, whose samples `record_at_item` gives; shuffled by the epoch's
+// own permutation.
+template <class RecordAt>
+void emit_in_order(Firing& f, std::uint64_t n, bool shuffle, RecordAt&& record_at_item) {
   const auto position = f.stamp().index;
-  if (position >= list.size()) return f.end_epoch();
-  const auto item = shuffle ? Permutation(list.size(), f.epoch_key())(position) : position;
-  f.emit_item(item, record_of(list[item]));
+  if (position >= n) return f.end_epoch();
+  const std::uint64_t item = shuffle ? Permutation(n, f.epoch_key())(position) : position;
+  f.emit_ptr(record_at_item(item), 0, item);
+}
+
+inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {
+  emit_in_order(f, list.size(), shuffle, [&](std::uint64_t i) { return record_at(list, i); });
+}
+
+// A picture that a file of many holds, and its class.
+inline SamplePtr picture_of(std::string name, std::string path, at::Tensor image,
+                            at::Tensor label) {
+  auto meta = std::make_shared<Meta>();
+  meta->path = std::move(path);
+  Sample sample;
+  sample.name = std::move(name);
+  sample.set("image", Field(std::move(image), std::move(meta)));
+  sample.set("label", Field(std::move(label), std::make_shared<const Meta>()));
+  return std::make_shared<const Sample>(std::move(sample));
 }
 
 }  // namespace sluice
