@@ -1,13 +1,14 @@
-"""Feeding a consumer, beside MONAI: thread buffer and AU curve.
+"""Feeding a consumer, beside MONAI and SPDL: thread buffer and AU curve.
 
 usage: SLUICE_MONAI_PYTHON=python-with-monai loaders.py DATA [--rounds 3] [--batches 60] [--out F]
 
 Thread buffer: a producer of 52.9 ms and a consumer of 36.6 ms (the times of MONAI's threadbuffer
-notebook), both asleep, through our buffer and through MONAI's ThreadBuffer; ideal is the longer of
-the two. AU: cached hippocampus volumes, flip, affine, intensity, batches of 8, a consumer that
+notebook, and its 10 epochs of 50), both asleep, through our buffer and through MONAI's ThreadBuffer;
+ideal is the longer of the two. MONAI's buffer starts anew at each epoch, ours does not. AU: cached hippocampus volumes, flip, affine, intensity, batches of 8, a consumer that
 sleeps T a batch; T is 1.2 and 0.6 times what a batch costs each arm at T = 0, and all arms also get
 our T. Arms are interleaved, medians of the rounds are printed as a Markdown table. MONAI's arms run
-with glibc's thresholds raised and one torch thread a worker, their better settings.
+with glibc's thresholds raised and one torch thread a worker, their better settings. SPDL's arm runs
+MONAI's transforms in its pipeline of threads (one and two; its documents ask for few).
 """
 import argparse
 import json
@@ -21,8 +22,8 @@ import time
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
 raised = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
-PRODUCER, CONSUMER = 52.9, 36.6
-PEERS = ["thread", "workers0", "workers2"]
+PRODUCER, CONSUMER, ITEMS, EPOCHS = 52.9, 36.6, 50, 10
+PEERS = ["thread", "workers0", "workers2", "spdl1", "spdl2"]
 
 GRAPH = """{
   "run": { "epochs": 1000 },
@@ -44,17 +45,36 @@ GRAPH = """{
 
 # ---- MONAI's side, run by its own Python ---------------------------------------------------------
 
-def peer_buffer(items):
+def peer_buffer():
     from monai.data import ThreadBuffer
 
     def produce():
-        for i in range(items):
+        for i in range(ITEMS):
             time.sleep(PRODUCER / 1e3)
             yield i
     start = time.perf_counter()
-    for _ in ThreadBuffer(produce(), buffer_size=2, timeout=0.01):
-        time.sleep(CONSUMER / 1e3)
-    return {"buffered_ms": 1e3 * (time.perf_counter() - start) / items}
+    for _ in range(EPOCHS):
+        for _ in ThreadBuffer(produce(), buffer_size=2, timeout=0.01):
+            time.sleep(CONSUMER / 1e3)
+    return {"buffered_ms": 1e3 * (time.perf_counter() - start) / (ITEMS * EPOCHS)}
+
+
+class SpdlLoader:
+    """An epoch is a pipeline of SPDL over a drawn order of the cached volumes."""
+
+    def __init__(self, cached, threads):
+        self.cached, self.threads = cached, threads
+
+    def __iter__(self):
+        import torch
+        from monai.data import list_data_collate
+        from spdl.pipeline import PipelineBuilder
+        pipeline = (PipelineBuilder().add_source(torch.randperm(len(self.cached)).tolist())
+                    .pipe(self.cached.__getitem__, concurrency=self.threads)
+                    .aggregate(8).pipe(list_data_collate).add_sink(2)
+                    .build(num_threads=self.threads))
+        with pipeline.auto_stop():
+            yield from pipeline
 
 
 def peer_loader(arm, data, batches, steps):
@@ -79,7 +99,8 @@ def peer_loader(arm, data, batches, steps):
                                                buffer_size=2),
             "workers0": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=0),
             "workers2": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=2,
-                                           persistent_workers=True)}[arm]
+                                           persistent_workers=True),
+            "spdl1": lambda: SpdlLoader(cached, 1), "spdl2": lambda: SpdlLoader(cached, 2)}[arm]
     loader = make()
     for _ in loader:  # starts workers, warms caches
         pass
@@ -126,7 +147,7 @@ def main():
     p.add_argument("--steps", type=float, nargs="*")
     a = p.parse_args()
     if a.peer:
-        result = (peer_buffer(a.batches) if a.peer == "buffer"
+        result = (peer_buffer() if a.peer == "buffer"
                   else peer_loader(a.peer, a.data, a.batches, a.steps))
         print(json.dumps(result))
         return
@@ -139,8 +160,9 @@ def main():
         rows = {"sluice": [], **{arm: [] for arm in PEERS}}
         buffers = {"sluice": [], "monai": []}
         for _ in range(a.rounds):
-            buffers["sluice"] += run([f"{root}/build/bench_overlap", str(PRODUCER), str(CONSUMER), "60"])
-            buffers["monai"] += run([*me[:-1], "60", "--peer", "buffer"])
+            buffers["sluice"] += run([f"{root}/build/bench_overlap",
+                                      *map(str, (PRODUCER, CONSUMER, ITEMS, EPOCHS))])
+            buffers["monai"] += run([*me, "--peer", "buffer"])
             base = run([*loader, "0"])[0]["ms_each"]
             ours = run([*loader, *(str(x * base) for x in (0.6, 1.2))])
             rows["sluice"].append({"base": base, "own": ours, "same": ours[1]})

@@ -2,7 +2,9 @@
 // is said. With a buffer between them they take the longer of both times an item, in one segment of
 // one credit the sum.
 //
-//   bench_overlap [producer_ms consumer_ms items]
+// Epochs follow each other without a break: the buffer is filled once, not once an epoch.
+//
+//   bench_overlap [producer_ms consumer_ms items epochs]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +16,9 @@ using namespace sluice::toy;
 
 static double producer_ms = 10, consumer_ms = 10;
 
-static double ms_an_item(bool buffered, std::uint64_t items) {
+static double ms_an_item(bool buffered, std::uint64_t items, std::int64_t epochs) {
   Builder b;
+  b.graph.run.epochs = epochs;
   const int source = b.add("source", Spec("source", "").out("sample").source(), [&](Firing& f) {
     if (f.stamp().index == items) return f.end_epoch();
     f.emit_item(f.stamp().index, Sample(f.stamp().index));
@@ -36,7 +39,7 @@ static double ms_an_item(bool buffered, std::uint64_t items) {
   o.background = false;
   Scheduler s(*b.made, b.pointers(), o, silent);
   if (s.run().status != Outcome::Status::done) std::abort();
-  return 1e3 * s.wall_s() / static_cast<double>(items);
+  return 1e3 * s.wall_s() / static_cast<double>(items * static_cast<std::uint64_t>(epochs));
 }
 
 int main(int argc, char** argv) {
@@ -45,7 +48,8 @@ int main(int argc, char** argv) {
     consumer_ms = std::atof(argv[2]);
   }
   const std::uint64_t items = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 200;
-  const double with = ms_an_item(true, items), without = ms_an_item(false, items);
+  const std::int64_t epochs = argc > 4 ? std::strtoll(argv[4], nullptr, 10) : 1;
+  const double with = ms_an_item(true, items, epochs), without = ms_an_item(false, items, 1);
   const double ideal = std::max(producer_ms, consumer_ms);
   std::printf(
       "{\"items\": %llu, \"ideal_ms\": %.3f, \"buffered_ms\": %.3f, \"of_ideal\": %.4f, "
