@@ -24,9 +24,11 @@
 
 namespace sluice {
 
-class Sample;     // engine/sample.h; the scheduler never looks inside
-class Resources;  // engine/resource.h
-struct State;     // engine/checkpoint.h: named tensors and values
+class Sample;        // engine/sample.h; the scheduler never looks inside
+class Resources;     // engine/resource.h
+class Stream;        // engine/device.h
+class TensorDevice;  // engine/tensor_device.h
+struct State;        // engine/checkpoint.h: named tensors and values
 using SamplePtr = std::shared_ptr<const Sample>;
 
 // Defined once beside Sample (and by tests that bring a Sample of their own).
@@ -56,7 +58,8 @@ struct OpenContext {
   bool resumed = false;           // goes on in the folder of an earlier process
   std::uint64_t steps_done = 0;   // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
-  Upstream upstream;  // caches
+  std::shared_ptr<TensorDevice> device;  // null: there is none
+  Upstream upstream;                     // caches
 };
 
 // Reads a Sample's item from a memory, disk or device store. Thread-safe.
@@ -75,6 +78,9 @@ class CacheStore {
   virtual ~CacheStore() = default;
   virtual std::optional<Entry> find(std::uint64_t item) = 0;
   virtual void put(std::uint64_t item, Entry entry) = 0;
+  // The entry as it is to be kept. Called by the body's thread, so that work on a device is queued
+  // where the sample was made; put() follows when it is done.
+  virtual Entry prepare(Entry entry) { return entry; }
   virtual Held held() const { return {}; }
 };
 
@@ -132,6 +138,17 @@ class Firing {
 
   // A value to log beside the run's metrics, for example {"loss", 0.3}.
   void log(std::string name, double value) { logs_.emplace_back(std::move(name), value); }
+  // A value that the device may still be computing: read when it is done, in stamp order, and
+  // before the epoch is flushed; where there is no device, at once.
+  void log_later(std::string name, std::function<double()> read) {
+    if (stream_)
+      later_.emplace_back(std::move(name), std::move(read));
+    else
+      log(std::move(name), read());
+  }
+
+  // Where the body's work on the device is queued; null on a lane of the host.
+  Stream* stream() const { return stream_; }
 
   // For the scheduler, which uses one object for many firings: what it holds is let go of, the
   // memory of its lists is not.
@@ -140,11 +157,13 @@ class Firing {
     key_ = key;
     stopped_ = &stopped;
   }
+  void on(Stream* stream) { stream_ = stream; }
   void clear() {
     for (auto& port : inputs_) port.clear();
     outs_.clear();
     skip_reason_.clear();
     logs_.clear();
+    later_.clear();
     end_epoch_ = false;
   }
   // What was emitted becomes the input at one of the next node's ports.
@@ -161,6 +180,7 @@ class Firing {
   const std::string& skip_reason() const { return skip_reason_; }
   bool epoch_ended() const { return end_epoch_; }
   std::vector<std::pair<std::string, double>>& logs() { return logs_; }
+  std::vector<std::pair<std::string, std::function<double()>>>& later() { return later_; }
 
  private:
   Stamp stamp_;
@@ -170,6 +190,8 @@ class Firing {
   std::vector<Out> outs_;
   std::string skip_reason_;
   std::vector<std::pair<std::string, double>> logs_;
+  std::vector<std::pair<std::string, std::function<double()>>> later_;
+  Stream* stream_ = nullptr;
   bool end_epoch_ = false;
 };
 

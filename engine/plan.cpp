@@ -144,6 +144,17 @@ class Planner {
   void flows() {
     auto found = find_flows(plan_, diagnostics_);
     for (int i = 0; i < size(); ++i) node(i).flow = std::move(found[static_cast<std::size_t>(i)]);
+    if (options_.device)
+      for (PlanNode& n : plan_.nodes)
+        if (works_on_device(n)) n.lane = LaneKind::copy;
+  }
+
+  // A sink only reads, and gets its samples when the device is done with them.
+  bool works_on_device(const PlanNode& n) const {
+    if (n.lane != LaneKind::compute || n.spec->host_only || n.is_sink()) return false;
+    return std::any_of(n.inputs.begin(), n.inputs.end(), [&](const GraphInput& in) {
+      return plan_.nodes[static_cast<std::size_t>(in.from)].flow.moved_by >= 0;
+    });
   }
 
   void domains() {

@@ -101,7 +101,8 @@ struct Plan {
 };
 
 struct PlanOptions {
-  int threads = 2;  // data threads: automatic credits follow them
+  int threads = 2;      // data threads: automatic credits follow them
+  bool device = false;  // there is one: what works on its memory goes to the copy lane
 };
 
 // Needs a Graph that stays alive. Everything wrong goes to `diagnostics`; nullopt if anything is.

@@ -1,0 +1,49 @@
+// A device as the scheduler sees it: something that does later, and in its own time, what lanes
+// queue on it. No CUDA and no LibTorch here; a GPU is tools/runtime/gpu_device.h, and a device that
+// threads play is simulated_device.h.
+//
+//   step lane   |fwd 1|bwd 1|fwd 2|bwd 2|                        the host queues,
+//   its stream      |   fwd 1   |   bwd 1   |   fwd 2   |...      the device is behind,
+//   marks           ^mark        ^done: inputs, credits go home   and a mark says how far
+//
+// Invariant: what one stream was given is done in the order in which it was given; between streams
+// there is no order but that of wait().
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace sluice {
+
+class Stream;
+
+// A point in a stream: everything queued before it.
+class Point {
+ public:
+  explicit Point(const Stream& stream) : of(&stream) {}
+  Point(const Point&) = delete;
+  Point& operator=(const Point&) = delete;
+  virtual ~Point() = default;
+  virtual void wait() const = 0;  // holds the host up until it is done; throws where that failed
+  const Stream* const of;
+};
+using PointPtr = std::shared_ptr<const Point>;
+
+// The queue of one lane's thread, for that thread's whole life.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void enter() {}       // called once, on the thread that owns it
+  virtual PointPtr mark() = 0;  // behind all that is queued now
+  // What is queued from now on waits; the host goes on. Nothing to do for a mark of its own.
+  virtual void wait(const Point& before) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::unique_ptr<Stream> stream(bool urgent) = 0;
+  virtual void synchronize() = 0;  // returns when all that was queued on any stream is done
+};
+
+}  // namespace sluice
