@@ -14,6 +14,12 @@
 
 namespace sluice {
 
+// A forward pass's arithmetic, and the part that tensor cores can do: convolutions and matrix
+// products in 16 bits whose channels are multiples of 8 (NVIDIA's rule for mixed precision).
+struct Work {
+  double multiply_adds = 0, on_tensor_cores = 0;
+};
+
 // A network is its named parameters and buffers (PyTorch's state_dict names and order) and a
 // forward pass. Inputs are [N, C, ...]; layout and precision are the network's own business.
 class Network {
@@ -26,6 +32,10 @@ class Network {
   virtual void train(bool) {}
   // Keys the random draws (dropout) of the next forward pass; the model node does so by stamp.
   virtual void key_draws(std::uint64_t) {}
+  // Its backward pass runs in float16, where small gradients vanish: the loss should be scaled.
+  virtual bool computes_in_half() const { return false; }
+  // Of the last forward pass; not while one runs. Zeros where it keeps no account.
+  virtual Work last_work() const { return {}; }
   // Draws the initial weights (PyTorch's rules), a pure function of the seed.
   virtual void initialise(std::uint64_t seed) = 0;
 };

@@ -30,6 +30,11 @@ struct LinearStep final : Step {
   std::int64_t out = 1;
   int weight = -1, bias = -1;  // parameters
   Size output_size(const std::vector<Size>& in) const override { return {in[0][0], out}; }
+  Product product(const Size& input) const override {
+    std::int64_t in = 1;
+    for (std::size_t i = 1; i < input.size(); ++i) in *= input[i];
+    return {static_cast<double>(input[0] * in * out), in, out};
+  }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 };

@@ -4,13 +4,21 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
 
 #include "kernels/cuda_library.h"
 #include "kernels/simd.h"
 #include "kernels/team.h"
 
 namespace sluice {
+
+using kernels::OptimKind;
+using kernels::OptimRule;
+using kernels::OptimState;
+using kernels::OptimValue;
+
 namespace {
 
 constexpr std::int64_t block = 16384;  // elements
@@ -31,22 +39,18 @@ std::vector<Piece> pieces(const std::vector<Slot>& slots) {
   return out;
 }
 
-bool on_cpu(const std::vector<Slot>& slots) {
-  return std::all_of(slots.begin(), slots.end(),
-                     [](const Slot& s) { return s.weight.device().is_cpu(); });
+bool host_takes(const std::vector<Slot>& slots) {
+  const auto fits = [](const at::Tensor& t) {
+    return !t.defined() ||
+           (t.device().is_cpu() && t.scalar_type() == at::kFloat && t.is_contiguous());
+  };
+  return std::all_of(slots.begin(), slots.end(), [&](const Slot& s) {
+    return fits(s.weight) && fits(s.grad) && fits(s.first) && fits(s.second) && fits(s.largest);
+  });
 }
 
 float* at_begin(const at::Tensor& t, const Piece& p) {
   return t.defined() ? t.data_ptr<float>() + p.begin : nullptr;
-}
-
-// body(piece, slot) for every piece.
-template <class F>
-void each_piece(const std::vector<Slot>& slots, const F& body) {
-  const auto list = pieces(slots);
-  team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(list[i], slots[list[i].slot]);
-  });
 }
 
 double square_sum(const float* g, std::int64_t n) {
@@ -61,11 +65,12 @@ double square_sum(const float* g, std::int64_t n) {
 }
 
 // The sum of squares of every slot's gradient.
-std::vector<double> square_sums(const std::vector<Slot>& slots) {
+std::vector<double> square_sums(const std::vector<Slot>& slots, bool host) {
   std::vector<double> sums(slots.size(), 0);
-  if (!on_cpu(slots)) {
+  if (!host) {
     for (std::size_t i = 0; i < slots.size(); ++i)
-      if (slots[i].grad.defined()) sums[i] = slots[i].grad.pow(2).sum().item<double>();
+      if (slots[i].grad.defined())
+        sums[i] = slots[i].grad.to(at::kDouble).square().sum().item<double>();
     return sums;
   }
   const auto list = pieces(slots);
@@ -79,28 +84,85 @@ std::vector<double> square_sums(const std::vector<Slot>& slots) {
   return sums;
 }
 
-void sgd_tensors(const Slot& t, const SgdStep& s) {
-  at::Tensor g = s.weight_decay != 0 ? t.grad + s.weight_decay * t.weight : t.grad;
-  if (t.first.defined()) {
-    t.first.mul_(s.momentum).add_(g);
-    g = s.nesterov ? g + s.momentum * t.first : t.first;
+// ---- with LibTorch's operations -----------------------------------------------------------------
+
+void step_tensors(const Slot& t, const OptimValue& v) {
+  at::Tensor g = t.grad.to(t.weight.scalar_type()) * v.gradient;
+  if (v.kind == OptimKind::sgd) {
+    g = g + v.decay * t.weight;
+    if (t.first.defined()) {
+      t.first.mul_(v.b1).add_(g);
+      g = v.nesterov ? g + v.b1 * t.first : t.first;
+    }
+    t.weight.sub_(g, v.rate);
+    return;
   }
-  t.weight.sub_(g, s.lr);
+  if (v.kind == OptimKind::novograd) {
+    t.first.mul_(v.b1).add_((g * v.norm_scale + v.decay * t.weight) * v.rest1);
+    t.weight.sub_(t.first, v.rate);
+    return;
+  }
+  t.weight.mul_(v.shrink);
+  g = g + v.decay * t.weight;
+  t.first.mul_(v.b1).add_(g, v.rest1);
+  t.second.mul_(v.b2).addcmul_(g, g, v.rest2);
+  if (t.largest.defined()) t.largest.copy_(at::maximum(t.largest, t.second));
+  const at::Tensor& second = t.largest.defined() ? t.largest : t.second;
+  t.weight.addcdiv_(t.first, second.sqrt() * v.root + v.eps, -v.rate);
 }
 
-void adam_tensors(const Slot& t, const AdamStep& s) {
-  at::Tensor g = t.grad;
-  if (s.decoupled)
-    t.weight.mul_(1 - s.lr * s.weight_decay);
-  else if (s.weight_decay != 0)
-    g = g + s.weight_decay * t.weight;
-  t.first.lerp_(g, 1 - s.beta1);
-  t.second.mul_(s.beta2).addcmul_(g, g, 1 - s.beta2);
-  if (t.largest.defined()) t.largest.copy_(at::maximum(t.largest, t.second));
-  const double steps = static_cast<double>(s.step);
-  const at::Tensor root = (t.largest.defined() ? t.largest : t.second).sqrt();
-  const at::Tensor denominator = root / std::sqrt(1 - std::pow(s.beta2, steps)) + s.eps;
-  t.weight.addcdiv_(t.first, denominator, -s.lr / (1 - std::pow(s.beta1, steps)));
+// ---- on the host --------------------------------------------------------------------------------
+
+// The pieces' loops below are OptimValue::updated over vectors.
+void sgd_piece(const Slot& t, const Piece& p, const OptimValue& v) {
+  float *w = at_begin(t.weight, p), *buf = at_begin(t.first, p);
+  const float* grad = at_begin(t.grad, p);
+  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
+    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+      V g = load<V>(grad + i) * v.gradient + v.decay * load<V>(w + i);
+      if (buf) {
+        const V b = v.b1 * load<V>(buf + i) + g;
+        store(buf + i, b);
+        g = v.nesterov ? g + v.b1 * b : b;
+      }
+      store(w + i, load<V>(w + i) - v.rate * g);
+    });
+  });
+}
+
+void adam_piece(const Slot& t, const Piece& p, const OptimValue& v) {
+  float *w = at_begin(t.weight, p), *first = at_begin(t.first, p), *second = at_begin(t.second, p);
+  float* top = at_begin(t.largest, p);
+  const float* grad = at_begin(t.grad, p);
+  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
+    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+      const V x = load<V>(w + i) * v.shrink;
+      const V g = load<V>(grad + i) * v.gradient + v.decay * x;
+      const V m = v.b1 * load<V>(first + i) + v.rest1 * g;
+      V s = v.b2 * load<V>(second + i) + v.rest2 * g * g;
+      store(first + i, m);
+      store(second + i, s);
+      if (top) {
+        const V before = load<V>(top + i);
+        s = before > s ? before : s;
+        store(top + i, s);
+      }
+      store(w + i, x - v.rate * m / (sqrt_v<V>(s) * v.root + v.eps));
+    });
+  });
+}
+
+void novograd_piece(const Slot& t, const Piece& p, const OptimValue& v) {
+  float *w = at_begin(t.weight, p), *first = at_begin(t.first, p);
+  const float *grad = at_begin(t.grad, p), inverse = v.norm_scale * v.gradient;
+  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
+    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+      const V x = load<V>(w + i);
+      const V m = v.b1 * load<V>(first + i) + v.rest1 * (load<V>(grad + i) * inverse + v.decay * x);
+      store(first + i, m);
+      store(w + i, x - v.rate * m);
+    });
+  });
 }
 
 // ---- on a CUDA device ---------------------------------------------------------------------------
@@ -127,8 +189,7 @@ bool device_takes(const std::vector<Slot>& slots) {
 }
 
 // Two launches for all tensors, without a wait.
-void device_step(const std::vector<Slot>& slots, const kernels::OptimRule& rule,
-                 std::int64_t steps_before) {
+void device_step(const std::vector<Slot>& slots, const OptimRule& rule, const at::Tensor& state) {
   std::vector<kernels::OptimTensor> tensors;
   const at::Tensor* some = nullptr;
   for (const Slot& s : slots) {
@@ -150,163 +211,73 @@ void device_step(const std::vector<Slot>& slots, const kernels::OptimRule& rule,
   const CudaCall cuda(*some);
   const int n = static_cast<int>(tensors.size());
   const at::Tensor plan = cuda.memory(cuda.table.optim_bytes(tensors.data(), n));
-  const at::Tensor state = cuda.memory(sizeof(kernels::OptimState));
-  kernels::OptimState begin;
-  begin.step = steps_before;
-  cuda.require(cuda.table.copy(state.data_ptr(), &begin, sizeof begin, cuda.stream));
   cuda.require(cuda.table.optim_plan(tensors.data(), n, plan.data_ptr(), cuda.stream));
   cuda.require(cuda.table.optim_step(tensors.data(), n, plan.data_ptr(), rule,
-                                     static_cast<kernels::OptimState*>(state.data_ptr()),
-                                     cuda.stream));
+                                     static_cast<OptimState*>(state.data_ptr()), cuda.stream));
 }
 
-bool any_largest(const std::vector<Slot>& slots) {
-  return std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.largest.defined(); });
+// Novograd's tensor: its second moment's update.
+float norm_scale(const OptimRule& rule, const OptimState& state, const Slot& t, double squares) {
+  if (rule.kind != OptimKind::novograd || !t.grad.defined()) return 1;
+  float second = t.second.item<float>(),
+        largest = t.largest.defined() ? t.largest.item<float>() : 0;
+  const float scale = kernels::novograd_scale(rule, state, squares, &second,
+                                              t.largest.defined() ? &largest : nullptr);
+  t.second.fill_(second);
+  if (t.largest.defined()) t.largest.fill_(largest);
+  return scale;
+}
+
+void host_step(const std::vector<Slot>& slots, const std::vector<OptimValue>& values) {
+  const auto list = pieces(slots);
+  team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Piece& p = list[static_cast<std::size_t>(i)];
+      const OptimValue& v = values[p.slot];
+      if (v.kind == OptimKind::sgd) sgd_piece(slots[p.slot], p, v);
+      if (v.kind == OptimKind::adam) adam_piece(slots[p.slot], p, v);
+      if (v.kind == OptimKind::novograd) novograd_piece(slots[p.slot], p, v);
+    }
+  });
 }
 
 }  // namespace
 
-double grad_norm(const std::vector<Slot>& slots) {
-  double sum = 0;
-  for (double s : square_sums(slots)) sum += s;
-  return std::sqrt(sum);
+OptimMemory::OptimMemory() : bytes_(at::empty({sizeof(OptimState)}, at::kByte)) { write({}); }
+
+OptimState OptimMemory::read() const {
+  OptimState state;
+  std::memcpy(&state, bytes_.cpu().const_data_ptr(), sizeof state);
+  return state;
 }
 
-void sgd_step(std::vector<Slot>& slots, const SgdStep& s) {
-  at::NoGradGuard no_grad;
-  if (device_takes(slots)) {
-    kernels::OptimRule r;
-    r.lr = s.lr;
-    r.momentum = s.momentum;
-    r.weight_decay = s.weight_decay;
-    r.nesterov = s.nesterov;
-    return device_step(slots, r, 0);
-  }
-  if (!on_cpu(slots)) {
-    for (const auto& t : slots)
-      if (t.grad.defined()) sgd_tensors(t, s);
-    return;
-  }
-  const auto lr = static_cast<float>(s.lr), momentum = static_cast<float>(s.momentum);
-  const auto decay = static_cast<float>(s.weight_decay);
-  const bool nesterov = s.nesterov;
-  each_piece(slots, [=](const Piece& p, const Slot& t) {
-    float *w = at_begin(t.weight, p), *buf = at_begin(t.first, p);
-    const float* grad = at_begin(t.grad, p);
-    simd([=, n = p.end - p.begin]() SLUICE_INLINE {
-      each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-        V g = load<V>(grad + i) + decay * load<V>(w + i);
-        if (buf) {
-          const V b = momentum * load<V>(buf + i) + g;
-          store(buf + i, b);
-          g = nesterov ? g + momentum * b : b;
-        }
-        store(w + i, load<V>(w + i) - lr * g);
-      });
-    });
-  });
+void OptimMemory::write(const OptimState& state) {
+  at::Tensor bytes = at::empty({sizeof state}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), &state, sizeof state);
+  bytes_.copy_(bytes);
 }
 
-void adam_step(std::vector<Slot>& slots, const AdamStep& s) {
-  at::NoGradGuard no_grad;
-  if (device_takes(slots)) {
-    kernels::OptimRule r;
-    r.kind = kernels::OptimKind::adam;
-    r.lr = s.lr;
-    r.beta1 = s.beta1;
-    r.beta2 = s.beta2;
-    r.eps = s.eps;
-    r.weight_decay = s.weight_decay;
-    r.decoupled = s.decoupled;
-    r.amsgrad = any_largest(slots);
-    return device_step(slots, r, s.step - 1);
-  }
-  if (!on_cpu(slots)) {
-    for (const auto& t : slots)
-      if (t.grad.defined()) adam_tensors(t, s);
-    return;
-  }
-  const double steps = static_cast<double>(s.step);
-  const auto b1 = static_cast<float>(s.beta1), b2 = static_cast<float>(s.beta2);
-  const auto rest1 = static_cast<float>(1 - s.beta1), rest2 = static_cast<float>(1 - s.beta2);
-  const auto eps = static_cast<float>(s.eps);
-  const auto rate = static_cast<float>(s.lr / (1 - std::pow(s.beta1, steps)));
-  const auto scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, steps)));
-  const auto l2 = static_cast<float>(s.decoupled ? 0 : s.weight_decay);
-  const auto shrink = static_cast<float>(s.decoupled ? 1 - s.lr * s.weight_decay : 1);
-  each_piece(slots, [=](const Piece& p, const Slot& t) {
-    float *w = at_begin(t.weight, p), *m = at_begin(t.first, p), *v = at_begin(t.second, p);
-    float* top = at_begin(t.largest, p);
-    const float* grad = at_begin(t.grad, p);
-    simd([=, n = p.end - p.begin]() SLUICE_INLINE {
-      each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-        const V x = load<V>(w + i) * shrink;
-        const V g = load<V>(grad + i) + l2 * x;
-        const V first = b1 * load<V>(m + i) + rest1 * g;
-        V second = b2 * load<V>(v + i) + rest2 * g * g;
-        store(m + i, first);
-        store(v + i, second);
-        if (top) {
-          const V before = load<V>(top + i);
-          second = before > second ? before : second;
-          store(top + i, second);
-        }
-        store(w + i, x - rate * first / (sqrt_v<V>(second) * scale + eps));
-      });
-    });
-  });
+void OptimMemory::move_to(const at::Device& device) { bytes_ = bytes_.to(device); }
+
+at::Tensor OptimMemory::loss_scale() const {
+  return bytes_.narrow(0, offsetof(OptimState, scale), sizeof(float)).view(at::kFloat);
 }
 
-void novograd_step(std::vector<Slot>& slots, const NovogradStep& s) {
+void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
   at::NoGradGuard no_grad;
-  if (device_takes(slots)) {
-    kernels::OptimRule r;
-    r.kind = kernels::OptimKind::novograd;
-    r.lr = s.lr;
-    r.beta1 = s.beta1;
-    r.beta2 = s.beta2;
-    r.eps = s.eps;
-    r.weight_decay = s.weight_decay;
-    r.grad_averaging = s.grad_averaging;
-    r.amsgrad = any_largest(slots);
-    return device_step(slots, r, 0);
-  }
-  const auto sums = square_sums(slots);
-  std::vector<float> scale(slots.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].grad.defined()) continue;
-    double v = slots[i].second.item<double>();
-    v = v == 0 ? sums[i] : s.beta2 * v + (1 - s.beta2) * sums[i];
-    slots[i].second.fill_(v);
-    if (slots[i].largest.defined()) {
-      v = std::max(v, slots[i].largest.item<double>());
-      slots[i].largest.fill_(v);
-    }
-    scale[i] = static_cast<float>(1 / (std::sqrt(v) + s.eps));
-  }
-  const auto b1 = static_cast<float>(s.beta1), lr = static_cast<float>(s.lr);
-  const auto decay = static_cast<float>(s.weight_decay);
-  const float rest = s.grad_averaging ? static_cast<float>(1 - s.beta1) : 1.f;
-  if (!on_cpu(slots)) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (!slots[i].grad.defined()) continue;
-      slots[i].first.mul_(b1).add_((slots[i].grad * scale[i] + decay * slots[i].weight) * rest);
-      slots[i].weight.sub_(slots[i].first, lr);
-    }
-    return;
-  }
-  each_piece(slots, [&](const Piece& p, const Slot& t) {
-    float *w = at_begin(t.weight, p), *m = at_begin(t.first, p);
-    const float *grad = at_begin(t.grad, p), inverse = scale[p.slot];
-    simd([=, n = p.end - p.begin]() SLUICE_INLINE {
-      each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-        const V x = load<V>(w + i);
-        const V first = b1 * load<V>(m + i) + rest * (load<V>(grad + i) * inverse + decay * x);
-        store(m + i, first);
-        store(w + i, x - lr * first);
-      });
-    });
-  });
+  if (device_takes(slots)) return device_step(slots, rule, memory.bytes_);
+  const bool host = host_takes(slots);
+  const std::vector<double> sums = square_sums(slots, host);
+  OptimState state = memory.read();
+  kernels::decide(rule, std::accumulate(sums.begin(), sums.end(), 0.0), state);
+  memory.write(state);
+  if (state.skip) return;
+  std::vector<OptimValue> values;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    values.push_back(OptimValue::of(rule, state, norm_scale(rule, state, slots[i], sums[i])));
+  if (host) return host_step(slots, values);
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (slots[i].grad.defined()) step_tensors(slots[i], values[i]);
 }
 
 }  // namespace sluice

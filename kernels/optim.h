@@ -1,15 +1,18 @@
-// The optimizers' updates: one pass over each tensor that reads the gradient once and writes
-// weight and moments in place.
+// The optimizers' updates: one pass over the gradients decides (OptimState: unscaling, clipping,
+// whether a gradient is not finite), a second writes weights and moments in place.
 //
-// Invariant: an element's new value depends on that element alone (Novograd: and on its tensor's
-// gradient norm, summed in blocks of a fixed size), so results do not depend on the number of
-// threads. CPU tensors are float32 and contiguous; others take LibTorch's operations.
+// Invariant: an element's new value depends on that element and the decision alone (Novograd: and
+// on its tensor's gradient norm), and norms are summed in blocks of a fixed size, so results do not
+// depend on the number of threads. A step with a gradient that is not finite changes nothing but
+// the state. Contiguous float32 tensors of the host and of a CUDA device have kernels of their own;
+// others take LibTorch's operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <vector>
+
+#include "kernels/optim_value.h"
 
 namespace sluice {
 
@@ -19,30 +22,26 @@ struct Slot {
   at::Tensor first, second, largest;  // Novograd's second and largest have one element
 };
 
-// buf = momentum buf + g + wd w;  w -= lr (nesterov ? g + momentum buf : buf)
-struct SgdStep {
-  double lr = 0, momentum = 0, weight_decay = 0;
-  bool nesterov = false;
-};
-void sgd_step(std::vector<Slot>& slots, const SgdStep& s);
+// An OptimState as a tensor of bytes where the weights are: a step on a CUDA device reads and
+// writes it there, and waits for nothing.
+class OptimMemory {
+ public:
+  OptimMemory();
+  kernels::OptimState read() const;  // waits for the device
+  void write(const kernels::OptimState& state);
+  void move_to(const at::Device& device);
+  at::Tensor loss_scale() const;  // one float32 of it, no copy
 
-// Adam (Kingma, Ba 2015), AMSGrad (Reddi, Kale, Kumar 2018), AdamW where `decoupled` (Loshchilov,
-// Hutter 2019); `step` counts from 1.
-struct AdamStep {
-  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = false;
-  std::int64_t step = 1;
+ private:
+  friend void optim_step(std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&);
+  at::Tensor bytes_;
 };
-void adam_step(std::vector<Slot>& slots, const AdamStep& s);
 
-// Novograd (Ginsburg et al. 2019) with MONAI's terms: one second moment a tensor.
-struct NovogradStep {
-  double lr = 0, beta1 = 0.9, beta2 = 0.98, eps = 1e-8, weight_decay = 0;
-  bool grad_averaging = false;
-};
-void novograd_step(std::vector<Slot>& slots, const NovogradStep& s);
-
-// The norm over all gradients.
-double grad_norm(const std::vector<Slot>& slots);
+// One step of all weights, g being the gradient, unscaled and clipped, plus weight_decay w:
+//   sgd       b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
+//   adam      Kingma, Ba 2015; AMSGrad: Reddi, Kale, Kumar 2018; decoupled: AdamW, Loshchilov,
+//             Hutter 2019
+//   novograd  Ginsburg et al. 2019 with MONAI's terms: one second moment a tensor
+void optim_step(std::vector<Slot>& slots, const kernels::OptimRule& rule, OptimMemory& memory);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ struct OptimState {
   double lr_factor = 1;   // a schedule's: multiplies the rule's lr
   float scale = 65536;    // of the loss
   std::int32_t good = 0;  // steps since the scale changed
-  std::int64_t step = 0;  // steps that were taken
+  std::int64_t step = 0, skipped = 0;  // steps that were taken, and that were not
   // Of the step under way.
   double norm = 0;                       // of all gradients, unscaled
   float gradient = 1;                    // what gradients are multiplied by: unscaling and clipping
@@ -59,6 +59,7 @@ SLUICE_HD inline void decide(const OptimRule& r, double squares, OptimState& s) 
   s.gradient = static_cast<float>(factor);
   if (s.skip) {
     s.good = 0;
+    ++s.skipped;
     if (r.scaled) s.scale = static_cast<float>(s.scale * r.backoff);
     return;
   }

@@ -178,7 +178,7 @@ at::Tensor Program::laid_out(const at::Tensor& t) const {
                                    : at::MemoryFormat::ChannelsLast);
 }
 
-std::vector<std::int64_t> Program::output_size(at::IntArrayRef input) const {
+std::vector<Step::Size> Program::sizes(at::IntArrayRef input) const {
   std::vector<Step::Size> sizes(values_);
   sizes[0] = input.vec();
   for (const auto& s : steps_) {
@@ -186,7 +186,20 @@ std::vector<std::int64_t> Program::output_size(at::IntArrayRef input) const {
     for (int v : s->inputs) of_inputs.push_back(sizes[v]);
     sizes[s->output] = s->output_size(of_inputs);
   }
-  return sizes[output_];
+  return sizes;
+}
+
+std::vector<std::int64_t> Program::output_size(at::IntArrayRef input) const {
+  return sizes(input)[output_];
+}
+
+std::vector<Step::Product> Program::products() const {
+  std::vector<Step::Product> all;
+  if (last_input_.empty()) return all;
+  const std::vector<Step::Size> of = sizes(last_input_);
+  for (const auto& s : steps_)
+    if (const Step::Product p = s->product(of[s->inputs[0]]); p.multiply_adds > 0) all.push_back(p);
+  return all;
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -331,6 +344,7 @@ void Program::move_to(const at::Device& device) {
 
 at::Tensor Program::forward(const at::Tensor& x, bool training, std::uint64_t key) {
   if (parameters.front().tensor.device() != x.device()) move_to(x.device());
+  last_input_ = x.sizes().vec();
   torch::autograd::variable_list inputs{x};
   for (const auto& p : parameters) inputs.push_back(p.tensor);
   const bool keep =

@@ -63,6 +63,12 @@ class Step {
   virtual ~Step() = default;
   using Size = std::vector<std::int64_t>;
   virtual Size output_size(const std::vector<Size>& of_inputs) const { return of_inputs[0]; }
+  // A matrix product or convolution: multiply-adds for an input of this size, and its channels.
+  struct Product {
+    double multiply_adds = 0;
+    std::int64_t in = 0, out = 0;
+  };
+  virtual Product product(const Size& /*input*/) const { return {}; }
   // Work that all frames share, such as weights in the form that the step computes with.
   virtual std::shared_ptr<const void> prepare(const Pass&) const { return nullptr; }
   virtual at::Tensor forward(Frame& f) const = 0;
@@ -130,6 +136,8 @@ class Program {
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }
   std::vector<std::int64_t> output_size(at::IntArrayRef input) const;
+  // The products of the last forward pass.
+  std::vector<Step::Product> products() const;
 
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
@@ -138,7 +146,9 @@ class Program {
   friend struct Run;
   int append(std::unique_ptr<Step> step);
   void move_to(const at::Device& device);
+  std::vector<Step::Size> sizes(at::IntArrayRef input) const;  // by value
 
+  std::vector<std::int64_t> last_input_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<int> last_use_;  // by value: the last step that reads it
   std::vector<bool> kept_;     // by value: some backward reads it

@@ -33,6 +33,15 @@ const ConvWeights& weights_of(const Frame& f, const Step& s) {
 
 }  // namespace
 
+// Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
+Step::Product ConvStep::product(const Size& input) const {
+  const Size size = spec.transposed ? input : conv_output_size(spec, input);
+  Product p{static_cast<double>(spec.in * spec.out * size[0]), spec.in, spec.out};
+  for (std::size_t i = 0; i < spec.kernel.size(); ++i)
+    p.multiply_adds *= static_cast<double>(spec.kernel[i] * size[i + 2]);
+  return p;
+}
+
 std::shared_ptr<const void> ConvStep::prepare(const Pass& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Program& p = pass.program;

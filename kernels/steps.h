@@ -20,6 +20,7 @@ struct ConvStep final : Step {
   Size output_size(const std::vector<Size>& in) const override {
     return conv_output_size(spec, in[0]);
   }
+  Product product(const Size& input) const override;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 

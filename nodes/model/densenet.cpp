@@ -46,14 +46,14 @@ struct DenseNet : ProgramNetwork {
         .range(0, 0.99)
         .param("precision", &Params::precision,
                "What convolutions and activations compute in; weights stay float32.")
-        .choices({"float32", "bfloat16"})
+        .choices(precisions)
         .gives("logits", Form::any)
         .dtype("float32");
   }
 
   DenseNet(const char* name, const Params& params, const Sizes& blocks)
       : p(params), name_(name), ones_(static_cast<std::size_t>(p.spatial_dims), 1) {
-    program.compute = p.precision == "bfloat16" ? at::kBFloat16 : at::kFloat;
+    program.compute = compute_type(p.precision);
     const Sizes layers = p.block_config.value_or(blocks);
     std::int64_t channels = p.init_features;
     int x = conv("features.conv0", 0, p.in_channels, channels, 7, 2);

@@ -11,6 +11,12 @@
 
 namespace sluice {
 
+// The networks' parameter "precision".
+inline const std::vector<std::string> precisions{"float32", "bfloat16", "float16"};
+inline at::ScalarType compute_type(const std::string& precision) {
+  return precision == "bfloat16" ? at::kBFloat16 : precision == "float16" ? at::kHalf : at::kFloat;
+}
+
 class ProgramNetwork : public Network {
  public:
   at::Tensor forward(const at::Tensor& x) override {
@@ -30,6 +36,16 @@ class ProgramNetwork : public Network {
   void train(bool on) override { training_ = on; }
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { program.initialise(seed); }
+  bool computes_in_half() const override { return program.compute == at::kHalf; }
+  Work last_work() const override {
+    Work work;
+    for (const Step::Product& p : program.products()) {
+      work.multiply_adds += p.multiply_adds;
+      if (program.compute != at::kFloat && p.in % 8 == 0 && p.out % 8 == 0)
+        work.on_tensor_cores += p.multiply_adds;
+    }
+    return work;
+  }
 
  protected:
   virtual void check_input(const at::Tensor& x) const = 0;

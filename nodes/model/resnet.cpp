@@ -41,7 +41,7 @@ struct ResNet : ProgramNetwork {
         .above(0)
         .param("precision", &Params::precision,
                "What convolutions and activations compute in; weights stay float32.")
-        .choices({"float32", "bfloat16"})
+        .choices(precisions)
         .gives("logits", Form::any)
         .dtype("float32");
   }
@@ -50,7 +50,7 @@ struct ResNet : ProgramNetwork {
       : p(params), name_(name), bottleneck_(bottleneck) {
     if (p.conv1_t_size % 2 == 0)
       throw Error(Exit::usage, std::string(name) + ": conv1_t_size must be odd");
-    program.compute = p.precision == "bfloat16" ? at::kBFloat16 : at::kFloat;
+    program.compute = compute_type(p.precision);
     const auto planes = [&](int level) {
       return static_cast<std::int64_t>(static_cast<double>(64 << level) * p.widen_factor);
     };

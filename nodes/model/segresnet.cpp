@@ -9,11 +9,8 @@
 // from Program, so that all networks are initialised by one rule.
 #include <ATen/ATen.h>
 
-#include "engine/error.h"
 #include "engine/random.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "kernels/program.h"
+#include "nodes/model/program_network.h"
 
 namespace sluice {
 namespace {
@@ -56,7 +53,7 @@ struct SegResNet final : Network {
         .length_of("blocks_down", -1)
         .param("precision", &Params::precision,
                "What convolutions and norms compute in; weights stay float32.")
-        .choices({"float32", "bfloat16"});
+        .choices(precisions);
   }
 
   explicit SegResNet(const Params& params) : p(params) {
@@ -115,12 +112,13 @@ struct SegResNet final : Network {
   void train(bool on) override { training = on; }
   void key_draws(std::uint64_t k) override { key = k; }
   void initialise(std::uint64_t seed) override { store.initialise(seed); }
+  bool computes_in_half() const override { return compute() == at::kHalf; }
 
  private:
   std::int64_t filters(std::size_t level) const { return p.init_filters << level; }
   // Channels of the level that up-step i leads to.
   std::int64_t above(std::size_t i) const { return filters(p.blocks_up.size() - 1 - i); }
-  at::ScalarType compute() const { return p.precision == "bfloat16" ? at::kBFloat16 : at::kFloat; }
+  at::ScalarType compute() const { return compute_type(p.precision); }
 
   void convolution(const std::string& name, std::int64_t from, std::int64_t to, std::int64_t side) {
     Sizes shape{to, from};

@@ -63,14 +63,14 @@ struct UNet final : ProgramNetwork {
                "Order of Activation, Dropout and Normalisation; a letter left out is left out.")
         .param("precision", &Params::precision,
                "What convolutions and activations compute in; weights stay float32.")
-        .choices({"float32", "bfloat16"})
+        .choices(precisions)
         .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.")
         .extents_multiple_of("strides");
   }
 
   explicit UNet(const Params& params) : p(params) {
     check();
-    program.compute = p.precision == "bfloat16" ? at::kBFloat16 : at::kFloat;
+    program.compute = compute_type(p.precision);
     program.channels_last = p.channels_last;
     program.finish(level("model.", 0, 0, p.in_channels, p.out_channels));
   }

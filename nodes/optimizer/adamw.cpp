@@ -37,8 +37,15 @@ struct AdamW final : Optimizer {
     s.second = at::zeros_like(s.weight);
     if (p.amsgrad) s.largest = at::zeros_like(s.weight);
   }
-  void update(std::vector<Slot>& slots, double lr, std::int64_t step) const override {
-    adam_step(slots, {lr, p.betas[0], p.betas[1], p.eps, p.weight_decay, true, step});
+  kernels::OptimRule rule() const override {
+    kernels::OptimRule r;
+    r.kind = kernels::OptimKind::adam;
+    r.beta1 = p.betas[0];
+    r.beta2 = p.betas[1];
+    r.eps = p.eps;
+    r.amsgrad = p.amsgrad;
+    r.decoupled = true;
+    return r;
   }
 };
 

@@ -38,8 +38,15 @@ struct Novograd final : Optimizer {
     s.second = at::zeros({1}, s.weight.options());
     if (p.amsgrad) s.largest = at::zeros({1}, s.weight.options());
   }
-  void update(std::vector<Slot>& slots, double lr, std::int64_t) const override {
-    novograd_step(slots, {lr, p.betas[0], p.betas[1], p.eps, p.weight_decay, p.grad_averaging});
+  kernels::OptimRule rule() const override {
+    kernels::OptimRule r;
+    r.kind = kernels::OptimKind::novograd;
+    r.beta1 = p.betas[0];
+    r.beta2 = p.betas[1];
+    r.eps = p.eps;
+    r.amsgrad = p.amsgrad;
+    r.grad_averaging = p.grad_averaging;
+    return r;
   }
 };
 

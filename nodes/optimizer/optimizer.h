@@ -1,10 +1,15 @@
 // What the optimizer nodes share: backward pass, gradient accumulation and clipping, the learning
 // rate's schedule, the epoch's mean loss, saving and loading.
 //
-// Invariant: a node's state is its moments by parameter name and the number of steps; the learning
-// rate is a pure function of the epoch. So a resumed run takes the same steps.
+// Invariant: a node's state is its moments by parameter name, the number of steps and the loss
+// scale; the learning rate is a pure function of the epoch. So a resumed run takes the same steps.
 //
-//   loss ──backward──▶ gradients ──(every grad_accumulation-th batch) clip, update──▶ weights
+//   scale loss ──backward──▶ gradients ──(every grad_accumulation-th batch) unscale, clip,
+//   update──▶
+//
+// Mixed precision (Micikevicius et al. 2018): gradients in float16 would underflow, so the loss is
+// multiplied beforehand; a step that overflowed is left out and halves the scale, as many good ones
+// double it. Defaults are torch.amp.GradScaler's.
 #pragma once
 
 #include <cmath>
@@ -20,7 +25,9 @@
 namespace sluice {
 
 struct OptimizerParams {
-  std::string net, lr_schedule = "constant";
+  std::string net, lr_schedule = "constant", loss_scale = "auto";
+  double init_scale = 65536;
+  std::int64_t growth_interval = 2000;
   double lr = 1e-3, eta_min = 0, gamma = 0.1, weight_decay = 0;
   std::int64_t step_size = 1, grad_accumulation = 1;
   std::optional<double> clip_grad_norm;
@@ -50,13 +57,23 @@ Spec& add_optimizer_params(Spec& s) {
       .at_least(1)
       .param("clip_grad_norm", &Params::clip_grad_norm,
              "Scales the gradient down to this norm over all parameters; null: never.")
-      .at_least(0)
+      .above(0)
+      .param(
+          "loss_scale", &Params::loss_scale,
+          "dynamic: scales the loss, and skips steps whose gradients are not finite; none; auto: "
+          "dynamic where the network computes in float16.")
+      .choices({"auto", "dynamic", "none"})
+      .param("init_scale", &Params::init_scale, "The loss scale at first.")
+      .above(0)
+      .param("growth_interval", &Params::growth_interval,
+             "Good steps in a row until the loss scale doubles.")
+      .at_least(1)
       .updates("net")
       .takes("loss", Form::scalar)
       .any_device()
       .lane(LaneKind::step)
       .ordered()
-      .reports({"loss", "lr"});
+      .reports({"loss", "lr", "loss_scale", "skipped_steps"});
 }
 
 class Optimizer : public Node {
@@ -70,6 +87,15 @@ class Optimizer : public Node {
       slots_.back().weight = weight.detach();
       make_moments(slots_.back());
     }
+    rule_ = rule();
+    rule_.weight_decay = common().weight_decay;
+    rule_.max_norm = common().clip_grad_norm.value_or(0);
+    rule_.growth_interval = static_cast<std::int32_t>(common().growth_interval);
+    rule_.scaled = common().loss_scale == "dynamic" ||
+                   (common().loss_scale == "auto" && network_->computes_in_half());
+    kernels::OptimState begin;
+    if (rule_.scaled) begin.scale = static_cast<float>(common().init_scale);
+    memory_.write(begin);
   }
 
   void process(Firing& f) override {
@@ -80,16 +106,27 @@ class Optimizer : public Node {
     if (!std::isfinite(value))
       throw Error(Exit::non_finite, "the loss is " + std::to_string(value) + " at batch " +
                                         f.stamp().str() + " (" + f.in().name + ")");
-    rate_ = rate(f.stamp().epoch);
-    (loss / static_cast<double>(common().grad_accumulation)).backward();
-    if (++pending_ == common().grad_accumulation) step();
+    rule_.lr = rate(f.stamp().epoch);
+    at::Tensor share = loss / static_cast<double>(common().grad_accumulation);
+    if (rule_.scaled) {
+      memory_.move_to(loss.device());
+      share = share * memory_.loss_scale().squeeze(0);
+    }
+    share.backward();
+    if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
     f.log("loss", value);
     loss_sum_ += value;
     ++batches_;
   }
 
   void flush(Flush& end) override {
-    if (pending_ > 0) step();
+    if (pending_ > 0) step("the end of epoch " + std::to_string(end.epoch));
+    const kernels::OptimState state = memory_.read();
+    require_finite(state, "epoch " + std::to_string(end.epoch));
+    if (rule_.scaled) {
+      end.metric("loss_scale", state.scale);
+      end.metric("skipped_steps", static_cast<double>(state.skipped));
+    }
     if (batches_ > 0) end.metric("loss", loss_sum_ / static_cast<double>(batches_));
     end.metric("lr", rate(end.epoch));
     loss_sum_ = 0;
@@ -97,14 +134,26 @@ class Optimizer : public Node {
   }
 
   void save(State& state) const override {
-    state.values["steps"] = steps_;
+    const kernels::OptimState now = memory_.read();
+    state.values["steps"] = now.step;
+    if (rule_.scaled)
+      state.values["scaler"] = {
+          {"scale", now.scale}, {"growth_tracker", now.good}, {"skipped", now.skipped}};
     for (std::size_t i = 0; i < slots_.size(); ++i)
       for (const auto& [prefix, member] : moments())
         if ((slots_[i].*member).defined())
           state.tensors[prefix + names_[i]] = (slots_[i].*member).cpu().clone();
   }
   void load(const State& state) override {
-    steps_ = state.values.at("steps");
+    kernels::OptimState then = memory_.read();
+    then.step = state.values.at("steps");
+    if (rule_.scaled && state.values.contains("scaler")) {
+      const Json& scaler = state.values["scaler"];
+      then.scale = scaler.at("scale");
+      then.good = scaler.at("growth_tracker");
+      then.skipped = scaler.at("skipped");
+    }
+    memory_.write(then);
     for (std::size_t i = 0; i < slots_.size(); ++i)
       for (const auto& [prefix, member] : moments()) {
         if (!(slots_[i].*member).defined()) continue;
@@ -118,7 +167,8 @@ class Optimizer : public Node {
  protected:
   virtual const OptimizerParams& common() const = 0;
   virtual void make_moments(Slot& slot) const = 0;
-  virtual void update(std::vector<Slot>& slots, double lr, std::int64_t step) const = 0;
+  // What is its own: kind, momentum or betas, and so on.
+  virtual kernels::OptimRule rule() const = 0;
 
  private:
   using Moment = at::Tensor Slot::*;
@@ -138,7 +188,7 @@ class Optimizer : public Node {
     return p.lr;
   }
 
-  void step() {
+  void step(const std::string& at) {
     const auto weights = network_->parameters();
     const double share = static_cast<double>(common().grad_accumulation) / pending_;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -146,13 +196,26 @@ class Optimizer : public Node {
       slots_[i].grad = weights[i].second.grad();
       if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
     }
-    if (common().clip_grad_norm) clip(*common().clip_grad_norm);
-    update(slots_, rate_, ++steps_);
+    const at::Device device = slots_.front().weight.device();
+    memory_.move_to(device);
+    optim_step(slots_, rule_, memory_);
+    if (device.is_cpu()) require_finite(memory_.read(), "batch " + at);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i].grad = at::Tensor();
       weights[i].second.mutable_grad() = at::Tensor();
     }
     pending_ = 0;
+  }
+
+  // Without a loss scale there is nothing to lower: such a step would be missing silently.
+  void require_finite(const kernels::OptimState& state, const std::string& at) const {
+    if (rule_.scaled || state.skipped == 0) return;
+    std::string where;
+    for (std::size_t i = 0; i < slots_.size() && where.empty(); ++i)
+      if (slots_[i].grad.defined() && !at::isfinite(slots_[i].grad).all().item<bool>())
+        where = " of " + names_[i];
+    throw Error(Exit::non_finite,
+                "the loss is finite, but the gradient" + where + " is not, at " + at);
   }
 
   // The weights moved to the batches' device with the first forward pass.
@@ -162,19 +225,14 @@ class Optimizer : public Node {
       if ((slot.*member).defined()) slot.*member = (slot.*member).to(weight.device());
   }
 
-  void clip(double limit) {
-    const double scale = limit / (grad_norm(slots_) + 1e-6);  // torch's clip_grad_norm_
-    if (scale >= 1) return;
-    for (auto& s : slots_)
-      if (s.grad.defined()) s.grad.mul_(scale);
-  }
-
   std::shared_ptr<Network> network_;
   std::vector<std::string> names_;
   std::vector<Slot> slots_;
   std::uint32_t epochs_ = 1;
-  std::int64_t steps_ = 0, pending_ = 0, batches_ = 0;
-  double rate_ = 0, loss_sum_ = 0;
+  kernels::OptimRule rule_;
+  OptimMemory memory_;
+  std::int64_t pending_ = 0, batches_ = 0;
+  double loss_sum_ = 0;
 };
 
 }  // namespace sluice

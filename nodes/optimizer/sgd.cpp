@@ -25,8 +25,11 @@ struct Sgd final : Optimizer {
   void make_moments(Slot& s) const override {
     if (p.momentum != 0) s.first = at::zeros_like(s.weight);
   }
-  void update(std::vector<Slot>& slots, double lr, std::int64_t) const override {
-    sgd_step(slots, {lr, p.momentum, p.weight_decay, p.nesterov});
+  kernels::OptimRule rule() const override {
+    kernels::OptimRule r;
+    r.momentum = p.momentum;
+    r.nesterov = p.nesterov;
+    return r;
   }
 };
 

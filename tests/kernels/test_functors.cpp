@@ -144,18 +144,17 @@ TEST_CASE("the optimizers' functor equals the kernels over several steps") {
     r.kind = k == 0 ? OptimKind::sgd : k == 3 ? OptimKind::novograd : OptimKind::adam;
     r.lr = 0.01, r.weight_decay = 0.1, r.momentum = 0.9, r.nesterov = true;
     r.decoupled = k == 2, r.amsgrad = k == 1;
+    r.max_norm = k == 2 ? 3 : 0;
     constexpr int n = 300;
     at::Tensor w = sines({n}, 1), m = at::zeros({n}), top = at::zeros({k == 3 ? 1 : n});
     at::Tensor v = at::zeros({k == 3 ? 1 : n});
     at::Tensor w2 = w.clone(), m2 = m.clone(), v2 = v.clone(), top2 = top.clone();
     OptimState state;
+    OptimMemory memory;
     for (int step = 1; step <= 4; ++step) {
       const at::Tensor g = sines({n}, 10 * step);
       std::vector<Slot> slots{{w, g, m, v, r.amsgrad ? top : at::Tensor()}};
-      if (k == 0) sgd_step(slots, {r.lr, r.momentum, r.weight_decay, r.nesterov});
-      if (k == 1 || k == 2)
-        adam_step(slots, {r.lr, r.beta1, r.beta2, r.eps, r.weight_decay, r.decoupled, step});
-      if (k == 3) novograd_step(slots, {r.lr, r.beta1, r.beta2, r.eps, r.weight_decay, false});
+      optim_step(slots, r, memory);
       const double squares = g.to(at::kDouble).square().sum().item<double>();
       decide(r, squares, state);
       const float scale =

@@ -28,7 +28,11 @@ struct Trainer {
   std::shared_ptr<Weights> net = std::make_shared<Weights>();
   std::unique_ptr<Driver> driver;
 
+  Trainer() = default;
   Trainer(const std::string& type, Json params, std::uint32_t epochs = 1) {
+    open(type, std::move(params), epochs);
+  }
+  void open(const std::string& type, Json params, std::uint32_t epochs = 1) {
     OpenContext context;
     context.epochs = epochs;
     context.resources = std::make_shared<Resources>();
@@ -142,6 +146,81 @@ TEST_CASE("a loss that is not finite stops with its batch's name") {
   }
 }
 
+namespace {
+
+// A finite loss whose gradient is not: the square root's slope at 0.
+at::Tensor steep(const at::Tensor& w) { return (w - w.detach()).sqrt().sum(); }
+
+const char* const kinds[] = {"sgd", "adam", "adamw", "novograd"};
+
+}  // namespace
+
+TEST_CASE("a gradient that is not finite stops with its parameter's name and changes nothing") {
+  for (const char* type : kinds) {
+    CAPTURE(type);
+    Trainer t(type, Json::object());
+    const at::Tensor before = t.net->w[1].detach().clone();
+    try {
+      t.fire(t.net->w[0].sum() + steep(t.net->w[1]));
+      FAIL("no exception");
+    } catch (const Error& e) {
+      CHECK(e.exit == Exit::non_finite);
+      CHECK(std::string(e.what()).find("gradient of b.weight") != std::string::npos);
+      CHECK(std::string(e.what()).find("(case)") != std::string::npos);
+    }
+    CHECK(t.net->w[1].equal(before));
+  }
+}
+
+TEST_CASE("with a loss scale, an overflowing step is left out, counted, and halves the scale") {
+  for (const char* type : kinds) {
+    CAPTURE(type);
+    const Json params = {{"loss_scale", "dynamic"}, {"init_scale", 1024}, {"growth_interval", 3}};
+    Trainer a(type, params), b(type, Json::object());
+    const auto scale = [&] { return metric(a.driver->flush(), "loss_scale"); };
+    a.fire(a.net->w[0].sum() + steep(a.net->w[1]));  // leaves moments and step count alone
+    CHECK(scale() == 512);
+    for (int k = 0; k < 3; ++k) {
+      a.fire_step(k);
+      b.fire_step(k);
+    }
+    CHECK(scale() == 1024);
+    CHECK(metric(a.driver->flush(), "skipped_steps") == 1);
+    // Powers of two scale exactly, so the steps are those without a scale.
+    for (int i = 0; i < 2; ++i) CHECK(a.net->w[i].equal(b.net->w[i]));
+  }
+}
+
+TEST_CASE("the loss scale and its count of good steps are saved, and clipping is of the unscaled") {
+  const Json params = {{"loss_scale", "dynamic"}, {"growth_interval", 2}, {"clip_grad_norm", 0.1}};
+  Trainer a("adam", params), b("adam", params), plain("adam", {{"clip_grad_norm", 0.1}});
+  for (int k = 0; k < 3; ++k) a.fire_step(k), plain.fire_step(k);
+  for (int i = 0; i < 2; ++i) CHECK(at::allclose(a.net->w[i], plain.net->w[i], 1e-6, 1e-7));
+  State state;
+  a.driver->node().save(state);
+  CHECK(state.values["scaler"]["scale"] == 2 * 65536);
+  CHECK(state.values["scaler"]["growth_tracker"] == 1);
+  b.driver->node().load(state);
+  b.fire_step(3);
+  CHECK(metric(b.driver->flush(), "loss_scale") == 4 * 65536);
+}
+
+TEST_CASE(
+    "weights that have no kernel of their own take LibTorch's operations, with the same steps") {
+  for (const char* type : kinds) {
+    CAPTURE(type);
+    Json params = {{"lr", 0.01}, {"weight_decay", 0.1}};
+    if (std::string(type) == "sgd") params["momentum"] = 0.9;
+    if (std::string(type) != "sgd") params["amsgrad"] = true;
+    Trainer a(type, params), b;
+    for (auto& w : b.net->w) w = w.detach().to(at::kDouble).requires_grad_();
+    b.open(type, params);
+    for (int k = 0; k < 4; ++k) a.fire_step(k), b.fire_step(k);
+    for (int i = 0; i < 2; ++i)
+      CHECK(at::allclose(a.net->w[i].to(at::kDouble), b.net->w[i], 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("flush reports the epoch's mean loss and starts anew") {
   Trainer t("sgd", {{"lr", 0.0}});
   const auto fired = t.fire(t.net->w[0].sum() * 0 + 3);
@@ -152,7 +231,7 @@ TEST_CASE("flush reports the epoch's mean loss and starts anew") {
 }
 
 TEST_CASE("a loaded state takes the same next step, bit for bit") {
-  for (const char* type : {"sgd", "adam", "adamw", "novograd"}) {
+  for (const char* type : kinds) {
     CAPTURE(type);
     Json params = {{"lr", 0.01}};
     if (std::string(type) == "sgd") params["momentum"] = 0.9;

@@ -137,20 +137,43 @@ TEST_CASE("unet's initial weights follow from the seed alone and keep PyTorch's 
   }
 }
 
-TEST_CASE("bfloat16 gradients stray from float32 by no more than autocast's do") {
-  const auto full = make_unet(hippocampus()), half = make_unet(hippocampus("bfloat16"));
-  full->initialise(3);
-  half->initialise(3);
-  const at::Tensor x = sines({2, 1, 16, 16, 16}, 1);
-  const at::Tensor y = pass(*full, x), z = pass(*half, x);
-  CHECK(relative(z, y) < 0.02);
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < full->parameters().size(); ++i) {
-    const auto a = full->parameters()[i].second.grad(), b = half->parameters()[i].second.grad();
-    error += (a - b).pow(2).sum().item<double>();
-    size += a.pow(2).sum().item<double>();
+TEST_CASE("half precision gradients stray from float32 by no more than autocast's do") {
+  for (const char* precision : {"bfloat16", "float16"}) {
+    CAPTURE(precision);
+    const double finer = std::string(precision) == "float16" ? 4 : 1;  // it has three more bits
+    const auto full = make_unet(hippocampus()), half = make_unet(hippocampus(precision));
+    CHECK(half->computes_in_half() == (finer > 1));
+    full->initialise(3);
+    half->initialise(3);
+    const at::Tensor x = sines({2, 1, 16, 16, 16}, 1);
+    const at::Tensor y = pass(*full, x), z = pass(*half, x);
+    CHECK(relative(z, y) < 0.02 / finer);
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < full->parameters().size(); ++i) {
+      const auto a = full->parameters()[i].second.grad(), b = half->parameters()[i].second.grad();
+      error += (a - b).pow(2).sum().item<double>();
+      size += a.pow(2).sum().item<double>();
+    }
+    CHECK(std::sqrt(error / size) < 0.035 / finer);
   }
-  CHECK(std::sqrt(error / size) < 0.035);
+}
+
+TEST_CASE("a small loss loses its float16 gradients unless it is scaled") {
+  const auto full = make_unet(hippocampus()), half = make_unet(hippocampus("float16"));
+  const at::Tensor x = sines({2, 1, 16, 16, 16}, 1);
+  const auto error = [&](double scale) {
+    at::Tensor grads[2];
+    for (Network* net : {full.get(), half.get()}) {
+      net->initialise(3);
+      for (auto& [name, p] : net->parameters()) p.mutable_grad() = at::Tensor();
+      const at::Tensor y = net->forward(x);
+      ((y * sines(y.sizes(), 5)).mean() * 1e-4 * scale).backward();
+      grads[net == half.get()] = net->parameters().front().second.grad() / scale;
+    }
+    return relative(grads[1], grads[0]);
+  };
+  CHECK(error(1) > 0.2);
+  CHECK(error(65536) < 0.01);
 }
 
 TEST_CASE("a pass repeats bit for bit for any number of step threads") {
@@ -215,4 +238,17 @@ TEST_CASE("the model node records gradients in a training stream only") {
     CHECK(out[0].tensor("pred").sizes() == at::IntArrayRef({2, 3, 8, 8, 8}));
     CHECK(out[0].has("image"));
   }
+}
+
+TEST_CASE("a network's arithmetic is counted, and what tensor cores can do of it") {
+  Json params = {{"spatial_dims", 2},   {"in_channels", 1}, {"out_channels", 2},
+                 {"channels", {8, 16}}, {"strides", {2}},   {"precision", "float16"}};
+  const auto net = make_unet(params);
+  net->initialise(1);
+  CHECK(net->last_work().multiply_adds == 0);
+  net->forward(sines({2, 1, 16, 16}, 1));
+  // 3 x 3 kernels: 1 -> 8 to 8^2 voxels, 8 -> 16 on them, and 24 -> 2 from them up to 16^2.
+  const double first = 2 * 9 * 1 * 8 * 64, second = 2 * 9 * 8 * 16 * 64, up = 2 * 9 * 24 * 2 * 64;
+  CHECK(net->last_work().multiply_adds == first + second + up);
+  CHECK(net->last_work().on_tensor_cores == second);
 }

@@ -1,14 +1,16 @@
 """Feeding a consumer, beside MONAI and SPDL: thread buffer and AU curve.
 
-usage: SLUICE_MONAI_PYTHON=python-with-monai loaders.py DATA [--rounds 3] [--batches 60] [--out F]
+usage: SLUICE_MONAI_PYTHON=python-with-monai loaders.py DATA [--rounds 3] [--batches 60]
+       [--arms buffer au] [--out F.json]
 
 Thread buffer: a producer of 52.9 ms and a consumer of 36.6 ms (the times of MONAI's threadbuffer
 notebook, and its 10 epochs of 50), both asleep, through our buffer and through MONAI's ThreadBuffer;
-ideal is the longer of the two. MONAI's buffer starts anew at each epoch, ours does not. AU: cached hippocampus volumes, flip, affine, intensity, batches of 8, a consumer that
-sleeps T a batch; T is 1.2 and 0.6 times what a batch costs each arm at T = 0, and all arms also get
-our T. Arms are interleaved, medians of the rounds are printed as a Markdown table. MONAI's arms run
-with glibc's thresholds raised and one torch thread a worker, their better settings. SPDL's arm runs
-MONAI's transforms in its pipeline of threads (one and two; its documents ask for few).
+ideal is the longer of the two. MONAI's buffer starts anew at each epoch, ours does not. AU: cached
+hippocampus volumes, flip, affine, intensity, batches of 8, up to 8 batches ahead in every arm, a
+consumer that sleeps T a batch; T is 1.2 and 0.6 times what a batch costs each arm at T = 0, and all
+arms also get our T. Arms are interleaved, medians of the rounds are printed as a Markdown table.
+MONAI's arms run with glibc's thresholds raised and one torch thread a worker, their better
+settings. SPDL's arms run MONAI's transforms in its pipeline of one and of two threads.
 """
 import argparse
 import json
@@ -40,7 +42,8 @@ GRAPH = """{
     "scale":  { "type": "rand_scale_intensity", "in": "affine", "factors": 0.1, "prob": 0.5 },
     "shift":  { "type": "rand_shift_intensity", "in": "scale", "offsets": 0.1, "prob": 0.5 },
     "batch":  { "type": "batch", "in": "shift", "size": 8 },
-    "use":    { "type": "consume", "in": "batch" } } }"""
+    "ahead":  { "type": "buffer", "in": "batch", "size": 8 },
+    "use":    { "type": "consume", "in": "ahead" } } }"""
 
 
 # ---- MONAI's side, run by its own Python ---------------------------------------------------------
@@ -71,7 +74,7 @@ class SpdlLoader:
         from spdl.pipeline import PipelineBuilder
         pipeline = (PipelineBuilder().add_source(torch.randperm(len(self.cached)).tolist())
                     .pipe(self.cached.__getitem__, concurrency=self.threads)
-                    .aggregate(8).pipe(list_data_collate).add_sink(2)
+                    .aggregate(8).pipe(list_data_collate).add_sink(8)
                     .build(num_threads=self.threads))
         with pipeline.auto_stop():
             yield from pipeline
@@ -96,10 +99,10 @@ def peer_loader(arm, data, batches, steps):
         mt.RandShiftIntensityd("image", offsets=0.1, prob=0.5)])
     cached = CacheDataset(files, chain, num_workers=2, progress=False)
     make = {"thread": lambda: ThreadDataLoader(cached, batch_size=8, shuffle=True, num_workers=0,
-                                               buffer_size=2),
+                                               buffer_size=8),
             "workers0": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=0),
             "workers2": lambda: DataLoader(cached, batch_size=8, shuffle=True, num_workers=2,
-                                           persistent_workers=True),
+                                           persistent_workers=True, prefetch_factor=4),
             "spdl1": lambda: SpdlLoader(cached, 1), "spdl2": lambda: SpdlLoader(cached, 2)}[arm]
     loader = make()
     for _ in loader:  # starts workers, warms caches
@@ -137,11 +140,27 @@ def median(rows, *keys):
     return statistics.median(rows)
 
 
+def table(buffers, rows):
+    ideal = max(PRODUCER, CONSUMER)
+    print("| thread buffer | ms an item | of ideal |\n|---|---|---|")
+    for arm, got in buffers.items():
+        if got:
+            ms = median(got, "buffered_ms")
+            print(f"| {arm} | {ms:.2f} | {ms / ideal:.3f} |")
+    print("\n| AU | ms a batch alone | T 0.6 of it | T 1.2 of it | at our T |\n|---|---|---|---|---|")
+    for arm, got in rows.items():
+        if got:
+            au = [statistics.median(r["own"][i]["au"] for r in got) for i in (0, 1)]
+            print(f"| {arm} | {median(got, 'base'):.2f} | {au[0]:.3f} | {au[1]:.3f} "
+                  f"| {median(got, 'same', 'au'):.3f} |")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("data")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--batches", type=int, default=60)
+    p.add_argument("--arms", nargs="*", default=["buffer", "au"])
     p.add_argument("--out")
     p.add_argument("--peer")  # how this file calls itself in MONAI's Python
     p.add_argument("--steps", type=float, nargs="*")
@@ -160,25 +179,19 @@ def main():
         rows = {"sluice": [], **{arm: [] for arm in PEERS}}
         buffers = {"sluice": [], "monai": []}
         for _ in range(a.rounds):
-            buffers["sluice"] += run([f"{root}/build/bench_overlap",
-                                      *map(str, (PRODUCER, CONSUMER, ITEMS, EPOCHS))])
-            buffers["monai"] += run([*me, "--peer", "buffer"])
+            if "buffer" in a.arms:
+                buffers["sluice"] += run([f"{root}/build/bench_overlap",
+                                          *map(str, (PRODUCER, CONSUMER, ITEMS, EPOCHS))])
+                buffers["monai"] += run([*me, "--peer", "buffer"])
+            if "au" not in a.arms:
+                continue
             base = run([*loader, "0"])[0]["ms_each"]
             ours = run([*loader, *(str(x * base) for x in (0.6, 1.2))])
             rows["sluice"].append({"base": base, "own": ours, "same": ours[1]})
             for arm in PEERS:
                 got = run([*me, "--peer", arm, "--steps", "0", "-0.6", "-1.2", str(1.2 * base)], raised)[0]
                 rows[arm].append({"base": got[0]["ms_each"], "own": got[1:3], "same": got[3]})
-    ideal = max(PRODUCER, CONSUMER)
-    print("| thread buffer | ms an item | of ideal |\n|---|---|---|")
-    for arm, got in buffers.items():
-        ms = median(got, "buffered_ms")
-        print(f"| {arm} | {ms:.2f} | {ms / ideal:.3f} |")
-    print("\n| AU | ms a batch alone | T 0.6 of it | T 1.2 of it | at our T |\n|---|---|---|---|---|")
-    for arm, got in rows.items():
-        au = [statistics.median(r["own"][i]["au"] for r in got) for i in (0, 1)]
-        print(f"| {arm} | {median(got, 'base'):.2f} | {au[0]:.3f} | {au[1]:.3f} "
-              f"| {median(got, 'same', 'au'):.3f} |")
+    table(buffers, rows)
     if a.out:
         json.dump({"buffers": buffers, "au": rows}, open(a.out, "w"), indent=2)
 

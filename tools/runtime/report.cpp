@@ -5,6 +5,7 @@
 
 #include "engine/checkpoint.h"
 #include "engine/registry.h"
+#include "engine/resource.h"
 #include "engine/verdict.h"
 #include "engine/version.h"
 #include "tools/runtime/isolate.h"
@@ -121,6 +122,16 @@ static Json networks_json(const Plan& plan, const Figures& f) {
   return all;
 }
 
+// Of one forward pass, by network.
+static Json arithmetic_json(const Resources& resources) {
+  Json all = Json::object();
+  for (const auto& [name, network] : resources.networks())
+    if (const Work work = network->last_work(); work.multiply_adds > 0)
+      all[name] = {{"multiply_adds", work.multiply_adds},
+                   {"tensor_core_eligible", work.on_tensor_cores / work.multiply_adds}};
+  return all;
+}
+
 static Json held_json(const CacheStore::Held& h) {
   return {{"entries", h.entries}, {"bytes", h.bytes},     {"hits", h.hits},
           {"misses", h.misses},   {"refused", h.refused}, {"damaged", h.damaged}};
@@ -146,6 +157,7 @@ Json Session::profile(bool ended) const {
   j["rate"] = verdict.rate;
   j["shares"] = shares_json(*plan_, f);
   j["networks"] = networks_json(*plan_, f);
+  if (ended) j["arithmetic"] = arithmetic_json(*resources_);
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
   return j;
