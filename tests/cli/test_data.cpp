@@ -448,6 +448,24 @@ TEST_CASE("data index and diff: what changed, moved, came and went since") {
   CHECK(two.out.find("changed  images/case_2.nii") != std::string::npos);
 }
 
+TEST_CASE("a manifest that lies outside of its data is compared with the data and with a copy") {
+  Set set;
+  const Folder elsewhere;
+  const std::string manifest = (elsewhere.path / "before.sha256").string();
+  REQUIRE(set.run("index . -o " + manifest).code == 0);
+  for (const char* with : {"", " ."}) {
+    CAPTURE(with);
+    CHECK(set.run("diff " + manifest + with).out == "0 of 12 files differ\n");
+  }
+  fs::copy(set.folder.path, elsewhere.path / "copy", fs::copy_options::recursive);
+  const std::string copy = (elsewhere.path / "copy").string();
+  CHECK(set.run("diff " + manifest + " " + copy).out == "0 of 12 files differ\n");
+  set.write(image2, image(8));
+  REQUIRE(set.run("index .").code == 0);  // the same names from another folder
+  CHECK(set.run("diff " + manifest + " manifest.sha256").out ==
+        "changed  " + image2 + "\n1 of 12 files differ\n");
+}
+
 TEST_CASE("One flipped bit of an uncompressed image is seen with a manifest, and only with it") {
   Set set;
   REQUIRE(set.run("index .").code == 0);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
@@ -81,6 +82,35 @@ Manifest manifest_as_it_is(const fs::path& folder, const fs::path& manifest_file
 
 // ---- diff ---------------------------------------------------------------------------------------
 
+// The same files, their paths relative to the deepest folder that holds all of them: that of the
+// data where the manifest lies somewhere else.
+Manifest from_common_folder(const Manifest& m) {
+  std::set<fs::path> files;
+  for (const auto& [path, digest] : m.digests) files.insert((m.folder() / path).lexically_normal());
+  if (files.empty()) return m;
+  Manifest out(common_folder(files));
+  for (const auto& [path, digest] : m.digests)
+    out.digests[out.relative((m.folder() / path).lexically_normal())] = digest;
+  return out;
+}
+
+bool lies_outside(const Manifest& m) {
+  return std::any_of(m.digests.begin(), m.digests.end(),
+                     [](const auto& entry) { return entry.first.starts_with(".."); });
+}
+
+std::size_t paths_in_both(const Manifest& a, const Manifest& b) {
+  return static_cast<std::size_t>(
+      std::count_if(a.digests.begin(), a.digests.end(),
+                    [&](const auto& entry) { return b.digests.count(entry.first) > 0; }));
+}
+
+// Of both ways to call a manifest's files the one that the other side's names speak for.
+Manifest named_like(const Manifest& m, const Manifest& other) {
+  Manifest common = from_common_folder(m);
+  return paths_in_both(common, other) > paths_in_both(m, other) ? common : m;
+}
+
 struct Change {
   const char* kind;
   std::string path, from;
@@ -148,11 +178,15 @@ int index_data(const Json& request) {
 int diff_data(const Json& request) {
   const auto given = request.at("graphs").get<std::vector<std::string>>();
   const fs::path file = manifest_file_of(given.front());
-  const Manifest before = Manifest::read(file);
-  const bool as_it_is = given.size() == 1 || fs::is_directory(given[1]);
-  const Manifest after =
-      as_it_is ? manifest_as_it_is(given.size() == 1 ? before.folder() : fs::path(given[1]), file)
-               : Manifest::read(given[1]);
+  const bool alone = given.size() == 1;
+  Manifest before = Manifest::read(file);
+  if (alone && lies_outside(before)) before = from_common_folder(before);
+  const fs::path other = alone ? before.folder() : fs::path(given[1]);
+  Manifest after = fs::is_directory(other) ? manifest_as_it_is(other, file) : Manifest::read(other);
+  if (!alone) {
+    before = named_like(before, after);
+    after = named_like(after, before);
+  }
   const auto found = changes(before, after);
   if (request.value("json", false)) {
     Json all = Json::array();
