@@ -278,8 +278,10 @@ class Picture {
       for (const GraphInput& in : node(i).inputs) {
         out_ << "  " << quote(node(in.from).path()) << " -> " << quote(node(i).path()) << " [";
         std::string label = ports(in, node(i));
+        if (node(in.from).leaves != Leaves::nothing) label = label.empty() ? "+" : "+  " + label;
         if (measured(i)) label += (label.empty() ? "" : "  ") + traffic(i);
         if (!label.empty()) out_ << "label=" << quote("  " + label + "  ") << ", ";
+        if (node(in.from).leaves != Leaves::nothing) out_ << "arrowhead=none, ";
         if (const NodeFigures* f = measured(i)) out_ << "penwidth=" << width(*f) << ", ";
         out_ << "tooltip=" << quote(edge_tooltip(in, i)) << "];\n";
       }
@@ -318,6 +320,8 @@ class Picture {
 
   std::string edge_tooltip(const GraphInput& in, int to) const {
     std::string out = node(in.from).path() + " to " + node(to).path();
+    if (node(in.from).leaves != Leaves::nothing)
+      out += "\ndone together: " + text(plan_, plan_.runs[static_cast<std::size_t>(node(to).run)]);
     if (const NodeFigures* f = measured(to))
       out += "\n" + node(to).path() + " waits for input " + percent(f->starved) +
              " of the time; at most " + std::to_string(f->queue_max) + " waited";

@@ -345,7 +345,12 @@ const Spec& run_spec() {
                  "Threads of the training region; 0: as many as cores.")
           .range(0, 4096)
           .param("watchdog_s", &RunSettings::watchdog_s, "Seconds without progress; 0: for ever.")
-          .at_least(0);
+          .at_least(0)
+          .param("fuse", &RunSettings::fuse,
+                 "Transforms one behind the other are done together; the result is the same.")
+          .param("lazy", &RunSettings::lazy,
+                 "MONAI's lazy resampling: resamplings of such a run become one; sharper, so not "
+                 "the same.");
   return s;
 }
 

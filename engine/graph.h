@@ -65,6 +65,8 @@ struct RunSettings {
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
   double watchdog_s = 300;  // no progress for so long: stall report, exit 7
+  bool fuse = true;         // transforms one behind the other are done together (plan.h's runs)
+  bool lazy = false;        // ... and their resamplings become one: sharper, other numbers
 };
 
 // The plain settings of `run` as a Spec of RunSettings, and `stop` and `checkpoint`, which stand

@@ -21,7 +21,9 @@ void collect_texts(const Json& value, std::vector<std::string>& to) {
 
 class Walk {
  public:
-  explicit Walk(const Plan& plan) : plan_(plan) {}
+  explicit Walk(const Plan& plan) : plan_(plan) {
+    if (plan.graph->run.lazy) nodes_.push_back("lazy");  // other numbers
+  }
 
   // The node's number in the text: inputs before what reads them, in the order of the in-ports, so
   // that the order of the file means nothing.

@@ -53,10 +53,12 @@ struct OpenContext {
   std::uint32_t epochs = 1;  // run.epochs
   int rank = 0, world = 1;
   int step_threads = 1;
-  bool training = false;          // its stream feeds an updater of the network it reads
-  std::filesystem::path out_dir;  // the run's folder; empty where none is kept
-  bool resumed = false;           // goes on in the folder of an earlier process
-  std::uint64_t steps_done = 0;   // updates before this process: those of the checkpoint
+  bool training = false;            // its stream feeds an updater of the network it reads
+  Leaves leaves = Leaves::nothing;  // whether its work is left to the next node (plan.h's runs)
+  bool lazy = false;                // run.lazy: resamplings that meet become one
+  std::filesystem::path out_dir;    // the run's folder; empty where none is kept
+  bool resumed = false;             // goes on in the folder of an earlier process
+  std::uint64_t steps_done = 0;     // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
   std::shared_ptr<TensorDevice> device;  // null: there is none
   Upstream upstream;                     // caches

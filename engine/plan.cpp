@@ -19,6 +19,15 @@ std::vector<Turn> Plan::sequence(int turns_index) const {
   return all;
 }
 
+std::string text(const Plan& plan, const PlanRun& run) {
+  std::string out;
+  for (int i : run.nodes) out += (out.empty() ? "" : " + ") + plan.nodes[i].path();
+  const int n = run.resamplings;
+  out += n == 0 ? ": one copy" : n == 1 ? ": one resampling" : ": ";
+  if (n > 1) out += std::to_string(n) + " resamplings";
+  return out + (run.batched ? " of the whole batch" : "");
+}
+
 namespace {
 
 class Planner {
@@ -39,6 +48,7 @@ class Planner {
     turns();
     epochs();
     caches();
+    runs();
     segments();
     cuts();
     stop_rule();
@@ -511,6 +521,53 @@ class Planner {
       }
       plan_.streams[node(c).stream].caches.push_back(c);
     }
+  }
+
+  // ---- runs of transforms that are done together
+  // --------------------------------------------------
+  void runs() {
+    if (!graph_.run.fuse && !graph_.run.lazy) return;
+    for (int i : plan_.order) {
+      PlanRun run;
+      for (int at = i; at >= 0; at = next_of_run(at)) {
+        if (!fuses(at, !run.nodes.empty())) break;
+        run.nodes.push_back(at);
+        run.batched = node(at).spec->fusing == Fuses::batches;
+        run.resamplings += node(at).spec->fusing == Fuses::resamples;
+      }
+      if (run.nodes.size() < 2) continue;
+      if (graph_.run.lazy) run.resamplings = std::min(run.resamplings, 1);
+      for (int at : run.nodes) {
+        node(at).run = static_cast<int>(plan_.runs.size());
+        if (at != run.nodes.back()) node(at).leaves = Leaves::always;
+      }
+      if (run.batched) node(run.nodes[run.nodes.size() - 2]).leaves = Leaves::on_device;
+      plan_.runs.push_back(std::move(run));
+    }
+  }
+
+  // A 1:n node may begin a run: its children leave it with the same work pending. On the host a
+  // batch of samples has one thread where the samples have many, and values are made in place.
+  bool fuses(int i, bool behind) const {
+    const PlanNode& n = plan_.nodes[i];
+    const Spec& s = *n.spec;
+    if (n.run >= 0 || s.fusing == Fuses::no) return false;
+    const bool device = !n.inputs.empty() && plan_.nodes[n.inputs.front().from].flow.moved_by >= 0;
+    if (s.fusing == Fuses::batches) return behind && device;
+    if (s.fusing == Fuses::values && !device) return false;
+    return !s.is_ordered && !n.gate && n.inputs.size() == 1 &&
+           (s.arity == Arity::one_to_one || (s.arity == Arity::expand && !behind));
+  }
+
+  // The one node that alone reads what this one emits; -1 where it is not so.
+  int next_of_run(int i) const {
+    const PlanNode& n = plan_.nodes[i];
+    if (n.spec->fusing == Fuses::batches || n.outs.size() != 1 || n.outs.front().size() != 1)
+      return -1;
+    const PlanNode& to = plan_.nodes[n.outs.front().front().to];
+    // What goes wrong with the work of all is said, and judged, by the last.
+    const bool alike = to.lane == n.lane && to.graph->on_error == n.graph->on_error;
+    return alike ? n.outs.front().front().to : -1;
   }
 
   // ---- segments and their credits ---------------------------------------------------------------

@@ -51,6 +51,8 @@ struct PlanNode {
   bool feeds_cache = false;         // a cache stands behind it: its packets carry the look-ups
   bool discards = false;            // a cut makes it drop what still comes
   bool aborts = false;              // ... and what its bodies still make: a gate behind drops it
+  int run = -1;                     // of fused nodes: index into Plan::runs
+  Leaves leaves = Leaves::nothing;  // whether the next node of the run does its work too
 
   const std::string& path() const { return graph->path; }
   bool is_source() const { return spec->arity == Arity::source; }
@@ -87,11 +89,21 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
+// Transforms one behind the other whose work is done together, by the last of them: each of the
+// others writes down what it would do, and passes the sample on with that. On a device a `batch`
+// may end a run: it does the work of all its members in one go.
+struct PlanRun {
+  std::vector<int> nodes;
+  int resamplings = 0;   // that it may come to
+  bool batched = false;  // ends with a batch
+};
+
 struct Plan {
   const Graph* graph = nullptr;
   std::vector<PlanNode> nodes;  // same indices as graph->nodes
   std::vector<PlanStream> streams;
   std::vector<PlanTurns> turns;
+  std::vector<PlanRun> runs;
   std::vector<int> order;  // topological, sources first
   int threads = 2;
   int io_threads = 0;  // that its nodes ask for
@@ -99,6 +111,9 @@ struct Plan {
   // The fixed order of turns: train 0, its validations, train 1, ...
   std::vector<Turn> sequence(int turns_index) const;
 };
+
+// "flip + zoom + affine: 2 resamplings"
+std::string text(const Plan& plan, const PlanRun& run);
 
 struct PlanOptions {
   int threads = 2;      // data threads: automatic credits follow them

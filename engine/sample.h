@@ -42,9 +42,13 @@ struct Meta {
 };
 using MetaPtr = std::shared_ptr<const Meta>;
 
+class Pending;  // kernels/pending.h: what is still to be done to a tensor
+
 struct Field {
   at::Tensor tensor;          // undefined: a record that is not loaded yet (meta has path)
   std::vector<MetaPtr> meta;  // one; after `batch` one a member; never null
+  // Inside a run of fused nodes alone (plan.h): `meta` is that of the result, `tensor` is not yet.
+  std::shared_ptr<const Pending> pending;
 
   Field() : meta{std::make_shared<const Meta>()} {}
   Field(at::Tensor t, MetaPtr m) : tensor(std::move(t)), meta{std::move(m)} {}

@@ -293,6 +293,7 @@ Json Spec::to_json() const {
             {"concurrency", concurrency},
             {"random", is_random},
             {"rearranges", rearranges},
+            {"fuses", static_cast<int>(fusing)},
             {"ordered", is_ordered},
             {"gate", is_gate},
             {"cache", is_cache},
@@ -341,6 +342,7 @@ Spec Spec::from_json(const Json& j) {
   s.concurrency = j.at("concurrency");
   s.is_random = j.at("random");
   s.rearranges = j.at("rearranges");
+  s.fusing = static_cast<Fuses>(j.at("fuses").get<int>());
   s.is_ordered = j.at("ordered");
   s.is_gate = j.at("gate");
   s.is_cache = j.at("cache");

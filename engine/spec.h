@@ -42,6 +42,17 @@ enum class Arity : std::uint8_t {
 
 enum class Access : std::uint8_t { none, read, update };
 
+// What a node may leave pending, for the next one to do together with its own (plan.h's runs).
+enum class Fuses : std::uint8_t {
+  no,
+  moves,      // flips, turns by right angles, crops: no voxel changes
+  resamples,  // one interpolation
+  values,     // voxel by voxel: part of a run on a device alone
+  batches,    // does what its members left, all at once: on a device
+};
+// Where a node of a run leaves its work pending: for a batch on a device alone.
+enum class Leaves : std::uint8_t { nothing, always, on_device };
+
 // ---- parameter types: JSON <-> C++, strict -----------------------------------------------------
 
 // Thrown with a text such as "expected int, found 1.7"; the caller knows the place.
@@ -171,7 +182,8 @@ class Spec {
   bool rearranges = false;  // only puts voxels to other places: what comes after and treats all
                             // places alike may as well come before
   bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
-  bool is_gate = false;     // begins a segment with credits of its own
+  Fuses fusing = Fuses::no;
+  bool is_gate = false;  // begins a segment with credits of its own
   bool is_cache = false;
   std::string credits_param;    // gate: the parameter that says how many credits
   std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window;
@@ -274,6 +286,10 @@ class Spec {
   }
   Spec& rearranging() {
     rearranges = true;
+    return *this;
+  }
+  Spec& fuses(Fuses what) {
+    fusing = what;
     return *this;
   }
   Spec& ordered() {

@@ -78,6 +78,8 @@ int run(const std::string& file, int threads) {
     OpenContext context;
     context.node = n.path();
     context.epochs = static_cast<std::uint32_t>(graph->run.epochs);
+    context.leaves = n.leaves;
+    context.lazy = graph->run.lazy;
     context.resources = std::make_shared<Resources>();
     nodes.back()->open(context);
     pointers.push_back(nodes.back().get());

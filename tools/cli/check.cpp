@@ -25,6 +25,20 @@ static Json needs_json(const Plan& plan) {
   return all;
 }
 
+// Transforms that are done together, by the names of the nodes.
+static Json fused_json(const Plan& plan) {
+  Json all = Json::array();
+  for (const PlanRun& run : plan.runs) {
+    Json nodes = Json::array();
+    for (int i : run.nodes) nodes.push_back(plan.nodes[static_cast<std::size_t>(i)].path());
+    all.push_back({{"nodes", std::move(nodes)},
+                   {"resamplings", run.resamplings},
+                   {"batched", run.batched},
+                   {"text", text(plan, run)}});
+  }
+  return all;
+}
+
 int check(const Options& options) {
   bool ok = true;
   Json all = Json::array();
@@ -43,6 +57,7 @@ int check(const Options& options) {
       j["nodes"] = checked.plan->nodes.size();
       j["streams"] = checked.plan->streams.size();
       j["caches"] = needs;
+      j["fused"] = fused_json(*checked.plan);
     }
     j["diagnostics"] = checked.diagnostics.to_json();
     all.push_back(std::move(j));
@@ -52,6 +67,9 @@ int check(const Options& options) {
                 << ", " << count(checked.plan->streams.size(), "stream") << ")\n";
     for (const auto& [path, need] : needs.items())
       std::cout << "  " << path << " keeps " << need["text"].get<std::string>() << "\n";
+    if (checked.plan)
+      for (const PlanRun& run : checked.plan->runs)
+        std::cout << "  done together: " << text(*checked.plan, run) << "\n";
     std::cout << std::flush;
     print(checked.diagnostics);
   }

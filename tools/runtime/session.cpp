@@ -137,6 +137,8 @@ void Session::open_node(int i) {
   context.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
   context.step_threads = step_threads_;
   context.training = n.training;
+  context.leaves = n.leaves;
+  context.lazy = graph_->run.lazy;
   context.out_dir = out_dir_;
   context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
