@@ -89,11 +89,12 @@ struct AffineRows {
 
   struct Row {
     Vec3 start, step;
-    void fill(Coordinates& at, std::int64_t from, int n) const {
+    // Of the block that begins at `from`, voxels skip .. skip + n.
+    void fill(Coordinates& at, std::int64_t from, int skip, int n) const {
       for (int d = 0; d < 3; ++d) {
         const float first = at.start(d, start[d] + static_cast<double>(from) * step[d]);
         const float each = static_cast<float>(step[d]);
-        for (int k = 0; k < n; ++k) at.c[d][k] = first + static_cast<float>(k) * each;
+        for (int k = 0; k < n; ++k) at.c[d][k] = first + static_cast<float>(skip + k) * each;
       }
     }
   };
@@ -118,7 +119,7 @@ struct DeformedRows {
     double x, y;
     const float* offset;
     std::int64_t length;
-    void fill(Coordinates& at, std::int64_t from, int n) const {
+    void fill(Coordinates& at, std::int64_t from, int, int n) const {  // never a part
       const float* o0 = offset + from;
       const float *o1 = o0 + length, *o2 = o1 + length;
       for (int d = 0; d < 3; ++d) {
@@ -192,26 +193,34 @@ Span span_within(const Volumes& v, const AffineRows::Row& row, std::int64_t n, d
 template <Padding P, Interpolation I, class Word, class Row>
 void run_blocks(const Volumes& v, const Row& row, std::int64_t out_at, Span span) {
   Coordinates at;
-  for (std::int64_t z = span.begin; z < span.end; z += block) {
-    const int n = static_cast<int>(std::min<std::int64_t>(block, span.end - z));
-    row.fill(at, z, n);
+  // Blocks stand where they stand in the whole row, so a part has the same coordinates.
+  const std::int64_t first = v.start[2], last = first + v.shape[2];
+  const std::int64_t left = std::max<std::int64_t>(first - span.begin, 0) / block * block;
+  for (std::int64_t z = span.begin + left; z < std::min(span.end, last); z += block) {
+    const std::int64_t from = std::max(z, first), to = std::min({z + block, span.end, last});
+    if (from >= to) continue;
+    const int n = static_cast<int>(to - from);
+    row.fill(at, z, static_cast<int>(from - z), n);
     if constexpr (I == Interpolation::linear)
-      linear_block<P>(v, at, n, out_at + z);
+      linear_block<P>(v, at, n, out_at + from - first);
     else
-      nearest_block<P, Word>(v, at, n, out_at + z);
+      nearest_block<P, Word>(v, at, n, out_at + from - first);
   }
 }
 
 // A straight row is cut in up to five: nothing | padding | inside | padding | nothing.
 template <Padding P, Interpolation I, class Word>
 void run_straight(const Volumes& v, const AffineRows::Row& row, std::int64_t out_at) {
-  const std::int64_t n = v.shape[2];
+  const std::int64_t n = v.length;
   const Span touched = P == Padding::zeros ? span_within(v, row, n, -1, -1) : Span{0, n};
   if (P == Padding::zeros) {
+    const auto within = [&](std::int64_t z) {
+      return std::clamp<std::int64_t>(z - v.start[2], 0, v.shape[2]);
+    };
     for (std::int64_t ch = 0; ch < v.channels; ++ch) {
       Word* out = reinterpret_cast<Word*>(v.out) + ch * v.out_voxels + out_at;
-      std::fill(out, out + touched.begin, Word{});
-      std::fill(out + touched.end, out + n, Word{});
+      std::fill(out, out + within(touched.begin), Word{});
+      std::fill(out + within(touched.end), out + v.shape[2], Word{});
     }
   }
   Span inner = span_within(v, row, n, 0, 1);
@@ -229,7 +238,7 @@ void run_rows(const Volumes& v, const Rows& prototype) {
       for (std::int64_t x = begin; x < end; ++x)
         for (std::int64_t y = y0; y < std::min(y0 + tile, v.shape[1]); ++y) {
           const std::int64_t out_at = (x * v.shape[1] + y) * v.shape[2];
-          const auto row = rows.row(x, y);
+          const auto row = rows.row(v.start[0] + x, v.start[1] + y);
           if constexpr (Rows::straight)
             run_straight<P, I, Word>(v, row, out_at);
           else
@@ -246,9 +255,9 @@ void run_padding(const Volumes& v, const Rows& rows, Padding padding) {
 }
 
 template <class Rows>
-at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape,
-               const Sampling& how) {
-  Resampling r(volume, shape, how);
+at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape, const Sampling& how,
+               const Box& part) {
+  Resampling r(volume, shape, how, part);
   if (how.mode == Interpolation::linear)
     run_padding<Interpolation::linear, float>(r.volumes, rows, how.padding);
   else
@@ -274,14 +283,19 @@ Padding parse_padding(const std::string& name) {
 }
 
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                            const Sampling& how) {
-  return run(volume, AffineRows{to_source}, shape, how);
+                            const Sampling& how, const Box& part) {
+  return run(volume, AffineRows{to_source}, shape, how, part);
+}
+
+at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
+                    const Sampling& how, const Box& part) {
+  return axis_aligned(to_source, shape) ? resample_separable(volume, to_source, how, part)
+                                        : resample_general(volume, to_source, shape, how, part);
 }
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                     const Sampling& how) {
-  return axis_aligned(to_source, shape) ? resample_separable(volume, to_source, shape, how)
-                                        : resample_general(volume, to_source, shape, how);
+  return resample(volume, to_source, shape, how, {{}, shape});
 }
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
@@ -297,7 +311,7 @@ at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Dis
   }
   return run(volume,
              DeformedRows{to_source, nodes.const_data_ptr<float>(), count, by.step, shape[2]},
-             shape, how);
+             shape, how, {{}, shape});
 }
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 
 #include "kernels/affine.h"
 #include "kernels/sampling.h"
+#include "kernels/spatial.h"
 
 namespace sluice {
 
@@ -34,11 +35,18 @@ struct Displacement {
 // volume [C, X, Y, Z] -> [C, shape...].
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                     const Sampling& how);
+// A box inside that result alone, the same to the bit.
+at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
+                    const Sampling& how, const Box& part);
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
                     const Shape3& shape, const Sampling& how);
 
 // The general path even where the separable one would do; the tests hold one against the other.
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                            const Sampling& how);
+                            const Sampling& how, const Box& part);
+inline at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source,
+                                   const Shape3& shape, const Sampling& how) {
+  return resample_general(volume, to_source, shape, how, {{}, shape});
+}
 
 }  // namespace sluice

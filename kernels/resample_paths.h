@@ -15,6 +15,8 @@ struct Volumes {
   std::byte* out;
   std::int64_t channels, source_voxels, out_voxels;
   Shape3 source_shape, shape;
+  Shape3 start;         // of the part of the result that is made
+  std::int64_t length;  // of the whole result's rows
   std::array<SampledAxis<double>, 3> axis;
   std::array<SampledAxis<float>, 3> near_axis;  // the same, for coordinates near an origin
   bool parallel;
@@ -24,12 +26,12 @@ struct Volumes {
 struct Resampling {
   at::Tensor source, out;
   Volumes volumes;
-  Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how);
+  Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how, const Box& part);
 };
 
 // Only scales and shifts: over the whole output, no axis moves another by a ten-millionth voxel.
 bool axis_aligned(const Affine& to_source, const Shape3& shape);
 at::Tensor resample_separable(const at::Tensor& volume, const Affine& to_source,
-                              const Shape3& shape, const Sampling& how);
+                              const Sampling& how, const Box& part);
 
 }  // namespace sluice

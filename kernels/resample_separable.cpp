@@ -23,23 +23,24 @@ struct LinearTable {
 };
 
 template <Padding P>
-LinearTable linear_table(const SampledAxis<double>& axis, double start, double step, std::int64_t n,
-                         std::int64_t next) {
+LinearTable linear_table(const SampledAxis<double>& axis, double start, double step,
+                         std::int64_t first, std::int64_t n, std::int64_t next) {
   LinearTable t{std::vector<std::int32_t>(n), std::vector<float>(n), std::vector<float>(n),
                 axis.step == 0 ? 0 : next};
   t.shifted = true;
   for (std::int64_t i = 0; i < n; ++i) {
-    t.cell[i] = linear_tap<P>(axis, start + static_cast<double>(i) * step, t.w0[i], t.w1[i]);
+    t.cell[i] =
+        linear_tap<P>(axis, start + static_cast<double>(first + i) * step, t.w0[i], t.w1[i]);
     t.shifted &= t.w0[i] == 1 && t.cell[i] == t.cell[0] + i;
   }
   return t;
 }
 
 LinearTable linear_table(Padding p, const SampledAxis<double>& axis, double start, double step,
-                         std::int64_t n, std::int64_t next) {
-  if (p == Padding::zeros) return linear_table<Padding::zeros>(axis, start, step, n, next);
-  if (p == Padding::border) return linear_table<Padding::border>(axis, start, step, n, next);
-  return linear_table<Padding::reflection>(axis, start, step, n, next);
+                         std::int64_t first, std::int64_t n, std::int64_t next) {
+  if (p == Padding::zeros) return linear_table<Padding::zeros>(axis, start, step, first, n, next);
+  if (p == Padding::border) return linear_table<Padding::border>(axis, start, step, first, n, next);
+  return linear_table<Padding::reflection>(axis, start, step, first, n, next);
 }
 
 // w0 * a + w1 * b; no copy where b has no weight.
@@ -70,9 +71,9 @@ void linear_plane(const float* plane, float* out, const Volumes& v, const Linear
 
 void linear(const Volumes& v, const Affine& m, Padding p) {
   const std::int64_t length = v.source_shape[2], plane_size = v.source_shape[1] * length;
-  const LinearTable x = linear_table(p, v.axis[0], m[3], m[0], v.shape[0], plane_size);
-  const LinearTable y = linear_table(p, v.axis[1], m[7], m[5], v.shape[1], length);
-  const LinearTable z = linear_table(p, v.axis[2], m[11], m[10], v.shape[2], 1);
+  const LinearTable x = linear_table(p, v.axis[0], m[3], m[0], v.start[0], v.shape[0], plane_size);
+  const LinearTable y = linear_table(p, v.axis[1], m[7], m[5], v.start[1], v.shape[1], length);
+  const LinearTable z = linear_table(p, v.axis[2], m[11], m[10], v.start[2], v.shape[2], 1);
   for_range(v.shape[0], v.parallel, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> plane(static_cast<std::size_t>(plane_size));
     std::vector<float> row(static_cast<std::size_t>(length));
@@ -91,28 +92,28 @@ void linear(const Volumes& v, const Affine& m, Padding p) {
 // Voxel numbers, -1 where a voxel is outside and stays 0.
 template <Padding P>
 std::vector<std::int32_t> nearest_table(const SampledAxis<double>& axis, double start, double step,
-                                        std::int64_t n) {
+                                        std::int64_t first, std::int64_t n) {
   std::vector<std::int32_t> t(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) {
     std::int32_t inside;
-    t[i] = nearest_tap<P>(axis, start + static_cast<double>(i) * step, inside);
+    t[i] = nearest_tap<P>(axis, start + static_cast<double>(first + i) * step, inside);
     if (!inside) t[i] = -1;
   }
   return t;
 }
 
 std::vector<std::int32_t> nearest_table(Padding p, const SampledAxis<double>& axis, double start,
-                                        double step, std::int64_t n) {
-  if (p == Padding::zeros) return nearest_table<Padding::zeros>(axis, start, step, n);
-  if (p == Padding::border) return nearest_table<Padding::border>(axis, start, step, n);
-  return nearest_table<Padding::reflection>(axis, start, step, n);
+                                        double step, std::int64_t first, std::int64_t n) {
+  if (p == Padding::zeros) return nearest_table<Padding::zeros>(axis, start, step, first, n);
+  if (p == Padding::border) return nearest_table<Padding::border>(axis, start, step, first, n);
+  return nearest_table<Padding::reflection>(axis, start, step, first, n);
 }
 
 template <class Word>
 void nearest(const Volumes& v, const Affine& m, Padding p) {
-  const auto x = nearest_table(p, v.axis[0], m[3], m[0], v.shape[0]);
-  const auto y = nearest_table(p, v.axis[1], m[7], m[5], v.shape[1]);
-  const auto z = nearest_table(p, v.axis[2], m[11], m[10], v.shape[2]);
+  const auto x = nearest_table(p, v.axis[0], m[3], m[0], v.start[0], v.shape[0]);
+  const auto y = nearest_table(p, v.axis[1], m[7], m[5], v.start[1], v.shape[1]);
+  const auto z = nearest_table(p, v.axis[2], m[11], m[10], v.start[2], v.shape[2]);
   // Along z the voxels inside are one run; what lies around it stays 0.
   std::int64_t from = 0, to = v.shape[2];
   while (from < to && z[from] < 0) ++from;
@@ -143,13 +144,15 @@ std::array<SampledAxis<Real>, 3> axes(const Shape3& s, bool align_corners) {
 
 }  // namespace
 
-Resampling::Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how) {
+Resampling::Resampling(const at::Tensor& volume, const Shape3& whole, const Sampling& how,
+                       const Box& part) {
   if (volume.dim() != 4 || volume.numel() == 0)
     throw DataError("resampling needs a tensor [C, X, Y, Z], not one of rank " +
                     std::to_string(volume.dim()) + " with " + std::to_string(volume.numel()) +
                     " elements");
   source =
       how.mode == Interpolation::linear ? volume.to(at::kFloat).contiguous() : volume.contiguous();
+  const Shape3& shape = part.size;
   out = at::empty({source.size(0), shape[0], shape[1], shape[2]}, source.options());
   const Shape3 s{source.size(1), source.size(2), source.size(3)};
   const std::int64_t voxels = s[0] * s[1] * s[2];
@@ -162,6 +165,8 @@ Resampling::Resampling(const at::Tensor& volume, const Shape3& shape, const Samp
              shape[0] * shape[1] * shape[2],
              s,
              shape,
+             part.start,
+             whole[2],
              axes<double>(s, how.align_corners),
              axes<float>(s, how.align_corners),
              how.parallel};
@@ -175,8 +180,8 @@ bool axis_aligned(const Affine& m, const Shape3& shape) {
 }
 
 at::Tensor resample_separable(const at::Tensor& volume, const Affine& to_source,
-                              const Shape3& shape, const Sampling& how) {
-  Resampling r(volume, shape, how);
+                              const Sampling& how, const Box& part) {
+  Resampling r(volume, part.size, how, part);
   if (how.mode == Interpolation::linear)
     linear(r.volumes, to_source, how.padding);
   else

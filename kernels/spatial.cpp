@@ -16,13 +16,14 @@ struct Strides {
   std::array<std::int64_t, 3> step;  // in the source, for one step of each output axis
 };
 
-Strides source_strides(const Reorder& r, const Shape3& source) {
+Strides source_strides(const Reorder& r, const Shape3& source, const Box& box) {
   const std::array<std::int64_t, 3> stride{source[1] * source[2], source[2], 1};
   Strides s{0, {}};
   for (int o = 0; o < 3; ++o) {
-    const std::int64_t step = stride[r.from[o]];
-    s.step[o] = r.flip[o] ? -step : step;
-    if (r.flip[o]) s.base += (source[r.from[o]] - 1) * step;
+    const int from = r.from[o];
+    const std::int64_t last = box.start[from] + box.size[from] - 1;
+    s.step[o] = r.flip[o] ? -stride[from] : stride[from];
+    s.base += (r.flip[o] ? last : box.start[from]) * stride[from];
   }
   return s;
 }
@@ -176,15 +177,19 @@ Box centre_box(const Shape3& shape, const Shape3& size, bool symmetric) {
 }
 
 at::Tensor reorder(const at::Tensor& volume, const Reorder& r) {
-  const Shape3 source = shape_of(volume), n = reorder_shape(r, source);
+  return reorder(volume, r, whole(volume));
+}
+
+at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box) {
+  const Shape3 source = shape_of(volume), n = reorder_shape(r, box.size);
   const at::Tensor out = at::empty({volume.size(0), n[0], n[1], n[2]}, volume.options());
-  const Strides s = source_strides(r, source);
-  const std::int64_t voxels = n[0] * n[1] * n[2];
+  const Strides s = source_strides(r, source, box);
+  const std::int64_t voxels = n[0] * n[1] * n[2], every = source[0] * source[1] * source[2];
   for_word(volume.element_size(), [&](auto word) {
     using Word = decltype(word);
     const auto* in = static_cast<const Word*>(volume.const_data_ptr());
     auto* p = static_cast<Word*>(out.mutable_data_ptr());
-    for (std::int64_t c = 0; c < volume.size(0); ++c, in += voxels, p += voxels)
+    for (std::int64_t c = 0; c < volume.size(0); ++c, in += every, p += voxels)
       if (r.from[2] == 2)
         copy_rows(in, p, n, s);
       else

@@ -42,6 +42,8 @@ at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value = 0);
 Box centre_box(const Shape3& shape, const Shape3& size, bool symmetric = true);
 
 at::Tensor reorder(const at::Tensor& volume, const Reorder& r);
+// Of a box inside the volume alone.
+at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box);
 // k quarter turns from axis a towards axis b, as torch.rot90.
 Reorder quarter_turns(int k, int a, int b);
 

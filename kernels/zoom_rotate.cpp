@@ -23,8 +23,7 @@ Shape3 turned_shape(const Affine& turn, const Shape3& shape, std::int64_t axes) 
 
 }  // namespace
 
-Placed zoom(const at::Tensor& volume, std::int64_t axes, const Vec3& factors, const Zooming& how) {
-  const Shape3 shape = shape_of(volume);
+Shape3 zoomed_shape(const Shape3& shape, std::int64_t axes, const Vec3& factors) {
   Shape3 size = shape;
   for (int d = 0; d < axes; ++d) {
     size[d] = static_cast<std::int64_t>(std::floor(static_cast<double>(shape[d]) * factors[d]));
@@ -32,22 +31,16 @@ Placed zoom(const at::Tensor& volume, std::int64_t axes, const Vec3& factors, co
       throw DataError("zoomed by " + std::to_string(factors[d]) + ", axis " + std::to_string(d) +
                       " of " + std::to_string(shape[d]) + " voxels has none left");
   }
-  Placed out{resize(volume, size, how.mode, how.align_corners),
-             resize_affine(shape, size, how.align_corners)};
-  if (!how.keep_size || size == shape) return out;
-  const Box box = centre_box(size, shape);
-  return {crop_pad(out.volume, box, how.filling, 0), multiply(out.to_source, box_affine(box))};
+  return size;
 }
 
-Placed rotate(const at::Tensor& volume, std::int64_t axes, const std::vector<double>& angles,
-              const Sampling& how, bool keep_size) {
+Turned turned(const Shape3& shape, std::int64_t axes, const std::vector<double>& angles,
+              bool keep_size) {
   AffineParams params;
   params.rotate = angles;
   const Affine turn = centred_affine(params, axes);
-  const Shape3 shape = shape_of(volume);
   const Shape3 size = keep_size ? shape : turned_shape(turn, shape, axes);
-  const Affine m = about_centres(turn, shape, size);
-  return {resample(volume, m, size, how), m};
+  return {about_centres(turn, shape, size), size};
 }
 
 }  // namespace sluice

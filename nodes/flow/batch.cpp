@@ -3,6 +3,7 @@
 
 #include "engine/registry.h"
 #include "engine/transform.h"
+#include "kernels/pending.h"
 
 namespace sluice {
 namespace {
@@ -24,21 +25,58 @@ std::string described(const at::Tensor& t) {
   return list_text(t.sizes()) + " " + std::string(t.dtype().name()) + " on " + t.device().str();
 }
 
+std::string described(const Pending& p) {
+  return list_text(p.sizes()) + " " + at::toString(p.dtype()) + " on " + p.source().device().str();
+}
+
+[[noreturn]] void differ(const std::string& key, const Sample& a, const std::string& has,
+                         const Sample& b, const std::string& other) {
+  throw DataError("field \"" + key + "\" differs within a batch: " + a.name + " has " + has + ", " +
+                  b.name + " has " + other);
+}
+
 bool alike(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
-Field stacked(const std::string& key, std::span<const SamplePtr> members) {
+// What the members left pending, all of it at once and straight into the batch.
+Field stacked_pending(const std::string& key, std::span<const SamplePtr> members, bool lazy) {
+  std::vector<Pending> all;
+  std::vector<const Pending*> pointers;
+  std::vector<MetaPtr> meta;
+  for (const auto& member : members) {
+    const Field& field = member->at(key);
+    all.push_back(field.pending ? *field.pending : Pending(field.tensor));
+    meta.insert(meta.end(), field.meta.begin(), field.meta.end());
+    if (all.back().sizes() != all.front().sizes() || all.back().dtype() != all.front().dtype())
+      differ(key, *members[0], described(all.front()), *member, described(all.back()));
+  }
+  for (const Pending& one : all) pointers.push_back(&one);
+  std::vector<std::int64_t> sizes = all.front().sizes();
+  sizes.insert(sizes.begin(), static_cast<std::int64_t>(all.size()));
+  const at::Tensor batch =
+      at::empty(sizes, all.front().source().options().dtype(all.front().dtype()));
+  do_as_jobs(pointers, batch.unbind(), lazy);
+  return {batch, std::move(meta)};
+}
+
+Field stacked(const std::string& key, std::span<const SamplePtr> members, bool lazy) {
+  bool pending = false, jobs = true;
+  for (const auto& member : members) {
+    const Field& field = member->at(key);
+    pending |= !!field.pending;
+    jobs &= field.tensor.defined() && done_as_jobs(field.tensor);
+  }
+  if (pending && jobs) return stacked_pending(key, members, lazy);
   std::vector<at::Tensor> tensors;
   std::vector<MetaPtr> meta;
   for (const auto& member : members) {
     const Field& field = member->at(key);
-    if (!tensors.empty() && !alike(field.tensor, tensors.front()))
-      throw DataError("field \"" + key + "\" differs within a batch: " + members[0]->name +
-                      " has " + described(tensors.front()) + ", " + member->name + " has " +
-                      described(field.tensor));
-    tensors.push_back(field.tensor);
+    const at::Tensor tensor = field.pending ? field.pending->done(lazy) : field.tensor;
+    if (!tensors.empty() && !alike(tensor, tensors.front()))
+      differ(key, *members[0], described(tensors.front()), *member, described(tensor));
+    tensors.push_back(tensor);
     meta.insert(meta.end(), field.meta.begin(), field.meta.end());
   }
   return {tensors.front().defined() ? at::stack(tensors) : at::Tensor(), std::move(meta)};
@@ -61,9 +99,12 @@ struct Batch final : Node {
         .at_least(1)
         .gathers("size", "drop_last")
         .gate("ahead")
+        .fuses(Fuses::batches)
         .passes()
         .any_device();
   }
+
+  void open(const OpenContext& context) override { lazy_ = context.lazy; }
 
   void process(Firing& f) override {
     const auto members = f.members();
@@ -74,9 +115,13 @@ struct Batch final : Node {
                         member->name + " has " + std::to_string(member->fields().size()));
     Sample out;
     out.name = joined_names(members);
-    for (const auto& [key, field] : members[0]->fields()) out.set(key, stacked(key, members));
+    for (const auto& [key, field] : members[0]->fields())
+      out.set(key, stacked(key, members, lazy_));
     f.emit(std::move(out));
   }
+
+ private:
+  bool lazy_ = false;
 };
 
 const Register<Batch> registered;

@@ -1,12 +1,11 @@
 // orientation: MONAI's Orientationd. Flips and permutes the voxel axes; no voxel changes.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct OrientationNode final : Node {
+struct OrientationNode final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::string axcodes = "RAS";
@@ -24,12 +23,15 @@ struct OrientationNode final : Node {
                "A letter a voxel axis, the direction in which it grows: L/R, P/A, I/S.")
         .param("as_closest_canonical", &Params::as_closest_canonical, "As axcodes \"RAS\".")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 3, 3)
         .per_axis("@keys", "axcodes")
         .resizes("@keys");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     want = parse_axcodes(p.as_closest_canonical ? "RAS" : p.axcodes);
   }
 
@@ -40,14 +42,12 @@ struct OrientationNode final : Node {
       const Affine& affine = field.geometry().affine;
       const Reorder r = reorder_between(orientation_of(affine), want);
       if (r == Reorder{}) return;
-      const at::Tensor volume = to_volume(field.tensor);
       // values: the source axis of each output axis, then whether it is flipped.
       std::vector<double> values(r.from.begin(), r.from.end());
       values.insert(values.end(), r.flip.begin(), r.flip.end());
-      record(field, reorder(volume, r), multiply(affine, reorder_affine(r, shape_of(volume))),
-             "orientation", std::move(values));
+      record(field, reordered(r), "orientation", std::move(values));
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 

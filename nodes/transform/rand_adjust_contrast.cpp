@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandAdjustContrast final : Node {
+struct RandAdjustContrast final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     double prob = 0.1;
@@ -35,12 +35,15 @@ struct RandAdjustContrast final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.gamma.size() == 1) p.gamma.insert(p.gamma.begin(), 0.5);
     if (p.gamma.size() != 2 || *std::min_element(p.gamma.begin(), p.gamma.end()) <= 0)
       throw Error(Exit::usage, "gamma needs one number or two, above 0");
@@ -49,13 +52,20 @@ struct RandAdjustContrast final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     const double gamma = random.uniform(p.gamma[0], p.gamma[1]);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      if (field.tensor.numel() > 0) field.tensor = adjusted(field.tensor, gamma);
+      if (field.tensor.numel() == 0) return;
+      const auto ops = [&] {
+        auto list = ops_of(kernels::AugmentKind::contrast,
+                           {static_cast<float>(gamma), p.invert_image ? -1.0f : 1.0f});
+        if (p.retain_stats) list.push_back({kernels::AugmentKind::restore});
+        return list;
+      };
+      change_values(field, ops, [&](const at::Tensor& t) { return adjusted(t, gamma); });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
   at::Tensor adjusted(const at::Tensor& image, double gamma) const {

@@ -1,14 +1,12 @@
 // rand_affine: MONAI's RandAffined. One random affine about the centre for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/affine_params.h"
-#include "kernels/resample.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandAffine final : Node {
+struct RandAffine final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::optional<std::vector<std::int64_t>> spatial_size;
@@ -43,12 +41,15 @@ struct RandAffine final : Node {
         .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys", "spatial_size")
         .when("spatial_size");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     ranges = {parse_ranges(p.rotate_range, "rotate_range"),
               parse_ranges(p.shear_range, "shear_range"),
               parse_ranges(p.translate_range, "translate_range"),
@@ -60,23 +61,21 @@ struct RandAffine final : Node {
     Random random = f.random();
     const bool doing = random.chance(p.prob);
     const AffineParams drawn = doing ? ranges.draw(random) : AffineParams{};
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      const Shape3 shape = shape_of(volume);
-      const Shape3 size = p.spatial_size ? fall_back(*p.spatial_size, shape, axes) : shape;
-      if (!doing && size == shape) return;
-      const Sampling how{parse_interpolation(per_key(p.mode, i)),
-                         parse_padding(per_key(p.padding_mode, i))};
-      const Affine m = about_centres(centred_affine(drawn, axes), shape, size);
-      // values: output -> source voxels, then interpolation and padding as their enums' numbers.
-      std::vector<double> values(m.begin(), m.end());
-      values.insert(values.end(), {double(how.mode), double(how.padding)});
-      record(field, from_volume(resample(volume, m, size, how), axes),
-             multiply(field.geometry().affine, m), "rand_affine", std::move(values));
-    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       const Shape3 size =
+                           p.spatial_size ? fall_back(*p.spatial_size, shape, axes) : shape;
+                       if (!doing && size == shape) return;
+                       const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                                          parse_padding(per_key(p.padding_mode, i))};
+                       const Affine m = about_centres(centred_affine(drawn, axes), shape, size);
+                       // values: output -> source voxels, then interpolation and padding as their
+                       // enums' numbers.
+                       std::vector<double> values(m.begin(), m.end());
+                       values.insert(values.end(), {double(how.mode), double(how.padding)});
+                       record(field, resampled(m, size, how), "rand_affine", std::move(values));
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -1,14 +1,13 @@
 // rand_crop_by_pos_neg_label: MONAI's RandCropByPosNegLabeld. Patches around random voxels of the
 // label's foreground or background.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/foreground.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandCropByPosNegLabel final : Node {
+struct RandCropByPosNegLabel final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::string label_key = "label";
@@ -50,6 +49,7 @@ struct RandCropByPosNegLabel final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .expands("num_samples")
         .random()
+        .fuses(Fuses::moves)
         .takes("@keys", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
         .takes("@image_key", Form::image, 2, 3)
@@ -61,7 +61,8 @@ struct RandCropByPosNegLabel final : Node {
         .when("allow_smaller", true);
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.pos + p.neg <= 0) throw Error(Exit::usage, "pos and neg are both 0");
     if (p.fg_indices_key.has_value() != p.bg_indices_key.has_value())
       throw Error(Exit::usage, "fg_indices_key and bg_indices_key go together");
@@ -81,7 +82,7 @@ struct RandCropByPosNegLabel final : Node {
     for (const Shape3& centre : draw_centres(in, random)) {
       Box box{corrected_start(centre, size, shape), size};
       for (int d = 0; d < 3; ++d) box.size[d] = std::min(size[d], shape[d] - box.start[d]);
-      f.emit(crop(in, box, shape));
+      finish(f, crop(in, box, shape));
     }
   }
 
@@ -124,17 +125,13 @@ struct RandCropByPosNegLabel final : Node {
   Sample crop(const Sample& in, const Box& box, const Shape3& shape) const {
     Sample out = in;
     if (p.fg_indices_key) out.erase(*p.fg_indices_key), out.erase(*p.bg_indices_key);
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      if (shape_of(volume) != shape)
-        throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
-                        list_text(shape_of(volume)) + ", the label " + list_text(shape));
-      record(field, from_volume(crop_pad(volume, box), axes),
-             multiply(field.geometry().affine, box_affine(box)), "rand_crop_by_pos_neg_label",
-             numbers(box));
-    });
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& here, std::int64_t, std::size_t i) {
+                       if (here != shape)
+                         throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
+                                         list_text(here) + ", the label " + list_text(shape));
+                       record(field, boxed(box), "rand_crop_by_pos_neg_label", numbers(box));
+                     });
     return out;
   }
 };

@@ -1,15 +1,14 @@
 // rand_elastic: MONAI's Rand3DElasticd. A random smooth deformation and a random affine, one of
 // each for all keys. How the field is made, and what differs from MONAI's: kernels/elastic.h.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/affine_params.h"
 #include "kernels/elastic.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandElastic final : Node {
+struct RandElastic final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> sigma_range, magnitude_range;
@@ -54,12 +53,15 @@ struct RandElastic final : Node {
         .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 3, 3)
         .resizes("@keys", "spatial_size")
         .when("spatial_size");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     for (const auto* r : {&p.sigma_range, &p.magnitude_range})
       if (r->size() != 2 || (*r)[0] > (*r)[1])
         throw Error(Exit::usage, "sigma_range and magnitude_range must be [low, high]");
@@ -87,25 +89,25 @@ struct RandElastic final : Node {
     } else if (p.spatial_size) {
       transform(out, identity_affine, [](const Shape3&) { return nullptr; });
     }
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
   template <class Displace>  // displace(output shape) -> const Displacement*, or null for none
   void transform(Sample& out, const Affine& centred, Displace&& displace) const {
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i], 3);
-      const at::Tensor volume = to_volume(field.tensor);
-      const Shape3 shape = shape_of(volume);
-      const Shape3 size = p.spatial_size ? fall_back(*p.spatial_size, shape, 3) : shape;
-      const Sampling how{parse_interpolation(per_key(p.mode, i)),
-                         parse_padding(per_key(p.padding_mode, i))};
-      const Affine m = about_centres(centred, shape, size);
-      const Displacement* by = displace(size);
-      at::Tensor t = by ? resample(volume, m, *by, size, how) : resample(volume, m, size, how);
-      // A deformed grid has no affine; what is kept is the affine part. values: output -> source.
-      record(field, std::move(t), multiply(field.geometry().affine, m), "rand_elastic",
-             {m.begin(), m.end()});
-    });
+    for_each_pending(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const Shape3& shape, std::int64_t, std::size_t i) {
+          const Shape3 size = p.spatial_size ? fall_back(*p.spatial_size, shape, 3) : shape;
+          const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                             parse_padding(per_key(p.padding_mode, i))};
+          const Affine m = about_centres(centred, shape, size);
+          const Displacement* by = displace(size);
+          // A deformed grid has no affine; what is kept is the affine part. values: output ->
+          // source.
+          record(field, by ? resampled(m, *by, size, how) : resampled(m, size, how), "rand_elastic",
+                 {m.begin(), m.end()});
+        },
+        3);
   }
 };
 

@@ -1,12 +1,11 @@
 // rand_flip: MONAI's RandFlipd. One draw for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandFlip final : Node {
+struct RandFlip final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     double prob = 0.1;
@@ -26,28 +25,27 @@ struct RandFlip final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .rearranging()
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .axes("@keys", "spatial_axis");
   }
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      Reorder r;
-      for (std::int64_t d = 0; d < axes && !p.spatial_axis; ++d) r.flip[d] = true;
-      if (p.spatial_axis)
-        for (std::int64_t a : *p.spatial_axis) r.flip[spatial_axis(a, axes)] = true;
-      const at::Tensor volume = to_volume(field.tensor);
-      // values: for each axis whether it is flipped.
-      record(field, from_volume(reorder(volume, r), axes),
-             multiply(field.geometry().affine, reorder_affine(r, shape_of(volume))), "rand_flip",
-             {r.flip.begin(), r.flip.end()});
-    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+                       Reorder r;
+                       for (std::int64_t d = 0; d < axes && !p.spatial_axis; ++d) r.flip[d] = true;
+                       if (p.spatial_axis)
+                         for (std::int64_t a : *p.spatial_axis)
+                           r.flip[spatial_axis(a, axes)] = true;
+                       // values: for each axis whether it is flipped.
+                       record(field, reordered(r), "rand_flip", {r.flip.begin(), r.flip.end()});
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -1,12 +1,12 @@
 // rand_gaussian_noise: MONAI's RandGaussianNoised. One draw for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandGaussianNoise final : Node {
+struct RandGaussianNoise final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     double prob = 0.1, mean = 0.0, std = 0.1;
@@ -28,6 +28,8 @@ struct RandGaussianNoise final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
@@ -35,14 +37,22 @@ struct RandGaussianNoise final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     const double std = p.sample_std ? random.uniform(0, p.std) : p.std;
     const Random::Stream stream = random.stream();
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      field.tensor = kernels::add_noise(field.tensor, p.mean, std, stream);
+      const auto ops = [&] {
+        kernels::AugmentOp op{kernels::AugmentKind::noise, -1, {float(p.mean), float(std)}};
+        op.key = stream.key;
+        op.counter = stream.counter_high;
+        return std::vector{op};
+      };
+      change_values(field, ops, [&](const at::Tensor& t) {
+        return kernels::add_noise(t, p.mean, std, stream);
+      });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 

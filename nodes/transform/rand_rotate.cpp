@@ -1,11 +1,11 @@
 // rand_rotate: MONAI's RandRotated. One draw for all keys.
 #include "engine/registry.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandRotate final : Node {
+struct RandRotate final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> range_x{0}, range_y{0}, range_z{0};
@@ -43,6 +43,8 @@ struct RandRotate final : Node {
         .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .unless("keep_size", true);
@@ -50,23 +52,23 @@ struct RandRotate final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     std::vector<double> drawn;
     for (const auto* range : {&p.range_x, &p.range_y, &p.range_z})
       drawn.push_back(draw(random, *range));
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      std::vector<double> angles = drawn;
-                      if (axes == 2) angles.resize(1);
-                      const Sampling how{parse_interpolation(per_key(p.mode, i)),
-                                         parse_padding(per_key(p.padding_mode, i)),
-                                         flag(p.align_corners, i)};
-                      // values: the angles.
-                      record(field, sluice::rotate(volume, axes, angles, how, p.keep_size), axes,
-                             "rand_rotate", angles);
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       std::vector<double> angles = drawn;
+                       if (axes == 2) angles.resize(1);
+                       const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                                          parse_padding(per_key(p.padding_mode, i)),
+                                          flag(p.align_corners, i)};
+                       // values: the angles.
+                       const Turned t = turned(shape, axes, angles, p.keep_size);
+                       record(field, resampled(t.to_source, t.shape, how), "rand_rotate", angles);
+                     });
+    finish(f, std::move(out));
   }
 };
 

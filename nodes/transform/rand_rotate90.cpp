@@ -1,12 +1,11 @@
 // rand_rotate90: MONAI's RandRotate90d. One draw for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandRotate90 final : Node {
+struct RandRotate90 final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     double prob = 0.1;
@@ -30,12 +29,15 @@ struct RandRotate90 final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .rearranging()
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .axes("@keys", "spatial_axes")
         .resizes("@keys");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.spatial_axes.size() != 2)
       throw Error(Exit::usage, "spatial_axes must be two axes, not " + list_text(p.spatial_axes));
   }
@@ -43,23 +45,20 @@ struct RandRotate90 final : Node {
   void process(Firing& f) override {
     Random random = f.random();
     const int k = static_cast<int>(random.integer(p.max_k)) + 1;
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const int a = spatial_axis(p.spatial_axes[0], axes);
-      const int b = spatial_axis(p.spatial_axes[1], axes);
-      if (a == b)
-        throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
-      const Reorder r = quarter_turns(k, a, b);
-      const at::Tensor volume = to_volume(field.tensor);
-      // values: the quarter turns and the two axes.
-      record(field, from_volume(reorder(volume, r), axes),
-             multiply(field.geometry().affine, reorder_affine(r, shape_of(volume))),
-             "rand_rotate90", {double(k), double(a), double(b)});
-    });
-    f.emit(std::move(out));
+    for_each_pending(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+          const int a = spatial_axis(p.spatial_axes[0], axes);
+          const int b = spatial_axis(p.spatial_axes[1], axes);
+          if (a == b)
+            throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+          // values: the quarter turns and the two axes.
+          record(field, reordered(quarter_turns(k, a, b)), "rand_rotate90",
+                 {double(k), double(a), double(b)});
+        });
+    finish(f, std::move(out));
   }
 };
 

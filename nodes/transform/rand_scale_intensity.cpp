@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandScaleIntensity final : Node {
+struct RandScaleIntensity final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::vector<double> factors;
@@ -30,12 +30,15 @@ struct RandScaleIntensity final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.factors.size() == 1) p.factors.push_back(-p.factors[0]);
     if (p.factors.size() != 2)
       throw Error(Exit::usage,
@@ -45,16 +48,18 @@ struct RandScaleIntensity final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       Random draws = random;  // a copy: every key gets the same numbers
       const bool each = p.channel_wise && field.tensor.dim() > 0;
       std::vector<kernels::Linear> functors(each ? field.tensor.size(0) : 1);
       for (auto& functor : functors) functor.gain = 1 + draws.uniform(p.factors[0], p.factors[1]);
-      field.tensor = kernels::map(field.tensor, functors);
+      change_values(
+          field, [&] { return linear_ops(functors); },
+          [&](const at::Tensor& t) { return kernels::map(t, functors); });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandShiftIntensity final : Node {
+struct RandShiftIntensity final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::vector<double> offsets;
@@ -31,12 +31,15 @@ struct RandShiftIntensity final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.offsets.size() == 1) p.offsets.push_back(-p.offsets[0]);
     if (p.offsets.size() != 2)
       throw Error(Exit::usage,
@@ -46,16 +49,18 @@ struct RandShiftIntensity final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       Random draws = random;  // a copy: every key gets the same numbers
       const bool each = p.channel_wise && field.tensor.dim() > 0;
       std::vector<kernels::Linear> functors(each ? field.tensor.size(0) : 1);
       for (auto& functor : functors) functor.offset = draws.uniform(p.offsets[0], p.offsets[1]);
-      field.tensor = kernels::map(field.tensor, functors);
+      change_values(
+          field, [&] { return linear_ops(functors); },
+          [&](const at::Tensor& t) { return kernels::map(t, functors); });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 

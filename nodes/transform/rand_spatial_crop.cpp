@@ -1,12 +1,11 @@
 // rand_spatial_crop: MONAI's RandSpatialCropd. One box for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandSpatialCrop final : Node {
+struct RandSpatialCrop final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> roi_size;
@@ -30,6 +29,8 @@ struct RandSpatialCrop final : Node {
         .param("random_size", &Params::random_size, "Draw each axis from roi_size..max_roi_size.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys", "roi_size")
         .unless("random_size", true)
@@ -42,20 +43,16 @@ struct RandSpatialCrop final : Node {
     Random random = f.random();
     std::optional<Box> box;  // drawn for the first key, used for all
     Shape3 shape{};
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      if (!box) box = draw(random, shape = shape_of(volume), axes);
-      if (shape_of(volume) != shape)
-        throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
-                        list_text(shape_of(volume)) + ", the first key " + list_text(shape));
-      if (*box == whole(volume)) return;
-      record(field, from_volume(crop_pad(volume, *box), axes),
-             multiply(field.geometry().affine, box_affine(*box)), "rand_spatial_crop",
-             numbers(*box));
-    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& here, std::int64_t axes, std::size_t i) {
+                       if (!box) box = draw(random, shape = here, axes);
+                       if (here != shape)
+                         throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
+                                         list_text(here) + ", the first key " + list_text(shape));
+                       if (*box == Box{{}, here}) return;
+                       record(field, boxed(*box), "rand_spatial_crop", numbers(*box));
+                     });
+    finish(f, std::move(out));
   }
 
   Box draw(Random& random, const Shape3& shape, std::int64_t axes) const {

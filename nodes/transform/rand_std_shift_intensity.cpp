@@ -1,12 +1,12 @@
 // rand_std_shift_intensity: MONAI's RandStdShiftIntensityd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/intensity.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandStdShiftIntensity final : Node {
+struct RandStdShiftIntensity final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::vector<double> factors;
@@ -30,6 +30,8 @@ struct RandStdShiftIntensity final : Node {
         .param("channel_wise", &Params::channel_wise, "Each channel by its own deviation.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
@@ -37,16 +39,23 @@ struct RandStdShiftIntensity final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     const double factor = draw(random, p.factors);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      std::vector<kernels::Shift> functors;
-      for (const auto& m : kernels::moments(field.tensor, p.nonzero, p.channel_wise))
-        functors.push_back({static_cast<float>(factor * m.std), p.nonzero});
-      field.tensor = kernels::map(field.tensor, functors);
+      const auto ops = [&] {
+        return ops_of(kernels::AugmentKind::std_shift,
+                      {static_cast<float>(factor), p.nonzero * 1.0f},
+                      p.channel_wise ? field.tensor.size(0) : 0);
+      };
+      change_values(field, ops, [&](const at::Tensor& t) {
+        std::vector<kernels::Shift> functors;
+        for (const auto& m : kernels::moments(t, p.nonzero, p.channel_wise))
+          functors.push_back({static_cast<float>(factor * m.std), p.nonzero});
+        return kernels::map(t, functors);
+      });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 

@@ -1,11 +1,11 @@
 // rand_zoom: MONAI's RandZoomd. One draw for all keys.
 #include "engine/registry.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandZoom final : Node {
+struct RandZoom final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     double prob = 0.1;
@@ -45,6 +45,8 @@ struct RandZoom final : Node {
         .param("keep_size", &Params::keep_size, "Crop or pad to the size it had.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .unless("keep_size", true);
@@ -52,27 +54,27 @@ struct RandZoom final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     std::vector<double> drawn;
     for (std::size_t i = 0; i < p.min_zoom.size(); ++i)
       drawn.push_back(random.uniform(p.min_zoom[i], per_key(p.max_zoom, i)));
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      Vec3 factors{drawn.front(), drawn.front(), drawn.front()};
-                      // Two factors for a volume: X and Y share the first.
-                      const bool shared = drawn.size() == 2 && axes == 3;
-                      if (shared) factors[2] = drawn[1];
-                      for (std::size_t d = 0; d < drawn.size() && !shared; ++d)
-                        factors[d] = drawn[d];
-                      const Zooming how{parse_resizing(per_key(p.mode, i)),
-                                        parse_filling(per_key(p.padding_mode, i)),
-                                        flag(p.align_corners, i), p.keep_size};
-                      // values: the factors.
-                      record(field, sluice::zoom(volume, axes, factors, how), axes, "rand_zoom",
-                             {factors.begin(), factors.begin() + axes});
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       Vec3 factors{drawn.front(), drawn.front(), drawn.front()};
+                       // Two factors for a volume: X and Y share the first.
+                       const bool shared = drawn.size() == 2 && axes == 3;
+                       if (shared) factors[2] = drawn[1];
+                       for (std::size_t d = 0; d < drawn.size() && !shared; ++d)
+                         factors[d] = drawn[d];
+                       const Zooming how{parse_resizing(per_key(p.mode, i)),
+                                         parse_filling(per_key(p.padding_mode, i)),
+                                         flag(p.align_corners, i), p.keep_size};
+                       // values: the factors.
+                       record_zoom(field, shape, axes, factors, how, "rand_zoom",
+                                   {factors.begin(), factors.begin() + axes});
+                     });
+    finish(f, std::move(out));
   }
 };
 

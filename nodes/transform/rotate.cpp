@@ -1,11 +1,11 @@
 // rotate: MONAI's Rotated.
 #include "engine/registry.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct Rotate final : Node {
+struct Rotate final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> angle;
@@ -36,6 +36,8 @@ struct Rotate final : Node {
                "Reflection turns at the voxels' centres, not at their faces; one, or one a key.")
         .per("keys")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .unless("keep_size", true);
@@ -43,19 +45,19 @@ struct Rotate final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      std::vector<double> angles(axes == 2 ? 1 : 3);
-                      for (std::size_t d = 0; d < angles.size(); ++d)
-                        angles[d] = per_key(p.angle, d);
-                      const Sampling how{parse_interpolation(per_key(p.mode, i)),
-                                         parse_padding(per_key(p.padding_mode, i)),
-                                         flag(p.align_corners, i)};
-                      // values: the angles.
-                      record(field, sluice::rotate(volume, axes, angles, how, p.keep_size), axes,
-                             "rotate", angles);
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       std::vector<double> angles(axes == 2 ? 1 : 3);
+                       for (std::size_t d = 0; d < angles.size(); ++d)
+                         angles[d] = per_key(p.angle, d);
+                       const Sampling how{parse_interpolation(per_key(p.mode, i)),
+                                          parse_padding(per_key(p.padding_mode, i)),
+                                          flag(p.align_corners, i)};
+                       // values: the angles.
+                       const Turned t = turned(shape, axes, angles, p.keep_size);
+                       record(field, resampled(t.to_source, t.shape, how), "rotate", angles);
+                     });
+    finish(f, std::move(out));
   }
 };
 

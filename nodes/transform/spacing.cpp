@@ -1,8 +1,6 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/resample.h"
-#include "kernels/spatial.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
@@ -10,7 +8,7 @@ namespace {
 // MONAI's AFFINE_TOL: millimetres of spacing, and entries of an affine, that count as equal.
 constexpr double tolerance = 1e-3;
 
-struct Spacing final : Node {
+struct Spacing final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> pixdim;
@@ -47,11 +45,14 @@ struct Spacing final : Node {
                "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size.")
         .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 3, 3)
         .resizes("@keys");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.pixdim.empty()) throw Error(Exit::usage, "pixdim is an empty list");
   }
 
@@ -61,13 +62,12 @@ struct Spacing final : Node {
       require_spatial(field.tensor, p.keys[i], 3);
       resample_field(field, i);
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
   void resample_field(Field& field, std::size_t key) const {
     const Affine source = field.geometry().affine;
-    const at::Tensor volume = to_volume(field.tensor);
-    const Shape3 shape = shape_of(volume);
+    const Shape3 shape = shape_of(field);
     Affine target = zoom_affine(source, wanted(voxel_spacing(source)), p.diagonal);
     const Placement place = compute_shape_offset(shape, source, target, p.scale_extent);
     for (int d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
@@ -78,12 +78,12 @@ struct Spacing final : Node {
     const bool same =
         near(source, target, tolerance) || near(to_source, identity_affine, tolerance);
     if (same && place.shape == shape) {  // as MONAI: only the type changes, not the affine
-      if (how.mode == Interpolation::linear) field.tensor = volume.to(at::kFloat);
+      if (how.mode == Interpolation::linear) become_float(field);
       return;
     }
     // values: the voxel sizes reached, then interpolation and padding as their enums' numbers.
     const Vec3 reached = voxel_spacing(target);
-    record(field, resample(volume, to_source, place.shape, how), target, "spacing",
+    record(field, resampled(to_source, place.shape, how), target, "spacing",
            {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
   }
 

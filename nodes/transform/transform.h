@@ -55,12 +55,4 @@ void for_each_volume(Sample& sample, const std::vector<std::string>& keys, bool 
   });
 }
 
-// Puts a transformed volume into its field; `values` as record()'s.
-inline void record(Field& field, Placed placed, std::int64_t axes, std::string transform,
-                   std::vector<double> values) {
-  record(field, from_volume(placed.volume, axes),
-         multiply(field.geometry().affine, placed.to_source), std::move(transform),
-         std::move(values));
-}
-
 }  // namespace sluice

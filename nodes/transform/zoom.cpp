@@ -1,11 +1,11 @@
 // zoom: MONAI's Zoomd. Resizes by a factor and then, if wanted, crops or pads to the old size.
 #include "engine/registry.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct Zoom final : Node {
+struct Zoom final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<double> zoom;
@@ -38,6 +38,8 @@ struct Zoom final : Node {
         .per("keys")
         .param("keep_size", &Params::keep_size, "Crop or pad to the size it had.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::resamples)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .unless("keep_size", true);
@@ -45,18 +47,18 @@ struct Zoom final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      Vec3 factors;
-                      for (std::size_t d = 0; d < 3; ++d) factors[d] = per_key(p.zoom, d);
-                      const Zooming how{parse_resizing(per_key(p.mode, i)),
-                                        parse_filling(per_key(p.padding_mode, i)),
-                                        flag(p.align_corners, i), p.keep_size};
-                      // values: the factors.
-                      record(field, sluice::zoom(volume, axes, factors, how), axes, "zoom",
-                             {factors.begin(), factors.begin() + axes});
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       Vec3 factors;
+                       for (std::size_t d = 0; d < 3; ++d) factors[d] = per_key(p.zoom, d);
+                       const Zooming how{parse_resizing(per_key(p.mode, i)),
+                                         parse_filling(per_key(p.padding_mode, i)),
+                                         flag(p.align_corners, i), p.keep_size};
+                       // values: the factors.
+                       record_zoom(field, shape, axes, factors, how, "zoom",
+                                   {factors.begin(), factors.begin() + axes});
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -84,6 +84,40 @@ TEST_CASE("weights do not depend on data threads, buffer sizes or batches ahead"
   CHECK(hashes.count(s.summary("other").at("weights_sha256")) == 0);
 }
 
+TEST_CASE("weights do not depend on whether transforms are done together") {
+  Folder folder;
+  const std::string graph = folder.write("g.json", R"({
+    "run": { "epochs": 2, "step_threads": 1 },
+    "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
+                         "channels": [4, 8], "strides": [2] } },
+    "nodes": {
+      "train": { "type": "synthetic", "num_samples": 6, "spatial_size": [40, 40, 40],
+                 "rad_max": 15, "num_seg_classes": 1 },
+      "crop":  { "type": "rand_crop_by_pos_neg_label", "in": "train", "spatial_size": 24 },
+      "flip":  { "type": "rand_flip", "in": "crop", "prob": 0.5 },
+      "zoom":  { "type": "rand_zoom", "in": "flip", "prob": 0.5, "mode": ["trilinear", "nearest"] },
+      "turn":  { "type": "rand_affine", "in": "zoom", "prob": 0.5, "rotate_range": 1 },
+      "patch": { "type": "rand_spatial_crop", "in": "turn", "roi_size": 16 },
+      "batch": { "type": "batch", "in": "patch", "size": 2 },
+      "fwd":   { "type": "model", "in": "batch", "net": "net" },
+      "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
+      "step":  { "type": "adam", "in": "loss", "net": "net", "lr": 0.01 } } })")
+                                .string();
+  const auto weights = [&](const std::string& flags) {
+    const std::string out = (folder.path / ("run" + flags)).string();
+    const auto r = shell::run("$SLUICE run " + graph + " --quiet --out '" + out + "' " + flags);
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(folder.read("run" + flags + "/summary.json")).at("weights_sha256");
+  };
+  const auto fused = weights("--threads 2"), plain = weights("--set run.fuse=false");
+  CHECK(fused == plain);
+  CHECK(weights("--set run.lazy=true") != plain);
+  const auto r = shell::run("$SLUICE check " + graph);
+  CHECK(r.out.find("  done together: crop + flip + zoom + turn + patch: 2 resamplings\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a run leaves its folder: resolved graph, metrics, summary, profile, checkpoint") {
   Small s;
   if (!s.ready) return;

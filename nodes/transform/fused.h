@@ -1,0 +1,143 @@
+// Transforms whose work may be left pending for the next node of a run (engine/plan.h): what each
+// would do is recorded, geometry and history included, and the last one does all of it.
+//
+//   Sample out = f.in();
+//   for_each_pending(out, p.keys, p.allow_missing_keys,
+//                    [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+//     record(field, reordered(r), "rand_flip", {r.flip.begin(), r.flip.end()});
+//   });
+//   finish(f, std::move(out));  // on every way out, or pass(f)
+//
+// Invariant: what leaves a node that is not told to leave work pending has none.
+#pragma once
+
+#include "kernels/pending.h"
+#include "nodes/transform/transform.h"
+
+namespace sluice {
+
+// Does what is pending.
+inline void settle(Field& field, bool lazy) {
+  if (!field.pending) return;
+  field.tensor = field.pending->done(lazy);
+  field.pending.reset();
+}
+
+// One more step, which changes neither geometry nor history.
+inline Pending& append(Field& field, PendingStep step) {
+  auto longer = field.pending ? std::make_shared<Pending>(*field.pending)
+                              : std::make_shared<Pending>(field.tensor);
+  longer->add(std::move(step));
+  Pending& pending = *longer;
+  field.pending = std::move(longer);
+  return pending;
+}
+
+inline Shape3 shape_of(const Field& field) {
+  return field.pending ? field.pending->shape() : Pending(field.tensor).shape();
+}
+
+// As record() of engine/transform.h, of what will be done; `affine` is the result's.
+inline void record(Field& field, PendingStep step, const Affine& affine, std::string transform,
+                   std::vector<double> values) {
+  const Shape3 shape = shape_of(field);
+  Applied applied{std::move(transform),
+                  field.geometry().affine,
+                  {shape.begin(), shape.begin() + field.tensor.dim() - 1},
+                  std::move(values)};
+  field.meta = {with_affine(field.geometry(), affine, std::move(applied))};
+  append(field, std::move(step));
+}
+inline void record(Field& field, PendingStep step, std::string transform,
+                   std::vector<double> values) {
+  const Affine affine = multiply(field.geometry().affine, step.map(shape_of(field)));
+  record(field, std::move(step), affine, std::move(transform), std::move(values));
+}
+
+// A zoom: resized, and then cropped or filled to the size it had.
+inline void record_zoom(Field& field, const Shape3& shape, std::int64_t axes, const Vec3& factors,
+                        const Zooming& how, std::string transform, std::vector<double> values) {
+  const Shape3 size = zoomed_shape(shape, axes, factors);
+  PendingStep step = resized(shape, size, how.mode, how.align_corners);
+  if (!how.keep_size || size == shape)
+    return record(field, std::move(step), std::move(transform), std::move(values));
+  const Box box = centre_box(size, shape);
+  const Affine affine =
+      multiply(field.geometry().affine, multiply(step.to_source, box_affine(box)));
+  record(field, std::move(step), affine, std::move(transform), std::move(values));
+  append(field, boxed(box, how.filling));
+}
+
+// Calls fn(field, shape of what is pending, spatial axes, i) for the i-th key.
+template <class Fn>
+void for_each_pending(Sample& sample, const std::vector<std::string>& keys, bool allow_missing,
+                      Fn&& fn, int least = 2) {
+  for_each_key(sample, keys, allow_missing, [&](Field& field, std::size_t i) {
+    require_spatial(field.tensor, keys[i], least);
+    fn(field, shape_of(field), field.tensor.dim() - 1, i);
+  });
+}
+
+// One operation for all channels, or (channels > 0) one for each, since each has its statistics.
+inline std::vector<kernels::AugmentOp> ops_of(kernels::AugmentKind kind, std::pair<float, float> a,
+                                              std::int64_t channels = 0) {
+  std::vector<kernels::AugmentOp> ops;
+  for (std::int32_t c = channels > 0 ? 0 : -1; c < static_cast<std::int32_t>(channels); ++c)
+    ops.push_back({kind, c, {a.first, a.second}});
+  return ops;
+}
+inline std::vector<kernels::AugmentOp> linear_ops(const std::vector<kernels::Linear>& functors) {
+  std::vector<kernels::AugmentOp> ops;
+  for (std::size_t c = 0; c < functors.size(); ++c)
+    ops.push_back({kernels::AugmentKind::linear,
+                   functors.size() == 1 ? -1 : static_cast<std::int32_t>(c),
+                   {functors[c].gain, functors[c].offset}});
+  return ops;
+}
+
+struct FusedNode : Node {
+  void open(const OpenContext& context) override {
+    leaves_ = context.leaves;
+    lazy_ = context.lazy;
+  }
+
+ protected:
+  void finish(Firing& f, Sample out) const {
+    for (auto& [key, field] : out.fields())
+      if (!leaves(field)) settle(field, lazy_);
+    f.emit(std::move(out));
+  }
+  // Nothing to do to what came in.
+  void pass(Firing& f) const {
+    for (const auto& [key, field] : f.in().fields())
+      if (field.pending && !leaves(field)) return finish(f, f.in());
+    f.emit_ptr(f.ptr());
+  }
+  void become_float(Field& field) const {
+    const auto type = field.pending ? field.pending->dtype() : field.tensor.scalar_type();
+    if (type == at::kFloat) return;
+    settle(field, lazy_);
+    field.tensor = field.tensor.to(at::kFloat);
+  }
+  // Voxel by voxel: as `ops` where jobs do it, else by `change(tensor)` once nothing is pending.
+  template <class Ops, class Change>
+  void change_values(Field& field, Ops&& ops, Change&& change) const {
+    if (done_as_jobs(field.tensor)) {
+      append(field, changed(ops()));
+      return;
+    }
+    settle(field, lazy_);
+    field.tensor = change(field.tensor);
+  }
+
+ private:
+  bool leaves(const Field& field) const {
+    return leaves_ == Leaves::always ||
+           (leaves_ == Leaves::on_device && field.tensor.defined() && done_as_jobs(field.tensor));
+  }
+
+  Leaves leaves_ = Leaves::nothing;
+  bool lazy_ = false;
+};
+
+}  // namespace sluice

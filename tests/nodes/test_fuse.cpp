@@ -1,0 +1,233 @@
+// Transforms that are done together, in graphs of the real nodes: against the same graphs with
+// run.fuse off.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "kernels/pending.h"
+#include "run_graph.h"
+
+using namespace sluice;
+
+namespace {
+
+struct HostPlays {
+  HostPlays() { host_plays_device(true); }
+  ~HostPlays() { host_plays_device(false); }
+};
+
+Json synthetic(int samples) {
+  return {{"type", "synthetic"}, {"num_samples", samples}, {"spatial_size", {30, 34, 38}},
+          {"num_objs", 4},       {"rad_max", 12},          {"num_seg_classes", 3}};
+}
+
+// Random transforms with random parameters, one behind the other.
+class Draws {
+ public:
+  explicit Draws(unsigned seed) : random_(seed) {}
+  int upto(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  double in(double low, double high) { return low + (high - low) * double(random_()) / 4294967295; }
+  std::string one_of(std::vector<std::string> names) {
+    return names[std::size_t(upto(int(names.size())))];
+  }
+
+  Json padding() { return one_of({"zeros", "border", "reflection"}); }
+
+  Json moves() {
+    switch (upto(5)) {
+      case 0:
+        return {{"type", "rand_flip"}, {"prob", 0.7}, {"spatial_axis", {upto(3)}}};
+      case 1:
+        return {{"type", "rand_axis_flip"}, {"prob", 0.7}};
+      case 2:
+        return {{"type", "rand_rotate90"}, {"prob", 0.7}, {"spatial_axes", {upto(2), 2}}};
+      case 3:
+        return {{"type", "orientation"}, {"axcodes", one_of({"RAS", "LPS", "SPL", "ARI"})}};
+      default:
+        return {{"type", "rand_spatial_crop"}, {"roi_size", 20 + upto(8)}};
+    }
+  }
+  // As jobs, what they do.
+  Json resampling(bool device) {
+    const bool align = !device && upto(2) == 1;
+    switch (upto(device ? 3 : 5)) {
+      case 0:
+        return {{"type", "rand_affine"}, {"prob", 0.8},        {"rotate_range", 0.6},
+                {"translate_range", 3},  {"scale_range", 0.1}, {"padding_mode", padding()}};
+      case 1:
+        return {{"type", "rand_rotate"},
+                {"prob", 0.8},
+                {"range_x", 0.7},
+                {"range_z", 0.3},
+                {"keep_size", upto(2) == 1},
+                {"padding_mode", padding()},
+                {"align_corners", align}};
+      case 2:
+        return {{"type", "rand_zoom"},
+                {"prob", 0.8},
+                {"min_zoom", 0.8},
+                {"max_zoom", 1.25},
+                {"mode", {device ? "trilinear" : one_of({"trilinear", "area"}), "nearest-exact"}},
+                {"keep_size", upto(3) > 0}};
+      case 3:
+        return {{"type", "spacing"}, {"pixdim", {1.2, 0.9, 1.0}}, {"padding_mode", padding()}};
+      default:
+        return {{"type", "rand_elastic"},
+                {"prob", 0.8},
+                {"sigma_range", {3, 4}},
+                {"magnitude_range", {20, 40}}};
+    }
+  }
+  Json values() {
+    switch (upto(5)) {
+      case 0:
+        return {{"type", "rand_gaussian_noise"}, {"prob", 0.7}};
+      case 1:
+        return {{"type", "rand_scale_intensity"}, {"prob", 0.7}, {"factors", 0.3}};
+      case 2:
+        return {{"type", "rand_shift_intensity"}, {"prob", 0.7}, {"offsets", 0.3}};
+      case 3:
+        return {{"type", "rand_std_shift_intensity"}, {"prob", 0.7}, {"factors", 0.3}};
+      default:
+        return {{"type", "rand_adjust_contrast"}, {"prob", 0.7}, {"retain_stats", upto(2) == 1}};
+    }
+  }
+  Json transform(bool device) {
+    const int kind = upto(7);
+    return kind < 3 ? moves() : kind < 5 ? resampling(device) : values();
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+// `moved`: behind to_device, and stacked.
+Json graph_of(unsigned seed, bool moved, bool invert) {
+  Draws draws(seed);
+  Json nodes = {{"s", synthetic(6)}};
+  std::string before = "s";
+  if (moved) {
+    nodes["there"] = {{"type", "to_device"}, {"in", "s"}};
+    before = "there";
+  }
+  for (int i = 0, n = 2 + draws.upto(6); i < n; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    nodes[name] = draws.transform(moved);
+    nodes[name]["in"] = before;
+    before = name;
+  }
+  // Crops to one size, so that samples can be stacked.
+  nodes["same"] = {{"type", "rand_spatial_crop"}, {"in", before}, {"roi_size", {14, 15, 16}}};
+  nodes["last"] = {{"type", "rand_gaussian_noise"}, {"in", "same"}, {"prob", 0.5}};
+  before = "last";
+  if (moved) nodes["batch"] = {{"type", "batch"}, {"in", before}, {"size", 3}};
+  if (moved) before = "batch";
+  if (invert) nodes["back"] = {{"type", "invert"}, {"in", before}, {"keys", {"image", "label"}}};
+  if (invert) before = "back";
+  nodes["sink"] = {{"type", "collect"}, {"in", before}};
+  return {{"name", "g"}, {"run", {{"epochs", 2}, {"seed", seed}}}, {"nodes", nodes}};
+}
+
+Json with(Json graph, const char* setting, bool value) {
+  graph["run"][setting] = value;
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("fused graphs give what plain ones give, to the bit, geometry and history included") {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const Json graph = graph_of(seed, false, seed % 4 == 0);
+    CAPTURE(graph.dump());
+    const Collected plain = run_graph(with(graph, "fuse", false)), fused = run_graph(graph);
+    REQUIRE(plain.failure == "");
+    CHECK(plain.epochs.size() == 2);
+    CHECK(same_samples(plain, fused));
+  }
+}
+
+TEST_CASE("patches of a 1:n crop are done together with what follows") {
+  const Json graph = {
+      {"name", "g"},
+      {"nodes",
+       {{"s", synthetic(4)},
+        {"crop",
+         {{"type", "rand_crop_by_pos_neg_label"},
+          {"in", "s"},
+          {"spatial_size", 20},
+          {"num_samples", 3}}},
+        {"flip", {{"type", "rand_flip"}, {"in", "crop"}, {"prob", 0.5}}},
+        {"affine", {{"type", "rand_affine"}, {"in", "flip"}, {"prob", 0.5}, {"rotate_range", 1}}},
+        {"mirror", {{"type", "rand_axis_flip"}, {"in", "affine"}, {"prob", 0.5}}},
+        {"sink", {{"type", "collect"}, {"in", "mirror"}}}}}};
+  const Collected plain = run_graph(with(graph, "fuse", false)), fused = run_graph(graph);
+  CHECK(plain.epochs.at("sink/0").size() == 12);
+  CHECK(same_samples(plain, fused));
+  CHECK(same_samples(plain, run_graph(with(graph, "lazy", true))));  // one resampling
+}
+
+TEST_CASE("on a device, played by the host, a batch's members are done in one go") {
+  int voxels = 0, other = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const Json graph = graph_of(seed, true, false);
+    CAPTURE(graph.dump());
+    const Collected plain = run_graph(with(graph, "fuse", false));
+    REQUIRE(plain.failure == "");
+    for (const bool fuse : {true, false}) {
+      const HostPlays plays;
+      const Collected fused = run_graph(with(graph, "fuse", fuse));
+      REQUIRE(fused.failure == "");
+      for (const auto& [key, batches] : plain.epochs)
+        for (std::size_t i = 0; i < batches.size(); ++i) {
+          const Sample &a = *batches[i], &b = *fused.epochs.at(key).at(i);
+          REQUIRE(a.tensor("image").sizes() == b.tensor("image").sizes());
+          const at::Tensor error = (a.tensor("image") - b.tensor("image")).abs();
+          CHECK(error.mean().item<float>() < 1e-5f);
+          CHECK(error.max().item<float>() < 2e-3f);
+          voxels += static_cast<int>(a.tensor("label").numel());
+          other += (a.tensor("label") != b.tensor("label")).sum().item<int>();
+          CHECK(a.at("label").meta.size() == b.at("label").meta.size());
+          CHECK(a.at("label").meta.back()->affine == b.at("label").meta.back()->affine);
+        }
+    }
+  }
+  CHECK(voxels > 1000000);
+  CHECK(other < voxels / 2000);
+}
+
+TEST_CASE("lazily, what is inverted comes back to where it was") {
+  const Json graph = {
+      {"name", "g"},
+      {"run", {{"lazy", true}}},
+      {"nodes",
+       {{"s", synthetic(3)},
+        {"turn",
+         {{"type", "rotate"}, {"in", "s"}, {"angle", {0.3, 0.1, -0.2}}, {"padding_mode", "zeros"}}},
+        {"flip", {{"type", "rand_flip"}, {"in", "turn"}, {"prob", 1}, {"spatial_axis", 1}}},
+        {"affine",
+         {{"type", "rand_affine"},
+          {"in", "flip"},
+          {"prob", 1},
+          {"rotate_range", 0.3},
+          {"padding_mode", "zeros"}}},
+        {"back", {{"type", "invert"}, {"in", "affine"}, {"keys", "label"}}},
+        {"whole", {{"type", "collect"}, {"in", "s"}}},
+        {"sink", {{"type", "collect"}, {"in", "back"}}}}}};
+  const auto agreeing = [&](const Collected& c) {
+    double same = 0, all = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const at::Tensor &a = c.epochs.at("whole/0")[i]->tensor("label"),
+                       &b = c.epochs.at("sink/0")[i]->tensor("label");
+      REQUIRE(a.sizes() == b.sizes());
+      const at::Tensor either = (a > 0).logical_or(b > 0);
+      same += (a == b).logical_and(either).sum().item<double>();
+      all += either.sum().item<double>();
+    }
+    return same / all;
+  };
+  const double lazy = agreeing(run_graph(graph)),
+               plain = agreeing(run_graph(with(graph, "lazy", false)));
+  CHECK(lazy > 0.8);
+  CHECK(lazy > plain);  // one nearest sampling loses less than two
+}
