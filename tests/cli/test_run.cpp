@@ -86,7 +86,8 @@ TEST_CASE("weights do not depend on data threads, buffer sizes or batches ahead"
 
 TEST_CASE("weights do not depend on whether transforms are done together") {
   Folder folder;
-  const std::string graph = folder.write("g.json", R"({
+  const std::string graph = folder
+                                .write("g.json", R"({
     "run": { "epochs": 2, "step_threads": 1 },
     "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
                          "channels": [4, 8], "strides": [2] } },

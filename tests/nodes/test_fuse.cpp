@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "kernels/pending.h"
@@ -230,4 +231,54 @@ TEST_CASE("lazily, what is inverted comes back to where it was") {
                plain = agreeing(run_graph(with(graph, "lazy", false)));
   CHECK(lazy > 0.8);
   CHECK(lazy > plain);  // one nearest sampling loses less than two
+}
+
+TEST_CASE("how far one resampling is from three, on a smooth and on a real image") {
+  const char* data = std::getenv("SLUICE_TEST_DATA");
+  const std::string file =
+      std::string(data ? data : "") + "/Task04_Hippocampus/imagesTr/hippocampus_001.nii.gz";
+  const Json item = {{"image", file}};
+  const Json source = {{"type", "file_list"}, {"items", Json::array({item})}};
+  if (!data) MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
+  if (!data) return;
+  for (const bool real : {false, true}) {
+    Json graph = {
+        {"name", "g"},
+        {"nodes",
+         {{"files", source},
+          {"load", {{"type", "load_image"}, {"in", "files"}, {"keys", "image"}}},
+          {"unit", {{"type", "scale_intensity"}, {"in", "load"}}},
+          {"zoom",
+           {{"type", "zoom"},
+            {"in", "unit"},
+            {"keys", "image"},
+            {"zoom", 1.1},
+            {"mode", "trilinear"}}},
+          {"turn",
+           {{"type", "rotate"}, {"in", "zoom"}, {"keys", "image"}, {"angle", {0.2, -0.1, 0.4}}}},
+          {"affine",
+           {{"type", "rand_affine"},
+            {"in", "turn"},
+            {"keys", "image"},
+            {"prob", 1},
+            {"rotate_range", 0.3},
+            {"padding_mode", "border"}}},
+          {"sink", {{"type", "collect"}, {"in", "affine"}}}}}};
+    if (!real)
+      graph["nodes"]["unit"] = {
+          {"type", "gaussian_smooth"}, {"in", "load"}, {"keys", "image"}, {"sigma", 3}};
+    const auto image = [](const Collected& c) {
+      REQUIRE(c.failure == "");
+      return c.epochs.at("sink/0").front()->tensor("image");
+    };
+    const at::Tensor three = image(run_graph(graph)),
+                     one = image(run_graph(with(graph, "lazy", true)));
+    const float range = (three.max() - three.min()).item<float>();
+    const at::Tensor error = (three - one).abs() / range;
+    MESSAGE((real ? "a hippocampus: mean " : "the same, smoothed by 3 voxels: mean ")
+            << error.mean().item<float>() << ", most " << error.max().item<float>()
+            << " of the range");
+    CHECK(error.mean().item<float>() < (real ? 0.03f : 0.003f));
+    CHECK(error.mean().item<float>() > 1e-5f);
+  }
 }
