@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "engine/dot.h"
 #include "engine/plan.h"
 
 using namespace sluice;
@@ -53,6 +54,15 @@ std::string chain(const std::string& words, const std::string& run = "{}",
     before = name;
   }
   return R"({"name": "g", "run": )" + run + ", \"nodes\": {" + nodes + more + "}}";
+}
+
+std::string picture(const std::string& graph_text) {
+  Diagnostics diagnostics;
+  auto graph =
+      load_graph(parse_document("g.json", graph_text, diagnostics), types(), {}, diagnostics);
+  auto plan = graph ? make_plan(*graph, {}, diagnostics) : std::nullopt;
+  REQUIRE(plan);
+  return to_dot(*plan);
 }
 
 std::string runs(const std::string& graph_text) {
@@ -119,4 +129,14 @@ TEST_CASE("Nodes that judge a failure in different ways are not one run") {
              R"("cases", "on_error": "quarantine"}, "b": )" + flip + R"("a"},
     "c": )" + flip +
              R"("b"}, "k": {"type": "sink", "in": "c"}}})") == "b + c: one copy");
+}
+
+TEST_CASE("The picture joins what is done together by a plus, without an arrow") {
+  const std::string dot = picture(chain("cases zoom flip sink"));
+  const auto begin = dot.find("\"zoom1\" -> \"flip2\"");
+  REQUIRE(begin != std::string::npos);
+  const std::string line = dot.substr(begin, dot.find('\n', begin) - begin);
+  CHECK(line.find("label=\"  +  \", arrowhead=none, ") != std::string::npos);
+  CHECK(line.find("done together: zoom1 + flip2: one resampling") != std::string::npos);
+  CHECK(dot.find("label=\"  +  \"", begin + line.size()) == std::string::npos);
 }
