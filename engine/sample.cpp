@@ -50,7 +50,7 @@ std::string sample_file(const Sample& sample) {
 std::size_t sample_bytes(const Sample& sample) {
   std::size_t n = 0;
   for (const auto& [name, field] : sample.fields())
-    if (field.tensor.defined()) n += field.tensor.nbytes();
+    if (field.tensor.defined() && !field.pending) n += field.tensor.nbytes();  // else not its own
   return n;
 }
 
