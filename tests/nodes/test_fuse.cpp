@@ -274,8 +274,12 @@ TEST_CASE("how far one resampling is from three, on a smooth and on a real image
     const at::Tensor three = image(run_graph(graph)),
                      one = image(run_graph(with(graph, "lazy", true)));
     const float range = (three.max() - three.min()).item<float>();
-    const at::Tensor error = (three - one).abs() / range;
-    MESSAGE((real ? "a hippocampus: mean " : "the same, smoothed by 3 voxels: mean ")
+    // The inner half of each axis: what the chain's crop in between cut off, the product of the
+    // maps still reads.
+    at::Tensor error = (three - one).abs() / range;
+    for (std::int64_t d = 1; d < 4; ++d)
+      error = error.narrow(d, error.size(d) / 4, error.size(d) / 2);
+    MESSAGE(std::string(real ? "a hippocampus: mean " : "the same, smoothed by 3 voxels: mean ")
             << error.mean().item<float>() << ", most " << error.max().item<float>()
             << " of the range");
     CHECK(error.mean().item<float>() < (real ? 0.03f : 0.003f));
