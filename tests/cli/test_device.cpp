@@ -91,7 +91,8 @@ static std::int64_t elements(const std::string& safetensors) {
   std::uint64_t length = 0;
   std::memcpy(&length, safetensors.data(), 8);
   std::int64_t all = 0;
-  for (const auto& [name, tensor] : json::parse(safetensors.substr(8, length)).items()) {
+  const json header = json::parse(safetensors.substr(8, length));
+  for (const auto& [name, tensor] : header.items()) {
     if (name == "__metadata__") continue;
     std::int64_t n = 1;
     for (const auto& size : tensor.at("shape")) n *= size.get<std::int64_t>();
