@@ -118,6 +118,11 @@ class Tiers final : public CacheStore {
     if (!kept) ++refused_;
   }
 
+  Entry prepare(Entry entry) override {
+    if (entry.sample) entry.sample = compact(entry.sample);
+    return entry;
+  }
+
   Held held() const override {
     Held all{.hits = hits_, .misses = misses_, .refused = refused_};
     for (const auto& tier : tiers) {

@@ -14,6 +14,13 @@ Credit join(const Credit& a, const Credit& b) {
   return std::make_shared<const Token>(a, b);
 }
 
+Credit until_done(const Credit& credit, const Stream* stream) {
+  if (!credit) return nullptr;
+  if (credit->pool_) return credit->pool_->until_queued == stream ? nullptr : credit;
+  const Credit a = until_done(credit->first_, stream), b = until_done(credit->second_, stream);
+  return a == credit->first_ && b == credit->second_ ? credit : join(a, b);
+}
+
 Credit CreditPool::try_take() {
   int n = free_.load();
   do {

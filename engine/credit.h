@@ -13,6 +13,9 @@
 namespace sluice {
 
 class CreditPool;
+class Stream;
+class Token;
+using Credit = std::shared_ptr<const Token>;
 
 // What a packet holds: a credit, or several where ports of different segments were joined.
 class Token {
@@ -25,13 +28,17 @@ class Token {
   ~Token();
 
  private:
+  friend Credit until_done(const Credit& credit, const Stream* stream);
   std::shared_ptr<CreditPool> pool_;
   std::shared_ptr<const Token> first_, second_;
 };
-using Credit = std::shared_ptr<const Token>;
 
 // Both credits as one; either may be null, and equal ones are not doubled.
 Credit join(const Credit& a, const Credit& b);
+
+// What of a credit is kept until a device's stream has done what was queued on it: all but those of
+// pools that bound what the host queues there.
+Credit until_done(const Credit& credit, const Stream* stream);
 
 class CreditPool : public std::enable_shared_from_this<CreditPool> {
  public:
@@ -44,6 +51,7 @@ class CreditPool : public std::enable_shared_from_this<CreditPool> {
   int total() const { return total_; }
   int out() const { return total_ - free_.load(); }
   int most_out() const { return most_out_.load(); }
+  const Stream* until_queued = nullptr;  // its credits bound what the host queues there
 
  private:
   friend class Token;

@@ -10,8 +10,9 @@
 // there is no order but that of wait().
 #pragma once
 
-#include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -29,7 +30,7 @@ class Point {
 };
 using PointPtr = std::shared_ptr<const Point>;
 
-// The queue of one lane's thread, for that thread's whole life.
+// The queue of one lane's thread, for that thread's whole life; only it calls these.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -37,13 +38,19 @@ class Stream {
   virtual PointPtr mark() = 0;  // behind all that is queued now
   // What is queued from now on waits; the host goes on. Nothing to do for a mark of its own.
   virtual void wait(const Point& before) = 0;
+
+  // What a body's work uses lives until the mark behind the body is done.
+  void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
+  std::vector<std::shared_ptr<const void>> take_kept() { return std::exchange(kept_, {}); }
+
+ private:
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::unique_ptr<Stream> stream(bool urgent) = 0;
-  virtual void synchronize() = 0;  // returns when all that was queued on any stream is done
+  virtual std::unique_ptr<Stream> stream(bool urgent) = 0;  // urgent: before the others' work
 };
 
 }  // namespace sluice

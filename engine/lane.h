@@ -1,6 +1,7 @@
 // Lanes that are no TBB arena: a FIFO of jobs and threads of its own. `io` has several threads
 // (bodies there may block); `step` has one for its whole life, so that everything thread-local
-// (grad mode, OpenMP pool, CUDA stream) stays with the training region.
+// (grad mode, OpenMP pool, CUDA stream) stays with the training region. Where there is a device,
+// `copy` and `step` have a second lane each, whose one thread waits for the device (scheduler.cpp).
 //
 // Invariant: jobs start in the order in which they were submitted; the destructor runs what is
 // queued and joins.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/credit.h"
+#include "engine/device.h"
 #include "engine/node.h"
 #include "engine/stamp.h"
 
@@ -38,6 +39,7 @@ struct Packet {
   SamplePtr sample;
   const std::string* reason = nullptr;  // skip: interned, lives as long as the process
   std::shared_ptr<const std::vector<Hit>> hits;
+  PointPtr ready;  // the device is done with the sample; null: the host made it
 
   bool is_skip() const { return kind == Kind::skip; }
   const Hit* hit(int cache) const {

@@ -57,13 +57,22 @@ struct Machine {
   // lanes' threads, which inherit its priority, must keep theirs.
   std::unique_ptr<Arrival> arrival;
   std::unique_ptr<Lane> io, step, copy;
+  // Of each lane that queues its work on a device: its stream, and a thread that waits for it.
+  struct Queue {
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<Lane> done;
+  };
+  Queue step_queue, copy_queue;
   std::unique_ptr<tbb::flow::graph> graph;
 };
 
 // ---- the TBB side of a station ------------------------------------------------------------------
 
-void Station::build(tbb::flow::graph& graph, Lane* lane) {
+void Station::build(tbb::flow::graph& graph, Lane* lane, Stream* stream) {
   using namespace tbb::flow;
+  stream_ = stream;
+  paced_ = stream && scheduler_.one_stream(plan_);
+  if (paced_) pool->until_queued = stream;
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
     ins_.push_back(std::make_unique<function_node<Packet, continue_msg, lightweight>>(
         graph, unlimited, [this, i](const Packet& p) noexcept {
@@ -124,11 +133,22 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
     }
   }
   machine_ = std::make_unique<Machine>(options_);
-  auto start = [this](LaneKind kind) {
-    return [this, kind] {
-      if (kind != LaneKind::step && options_.background) make_thread_background();
+  auto start = [this](LaneKind kind, Stream* stream) {
+    return [this, kind, stream] {
+      if (kind != LaneKind::step && options_.background && !stream) make_thread_background();
       if (options_.on_thread) options_.on_thread(kind);
+      if (stream) stream->enter();
     };
+  };
+  auto stream = [&](LaneKind kind) -> Stream* {
+    if (kind == LaneKind::compute || kind == LaneKind::io || !options_.device) return nullptr;
+    auto& q = kind == LaneKind::step ? machine_->step_queue : machine_->copy_queue;
+    if (q.stream) return q.stream.get();
+    q.stream = options_.device->stream(kind == LaneKind::step);
+    q.done = std::make_unique<Lane>(kind == LaneKind::step ? "stepped" : "copied", 1, [this] {
+      if (options_.on_thread) options_.on_thread(LaneKind::copy);
+    });
+    return q.stream.get();
   };
   auto lane = [&](LaneKind kind) -> Lane* {
     if (kind == LaneKind::compute) return nullptr;
@@ -137,7 +157,8 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
                                        : machine_->copy;
     const char* name = kind == LaneKind::io ? "io" : kind == LaneKind::step ? "step" : "copy";
     if (!l)
-      l = std::make_unique<Lane>(name, kind == LaneKind::io ? options_.io_threads : 1, start(kind));
+      l = std::make_unique<Lane>(name, kind == LaneKind::io ? options_.io_threads : 1,
+                                 start(kind, stream(kind)));
     return l.get();
   };
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
@@ -149,7 +170,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
         s->turnstile_ = t.get();
       if (t->ends(static_cast<int>(i))) s->ends_ = t.get();
     }
-    machine_->arena.execute([&] { s->build(*machine_->graph, lane(n.lane)); });
+    machine_->arena.execute([&] { s->build(*machine_->graph, lane(n.lane), stream(n.lane)); });
     stations_.push_back(std::move(s));
   }
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)
@@ -158,6 +179,29 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
         stations_[i]->connect(*stations_[static_cast<std::size_t>(e.to)], e,
                               static_cast<int>(port));
   chain();
+}
+
+// Whether the order of one stream keeps the steps of this training region apart, so that the host
+// may queue the next one while the device works on this.
+bool Scheduler::one_stream(const PlanNode& gate) const {
+  if (!gate.gate || !gate.training || gate.turns < 0) return false;
+  return std::all_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
+    return !n.training || n.stream != gate.stream || n.lane == gate.lane;
+  });
+}
+
+// Calls `then` on the thread that waits for the mark's stream, once the device is past the mark.
+void Scheduler::when_done(int node, const Stamp& stamp, PointPtr mark, std::function<void()> then) {
+  machine_->graph->reserve_wait();
+  const bool step = mark->of == machine_->step_queue.stream.get();
+  Lane& lane = step ? *machine_->step_queue.done : *machine_->copy_queue.done;
+  lane.submit([this, node, stamp, mark = std::move(mark), then = std::move(then)]() mutable {
+    guard(node, stamp, [&] { mark->wait(); });
+    then();
+    then = nullptr;
+    mark.reset();
+    machine_->graph->release_wait();
+  });
 }
 
 // From the first of each chain on, so that all share its mutex.
@@ -255,7 +299,9 @@ void Scheduler::close() {
     if (s->pool) s->pool->close();
   for (auto& s : stations_) s->clear();
   machine_->arrival.reset();  // the graph's destructor enters the arena on the caller's thread
-  for (auto* lane : {&machine_->io, &machine_->step, &machine_->copy}) lane->reset();
+  for (auto* lane : {&machine_->io, &machine_->step, &machine_->copy, &machine_->step_queue.done,
+                     &machine_->copy_queue.done})
+    lane->reset();
   for (auto& s : stations_) {
     s->ins_.clear();
     s->outs_.clear();

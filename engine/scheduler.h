@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/event_ring.h"
 #include "engine/plan.h"
@@ -95,6 +96,7 @@ struct RunOptions {
   double watchdog_s = 300;
   Resume resume;
   std::uint64_t seed = 0;
+  Device* device = nullptr;                 // the copy and the step lane queue their work on it
   std::function<void(LaneKind)> on_thread;  // once on every thread, before it runs a body
 };
 
@@ -147,6 +149,8 @@ class Scheduler {
   std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
   bool all_done() const;
   std::string stall_report() const;
+  bool one_stream(const PlanNode& gate) const;
+  void when_done(int node, const Stamp& stamp, PointPtr mark, std::function<void()> then);
   void chain();
   void wait();
   void close();

@@ -38,6 +38,7 @@ Station::~Station() = default;
 
 void Station::deliver(int input, const Packet& packet) noexcept {
   if (scheduler_.halted()) return;
+  if (packet.ready && !stream_) return deliver_when_done(input, packet);
   Actions actions = fresh();
   {
     std::lock_guard lock(*mutex_);
@@ -221,7 +222,7 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
 // Takes the credit of a gate and sends the packets, one for each input, to the lane. False, and
 // nothing has happened, where there is no room or no credit.
 bool Station::launch(const Stamp& stamp, std::span<Packet> in, Actions& actions) {
-  if (limit() > 0 && running_ >= limit()) return false;
+  if ((limit() > 0 && running_ >= limit()) || ahead_enough()) return false;
   Credit credit;
   if (plan_.gate && !(credit = pool->try_take())) return false;
   Epoch& e = epoch(stamp.epoch);
@@ -388,7 +389,10 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
     counters.passed.fetch_add(1, std::memory_order_relaxed);
     Packet out = first;
     out.credit = f == Fate::stored ? first.credit : credit;
-    if (f == Fate::stored) out.sample = first.hit(index_)->entry.sample;
+    if (f == Fate::stored) {
+      out.sample = first.hit(index_)->entry.sample;
+      out.ready.reset();
+    }
     if (!plan_.feeds_cache) out.hits.reset();
     for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, out, actions);
     actions.push_back({Action::Kind::drop, this, 0, std::move(out)});
@@ -573,6 +577,8 @@ std::string Station::waiting_for() const {
       s += " of " + std::to_string(e.expected.front());
     if (e.flying) s += ", " + std::to_string(e.flying) + " running";
   }
+  if (retiring_) s += ", " + std::to_string(retiring_) + " of its firings wait for the device";
+  if (awaiting_) s += ", " + std::to_string(awaiting_) + " of its samples wait for the device";
   for (const auto& [stamp, slot] : inbox_) {
     if (slot.have == static_cast<int>(plan_.inputs.size())) continue;
     for (std::size_t i = 0; i < slot.in.size(); ++i)

@@ -8,7 +8,9 @@
 //  - of a chain (1:1 compute nodes one behind the other, without limit, order or store) a packet
 //    passes all stations in one firing of the first; Skips and markers go from station to station;
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
-//    been dealt with; then, and in epoch order, its own marker goes out.
+//    been dealt with; then, and in epoch order, its own marker goes out;
+//  - what a firing queued on a device counts as flying until the device has done it, so flushes,
+//    epochs' ends and turns come after it; a host's lane gets a sample only when it is done.
 #pragma once
 
 #include <tbb/flow_graph.h>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "engine/credit.h"
+#include "engine/device.h"
 #include "engine/lane.h"
 #include "engine/node.h"
 #include "engine/nvtx.h"
@@ -44,6 +47,11 @@ struct Job {
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
   Firing firing;
 
+  // On a device's lane the job stays until the device is done: with all that it read and made.
+  PointPtr mark;
+  std::vector<std::shared_ptr<const void>> kept;
+  std::optional<CacheStore::Entry> entry;  // for the store
+
   static Job* make(Kind kind, const Stamp& stamp, std::size_t inputs);
   void let_go();  // of all that it holds; not under a lock: credits go home
   static void recycle(Job* job);
@@ -54,7 +62,8 @@ class Station {
   Station(Scheduler& scheduler, int index, Node* node, std::uint32_t first_epoch);
   ~Station();
 
-  void build(tbb::flow::graph& graph, Lane* lane);  // lane: null on the compute arena
+  // lane: null on the compute arena; stream: of a device, the lane's
+  void build(tbb::flow::graph& graph, Lane* lane, Stream* stream);
   void connect(Station& to, const PlanEdge& edge, int from_port);
 
   void deliver(int input, const Packet& packet) noexcept;
@@ -128,6 +137,7 @@ class Station {
                  Actions& actions);
   Failure imbalance(const Epoch& e) const;
   void note_waiting();
+  bool ahead_enough() const { return paced_ && retiring_ >= run_ahead; }
   int limit() const { return plan_.ordered ? 1 : plan_.concurrency; }
   bool cutting() const { return plan_.discards && scheduler_.cutting(); }
   bool aborting() const { return plan_.aborts && scheduler_.cutting(); }
@@ -141,11 +151,13 @@ class Station {
   void count_chained(const Job& job);
   bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
   void note_body(Firing& firing, std::int64_t start, std::int64_t end);
+  void tell_logs(Firing& firing);
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
   const std::string* failed_body(const Firing& firing, const std::string& why, Exit exit);
   const std::string* verdict(const Firing& firing, bool emitted) const;
+  void remember(Job& job);
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);
   void run_flush(Job& job, Actions& actions);
   void emit(Job& job, const std::string* skip, Actions& actions);
@@ -155,6 +167,16 @@ class Station {
   void emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
                   Actions& actions);
   void finish(const Job& job);
+  void over(const Job& job);
+
+  // station_device.cpp: what the device has not done yet
+  void await_inputs(const Job& job);
+  void keep_made(Firing& firing);
+  void hold(Job& job);
+  void retire(Job* job);
+  void retired(Job* job) noexcept;
+  void read_later(Job& job);
+  void deliver_when_done(int input, const Packet& packet);
   static Actions fresh();        // an empty list that has room
   static std::int64_t moment();  // the time, read once between two bodies of a thread
   static void perform(Actions actions);
@@ -170,6 +192,9 @@ class Station {
   const NvtxName nvtx_;
   const std::function<bool()> stopped_;
   const bool sequenced_;
+  Stream* stream_ = nullptr;  // a device's lane
+  bool paced_ = false;        // a training region's gate there: runs `run_ahead` steps ahead
+  static constexpr int run_ahead = 2;
   Turnstile* turnstile_ = nullptr;  // gates bound to turns
   Turnstile* ends_ = nullptr;       // updaters and validation sinks
 
@@ -194,6 +219,8 @@ class Station {
   std::size_t stream_ends_ = 0;
   std::optional<std::pair<std::uint32_t, std::uint64_t>> cut_at_;  // first epoch cut: `trained`
   int running_ = 0;
+  int retiring_ = 0;              // firings that the device has not done yet
+  std::atomic<int> awaiting_{0};  // packets that it has not done yet
   bool flushing_ = false, done_ = false;
   enum class Wait { none, input, credit } wait_ = Wait::input;
   std::int64_t wait_since_ = 0;

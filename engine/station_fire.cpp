@@ -87,6 +87,9 @@ void Job::let_go() {
   firing.clear();  // samples first: what holds one has a credit
   hits.reset();
   for (auto& input : inputs) input.clear();
+  kept.clear();
+  entry.reset();
+  mark.reset();
   credit.reset();
 }
 
@@ -114,17 +117,29 @@ void Station::run(Job* job) noexcept {
   } else {
     fire(*job, actions);
   }
-  Job::recycle(job);  // the inputs and their credits go home, outside the lock
+  if (job->mark)
+    retire(job);
+  else
+    Job::recycle(job);  // the inputs and their credits go home, outside the lock
   perform(std::move(actions));
 }
 
+// The body has run.
 void Station::finish(const Job& job) {
   --running_;
+  ++scheduler_.progress_;
+  if (job.mark)
+    ++retiring_;
+  else
+    over(job);
+}
+
+// And so has what it queued on a device.
+void Station::over(const Job& job) {
   if (job.kind == Job::Kind::flush)
     flushing_ = false;
   else if (!plan_.is_source())
     --epoch(job.stamp.epoch).flying;
-  ++scheduler_.progress_;
 }
 
 // LibTorch appends its C++ stack; the first line says what happened.
@@ -175,6 +190,7 @@ void Station::run_flush(Job& job, Actions& actions) {
   for (const auto& [name, value] : flush.metrics)
     scheduler_.guard(index_, job.stamp,
                      [&] { scheduler_.events_.metric(index_, flush.epoch, name, value); });
+  if (stream_) hold(job);
   std::lock_guard lock(*mutex_);
   epoch(job.stamp.epoch).flushed = true;
   finish(job);
@@ -283,9 +299,26 @@ void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
   }
   if (counters.slowest.admits(ns)) note_slow(firing, ns);
   if (scheduler_.rings_.on()) trace(firing, start, end);
+  if (!stream_) tell_logs(firing);
+}
+
+void Station::tell_logs(Firing& firing) {
   for (const auto& [name, value] : firing.logs())
     scheduler_.guard(index_, firing.stamp(),
                      [&] { scheduler_.events_.log(index_, firing.stamp(), name, value); });
+}
+
+// What the body logs once the device is done.
+void Station::read_later(Job& job) {
+  Firing& firing = job.firing;
+  for (auto& [name, read] : firing.later()) {
+    std::string why;
+    Exit exit = Exit::done;
+    if (!guarded([&] { firing.log(name, read()); }, why, exit))
+      return scheduler_.fail(
+          {exit, why, plan_.path(), names_of(plan_, firing), job.stamp, plan_.graph->place});
+  }
+  tell_logs(firing);
 }
 
 // Quarantined, or the run has failed.
@@ -315,15 +348,16 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
   std::string why;
   Exit exit = Exit::done;
   const bool ok = (aborting() && !plan_.is_source()) || body(firing, start, why, exit);
+  if (stream_) keep_made(firing);
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
   const std::string* skip =
       ok ? verdict(firing, first != outs.end()) : failed_body(firing, why, exit);
-  if (store_ && ok && skip != reasons::discarded)
-    remember(job.inputs.front().front().item,
-             skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""},
-             job.stamp);
+  if (store_ && ok && skip != reasons::discarded) {
+    job.entry = skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""};
+    if (!stream_) remember(job);
+  }
   if (skip) outs.clear();
   if (plan_.is_source() && !outs.empty())
     scheduler_.guard(index_, job.stamp,
@@ -333,6 +367,8 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
 
 void Station::fire(Job& job, Actions& actions) {
   job.firing.begin(job.stamp, key_, stopped_);
+  job.firing.on(stream_);
+  if (stream_) await_inputs(job);
   fill(job.firing.inputs(), plan_, job);
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
     for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
@@ -343,6 +379,7 @@ void Station::fire(Job& job, Actions& actions) {
     at->hand_over(job);
     skip = at->chained_->attempt(job, the_moment);
   }
+  if (stream_) hold(job);
 
   std::lock_guard lock(*mutex_);
   for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
@@ -400,6 +437,11 @@ void Station::count_chained(const Job& job) {
 
 // ---- what was emitted ---------------------------------------------------------------------------
 
+void Station::remember(Job& job) {
+  remember(job.inputs.front().front().item, std::move(*job.entry), job.stamp);
+  job.entry.reset();
+}
+
 void Station::remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp) {
   scheduler_.guard(index_, stamp, [&] { store_->put(item, std::move(entry)); });
 }
@@ -415,6 +457,8 @@ void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
   Packet base;
   base.stamp = job.stamp;
   base.credit = std::move(job.credit);
+  if (job.mark) job.credit = until_done(base.credit, stream_);
+  base.ready = job.mark;
   base.hits = std::move(job.hits);
   base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
   if (skip) {
@@ -443,6 +487,10 @@ Packet Station::carried(Job& job) const {
         base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
     }
   if (plan_.gate) base.credit = std::move(job.credit);
+  if (job.mark) {
+    base.ready = job.mark;
+    job.credit = until_done(base.credit, stream_);
+  }
   return base;
 }
 
@@ -492,6 +540,7 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
         if (!p.sample) {
           p.kind = Packet::Kind::skip;
           p.reason = reason;
+          p.ready.reset();
         }
         send(port, std::move(p), actions);
       }

@@ -1,12 +1,57 @@
-// to_device: moves every field's tensor to where the training region runs.
-#include <ATen/Context.h>
+// to_device: moves every field's tensor to where the training region runs, or back to the host.
+//
+//   sample ─▶ slot of pinned memory ─▶ (copy stream) ─▶ the device's memory
+//             ^ free again when the copy is done: as many as samples may be in flight
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <cstring>
+#include <mutex>
 
 #include "engine/error.h"
 #include "engine/registry.h"
 #include "engine/sample.h"
+#include "engine/tensor_device.h"
 
 namespace sluice {
 namespace {
+
+// Bytes as a tensor of the same type, sizes and strides as `like`, which is dense.
+at::Tensor shaped(const at::Tensor& bytes, const at::Tensor& like) {
+  return bytes.view(like.scalar_type()).as_strided(like.sizes(), like.strides());
+}
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Pinned memory is dear to allocate: buffers as large as the largest sample so far, used again.
+class Slots {
+ public:
+  std::shared_ptr<const at::Tensor> take(const TensorDevice& device, std::int64_t bytes) {
+    at::Tensor slot;
+    {
+      std::lock_guard lock(free_->mutex);
+      largest_ = std::max(largest_, bytes);
+      if (!free_->all.empty()) {
+        slot = std::move(free_->all.back());
+        free_->all.pop_back();
+      }
+    }
+    if (!slot.defined() || slot.numel() < bytes) slot = device.host_memory(largest_);
+    return {new at::Tensor(std::move(slot)), [free = free_](const at::Tensor* done) {
+              std::lock_guard lock(free->mutex);
+              free->all.push_back(*done);
+              delete done;
+            }};
+  }
+
+ private:
+  struct Free {
+    std::mutex mutex;
+    std::vector<at::Tensor> all;
+  };
+  std::shared_ptr<Free> free_ = std::make_shared<Free>();
+  std::int64_t largest_ = 0;
+};
 
 struct ToDevice final : Node {
   struct Params {
@@ -28,26 +73,80 @@ struct ToDevice final : Node {
         .any_device();
   }
 
-  void open(const OpenContext&) override {
-    const bool gpu = p.device != "cpu" && at::hasCUDA();
-    if (p.device == "cuda" && !gpu)
+  void open(const OpenContext& context) override {
+    device_ = context.device;
+    if (p.device == "cuda" && !device_)
       throw Error(Exit::gpu, "no CUDA device here; say \"device\": \"auto\" or \"cpu\"");
-    device_ = at::Device(gpu ? at::kCUDA : at::kCPU);
   }
 
   void process(Firing& f) override {
-    bool there = true;
-    for (const auto& [key, field] : f.in().fields())
-      there = there && (!field.tensor.defined() || field.tensor.device().type() == device_.type());
-    if (there) return f.emit_ptr(f.ptr());
+    const bool back = p.device == "cpu";
+    if (!device_ || all_at(f.in(), back ? at::Device(at::kCPU) : device_->place()))
+      return f.emit_ptr(f.ptr());
     Sample out = f.in();
     for (auto& [key, field] : out.fields())
-      if (field.tensor.defined()) field.tensor = field.tensor.to(device_);
+      if (field.tensor.defined()) field.tensor = dense(field.tensor);
+    if (!f.stream())
+      move(out, back ? at::Device(at::kCPU) : device_->place());
+    else if (back)
+      fetch(f, out);
+    else
+      send(f, out);
     f.emit(std::move(out));
   }
 
  private:
-  at::Device device_{at::kCPU};
+  // A simulated device has the host's memory, so there it is not seen where a tensor is.
+  bool all_at(const Sample& sample, at::Device there) const {
+    if (device_->place().is_cpu()) return false;
+    for (const auto& [key, field] : sample.fields())
+      if (field.tensor.defined() && field.tensor.device().type() != there.type()) return false;
+    return true;
+  }
+
+  static at::Tensor dense(const at::Tensor& t) {
+    return t.is_non_overlapping_and_dense() ? t : t.contiguous();
+  }
+
+  // On a lane without a stream (the graph may say so).
+  static void move(Sample& out, at::Device to) {
+    for (auto& [key, field] : out.fields())
+      if (field.tensor.defined()) field.tensor = field.tensor.to(to);
+  }
+
+  void send(Firing& f, Sample& out) {
+    std::int64_t bytes = 0;
+    for (const auto& [key, field] : out.fields())
+      if (field.tensor.defined())
+        bytes += aligned(static_cast<std::int64_t>(field.tensor.nbytes()));
+    const auto slot = slots_.take(*device_, bytes);
+    f.stream()->keep(slot);
+    std::int64_t at = 0;
+    for (auto& [key, field] : out.fields()) {
+      if (!field.tensor.defined()) continue;
+      const at::Tensor from = field.tensor;
+      const auto size = static_cast<std::int64_t>(from.nbytes());
+      const at::Tensor pinned = slot->narrow(0, at, size);
+      std::memcpy(pinned.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+      field.tensor =
+          at::empty_strided(from.sizes(), from.strides(), from.options().device(device_->place()));
+      device_->copy(field.tensor, shaped(pinned, from), *f.stream());
+      at += aligned(size);
+    }
+  }
+
+  void fetch(Firing& f, Sample& out) const {
+    for (auto& [key, field] : out.fields()) {
+      if (!field.tensor.defined()) continue;
+      const at::Tensor from = field.tensor;
+      f.stream()->keep(std::make_shared<const at::Tensor>(from));
+      field.tensor = shaped(device_->host_memory(static_cast<std::int64_t>(from.nbytes())), from);
+      device_->copy(field.tensor, from, *f.stream());
+    }
+  }
+
+  std::shared_ptr<TensorDevice> device_;
+  Slots slots_;
 };
 
 const Register<ToDevice> registered;

@@ -1,5 +1,5 @@
-// synthetic: images of balls and their labels, made as MONAI's create_test_image_3d makes them; for
-// trying a graph out where there is no data.
+// synthetic: images of balls (or discs) and their labels, made as MONAI's create_test_image_3d
+// (_2d) makes them; for trying a graph out where there is no data.
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -23,18 +23,21 @@ struct Synthetic final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("synthetic", "Makes volumes with balls of several brightnesses, and their labels.")
-        .out("sample", "image float32 0..1 and label uint8, [1, X, Y, Z] each")
+    return Spec("synthetic",
+                "Makes volumes with balls (pictures with discs) of several brightnesses, and their "
+                "labels.")
+        .out("sample", "image float32 0..1 and label uint8, [1, X, Y(, Z)] each")
         .param("num_samples", &Params::num_samples, "Samples of an epoch.")
         .required()
         .at_least(1)
         .param("first", &Params::first, "Number of the first one: sample n is the same everywhere.")
         .at_least(0)
         .param("seed", &Params::seed,
-               "Sample n is create_test_image_3d's with RandomState(seed + n).")
+               "Sample n is create_test_image_3d's (_2d's) with RandomState(seed + n).")
         .at_least(0)
-        .param("spatial_size", &Params::spatial_size, "Voxels, each above 2 rad_max.")
-        .length(3, 3)
+        .param("spatial_size", &Params::spatial_size,
+               "Voxels, each above 2 rad_max; two for pictures.")
+        .length(2, 3)
         .param("num_objs", &Params::num_objs, "Balls.")
         .at_least(0)
         .param("rad_max", &Params::rad_max, "Radii are below it, in voxels.")
@@ -79,8 +82,8 @@ struct Synthetic final : Node {
  private:
   Sample made(std::int64_t number) const {
     NumpyRandom random(static_cast<std::uint32_t>(p.seed + number));
-    const std::vector<std::int64_t> shape{1, p.spatial_size[0], p.spatial_size[1],
-                                          p.spatial_size[2]};
+    std::vector<std::int64_t> shape = p.spatial_size;
+    shape.insert(shape.begin(), 1);
     at::Tensor image = at::zeros(shape, at::kDouble);
     for (std::int64_t i = 0; i < p.num_objs; ++i)
       draw_ball(random, image.mutable_data_ptr<double>());
@@ -103,8 +106,9 @@ struct Synthetic final : Node {
   }
 
   void draw_ball(NumpyRandom& random, double* image) const {
-    std::int64_t centre[3];
-    for (int d = 0; d < 3; ++d)
+    const bool flat = p.spatial_size.size() == 2;
+    std::int64_t centre[3]{};
+    for (std::size_t d = 0; d < p.spatial_size.size(); ++d)
       centre[d] =
           p.rad_max +
           random.interval(static_cast<std::uint32_t>(p.spatial_size[d] - 2 * p.rad_max - 1));
@@ -112,12 +116,13 @@ struct Synthetic final : Node {
         p.rad_min + random.interval(static_cast<std::uint32_t>(p.rad_max - p.rad_min - 1));
     const double drawn = random.unit(), classes = static_cast<double>(p.num_seg_classes);
     const double value = p.num_seg_classes > 1 ? std::ceil(drawn * classes) : drawn * 0.5 + 0.5;
+    const std::int64_t deep = flat ? 0 : radius, depth = flat ? 1 : p.spatial_size[2];
     for (std::int64_t x = -radius; x <= radius; ++x)
       for (std::int64_t y = -radius; y <= radius; ++y)
-        for (std::int64_t z = -radius; z <= radius; ++z)
+        for (std::int64_t z = -deep; z <= deep; ++z)
           if (x * x + y * y + z * z <= radius * radius)
-            image[((centre[0] + x) * p.spatial_size[1] + centre[1] + y) * p.spatial_size[2] +
-                  centre[2] + z] = value;
+            image[((centre[0] + x) * p.spatial_size[1] + centre[1] + y) * depth + centre[2] + z] =
+                value;
   }
 };
 

@@ -102,10 +102,8 @@ class Optimizer : public Node {
     const at::Tensor loss = f.in().tensor("loss");
     if (!loss.requires_grad())
       throw Error(Exit::usage, "the loss has no gradient: its model node is in no training stream");
-    const double value = loss.item<double>();
-    if (!std::isfinite(value))
-      throw Error(Exit::non_finite, "the loss is " + std::to_string(value) + " at batch " +
-                                        f.stamp().str() + " (" + f.in().name + ")");
+    std::optional<double> value;  // on a device not before that is done
+    if (!f.stream()) value = finite(loss, f);
     rule_.lr = rate(f.stamp().epoch);
     at::Tensor share = loss / static_cast<double>(common().grad_accumulation);
     if (rule_.scaled) {
@@ -114,9 +112,12 @@ class Optimizer : public Node {
     }
     share.backward();
     if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
-    f.log("loss", value);
-    loss_sum_ += value;
-    ++batches_;
+    f.log_later("loss", [this, &f, value, loss = loss.detach()] {
+      const double known = value ? *value : finite(loss, f);
+      loss_sum_ += known;
+      ++batches_;
+      return known;
+    });
   }
 
   void flush(Flush& end) override {
@@ -176,6 +177,13 @@ class Optimizer : public Node {
     return {{"exp_avg.", &Slot::first},
             {"exp_avg_sq.", &Slot::second},
             {"max_exp_avg_sq.", &Slot::largest}};
+  }
+
+  static double finite(const at::Tensor& loss, const Firing& f) {
+    const double value = loss.item<double>();
+    if (std::isfinite(value)) return value;
+    throw Error(Exit::non_finite, "the loss is " + std::to_string(value) + " at batch " +
+                                      f.stamp().str() + " (" + f.in().name + ")");
   }
 
   double rate(std::uint32_t epoch) const {

@@ -14,6 +14,32 @@ Memory fresh_memory(const Program& program) {
   return m;
 }
 
+Program for_device(Program program) {
+  for (Item& n : program.nodes)
+    if (n.lane >= 2 && n.kind != Kind::source) {
+      n.filter = 0;
+      n.bad = n.varies = false;
+    }
+  return program;
+}
+
+// A sample as a body gets it: what it is, or where that will be.
+struct Trial::Input {
+  Value value;
+  std::optional<View> view;
+
+  explicit Input(const Sample& s) : value{s.value, s.members} {
+    if (s.memory) view = s.memory->view;
+  }
+  Value get() const {
+    if (!view) return value;
+    auto words = view->read();
+    const std::uint64_t first = words.front();
+    words.erase(words.begin());
+    return {first, words};
+  }
+};
+
 struct Trial::Events final : RunEvents {
   Trial& trial;
   explicit Events(Trial& t) : trial(t) {}
@@ -130,7 +156,6 @@ void Trial::body(int i, Firing& f) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
   const auto at = static_cast<std::size_t>(i);
   plant(i, f.stamp(), 1);
-  std::vector<std::vector<Value>> in;
   if (n.kind == Kind::source) {
     const auto size = static_cast<std::uint64_t>(n.size);
     if (f.stamp().index == size) return f.end_epoch();
@@ -143,31 +168,74 @@ void Trial::body(int i, Firing& f) {
                    item);
     return;
   }
-  if (n.kind == Kind::cache) return f.emit(Sample(f.in().value, f.in().members));
+  if (n.kind == Kind::cache) {
+    Sample kept(f.in().value, f.in().members);
+    kept.memory = f.in().memory;
+    return f.emit(std::move(kept));
+  }
+  std::vector<std::vector<Input>> in;
   for (std::size_t port = 0; port < n.from.size(); ++port) {
     in.emplace_back();
-    for (const SamplePtr& s : f.members(static_cast<int>(port)))
-      in.back().push_back({s->value, s->members});
+    for (const SamplePtr& s : f.members(static_cast<int>(port))) in.back().emplace_back(*s);
+  }
+  if (on_device(n)) return queue(i, f, std::move(in));
+  const Made made = make(i, f.stamp(), f.random(), in);
+  if (made.bad) throw DataError("bad");
+  emit(i, f, made);
+}
+
+// On a device: the samples at once, what they are when the stream comes to it.
+void Trial::queue(int i, Firing& f, std::vector<std::vector<Input>> inputs) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  std::vector<View> outs;
+  for (int c = 0; c < (n.kind == Kind::expand ? n.size : 1); ++c)
+    for (int port = 0; port < n.outs; ++port) {
+      auto sample = std::make_shared<Sample>(0, std::vector<std::uint64_t>{}, meter_of(i));
+      sample->memory = pool_.take();
+      outs.push_back(sample->memory->view);
+      f.emit_ptr(std::move(sample), port);
+    }
+  static_cast<SimulatedStream*>(f.stream())
+      ->queue([this, i, stamp = f.stamp(), draws = f.random(), inputs = std::move(inputs), outs] {
+        const Made made = make(i, stamp, draws, inputs);
+        auto to = outs.begin();
+        for (const auto& child : made.children)
+          for (const auto& v : child) {
+            std::vector<std::uint64_t> words = v->members;
+            words.insert(words.begin(), v->value);
+            (to++)->write(words);
+          }
+      });
+}
+
+// What the node computes, and what changes with it: on the host in the body, else in its stream.
+Made Trial::make(int i, const Stamp& stamp, Random draws,
+                 const std::vector<std::vector<Input>>& inputs) {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  const auto at = static_cast<std::size_t>(i);
+  std::vector<std::vector<Value>> in;
+  for (const auto& port : inputs) {
+    in.emplace_back();
+    for (const Input& one : port) in.back().push_back(one.get());
   }
   std::uint64_t& state = memory_.states[at];
   const bool stateful = n.ordered || n.kind == Kind::updater;
   const std::uint64_t weight = n.net >= 0 ? memory_.weights[static_cast<std::size_t>(n.net)] : 0;
-  const Made made = work(n, in, f.random(), stateful ? state : 0, weight);
-  if (made.bad) throw DataError("bad");
+  const Made made = work(n, in, draws, stateful ? state : 0, weight);
+  if (made.bad) return made;
   if (n.kind == Kind::updater) memory_.weights[static_cast<std::size_t>(n.net)] = made.hash;
   if (stateful) state = mix(state ^ made.hash);
   if (n.kind == Kind::sink) {
     std::unique_lock lock(mutex_, std::defer_lock);
     if (!n.ordered) lock.lock();
-    memory_.logs[n.path].push_back(log_line(f.stamp().str(), in));
+    memory_.logs[n.path].push_back(log_line(stamp.str(), in));
   }
-  emit(i, f, made);
+  return made;
 }
 
 void Trial::emit(int i, Firing& f, const Made& made) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
-  Meter* meter =
-      meters_[static_cast<std::size_t>(plan->nodes[static_cast<std::size_t>(i)].segment)].get();
+  Meter* meter = meter_of(i);
   for (const auto& child : made.children)
     for (int port = 0; port < n.outs; ++port) {
       const auto& v = child[static_cast<std::size_t>(port)];
@@ -194,6 +262,10 @@ void Trial::run() {
   o.watchdog_s = 30;
   o.resume = setup_.resume;
   o.seed = p_.seed;
+  if (setup_.device)
+    device_ = std::make_unique<SimulatedDevice>(
+        SimulatedSettings{.seed = setup_.salt, .nap_us = setup_.salt % 3 * 40});
+  o.device = device_.get();
   scheduler = std::make_unique<Scheduler>(*plan, b_.pointers(), o, *events_);
   outcome = scheduler->run();
 }
@@ -234,6 +306,9 @@ void Trial::bound(std::vector<std::string>& found) const {
     if (n.kind == Kind::expand) factor[i] *= n.size;
     made[static_cast<std::size_t>(plan->nodes[i].segment)] += factor[i] * n.outs;
   }
+  // On a device a training region has this step and two that were queued ahead.
+  for (std::size_t i = 0; i < plan->nodes.size(); ++i)
+    if (setup_.device && plan->nodes[i].gate && plan->nodes[i].training) made[i] *= 3;
   for (std::size_t i = 0; i < plan->nodes.size(); ++i)
     if (meters_[i]->most > plan->nodes[i].credits * made[i] || meters_[i]->live != 0)
       found.push_back("segment of " + p_.nodes[i].path + ": " + std::to_string(meters_[i]->most) +
@@ -257,6 +332,8 @@ std::vector<std::string> Trial::broken(const Results* expected) {
                       " times instead of " + std::to_string(want));
   }
   bound(found);
+  if (pool_.races > 0)
+    found.push_back(std::to_string(pool_.races) + " races, the first: " + pool_.first);
   return found;
 }
 

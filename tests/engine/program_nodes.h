@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/simulated_device.h"
 #include "tests/engine/interpreter.h"
 #include "tests/engine/toy.h"
 
@@ -27,7 +28,12 @@ struct Setup {
   int stop_behind = -1;           // turns
   std::uint64_t stop_at = 0;      // the firing of the run that calls stop(); 0: none
   std::uint32_t fail_one_in = 0;  // firings and flushes that throw; 0: none
+  bool device = false;            // nodes of the step and the copy lane work on a simulated one
 };
+
+// The program with nothing on those two lanes that the host decides by what a value is: it does not
+// know it yet.
+Program for_device(Program program);
 
 class Trial {
  public:
@@ -48,6 +54,16 @@ class Trial {
   struct Events;
   void add(int i);
   void body(int i, Firing& f);
+  struct Input;
+  Made make(int i, const Stamp& stamp, Random draws, const std::vector<std::vector<Input>>& inputs);
+  void queue(int i, Firing& f, std::vector<std::vector<Input>> inputs);
+  bool on_device(const Item& n) const {
+    return setup_.device && n.lane >= 2 && n.kind != Kind::source;
+  }
+  Meter* meter_of(int i) const {
+    return meters_[static_cast<std::size_t>(plan->nodes[static_cast<std::size_t>(i)].segment)]
+        .get();
+  }
   void emit(int i, Firing& f, const Made& made);
   void flush(int i, Flush& f);
   void plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes = false);
@@ -59,10 +75,12 @@ class Trial {
   const Program& p_;
   Memory& memory_;
   const Setup setup_;
+  Pool pool_;  // before the nodes: their caches hold blocks
   toy::Builder b_;
   std::vector<toy::Body*> bodies_;
   std::vector<std::unique_ptr<Meter>> meters_;  // by the gate or source that begins the segment
   std::unique_ptr<Events> events_;
+  std::unique_ptr<SimulatedDevice> device_;
   std::mutex mutex_;
   std::atomic<std::uint64_t> firings_{0};
 };

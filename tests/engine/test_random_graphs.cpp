@@ -55,8 +55,14 @@ void report(std::uint64_t seed, const Setup& setup, const Program& p, const std:
                             << describe(p));
 }
 
-Setup setup_of(std::uint64_t seed, int threads) {
+Program program_of(std::uint64_t seed, bool trains, bool device) {
+  Program p = random_program(seed, trains);
+  return device ? for_device(std::move(p)) : p;
+}
+
+Setup setup_of(std::uint64_t seed, int threads, bool device) {
   Setup s;
+  s.device = device;
   s.threads = threads;
   s.salt = mix(seed * 8 + static_cast<std::uint64_t>(threads));
   s.spare = seed % 3 == 0 ? 0 : 3;
@@ -74,12 +80,12 @@ void check_run(std::uint64_t seed, const Setup& setup, const Program& p, Trial& 
 
 }  // namespace
 
-TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
-  for_seeds(150, 2000, [](std::uint64_t seed) {
-    const Program p = random_program(seed, seed % 2 == 0);
+static void gives_the_same(bool device, std::uint64_t few, std::uint64_t many) {
+  for_seeds(few, many, [device](std::uint64_t seed) {
+    const Program p = program_of(seed, seed % 2 == 0, device);
     const Results want = interpret(p);
     for (int threads : {1, 2, 8}) {
-      const Setup setup = setup_of(seed, threads);
+      const Setup setup = setup_of(seed, threads, device);
       Memory memory = fresh_memory(p);
       {
         Trial trial(p, memory, setup);
@@ -93,11 +99,11 @@ TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
   });
 }
 
-TEST_CASE("a failure on a random graph names the lowest stamp that failed and leaves nothing") {
-  for_seeds(100, 2000, [](std::uint64_t seed) {
-    const Program p = random_program(seed, seed % 2 == 0);
+static void fails_cleanly(bool device, std::uint64_t few, std::uint64_t many) {
+  for_seeds(few, many, [device](std::uint64_t seed) {
+    const Program p = program_of(seed, seed % 2 == 0, device);
     for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads);
+      Setup setup = setup_of(seed, threads, device);
       setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
       Memory memory = fresh_memory(p);
       {
@@ -119,14 +125,14 @@ TEST_CASE("a failure on a random graph names the lowest stamp that failed and le
   });
 }
 
-TEST_CASE("the stop rule ends a random graph behind the same turn whatever the timing") {
-  for_seeds(60, 1000, [](std::uint64_t seed) {
-    const Program p = random_program(seed, true);
+static void stops_behind_a_turn(bool device, std::uint64_t few, std::uint64_t many) {
+  for_seeds(few, many, [device](std::uint64_t seed) {
+    const Program p = program_of(seed, true, device);
     const int turns = static_cast<int>(interpret(p).turns.size());
     const int stop = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(turns));
     const Results want = interpret(p, stop);
     for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads);
+      Setup setup = setup_of(seed, threads, device);
       setup.stop_behind = stop;
       Memory memory = fresh_memory(p);
       {
@@ -163,12 +169,12 @@ void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory
 
 }  // namespace
 
-TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
-  for_seeds(100, 2000, [](std::uint64_t seed) {
-    const Program p = random_program(seed, true);
+static void resumes(bool device, std::uint64_t few, std::uint64_t many) {
+  for_seeds(few, many, [device](std::uint64_t seed) {
+    const Program p = program_of(seed, true, device);
     const Results want = interpret(p);
     for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads);
+      Setup setup = setup_of(seed, threads, device);
       Memory memory = fresh_memory(p);
       for (std::uint64_t part = 0;; ++part) {
         // The first cuts come anywhere, later ones leave time to get on.
@@ -187,4 +193,28 @@ TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gi
       REQUIRE(Sample::live == 0);
     }
   });
+}
+
+TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
+  gives_the_same(false, 150, 2000);
+}
+TEST_CASE("a failure on a random graph names the lowest stamp that failed and leaves nothing") {
+  fails_cleanly(false, 100, 2000);
+}
+TEST_CASE("the stop rule ends a random graph behind the same turn whatever the timing") {
+  stops_behind_a_turn(false, 60, 1000);
+}
+TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
+  resumes(false, 100, 2000);
+}
+
+TEST_CASE("random graphs give the same where some lanes queue their work on a device") {
+  gives_the_same(true, 60, 2000);
+}
+TEST_CASE("a failure beside a device leaves nothing on it") { fails_cleanly(true, 40, 2000); }
+TEST_CASE("the stop rule ends a random graph on a device behind the same turn") {
+  stops_behind_a_turn(true, 30, 1000);
+}
+TEST_CASE("a random graph on a device that is cut and resumed gives what the unbroken run gives") {
+  resumes(true, 40, 2000);
 }

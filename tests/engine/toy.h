@@ -15,6 +15,7 @@
 #include "engine/node.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
+#include "tests/engine/device_memory.h"
 
 namespace sluice {
 
@@ -31,13 +32,14 @@ struct Meter {
 class Sample {
  public:
   std::uint64_t value = 0;
-  std::vector<std::uint64_t> members;  // of a batch
+  std::vector<std::uint64_t> members;          // of a batch
+  std::shared_ptr<const Pool::Handle> memory;  // where both lie on a device; null: here
   explicit Sample(std::uint64_t v = 0, std::vector<std::uint64_t> m = {}, Meter* where = nullptr)
       : value(v), members(std::move(m)), meter(where) {
     ++live;
     if (meter) meter->enter();
   }
-  Sample(const Sample& o) : Sample(o.value, o.members, o.meter) {}
+  Sample(const Sample& o) : Sample(o.value, o.members, o.meter) { memory = o.memory; }
   ~Sample() {
     --live;
     if (meter) --meter->live;

@@ -142,3 +142,22 @@ TEST_CASE("synthetic makes the images of MONAI's create_test_image_3d for the sa
   CHECK(sums(b.tensor("label")) == std::pair(577.0, 1092587.0));
   CHECK(Driver("synthetic", {{"num_samples", 2}}).fire({}, at_index(2)).ended);
 }
+
+TEST_CASE("synthetic makes the pictures of MONAI's create_test_image_2d for the same seeds") {
+  const Sample a = Driver("synthetic", {{"num_samples", 5},
+                                        {"spatial_size", {64, 72}},
+                                        {"num_objs", 4},
+                                        {"rad_max", 20},
+                                        {"noise_max", 0.5}})
+                       .fire({}, at_index(3))
+                       .samples()
+                       .at(0);
+  const at::Tensor &image = a.tensor("image"), &label = a.tensor("label");
+  CHECK(image.sizes() == at::IntArrayRef({1, 64, 72}));
+  CHECK(label.to(at::kDouble).sum().item<double>() == 3408);
+  CHECK((label > 0).sum().item<std::int64_t>() == 1234);
+  CHECK(image.to(at::kDouble).sum().item<double>() ==
+        doctest::Approx(1576.404925425828).epsilon(1e-6));
+  CHECK(image[0][5][6].item<double>() == doctest::Approx(0.1459593));
+  CHECK(label[0][40][41].item<double>() == 3);
+}

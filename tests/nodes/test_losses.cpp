@@ -95,6 +95,14 @@ TEST_CASE("the fused loss and gradient equal LibTorch's operations on a larger v
   }
 }
 
+TEST_CASE("sum_loss is the sum, with a gradient of one everywhere") {
+  const at::Tensor pred = small().pred.requires_grad_();
+  const at::Tensor loss = drive("sum_loss", {}, {sample_of("pred", pred)})[0].tensor("loss");
+  CHECK(loss.item<double>() == doctest::Approx(36 * 35 / 20.0 - 36 * 1.5));
+  loss.backward();
+  CHECK(pred.grad().equal(at::ones_like(pred)));
+}
+
 TEST_CASE("a label beyond the classes names value and sample") {
   Pair in = small();
   in.label[1][0][2][1] = 7;

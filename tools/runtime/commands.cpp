@@ -74,6 +74,8 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
       process["minor_faults"].get<std::int64_t>() + process["major_faults"].get<std::int64_t>(),
       process["major_faults"].get<std::int64_t>(), process["most_mb"].get<double>());
   for (const Json& g : profile["gpus"]) print_gpu(g);
+  if (profile.contains("device_mb"))
+    fmt::print("device: at most {:.0f} MB in tensors\n", profile["device_mb"].get<double>());
   fmt::print("{}\n", profile["verdict"].get<std::string>());
 }
 

@@ -6,6 +6,7 @@
 #include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
+#include "engine/tensor_device.h"
 #include "engine/verdict.h"
 #include "engine/version.h"
 #include "tools/runtime/isolate.h"
@@ -60,7 +61,7 @@ Json Session::summary(const Outcome& outcome) const {
       {"seed", graph_->run.seed},
       {"threads", threads_},
       {"step_threads", step_threads_},
-      {"device", "cpu"},
+      {"device", find_device() ? find_device()->name() : "cpu"},
       {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
@@ -160,6 +161,7 @@ Json Session::profile(bool ended) const {
   if (ended) j["arithmetic"] = arithmetic_json(*resources_);
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
+  if (const auto device = find_device()) j["device_mb"] = device->peak_bytes() * 1e-6;
   return j;
 }
 

@@ -14,6 +14,7 @@
 #include "engine/merge.h"
 #include "engine/override.h"
 #include "engine/random.h"
+#include "engine/tensor_device.h"
 #include "engine/trace_file.h"
 #include "engine/windowed_source.h"
 #include "tools/runtime/environment.h"
@@ -59,7 +60,8 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (DocumentPtr document =
           read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
     graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
-  if (graph) plan = make_plan(*graph, {.threads = data_threads(options, *graph)}, diagnostics);
+  if (graph)
+    plan = make_plan(*graph, {data_threads(options, *graph), !!find_device()}, diagnostics);
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty() && (options.warnings || !plan))
@@ -143,6 +145,7 @@ void Session::open_node(int i) {
   context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
+  context.device = find_device();
   if (n.spec->is_cache)
     context.upstream = upstream_of(
         *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });
@@ -226,6 +229,7 @@ Outcome Session::run() {
   o.watchdog_s = graph_->run.watchdog_s;
   o.seed = static_cast<std::uint64_t>(graph_->run.seed);
   o.resume = resume_;
+  o.device = find_device().get();
   // A LibTorch call on a data thread must not open an OpenMP pool there. get_num_threads first:
   // it runs the thread's lazy initialisation, which would overwrite what we set.
   o.on_thread = [step = step_threads_](LaneKind lane) {

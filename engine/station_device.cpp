@@ -1,0 +1,68 @@
+// What a device has not done yet. A body on a device's lane only queues work, so what it read and
+// made, and the credits of both, stay in its Job until the device is past the mark behind it.
+#include <utility>
+
+#include "engine/station.h"
+
+namespace sluice {
+
+// What other streams make is waited for by this lane's stream, not by its thread.
+void Station::await_inputs(const Job& job) {
+  scheduler_.guard(index_, job.stamp, [&] {
+    for (const auto& input : job.inputs)
+      for (const Packet& p : input)
+        if (p.ready) stream_->wait(*p.ready);
+  });
+}
+
+// What the body made outlives its work, whether or not it is sent on.
+void Station::keep_made(Firing& firing) {
+  for (const Firing::Out& out : firing.outs())
+    if (out.sample) stream_->keep(out.sample);
+}
+
+// The mark behind the body.
+void Station::hold(Job& job) {
+  job.kept = stream_->take_kept();
+  scheduler_.guard(index_, job.stamp, [&] {
+    if (job.entry) job.entry = store_->prepare(std::move(*job.entry));
+    job.mark = stream_->mark();
+  });
+}
+
+// Not under a lock: credits that bound what the host queues go home here.
+void Station::retire(Job* job) {
+  for (auto& input : job->inputs)
+    for (Packet& p : input) p.credit = until_done(p.credit, stream_);
+  scheduler_.when_done(index_, job->stamp, job->mark, [this, job] { retired(job); });
+}
+
+// On the thread that waits for the stream, so in the order in which the bodies ran.
+void Station::retired(Job* job) noexcept {
+  if (!scheduler_.halted()) read_later(*job);
+  if (!scheduler_.halted() && job->entry) remember(*job);
+  Actions actions = fresh();
+  {
+    std::lock_guard lock(*mutex_);
+    --retiring_;
+    ++scheduler_.progress_;
+    over(*job);
+    pump(actions);
+  }
+  Job::recycle(job);
+  perform(std::move(actions));
+}
+
+// The host must not see a sample that is not there yet, and no thread of its lanes may stand still
+// for it: the packet arrives once the device is done with it.
+void Station::deliver_when_done(int input, const Packet& packet) {
+  ++awaiting_;
+  Packet then = packet;
+  const PointPtr mark = std::move(then.ready);
+  scheduler_.when_done(index_, packet.stamp, mark, [this, input, then = std::move(then)] {
+    --awaiting_;
+    deliver(input, then);
+  });
+}
+
+}  // namespace sluice

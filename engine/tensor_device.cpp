@@ -1,0 +1,188 @@
+#include "engine/tensor_device.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/simulated_device.h"
+
+namespace sluice {
+namespace {
+
+// What LibTorch throws of a device, without its stack.
+template <class Call>
+auto asked(Call&& call) {
+  try {
+    return call();
+  } catch (const c10::Error& e) {
+    throw Error(Exit::gpu, e.what_without_backtrace());
+  }
+}
+
+// ---- a GPU --------------------------------------------------------------------------------------
+
+using EventPtr = std::unique_ptr<c10::Event>;
+
+// Events are made once and used again.
+struct Events {
+  std::mutex mutex;
+  std::vector<EventPtr> free;
+
+  EventPtr take(at::DeviceType type) {
+    std::lock_guard lock(mutex);
+    if (free.empty()) return std::make_unique<c10::Event>(type);
+    EventPtr event = std::move(free.back());
+    free.pop_back();
+    return event;
+  }
+  void put(EventPtr event) {
+    std::lock_guard lock(mutex);
+    free.push_back(std::move(event));
+  }
+};
+
+struct GpuPoint final : Point {
+  GpuPoint(const Stream& stream, std::shared_ptr<Events> events, at::DeviceType type)
+      : Point(stream), pool(std::move(events)), event(pool->take(type)) {}
+  ~GpuPoint() override { pool->put(std::move(event)); }
+  // Asks now and then: the driver's own waiting keeps a core busy, which the data threads need.
+  void wait() const override {
+    asked([&] {
+      for (int us = 10; !event->query(); us = std::min(2 * us, 80))
+        std::this_thread::sleep_for(std::chrono::microseconds(us));
+    });
+  }
+  const std::shared_ptr<Events> pool;
+  EventPtr event;
+};
+
+class GpuStream final : public Stream {
+ public:
+  GpuStream(at::Device place, bool urgent, std::shared_ptr<Events> events)
+      : guard_(place.type()),
+        stream_(guard_.getStreamFromGlobalPool(place, urgent)),
+        events_(std::move(events)) {}
+
+  void enter() override {
+    asked([&] {
+      guard_.setDevice(stream_.device());
+      guard_.exchangeStream(stream_);
+    });
+  }
+  PointPtr mark() override {
+    return asked([&]() -> PointPtr {
+      auto point = std::make_shared<GpuPoint>(*this, events_, stream_.device_type());
+      point->event->record(stream_);
+      return point;
+    });
+  }
+  void wait(const Point& before) override {
+    if (before.of == this) return;
+    asked([&] { static_cast<const GpuPoint&>(before).event->block(stream_); });
+  }
+
+ private:
+  const c10::impl::VirtualGuardImpl guard_;
+  const c10::Stream stream_;
+  const std::shared_ptr<Events> events_;
+};
+
+class Gpu final : public TensorDevice {
+ public:
+  explicit Gpu(at::Device place) : place_(place) {}
+
+  std::unique_ptr<Stream> stream(bool urgent) override {
+    return asked([&] { return std::make_unique<GpuStream>(place_, urgent, events_); });
+  }
+  at::Device place() const override { return place_; }
+  at::Tensor host_memory(std::int64_t bytes) const override {
+    return asked([&] { return at::empty({bytes}, at::dtype(at::kByte).pinned_memory(true)); });
+  }
+  void copy(const at::Tensor& to, const at::Tensor& from, Stream&) override {
+    asked([&] { to.copy_(from, /*non_blocking=*/true); });
+  }
+  std::string name() const override { return place_.str(); }
+  double peak_bytes() const override {
+    return asked([&] {
+      auto* allocator = c10::getDeviceAllocator(place_.type());
+      return static_cast<double>(allocator->getDeviceStats(place_.index()).allocated_bytes[0].peak);
+    });
+  }
+
+ private:
+  const at::Device place_;
+  const std::shared_ptr<Events> events_ = std::make_shared<Events>();
+};
+
+// Whether the driver is there and has a GPU to offer: loading LibTorch's CUDA half takes a second.
+bool driver_has_gpu() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return false;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+  int devices = 0;
+  return init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
+}
+
+// ---- tensors of the host on a simulated device --------------------------------------------------
+
+// LibTorch computes at once, so bodies are eager; copies come later, and until then their targets
+// hold NaN (integers -1).
+class Simulated final : public TensorDevice {
+ public:
+  Simulated() : device_({.seed = 1, .nap_us = 2000, .eager = true}) {}
+
+  std::unique_ptr<Stream> stream(bool urgent) override { return device_.stream(urgent); }
+  at::Device place() const override { return at::kCPU; }
+  std::string name() const override { return "simulated"; }
+  double peak_bytes() const override { return 0; }
+  at::Tensor host_memory(std::int64_t bytes) const override {
+    return at::empty({bytes}, at::dtype(at::kByte));
+  }
+  void copy(const at::Tensor& to, const at::Tensor& from, Stream& stream) override {
+    void* target = to.mutable_data_ptr();
+    std::memset(target, 0xff, to.nbytes());
+    static_cast<SimulatedStream&>(stream).queue(
+        [target, source = from.const_data_ptr(), bytes = to.nbytes()] {
+          std::memcpy(target, source, bytes);
+        });
+  }
+
+ private:
+  SimulatedDevice device_;
+};
+
+std::shared_ptr<TensorDevice> look() {
+  const char* given = std::getenv("SLUICE_DEVICE");
+  const std::string which = given ? given : "";
+  if (which == "none") return nullptr;
+  if (which == "simulated") return simulated_tensors();
+  if (!driver_has_gpu()) return nullptr;
+  ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  if (!at::hasCUDA()) return nullptr;
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  return std::make_shared<Gpu>(at::Device(at::kCUDA, 0));
+}
+
+}  // namespace
+
+std::shared_ptr<TensorDevice> find_device() {
+  static const std::shared_ptr<TensorDevice> found = look();
+  return found;
+}
+
+std::shared_ptr<TensorDevice> simulated_tensors() { return std::make_shared<Simulated>(); }
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+// A device that holds tensors. LibTorch's own, device-neutral streams and events do it, so nothing
+// of CUDA is linked: its half of LibTorch is loaded at run time, where there is a GPU.
+//
+// Invariant: a lane's stream is taken from LibTorch's pool once and is the current one of the
+// lane's thread from then on, so whatever a body calls is queued there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/device.h"
+
+namespace sluice {
+
+class TensorDevice : public Device {
+ public:
+  virtual at::Device place() const = 0;
+  // Bytes on the host that copies may read or fill while the host goes on.
+  virtual at::Tensor host_memory(std::int64_t bytes) const = 0;
+  // Queued on the calling thread's stream. Until a mark behind it is done, `from` must not change,
+  // and `to` is anything.
+  virtual void copy(const at::Tensor& to, const at::Tensor& from, Stream& stream) = 0;
+  virtual std::string name() const = 0;   // "cuda:0"
+  virtual double peak_bytes() const = 0;  // of its memory in tensors at once
+};
+
+// This process's: what SLUICE_DEVICE says ("none", "simulated"), else the first GPU. Null where
+// there is none.
+std::shared_ptr<TensorDevice> find_device();
+
+// Tensors of the host that arrive late: NaN until a copy that a thread does some time later.
+std::shared_ptr<TensorDevice> simulated_tensors();
+
+}  // namespace sluice

@@ -1,0 +1,119 @@
+// Whole runs on a simulated device: tensors that were moved hold NaN until the copy is done, some
+// time later and on another thread.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+// Copies in front of a cache and a batch, a region on the device, predictions that come back.
+const char* const graph = R"({
+  "run": { "epochs": 2, "step_threads": 1 },
+  "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
+                       "channels": [4, 8], "strides": [2], "num_res_units": 1 } },
+  "nodes": {
+    "train": { "type": "synthetic", "num_samples": 9, "spatial_size": [24, 24, 24], "rad_max": 8,
+               "num_objs": 3, "num_seg_classes": 1 },
+    "norm":  { "type": "normalize_intensity", "in": "train" },
+    "up":    { "type": "to_device", "in": "norm", "ahead": 3 },
+    "kept":  { "type": "cache", "in": "up" },
+    "batch": { "type": "batch", "in": "kept", "size": 2 },
+    "fwd":   { "type": "model", "in": "batch", "net": "net" },
+    "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
+    "step":  { "type": "adam", "in": "loss", "net": "net", "lr": 0.01 },
+    "val":   { "type": "synthetic", "num_samples": 3, "first": 20, "spatial_size": [24, 24, 24],
+               "rad_max": 8, "num_objs": 3, "num_seg_classes": 1, "after": "step" },
+    "one":   { "type": "batch", "in": "val" },
+    "vup":   { "type": "to_device", "in": "one" },
+    "infer": { "type": "model", "in": "vup", "net": "net" },
+    "down":  { "type": "to_device", "in": "infer", "device": "cpu" },
+    "dice":  { "type": "dice_metric", "in": "down" }
+  }
+})";
+
+}  // namespace
+
+TEST_CASE("a run whose copies come late gives the weights and metrics of the run without them") {
+  const Folder folder;
+  const std::string file = folder.write("g.json", graph).string();
+  const auto run = [&](const std::string& device, const std::string& more) {
+    const auto out = (folder.path / (device + more)).string();
+    const auto r = shell::run("SLUICE_DEVICE=" + device + " $SLUICE run " + file +
+                              " --quiet --threads 2 --out '" + out + "' " + more);
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(folder.read(device + more + "/summary.json"));
+  };
+  const json host = run("none", "");
+  CHECK(host.at("device") == "cpu");
+  CHECK(host.at("steps") == 10);
+  for (const char* more : {"", "--set nodes.up.ahead=1", "--set run.checkpoint.every_epochs=1"}) {
+    const json device = run("simulated", more);
+    CHECK(device.at("device") == "simulated");
+    CHECK(device.at("weights_sha256") == host.at("weights_sha256"));
+    CHECK(device.at("metrics") == host.at("metrics"));
+    CHECK(device.at("samples") == host.at("samples"));
+    CHECK(folder.read(std::string("simulated") + more + "/metrics.jsonl") ==
+          folder.read("none/metrics.jsonl"));
+  }
+}
+
+TEST_CASE("a run that was cut on a device goes on from its checkpoint to the same weights") {
+  const Folder folder;
+  const std::string file = folder.write("g.json", graph).string();
+  const std::string whole = (folder.path / "whole").string(), cut = (folder.path / "cut").string();
+  const std::string go = "SLUICE_DEVICE=simulated $SLUICE run " + file + " --quiet --out ";
+  REQUIRE(shell::run(go + whole).code == 0);
+  REQUIRE(shell::run(go + cut + " --set run.epochs=1").code == 0);
+  const auto r = shell::run(go + cut + " --resume " + cut);
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(json::parse(folder.read("cut/summary.json")).at("weights_sha256") ==
+        json::parse(folder.read("whole/summary.json")).at("weights_sha256"));
+}
+
+TEST_CASE("a device that the graph insists on and that is not there is a GPU error") {
+  const Folder folder;
+  const std::string file = folder.write("g.json", graph).string();
+  const auto r =
+      shell::run("SLUICE_DEVICE=none $SLUICE run " + file + " --quiet --set nodes.up.device=cuda");
+  CHECK(r.code == 6);
+  CHECK(r.err.find("no CUDA device here") != std::string::npos);
+}
+
+// The elements of a file's tensors, from its header.
+static std::int64_t elements(const std::string& safetensors) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, safetensors.data(), 8);
+  std::int64_t all = 0;
+  const json header = json::parse(safetensors.substr(8, length));
+  for (const auto& [name, tensor] : header.items()) {
+    if (name == "__metadata__") continue;
+    std::int64_t n = 1;
+    for (const auto& size : tensor.at("shape")) n *= size.get<std::int64_t>();
+    all += n;
+  }
+  return all;
+}
+
+TEST_CASE("MONAI's multi_gpu_test is one file for the CPU and for a device") {
+  const Folder folder;
+  const auto run = [&](const std::string& device) {
+    const auto r =
+        shell::run("SLUICE_DEVICE=" + device +
+                   " $SLUICE run " SLUICE_SOURCE_DIR "/graphs/multi_gpu_test.json --quiet --out " +
+                   (folder.path / device).string());
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    CHECK(elements(folder.read(device + "/checkpoints/last/model.safetensors")) == 1624844);
+    return json::parse(folder.read(device + "/summary.json"));
+  };
+  const json host = run("none");
+  CHECK(host.at("steps") == 4);
+  CHECK(run("simulated").at("weights_sha256") == host.at("weights_sha256"));
+}
