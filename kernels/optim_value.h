@@ -27,9 +27,9 @@ struct OptimRule {
 
 struct OptimState {
   // Kept from step to step, and what a checkpoint holds.
-  double lr_factor = 1;   // a schedule's: multiplies the rule's lr
-  float scale = 65536;    // of the loss
-  std::int32_t good = 0;  // steps since the scale changed
+  double lr_factor = 1;                // a schedule's: multiplies the rule's lr
+  float scale = 65536;                 // of the loss
+  std::int32_t good = 0;               // steps since the scale changed
   std::int64_t step = 0, skipped = 0;  // steps that were taken, and that were not
   // Of the step under way.
   double norm = 0;                       // of all gradients, unscaled

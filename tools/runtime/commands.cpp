@@ -63,7 +63,8 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
   if (profile["shares"].contains("au"))
     fmt::print("; the training region works {} of the time",
                percent(profile["shares"]["au"].get<double>()));
-  for (const auto& [name, a] : profile.value("arithmetic", Json::object()).items())
+  const Json arithmetic = profile.value("arithmetic", Json::object());
+  for (const auto& [name, a] : arithmetic.items())
     fmt::print("\n{}: {:.1f} G multiply-adds a forward pass, {} of them eligible for tensor cores",
                name, a["multiply_adds"].get<double>() * 1e-9,
                percent(a["tensor_core_eligible"].get<double>()));
