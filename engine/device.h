@@ -1,5 +1,5 @@
 // A device as the scheduler sees it: something that does later, and in its own time, what lanes
-// queue on it. No CUDA and no LibTorch here; a GPU is tools/runtime/gpu_device.h, and a device that
+// queue on it. No CUDA and no LibTorch here; a GPU is behind tensor_device.h, and a device that
 // threads play is simulated_device.h.
 //
 //   step lane   |fwd 1|bwd 1|fwd 2|bwd 2|                        the host queues,

@@ -37,15 +37,7 @@ struct Adam final : Optimizer {
     s.second = at::zeros_like(s.weight);
     if (p.amsgrad) s.largest = at::zeros_like(s.weight);
   }
-  kernels::OptimRule rule() const override {
-    kernels::OptimRule r;
-    r.kind = kernels::OptimKind::adam;
-    r.beta1 = p.betas[0];
-    r.beta2 = p.betas[1];
-    r.eps = p.eps;
-    r.amsgrad = p.amsgrad;
-    return r;
-  }
+  kernels::OptimRule rule() const override { return moments_rule(kernels::OptimKind::adam, p); }
 };
 
 const Register<Adam> registered;

@@ -38,12 +38,7 @@ struct AdamW final : Optimizer {
     if (p.amsgrad) s.largest = at::zeros_like(s.weight);
   }
   kernels::OptimRule rule() const override {
-    kernels::OptimRule r;
-    r.kind = kernels::OptimKind::adam;
-    r.beta1 = p.betas[0];
-    r.beta2 = p.betas[1];
-    r.eps = p.eps;
-    r.amsgrad = p.amsgrad;
+    kernels::OptimRule r = moments_rule(kernels::OptimKind::adam, p);
     r.decoupled = true;
     return r;
   }

@@ -39,12 +39,7 @@ struct Novograd final : Optimizer {
     if (p.amsgrad) s.largest = at::zeros({1}, s.weight.options());
   }
   kernels::OptimRule rule() const override {
-    kernels::OptimRule r;
-    r.kind = kernels::OptimKind::novograd;
-    r.beta1 = p.betas[0];
-    r.beta2 = p.betas[1];
-    r.eps = p.eps;
-    r.amsgrad = p.amsgrad;
+    kernels::OptimRule r = moments_rule(kernels::OptimKind::novograd, p);
     r.grad_averaging = p.grad_averaging;
     return r;
   }

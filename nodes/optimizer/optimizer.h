@@ -76,6 +76,18 @@ Spec& add_optimizer_params(Spec& s) {
       .reports({"loss", "lr", "loss_scale", "skipped_steps"});
 }
 
+// The rule of those with two moments.
+template <class Params>
+kernels::OptimRule moments_rule(kernels::OptimKind kind, const Params& p) {
+  kernels::OptimRule r;
+  r.kind = kind;
+  r.beta1 = p.betas[0];
+  r.beta2 = p.betas[1];
+  r.eps = p.eps;
+  r.amsgrad = p.amsgrad;
+  return r;
+}
+
 class Optimizer : public Node {
  public:
   void open(const OpenContext& context) override {

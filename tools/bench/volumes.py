@@ -77,9 +77,8 @@ def simple_itk(a):
     label = sitk.ReadImage(a.label, sitk.sitkUInt8)
 
     def spacing(x, how):
-        to = [MM[i] for i in range(3)]
-        size = [round(n * s / t) for n, s, t in zip(x.GetSize(), x.GetSpacing(), to)]
-        return sitk.Resample(x, size, sitk.Transform(), how, x.GetOrigin(), to, x.GetDirection())
+        size = [round(n * s / t) for n, s, t in zip(x.GetSize(), x.GetSpacing(), MM)]
+        return sitk.Resample(x, size, sitk.Transform(), how, x.GetOrigin(), MM, x.GetDirection())
 
     def rotate(x, how):
         turn = sitk.Euler3DTransform()
@@ -112,15 +111,14 @@ def main():
     p.add_argument("--arm", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.arm:
-        print(json.dumps({"monai": monai, "SimpleITK": simple_itk}[a.arm](a)))
+        print(json.dumps({"MONAI": monai, "SimpleITK": simple_itk}[a.arm](a)))
         return
     rows = {"Sluice": [], "MONAI": [], "SimpleITK": []}
     for _ in range(a.rounds):
         rows["Sluice"].append(sluice(a))
         for arm in ("MONAI", "SimpleITK"):
             text = subprocess.run(
-                [a.python, __file__, a.image, a.label, "-", "--arm",
-                 arm.lower() if arm == "MONAI" else arm],
+                [a.python, __file__, a.image, a.label, "-", "--arm", arm],
                 check=True, stdout=subprocess.PIPE, text=True).stdout
             rows[arm].append(json.loads(text.splitlines()[-1]))
     if a.out:
