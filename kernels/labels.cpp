@@ -3,6 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <string>
@@ -73,7 +74,7 @@ void require_classes(const std::int32_t* indices, const at::Tensor& map, const c
 // From a device the winning classes are fetched, not the scores: one byte for C floats.
 at::Tensor fetched(const at::Tensor& map) {
   if (map.device().is_cpu()) return map;
-  return (map.size(0) > 1 ? at::argmax(map, 0, true).to(at::kByte) : map).cpu();
+  return (map.size(0) > 1 ? argmax_channels(map) : map).cpu();
 }
 
 // Pairs (prediction, truth) counted in four tables: neighbours mostly fall into the same entry, and
@@ -106,6 +107,7 @@ class PairCounts {
 }  // namespace
 
 at::Tensor argmax_channels(const at::Tensor& scores) {
+  if (!scores.device().is_cpu()) return at::argmax(scores, 0, true).to(at::kByte);
   const at::Tensor x = float_image(scores);
   if (x.dim() < 1 || x.size(0) < 1 || x.size(0) > 256)
     throw DataError("argmax needs 1 to 256 channels in front");
@@ -117,6 +119,13 @@ at::Tensor argmax_channels(const at::Tensor& scores) {
     argmax_block(x.const_data_ptr<float>(), x.size(0), n, start, std::min(block, n - start),
                  out.mutable_data_ptr<std::uint8_t>() + start);
   return out;
+}
+
+at::Tensor argmax_members(const at::Tensor& scores) {
+  if (!scores.device().is_cpu()) return at::argmax(scores, 1, true).to(at::kByte);
+  std::vector<at::Tensor> members;
+  for (std::int64_t n = 0; n < scores.size(0); ++n) members.push_back(argmax_channels(scores[n]));
+  return at::stack(members);
 }
 
 Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std::int64_t classes) {

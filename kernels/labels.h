@@ -1,7 +1,7 @@
 // Label maps from class scores, and how two of them overlap.
 //
 // Invariant: one pass over the voxels and no one-hot tensor; on the CPU, on the calling thread.
-// What lies on a device is fetched as class indices first.
+// What lies on a device stays there for argmax, and is counted as class indices on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +13,8 @@ namespace sluice::kernels {
 
 // The index of the largest channel, the first of equal ones: [C, ...] -> [1, ...] uint8; C <= 256.
 at::Tensor argmax_channels(const at::Tensor& scores);
+// The same for each member of a batch, [N, C, ...] -> [N, 1, ...].
+at::Tensor argmax_members(const at::Tensor& scores);
 
 // Voxels of each class: in both maps, in the prediction, in the truth.
 struct Overlap {

@@ -1,5 +1,5 @@
 // Sliding-window blending: a launch a batch of windows over the box that they cover, then one for
-// the result. A warp takes a row, so sums are read and written in whole lines.
+// planes that are done. A warp takes a row, so sums are read and written in whole lines.
 #include "kernels/blend_voxel.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
@@ -18,18 +18,11 @@ __global__ void __launch_bounds__(threads) accumulate(BlendCall c, BlendBox box)
       blend_voxel<T>(c, box.begin[0] + r / ny, box.begin[1] + r % ny, z);
 }
 
-__global__ void __launch_bounds__(threads)
-    average(float* sum, const float* total, std::int64_t voxels, int channels) {
+__global__ void __launch_bounds__(threads) finish(BlendFinish f) {
+  const std::int64_t plane = f.sums.plane(), n = plane * (f.end - f.begin);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < voxels; i += step)
-    for (int k = 0; k < channels; ++k) sum[k * voxels + i] /= total[i];
-}
-
-__global__ void __launch_bounds__(threads)
-    classes(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < voxels; i += step)
-    out[i] = blended_class(sum + i, voxels, channels);
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < n; i += step)
+    finish_voxel(f, f.begin + static_cast<int>(i / plane), i % plane);
 }
 
 dim3 enough(std::int64_t blocks) {
@@ -50,17 +43,11 @@ int cuda_blend(const BlendCall& c, void* stream) {
   return cudaErrorInvalidValue;
 }
 
-int cuda_blend_average(float* sum, const float* total, std::int64_t voxels, int channels,
-                       void* stream) {
-  return launch(average, enough((voxels + threads - 1) / threads), threads, stream, sum, total,
-                voxels, channels);
-}
-
-int cuda_blend_classes(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out,
-                       void* stream) {
-  if (channels < 1 || channels > 256) return cudaErrorInvalidValue;
-  return launch(classes, enough((voxels + threads - 1) / threads), threads, stream, sum, voxels,
-                channels, out);
+int cuda_blend_finish(const BlendFinish& f, void* stream) {
+  if (blend_problem(f)) return cudaErrorInvalidValue;
+  const std::int64_t n = f.sums.plane() * (f.end - f.begin);
+  return n == 0 ? static_cast<int>(cudaSuccess)
+                : launch(finish, enough((n + threads - 1) / threads), threads, stream, f);
 }
 
 }  // namespace sluice::kernels

@@ -26,10 +26,7 @@ int cuda_optim_step(const OptimTensor* tensors, int count, void* plan, const Opt
                     OptimState* state, void* stream);
 
 int cuda_blend(const BlendCall& call, void* stream);
-int cuda_blend_average(float* sum, const float* total, std::int64_t voxels, int channels,
-                       void* stream);
-int cuda_blend_classes(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out,
-                       void* stream);
+int cuda_blend_finish(const BlendFinish& finish, void* stream);
 
 int cuda_bits(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks, void* stream);
 int cuda_draw(const BitDraw& draw, int count, std::int64_t* voxels, void* stream);

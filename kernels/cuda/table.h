@@ -19,7 +19,7 @@
 namespace sluice::kernels {
 
 struct CudaTable {
-  static constexpr int current = 1;
+  static constexpr int current = 2;
   int version;
 
   // The runtime, for programs that have no other. `use` is for the calling thread.
@@ -59,13 +59,9 @@ struct CudaTable {
   int (*optim_step)(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,
                     OptimState* state, void* stream);
 
-  // A batch of windows into the volume's sums; then `sum` becomes the mean, or `out` [voxels] the
-  // classes.
+  // A batch of windows into the volume's sums; then planes that no later window touches.
   int (*blend)(const BlendCall& call, void* stream);
-  int (*blend_average)(float* sum, const float* total, std::int64_t voxels, int channels,
-                       void* stream);
-  int (*blend_classes)(const float* sum, std::int64_t voxels, int channels, std::uint8_t* out,
-                       void* stream);
+  int (*blend_finish)(const BlendFinish& finish, void* stream);
 
   // Bit masks and draws from them (kernels/bit_mask.h); one-hot [classes, voxels].
   int (*bits)(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks, void* stream);

@@ -1,13 +1,13 @@
 // sliding_window: MONAI's SlidingWindowInferer.
 //
 // A volume larger than a window is covered by windows that overlap; where several predict a voxel,
-// their logits are averaged with the window's importance map as weights.
+// their logits are averaged with the window's importance map as weights. Memory beside the result
+// is that of a pass of windows and of a window's depth of planes (kernels/blend.h).
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/pad.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +15,8 @@
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/transform.h"
+#include "kernels/blend.h"
+#include "kernels/labels.h"
 
 namespace sluice {
 namespace {
@@ -39,17 +41,21 @@ struct SlidingWindow final : Node {
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
     double cval = 0.0;
+    bool argmax = false;
   } p;
 
   static Spec spec() {
-    return Spec("sliding_window", "Applies a network window by window and blends the logits.")
+    return Spec("sliding_window",
+                "Applies a network window by window and blends the logits. Memory: the windows of "
+                "one forward pass, the result, and a window's depth of X x Y x Z weights.")
         .in("sample")
         .out("sample")
         .param("net", &Params::net, "The network, a name under \"models\".")
         .required()
         .param("key", &Params::key, "The image, [C, X, Y, Z] or a batch [N, C, X, Y, Z].")
         .param("output_key", &Params::output_key,
-               "Receives float32 logits, [C_out, X, Y, Z] or [N, C_out, X, Y, Z].")
+               "Receives float32 logits, [C_out, X, Y, Z] or [N, C_out, X, Y, Z]; with argmax one "
+               "channel of uint8.")
         .param("roi_size", &Params::roi_size,
                "The window in voxels, a number a spatial axis; one number: a cube. 0 or less: the "
                "image's extent.")
@@ -67,6 +73,9 @@ struct SlidingWindow final : Node {
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
         .param("cval", &Params::cval, "constant: the value to fill with.")
+        .param("argmax", &Params::argmax,
+               "The class with the highest logit, as from a node argmax behind this one. Of logits "
+               "only a window's depth is kept, along the first axis.")
         .lane(LaneKind::step)
         .limit(1)
         .reads("net")
@@ -78,6 +87,10 @@ struct SlidingWindow final : Node {
         .like("@key")
         .channels("@net.out_channels")
         .dtype("float32")
+        .changes("@output_key")
+        .channels("1")
+        .dtype("uint8")
+        .when("argmax", true)
         .any_device();
   }
 
@@ -108,7 +121,7 @@ struct SlidingWindow final : Node {
 
  private:
   // Pads [N, C, ...] up to the window, infers, and cuts the result back.
-  at::Tensor inferred(const at::Tensor& x, const Firing& f) const {
+  at::Tensor inferred(const at::Tensor& x, const Firing& f) {
     const std::int64_t rank = x.dim() - 2;
     Shape roi, pads;
     bool padded = false;
@@ -128,35 +141,46 @@ struct SlidingWindow final : Node {
   }
 
   // Every axis is at least as long as its window. Undefined where the run was stopped.
-  at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) const {
+  at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
     const std::vector<Shape> windows = all_windows(x, roi);
-    const std::int64_t each = static_cast<std::int64_t>(windows.size());
-    const at::Tensor weight = importance(roi).to(x.device());
-    at::Tensor sum, weights = at::zeros(x.sizes().slice(2), weight.options());
-    for (const Shape& at : windows) part(weights, at, roi).add_(weight);
-    for (std::int64_t first = 0; first < each * x.size(0); first += p.sw_batch_size) {
+    const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
+    const at::Device home = blend_device(x);
+    at::Tensor result;
+    std::optional<Blend> blend;
+    for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
       if (f.stopped()) return {};
-      const std::int64_t end = std::min(first + p.sw_batch_size, each * x.size(0));
+      const std::int64_t end = std::min(first + p.sw_batch_size, all);
       std::vector<at::Tensor> inputs;
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
-      const at::Tensor y = predicted(at::stack(inputs), roi, x);
-      if (each * x.size(0) <= p.sw_batch_size && each == 1) return y;  // nothing to blend
-      if (!sum.defined()) {
-        Shape shape = x.sizes().vec();
-        shape[1] = y.size(1);
-        sum = at::zeros(shape, y.options());
+      const at::Tensor y = predicted(at::stack(inputs), roi);
+      if (all <= p.sw_batch_size && each == 1) return alone(y.to(x.device()));
+      if (!result.defined()) result = room(x, y.size(1), home);
+      for (auto i = first; i < end;) {  // the windows of one member after the other
+        const auto next = std::min(end, (i / each + 1) * each);
+        if (i % each == 0) blend.emplace(importance(roi, home), y.size(1), result[i / each]);
+        blend->add(y.slice(0, i - first, next - first),
+                   {windows.data() + i % each, static_cast<std::size_t>(next - i)});
+        if (next % each == 0) blend->finish();
+        i = next;
       }
-      for (auto i = first; i < end; ++i)
-        part(sum[i / each], windows[i % each], roi).addcmul_(y[i - first], weight);
     }
-    return sum.div_(weights);
+    return result.to(x.device());
   }
 
-  at::Tensor predicted(const at::Tensor& windows, const Shape& roi, const at::Tensor& x) const {
+  at::Tensor room(const at::Tensor& x, std::int64_t channels, at::Device home) const {
+    Shape shape = x.sizes().vec();
+    shape[1] = p.argmax ? 1 : channels;
+    return at::empty(shape, at::dtype(p.argmax ? at::kByte : at::kFloat).device(home));
+  }
+  at::Tensor alone(const at::Tensor& y) const {
+    return p.argmax ? kernels::argmax_members(y) : y.to(at::kFloat);
+  }
+
+  at::Tensor predicted(const at::Tensor& windows, const Shape& roi) const {
     const auto parameters = net_->parameters();
-    const auto home = parameters.empty() ? x.device() : parameters.front().second.device();
-    const at::Tensor y = net_->forward(windows.to(home)).to(x.device(), at::kFloat);
+    const auto home = parameters.empty() ? windows.device() : parameters.front().second.device();
+    at::Tensor y = net_->forward(windows.to(home));
     if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
       throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
                                    list_text(windows.sizes()) + "; the window's extent is needed");
@@ -185,21 +209,28 @@ struct SlidingWindow final : Node {
   }
 
   // A product of one Gaussian an axis, nowhere below 1e-3 (or its own smallest value), so that a
-  // voxel that only a corner covers is still well defined.
-  at::Tensor importance(const Shape& roi) const {
-    at::Tensor map = at::ones(roi, at::kFloat);
-    if (p.mode == "constant") return map;
+  // voxel that only a corner covers is still well defined. Kept, since to move it waits for a
+  // device.
+  const BlendWindow& importance(const Shape& roi, at::Device home) {
+    if (window_.size == roi && home_ == home) return window_;
+    window_ = {roi, {}, 0};
+    home_ = home;
+    if (p.mode == "constant") return window_;
+    float smallest = 1;
     for (std::size_t a = 0; a < roi.size(); ++a) {
       const double middle = (roi[a] - 1) / 2.0, sigma = roi[a] * per_key(p.sigma_scale, a);
       const at::Tensor x = at::arange(roi[a], at::kFloat).sub_(middle);
-      Shape shape(roi.size(), 1);
-      shape[a] = roi[a];
-      map.mul_(x.square().div_(-2 * sigma * sigma).exp_().view(shape));
+      window_.weights.push_back(x.square().div_(-2 * sigma * sigma).exp_());
+      smallest *= window_.weights[a].min().item<float>();
+      window_.weights[a] = window_.weights[a].to(home);
     }
-    return map.clamp_min_(std::max(map.min().item<float>(), 1e-3f));
+    window_.least = std::max(smallest, 1e-3f);
+    return window_;
   }
 
   std::shared_ptr<Network> net_;
+  BlendWindow window_;  // of the last firing
+  at::Device home_ = at::kCPU;
 };
 
 const Register<SlidingWindow> registered;

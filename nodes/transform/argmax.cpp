@@ -1,6 +1,4 @@
 // argmax: MONAI's AsDiscreted(argmax=True).
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/stack.h>
 
 #include "engine/registry.h"
 #include "engine/transform.h"
@@ -48,12 +46,7 @@ struct Argmax final : Node {
   }
 
   at::Tensor discrete(const at::Tensor& x) const {
-    const bool batch = x.dim() == p.spatial_dims + 2;
-    if (!x.device().is_cpu()) return at::argmax(x, batch ? 1 : 0, true).to(at::kByte);
-    if (!batch) return kernels::argmax_channels(x);
-    std::vector<at::Tensor> members;
-    for (std::int64_t n = 0; n < x.size(0); ++n) members.push_back(kernels::argmax_channels(x[n]));
-    return at::stack(members);
+    return x.dim() == p.spatial_dims + 2 ? kernels::argmax_members(x) : kernels::argmax_channels(x);
   }
 };
 

@@ -30,24 +30,44 @@ std::vector<float> weights(int d) {
   return w;
 }
 
+std::vector<float> logits() { return test::numbers(starts().size() * channels * of_window, 3); }
+
 struct Blended {
-  std::vector<float> sum, total, mean;
+  std::vector<float> means;
   std::vector<std::uint8_t> classes;
 };
 
-Blended blended(const std::vector<float>& logits, int batch, float least) {
+// Windows, `batch` at a time but of one plane, with a window's depth of sums where classes are
+// asked for, and planes finished as soon as no later window touches them.
+Blended blended(const std::vector<float>& logits, int batch, float least, bool of_classes) {
   const Both<float> x(logits), wx(weights(0)), wy(weights(1)), wz(weights(2));
-  const Both<float> sum(std::vector<float>(channels * voxels)), total{std::vector<float>(voxels)};
+  const int planes = of_classes ? window[0] : volume[0], plane = volume[1] * volume[2];
+  const Both<float> sum{std::vector<float>(channels * planes * plane)};
+  const Both<float> total{std::vector<float>(window[0] * plane)};
   const Both<std::uint8_t> classes(std::vector<std::uint8_t>(voxels, 99));
+  BlendSums sums;
+  sums.channels = channels;
+  for (int d = 0; d < 3; ++d) sums.size[d] = volume[d];
+  sums.sum_planes = planes;
+  sums.total_planes = window[0];
+  sums.sum = sum.device();
+  sums.total = total.device();
+  int finished = 0;
+  const auto finish = [&](int end) {
+    BlendFinish f{sums, finished, end, of_classes ? classes.device() : nullptr};
+    test::ok(test::cuda().blend_finish(f, nullptr));
+    finished = end;
+  };
   const auto at = starts();
-  for (std::size_t first = 0; first < at.size(); first += batch) {
+  for (std::size_t first = 0, end; first < at.size(); first = end) {
+    for (end = first + 1; end < at.size() && end < first + batch && at[end][0] == at[first][0];)
+      ++end;
     BlendCall c;
     c.logits = x.device() + first * channels * of_window;
-    c.windows = static_cast<int>(std::min<std::size_t>(batch, at.size() - first));
-    c.channels = channels;
+    c.windows = static_cast<int>(end - first);
     for (int w = 0; w < c.windows; ++w)
       for (int d = 0; d < 3; ++d) c.start[w][d] = at[first + w][d];
-    for (int d = 0; d < 3; ++d) c.window[d] = window[d], c.size[d] = volume[d];
+    for (int d = 0; d < 3; ++d) c.window[d] = window[d];
     c.window_stride = channels * of_window;  // channels-last
     c.channel_stride = 1;
     c.stride[0] = channels * window[1] * window[2];
@@ -55,16 +75,15 @@ Blended blended(const std::vector<float>& logits, int batch, float least) {
     c.stride[2] = channels;
     c.weight[0] = wx.device(), c.weight[1] = wy.device(), c.weight[2] = wz.device();
     c.least = least;
-    c.sum = sum.device();
-    c.total = total.device();
+    c.sums = sums;
+    finish(at[first][0]);
     test::ok(test::cuda().blend(c, nullptr));
   }
-  Blended b{sum.read(), total.read(), {}, {}};
-  test::ok(test::cuda().blend_classes(sum.device(), voxels, channels, classes.device(), nullptr));
-  test::ok(test::cuda().blend_average(sum.device(), total.device(), voxels, channels, nullptr));
-  b.mean = sum.read();
-  b.classes = classes.read();
-  return b;
+  finish(volume[0]);
+  for (const float t : total.read()) CHECK(t == 0);
+  if (of_classes)
+    for (const float v : sum.read()) CHECK(v == 0);
+  return {sum.read(), classes.read()};
 }
 
 }  // namespace
@@ -72,10 +91,9 @@ Blended blended(const std::vector<float>& logits, int batch, float least) {
 TEST_CASE("windows blend to the weighted mean, and batches of any size give the same bits") {
   SLUICE_NEEDS_GPU();
   const auto at = starts();
-  const std::vector<float> logits = test::numbers(at.size() * channels * of_window, 3);
   constexpr float least = 1e-3f;
   std::vector<double> sum(channels * voxels), total(voxels);
-  const std::vector<float> w[3] = {weights(0), weights(1), weights(2)};
+  const std::vector<float> w[3] = {weights(0), weights(1), weights(2)}, x = logits();
   for (std::size_t k = 0; k < at.size(); ++k)
     for (int i = 0; i < of_window; ++i) {
       const int p[3] = {i / (window[1] * window[2]), i / window[2] % window[1], i % window[2]};
@@ -84,30 +102,48 @@ TEST_CASE("windows blend to the weighted mean, and batches of any size give the 
           ((at[k][0] + p[0]) * volume[1] + at[k][1] + p[1]) * volume[2] + at[k][2] + p[2];
       total[voxel] += weight;
       for (int c = 0; c < channels; ++c)
-        sum[c * voxels + voxel] += weight * logits[(k * of_window + i) * channels + c];
+        sum[c * voxels + voxel] += weight * x[(k * of_window + i) * channels + c];
     }
-  const Blended b = blended(logits, 5, least);
+  const Blended b = blended(x, 5, least, false);
   double worst = 0;
-  int wrong = 0;
-  for (int v = 0; v < voxels; ++v) {
-    REQUIRE(total[v] > 0);
-    int best = 0;
-    for (int c = 0; c < channels; ++c) {
-      worst = std::max(worst, std::abs(b.mean[c * voxels + v] - sum[c * voxels + v] / total[v]));
-      if (b.sum[c * voxels + v] > b.sum[best * voxels + v]) best = c;
-    }
-    wrong += b.classes[v] != best;
-  }
+  for (int i = 0; i < channels * voxels; ++i)
+    worst = std::max(worst, std::abs(b.means[i] - sum[i] / total[i % voxels]));
   CHECK(worst < 2e-6);
-  CHECK(wrong == 0);
   for (const int batch : {1, 7, 64}) {
-    const Blended other = blended(logits, batch, least);
-    CHECK(std::memcmp(other.sum.data(), b.sum.data(), b.sum.size() * sizeof(float)) == 0);
-    CHECK(std::memcmp(other.total.data(), b.total.data(), b.total.size() * sizeof(float)) == 0);
+    const Blended other = blended(x, batch, least, false);
+    CHECK(std::memcmp(other.means.data(), b.means.data(), b.means.size() * sizeof(float)) == 0);
   }
 }
 
-TEST_CASE("a window outside the volume is refused") {
+TEST_CASE("classes from a window's depth of sums are those of the means") {
+  SLUICE_NEEDS_GPU();
+  const Blended means = blended(logits(), 5, 1e-3f, false);
+  for (const int batch : {1, 64}) {
+    const Blended b = blended(logits(), batch, 1e-3f, true);
+    int wrong = 0;
+    for (int v = 0; v < voxels; ++v) {
+      int best = 0;
+      for (int c = 1; c < channels; ++c)
+        if (means.means[c * voxels + v] > means.means[best * voxels + v]) best = c;
+      wrong += b.classes[v] != best;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a window outside the volume is refused, and one deeper than what is kept") {
   BlendCall c;
+  CHECK(test::cuda().blend(c, nullptr) != 0);
+  float memory[8] = {};
+  c.logits = c.sums.sum = c.sums.total = memory;
+  c.windows = 1;
+  c.start[0][0] = c.start[0][1] = c.start[0][2] = 0;
+  CHECK(blend_problem(c) == nullptr);
+  c.window[0] = c.sums.size[0] = 2;
+  CHECK(blend_problem(c) != nullptr);
+  c.sums.sum_planes = c.sums.total_planes = 2;
+  CHECK(blend_problem(c) == nullptr);
+  c.start[0][0] = 1;
+  CHECK(blend_problem(c) != nullptr);
   CHECK(test::cuda().blend(c, nullptr) != 0);
 }

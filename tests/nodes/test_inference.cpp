@@ -1,8 +1,11 @@
 #include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/GradMode.h>
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "drive.h"
 #include "engine/checkpoint.h"
@@ -48,6 +51,34 @@ struct Inferred {
   const at::Tensor& pred() const { return sample.tensor("pred"); }
 };
 
+// Counts the bytes that tensors hold on the host while it is in place.
+class Counted final : public c10::Allocator {
+ public:
+  Counted() : host_(at::GetAllocator(at::kCPU)) { at::SetAllocator(at::kCPU, this, 100); }
+  ~Counted() override { at::SetAllocator(at::kCPU, host_, 100); }
+  at::DataPtr allocate(std::size_t bytes) override {
+    held += static_cast<std::int64_t>(bytes);
+    most = std::max<std::int64_t>(most, held);
+    auto* block = new Block{host_->allocate(bytes), bytes};
+    return {block->memory.get(), block, let_go, at::kCPU};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  static inline std::atomic<std::int64_t> held{0}, most{0};
+
+ private:
+  struct Block {
+    at::DataPtr memory;
+    std::size_t bytes;
+  };
+  static void let_go(void* block) {
+    held -= static_cast<std::int64_t>(static_cast<Block*>(block)->bytes);
+    delete static_cast<Block*>(block);
+  }
+  c10::Allocator* const host_;
+};
+
 // As make_intensity.py's dice_inputs().
 std::pair<at::Tensor, at::Tensor> dice_inputs() {
   const at::Tensor scores = at::arange(3 * 3 * 120, at::kDouble).mul(1.3).sin();
@@ -82,6 +113,61 @@ TEST_CASE("sliding_window blends windows as MONAI 1.6.1 does") {
     if (x.size(0) > 1) continue;
     const Inferred single(c["params"], x[0]);
     CHECK(at::equal(single.pred(), batch.pred()[0]));
+  }
+}
+
+TEST_CASE("sliding_window's argmax gives what a node argmax behind it gives") {
+  at::manual_seed(11);
+  const auto draw = [](std::int64_t low, std::int64_t high) {  // both included
+    return at::randint(low, high + 1, {1}, at::kLong).item<std::int64_t>();
+  };
+  for (int i = 0; i < 40; ++i) {
+    std::vector<std::int64_t> shape{draw(1, 3), 1}, roi;
+    std::vector<double> overlap;
+    const std::int64_t axes = draw(2, 3);
+    for (std::int64_t a = 0; a < axes; ++a) {
+      shape.push_back(draw(2, 13));
+      roi.push_back(draw(0, 6));  // 0: the image's extent; some are larger than the image
+      overlap.push_back(static_cast<double>(draw(0, 9)) / 10);
+    }
+    Json params = {{"roi_size", roi},
+                   {"overlap", overlap},
+                   {"mode", draw(0, 1) ? "gaussian" : "constant"},
+                   {"sw_batch_size", draw(1, 5)}};
+    CAPTURE(params.dump());
+    const at::Tensor x = at::randn(shape).mul(4).round().div(4);
+    const Inferred scores(params, x);
+    params["argmax"] = true;
+    const Inferred classes(params, x);
+    const at::Tensor expected = scores.pred().argmax(1, true).to(at::kByte);
+    CHECK((classes.pred().scalar_type() == at::kByte));
+    CHECK(at::equal(classes.pred(), expected));
+    CHECK(classes.net->calls == scores.net->calls);
+    CHECK(at::equal(Inferred(params, x[0]).pred(), expected[0]));
+  }
+}
+
+TEST_CASE("sliding_window holds its result, a pass of windows and a window's depth of planes") {
+  constexpr std::int64_t x = 96, y = 20, z = 24, d = 8, batch = 2, channels = 2;
+  const at::Tensor image = at::rand({1, x, y, z});
+  const Json params = {{"roi_size", d}, {"sw_batch_size", batch}, {"mode", "gaussian"}};
+  // Of a pass: windows, logits, and what Toy holds in between.
+  const std::int64_t pass = 8 * batch * (1 + channels) * d * d * d * 4, plane = y * z * 4;
+  const std::int64_t small = 16 << 10;
+  for (const bool argmax : {false, true}) {
+    Json with = params;
+    with["argmax"] = argmax;
+    Counted::held = Counted::most = 0;
+    std::optional<Inferred> run;
+    {
+      const Counted count;
+      run.emplace(with, image);
+    }
+    const std::int64_t result = argmax ? x * y * z : channels * x * plane;
+    const std::int64_t depth = d * plane * (argmax ? channels + 1 : 1);
+    CHECK(Counted::most >= result + depth);
+    CHECK(Counted::most <= result + depth + pass + small);
+    CHECK(Counted::most < result + x * plane);  // less than one volume of floats more
   }
 }
 
