@@ -280,20 +280,10 @@ at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape, 
 
 // ---- pictures -----------------------------------------------------------------------------------
 
-// A picture is a volume of one voxel along z, and rows run along z. With y and z exchanged it has
-// rows, and the same memory.
-bool is_picture(const at::Tensor& volume, const Shape3& shape) {
-  return volume.dim() == 4 && volume.size(3) == 1 && shape[2] == 1 && shape[1] > 1;
-}
-at::Tensor exchanged(const at::Tensor& volume) {
-  return volume.defined() ? volume.contiguous().transpose(2, 3) : volume;
-}
-Shape3 exchanged(const Shape3& s) { return {s[0], s[2], s[1]}; }
-Affine exchanged(const Affine& m) {
+Affine exchanged(const Affine& m) {  // as of volumes: y and z
   return {m[0], m[2], m[1], m[3], m[8],  m[10], m[9],  m[11],
           m[4], m[6], m[5], m[7], m[12], m[14], m[13], m[15]};
 }
-Box exchanged(const Box& b) { return {exchanged(b.start), exchanged(b.size)}; }
 
 }  // namespace
 
@@ -312,7 +302,7 @@ Padding parse_padding(const std::string& name) {
 
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                             const Sampling& how, const Box& part, const at::Tensor& into) {
-  if (is_picture(volume, shape))
+  if (is_picture(volume, shape[2]))
     return exchanged(resample_general(exchanged(volume), exchanged(to_source), exchanged(shape),
                                       how, exchanged(part), exchanged(into)));
   return run(volume, AffineRows{to_source}, shape, how, part, into);
@@ -320,7 +310,7 @@ at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, c
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                     const Sampling& how, const Box& part, const at::Tensor& into) {
-  if (is_picture(volume, shape))
+  if (is_picture(volume, shape[2]))
     return exchanged(resample(exchanged(volume), exchanged(to_source), exchanged(shape), how,
                               exchanged(part), exchanged(into)));
   return axis_aligned(to_source, shape)
@@ -335,7 +325,7 @@ at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Sha
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
                     const Shape3& shape, const Sampling& how) {
-  if (is_picture(volume, shape)) {
+  if (is_picture(volume, shape[2])) {
     const at::Tensor& n = by.nodes;  // and what they move y and z by
     const Displacement turned{at::stack({n[0], n[2], n[1]}).transpose(2, 3), by.step};
     return exchanged(

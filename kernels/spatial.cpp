@@ -92,6 +92,17 @@ std::optional<Box> positive_box(const T* p, std::int64_t channels, const Shape3&
   return Box{low, {high[0] + 1 - low[0], high[1] + 1 - low[1], high[2] + 1 - low[2]}};
 }
 
+// The same of a volume whose y and z are exchanged, and with it of the result.
+Reorder exchanged(const Reorder& r) {
+  constexpr int other[3] = {0, 2, 1};
+  Reorder e;
+  for (int d = 0; d < 3; ++d) {
+    e.from[other[d]] = other[r.from[d]];
+    e.flip[other[d]] = r.flip[d];
+  }
+  return e;
+}
+
 }  // namespace
 
 at::Tensor to_volume(const at::Tensor& t) {
@@ -138,6 +149,8 @@ Affine box_affine(const Box& b) {
 
 at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value,
                     const at::Tensor& into) {
+  if (is_picture(volume, box.size[2]))
+    return exchanged(crop_pad(exchanged(volume), exchanged(box), value, exchanged(into)));
   const Shape3 n = shape_of(volume);
   Shape3 from, to;  // the part of the output that the volume fills
   bool whole = true;
@@ -181,6 +194,8 @@ at::Tensor reorder(const at::Tensor& volume, const Reorder& r) {
 
 at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box,
                    const at::Tensor& into) {
+  if (r.from[2] == 2 && is_picture(volume, box.size[2]))
+    return exchanged(reorder(exchanged(volume), exchanged(r), exchanged(box), exchanged(into)));
   const Shape3 source = shape_of(volume), n = reorder_shape(r, box.size);
   const at::Tensor out = room(into, {volume.size(0), n[0], n[1], n[2]}, volume.options());
   const Strides s = source_strides(r, source, box);

@@ -20,6 +20,16 @@ at::Tensor to_volume(const at::Tensor& t);
 at::Tensor from_volume(const at::Tensor& volume, std::int64_t axes);
 Shape3 shape_of(const at::Tensor& volume);
 
+// A picture is a volume of one voxel along z, and rows run along z. With y and z exchanged it has
+// rows, in the same memory.
+inline bool is_picture(const at::Tensor& volume, std::int64_t z_of_result) {
+  return volume.dim() == 4 && volume.size(3) == 1 && z_of_result == 1 && volume.size(2) > 1;
+}
+inline at::Tensor exchanged(const at::Tensor& volume) {
+  return volume.defined() ? volume.contiguous().transpose(2, 3) : volume;
+}
+inline Shape3 exchanged(const Shape3& s) { return {s[0], s[2], s[1]}; }
+
 // MONAI's sizes: one number for all axes or one each; 0 and below mean "as in `shape`".
 // Axes that a 2-D image does not have count as 1.
 Shape3 fall_back(const std::vector<std::int64_t>& size, const Shape3& shape, std::int64_t axes);
@@ -33,6 +43,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 Box whole(const at::Tensor& volume);
+inline Box exchanged(const Box& b) { return {exchanged(b.start), exchanged(b.size)}; }
 std::vector<double> numbers(const Box& box);  // start, then size: what a history keeps of a crop
 Affine box_affine(const Box& box);            // output -> source: a translation
 

@@ -31,6 +31,30 @@ TEST_CASE("every flip and permutation is ATen's, for every element size") {
     }
 }
 
+TEST_CASE("pictures are flipped, turned, cropped and padded as ATen does it") {
+  const at::Tensor v = at::arange(2 * 40 * 37, at::kInt).view({2, 40, 37, 1});
+  const Box part{{3, 5, 0}, {20, 30, 1}};
+  const auto cut = [](const at::Tensor& t) { return t.slice(1, 3, 23).slice(2, 5, 35); };
+  for (const bool turned : {false, true})
+    for (int flips = 0; flips < 8; ++flips) {
+      const Reorder r{turned ? std::array{1, 0, 2} : std::array{0, 1, 2},
+                      {bool(flips & 1), bool(flips & 2), bool(flips & 4)}};
+      const auto expected = [&](at::Tensor t) {
+        if (turned) t = t.transpose(1, 2);
+        for (int d = 0; d < 2; ++d)
+          if (r.flip[d]) t = t.flip(d + 1);
+        return t;
+      };
+      CHECK(reorder(v, r).is_contiguous());
+      CHECK(at::equal(reorder(v, r), expected(v)));
+      CHECK(at::equal(reorder(v, r, part), expected(cut(v))));
+    }
+  CHECK(at::equal(crop_pad(v, part), cut(v)));
+  CHECK(crop_pad(v, part).is_contiguous());
+  CHECK(at::equal(crop_pad(v, {{-2, -1, 0}, {43, 40, 1}}, 7),
+                  at::constant_pad_nd(v, {0, 0, 1, 2, 2, 1}, 7)));
+}
+
 TEST_CASE("quarter turns are torch.rot90's") {
   const at::Tensor v = at::arange(2 * 4 * 5 * 6, at::kFloat).view({2, 4, 5, 6});
   for (int k = -1; k < 6; ++k)
