@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -134,4 +135,43 @@ TEST_CASE("MONAI's multi_gpu_test is one file for the CPU and for a device") {
   const json host = run("none");
   CHECK(host.at("steps") == 4);
   CHECK(run("simulated").at("weights_sha256") == host.at("weights_sha256"));
+}
+
+TEST_CASE("MONAI's transform_speed makes its patches on the CPU and on a device, of made volumes") {
+  const Folder folder;
+  const auto run = [&](const std::string& device) {
+    const auto r =
+        shell::run("SLUICE_DEVICE=" + device +
+                   " $SLUICE run " SLUICE_SOURCE_DIR "/graphs/transform_speed.json --quiet --out " +
+                   (folder.path / device).string() +
+                   " --set 'nodes.volumes.spatial_size=[40,40,40]' --set nodes.volumes.rad_max=12"
+                   " --set 'vars.patch=[16,16,16]' --set nodes.affine.translate_range=12");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(folder.read(device + "/summary.json"));
+  };
+  const json host = run("none"), device = run("simulated");
+  CHECK(host.at("samples").at("delivered") == 2 * 2 * 5);  // epochs, ways, volumes
+  CHECK(device.at("samples") == host.at("samples"));
+  for (const char* way : {"cpu", "gpu"}) {
+    const std::string slice = std::string("/previews/epoch_00002/") + way +
+                              "_synthetic_0_synthetic_1_synthetic_2_0_0.png";
+    CHECK(folder.read("none" + slice) != "");
+    CHECK(folder.read("simulated" + slice) == folder.read("none" + slice));
+  }
+}
+
+TEST_CASE("transform_speed takes a folder's files where its second file says so") {
+  const Folder folder;
+  for (int i = 0; i < 3; ++i)
+    nii::write(folder.path / "data" / (std::to_string(i) + ".nii"), {20, 22, 24}, {1, 1, 1},
+               [i](int x, int, int) { return float(x * i); });
+  const std::string graphs = SLUICE_SOURCE_DIR "/graphs/";
+  const auto r = shell::run("cd " + folder.path.string() + " && $SLUICE run " + graphs +
+                            "transform_speed.json " + graphs +
+                            "parts/transform_speed_files.json --quiet --out r --set vars.root=data"
+                            " --set nodes.files.pattern=*.nii --set 'vars.patch=[16,16,16]'");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(json::parse(folder.read("r/summary.json")).at("samples").at("delivered") == 2 * 2 * 3);
 }
