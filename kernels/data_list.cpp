@@ -141,7 +141,7 @@ std::vector<bool> held_out(std::size_t n, const Fold& f) {
                     " folds of " + std::to_string(n) + " cases");
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  NumpyRandom(f.seed).shuffle(order);
+  NumpyRandom(static_cast<std::uint32_t>(f.seed)).shuffle(order);
   const std::size_t begin = fold * (n / folds) + std::min(fold, n % folds);
   const std::size_t end = begin + n / folds + (fold < n % folds ? 1 : 0);
   std::vector<bool> held(n, false);

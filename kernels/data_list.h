@@ -62,7 +62,7 @@ DataList list_of_patterns(const std::filesystem::path& root,
 struct Fold {
   std::string split = "training";  // or "validation"
   std::int64_t fold = -1, folds = 5;
-  std::uint32_t seed = 12345;  // nnU-Net's
+  std::int64_t seed = 12345;  // nnU-Net's; of 32 bits
 };
 // Whether each of n items is in the fold's validation, as scikit-learn's
 // KFold(folds, shuffle=True, random_state=seed) says.

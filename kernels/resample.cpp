@@ -1,5 +1,7 @@
 #include "kernels/resample.h"
 
+#include <ATen/ops/stack.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -48,6 +50,15 @@ void linear_block(const Volumes& v, const Coordinates& at, int n, std::int64_t o
   for (std::int64_t ch = 0; ch < v.channels; ++ch) {
     const float* p = reinterpret_cast<const float*>(v.source) + ch * v.source_voxels;
     float* out = reinterpret_cast<float*>(v.out) + ch * v.out_voxels + out_at;
+    if (sy == 0) {  // a picture: four voxels and not eight
+      for (int k = 0; k < n; ++k) {
+        const float* q = p + base[k];
+        const float z0 = w[2][0][k], z1 = w[2][1][k];
+        const float a = q[0] * z0 + q[sz] * z1, c = q[sx] * z0 + q[sx + sz] * z1;
+        out[k] = (a * w[0][0][k] + c * w[0][1][k]) * (w[1][0][k] + w[1][1][k]);
+      }
+      continue;
+    }
     for (int k = 0; k < n; ++k) {
       const float* q = p + base[k];
       const float z0 = w[2][0][k], z1 = w[2][1][k];
@@ -267,6 +278,21 @@ at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape, 
   return r.out;
 }
 
+// ---- pictures -----------------------------------------------------------------------------------
+
+// A picture is a volume of one voxel along z, and rows run along z. With y and z exchanged it has
+// rows, and the same memory.
+bool is_picture(const at::Tensor& volume, const Shape3& shape) {
+  return volume.dim() == 4 && volume.size(3) == 1 && shape[2] == 1 && shape[1] > 1;
+}
+at::Tensor exchanged(const at::Tensor& volume) { return volume.contiguous().transpose(2, 3); }
+Shape3 exchanged(const Shape3& s) { return {s[0], s[2], s[1]}; }
+Affine exchanged(const Affine& m) {
+  return {m[0], m[2], m[1], m[3], m[8],  m[10], m[9],  m[11],
+          m[4], m[6], m[5], m[7], m[12], m[14], m[13], m[15]};
+}
+Box exchanged(const Box& b) { return {exchanged(b.start), exchanged(b.size)}; }
+
 }  // namespace
 
 Interpolation parse_interpolation(const std::string& name) {
@@ -284,11 +310,17 @@ Padding parse_padding(const std::string& name) {
 
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                             const Sampling& how, const Box& part) {
+  if (is_picture(volume, shape))
+    return exchanged(resample_general(exchanged(volume), exchanged(to_source), exchanged(shape),
+                                      how, exchanged(part)));
   return run(volume, AffineRows{to_source}, shape, how, part);
 }
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                     const Sampling& how, const Box& part) {
+  if (is_picture(volume, shape))
+    return exchanged(
+        resample(exchanged(volume), exchanged(to_source), exchanged(shape), how, exchanged(part)));
   return axis_aligned(to_source, shape) ? resample_separable(volume, to_source, how, part)
                                         : resample_general(volume, to_source, shape, how, part);
 }
@@ -300,6 +332,12 @@ at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Sha
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
                     const Shape3& shape, const Sampling& how) {
+  if (is_picture(volume, shape)) {
+    const at::Tensor& n = by.nodes;  // and what they move y and z by
+    const Displacement turned{at::stack({n[0], n[2], n[1]}).transpose(2, 3), by.step};
+    return exchanged(
+        resample(exchanged(volume), exchanged(to_source), turned, exchanged(shape), how));
+  }
   const at::Tensor nodes = by.nodes.contiguous();
   Shape3 count;
   for (int d = 0; d < 3; ++d) {

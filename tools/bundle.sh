@@ -21,7 +21,7 @@ for f in sluice libsluice_runtime.so libsluice_cuda.so cuda_tests emulated_cuda_
 done
 cp -r graphs "$out/graphs"
 rm -f "$out"/graphs/*.svg
-cp tools/gpu_check.sh tools/gpu_check.py "$out/"
+cp tools/gpu_check.sh tools/gpu_check.py tools/gpu_peers.py "$out/"
 
 # Libraries of this machine. The C library, the compiler's and the driver's stay the other's, as do
 # LibTorch and its libgomp: two of those in one process would be two thread pools.

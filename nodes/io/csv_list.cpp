@@ -10,34 +10,25 @@ namespace sluice {
 namespace {
 
 struct CsvListSource final : Node {
-  struct Params {
+  struct Params : Fold {
     std::string file, root;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
-    std::string split = "training";
-    std::int64_t fold = -1, folds = 5, seed = 12345;
     bool shuffle = false;
     std::optional<std::int64_t> limit;
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {
-    return Spec("csv_list", "Emits a record for each row of a CSV file: paths, and numbers.")
-        .out("sample", "A field for each of the columns asked for: its path, or its number [].")
+    Spec s("csv_list", "Emits a record for each row of a CSV file: paths, and numbers.");
+    s.out("sample", "A field for each of the columns asked for: its path, or its number [].")
         .param("file", &Params::file, "CSV with a first line of column names.")
         .required()
         .param("root", &Params::root, "Folder of relative paths; empty: the CSV file's.")
         .param("keys", &Params::keys, "Columns with paths.")
         .param("values", &Params::values,
-               "Columns with numbers: int64 where every row has a whole one, else float32.")
-        .param("split", &Params::split, "Which part of a fold.")
-        .choices({"training", "validation"})
-        .param("fold", &Params::fold, "Which of the folds is the validation; -1: all rows.")
-        .at_least(-1)
-        .param("folds", &Params::folds,
-               "Of scikit-learn's KFold(folds, shuffle=True, random_state=seed).")
-        .at_least(2)
-        .param("seed", &Params::seed, "Seed of the folds; not of the run.")
-        .range(0, 4294967295.0)
+               "Columns with numbers: int64 where every row has a whole one, else float32.");
+    return add_split_params<Params>(s)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
@@ -54,7 +45,7 @@ struct CsvListSource final : Node {
                     p.keys, p.values);
     list_ = all.items;
     for (std::size_t i = 0; i < list_.size(); ++i) list_[i].row = i;
-    take_fold(list_, {p.split, p.fold, p.folds, static_cast<std::uint32_t>(p.seed)});
+    take_fold(list_, p);
     limit_list(list_, p.limit);
     std::vector<bool> whole(p.values.size(), true);
     for (const auto& row : all.values)

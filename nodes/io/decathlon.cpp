@@ -1,35 +1,34 @@
 // decathlon: the records of a Medical Segmentation Decathlon folder, as its dataset.json lists
 // them; MONAI's DecathlonDataset and load_decathlon_datalist.
+#include "engine/error.h"
 #include "nodes/io/io.h"
 
 namespace sluice {
 namespace {
 
 struct Decathlon final : Node {
-  struct Params {
+  struct Params : Fold {
     std::string root;
-    std::string split = "training";
     bool shuffle = false;
     double val_frac = 0;
-    std::int64_t seed = 0;
     std::optional<std::int64_t> limit;
+    Params() { seed = 0; }  // as MONAI's
   } p;
   DataList list;
 
   static Spec spec() {
-    return Spec("decathlon", "Emits the records of a decathlon folder: paths, nothing loaded.")
-        .out("sample", "Fields \"image\" and, where the list has it, \"label\", with paths only.")
+    Spec s("decathlon", "Emits the records of a decathlon folder: paths, nothing loaded.");
+    s.out("sample", "Fields \"image\" and, where the list has it, \"label\", with paths only.")
         .param("root", &Params::root, "Folder that holds dataset.json.")
         .required()
-        .param("split", &Params::split, "Which list of dataset.json.")
+        .param("split", &Params::split, "Which list of dataset.json, or which part of a fold.")
         .choices({"training", "validation", "test"})
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .param("val_frac", &Params::val_frac,
                "Share of \"training\" held out for \"validation\" where dataset.json has no such "
                "list; the split is MONAI's for the same seed.")
-        .range(0, 1)
-        .param("seed", &Params::seed, "Seed of that split; not of the run.")
-        .range(0, 4294967295.0)
+        .range(0, 1);
+    return add_fold_params<Params>(s)
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .lane(LaneKind::io)
@@ -40,7 +39,13 @@ struct Decathlon final : Node {
   }
 
   void open(const OpenContext&) override {
-    list = decathlon_list(p.root, p.split, p.val_frac, static_cast<std::uint32_t>(p.seed));
+    if (p.fold >= 0 && p.split != "test") {
+      if (p.val_frac > 0) throw Error(Exit::usage, "give either fold or val_frac");
+      list = decathlon_list(p.root, "training", 0, 0);  // all of it, whatever else there is
+      take_fold(list, p);
+    } else {
+      list = decathlon_list(p.root, p.split, p.val_frac, static_cast<std::uint32_t>(p.seed));
+    }
     limit_list(list, p.limit);
   }
 

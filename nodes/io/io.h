@@ -39,6 +39,30 @@ inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {
   emit_in_order(f, list.size(), shuffle, [&](std::uint64_t i) { return record_at(list, i); });
 }
 
+// Cross-validation of a source whose Params are a Fold and say themselves what `split` may be.
+// Its own Params give the defaults, so their members stand for Fold's.
+template <class Params>
+Spec& add_fold_params(Spec& s) {
+  using Number = std::int64_t Params::*;
+  return s
+      .param(
+          "fold", Number{&Params::fold},
+          "Which of the folds of scikit-learn's KFold(folds, shuffle=True, random_state=seed) is "
+          "the validation; -1: none.")
+      .at_least(-1)
+      .param("folds", Number{&Params::folds}, "How many folds.")
+      .at_least(2)
+      .param("seed", Number{&Params::seed}, "Seed of the split; not of the run.")
+      .range(0, 4294967295.0);
+}
+
+// Of one that has no other split.
+template <class Params>
+Spec& add_split_params(Spec& s) {
+  s.param("split", &Params::split, "Which part of a fold.").choices({"training", "validation"});
+  return add_fold_params<Params>(s);
+}
+
 // A picture that a file of many holds, and its class.
 inline SamplePtr picture_of(std::string name, std::string path, at::Tensor image,
                             at::Tensor label) {

@@ -40,7 +40,9 @@ Spec& add_optimizer_params(Spec& s) {
       .required()
       .param("lr", &Params::lr, "Learning rate at the first epoch.")
       .at_least(0)
-      .param("weight_decay", &Params::weight_decay, "L2 penalty (adamw: decoupled decay).")
+      // Of Params, not of OptimizerParams: adamw's default is its own.
+      .param("weight_decay", static_cast<double Params::*>(&Params::weight_decay),
+             "L2 penalty (adamw: decoupled decay).")
       .at_least(0)
       .param("lr_schedule", &Params::lr_schedule,
              "By epoch e: constant; cosine: eta_min + (lr - eta_min)(1 + cos(pi e / epochs)) / 2; "

@@ -53,6 +53,33 @@ TEST_CASE("a 2-D image is resampled as a volume one voxel thick") {
   check_golden(from_volume(resample(v, m, shape_of(v), sampling_of(c["params"])), 2), c);
 }
 
+TEST_CASE("a picture is resampled as a slice of a volume of such slices") {
+  const at::Tensor picture = to_volume(made_volume(2, true));
+  const at::Tensor thick = picture.repeat({1, 1, 1, 3});
+  const Shape3 flat{21, 70, 1}, deep{21, 70, 3};
+  const at::Tensor nodes = at::sin(at::arange(3 * 6 * 19, at::kFloat)).reshape({3, 6, 19, 1});
+  at::Tensor along = nodes.clone();
+  along[2].zero_();  // from one slice into another there is nothing to see
+  const Displacement by{along, 4}, thick_by{along.repeat({1, 1, 1, 2}), 4};
+  for (double turn : {0.0, 0.4})
+    for (auto p : paddings)
+      for (auto mode : {Interpolation::linear, Interpolation::nearest}) {
+        const Sampling how{mode, p};
+        const double c = 0.9 * std::cos(turn), s = 0.9 * std::sin(turn);
+        const Affine m{c, -s, 0, -1.3, s, c, 0, 0.7, 0, 0, 1, 0, 0, 0, 0, 1};
+        const auto middle = [](const at::Tensor& t) { return t.slice(3, 1, 2); };
+        const at::Tensor got = resample(picture, m, flat, how);
+        CHECK(got.is_contiguous());
+        const double allowed = mode == Interpolation::linear ? 2e-5 : 0;
+        CHECK(worst(got, middle(resample(thick, m, deep, how))) <= allowed);
+        CHECK(worst(resample(picture, m, by, flat, how),
+                    middle(resample(thick, m, thick_by, deep, how))) <= allowed);
+        const Box part{{3, 5, 0}, {11, 41, 1}};
+        CHECK(resample(picture, m, flat, how, part)
+                  .equal(got.slice(1, 3, 14).slice(2, 5, 46).contiguous()));
+      }
+}
+
 TEST_CASE("an elastic deformation is MONAI's Rand3DElastic where the noise is the same") {
   const at::Tensor noise = made_volume(3) * 0.5;
   for (const auto& c : golden_cases("gaussian"))

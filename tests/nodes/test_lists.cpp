@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/error.h"
 #include "kernels/data_list.h"
 #include "kernels/gzip.h"
@@ -69,16 +72,40 @@ TEST_CASE("idx reads images and labels, plain and compressed, and refuses halves
   CHECK(contains(why(), "with 3 axes"));
 }
 
-TEST_CASE("Fashion-MNIST of Debian's package has 70,000 images of ten classes") {
+TEST_CASE("Fashion-MNIST of Debian's package has 70,000 images, as many of each of ten classes") {
   const std::string root = "/usr/share/datasets/fashion-mnist";
   if (!std::filesystem::exists(root)) {
     MESSAGE("skipped: dataset-fashion-mnist is not installed");
     return;
   }
-  Driver training("idx", {{"root", root}}), test("idx", {{"root", root}, {"split", "test"}});
-  CHECK(training.node().epoch_size() == 60'000);
-  CHECK(test.node().epoch_size() == 10'000);
-  CHECK(training.fire({}).samples().at(0).tensor("label").item<int>() == 9);  // an ankle boot
+  // 0.2860 and 0.3530 are the training images' mean and deviation as everybody normalises by.
+  const std::vector<std::pair<std::string, std::int64_t>> splits{{"training", 6'000},
+                                                                 {"test", 1'000}};
+  for (const auto& [split, of_each] : splits) {
+    CAPTURE(split);
+    Driver source("idx", {{"root", root}, {"split", split}});
+    REQUIRE(source.node().epoch_size() == static_cast<std::uint64_t>(10 * of_each));
+    std::vector<std::int64_t> histogram(10);
+    std::int64_t odd = 0;
+    double sum = 0, squares = 0;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(10 * of_each); ++i) {
+      const Sample sample = source.fire({}, at_index(i)).samples().at(0);
+      const at::Tensor& image = sample.tensor("image");
+      odd += image.sizes() != at::IntArrayRef({1, 28, 28}) || image.scalar_type() != at::kFloat;
+      ++histogram.at(static_cast<std::size_t>(sample.tensor("label").item<std::int64_t>()));
+      for (const float *v = image.const_data_ptr<float>(), *end = v + 784; v < end; ++v) {
+        sum += *v;
+        squares += double(*v) * *v;
+      }
+    }
+    CHECK(odd == 0);
+    CHECK(histogram == std::vector<std::int64_t>(10, of_each));
+    if (split != "training") continue;
+    const double pixels = 784.0 * 10 * double(of_each), mean = sum / pixels;
+    CHECK(mean == doctest::Approx(0.2860).epsilon(1e-3));
+    CHECK(std::sqrt(squares / pixels - mean * mean) == doctest::Approx(0.3530).epsilon(1e-3));
+    CHECK(source.fire({}).samples().at(0).tensor("label").item<int>() == 9);  // an ankle boot
+  }
 }
 
 TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
@@ -158,4 +185,37 @@ TEST_CASE("Folds are scikit-learn's KFold with a seed, and every item is held ou
   CHECK(part("training", -1).size() == 10);
   CHECK(contains(message_of([&] { part("validation", -1); }), "without a fold"));
   CHECK(contains(message_of([&] { part("validation", 3); }), "fold 3 of 3 folds of 10 cases"));
+}
+
+TEST_CASE("decathlon folds its training list, and holds out every item of it once") {
+  TemporaryFolder folder;
+  std::string items;
+  for (int i = 0; i < 10; ++i)
+    items.append(i ? ", " : "")
+        .append("{\"image\": \"")
+        .append(std::to_string(i))
+        .append(".nii\"}");
+  folder.write_text("dataset.json", "{\"training\": [" + items +
+                                        "], \"validation\": [\"v.nii\"], \"test\": [\"t.nii\"]}");
+  const auto part = [&](const std::string& split, std::int64_t fold, Json more = Json::object()) {
+    more.update({{"root", folder.path.string()}, {"split", split}, {"fold", fold}, {"folds", 3}});
+    Driver d("decathlon", more);
+    return names(epoch(d));
+  };
+  const Json seven{{"seed", 7}};
+  CHECK(part("validation", 1, seven) == std::vector<std::string>{"1", "7", "9"});
+  CHECK(part("training", 1, seven) == std::vector<std::string>{"0", "2", "3", "4", "5", "6", "8"});
+  std::vector<std::string> held;
+  for (std::int64_t k = 0; k < 3; ++k)
+    for (const auto& name : part("validation", k)) held.push_back(name);
+  std::sort(held.begin(), held.end());
+  CHECK(held == std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+  CHECK(part("validation", 0) != part("validation", 0, seven));
+  CHECK(part("test", 1) == std::vector<std::string>{"t"});
+  CHECK(part("validation", -1) == std::vector<std::string>{"v"});
+  const auto why = [&](std::int64_t fold, const Json& more = Json::object()) {
+    return message_of([&] { part("training", fold, more); });
+  };
+  CHECK(contains(why(3), "fold 3 of 3 folds of 10 cases"));
+  CHECK(contains(why(1, {{"val_frac", 0.2}}), "either fold or val_frac"));
 }

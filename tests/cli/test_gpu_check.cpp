@@ -1,0 +1,123 @@
+// tools/gpu_check.py where there is no GPU, and with a GPU, PyTorch and programs that are played.
+#include <doctest/doctest.h>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+
+namespace {
+
+// A folder of programs as a bundle has it; `run.sh` is what stands for the binary.
+struct Bundle {
+  shell::Folder folder;
+  explicit Bundle(const std::string& run) {
+    const std::string ran = "#!/bin/sh\necho 'test cases: 5 | 5 passed | 0 failed'\n";
+    program("cuda_tests", ran);
+    program("emulated_cuda_tests", ran);
+    program("bench_cuda", "#!/bin/sh\necho '[]'\n");
+    program("run.sh", run);
+  }
+  void program(const std::string& name, const std::string& text) const {
+    folder.write(name, text);
+    shell::fs::permissions(folder.path / name, shell::fs::perms::owner_all);
+  }
+  shell::Result check(const std::string& environment) const {
+    const std::string out = (folder.path / "found.json").string();
+    return shell::run(environment +
+                      " " SLUICE_PYTHON " " SLUICE_SOURCE_DIR "/tools/gpu_check.py --bin " +
+                      folder.path.string() + " --out " + out);
+  }
+  json found() const { return json::parse(folder.read("found.json")); }
+};
+
+// `torch` sees a GPU, and gpu_peers.py, which is known by its arguments, has measured already.
+const char* const played_torch = R"(import json, os, sys
+if "gpu_peers.py" in sys.argv[0]:
+    what, more = sys.argv[1], sys.argv[2:]
+    ms = {"eager": 700, "channels-last": 350, "compile, channels-last": 280}
+    print(json.dumps({"ceilings": {"h2d_gb_s_64mib": 20.0, "d2d_gb_s_read_and_written": 2000},
+                      "peers": [],
+                      "unet": {"name": "3-D U-Net step, " + " ".join(more), "samples_s": 1,
+                               "ms": ms.get(" ".join(more)), "peak_gib": 5}}[what]))
+    sys.stdout.flush()
+    os._exit(0)
+class cuda:
+    is_available = staticmethod(lambda: True)
+__version__ = "2.11.0"
+)";
+
+// A run takes 9 s and, an epoch of 28 samples, 1 s with volumes on the device, 1.25 s without; 102
+// epochs of 4 volumes of 64 MiB take 0.02684 s each: 10 GB/s.
+const char* const played_run = R"(#!/bin/sh
+[ "$1" = run ] || { echo '{}'; exit 0; }
+each=1.25 samples=28 out= epochs=
+for word; do
+  case $word in
+    *resident*) each=1 ;;
+    */g.json) each=0.0268435456 samples=4 ;;
+    run.epochs=*) epochs=${word#*=} ;;
+  esac
+  out=$word
+done
+mkdir -p "$out"
+awk -v n=$epochs -v s=$samples -v t=$each 'BEGIN {
+  printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}}", 9 + n * t, n * s }' >"$out/summary.json"
+echo '{"gpus": [{"memory_mb": 4294.967296}]}' >"$out/profile.json"
+)";
+
+}  // namespace
+
+TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceiling") {
+  const Bundle bundle(played_run);
+  bundle.folder.write("played/torch/__init__.py", played_torch);
+  const auto r = bundle.check("PYTHONPATH=" + (bundle.folder.path / "played").string() +
+                              " PATH=/usr/bin:/bin");
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  const json found = bundle.found();
+  INFO(found.dump(1));
+  const json& alone = found.at("unet").at(0);
+  CHECK(alone.at("samples_s").get<double>() == doctest::Approx(28));
+  CHECK(alone.at("ms").get<double>() == doctest::Approx(250));
+  CHECK(alone.at("device_gib").get<double>() == doctest::Approx(4));
+  CHECK(found.at("end_to_end").get<double>() == doctest::Approx(0.8));
+  CHECK(found.at("to_device").at("gb_s").get<double>() == doctest::Approx(10));
+  CHECK(found.at("to_device").at("of_h2d").get<double>() == doctest::Approx(0.5));
+  const json& ratio = found.at("ratios").at(0);
+  CHECK(ratio.at("peer") == "3-D U-Net step, compile, channels-last");
+  CHECK(ratio.at("ratio").get<double>() == doctest::Approx(280. / 250));
+  CHECK(r.out.find("end to end / the step alone: 0.800") != std::string::npos);
+  CHECK(r.out.find("device 4.0 GiB") != std::string::npos);
+  CHECK(r.out.find("to_device: 10.0 GB/s, 0.50 of the ceiling") != std::string::npos);
+  CHECK(found.at("tests").at("passed") == 5);
+}
+
+TEST_CASE("gpu_check names the run that failed, and measures nothing by it") {
+  const Bundle bundle(
+      "#!/bin/sh\n[ \"$1\" != run ] || { echo no memory >&2; exit 5; }\necho '{}'\n");
+  bundle.folder.write("played/torch/__init__.py", played_torch);
+  const auto r = bundle.check("PYTHONPATH=" + (bundle.folder.path / "played").string() +
+                              " PATH=/usr/bin:/bin");
+  CHECK(r.code == 1);
+  const json found = bundle.found();
+  CHECK(found.at("unet").at(0).at("error") == "5: no memory");
+  CHECK(found.at("failed").dump().find("sluice run unet_speed.json") != std::string::npos);
+  CHECK_FALSE(found.contains("end_to_end"));
+}
+
+TEST_CASE("gpu_check runs the U-Net step's graphs where there is no GPU") {
+  // The real binary, but for what takes long and is tested elsewhere.
+  const Bundle bundle(
+      "#!/bin/sh\n[ \"$1\" = run ] || { echo '{}'; exit 0; }\nexec " SLUICE_BINARY_DIR
+      "/sluice \"$@\"\n");
+  const auto r = bundle.check("CUDA_VISIBLE_DEVICES= SLUICE_DEVICE=none");
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  const json found = bundle.found();
+  CHECK(found.at("gpu").is_null());
+  CHECK(found.at("emulated").at("passed") == 5);
+  for (const json& arm : found.at("unet")) {
+    INFO(arm.dump());
+    CHECK(arm.contains("samples_s"));
+  }
+}
