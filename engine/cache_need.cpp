@@ -36,6 +36,7 @@ std::uint64_t least(const Json& params, std::initializer_list<const char*> names
 CacheNeed cache_need(const Plan& plan, int cache) {
   const PlanNode& n = plan.nodes[static_cast<std::size_t>(cache)];
   CacheNeed need;
+  need.narrow = n.narrow;
   need.exact = !n.flow.open;
   for (const FieldInfo& f : n.flow.fields) {
     const std::uint64_t bytes = bytes_of(f);
@@ -62,8 +63,8 @@ std::string in_bytes(double bytes) {
 
 std::string CacheNeed::text() const {
   if (item_bytes == 0) return "";
-  const std::string least_of = exact ? "" : "at least ";
-  std::string out = least_of + in_bytes(static_cast<double>(item_bytes)) + " an item";
+  const char* const bound = narrow ? (exact ? "at most " : "about ") : (exact ? "" : "at least ");
+  std::string out = bound + in_bytes(static_cast<double>(item_bytes)) + " an item";
   if (items > 0)
     out +=
         ", " + in_bytes(static_cast<double>(item_bytes * items)) + " for " + std::to_string(items);

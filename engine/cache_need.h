@@ -13,6 +13,7 @@ struct CacheNeed {
   std::uint64_t item_bytes = 0;  // of one item's tensors, at least; 0: unknown
   std::uint64_t items = 0;       // at most; 0: unknown
   bool exact = false;            // item_bytes is no lower bound
+  bool narrow = false;           // and volumes may be kept in narrower types
   std::string text() const;      // "at least 1.2 MB an item, 75.5 MB for 64 items"; "" : unknown
 };
 

@@ -31,7 +31,8 @@ class Tier {
   // False where there is no room.
   virtual bool put(std::uint64_t item, const CacheStore::Entry& entry) = 0;
   virtual bool bounded() const = 0;
-  virtual CacheStore::Held held() const = 0;  // entries, bytes, damaged
+  virtual bool reads() const { return false; }  // files
+  virtual CacheStore::Held held() const = 0;    // entries, bytes, damaged
 };
 
 // The sample with tensors that own just their bytes: a crop is a view, and keeping it as it is
@@ -41,7 +42,9 @@ SamplePtr compact(const SamplePtr& sample);
 // Shared samples by item; a hit copies a pointer.
 class MemoryTier final : public Tier {
  public:
-  explicit MemoryTier(std::optional<std::uint64_t> budget) : budget_(budget) {}
+  using Form = SamplePtr (*)(const SamplePtr&);  // how a sample is kept
+  explicit MemoryTier(std::optional<std::uint64_t> budget, Form form = &compact)
+      : budget_(budget), form_(form) {}
 
   std::optional<CacheStore::Entry> find(std::uint64_t item) override {
     std::shared_lock lock(mutex_);
@@ -52,7 +55,7 @@ class MemoryTier final : public Tier {
 
   bool put(std::uint64_t item, const CacheStore::Entry& entry) override {
     CacheStore::Entry own = entry;
-    if (own.sample) own.sample = compact(own.sample);
+    if (own.sample) own.sample = form_(own.sample);
     const std::uint64_t bytes = size(own);
     std::unique_lock lock(mutex_);
     if (entries_.contains(item)) return true;
@@ -87,6 +90,7 @@ class MemoryTier final : public Tier {
   mutable std::shared_mutex mutex_;
   std::unordered_map<std::uint64_t, CacheStore::Entry> entries_;
   const std::optional<std::uint64_t> budget_;
+  const Form form_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -121,6 +125,10 @@ class Tiers final : public CacheStore {
   Entry prepare(Entry entry) override {
     if (entry.sample) entry.sample = compact(entry.sample);
     return entry;
+  }
+
+  bool reads() const override {
+    return std::any_of(tiers.begin(), tiers.end(), [](const auto& t) { return t->reads(); });
   }
 
   Held held() const override {

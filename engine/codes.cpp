@@ -244,6 +244,10 @@ else every epoch, so they belong behind the cache.)"},
 R"(A run that finds a sample in a cache on disk leaves out all that stands in front of it, so files
 that a node there writes would be missing. Write behind the cache, or keep samples in memory.)"},
 
+  CodeText{"SL0422", "a device cache on the host",
+R"(With store "device" a cache keeps what lies in the device's memory, so a to_device has to stand in
+front of it. On a machine without a GPU the same graph keeps the samples in the host's memory.)"},
+
   CodeText{"SL0430", "too few credits",
 R"(A segment's credits bound how many samples are in it. A batch of B holds B-1 back until it is
 complete, so with fewer credits than that (and one more) nothing could ever move.)"},

@@ -34,6 +34,7 @@ class DiskTier final : public Tier {
   std::optional<CacheStore::Entry> find(std::uint64_t item) override;
   bool put(std::uint64_t item, const CacheStore::Entry& entry) override;
   bool bounded() const override { return bounded_; }
+  bool reads() const override { return true; }
   CacheStore::Held held() const override;
 
  private:

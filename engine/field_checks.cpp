@@ -68,6 +68,11 @@ std::string Walk::since_batch() const {
 // ---- rules ----
 
 void Walk::device() {
+  if (spec_.is_cache && params_.value("store", "") == "device" && flow_.moved_by < 0)
+    error(
+        "SL0422", "store",
+        quoted(node_.path()) + " keeps samples on a device, but nothing in front moves them there",
+        "put it behind to_device, or leave \"store\" out");
   if (!spec_.host_only || flow_.moved_by < 0) return;
   error("SL0608", "",
         quoted(node_.path()) + " works on host memory, but " + quoted(path(flow_.moved_by)) +

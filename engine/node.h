@@ -56,6 +56,7 @@ struct OpenContext {
   bool training = false;            // its stream feeds an updater of the network it reads
   Leaves leaves = Leaves::nothing;  // whether its work is left to the next node (plan.h's runs)
   bool lazy = false;                // run.lazy: resamplings that meet become one
+  bool narrow = false;              // a cache whose readers all widen narrow volumes themselves
   std::filesystem::path out_dir;    // the run's folder; empty where none is kept
   bool resumed = false;             // goes on in the folder of an earlier process
   std::uint64_t steps_done = 0;     // updates before this process: those of the checkpoint
@@ -84,6 +85,8 @@ class CacheStore {
   // where the sample was made; put() follows when it is done.
   virtual Entry prepare(Entry entry) { return entry; }
   virtual Held held() const { return {}; }
+  // Whether find() may read files.
+  virtual bool reads() const { return false; }
 };
 
 // One firing of one node. Made by the scheduler, lives as long as process() runs.

@@ -280,6 +280,7 @@ std::optional<PackedSample> pack(const Sample& sample, const Sample& record) {
       m["path"] = path_json(meta->path, record);
       j["meta"].push_back(std::move(m));
     }
+    if (field.pending) throw std::logic_error("a sample with work pending came to a disk");
     if (field.tensor.defined() && !packer.add(field.tensor, j)) return std::nullopt;
     fields.push_back(std::move(j));
   }

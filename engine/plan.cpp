@@ -485,9 +485,14 @@ class Planner {
     for (const auto& name : more) d.notes.push_back("it stands behind \"" + name + "\" too");
   }
 
+  bool keeps_for_later(int cache) const {
+    const auto store = param<std::string>(plan_.nodes[cache], "store", "memory");
+    return store == "disk" || store == "auto";
+  }
+
   // What is done once for all runs must leave nothing but its sample.
   void skips_writing(int c, const std::set<int>& before) {
-    if (param<std::string>(node(c), "store", "memory") == "memory") return;
+    if (!keeps_for_later(c)) return;
     for (int i : plan_.order) {
       const Spec& s = *node(i).spec;
       if (!before.count(i) || node(i).is_source() || s.lane_kind != LaneKind::io) continue;
@@ -528,33 +533,64 @@ class Planner {
   void runs() {
     if (!graph_.run.fuse && !graph_.run.lazy) return;
     for (int i : plan_.order) {
+      node(i).narrow = node(i).spec->is_cache && all_readers_fuse(i);
       PlanRun run;
       for (int at = i; at >= 0; at = next_of_run(at)) {
-        if (!fuses(at, !run.nodes.empty())) break;
+        if (!fuses(at, !run.nodes.empty()) || (run.nodes.empty() && !works(at))) break;
         run.nodes.push_back(at);
         run.batched = node(at).spec->fusing == Fuses::batches;
         run.resamplings += node(at).spec->fusing == Fuses::resamples;
       }
+      const bool held = held_anyway(run);
+      if (run.batched && !held && !on_device(run.nodes.back())) {
+        run.nodes.pop_back();
+        run.batched = false;
+      }
+      while (!run.nodes.empty() && !works(run.nodes.back())) run.nodes.pop_back();
       if (run.nodes.size() < 2) continue;
       if (graph_.run.lazy) run.resamplings = std::min(run.resamplings, 1);
       for (int at : run.nodes) {
         node(at).run = static_cast<int>(plan_.runs.size());
         if (at != run.nodes.back()) node(at).leaves = Leaves::always;
       }
-      if (run.batched) node(run.nodes[run.nodes.size() - 2]).leaves = Leaves::on_device;
+      if (run.batched && !held) node(run.nodes[run.nodes.size() - 2]).leaves = Leaves::on_device;
       plan_.runs.push_back(std::move(run));
     }
   }
 
-  // A 1:n node may begin a run: its children leave it with the same work pending. On the host a
-  // batch of samples has one thread where the samples have many, and values are made in place.
+  static bool moves_samples(const Spec& s) {
+    return std::any_of(s.rules.begin(), s.rules.end(),
+                       [](const FieldRule& r) { return r.act == FieldRule::Act::moves; });
+  }
+
+  // A cache or a move to the device hands on what it gets, as narrow as it is.
+  bool all_readers_fuse(int i) const {
+    for (const auto& port : plan_.nodes[i].outs)
+      for (const PlanEdge& e : port) {
+        const Spec& s = *plan_.nodes[e.to].spec;
+        const bool hands_on = s.is_cache ? !keeps_for_later(e.to) : moves_samples(s);
+        if (s.fusing == Fuses::no && !(hands_on && all_readers_fuse(e.to))) return false;
+      }
+    return true;
+  }
+  bool works(int i) const { return plan_.nodes[i].spec->fusing != Fuses::fields; }
+  bool on_device(int i) const {
+    return plan_.nodes[plan_.nodes[i].inputs.front().from].flow.moved_by >= 0;
+  }
+
+  // Work that is left to a batch keeps whole volumes alive until then. On the host that costs
+  // nothing where a cache holds them in any case; else patches are smaller.
+  bool held_anyway(const PlanRun& run) const {
+    return !run.nodes.empty() &&
+           plan_.nodes[plan_.nodes[run.nodes.front()].inputs.front().from].spec->is_cache;
+  }
+
+  // A 1:n node may begin a run: its children leave it with the same work pending.
   bool fuses(int i, bool behind) const {
     const PlanNode& n = plan_.nodes[i];
     const Spec& s = *n.spec;
-    if (n.run >= 0 || s.fusing == Fuses::no) return false;
-    const bool device = !n.inputs.empty() && plan_.nodes[n.inputs.front().from].flow.moved_by >= 0;
-    if (s.fusing == Fuses::batches) return behind && device;
-    if (s.fusing == Fuses::values && !device) return false;
+    if (n.run >= 0 || s.fusing == Fuses::no || n.inputs.empty()) return false;
+    if (s.fusing == Fuses::batches) return behind;
     return !s.is_ordered && !n.gate && n.inputs.size() == 1 &&
            (s.arity == Arity::one_to_one || (s.arity == Arity::expand && !behind));
   }

@@ -53,6 +53,7 @@ struct PlanNode {
   bool aborts = false;              // ... and what its bodies still make: a gate behind drops it
   int run = -1;                     // of fused nodes: index into Plan::runs
   Leaves leaves = Leaves::nothing;  // whether the next node of the run does its work too
+  bool narrow = false;              // a cache: all its readers fuse, so that narrow volumes do
 
   const std::string& path() const { return graph->path; }
   bool is_source() const { return spec->arity == Arity::source; }

@@ -179,6 +179,10 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
         stations_[i]->connect(*stations_[static_cast<std::size_t>(e.to)], e,
                               static_cast<int>(port));
   chain();
+  for (const PlanStream& stream : plan.streams)
+    for (const int cache : stream.caches)
+      stations_[static_cast<std::size_t>(stream.source)]->reads_ |=
+          stations_[static_cast<std::size_t>(cache)]->store_->reads();
 }
 
 // Whether the order of one stream keeps the steps of this training region apart, so that the host

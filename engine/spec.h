@@ -47,8 +47,9 @@ enum class Fuses : std::uint8_t {
   no,
   moves,      // flips, turns by right angles, crops: no voxel changes
   resamples,  // one interpolation
-  values,     // voxel by voxel: part of a run on a device alone
-  batches,    // does what its members left, all at once: on a device
+  values,     // voxel by voxel
+  fields,     // chooses fields: nothing of its own
+  batches,    // does what its members left, all at once
 };
 // Where a node of a run leaves its work pending: for a batch on a device alone.
 enum class Leaves : std::uint8_t { nothing, always, on_device };

@@ -441,7 +441,7 @@ void Station::send_skip(const Stamp& stamp, const std::string* reason, const Pac
 }
 
 void Station::send(int port, Packet packet, Actions& actions) {
-  ++epoch(packet.stamp.epoch).sent[static_cast<std::size_t>(port)];
+  if (!plan_.is_source()) ++epoch(packet.stamp.epoch).sent[static_cast<std::size_t>(port)];
   ++ledger.out;
   actions.push_back({Action::Kind::send, this, port, std::move(packet)});
 }
@@ -458,7 +458,8 @@ void Station::send_stream_end(std::uint32_t epochs, Actions& actions) {
 // ---- sources ------------------------------------------------------------------------------------
 
 void Station::pump_source(Actions& actions) {
-  if (done_ || running_ > 0) return;
+  // An epoch begins when the last one's items are found: a cache may let go of some of them then.
+  if (done_ || running_ > 0 || (ordinal_ == 0 && looking_ > 0)) return;
   const auto epochs = static_cast<std::uint32_t>(scheduler_.plan_.streams[plan_.stream].epochs);
   if (close_epoch_ < epochs && scheduler_.cutting()) {
     end_source_epoch(true, actions);

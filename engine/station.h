@@ -45,6 +45,7 @@ struct Job {
   std::vector<std::vector<Packet>> inputs;       // by input; several packets for a gather
   Credit credit;                                 // of the segment that begins here
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
+  bool looks = false;                            // and the source went on meanwhile
   Firing firing;
 
   // On a device's lane the job stays until the device is done: with all that it read and made.
@@ -144,6 +145,7 @@ class Station {
 
   // station_fire.cpp: bodies and what they emitted
   void fire(Job& job, Actions& actions);
+  void look_up(Job& job);
   const std::string* attempt(Job& job, std::int64_t start);
   bool chains() const;
   bool goes_on(Job& job) const;
@@ -219,6 +221,8 @@ class Station {
   std::size_t stream_ends_ = 0;
   std::optional<std::pair<std::uint32_t, std::uint64_t>> cut_at_;  // first epoch cut: `trained`
   int running_ = 0;
+  bool reads_ = false;            // a source: its caches read files
+  int looking_ = 0;               // so many of its items are being looked for
   int retiring_ = 0;              // firings that the device has not done yet
   std::atomic<int> awaiting_{0};  // packets that it has not done yet
   bool flushing_ = false, done_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/helped.h"
 #include "engine/station.h"
 
 namespace sluice {
@@ -91,6 +92,7 @@ void Job::let_go() {
   entry.reset();
   mark.reset();
   credit.reset();
+  looks = false;
 }
 
 void Job::recycle(Job* job) {
@@ -126,7 +128,7 @@ void Station::run(Job* job) noexcept {
 
 // The body has run.
 void Station::finish(const Job& job) {
-  --running_;
+  --(job.looks ? looking_ : running_);
   ++scheduler_.progress_;
   if (job.mark)
     ++retiring_;
@@ -269,12 +271,14 @@ bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& e
   const bool clocked = counters.is_long.load(std::memory_order_relaxed);
   const std::int64_t cpu = clocked ? thread_cpu_ns() : 0;
   counters.enter(start);
+  const auto outer = std::exchange(helped_ns, &counters.helped_ns);
   const bool ok = guarded(
       [&] {
         NvtxRange range(nvtx_);
         node_->process(firing);
       },
       why, exit);
+  helped_ns = outer;
   const std::int64_t end = the_moment = now_ns();
   counters.leave(end);
   if (clocked) {
@@ -359,10 +363,30 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
     if (!stream_) remember(job);
   }
   if (skip) outs.clear();
-  if (plan_.is_source() && !outs.empty())
-    scheduler_.guard(index_, job.stamp,
-                     [&] { job.hits = scheduler_.look_up(plan_.stream, outs.front().item); });
+  if (plan_.is_source() && !outs.empty()) look_up(job);
   return skip;
+}
+
+// Asks the caches for a source's item. Where that reads files, the source goes on with its next
+// item meanwhile: items may overtake each other from here on, as they may anywhere in the graph.
+void Station::look_up(Job& job) {
+  if (reads_) {
+    Actions next = fresh();
+    {
+      std::lock_guard lock(*mutex_);
+      job.looks = true;
+      ++looking_;
+      ++ordinal_;
+      --running_;
+      pump(next);
+    }
+    const Following outer = std::exchange(following, {});  // for another thread
+    perform(std::move(next));
+    following = outer;
+  }
+  scheduler_.guard(index_, job.stamp, [&] {
+    job.hits = scheduler_.look_up(plan_.stream, job.firing.outs().front().item);
+  });
 }
 
 void Station::fire(Job& job, Actions& actions) {
@@ -470,7 +494,7 @@ void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
   }
   emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions);
   ++ledger.emitted;
-  ++ordinal_;
+  if (!job.looks) ++ordinal_;
 }
 
 // What every packet of a firing carries.

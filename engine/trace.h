@@ -77,6 +77,7 @@ struct Counters {
   std::atomic<std::uint64_t> bytes{0}, bytes_of{0};   // emitted by so many firings
   std::atomic<std::uint64_t> most_bytes{0};           // by one of them
   std::atomic<std::int64_t> cpu_ns{0}, cpu_of_ns{0};  // processor time, in so much time of bodies
+  std::atomic<std::int64_t> helped_ns{0};             // of other threads, on parts of its bodies
   std::atomic<bool> is_long{false};                   // the last body took longer than long_ns
   Histogram durations;
   Slowest slowest;
@@ -99,7 +100,8 @@ struct Counters {
   // it ends.
   std::int64_t busy_ns(std::int64_t now) const {
     const std::int64_t open = open_.load(std::memory_order_relaxed);
-    return ((open >> 12) + (open & 0xFFF) * ((now - begin_) >> 4)) << 4;
+    return (((open >> 12) + (open & 0xFFF) * ((now - begin_) >> 4)) << 4) +
+           helped_ns.load(std::memory_order_relaxed);
   }
   std::int64_t idle_ns(std::int64_t now) const {  // no body under way
     const std::int64_t idle = idle_ns_.load(std::memory_order_relaxed);

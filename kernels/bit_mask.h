@@ -8,6 +8,9 @@
 // Invariant: bits behind the last voxel are 0, so nothing behind it is ever drawn.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+
 #include "kernels/voxel_type.h"
 
 namespace sluice::kernels {
@@ -108,17 +111,40 @@ struct BitDraw {
   }
 };
 
-// On the host: words [bit_words], ranks [bit_blocks + 1].
-inline void make_bits(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks) {
+// On the host: words [bit_words], ranks [bit_blocks + 1]; word(w) gives 32 voxels.
+template <class Word>
+void make_ranked(std::int64_t voxels, std::uint32_t* words, std::uint32_t* ranks, Word&& word) {
   std::uint32_t rank = 0;
-  for (std::int64_t w = 0; w < bit_words(rule.voxels); ++w) {
+  for (std::int64_t w = 0; w < bit_words(voxels); ++w) {
     if (w % bit_block == 0) ranks[w / bit_block] = rank;
+    words[w] = word(w);
+    rank += BitMask::set_bits(words[w]);
+  }
+  ranks[bit_blocks(voxels)] = rank;
+}
+
+inline void make_bits(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks) {
+  make_ranked(rule.voxels, words, ranks, [&](std::int64_t w) {
     std::uint32_t word = 0;
     for (int b = 0; b < 32; ++b) word |= (rule(w * 32 + b) ? 1u : 0u) << b;
-    words[w] = word;
-    rank += BitMask::set_bits(word);
-  }
-  ranks[bit_blocks(rule.voxels)] = rank;
+    return word;
+  });
+}
+
+// From bytes that are 0 or 1. Eight of them become bits in one product, whose terms meet nowhere:
+// byte i, at bit 8 i, times 2^(56 - 7 i) is bit i of the highest byte.
+inline void make_bits(const std::uint8_t* set, std::int64_t voxels, std::uint32_t* words,
+                      std::uint32_t* ranks) {
+  make_ranked(voxels, words, ranks, [&](std::int64_t w) {
+    std::uint32_t word = 0;
+    for (std::int64_t i = w * 32; i < std::min(w * 32 + 32, voxels); i += 8) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, set + i, static_cast<std::size_t>(std::min<std::int64_t>(8, voxels - i)));
+      const std::uint64_t bits = bytes * 0x0102040810204080u >> 56;
+      word |= static_cast<std::uint32_t>(bits) << (i - w * 32);
+    }
+    return word;
+  });
 }
 
 }  // namespace sluice::kernels

@@ -41,35 +41,44 @@ Shape3 VoxelPool::voxel(std::uint64_t k) const {
     if (p[i] && k-- == 0) return {x, i / width, i % width};
 }
 
-VoxelList::VoxelList(const at::Tensor& numbers, const Shape3& shape)
-    : numbers_(numbers), shape_(shape), count_(numbers.numel()) {
-  if (numbers.dim() != 1 || !at::isIntegralType(numbers.scalar_type(), false))
-    throw DataError("voxel numbers are a list of integers");
+VoxelBits::VoxelBits(const at::Tensor& packed, const Shape3& shape)
+    : packed_(packed.contiguous()), shape_(shape) {
+  const std::int64_t voxels = shape[0] * shape[1] * shape[2];
+  const std::int64_t words = kernels::bit_words(voxels), ranks = kernels::bit_blocks(voxels) + 1;
+  if (packed.scalar_type() != at::kInt || packed.dim() != 1 || packed.numel() != words + ranks)
+    throw DataError("these are not the foreground's or background's voxels of a volume " +
+                    std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
+                    std::to_string(shape[2]) +
+                    "; was it cropped or resampled after fg_bg_to_indices looked at it?");
+  const auto* p = reinterpret_cast<const std::uint32_t*>(packed_.const_data_ptr<std::int32_t>());
+  mask_ = {p, p + words, voxels};
+  count_ = mask_.count();
 }
 
-Shape3 VoxelList::voxel(std::uint64_t k) const {
-  const auto i = numbers_[static_cast<std::int64_t>(k)].item<std::int64_t>();
+Shape3 VoxelBits::voxel(std::uint64_t k) const {
+  const std::int64_t i = mask_.voxel(static_cast<std::uint32_t>(k));
   const std::int64_t plane = shape_[1] * shape_[2];
-  if (i < 0 || i >= shape_[0] * plane)
-    throw DataError(
-        "voxel number " + std::to_string(i) +
-        " lies outside the label; was it cropped or resampled after the list was made?");
   return {i / plane, i % plane / shape_[2], i % shape_[2]};
 }
 
-at::Tensor voxel_numbers(const at::Tensor& mask) {
+at::Tensor packed_bits(const at::Tensor& mask) {
   const at::Tensor flat = mask.contiguous();
-  const std::int64_t n = flat.numel();
-  const auto* set = static_cast<const std::uint8_t*>(flat.const_data_ptr());
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < n; ++i) count += set[i];
-  at::Tensor numbers = at::empty({count + 1}, at::kInt);  // one to spare: no test in the loop
+  const std::int64_t voxels = flat.numel(), words = kernels::bit_words(voxels);
+  at::Tensor packed = at::empty({words + kernels::bit_blocks(voxels) + 1}, at::kInt);
+  auto* p = reinterpret_cast<std::uint32_t*>(packed.mutable_data_ptr<std::int32_t>());
+  kernels::make_bits(static_cast<const std::uint8_t*>(flat.const_data_ptr()), voxels, p, p + words);
+  return packed;
+}
+
+at::Tensor voxel_numbers(const at::Tensor& packed, const Shape3& shape) {
+  const VoxelBits bits(packed, shape);
+  at::Tensor numbers = at::empty({static_cast<std::int64_t>(bits.count())}, at::kInt);
   auto* to = numbers.mutable_data_ptr<std::int32_t>();
-  for (std::int64_t i = 0; i < n; ++i) {
-    *to = static_cast<std::int32_t>(i);
-    to += set[i];
+  for (std::uint64_t k = 0; k < bits.count(); ++k) {
+    const Shape3 v = bits.voxel(k);
+    to[k] = static_cast<std::int32_t>((v[0] * shape[1] + v[1]) * shape[2] + v[2]);
   }
-  return numbers.narrow(0, 0, count);
+  return numbers;
 }
 
 at::Tensor foreground_mask(const at::Tensor& label) {

@@ -1,7 +1,7 @@
 // Picking random foreground and background voxels without a list of them.
 //
 // Invariant: the k-th foreground voxel is the k-th in memory order, as in MONAI's index lists.
-// One byte a voxel and one count an x-plane replace two lists of int64; a pick walks one plane.
+// One byte a voxel and one count an x-plane, or one bit a voxel, replace two lists of int64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/affine.h"
+#include "kernels/bit_mask.h"
 
 namespace sluice {
 
@@ -26,22 +27,26 @@ class VoxelPool {
   std::uint64_t total_ = 0;
 };
 
-// The same from a list of voxel numbers, int32 [n] (or int64), as they lie in a volume of `shape`.
-class VoxelList {
+// The same from a bit a voxel and ranks (bit_mask.h), as packed_bits() makes them.
+class VoxelBits {
  public:
-  VoxelList() = default;  // an empty one
-  VoxelList(const at::Tensor& numbers, const Shape3& shape);
-  std::uint64_t count() const { return static_cast<std::uint64_t>(count_); }
-  Shape3 voxel(std::uint64_t k) const;  // k < count(); a number that lies outside is a DataError
+  VoxelBits() = default;  // an empty one
+  // `packed` of a volume of `shape`; anything else is a DataError.
+  VoxelBits(const at::Tensor& packed, const Shape3& shape);
+  std::uint64_t count() const { return count_; }
+  Shape3 voxel(std::uint64_t k) const;  // k < count()
 
  private:
-  at::Tensor numbers_;
+  at::Tensor packed_;
+  kernels::BitMask mask_;
   Shape3 shape_{};
-  std::int64_t count_ = 0;
+  std::uint64_t count_ = 0;
 };
 
-// The numbers of the voxels that are set in a mask, int32 [n]: a volume has fewer than 2^31.
-at::Tensor voxel_numbers(const at::Tensor& mask);
+// The voxels that are set in a bool mask: words, then ranks, int32 [bit_words + bit_blocks + 1].
+at::Tensor packed_bits(const at::Tensor& mask);
+// Their numbers, int32 [n].
+at::Tensor voxel_numbers(const at::Tensor& packed, const Shape3& shape);
 
 // Foreground: any label channel not 0 (the first of several is background and left out).
 at::Tensor foreground_mask(const at::Tensor& label);

@@ -9,6 +9,9 @@
 #include <tbb/task_arena.h>
 
 #include <cstdint>
+#include <thread>
+
+#include "engine/helped.h"
 
 namespace sluice {
 
@@ -18,9 +21,12 @@ void for_range(std::int64_t n, bool parallel, Fn&& fn) {
     fn(std::int64_t{0}, n);
     return;
   }
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n),
-                      [&](const auto& r) { fn(r.begin(), r.end()); });
+  const auto caller = std::this_thread::get_id();
+  tbb::this_task_arena::isolate([&, sum = helped_ns] {
+    tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n), [&](const auto& r) {
+      const HelpTimer timer(std::this_thread::get_id() == caller ? nullptr : sum);
+      fn(r.begin(), r.end());
+    });
   });
 }
 

@@ -1,13 +1,12 @@
 #include "kernels/intensity.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "engine/error.h"
 #include "kernels/float_image.h"
+#include "kernels/into.h"
 
 namespace sluice::kernels {
 namespace {
@@ -92,9 +91,9 @@ std::vector<Moments> moments(const at::Tensor& image, bool nonzero, bool channel
 }
 
 template <class F>
-at::Tensor map(const at::Tensor& image, const std::vector<F>& functors) {
+at::Tensor map(const at::Tensor& image, const std::vector<F>& functors, const at::Tensor& into) {
   const at::Tensor x = float_image(image);
-  at::Tensor out = at::empty(x.sizes(), x.options());
+  at::Tensor out = room(into, x.sizes(), x.options());
   for_each_part(x, functors.size() > 1, [&](std::int64_t c, std::int64_t first, std::int64_t n) {
     const F f = functors.at(c);
     const float* from = x.const_data_ptr<float>() + first;
@@ -104,16 +103,17 @@ at::Tensor map(const at::Tensor& image, const std::vector<F>& functors) {
   });
   return out;
 }
-template at::Tensor map(const at::Tensor&, const std::vector<Linear>&);
-template at::Tensor map(const at::Tensor&, const std::vector<Normalize>&);
-template at::Tensor map(const at::Tensor&, const std::vector<Rescale>&);
-template at::Tensor map(const at::Tensor&, const std::vector<Contrast>&);
-template at::Tensor map(const at::Tensor&, const std::vector<SoftClip>&);
-template at::Tensor map(const at::Tensor&, const std::vector<Shift>&);
+template at::Tensor map(const at::Tensor&, const std::vector<Linear>&, const at::Tensor&);
+template at::Tensor map(const at::Tensor&, const std::vector<Normalize>&, const at::Tensor&);
+template at::Tensor map(const at::Tensor&, const std::vector<Rescale>&, const at::Tensor&);
+template at::Tensor map(const at::Tensor&, const std::vector<Contrast>&, const at::Tensor&);
+template at::Tensor map(const at::Tensor&, const std::vector<SoftClip>&, const at::Tensor&);
+template at::Tensor map(const at::Tensor&, const std::vector<Shift>&, const at::Tensor&);
 
-at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream) {
+at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream,
+                     const at::Tensor& into) {
   const at::Tensor x = float_image(image);
-  at::Tensor out = at::empty(x.sizes(), x.options());
+  at::Tensor out = room(into, x.sizes(), x.options());
   const float* from = x.const_data_ptr<float>();
   float* to = out.mutable_data_ptr<float>();
   const std::int64_t n = x.numel();

@@ -1,9 +1,10 @@
 // Intensity transforms of images: reductions, voxel by voxel maps, noise.
 //
 // Invariant: an image is [C, ...] of any dtype and layout and is never written to; results are new
-// contiguous float32 tensors of its shape. Every function runs on the calling thread alone (the
-// scheduler has other samples for the other cores) and gives the same bits whoever calls it.
-// A list of functors or results has one entry for the whole image, or one a channel.
+// contiguous float32 tensors of its shape, or are written `into` one: the image itself will do.
+// Every function runs on the calling thread alone (the scheduler has other samples for the other
+// cores) and gives the same bits whoever calls it. A list of functors or results has one entry for
+// the whole image, or one a channel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,9 +32,11 @@ std::vector<Moments> moments(const at::Tensor& image, bool nonzero, bool channel
 
 // Defined for the functors of intensity_math.h.
 template <class F>
-at::Tensor map(const at::Tensor& image, const std::vector<F>& functors);
+at::Tensor map(const at::Tensor& image, const std::vector<F>& functors,
+               const at::Tensor& into = {});
 
 // image + mean + std * n, where n[i] is standard normal number i of the stream, in row-major order.
-at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream);
+at::Tensor add_noise(const at::Tensor& image, float mean, float std, const Random::Stream& stream,
+                     const at::Tensor& into = {});
 
 }  // namespace sluice::kernels

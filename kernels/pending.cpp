@@ -46,25 +46,29 @@ bool continues(const PendingStep& pad, Padding padding) {
 // Does the steps of one Pending on the host.
 class OnHost {
  public:
-  OnHost(const at::Tensor& source, bool lazy)
-      : done_(to_volume(source)), window_(shape_of(done_)), lazy_(lazy) {}
+  OnHost(const at::Tensor& source, at::ScalarType stands_for, bool lazy)
+      : done_(to_volume(source)),
+        source_(done_.const_data_ptr()),
+        stands_for_(stands_for),
+        window_(shape_of(done_)),
+        lazy_(lazy) {}
 
   void add(const PendingStep& step) {
+    if (step.kind == PendingStep::Kind::values) return changes_.push_back(&step);
+    if (!changes_.empty()) flush();
     switch (step.kind) {
       case PendingStep::Kind::reorder:
         if (pad_) flush();
         return window_.reorder(step.order);
       case PendingStep::Kind::box:
         return box(step);
-      case PendingStep::Kind::resample:
+      default:
         return resampling(step);
-      case PendingStep::Kind::values:
-        throw std::logic_error("values are never left pending on the host");
     }
   }
 
-  at::Tensor result() {
-    flush();
+  at::Tensor result(const at::Tensor& into) {
+    flush(into.defined() ? to_volume(into) : into, true);
     return done_;
   }
 
@@ -105,42 +109,74 @@ class OnHost {
     return !by_ && first_->how.mode == step.how.mode && sampled(*first_) && sampled(step);
   }
 
-  void flush() {
+  // Does what waits, all of it where it is the `last` time: then what comes out is `into`, if that
+  // is defined. The pass that can writes there itself.
+  void flush(const at::Tensor& into = {}, bool last = false) {
     const bool straight = window_.order == Reorder{};
+    const bool linear = first_ && first_->how.mode == Interpolation::linear;
+    const auto made = linear ? at::kFloat : done_.scalar_type();
+    const bool direct = into.defined() && !pad_ && made == into.scalar_type();
+    const at::Tensor to = direct ? into : at::Tensor();
     if (first_) {
-      done_ = resampled_part();
-      if (!straight) done_ = reorder(done_, window_.order);
+      done_ = resampled_part(straight ? to : at::Tensor());
+      if (!straight) done_ = reorder(done_, window_.order, whole(done_), to);
     } else if (!straight) {
-      done_ = reorder(done_, window_.order, window_.box);
+      done_ = reorder(done_, window_.order, window_.box, to);
     } else if (window_.box != whole(done_)) {
-      done_ = crop_pad(done_, window_.box);
+      done_ = crop_pad(done_, window_.box, 0, to);
     }
+    if (linear) stands_for_ = at::kFloat;
+    if (pad_ && pad_->value != 0) widen({});  // it may not fit the narrow type
     if (pad_) done_ = crop_pad(done_, pad_->box, pad_->filling, pad_->value);
+    if (last || !changes_.empty()) widen(into);
+    change(into);
+    if (into.defined() && !same(into)) done_ = into.copy_(done_);
     first_ = pad_ = nullptr;
     by_.reset();
     many_ = false;
     window_ = Window(shape_of(done_));
   }
 
-  at::Tensor resampled_part() const {
+  void widen(const at::Tensor& into) {
+    if (done_.scalar_type() == stands_for_) return;
+    const bool fits = into.defined() && into.scalar_type() == stands_for_;
+    done_ = fits ? into.copy_(done_) : done_.to(stands_for_);
+  }
+
+  // In place, unless what is there is the source.
+  void change(const at::Tensor& into) {
+    for (const PendingStep* step : changes_) {
+      const bool own = done_.const_data_ptr() != source_ && done_.scalar_type() == at::kFloat;
+      done_ = step->change(done_, own ? done_ : into);
+      stands_for_ = at::kFloat;
+    }
+    changes_.clear();
+  }
+
+  bool same(const at::Tensor& t) const { return done_.const_data_ptr() == t.const_data_ptr(); }
+
+  at::Tensor resampled_part(const at::Tensor& into) const {
     if (first_->resized && !many_) {
       const at::Tensor all =
           resize(done_, shape_, first_->resized->mode, first_->resized->align_corners);
       return cut(all);
     }
     if (by_) return cut(resample(done_, map_, *by_, shape_, first_->how));
-    return resample(done_, map_, shape_, first_->how, window_.box);
+    return resample(done_, map_, shape_, first_->how, window_.box, into);
   }
   at::Tensor cut(const at::Tensor& all) const {
     return window_.box == whole(all) ? all : crop_pad(all, window_.box);
   }
 
   at::Tensor done_;
-  Window window_;                       // of what waits, else of what is done
-  const PendingStep* first_ = nullptr;  // a resampling that waits; its mode and padding count
-  const PendingStep* pad_ = nullptr;    // behind the window
-  Affine map_ = none;                   // of all resamplings that wait
-  std::optional<Displacement> by_;      // of the last of them
+  const void* const source_;
+  at::ScalarType stands_for_;                // what `done_` may be kept narrower than
+  Window window_;                            // of what waits, else of what is done
+  const PendingStep* first_ = nullptr;       // a resampling that waits; its mode and padding count
+  const PendingStep* pad_ = nullptr;         // behind the window
+  std::vector<const PendingStep*> changes_;  // behind all of these
+  Affine map_ = none;                        // of all resamplings that wait
+  std::optional<Displacement> by_;           // of the last of them
   Shape3 shape_{};
   bool many_ = false, lazy_;
 };
@@ -201,16 +237,20 @@ PendingStep resized(const Shape3& from, const Shape3& shape, Resizing mode, bool
   return s;
 }
 
-PendingStep changed(std::vector<kernels::AugmentOp> ops) {
+PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change change) {
   PendingStep s{PendingStep::Kind::values};
   s.ops = std::move(ops);
+  s.change = std::move(change);
   return s;
 }
 
 // ---- Pending ------------------------------------------------------------------------------------
 
-Pending::Pending(const at::Tensor& tensor)
+Pending::Pending(const at::Tensor& tensor) : Pending(tensor, tensor.scalar_type()) {}
+
+Pending::Pending(const at::Tensor& tensor, at::ScalarType stands_for)
     : source_(tensor),
+      stands_for_(stands_for),
       shape_{tensor.size(1), tensor.size(2), tensor.dim() > 3 ? tensor.size(3) : 1} {}
 
 void Pending::add(PendingStep step) {
@@ -229,20 +269,20 @@ at::ScalarType Pending::dtype() const {
     if (s.kind == PendingStep::Kind::values ||
         (s.kind == PendingStep::Kind::resample && s.how.mode == Interpolation::linear))
       return at::kFloat;
-  return source_.scalar_type();
+  return stands_for_;
 }
 
-at::Tensor Pending::done(bool lazy) const {
-  if (steps_.empty()) return source_;
-  if (done_as_jobs(source_)) {
+at::Tensor Pending::done(bool lazy, const at::Tensor& into) const {
+  if (done_as_jobs(source_) && !steps_.empty()) {
     const Pending* const all[]{this};
-    const at::Tensor outs[]{at::empty(sizes(), source_.options().dtype(dtype()))};
+    const at::Tensor outs[]{into.defined() ? into
+                                           : at::empty(sizes(), source_.options().dtype(dtype()))};
     do_as_jobs(all, outs, lazy);
     return outs[0];
   }
-  OnHost work(source_, lazy);
+  OnHost work(source_, stands_for_, lazy);
   for (const PendingStep& step : steps_) work.add(step);
-  return from_volume(work.result(), axes());
+  return from_volume(work.result(into), axes());
 }
 
 }  // namespace sluice

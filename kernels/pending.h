@@ -1,13 +1,15 @@
 // What transforms are to do to one tensor, written down by each of them and done by the last.
 //
 //   crop, flip | affine, crop, turn | affine ... | noise, scale
-//     a copy      one resampling                   on a device in the pass before; never on the
-//     host
+//     a copy      one resampling                   in the pass before (on the host: in place)
 //
 // Flips, turns by right angles and crops between two resamplings are one copy; a crop behind a
 // resampling is all of it that is resampled. With `lazy` resamplings that meet become one, as with
 // MONAI's lazy transforms: their maps are multiplied and the volume is sampled once, with the first
 // one's padding. That is sharper, and not what one behind the other gives.
+//
+// A source may be kept in a narrower type than it stands for (narrow.h): it is moved as it is kept
+// and widened at the end.
 //
 // Invariant: without `lazy`, and with it where there is but one resampling, the result on the host
 // is that of the steps one behind the other to the bit. On a device coordinates differ in the last
@@ -16,6 +18,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +47,9 @@ struct PendingStep {
   std::optional<Resized> resized;       // on the host in resize()'s arithmetic
   std::optional<Displacement> by;       // of resample
   std::vector<kernels::AugmentOp> ops;  // of values: all of them or none in one job
+  // And on the host: float32, into `into` where that is defined, which may be `from` itself.
+  using Change = std::function<at::Tensor(const at::Tensor& from, const at::Tensor& into)>;
+  Change change;
 
   // Output -> source voxels, and the result's shape, for a volume of shape `from`.
   Affine map(const Shape3& from) const;
@@ -56,11 +62,12 @@ PendingStep resampled(const Affine& to_source, const Shape3& shape, const Sampli
 PendingStep resampled(const Affine& to_source, const Displacement& by, const Shape3& shape,
                       const Sampling& how);
 PendingStep resized(const Shape3& from, const Shape3& shape, Resizing mode, bool align_corners);
-PendingStep changed(std::vector<kernels::AugmentOp> ops);
+PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change change);
 
 class Pending {
  public:
   explicit Pending(const at::Tensor& tensor);  // [C, X, Y, Z] or [C, X, Y]
+  Pending(const at::Tensor& kept, at::ScalarType stands_for);
 
   void add(PendingStep step);
   const at::Tensor& source() const { return source_; }
@@ -69,10 +76,12 @@ class Pending {
   const Shape3& shape() const { return shape_; }  // of the result; Z = 1 for an image
   std::vector<std::int64_t> sizes() const;        // of the result, with channels
   at::ScalarType dtype() const;                   // of the result
-  at::Tensor done(bool lazy) const;
+  // `into`: undefined, or contiguous memory of just that shape and type.
+  at::Tensor done(bool lazy, const at::Tensor& into = {}) const;
 
  private:
   at::Tensor source_;
+  at::ScalarType stands_for_;
   std::vector<PendingStep> steps_;
   Shape3 shape_;
 };

@@ -267,8 +267,8 @@ void run_padding(const Volumes& v, const Rows& rows, Padding padding) {
 
 template <class Rows>
 at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape, const Sampling& how,
-               const Box& part) {
-  Resampling r(volume, shape, how, part);
+               const Box& part, const at::Tensor& into = {}) {
+  Resampling r(volume, shape, how, part, into);
   if (how.mode == Interpolation::linear)
     run_padding<Interpolation::linear, float>(r.volumes, rows, how.padding);
   else
@@ -285,7 +285,9 @@ at::Tensor run(const at::Tensor& volume, const Rows& rows, const Shape3& shape, 
 bool is_picture(const at::Tensor& volume, const Shape3& shape) {
   return volume.dim() == 4 && volume.size(3) == 1 && shape[2] == 1 && shape[1] > 1;
 }
-at::Tensor exchanged(const at::Tensor& volume) { return volume.contiguous().transpose(2, 3); }
+at::Tensor exchanged(const at::Tensor& volume) {
+  return volume.defined() ? volume.contiguous().transpose(2, 3) : volume;
+}
 Shape3 exchanged(const Shape3& s) { return {s[0], s[2], s[1]}; }
 Affine exchanged(const Affine& m) {
   return {m[0], m[2], m[1], m[3], m[8],  m[10], m[9],  m[11],
@@ -309,20 +311,21 @@ Padding parse_padding(const std::string& name) {
 }
 
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                            const Sampling& how, const Box& part) {
+                            const Sampling& how, const Box& part, const at::Tensor& into) {
   if (is_picture(volume, shape))
     return exchanged(resample_general(exchanged(volume), exchanged(to_source), exchanged(shape),
-                                      how, exchanged(part)));
-  return run(volume, AffineRows{to_source}, shape, how, part);
+                                      how, exchanged(part), exchanged(into)));
+  return run(volume, AffineRows{to_source}, shape, how, part, into);
 }
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                    const Sampling& how, const Box& part) {
+                    const Sampling& how, const Box& part, const at::Tensor& into) {
   if (is_picture(volume, shape))
-    return exchanged(
-        resample(exchanged(volume), exchanged(to_source), exchanged(shape), how, exchanged(part)));
-  return axis_aligned(to_source, shape) ? resample_separable(volume, to_source, how, part)
-                                        : resample_general(volume, to_source, shape, how, part);
+    return exchanged(resample(exchanged(volume), exchanged(to_source), exchanged(shape), how,
+                              exchanged(part), exchanged(into)));
+  return axis_aligned(to_source, shape)
+             ? resample_separable(volume, to_source, how, part, into)
+             : resample_general(volume, to_source, shape, how, part, into);
 }
 
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,

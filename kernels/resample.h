@@ -35,15 +35,15 @@ struct Displacement {
 // volume [C, X, Y, Z] -> [C, shape...].
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
                     const Sampling& how);
-// A box inside that result alone, the same to the bit.
+// A box inside that result alone, the same to the bit; written into `into` where it is given.
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                    const Sampling& how, const Box& part);
+                    const Sampling& how, const Box& part, const at::Tensor& into = {});
 at::Tensor resample(const at::Tensor& volume, const Affine& to_source, const Displacement& by,
                     const Shape3& shape, const Sampling& how);
 
 // The general path even where the separable one would do; the tests hold one against the other.
 at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source, const Shape3& shape,
-                            const Sampling& how, const Box& part);
+                            const Sampling& how, const Box& part, const at::Tensor& into = {});
 inline at::Tensor resample_general(const at::Tensor& volume, const Affine& to_source,
                                    const Shape3& shape, const Sampling& how) {
   return resample_general(volume, to_source, shape, how, {{}, shape});

@@ -26,12 +26,13 @@ struct Volumes {
 struct Resampling {
   at::Tensor source, out;
   Volumes volumes;
-  Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how, const Box& part);
+  Resampling(const at::Tensor& volume, const Shape3& shape, const Sampling& how, const Box& part,
+             const at::Tensor& into);
 };
 
 // Only scales and shifts: over the whole output, no axis moves another by a ten-millionth voxel.
 bool axis_aligned(const Affine& to_source, const Shape3& shape);
 at::Tensor resample_separable(const at::Tensor& volume, const Affine& to_source,
-                              const Sampling& how, const Box& part);
+                              const Sampling& how, const Box& part, const at::Tensor& into);
 
 }  // namespace sluice

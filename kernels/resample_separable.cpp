@@ -9,6 +9,7 @@
 
 #include "engine/error.h"
 #include "kernels/inner_parallel.h"
+#include "kernels/into.h"
 #include "kernels/resample_paths.h"
 #include "kernels/word.h"
 
@@ -145,7 +146,7 @@ std::array<SampledAxis<Real>, 3> axes(const Shape3& s, bool align_corners) {
 }  // namespace
 
 Resampling::Resampling(const at::Tensor& volume, const Shape3& whole, const Sampling& how,
-                       const Box& part) {
+                       const Box& part, const at::Tensor& into) {
   if (volume.dim() != 4 || volume.numel() == 0)
     throw DataError("resampling needs a tensor [C, X, Y, Z], not one of rank " +
                     std::to_string(volume.dim()) + " with " + std::to_string(volume.numel()) +
@@ -153,7 +154,7 @@ Resampling::Resampling(const at::Tensor& volume, const Shape3& whole, const Samp
   source =
       how.mode == Interpolation::linear ? volume.to(at::kFloat).contiguous() : volume.contiguous();
   const Shape3& shape = part.size;
-  out = at::empty({source.size(0), shape[0], shape[1], shape[2]}, source.options());
+  out = room(into, {source.size(0), shape[0], shape[1], shape[2]}, source.options());
   const Shape3 s{source.size(1), source.size(2), source.size(3)};
   const std::int64_t voxels = s[0] * s[1] * s[2];
   if (voxels > std::int64_t{1} << 31)
@@ -180,8 +181,8 @@ bool axis_aligned(const Affine& m, const Shape3& shape) {
 }
 
 at::Tensor resample_separable(const at::Tensor& volume, const Affine& to_source,
-                              const Sampling& how, const Box& part) {
-  Resampling r(volume, part.size, how, part);
+                              const Sampling& how, const Box& part, const at::Tensor& into) {
+  Resampling r(volume, part.size, how, part, into);
   if (how.mode == Interpolation::linear)
     linear(r.volumes, to_source, how.padding);
   else

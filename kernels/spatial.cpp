@@ -1,11 +1,9 @@
 #include "kernels/spatial.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/into.h"
 #include "kernels/word.h"
 
 namespace sluice {
@@ -138,7 +136,8 @@ Affine box_affine(const Box& b) {
   return translation({double(b.start[0]), double(b.start[1]), double(b.start[2])});
 }
 
-at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value) {
+at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value,
+                    const at::Tensor& into) {
   const Shape3 n = shape_of(volume);
   Shape3 from, to;  // the part of the output that the volume fills
   bool whole = true;
@@ -150,8 +149,8 @@ at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value) {
     whole &= from[d] == 0 && to[d] == box.size[d];
   }
   const std::vector<std::int64_t> shape{volume.size(0), box.size[0], box.size[1], box.size[2]};
-  const at::Tensor out =
-      whole ? at::empty(shape, volume.options()) : at::full(shape, value, volume.options());
+  const at::Tensor out = room(into, shape, volume.options());
+  if (!whole) out.fill_(value);
   const std::size_t word = volume.element_size();
   const auto* in = static_cast<const std::byte*>(volume.const_data_ptr());
   auto* p = static_cast<std::byte*>(out.mutable_data_ptr());
@@ -180,9 +179,10 @@ at::Tensor reorder(const at::Tensor& volume, const Reorder& r) {
   return reorder(volume, r, whole(volume));
 }
 
-at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box) {
+at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box,
+                   const at::Tensor& into) {
   const Shape3 source = shape_of(volume), n = reorder_shape(r, box.size);
-  const at::Tensor out = at::empty({volume.size(0), n[0], n[1], n[2]}, volume.options());
+  const at::Tensor out = room(into, {volume.size(0), n[0], n[1], n[2]}, volume.options());
   const Strides s = source_strides(r, source, box);
   const std::int64_t voxels = n[0] * n[1] * n[2], every = source[0] * source[1] * source[2];
   for_word(volume.element_size(), [&](auto word) {

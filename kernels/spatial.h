@@ -1,7 +1,8 @@
 // Moving voxels without changing them: crops, pads, flips, permutations, and finding foreground.
 //
 // Invariant: volumes are contiguous [C, X, Y, Z] of any element type up to 8 bytes, and so are the
-// results; none shares memory with its input. 2-D images go through as Z = 1 (to_volume).
+// results; none shares memory with its input. 2-D images go through as Z = 1 (to_volume). Where
+// `into` is defined the result is written there (into.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,14 +37,16 @@ std::vector<double> numbers(const Box& box);  // start, then size: what a histor
 Affine box_affine(const Box& box);            // output -> source: a translation
 
 // The box of the volume, `value` where it sticks out. A plain crop and a plain pad are both this.
-at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value = 0);
+at::Tensor crop_pad(const at::Tensor& volume, const Box& box, double value = 0,
+                    const at::Tensor& into = {});
 
 // MONAI's centre crop followed by its pad: `symmetric` puts half of the padding in front.
 Box centre_box(const Shape3& shape, const Shape3& size, bool symmetric = true);
 
 at::Tensor reorder(const at::Tensor& volume, const Reorder& r);
 // Of a box inside the volume alone.
-at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box);
+at::Tensor reorder(const at::Tensor& volume, const Reorder& r, const Box& box,
+                   const at::Tensor& into = {});
 // k quarter turns from axis a towards axis b, as torch.rot90.
 Reorder quarter_turns(int k, int a, int b);
 

@@ -12,6 +12,7 @@
 #include "engine/registry.h"
 #include "engine/sample.h"
 #include "engine/tensor_device.h"
+#include "kernels/pending.h"
 
 namespace sluice {
 namespace {
@@ -92,6 +93,9 @@ struct ToDevice final : Node {
       fetch(f, out);
     else
       send(f, out);
+    for (auto& [key, field] : out.fields())  // of a cache's narrow volumes (Plan's `narrow`)
+      if (field.pending)
+        field.pending = std::make_shared<Pending>(field.tensor, field.pending->dtype());
     f.emit(std::move(out));
   }
 

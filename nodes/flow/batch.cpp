@@ -1,8 +1,12 @@
 // batch: stacks samples along a new first axis.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+
+#include <algorithm>
 
 #include "engine/registry.h"
 #include "engine/transform.h"
+#include "kernels/inner_parallel.h"
 #include "kernels/pending.h"
 
 namespace sluice {
@@ -40,43 +44,64 @@ bool alike(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
-// What the members left pending, all of it at once and straight into the batch.
+constexpr std::int64_t worth_sharing = 1 << 20;  // bytes of a batch that several threads fill
+
+// Each member straight into its slice of the batch: what it left pending is done there. Of several
+// that fail the first is told of, whichever thread was quicker.
+void fill(const at::Tensor& batch, const std::vector<Pending>& all,
+          std::span<const SamplePtr> members, bool lazy) {
+  const auto slices = batch.unbind();
+  std::vector<std::string> failed(all.size());
+  const bool shared = batch.nbytes() > worth_sharing;
+  for_range(static_cast<std::int64_t>(all.size()), shared, [&](auto begin, auto end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) try {
+        all[i].done(lazy, slices[i]);
+      } catch (const DataError& e) {
+        failed[i] = e.what();
+      }
+  });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!failed[i].empty()) throw DataError(members[i]->name + ": " + failed[i]);
+}
+
 Field stacked_pending(const std::string& key, std::span<const SamplePtr> members, bool lazy) {
   std::vector<Pending> all;
   std::vector<const Pending*> pointers;
   std::vector<MetaPtr> meta;
+  bool jobs = true;
   for (const auto& member : members) {
     const Field& field = member->at(key);
     all.push_back(field.pending ? *field.pending : Pending(field.tensor));
     meta.insert(meta.end(), field.meta.begin(), field.meta.end());
-    if (all.back().sizes() != all.front().sizes() || all.back().dtype() != all.front().dtype())
-      differ(key, *members[0], described(all.front()), *member, described(all.back()));
+    jobs &= done_as_jobs(field.tensor);
+    const Pending &first = all.front(), &last = all.back();
+    if (last.sizes() != first.sizes() || last.dtype() != first.dtype() ||
+        last.source().device() != first.source().device())
+      differ(key, *members[0], described(first), *member, described(last));
   }
   for (const Pending& one : all) pointers.push_back(&one);
   std::vector<std::int64_t> sizes = all.front().sizes();
   sizes.insert(sizes.begin(), static_cast<std::int64_t>(all.size()));
   const at::Tensor batch =
       at::empty(sizes, all.front().source().options().dtype(all.front().dtype()));
-  do_as_jobs(pointers, batch.unbind(), lazy);
+  if (jobs)
+    do_as_jobs(pointers, batch.unbind(), lazy);
+  else
+    fill(batch, all, members, lazy);
   return {batch, std::move(meta)};
 }
 
 Field stacked(const std::string& key, std::span<const SamplePtr> members, bool lazy) {
-  bool pending = false, jobs = true;
-  for (const auto& member : members) {
-    const Field& field = member->at(key);
-    pending |= !!field.pending;
-    jobs &= field.tensor.defined() && done_as_jobs(field.tensor);
-  }
-  if (pending && jobs) return stacked_pending(key, members, lazy);
+  if (std::any_of(members.begin(), members.end(),
+                  [&](const auto& m) { return !!m->at(key).pending; }))
+    return stacked_pending(key, members, lazy);
   std::vector<at::Tensor> tensors;
   std::vector<MetaPtr> meta;
   for (const auto& member : members) {
     const Field& field = member->at(key);
-    const at::Tensor tensor = field.pending ? field.pending->done(lazy) : field.tensor;
-    if (!tensors.empty() && !alike(tensor, tensors.front()))
-      differ(key, *members[0], described(tensors.front()), *member, described(tensor));
-    tensors.push_back(tensor);
+    if (!tensors.empty() && !alike(field.tensor, tensors.front()))
+      differ(key, *members[0], described(tensors.front()), *member, described(field.tensor));
+    tensors.push_back(field.tensor);
     meta.insert(meta.end(), field.meta.begin(), field.meta.end());
   }
   return {tensors.front().defined() ? at::stack(tensors) : at::Tensor(), std::move(meta)};

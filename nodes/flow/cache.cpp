@@ -9,6 +9,7 @@
 #include "engine/disk_tier.h"
 #include "engine/error.h"
 #include "engine/registry.h"
+#include "nodes/flow/narrow_sample.h"
 
 namespace sluice {
 namespace {
@@ -26,11 +27,14 @@ struct Cache final : Node {
     return Spec("cache", "Keeps each item's sample; later epochs take it from here.")
         .in("sample")
         .out("sample")
-        .param("store", &Params::store,
-               "Where samples are kept. disk: in files that later runs find again, by what the "
-               "source's files hold and what was done to them, so that no edit of either can bring "
-               "back an old sample. auto: in memory as far as the budget goes, then on disk.")
-        .choices({"memory", "disk", "auto"})
+        .param(
+            "store", &Params::store,
+            "Where samples are kept. disk: in files that later runs find again, by what the "
+            "source's files hold and what was done to them, so that no edit of either can bring "
+            "back an old sample. auto: in memory as far as the budget goes, then on disk. device: "
+            "in the memory of the device that to_device in front moved them to; with a cache in "
+            "front of to_device too, what finds no room there comes from the host.")
+        .choices({"memory", "disk", "auto", "device"})
         .param("dir", &Params::dir,
                "Folder of disk and auto; any number of runs may share it. \"\": ~/.cache/sluice.")
         .param("budget", &Params::budget,
@@ -55,8 +59,10 @@ struct Cache final : Node {
   }
 
   void open(const OpenContext& context) override {
-    if (p.store != "disk") store_.tiers.push_back(std::make_unique<MemoryTier>(bytes(p.budget)));
-    if (p.store != "memory") {
+    narrow_ = context.narrow && (p.store == "memory" || p.store == "device");
+    if (p.store != "disk")
+      store_.tiers.push_back(std::make_unique<MemoryTier>(bytes(p.budget), memory_form(context)));
+    if (p.store == "disk" || p.store == "auto") {
       const auto folder = p.dir.empty() ? default_cache_folder() : std::filesystem::path(p.dir);
       const auto budget = bytes(p.store == "disk" ? p.budget : p.disk_budget);
       store_.tiers.push_back(
@@ -73,7 +79,7 @@ struct Cache final : Node {
     const CacheStore::Held held = store_.held();
     log(f, "refused", held.refused, refused_);
     log(f, "damaged", held.damaged, damaged_);
-    f.emit_ptr(f.ptr());
+    f.emit_ptr(narrow_ ? narrow_sample(f.ptr()) : f.ptr());
   }
 
   CacheStore* store() override { return &store_; }
@@ -100,6 +106,7 @@ struct Cache final : Node {
   }
 
   Tiers store_;
+  bool narrow_ = false;
   std::once_flag counted_;
   std::uint64_t kept_ = 0;
   std::atomic<std::uint64_t> refused_ = 0, damaged_ = 0;

@@ -10,6 +10,7 @@
 #include "engine/error.h"
 #include "engine/registry.h"
 #include "kernels/numpy_random.h"
+#include "nodes/flow/narrow_sample.h"
 
 namespace sluice {
 namespace {
@@ -46,8 +47,8 @@ struct SmartCache final : Node {
         .any_device();
   }
 
-  void open(const OpenContext&) override {
-    store_.tiers.push_back(std::make_unique<MemoryTier>(std::nullopt));
+  void open(const OpenContext& context) override {
+    store_.tiers.push_back(std::make_unique<MemoryTier>(std::nullopt, memory_form(context)));
     store_.keeps = [this](std::uint64_t item) {
       std::lock_guard lock(mutex_);
       return window_.contains(item);

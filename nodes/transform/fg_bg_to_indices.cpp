@@ -1,5 +1,6 @@
 // fg_bg_to_indices: MONAI's FgBgToIndicesd. In front of a cache it is done once, and the crops
-// behind draw their centres from lists instead of looking for voxels.
+// behind draw their centres without looking for voxels. MONAI's lists of int64 take as much memory
+// as the volumes; a bit a voxel says the same.
 #include "engine/registry.h"
 #include "engine/transform.h"
 #include "kernels/foreground.h"
@@ -18,9 +19,9 @@ struct FgBgToIndices final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("fg_bg_to_indices", "Lists the voxels of a label's foreground and background.")
+    return Spec("fg_bg_to_indices", "Says which voxels are a label's foreground and background.")
         .in("sample")
-        .out("sample", "With two more fields a key: voxel numbers [n], int32.")
+        .out("sample", "With two more fields a key: a bit a voxel and ranks, int32 [n].")
         .param("keys", &Params::keys,
                "Labels; foreground is where they are not 0, of several channels the first is "
                "background.")
@@ -50,8 +51,8 @@ struct FgBgToIndices final : Node {
                         ", \"" + key + "\" " + list_text(label.tensor.sizes()));
       const at::Tensor background =
           background_mask(foreground, image.defined() ? &image : nullptr, p.image_threshold);
-      out.set(key + p.fg_postfix, Field(voxel_numbers(foreground), label.meta));
-      out.set(key + p.bg_postfix, Field(voxel_numbers(background), label.meta));
+      out.set(key + p.fg_postfix, Field(packed_bits(foreground), label.meta));
+      out.set(key + p.bg_postfix, Field(packed_bits(background), label.meta));
     }
     f.emit(std::move(out));
   }

@@ -119,15 +119,14 @@ struct FusedNode : Node {
     settle(field, lazy_);
     field.tensor = field.tensor.to(at::kFloat);
   }
-  // Voxel by voxel: as `ops` where jobs do it, else by `change(tensor)` once nothing is pending.
-  template <class Ops, class Change>
-  void change_values(Field& field, Ops&& ops, Change&& change) const {
-    if (done_as_jobs(field.tensor)) {
-      append(field, changed(ops()));
-      return;
-    }
-    settle(field, lazy_);
-    field.tensor = change(field.tensor);
+  // Voxel by voxel: as `ops` where jobs do it, else by `change`; both are the same function.
+  void change_values(Field& field, std::vector<kernels::AugmentOp> ops,
+                     PendingStep::Change change) const {
+    const auto rank = field.tensor.dim();
+    if (rank == 3 || rank == 4)
+      append(field, changed(std::move(ops), std::move(change)));
+    else
+      field.tensor = change(field.tensor, {});
   }
 
  private:

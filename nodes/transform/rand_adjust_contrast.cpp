@@ -57,31 +57,34 @@ struct RandAdjustContrast final : FusedNode {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       if (field.tensor.numel() == 0) return;
-      const auto ops = [&] {
-        auto list = ops_of(kernels::AugmentKind::contrast,
-                           {static_cast<float>(gamma), p.invert_image ? -1.0f : 1.0f});
-        if (p.retain_stats) list.push_back({kernels::AugmentKind::restore});
-        return list;
-      };
-      change_values(field, ops, [&](const at::Tensor& t) { return adjusted(t, gamma); });
+      auto ops = ops_of(kernels::AugmentKind::contrast,
+                        {static_cast<float>(gamma), p.invert_image ? -1.0f : 1.0f});
+      if (p.retain_stats) ops.push_back({kernels::AugmentKind::restore});
+      change_values(field, std::move(ops),
+                    [gamma, inverted = p.invert_image, stats = p.retain_stats](
+                        const at::Tensor& from, const at::Tensor& into) {
+                      return adjusted(from, into, gamma, inverted, stats);
+                    });
     });
     finish(f, std::move(out));
   }
 
-  at::Tensor adjusted(const at::Tensor& image, double gamma) const {
+  static at::Tensor adjusted(const at::Tensor& image, const at::Tensor& into, double gamma,
+                             bool inverted, bool stats) {
     const kernels::Range range = kernels::ranges(image, false).front();
     kernels::Contrast contrast;
-    contrast.low = p.invert_image ? -range.high : range.low;
+    contrast.low = inverted ? -range.high : range.low;
     contrast.range = range.high - range.low;
     contrast.gamma = gamma;
-    contrast.sign = p.invert_image ? -1 : 1;
-    at::Tensor out = kernels::map<kernels::Contrast>(image, {contrast});
-    return p.retain_stats ? with_stats_of(image, out) : out;
+    contrast.sign = inverted ? -1 : 1;
+    kernels::Moments old;
+    if (stats) old = kernels::moments(image, false, false).front();
+    const at::Tensor out = kernels::map<kernels::Contrast>(image, {contrast}, into);
+    return stats ? with_stats(out, old) : out;
   }
 
-  // MONAI's standard deviations are over n - 1 here.
-  static at::Tensor with_stats_of(const at::Tensor& image, const at::Tensor& changed) {
-    const auto old = kernels::moments(image, false, false).front();
+  // In place. MONAI's standard deviations are over n - 1 here.
+  static at::Tensor with_stats(const at::Tensor& changed, const kernels::Moments& old) {
     const auto now = kernels::moments(changed, false, false).front();
     const double n = old.count, unbiased = n > 1 ? std::sqrt(n / (n - 1)) : 1;
     kernels::Rescale back;
@@ -89,7 +92,7 @@ struct RandAdjustContrast final : FusedNode {
     back.range = now.std * unbiased + 1e-8;
     back.gain = old.std * unbiased;
     back.offset = old.mean;
-    return kernels::map<kernels::Rescale>(changed, {back});
+    return kernels::map<kernels::Rescale>(changed, {back}, changed);
   }
 };
 

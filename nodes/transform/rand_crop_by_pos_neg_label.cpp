@@ -42,7 +42,7 @@ struct RandCropByPosNegLabel final : FusedNode {
                "If set, background is only where this field is above image_threshold.")
         .param("image_threshold", &Params::image_threshold, "In the image's units.")
         .param("fg_indices_key", &Params::fg_indices_key,
-               "Voxel numbers of the foreground (fg_bg_to_indices), so that none is looked for.")
+               "Voxels of the foreground (fg_bg_to_indices), so that none is looked for.")
         .param("bg_indices_key", &Params::bg_indices_key, "And of the background; both or none.")
         .param("allow_smaller", &Params::allow_smaller,
                "Take the whole axis where the image is smaller than spatial_size.")
@@ -90,8 +90,8 @@ struct RandCropByPosNegLabel final : FusedNode {
   std::vector<Shape3> draw_centres(const Sample& in, Random& random) const {
     const at::Tensor label = to_volume(in.tensor(p.label_key));
     if (p.fg_indices_key)
-      return draw_from(VoxelList(in.tensor(*p.fg_indices_key), shape_of(label)),
-                       VoxelList(in.tensor(*p.bg_indices_key), shape_of(label)), random, label);
+      return draw_from(VoxelBits(in.tensor(*p.fg_indices_key), shape_of(label)),
+                       VoxelBits(in.tensor(*p.bg_indices_key), shape_of(label)), random, label);
     at::Tensor image;
     if (p.image_key) image = to_volume(in.tensor(*p.image_key));
     if (image.defined() && shape_of(image) != shape_of(label))
@@ -100,7 +100,7 @@ struct RandCropByPosNegLabel final : FusedNode {
     const at::Tensor mask = foreground_mask(label);
     const VoxelPool foreground(mask);
     if (p.neg <= 0 && foreground.count() > 0)
-      return draw_from(foreground, VoxelList(), random, label);
+      return draw_from(foreground, VoxelBits(), random, label);
     const VoxelPool background(
         background_mask(mask, image.defined() ? &image : nullptr, p.image_threshold));
     return draw_from(foreground, background, random, label);

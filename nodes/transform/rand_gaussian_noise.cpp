@@ -42,14 +42,12 @@ struct RandGaussianNoise final : FusedNode {
     const Random::Stream stream = random.stream();
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      const auto ops = [&] {
-        kernels::AugmentOp op{kernels::AugmentKind::noise, -1, {float(p.mean), float(std)}};
-        op.key = stream.key;
-        op.counter = stream.counter_high;
-        return std::vector{op};
-      };
-      change_values(field, ops, [&](const at::Tensor& t) {
-        return kernels::add_noise(t, p.mean, std, stream);
+      kernels::AugmentOp op{kernels::AugmentKind::noise, -1, {float(p.mean), float(std)}};
+      op.key = stream.key;
+      op.counter = stream.counter_high;
+      const double mean = p.mean;
+      change_values(field, {op}, [=](const at::Tensor& from, const at::Tensor& into) {
+        return kernels::add_noise(from, mean, std, stream, into);
       });
     });
     finish(f, std::move(out));

@@ -55,9 +55,10 @@ struct RandScaleIntensity final : FusedNode {
       const bool each = p.channel_wise && field.tensor.dim() > 0;
       std::vector<kernels::Linear> functors(each ? field.tensor.size(0) : 1);
       for (auto& functor : functors) functor.gain = 1 + draws.uniform(p.factors[0], p.factors[1]);
-      change_values(
-          field, [&] { return linear_ops(functors); },
-          [&](const at::Tensor& t) { return kernels::map(t, functors); });
+      change_values(field, linear_ops(functors),
+                    [functors](const at::Tensor& from, const at::Tensor& into) {
+                      return kernels::map(from, functors, into);
+                    });
     });
     finish(f, std::move(out));
   }

@@ -56,9 +56,10 @@ struct RandShiftIntensity final : FusedNode {
       const bool each = p.channel_wise && field.tensor.dim() > 0;
       std::vector<kernels::Linear> functors(each ? field.tensor.size(0) : 1);
       for (auto& functor : functors) functor.offset = draws.uniform(p.offsets[0], p.offsets[1]);
-      change_values(
-          field, [&] { return linear_ops(functors); },
-          [&](const at::Tensor& t) { return kernels::map(t, functors); });
+      change_values(field, linear_ops(functors),
+                    [functors](const at::Tensor& from, const at::Tensor& into) {
+                      return kernels::map(from, functors, into);
+                    });
     });
     finish(f, std::move(out));
   }

@@ -43,16 +43,15 @@ struct RandStdShiftIntensity final : FusedNode {
     const double factor = draw(random, p.factors);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      const auto ops = [&] {
-        return ops_of(kernels::AugmentKind::std_shift,
-                      {static_cast<float>(factor), p.nonzero * 1.0f},
-                      p.channel_wise ? field.tensor.size(0) : 0);
-      };
-      change_values(field, ops, [&](const at::Tensor& t) {
+      const auto ops =
+          ops_of(kernels::AugmentKind::std_shift, {static_cast<float>(factor), p.nonzero * 1.0f},
+                 p.channel_wise ? field.tensor.size(0) : 0);
+      const bool nonzero = p.nonzero, channel_wise = p.channel_wise;
+      change_values(field, ops, [=](const at::Tensor& from, const at::Tensor& into) {
         std::vector<kernels::Shift> functors;
-        for (const auto& m : kernels::moments(t, p.nonzero, p.channel_wise))
-          functors.push_back({static_cast<float>(factor * m.std), p.nonzero});
-        return kernels::map(t, functors);
+        for (const auto& m : kernels::moments(from, nonzero, channel_wise))
+          functors.push_back({static_cast<float>(factor * m.std), nonzero});
+        return kernels::map(from, functors, into);
       });
     });
     finish(f, std::move(out));

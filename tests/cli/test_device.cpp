@@ -106,6 +106,42 @@ TEST_CASE("a run that was cut on a device goes on from its checkpoint to the sam
         json::parse(folder.read("whole/summary.json")).at("weights_sha256"));
 }
 
+TEST_CASE(
+    "what finds no room in a device's cache comes from the host's, and nothing is made twice") {
+  const Folder folder;
+  json g = json::parse(graph);
+  g["nodes"]["held"] = {{"type", "cache"}, {"in", "norm"}};
+  g["nodes"]["up"]["in"] = "held";
+  g["nodes"]["kept"]["store"] = "device";
+  g["nodes"]["flip"] = {{"type", "rand_flip"}, {"in", "kept"}, {"prob", 0.5}};
+  g["nodes"]["batch"]["in"] = "flip";
+  g["run"]["epochs"] = 3;
+  const std::string file = folder.write("g.json", g.dump()).string();
+  const auto run = [&](const std::string& device, const std::string& name,
+                       const std::string& more) {
+    const auto r = shell::run("SLUICE_DEVICE=" + device + " $SLUICE run " + file +
+                              " --quiet --threads 2 --out " + (folder.path / name).string() + more);
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(folder.read(name + "/summary.json")).at("weights_sha256");
+  };
+  const auto fired = [&](const std::string& name, const char* node) {
+    return json::parse(folder.read(name + "/profile.json")).at("nodes").at(node).at("items");
+  };
+  const json plain = run("none", "plain", " --set run.fuse=false");
+  CHECK(run("none", "host", "") == plain);
+  CHECK(run("simulated", "roomy", "") == plain);
+  // One that is asked for again while it is still being computed is computed again.
+  CHECK(fired("roomy", "norm") < 18);
+  CHECK(fired("roomy", "up") < 18);
+  // 24^3 voxels in float32 and, narrow, a byte for the label: 69,120 bytes an item.
+  CHECK(run("simulated", "tight", " --set nodes.kept.budget=210000") == plain);
+  CHECK(fired("tight", "norm") < 18);
+  CHECK(fired("tight", "up") >= 9 + 6 + 6);
+  CHECK(run("simulated", "wide", " --set nodes.kept.budget=210000 --set run.fuse=false") == plain);
+  CHECK(fired("wide", "up") >= 9 + 8 + 8);
+}
+
 TEST_CASE("a device that the graph insists on and that is not there is a GPU error") {
   const Folder folder;
   const std::string file = folder.write("g.json", graph).string();

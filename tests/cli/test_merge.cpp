@@ -28,7 +28,7 @@ TEST_CASE("files are merged left to right, and messages name the file that a val
   f.write("mine.json", "{ \"vars\": { \"p\": 0.7 },\n  \"nodes\": { \"end\": { \"std\": 0.5 } } }");
   f.write("bad.json", "{\n  \"nodes\": { \"end\": { \"std\": -1, \"men\": 3 } } }");
   CHECK(f.sluice("check --merge base.json mine.json").out ==
-        "ok: base.json mine.json (4 nodes, 1 stream)\n");
+        "ok: base.json mine.json (4 nodes, 1 stream)\n  done together: flip + end: one copy\n");
   const auto dot = f.sluice("dot base.json mine.json");
   CHECK(dot.out.find("std = 0.5") != std::string::npos);
   CHECK(dot.out.find("prob = 0.7") != std::string::npos);

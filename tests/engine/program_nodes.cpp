@@ -123,7 +123,11 @@ void Trial::add(int i) {
   if (n.after >= 0) g.after = p_.nodes[static_cast<std::size_t>(n.after)].path;
   g.every_epochs = n.every;
   bodies_.push_back(&b_.body(i));
-  if (n.kind == Kind::cache) bodies_.back()->cache = std::make_shared<toy::MemoryStore>();
+  if (n.kind == Kind::cache) {
+    auto store = std::make_shared<toy::MemoryStore>();
+    store->files = draw(static_cast<std::size_t>(i)) % 2 == 0;
+    bodies_.back()->cache = std::move(store);
+  }
   if (n.ordered || n.kind == Kind::updater)
     bodies_.back()->end = [this, i](Flush& f) { flush(i, f); };
 }

@@ -1,6 +1,7 @@
 // Which transforms the plan does together.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "engine/dot.h"
@@ -27,6 +28,7 @@ const Catalogue& types() {
     c.add(step("flip", Fuses::moves));
     c.add(step("zoom", Fuses::resamples));
     c.add(step("noise", Fuses::values));
+    c.add(step("pick", Fuses::fields));
     c.add(step("blur"));
     c.add(step("crop", Fuses::moves).param("size", &P::size, "").expands("size"));
     c.add(step("cache").cache());
@@ -109,11 +111,41 @@ TEST_CASE("With run.lazy all resamplings of a run are one, and run.fuse = false 
   CHECK(runs(chain("cases zoom flip zoom sink", R"({"fuse": false})")) == "");
 }
 
-TEST_CASE("On a device values and the batch belong to the run, on the host they do not") {
-  CHECK(runs(chain("cases flip zoom noise flip batch sink")) == "flip1 + zoom2: one resampling");
+TEST_CASE("A batch belongs to the run on a device, and behind a cache, which holds the volumes") {
+  CHECK(runs(chain("cases flip zoom noise flip batch sink")) ==
+        "flip1 + zoom2 + noise3 + flip4: one resampling");
   CHECK(runs(chain("cases to_device flip zoom noise flip batch sink")) ==
         "flip2 + zoom3 + noise4 + flip5 + batch6: one resampling of the whole batch");
-  CHECK(runs(chain("cases to_device noise noise sink")) == "noise2 + noise3: one copy");
+  CHECK(runs(chain("cases cache crop flip noise batch sink")) ==
+        "crop2 + flip3 + noise4 + batch5: one copy of the whole batch");
+  CHECK(runs(chain("cases cache blur flip batch sink")) == "");
+  CHECK(runs(chain("cases noise noise sink")) == "noise1 + noise2: one copy");
+}
+
+TEST_CASE("What only chooses fields belongs to a run that goes on behind it") {
+  CHECK(runs(chain("cases flip pick flip sink")) == "flip1 + pick2 + flip3: one copy");
+  CHECK(runs(chain("cases pick flip flip pick sink")) == "flip2 + flip3: one copy");
+  CHECK(runs(chain("cases flip pick sink")) == "");
+  CHECK(runs(chain("cases cache flip pick batch sink")) ==
+        "flip2 + pick3 + batch4: one copy of the whole batch");
+}
+
+TEST_CASE("A cache keeps narrow volumes where all that read it can widen them") {
+  const auto narrow = [](const std::string& graph_text) {
+    Diagnostics diagnostics;
+    auto graph =
+        load_graph(parse_document("g.json", graph_text, diagnostics), types(), {}, diagnostics);
+    auto plan = graph ? make_plan(*graph, {}, diagnostics) : std::nullopt;
+    REQUIRE(plan);
+    return std::any_of(plan->nodes.begin(), plan->nodes.end(),
+                       [](const auto& n) { return n.narrow; });
+  };
+  CHECK(narrow(chain("cases cache crop blur")));
+  CHECK(narrow(chain("cases cache batch")));
+  CHECK_FALSE(narrow(chain("cases cache blur flip flip")));
+  CHECK_FALSE(narrow(chain("cases cache crop", R"({"fuse": false})")));
+  CHECK_FALSE(
+      narrow(chain("cases cache flip", "{}", R"(, "k": {"type": "sink", "in": "cache1"})")));
 }
 
 TEST_CASE("A sample that two nodes read is finished") {

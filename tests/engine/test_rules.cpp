@@ -253,6 +253,46 @@ TEST_CASE("a cut leaves no trace in a cache, and unfinished bodies are not run f
   CHECK(loads < 40);
 }
 
+TEST_CASE(
+    "look-ups that read files run side by side, and an epoch begins when the last one's ended") {
+  Builder b;
+  b.graph.run.epochs = 3;
+  std::atomic<int> looking{0}, most{0};
+  bool overlapped = false;
+  const int s = b.add("s", Spec("s", "").out("sample").source(), [&](Firing& f) {
+    if (f.stamp().index == 0) overlapped |= looking > 0;
+    if (f.stamp().index == 20) return f.end_epoch();
+    f.emit_item(f.stamp().index, Sample(f.stamp().index));
+  });
+  const int cache = b.add("cache", plain("cache").cache(), forward, {{s, 0}});
+  auto store = std::make_shared<MemoryStore>();
+  store->on_find = [&] {
+    const int now = ++looking;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    nap(3000);
+    --looking;
+  };
+  b.body(cache).cache = store;
+  Values got;
+  b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{cache, 0}});
+  REQUIRE(b.plan(4));
+  b.made->nodes[static_cast<std::size_t>(s)].credits = 8;
+  Values expected;
+  for (std::uint64_t i = 0; i < 60; ++i) expected.push_back(i % 20);
+
+  CHECK(run(b, 4).status == Outcome::Status::done);
+  CHECK(most == 1);
+  CHECK(got == expected);
+
+  got.clear();
+  store->files = true;
+  CHECK(run(b, 4).status == Outcome::Status::done);
+  CHECK(most > 1);
+  CHECK_FALSE(overlapped);
+  CHECK(got == expected);
+}
+
 TEST_CASE("a Skip of the source itself is not remembered as its first item's") {
   Builder b;
   b.graph.run.epochs = 5;

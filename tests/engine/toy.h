@@ -67,7 +67,11 @@ struct Body final : Node {
 struct MemoryStore final : CacheStore {
   std::mutex mutex;
   std::map<std::uint64_t, Entry> entries;
+  bool files = false;               // claims to read some, so it is asked on any thread
+  std::function<void()> on_find{};  // called first, by whoever asks
+  bool reads() const override { return files; }
   std::optional<Entry> find(std::uint64_t item) override {
+    if (on_find) on_find();
     std::lock_guard lock(mutex);
     auto it = entries.find(item);
     if (it == entries.end()) return std::nullopt;

@@ -6,6 +6,8 @@
 
 #include "kernels/affine_params.h"
 #include "kernels/elastic.h"
+#include "kernels/intensity.h"
+#include "kernels/narrow.h"
 #include "kernels/pending.h"
 
 using namespace sluice;
@@ -55,7 +57,8 @@ at::Tensor one_by_one(at::Tensor t, const std::vector<PendingStep>& steps) {
                       : resample(t, s.to_source, s.shape, s.how);
         break;
       case PendingStep::Kind::values:
-        FAIL("not here");
+        t = s.change(t, {});
+        break;
     }
   return from_volume(t, axes);
 }
@@ -70,6 +73,7 @@ class Draws {
   PendingStep step(const Shape3& n, int axes, Interpolation mode, bool device) {
     const Padding padding = static_cast<Padding>(upto(3));
     const Sampling how{mode, padding, !device && upto(2) == 1};
+    if (!device && mode == Interpolation::linear && upto(5) == 0) return values();
     switch (upto(6)) {
       case 0: {
         Reorder r;
@@ -105,6 +109,17 @@ class Draws {
   }
 
  private:
+  PendingStep values() {
+    const kernels::Linear f{float(in(0.5, 2)), float(in(-1, 1))};
+    const Random::Stream stream{7, std::uint64_t(upto(99))};
+    if (upto(2) == 0)
+      return changed({}, [=](const at::Tensor& from, const at::Tensor& into) {
+        return kernels::add_noise(from, 0, 1, stream, into);
+      });
+    return changed({}, [=](const at::Tensor& from, const at::Tensor& into) {
+      return kernels::map<kernels::Linear>(from, {f}, into);
+    });
+  }
   Box box(const Shape3& n, int axes, bool inside) {
     Box b{{}, n};
     for (int d = 0; d < axes; ++d) {
@@ -171,6 +186,72 @@ TEST_CASE("what is done at once is what is done one by one, to the bit") {
     const Chain c = drawn(seed, false);
     CHECK(at::equal(c.done(), one_by_one(c.source, c.steps)));
   }
+}
+
+TEST_CASE("into memory that is given goes the same, and the source stays as it was") {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    const Chain c = drawn(seed, false);
+    Pending p(c.source);
+    for (const auto& s : c.steps) p.add(s);
+    const at::Tensor before = c.source.clone();
+    std::vector<std::int64_t> sizes = p.sizes();
+    sizes.insert(sizes.begin(), 3);
+    const at::Tensor batch = at::full(sizes, 9, at::TensorOptions().dtype(p.dtype()));
+    const at::Tensor out = p.done(false, batch[1]);
+    CHECK(out.const_data_ptr() == batch[1].const_data_ptr());
+    CHECK(at::equal(batch[1], one_by_one(c.source, c.steps)));
+    CHECK(batch[0].eq(9).all().item<bool>());
+    CHECK(batch[2].eq(9).all().item<bool>());
+    CHECK(at::equal(c.source, before));
+  }
+  CHECK_THROWS(Pending(volume({1, 4, 5, 6})).done(false, volume({1, 4, 5, 7})));
+}
+
+TEST_CASE("volumes that are kept narrower give what they stand for, to the bit") {
+  int narrow = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    Chain c = drawn(seed, false);
+    const double scale = seed % 3 == 0 ? 300 : 40;  // int16, uint8
+    c.source = (volume(c.source.sizes(), scale).abs() * (seed % 3 == 1 ? 1 : -1)).round().abs();
+    if (seed % 6 == 1) c.source[0][0][0] = -1;
+    c.source = c.source.to(seed % 5 == 0 ? at::kLong : at::kFloat);
+    const at::Tensor kept = narrowed(c.source);
+    REQUIRE(kept.defined());
+    CHECK(kept.element_size() <= 2);
+    CHECK(at::equal(kept.to(c.source.scalar_type()), c.source));
+    Pending p(kept, c.source.scalar_type()), into(kept, c.source.scalar_type());
+    for (const auto& s : c.steps) p.add(s);
+    const at::Tensor expected = one_by_one(c.source, c.steps), out = p.done(false);
+    REQUIRE((out.scalar_type() == expected.scalar_type()));
+    CHECK(at::equal(out, expected));
+    CHECK(
+        at::equal(p.done(false, at::empty_like(expected, at::MemoryFormat::Contiguous)), expected));
+    narrow += kept.scalar_type() == at::kByte;
+  }
+  CHECK(narrow > 50);
+  CHECK(narrow < 350);
+}
+
+TEST_CASE("a volume is not kept narrower where a value would not come back") {
+  const auto with = [](double v) {
+    at::Tensor t = at::zeros({1, 3, 4, 5});
+    t.mutable_data_ptr<float>()[59] = float(v);  // an assignment makes 0 of -0.0
+    return t;
+  };
+  CHECK((narrowed(with(255)).scalar_type() == at::kByte));
+  CHECK((narrowed(with(256)).scalar_type() == at::kShort));
+  CHECK((narrowed(with(-32768)).scalar_type() == at::kShort));
+  for (const double v :
+       {0.5, -0.0, 32768.0, -32769.0, 1e30, -1e30, double(NAN), double(INFINITY)}) {
+    CAPTURE(v);
+    CHECK_FALSE(narrowed(with(v)).defined());
+  }
+  CHECK(narrowed(with(-1e15).to(at::kLong)).defined() == false);
+  CHECK((narrowed(with(7).to(at::kLong)).scalar_type() == at::kByte));
+  CHECK_FALSE(narrowed(with(7).to(at::kByte)).defined());
+  CHECK_FALSE(narrowed(at::zeros({5})).defined());
 }
 
 TEST_CASE("so is an elastic deformation among other steps") {

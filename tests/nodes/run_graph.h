@@ -80,6 +80,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
     context.node = n.path();
     context.seed = static_cast<std::uint64_t>(graph->run.seed);
     context.leaves = n.leaves;
+    context.narrow = n.narrow;
     context.lazy = graph->run.lazy;
     if (n.spec->is_cache)
       context.upstream = upstream_of(*plan, i, [&](int other) { return at(other).get(); });

@@ -103,14 +103,19 @@ class Draws {
   std::mt19937 random_;
 };
 
-// `moved`: behind to_device, and stacked.
+// `moved`: behind to_device, and stacked. On the host every third is cached and stacked.
 Json graph_of(unsigned seed, bool moved, bool invert) {
+  const bool cached = !moved && seed % 3 == 0, stacked = moved || (cached && !invert);
   Draws draws(seed);
   Json nodes = {{"s", synthetic(6)}};
   std::string before = "s";
   if (moved) {
     nodes["there"] = {{"type", "to_device"}, {"in", "s"}};
     before = "there";
+  }
+  if (cached) {
+    nodes["kept"] = {{"type", "cache"}, {"in", "s"}};
+    before = "kept";
   }
   for (int i = 0, n = 2 + draws.upto(6); i < n; ++i) {
     const std::string name = "t" + std::to_string(i);
@@ -122,8 +127,12 @@ Json graph_of(unsigned seed, bool moved, bool invert) {
   nodes["same"] = {{"type", "rand_spatial_crop"}, {"in", before}, {"roi_size", {14, 15, 16}}};
   nodes["last"] = {{"type", "rand_gaussian_noise"}, {"in", "same"}, {"prob", 0.5}};
   before = "last";
-  if (moved) nodes["batch"] = {{"type", "batch"}, {"in", before}, {"size", 3}};
-  if (moved) before = "batch";
+  if (seed % 2) {
+    nodes["both"] = {{"type", "select_items"}, {"in", before}, {"keys", {"label", "image"}}};
+    before = "both";
+  }
+  if (stacked) nodes["batch"] = {{"type", "batch"}, {"in", before}, {"size", 3}};
+  if (stacked) before = "batch";
   if (invert) nodes["back"] = {{"type", "invert"}, {"in", before}, {"keys", {"image", "label"}}};
   if (invert) before = "back";
   nodes["sink"] = {{"type", "collect"}, {"in", before}};

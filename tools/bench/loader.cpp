@@ -79,6 +79,7 @@ int run(const std::string& file, int threads) {
     context.node = n.path();
     context.epochs = static_cast<std::uint32_t>(graph->run.epochs);
     context.leaves = n.leaves;
+    context.narrow = n.narrow;
     context.lazy = graph->run.lazy;
     context.resources = std::make_shared<Resources>();
     nodes.back()->open(context);

@@ -140,6 +140,7 @@ void Session::open_node(int i) {
   context.step_threads = step_threads_;
   context.training = n.training;
   context.leaves = n.leaves;
+  context.narrow = n.narrow;
   context.lazy = graph_->run.lazy;
   context.out_dir = out_dir_;
   context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);

@@ -1,11 +1,11 @@
 // select_items: MONAI's SelectItemsd.
 #include "engine/registry.h"
-#include "engine/sample.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct SelectItems final : Node {
+struct SelectItems final : FusedNode {
   struct Params {
     std::vector<std::string> keys;
     bool allow_missing_keys = false;
@@ -21,6 +21,7 @@ struct SelectItems final : Node {
                "Leave out keys that a sample lacks instead of failing.")
         .takes("@keys", Form::any)
         .keeps("@keys")
+        .fuses(Fuses::fields)
         .any_device();
   }
 
@@ -29,7 +30,7 @@ struct SelectItems final : Node {
     out.name = f.in().name;
     for (const auto& key : p.keys)
       if (!p.allow_missing_keys || f.in().has(key)) out.set(key, f.in().at(key));
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 };
 
