@@ -142,7 +142,9 @@ class Firing {
   bool stopped() const { return (*stopped_)(); }
 
   // A value to log beside the run's metrics, for example {"loss", 0.3}.
-  void log(std::string name, double value) { logs_.emplace_back(std::move(name), value); }
+  void log(std::string name, double value) {
+    if (!name.empty()) logs_.emplace_back(std::move(name), value);  // without: when_done's
+  }
   // A value that the device may still be computing: read when it is done, in stamp order, and
   // before the epoch is flushed; where there is no device, at once.
   void log_later(std::string name, std::function<double()> read) {
@@ -150,6 +152,17 @@ class Firing {
       later_.emplace_back(std::move(name), std::move(read));
     else
       log(std::move(name), read());
+  }
+
+  // What needs the device's results: called when it is done, in stamp order and before the epoch is
+  // flushed, and never while another such call of the node runs; it may log. What it throws ends
+  // the run. Where there is no device, at once.
+  void when_done(std::function<void()> look) {
+    if (!stream_) return look();
+    later_.emplace_back("", [look = std::move(look)] {
+      look();
+      return 0.0;
+    });
   }
 
   // Where the body's work on the device is queued; null on a lane of the host.

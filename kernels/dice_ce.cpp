@@ -6,6 +6,7 @@
 
 #include "kernels/cuda_library.h"
 #include "kernels/dice_ce_fused.h"
+#include "kernels/one_hot.h"
 
 namespace sluice {
 namespace {
@@ -17,15 +18,18 @@ at::Tensor weight_tensor(const std::vector<double>& w, std::int64_t n, const at:
   return at::tensor(values, at::kDouble).to(like.options());
 }
 
-at::Tensor indices(const at::Tensor& label) { return label.select(1, 0).to(at::kLong); }
+// What is no class is reported elsewhere, maybe later; LibTorch would stop the device for it.
+at::Tensor indices(const at::Tensor& label, std::int64_t classes) {
+  return label.select(1, 0).to(at::kLong).clamp(0, classes - 1);
+}
 
 at::Tensor composed_dice(const at::Tensor& pred, const at::Tensor& label, const DiceCe& p) {
   const std::int64_t classes = pred.size(1);
   at::Tensor prob = p.sigmoid ? at::sigmoid(pred) : pred;
   if (p.softmax && classes > 1) prob = at::softmax(pred, 1);
-  at::Tensor target = label;
-  if (p.to_onehot_y && classes > 1) target = at::one_hot(indices(label), classes).movedim(-1, 1);
-  target = target.to(prob.scalar_type());
+  at::Tensor target = p.to_onehot_y && classes > 1
+                          ? one_hot(truncated(label), classes, prob.scalar_type())
+                          : label.to(prob.scalar_type());
   if (!p.include_background && classes > 1) {
     prob = prob.narrow(1, 1, classes - 1);
     target = target.narrow(1, 1, classes - 1);
@@ -50,7 +54,8 @@ at::Tensor composed_ce(const at::Tensor& pred, const at::Tensor& label, const Di
   if (pred.size(1) == 1)
     return at::binary_cross_entropy_with_logits(pred, label.to(pred.scalar_type()), {}, weight,
                                                 reduction);
-  const at::Tensor target = label.size(1) == 1 ? indices(label) : label.to(pred.scalar_type());
+  const at::Tensor target =
+      label.size(1) == 1 ? indices(label, pred.size(1)) : label.to(pred.scalar_type());
   return at::cross_entropy_loss(pred, target, weight, reduction);
 }
 

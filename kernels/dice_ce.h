@@ -31,6 +31,11 @@ struct DiceCe {
 // pred [N, C, ...] logits; label [N, 1, ...] class indices or [N, C, ...]. A differentiable scalar.
 at::Tensor dice_ce(const at::Tensor& pred, const at::Tensor& label, const DiceCe& p);
 
+// Class indices as MONAI reads them: without what is behind the point.
+inline at::Tensor truncated(const at::Tensor& label) {
+  return label.is_floating_point() ? label.trunc() : label;
+}
+
 // The first value of a label [N, 1, ...] that is no class index below `classes`.
 struct BadLabel {
   std::int64_t sample;

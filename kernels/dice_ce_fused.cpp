@@ -125,8 +125,9 @@ FusedDiceCe::FusedDiceCe(const at::Tensor& logits, const at::Tensor& label, cons
   class_stride_ = channels_last ? 1 : voxels_;
   voxel_stride_ = channels_last ? classes_ : 1;
   label_ = label.to(at::kByte).contiguous();
-  weight_.assign(classes_, 1.f);
-  for (std::size_t c = 0; c < p.ce_weight.size() && c < weight_.size(); ++c)
+  weight_.assign(256, 0.f);  // a label that is no class counts for nothing
+  std::fill_n(weight_.begin(), classes_, 1.f);
+  for (std::int64_t c = 0; c < std::ssize(p.ce_weight) && c < classes_; ++c)
     weight_[c] = static_cast<float>(p.ce_weight[c]);
   sums();
   finish();

@@ -41,7 +41,7 @@ class FusedDiceCe {
   double loss_ = 0, ce_scale_ = 0;
   std::vector<double> total_;       // [N or 1][3 C + 1]: P, I and T by class; the cross entropy
   std::vector<float> by_i_, by_p_;  // [N][C]: d loss / d I, d loss / d P
-  std::vector<float> weight_;       // [C] of the cross entropy
+  std::vector<float> weight_;       // of the cross entropy, by what a label may hold: [256]
 };
 
 }  // namespace sluice

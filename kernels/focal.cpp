@@ -2,15 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/dice_ce.h"
+#include "kernels/one_hot.h"
+
 namespace sluice {
 
 at::Tensor focal_loss(const at::Tensor& pred, const at::Tensor& label, const Focal& p) {
   const std::int64_t classes = pred.size(1);
   at::Tensor x = pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  at::Tensor t = label;
-  if (p.to_onehot_y && classes > 1)
-    t = at::one_hot(label.select(1, 0).to(at::kLong), classes).movedim(-1, 1);
-  t = t.to(x.scalar_type());
+  at::Tensor t = p.to_onehot_y && classes > 1 ? one_hot(truncated(label), classes, x.scalar_type())
+                                              : label.to(x.scalar_type());
   if (!p.include_background && classes > 1) {
     x = x.narrow(1, 1, classes - 1);
     t = t.narrow(1, 1, classes - 1);

@@ -46,11 +46,13 @@ struct CrossEntropyLoss final : Node {
     Sample out = f.in();
     const at::Tensor& pred = out.tensor(p.key);
     const Field& label = out.at(p.label_key);
-    check(out, pred, label);
+    check(f, pred, label);
     std::optional<at::Tensor> weight;
     if (p.weight) weight = at::tensor(*p.weight, pred.options().requires_grad(false));
-    const at::Tensor target =
+    at::Tensor target =
         label.tensor.is_floating_point() ? label.tensor : label.tensor.to(at::kLong);
+    if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
+      target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);
     at::Tensor loss = at::cross_entropy_loss(
         pred, target, weight, p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum,
         p.ignore_index, p.label_smoothing);
@@ -59,7 +61,7 @@ struct CrossEntropyLoss final : Node {
   }
 
  private:
-  void check(const Sample& sample, const at::Tensor& pred, const Field& label) const {
+  void check(Firing& f, const at::Tensor& pred, const Field& label) const {
     auto wanted = pred.sizes().vec();
     if (wanted.size() < 2)
       throw DataError("\"" + p.key + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
@@ -75,19 +77,24 @@ struct CrossEntropyLoss final : Node {
       throw DataError("label " + std::string(label.tensor.dtype().name()) + " " +
                       c10::str(label.tensor.sizes()) + " does not fit the output " +
                       c10::str(pred.sizes()));
-    check_classes(sample, label, classes);
+    f.when_done([this, &f, &stays = f.in().at(p.label_key), classes] {
+      check_classes(f.in(), stays, classes);
+    });
+  }
+
+  at::Tensor no_classes(const at::Tensor& target, std::int64_t classes) const {
+    return target.lt(0).logical_or_(target.ge(classes)).logical_and_(target.ne(p.ignore_index));
   }
 
   void check_classes(const Sample& sample, const Field& label, std::int64_t classes) const {
-    if (!label.tensor.device().is_cpu()) return;  // no wait for the GPU at every batch
-    const at::Tensor values = label.tensor.to(at::kLong).contiguous();
+    const at::Tensor& t = label.tensor;
+    if (!t.device().is_cpu() && !no_classes(t, classes).any().item<bool>()) return;
+    const at::Tensor values = t.to(at::kCPU, at::kLong).contiguous();
     const std::int64_t* v = values.const_data_ptr<std::int64_t>();
     const std::int64_t each = values.numel() / std::max<std::int64_t>(1, values.size(0));
     for (std::int64_t i = 0; i < values.numel(); ++i)
       if ((v[i] < 0 || v[i] >= classes) && v[i] != p.ignore_index)
-        throw DataError("label value " + std::to_string(v[i]) + " in " +
-                        member_name(sample, label, i / each) + "; the network has classes 0 to " +
-                        std::to_string(classes - 1));
+        throw bad_label(sample, label, {i / each, 0}, std::to_string(v[i]), classes);
   }
 };
 

@@ -29,7 +29,7 @@ struct DiceCeLoss final : Node {
       dice_.dice_weight.erase(dice_.dice_weight.begin());
   }
   void process(Firing& f) override {
-    check_loss_inputs(f.in(), p, static_cast<std::size_t>(f.in().tensor(p.key).size(1)));
+    check_loss_inputs(f, p, static_cast<std::size_t>(f.in().tensor(p.key).size(1)));
     emit_loss(f, p, dice_);
   }
 

@@ -35,7 +35,7 @@ struct DiceFocalLoss final : Node {
 
   void process(Firing& f) override {
     const auto classes = static_cast<std::size_t>(f.in().tensor(p.key).size(1));
-    check_loss_inputs(f.in(), p, classes - (p.include_background ? 0 : 1));
+    check_loss_inputs(f, p, classes - (p.include_background ? 0 : 1));
     Sample out = f.in();
     const at::Tensor &pred = out.tensor(p.key), &label = out.tensor(p.label_key);
     at::Tensor loss =

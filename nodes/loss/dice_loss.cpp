@@ -19,7 +19,7 @@ struct DiceLoss final : Node {
   }
   void process(Firing& f) override {
     const auto classes = static_cast<std::size_t>(f.in().tensor(p.key).size(1));
-    check_loss_inputs(f.in(), p, classes - (p.include_background ? 0 : 1));
+    check_loss_inputs(f, p, classes - (p.include_background ? 0 : 1));
     emit_loss(f, p, dice_);
   }
 

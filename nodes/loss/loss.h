@@ -1,7 +1,8 @@
 // What the loss nodes share: their parameters and the firing itself.
 //
 // Invariant: a loss reads two fields of a batch and adds the scalar field "loss"; the sample keeps
-// its other fields. A label that is no class stops the sample, not the arithmetic.
+// its other fields. A label that is no class stops the sample, not the arithmetic; on a device,
+// which is not waited for, it counts for nothing and ends the run when it is found.
 #pragma once
 
 #include <filesystem>
@@ -76,8 +77,15 @@ inline std::string member_name(const Sample& batch, const Field& field, std::int
 
 inline std::string number_text(double v) { return Json(v).dump(); }
 
+inline DataError bad_label(const Sample& s, const Field& label, const BadLabel& bad,
+                           const std::string& value, std::int64_t classes) {
+  return DataError("label value " + value + " in " + member_name(s, label, bad.sample) +
+                   "; the network has classes 0 to " + std::to_string(classes - 1));
+}
+
 // Shapes fit, weights are as many as classes, and class indices exist.
-inline void check_loss_inputs(const Sample& s, const DiceParams& p, std::size_t weights) {
+inline void check_loss_inputs(Firing& f, const DiceParams& p, std::size_t weights) {
+  const Sample& s = f.in();
   const at::Tensor& pred = s.tensor(p.key);
   const Field& label = s.at(p.label_key);
   const std::int64_t classes = pred.size(1), given = label.tensor.size(1);
@@ -95,10 +103,10 @@ inline void check_loss_inputs(const Sample& s, const DiceParams& p, std::size_t 
     throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
                                  std::to_string(weights) + " classes");
   if (!indices) return;
-  if (const auto bad = find_bad_label(label.tensor, classes))
-    throw DataError("label value " + number_text(bad->value) + " in " +
-                    member_name(s, label, bad->sample) + "; the network has classes 0 to " +
-                    std::to_string(classes - 1));
+  f.when_done([&s, &label, classes] {
+    if (const auto bad = find_bad_label(label.tensor, classes))
+      throw bad_label(s, label, *bad, number_text(bad->value), classes);
+  });
 }
 
 inline void emit_loss(Firing& f, const DiceParams& p, const DiceCe& d) {

@@ -29,19 +29,7 @@ struct Accuracy final : Node {
   }
 
   void process(Firing& f) override {
-    const Classified c = classified(f.in(), p.keys);
-    const auto classes = static_cast<std::size_t>(std::max<std::int64_t>(2, c.scores.size(1)));
-    require_names(p.class_names, classes);
-    if (all_.empty()) all_.resize(classes), right_.resize(classes);
-    if (all_.size() != classes)
-      throw DataError(f.in().name + ": " + std::to_string(classes) +
-                      " classes, unlike the samples before");
-    const auto found = chosen(c.scores);
-    for (std::size_t n = 0; n < found.size(); ++n) {
-      const std::int64_t truth = c.truth.const_data_ptr<std::int64_t>()[n];
-      ++all_[static_cast<std::size_t>(truth)];
-      right_[static_cast<std::size_t>(truth)] += found[n] == truth;
-    }
+    f.when_done([this, &f] { add(f.in()); });
   }
 
   void flush(Flush& end) override {
@@ -61,6 +49,22 @@ struct Accuracy final : Node {
   }
 
  private:
+  void add(const Sample& sample) {
+    const Classified c = classified(sample, p.keys);
+    const auto classes = static_cast<std::size_t>(std::max<std::int64_t>(2, c.scores.size(1)));
+    require_names(p.class_names, classes);
+    if (all_.empty()) all_.resize(classes), right_.resize(classes);
+    if (all_.size() != classes)
+      throw DataError(sample.name + ": " + std::to_string(classes) +
+                      " classes, unlike the samples before");
+    const auto found = chosen(c.scores);
+    for (std::size_t n = 0; n < found.size(); ++n) {
+      const std::int64_t truth = c.truth.const_data_ptr<std::int64_t>()[n];
+      ++all_[static_cast<std::size_t>(truth)];
+      right_[static_cast<std::size_t>(truth)] += found[n] == truth;
+    }
+  }
+
   static double share(std::int64_t part, std::int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
                      : std::numeric_limits<double>::quiet_NaN();

@@ -93,20 +93,7 @@ struct ConfusionMatrix final : Node {
   }
 
   void process(Firing& f) override {
-    const Classified c = classified(f.in(), p.keys);
-    const auto classes = static_cast<std::size_t>(std::max<std::int64_t>(2, c.scores.size(1)));
-    require_names(p.class_names, classes);
-    if (counts_.empty()) counts_.resize(classes);
-    if (counts_.size() != classes)
-      throw DataError(f.in().name + ": " + std::to_string(classes) +
-                      " classes, unlike the samples before");
-    const auto found = chosen(c.scores);
-    for (std::size_t n = 0; n < found.size(); ++n)
-      for (std::size_t k = 0; k < classes; ++k) {
-        const bool is = c.truth.const_data_ptr<std::int64_t>()[n] == static_cast<std::int64_t>(k);
-        const bool said = found[n] == static_cast<std::int64_t>(k);
-        (is ? said ? counts_[k].tp : counts_[k].fn : said ? counts_[k].fp : counts_[k].tn) += 1;
-      }
+    f.when_done([this, &f] { add(f.in()); });
   }
 
   void flush(Flush& end) override {
@@ -137,6 +124,23 @@ struct ConfusionMatrix final : Node {
   }
 
  private:
+  void add(const Sample& sample) {
+    const Classified c = classified(sample, p.keys);
+    const auto classes = static_cast<std::size_t>(std::max<std::int64_t>(2, c.scores.size(1)));
+    require_names(p.class_names, classes);
+    if (counts_.empty()) counts_.resize(classes);
+    if (counts_.size() != classes)
+      throw DataError(sample.name + ": " + std::to_string(classes) +
+                      " classes, unlike the samples before");
+    const auto found = chosen(c.scores);
+    for (std::size_t n = 0; n < found.size(); ++n)
+      for (std::size_t k = 0; k < classes; ++k) {
+        const bool is = c.truth.const_data_ptr<std::int64_t>()[n] == static_cast<std::int64_t>(k);
+        const bool said = found[n] == static_cast<std::int64_t>(k);
+        (is ? said ? counts_[k].tp : counts_[k].fn : said ? counts_[k].fp : counts_[k].tn) += 1;
+      }
+  }
+
   std::vector<Counts> counts_;  // by class
 };
 

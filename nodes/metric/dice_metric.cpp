@@ -56,7 +56,8 @@ struct DiceMetric final : Node {
         .ordered()
         .reports({"mean", "class_*"})
         .takes("@keys", Form::any)
-        .per_axis("@keys", "spatial_dims");
+        .per_axis("@keys", "spatial_dims")
+        .any_device();
   }
 
   void open(const OpenContext&) override {
@@ -65,14 +66,7 @@ struct DiceMetric final : Node {
   }
 
   void process(Firing& f) override {
-    const at::Tensor pred = batched(f.in(), p.keys[0]), truth = batched(f.in(), p.keys[1]);
-    if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
-        truth.size(1) != (p.argmax ? 1 : pred.size(1)))
-      throw DataError(f.in().name + ": the prediction " + list_text(pred.sizes()) +
-                      " and the label " + list_text(truth.sizes()) + " do not fit");
-    for (std::int64_t n = 0; n < pred.size(0); ++n)
-      add(pred[n], truth[n],
-          f.in().name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : ""));
+    f.when_done([this, &f] { add(f.in()); });
   }
 
   void flush(Flush& end) override {
@@ -99,6 +93,17 @@ struct DiceMetric final : Node {
   }
 
  private:
+  void add(const Sample& sample) {
+    const at::Tensor pred = batched(sample, p.keys[0]), truth = batched(sample, p.keys[1]);
+    if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
+        truth.size(1) != (p.argmax ? 1 : pred.size(1)))
+      throw DataError(sample.name + ": the prediction " + list_text(pred.sizes()) +
+                      " and the label " + list_text(truth.sizes()) + " do not fit");
+    for (std::int64_t n = 0; n < pred.size(0); ++n)
+      count(pred[n], truth[n],
+            sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : ""));
+  }
+
   at::Tensor batched(const Sample& sample, const std::string& key) const {
     const at::Tensor& t = sample.tensor(key);
     if (t.defined() && t.dim() == p.spatial_dims + 1) return t.unsqueeze(0);
@@ -107,7 +112,7 @@ struct DiceMetric final : Node {
                     std::to_string(p.spatial_dims) + " spatial axes");
   }
 
-  void add(const at::Tensor& pred, const at::Tensor& truth, const std::string& name) {
+  void count(const at::Tensor& pred, const at::Tensor& truth, const std::string& name) {
     const std::int64_t classes = p.num_classes.value_or(p.argmax ? pred.size(0) : 1);
     const bool binary = p.argmax && classes == 1;
     const kernels::Overlap overlap = counted(pred, truth, binary ? 2 : classes, name);

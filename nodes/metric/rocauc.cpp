@@ -58,18 +58,7 @@ struct RocAuc final : Node {
   }
 
   void process(Firing& f) override {
-    Classified c = classified(f.in(), p.keys);
-    const std::int64_t classes = c.scores.size(1);
-    require_names(p.class_names, static_cast<std::size_t>(std::max<std::int64_t>(2, classes)));
-    if (classes_ != 0 && classes_ != classes)
-      throw DataError(f.in().name + ": " + std::to_string(classes) +
-                      " classes, unlike the samples before");
-    classes_ = classes;
-    if (p.softmax && classes > 1) c.scores = at::softmax(c.scores, 1);
-    const float* s = c.scores.const_data_ptr<float>();
-    const std::int64_t* t = c.truth.const_data_ptr<std::int64_t>();
-    scores_.insert(scores_.end(), s, s + c.scores.numel());
-    truth_.insert(truth_.end(), t, t + c.truth.numel());
+    f.when_done([this, &f] { add(f.in()); });
   }
 
   void flush(Flush& end) override {
@@ -105,6 +94,21 @@ struct RocAuc final : Node {
   }
 
  private:
+  void add(const Sample& sample) {
+    Classified c = classified(sample, p.keys);
+    const std::int64_t classes = c.scores.size(1);
+    require_names(p.class_names, static_cast<std::size_t>(std::max<std::int64_t>(2, classes)));
+    if (classes_ != 0 && classes_ != classes)
+      throw DataError(sample.name + ": " + std::to_string(classes) +
+                      " classes, unlike the samples before");
+    classes_ = classes;
+    if (p.softmax && classes > 1) c.scores = at::softmax(c.scores, 1);
+    const float* s = c.scores.const_data_ptr<float>();
+    const std::int64_t* t = c.truth.const_data_ptr<std::int64_t>();
+    scores_.insert(scores_.end(), s, s + c.scores.numel());
+    truth_.insert(truth_.end(), t, t + c.truth.numel());
+  }
+
   double of_class(std::int64_t c) const {
     const auto stride = static_cast<std::size_t>(classes_);
     const auto column = classes_ == 1 ? 0 : static_cast<std::size_t>(c);

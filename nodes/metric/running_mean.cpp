@@ -31,12 +31,7 @@ struct RunningMean final : Node {
   }
 
   void process(Firing& f) override {
-    sum_ += f.in().tensor(p.key).item<double>();
-    if (++count_ < p.every) return;
-    last_ = sum_ / static_cast<double>(count_);
-    sum_ = 0;
-    count_ = 0;
-    f.log("mean", last_);
+    f.when_done([this, &f] { add(f); });
   }
 
   // Where an epoch has a multiple of `every` batches, the last mean that was logged.
@@ -56,6 +51,15 @@ struct RunningMean final : Node {
   }
 
  private:
+  void add(Firing& f) {
+    sum_ += f.in().tensor(p.key).item<double>();
+    if (++count_ < p.every) return;
+    last_ = sum_ / static_cast<double>(count_);
+    sum_ = 0;
+    count_ = 0;
+    f.log("mean", last_);
+  }
+
   double sum_ = 0, last_ = std::numeric_limits<double>::quiet_NaN();
   std::int64_t count_ = 0;
 };

@@ -144,7 +144,6 @@ struct SlidingWindow final : Node {
   at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
     const std::vector<Shape> windows = all_windows(x, roi);
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
-    const at::Device home = blend_device(x);
     at::Tensor result;
     std::optional<Blend> blend;
     for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
@@ -154,11 +153,12 @@ struct SlidingWindow final : Node {
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
       const at::Tensor y = predicted(at::stack(inputs), roi);
-      if (all <= p.sw_batch_size && each == 1) return alone(y.to(x.device()));
-      if (!result.defined()) result = room(x, y.size(1), home);
+      if (all <= p.sw_batch_size && each == 1) return alone(y).to(x.device());
+      if (!result.defined()) result = room(x, y);
       for (auto i = first; i < end;) {  // the windows of one member after the other
         const auto next = std::min(end, (i / each + 1) * each);
-        if (i % each == 0) blend.emplace(importance(roi, home), y.size(1), result[i / each]);
+        if (i % each == 0)
+          blend.emplace(importance(roi, result.device()), y.size(1), result[i / each]);
         blend->add(y.slice(0, i - first, next - first),
                    {windows.data() + i % each, static_cast<std::size_t>(next - i)});
         if (next % each == 0) blend->finish();
@@ -168,10 +168,13 @@ struct SlidingWindow final : Node {
     return result.to(x.device());
   }
 
-  at::Tensor room(const at::Tensor& x, std::int64_t channels, at::Device home) const {
+  // Logits beside the image, as in MONAI: a whole volume of them may be more than a device has.
+  // Classes where the network is, so that a byte a voxel is all that leaves it.
+  at::Tensor room(const at::Tensor& x, const at::Tensor& y) const {
     Shape shape = x.sizes().vec();
-    shape[1] = p.argmax ? 1 : channels;
-    return at::empty(shape, at::dtype(p.argmax ? at::kByte : at::kFloat).device(home));
+    shape[1] = p.argmax ? 1 : y.size(1);
+    return at::empty(
+        shape, at::dtype(p.argmax ? at::kByte : at::kFloat).device(blend_device(p.argmax ? y : x)));
   }
   at::Tensor alone(const at::Tensor& y) const {
     return p.argmax ? kernels::argmax_members(y) : y.to(at::kFloat);

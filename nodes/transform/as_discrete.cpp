@@ -1,12 +1,12 @@
 // as_discrete: MONAI's AsDiscreted. What it does it does in this order: argmax, one-hot, threshold.
-#include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/ge.h>
 
 #include "engine/error.h"
 #include "engine/registry.h"
 #include "engine/sample.h"
+#include "kernels/labels.h"
+#include "kernels/one_hot.h"
 
 namespace sluice {
 namespace {
@@ -40,13 +40,11 @@ struct AsDiscrete final : Node {
   }
 
   at::Tensor discrete(at::Tensor t) const {
-    if (p.argmax) t = at::argmax(t, 0, true);
+    if (p.argmax) t = t.size(0) <= 256 ? kernels::argmax_channels(t) : at::argmax(t, 0, true);
     if (p.to_onehot) {
       if (t.size(0) != 1)
         throw DataError("to_onehot wants one channel, found " + std::to_string(t.size(0)));
-      std::vector<std::int64_t> shape(static_cast<std::size_t>(t.dim()), 1);
-      shape[0] = *p.to_onehot;
-      t = at::eq(t, at::arange(*p.to_onehot, t.options()).view(shape));
+      t = one_hot(t.unsqueeze(0), *p.to_onehot, at::kFloat).squeeze(0);
     }
     if (p.threshold) t = at::ge(t, *p.threshold);
     return t.to(at::kFloat);

@@ -9,7 +9,8 @@ cutting, blending and, where it is asked for, the argmax. Arms: logits as float3
 indices by an argmax behind the node; class indices from the node itself. Each arm is a process of
 its own, once a round, in turn; a figure is the median over rounds of the median of five firings
 after the first. `MiB`: how much the resident set grew in one firing at most, of a process that does
-nothing else and has glibc's defaults. Ratios are to MONAI's time.
+nothing else and has glibc's defaults. `CPU ms` is the time of all threads, which other programs on
+the machine disturb less. Ratios are MONAI's figure by the arm's.
 """
 import argparse
 import json
@@ -40,20 +41,21 @@ def peer(job):
     infer = SlidingWindowInferer(p["roi_size"], p["sw_batch_size"], p["overlap"], p["mode"],
                                  cache_roi_weight_map=True)
     x = torch.rand(1, 1, *job["size"])
-    ms, grew = [], 0
+    ms, cpu, grew = [], [], 0
     with torch.no_grad():
         for i in range(job["runs"] + 1):
             with open("/proc/self/clear_refs", "w") as f:
                 f.write("5")
-            before, begin = peak(), time.perf_counter()
+            before, begin, worked = peak(), time.perf_counter(), time.process_time()
             y = infer(x, lambda w: torch.addcmul(offset, w, factor))
             if job.get("argmax_behind"):
                 y = y.argmax(1, keepdim=True).to(torch.uint8)
             if i:
                 ms.append(1e3 * (time.perf_counter() - begin))
+                cpu.append(1e3 * (time.process_time() - worked))
             else:
                 grew = peak() - before
-    print(json.dumps({"ms": ms, "grew_mib": grew}))
+    print(json.dumps({"ms": ms, "cpu_ms": cpu, "grew_mib": grew}))
 
 
 def main():
@@ -93,17 +95,20 @@ def main():
                 continue
             measured = json.loads(out.stdout.splitlines()[-1])
             if round_:
-                got[arm].append(measured["ms"])
+                got[arm].append(measured)
             else:
                 mib[arm] = measured["grew_mib"]
-    print("| result | arm | ms | MiB | times MONAI's speed |\n|---|---|---|---|---|")
+    print("| result | arm | ms | MONAI's / it | CPU ms | MONAI's / it | MiB |")
+    print("|---|---|---|---|---|---|---|")
     peers = {}
     for (result, arm), all_ in got.items():
         if not all_:
             continue
-        ms = statistics.median(statistics.median(g) for g in all_)
-        peers.setdefault(result, ms)
-        print(f"| {result} | {arm} | {ms:.1f} | {mib[result, arm]:.0f} | {peers[result] / ms:.2f} |")
+        ms, cpu = (statistics.median(statistics.median(g[k]) for g in all_)
+                   for k in ("ms", "cpu_ms"))
+        peer_ms, peer_cpu = peers.setdefault(result, (ms, cpu))
+        print(f"| {result} | {arm} | {ms:.0f} | {peer_ms / ms:.2f} | {cpu:.0f} "
+              f"| {peer_cpu / cpu:.2f} | {mib[result, arm]:.0f} |")
 
 
 main()
