@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from measures import cpu_seconds
+
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
 raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -78,16 +80,6 @@ def make(folder):
     for i in range(VOLUMES):
         image, _ = create_test_image_3d(256, 256, 256, random_state=np.random.RandomState(i))
         nib.save(nib.Nifti1Image(image, np.eye(4)), f"{folder}/{i}.nii.gz")
-
-
-def cpu_seconds():
-    """Of this process and the workers that it has."""
-    total, tick = sum(os.times()[:2]), os.sysconf("SC_CLK_TCK")
-    for task in os.listdir("/proc/self/task"):
-        for child in open(f"/proc/self/task/{task}/children").read().split():
-            fields = open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()
-            total += (int(fields[11]) + int(fields[12])) / tick
-    return total
 
 
 def peer(case, folder, workers, lazy, epochs):
