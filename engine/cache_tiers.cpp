@@ -17,4 +17,11 @@ SamplePtr compact(const SamplePtr& sample) {
   return std::make_shared<const Sample>(std::move(copy));
 }
 
+std::uint64_t kept_bytes(const Sample& sample) {
+  std::uint64_t n = 0;
+  for (const auto& [key, field] : sample.fields())
+    if (field.tensor.defined()) n += field.tensor.nbytes();
+  return n;
+}
+
 }  // namespace sluice

@@ -39,6 +39,9 @@ class Tier {
 // would keep the whole volume. The sample itself where all its tensors do.
 SamplePtr compact(const SamplePtr& sample);
 
+// Of all its tensors, those that are kept narrow too.
+std::uint64_t kept_bytes(const Sample& sample);
+
 // Shared samples by item; a hit copies a pointer.
 class MemoryTier final : public Tier {
  public:
@@ -84,7 +87,7 @@ class MemoryTier final : public Tier {
 
  private:
   static std::uint64_t size(const CacheStore::Entry& e) {
-    return e.sample ? sample_bytes(*e.sample) : 0;
+    return e.sample ? kept_bytes(*e.sample) : 0;
   }
 
   mutable std::shared_mutex mutex_;

@@ -132,9 +132,10 @@ TEST_CASE("the data set graphs differ in one node") {
   for (const auto& e : fs::directory_iterator(SLUICE_SOURCE_DIR "/graphs/datasets")) {
     json g = json::parse(std::ifstream(e.path()), nullptr, true, true);
     CHECK(g.at("name") == e.path().stem().string());
+    const bool device = g.at("name") == "device";
     g.erase("name");
     g.erase("desc");
-    if (g.at("name") == "device") {  // the node that moves its samples stands with it
+    if (device) {  // the node that moves its samples stands with it
       CHECK(g.at("nodes").at("kept").at("in") == "gpu");
       g.at("nodes").erase("gpu");
     }

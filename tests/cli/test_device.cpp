@@ -110,7 +110,9 @@ TEST_CASE(
     "what finds no room in a device's cache comes from the host's, and nothing is made twice") {
   const Folder folder;
   json g = json::parse(graph);
-  g["nodes"]["held"] = {{"type", "cache"}, {"in", "norm"}};
+  // A label of float32, which a byte a voxel holds.
+  g["nodes"]["wide"] = {{"type", "scale_intensity"}, {"in", "norm"}, {"keys", "label"}};
+  g["nodes"]["held"] = {{"type", "cache"}, {"in", "wide"}};
   g["nodes"]["up"]["in"] = "held";
   g["nodes"]["kept"]["store"] = "device";
   g["nodes"]["flip"] = {{"type", "rand_flip"}, {"in", "kept"}, {"prob", 0.5}};
@@ -134,7 +136,7 @@ TEST_CASE(
   // One that is asked for again while it is still being computed is computed again.
   CHECK(fired("roomy", "norm") < 18);
   CHECK(fired("roomy", "up") < 18);
-  // 24^3 voxels in float32 and, narrow, a byte for the label: 69,120 bytes an item.
+  // 24^3 voxels: 69,120 bytes an item, three of them; without narrow labels 110,592, one.
   CHECK(run("simulated", "tight", " --set nodes.kept.budget=210000") == plain);
   CHECK(fired("tight", "norm") < 18);
   CHECK(fired("tight", "up") >= 9 + 6 + 6);

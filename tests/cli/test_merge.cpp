@@ -86,7 +86,7 @@ TEST_CASE("--set +path adds, ~path removes, and neither in silence") {
   f.write("g.json", base);
   const auto check = [&](const std::string& sets) { return f.sluice("check g.json " + sets); };
   CHECK(check("--set '+nodes.smooth={\"type\":\"gaussian_smooth\",\"in\":\"end\"}'").out ==
-        "ok: g.json (5 nodes, 1 stream)\n");
+        "ok: g.json (5 nodes, 1 stream)\n  done together: flip + end: one copy\n");
   CHECK(check("--set +vars.q=1 --set nodes.end.mean=@q").code == 0);
   CHECK(check("--set '+models.net={\"type\":\"unet\",\"spatial_dims\":3,\"in_channels\":1,"
               "\"out_channels\":2,\"channels\":[4,8],\"strides\":[2]}'")

@@ -43,7 +43,7 @@ TEST_CASE("profile answers what-if questions, and a second run measures them") {
   CHECK(nodes.at("norm").at("passed") == 12);
   CHECK(nodes.at("noise").at("items") == 18);
   CHECK(nodes.at("made").at("epoch_size") == 6);
-  CHECK(nodes.at("noise").at("mb_most").get<double>() > 0.1);  // an image and a label of 32^3
+  CHECK(nodes.at("norm").at("mb_most").get<double>() > 0.1);  // an image and a label of 32^3
   CHECK(nodes.at("noise").at("p50_ms") <= nodes.at("noise").at("p95_ms"));
   CHECK(j.at("shares").at("seconds").contains("data"));
   CHECK(!j.at("verdict").get<std::string>().empty());

@@ -5,6 +5,7 @@
 
 #include "drive.h"
 #include "engine/error.h"
+#include "kernels/pending.h"
 
 using namespace sluice;
 
@@ -113,6 +114,25 @@ TEST_CASE("a cache stores a view's own bytes, not the volume behind it") {
   REQUIRE(hit);
   CHECK(at::equal(hit->sample->tensor("image"), crop));
   CHECK(hit->sample->tensor("image").storage().nbytes() == 32);
+}
+
+TEST_CASE(
+    "where its readers can widen them a cache keeps whole numbers in a byte, and counts those") {
+  OpenContext context;
+  context.narrow = true;
+  Driver cache("cache", Json::object(), context);
+  CacheStore& store = *cache.node().store();
+  Sample sample = named("a", at::ones({1, 4, 5, 6}));
+  sample.set("ct", {at::rand({1, 4, 5, 6}), sample.fields().front().second.meta});
+  const std::string label = sample.fields().front().first;
+  store.put(0, {shared(sample), ""});
+  CHECK(store.held().bytes == 120 + 480);
+  const SamplePtr kept = store.find(0)->sample;
+  CHECK((kept->tensor(label).scalar_type() == at::kByte));
+  REQUIRE(kept->at(label).pending);
+  CHECK(at::equal(kept->at(label).pending->done(false), sample.tensor(label)));
+  CHECK(kept->tensor("ct").const_data_ptr() == sample.tensor("ct").const_data_ptr());
+  CHECK_FALSE(kept->at("ct").pending);
 }
 
 TEST_CASE("a cache over its budget refuses further items, counts them and keeps the others") {
