@@ -46,7 +46,12 @@ for i, line in enumerate(open(f"{folder}/list.txt")):
     if i < first or not base.endswith(ends):
         continue
     if base not in good:
-        good[base] = read(f"{folder}/{base}")
+        try:
+            good[base] = read(f"{folder}/{base}")
+        except Exception:  # it does not read even the good file: nothing to compare with
+            good[base] = None
+    if good[base] is None:
+        continue
     out.write(f"{i} ")
     out.flush()
     signal.setitimer(signal.ITIMER_PROF, 20)
@@ -76,6 +81,8 @@ def ask(python, reader, folder):
             first = int(number) + 1
         if done.returncode == 0:
             return verdicts
+        if not done.stdout:
+            raise SystemExit(f"{reader} ended with {done.returncode} in front of file {first}")
 
 
 def main():
