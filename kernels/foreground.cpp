@@ -70,17 +70,6 @@ at::Tensor packed_bits(const at::Tensor& mask) {
   return packed;
 }
 
-at::Tensor voxel_numbers(const at::Tensor& packed, const Shape3& shape) {
-  const VoxelBits bits(packed, shape);
-  at::Tensor numbers = at::empty({static_cast<std::int64_t>(bits.count())}, at::kInt);
-  auto* to = numbers.mutable_data_ptr<std::int32_t>();
-  for (std::uint64_t k = 0; k < bits.count(); ++k) {
-    const Shape3 v = bits.voxel(k);
-    to[k] = static_cast<std::int32_t>((v[0] * shape[1] + v[1]) * shape[2] + v[2]);
-  }
-  return numbers;
-}
-
 at::Tensor foreground_mask(const at::Tensor& label) {
   const std::int64_t channels = label.size(0);
   return any_channel(at::ne(channels > 1 ? label.narrow(0, 1, channels - 1) : label, 0));

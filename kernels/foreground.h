@@ -45,8 +45,6 @@ class VoxelBits {
 
 // The voxels that are set in a bool mask: words, then ranks, int32 [bit_words + bit_blocks + 1].
 at::Tensor packed_bits(const at::Tensor& mask);
-// Their numbers, int32 [n].
-at::Tensor voxel_numbers(const at::Tensor& packed, const Shape3& shape);
 
 // Foreground: any label channel not 0 (the first of several is background and left out).
 at::Tensor foreground_mask(const at::Tensor& label);

@@ -51,8 +51,14 @@ std::vector<std::int64_t> shape_of(const Json& want, const std::filesystem::path
 
 // MONAI's list of what we keep as a bit a voxel.
 Field listed(const Sample& sample, const std::string& key) {
-  const auto shape = sluice::shape_of(to_volume(sample.tensor("label")));
-  return {voxel_numbers(sample.tensor(key), shape), sample.at(key).meta};
+  const Shape3 n = sluice::shape_of(to_volume(sample.tensor("label")));
+  const VoxelBits bits(sample.tensor(key), n);
+  std::vector<std::int64_t> numbers;
+  for (std::uint64_t k = 0; k < bits.count(); ++k) {
+    const Shape3 v = bits.voxel(k);
+    numbers.push_back((v[0] * n[1] + v[1]) * n[2] + v[2]);
+  }
+  return {at::tensor(numbers, at::kLong), sample.at(key).meta};
 }
 
 bool affine_fits(const Affine& got, const Affine& want) {
