@@ -350,7 +350,14 @@ const Spec& run_spec() {
                  "Transforms one behind the other are done together; the result is the same.")
           .param("lazy", &RunSettings::lazy,
                  "MONAI's lazy resampling: resamplings of such a run become one; sharper, so not "
-                 "the same.");
+                 "the same.")
+          .param("cuda_graphs", &RunSettings::cuda_graphs,
+                 "On a GPU the training step is recorded once for a shape of batches and repeated "
+                 "as a whole (CUDA graphs); the result is the same.")
+          .param("devices", &RunSettings::devices,
+                 "GPUs that share each batch of a network, as PyTorch's DataParallel; 0: all. On a "
+                 "machine with fewer, those that are there.")
+          .at_least(0);
   return s;
 }
 

@@ -64,9 +64,11 @@ struct RunSettings {
   std::int64_t max_bad = 10;  // quarantine budget of a node that sets none
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
-  double watchdog_s = 300;  // no progress for so long: stall report, exit 7
-  bool fuse = true;         // transforms one behind the other are done together (plan.h's runs)
-  bool lazy = false;        // ... and their resamplings become one: sharper, other numbers
+  double watchdog_s = 300;   // no progress for so long: stall report, exit 7
+  bool fuse = true;          // transforms one behind the other are done together (plan.h's runs)
+  bool lazy = false;         // ... and their resamplings become one: sharper, other numbers
+  bool cuda_graphs = false;  // a device repeats the training step from a recording
+  std::int64_t devices = 1;  // that share each batch of a training step; 0: all
 };
 
 // The plain settings of `run` as a Spec of RunSettings, and `stop` and `checkpoint`, which stand

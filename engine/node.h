@@ -142,16 +142,11 @@ class Firing {
   bool stopped() const { return (*stopped_)(); }
 
   // A value to log beside the run's metrics, for example {"loss", 0.3}.
-  void log(std::string name, double value) {
-    if (!name.empty()) logs_.emplace_back(std::move(name), value);  // without: when_done's
-  }
+  void log(std::string name, double value) { logs_.emplace_back(std::move(name), value); }
   // A value that the device may still be computing: read when it is done, in stamp order, and
   // before the epoch is flushed; where there is no device, at once.
   void log_later(std::string name, std::function<double()> read) {
-    if (stream_)
-      later_.emplace_back(std::move(name), std::move(read));
-    else
-      log(std::move(name), read());
+    when_done([this, name = std::move(name), read = std::move(read)] { log(name, read()); });
   }
 
   // What needs the device's results: called when it is done, in stamp order and before the epoch is
@@ -159,10 +154,7 @@ class Firing {
   // the run. Where there is no device, at once.
   void when_done(std::function<void()> look) {
     if (!stream_) return look();
-    later_.emplace_back("", [look = std::move(look)] {
-      look();
-      return 0.0;
-    });
+    later_.push_back(std::move(look));
   }
 
   // Where the body's work on the device is queued; null on a lane of the host.
@@ -198,7 +190,7 @@ class Firing {
   const std::string& skip_reason() const { return skip_reason_; }
   bool epoch_ended() const { return end_epoch_; }
   std::vector<std::pair<std::string, double>>& logs() { return logs_; }
-  std::vector<std::pair<std::string, std::function<double()>>>& later() { return later_; }
+  std::vector<std::function<void()>>& later() { return later_; }
 
  private:
   Stamp stamp_;
@@ -208,7 +200,7 @@ class Firing {
   std::vector<Out> outs_;
   std::string skip_reason_;
   std::vector<std::pair<std::string, double>> logs_;
-  std::vector<std::pair<std::string, std::function<double()>>> later_;
+  std::vector<std::function<void()>> later_;
   Stream* stream_ = nullptr;
   bool end_epoch_ = false;
 };
@@ -235,6 +227,12 @@ class Node {
   virtual void open(const OpenContext&) {}
   virtual void process(Firing& firing) = 0;
   virtual void flush(Flush&) {}
+  // Whether a device may record what process() queues, and repeat it (recorded_step.h): a key of
+  // all that the work depends on beside its inputs' shapes. nullopt: it is never the same.
+  virtual std::optional<std::uint64_t> recordable(const Firing&) const { return std::nullopt; }
+  // Instead of process() where a recording did the work: emits and logs what process() would. Of
+  // `made`, what the recorded body emitted, tensors alone are this firing's.
+  virtual void repeated(Firing&, const Sample& made) { (void)made; }
   // Every observation of the run, one at a time, from any thread; what it throws ends the run.
   virtual void observe(const Observation&) {}
   // State that must outlive the process: optimizer moments, a metric's sums.

@@ -32,6 +32,8 @@ class Network {
   virtual void train(bool) {}
   // Keys the random draws (dropout) of the next forward pass; the model node does so by stamp.
   virtual void key_draws(std::uint64_t) {}
+  // Forward and backward queue the same work whenever shapes are the same, without a look at values.
+  virtual bool recordable() const { return false; }
   // Its backward pass runs in float16, where small gradients vanish: the loss should be scaled.
   virtual bool computes_in_half() const { return false; }
   // Of the last forward pass; not while one runs. Zeros where it keeps no account.
