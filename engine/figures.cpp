@@ -1,6 +1,7 @@
 #include "engine/figures.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -35,6 +36,8 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.passed = b.passed - a.passed;
     n.rate = static_cast<double>(n.fired + n.passed) / wall;
     n.busy_s = std::max(0.0, seconds(b.busy_ns - a.busy_ns));
+    if (b.device_ns > a.device_ns)
+      n.host_s = std::exchange(n.busy_s, seconds(b.device_ns - a.device_ns));
     n.busy = std::min(1.0, n.busy_s / wall / threads.slots(plan.nodes[i]));
     n.starved = std::clamp(seconds(b.starved_ns - a.starved_ns) / wall, 0.0, 1.0);
     n.blocked = std::clamp(seconds(b.blocked_ns - a.blocked_ns) / wall, 0.0, 1.0);
@@ -44,6 +47,7 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     if (b.cpu_of_ns > a.cpu_of_ns)
       n.cpu = std::min(1.0, static_cast<double>(b.cpu_ns - a.cpu_ns) /
                                 static_cast<double>(b.cpu_of_ns - a.cpu_of_ns));
+    if (n.host_s > 0) n.cpu *= std::min(1.0, n.host_s / n.busy_s);
     if (b.bytes_of > a.bytes_of)
       n.mb = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.bytes_of - a.bytes_of) /
              1e6;
@@ -90,6 +94,7 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     take(*it, "busy", n.busy);
     n.busy_s = n.busy * f.wall_s * f.threads.slots(plan.nodes[i]);
     take(*it, "busy_s", n.busy_s);
+    take(*it, "host_s", n.host_s);
     take(*it, "starved", n.starved);
     take(*it, "blocked", n.blocked);
     take(*it, "p50_ms", n.p50_ms);
@@ -137,6 +142,7 @@ Json Figures::to_json(const Plan& plan) const {
               {"queue", n.queue},
               {"queue_max", n.queue_max},
               {"running", n.running}};
+    if (n.host_s > 0) j["host_s"] = n.host_s;
     if (plan.nodes[i].credits > 0)
       j["credits"] = {
           {"total", plan.nodes[i].credits}, {"out", n.credits_out}, {"most_out", n.credits_most}};

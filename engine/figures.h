@@ -19,7 +19,8 @@ struct NodeFigures {
   std::uint64_t fired = 0, passed = 0;
   double rate = 0;                  // fired and passed, a second
   double busy = 0;                  // share of the time of all its slots
-  double busy_s = 0;                // of all its bodies together
+  double busy_s = 0;                // of all its bodies together; of the device, where they queue
+  double host_s = 0;                // there: of the bodies themselves, which queue; else 0
   double starved = 0, blocked = 0;  // shares of the time: waits for input; for a credit or a turn
   double p50_ms = 0, p95_ms = 0, p99_ms = 0;  // since the run began
   double cpu = 1;                   // cores that a body used, of those long enough to be looked at

@@ -32,7 +32,7 @@ class Network {
   virtual void train(bool) {}
   // Keys the random draws (dropout) of the next forward pass; the model node does so by stamp.
   virtual void key_draws(std::uint64_t) {}
-  // Forward and backward queue the same work whenever shapes are the same, without a look at values.
+  // Forward and backward queue the same work whenever shapes are the same, whatever the values.
   virtual bool recordable() const { return false; }
   // Its backward pass runs in float16, where small gradients vanish: the loss should be scaled.
   virtual bool computes_in_half() const { return false; }

@@ -531,6 +531,7 @@ Reading Station::read(std::int64_t now) const {
   r.out = ledger.out;
   for (const auto& [reason, n] : ledger.lost) r.lost += n;
   r.busy_ns = counters.busy_ns(now);
+  r.device_ns = counters.device_ns.load(std::memory_order_relaxed);
   const std::int64_t wait = std::max<std::int64_t>(0, now - wait_since_);
   r.starved_ns = counters.starved_ns + (wait_ == Wait::input ? wait : 0);
   r.blocked_ns = counters.blocked_ns + (wait_ == Wait::credit ? wait : 0);

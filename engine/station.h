@@ -49,6 +49,7 @@ struct Job {
   Firing firing;
 
   // On a device's lane the job stays until the device is done: with all that it read and made.
+  std::int64_t began = 0;  // to be queued
   PointPtr mark;
   std::vector<std::shared_ptr<const void>> kept;
   std::optional<CacheStore::Entry> entry;  // for the store
@@ -153,6 +154,7 @@ class Station {
   void count_chained(const Job& job);
   bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
   void note_body(Firing& firing, std::int64_t start, std::int64_t end);
+  std::uint32_t note_time(Firing& firing, std::int64_t ns);
   void tell_logs(Firing& firing);
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
@@ -177,6 +179,7 @@ class Station {
   void hold(Job& job);
   void retire(Job* job);
   void retired(Job* job) noexcept;
+  void note_device(Job& job);
   void read_later(Job& job);
   void deliver_when_done(int input, const Packet& packet);
   static Actions fresh();        // an empty list that has room

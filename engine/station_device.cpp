@@ -1,5 +1,6 @@
 // What a device has not done yet. A body on a device's lane only queues work, so what it read and
 // made, and the credits of both, stay in its Job until the device is past the mark behind it.
+#include <algorithm>
 #include <utility>
 
 #include "engine/station.h"
@@ -37,8 +38,19 @@ void Station::retire(Job* job) {
   scheduler_.when_done(index_, job->stamp, job->mark, [this, job] { retired(job); });
 }
 
+// A stream does one thing after the other: it was at this job's work since that was queued, or
+// since it was done with the one before. (Waiting asks now and then, so ends are late by a little.)
+void Station::note_device(Job& job) {
+  thread_local std::int64_t was_done = 0;  // the thread waits for one stream
+  const std::int64_t done = now_ns(), ns = done - std::max(job.began, was_done);
+  was_done = done;
+  counters.device_ns.fetch_add(ns, std::memory_order_relaxed);
+  if (job.kind == Job::Kind::fire) note_time(job.firing, ns);
+}
+
 // On the thread that waits for the stream, so in the order in which the bodies ran.
 void Station::retired(Job* job) noexcept {
+  note_device(*job);
   if (!scheduler_.halted()) read_later(*job);
   if (!scheduler_.halted() && job->entry) remember(*job);
   Actions actions = fresh();

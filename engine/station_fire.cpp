@@ -179,7 +179,7 @@ void Station::run_flush(Job& job, Actions& actions) {
   flush.epoch = scheduler_.train_epoch(plan_.stream, job.stamp.epoch);
   std::string why;
   Exit exit = Exit::done;
-  const std::int64_t start = now_ns();
+  const std::int64_t start = job.began = now_ns();
   counters.enter(start);
   const bool ok = guarded(
       [&] {
@@ -289,9 +289,17 @@ bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& e
   return ok;
 }
 
+// How long a firing took; how many took about as long.
+std::uint32_t Station::note_time(Firing& firing, std::int64_t ns) {
+  const std::uint32_t like_it = counters.durations.add(ns);
+  if (counters.slowest.admits(ns)) note_slow(firing, ns);
+  return like_it;
+}
+
+// On a device's lane the body's own time is that of queueing.
 void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
   const std::int64_t ns = end - start;
-  const std::uint32_t like_it = counters.durations.add(ns);
+  const std::uint32_t like_it = stream_ ? 1 : note_time(firing, ns);
   const bool is_long = ns > Counters::long_ns;
   if (is_long != counters.is_long.load(std::memory_order_relaxed))
     counters.is_long.store(is_long, std::memory_order_relaxed);
@@ -301,7 +309,6 @@ void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
       if (o.sample) bytes += sample_bytes(*o.sample);
     counters.emitted(bytes);
   }
-  if (counters.slowest.admits(ns)) note_slow(firing, ns);
   if (scheduler_.rings_.on()) trace(firing, start, end);
   if (!stream_) tell_logs(firing);
 }
@@ -397,7 +404,8 @@ void Station::fire(Job& job, Actions& actions) {
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
     for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
   // A trace wants what caused what in order, also across threads.
-  const std::string* skip = attempt(job, scheduler_.rings_.on() ? now_ns() : moment());
+  job.began = scheduler_.rings_.on() ? now_ns() : moment();
+  const std::string* skip = attempt(job, job.began);
   Station* at = this;
   for (; !skip && at->goes_on(job); at = at->chained_) {
     at->hand_over(job);

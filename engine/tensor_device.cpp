@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -99,6 +100,15 @@ class GpuStream final : public Stream {
   const std::shared_ptr<Events> events_;
 };
 
+// The door of cuda_graph.cpp, beside this library.
+using RecordCuda = Recording* (*)(const std::function<Recording::Tensors()>&);
+RecordCuda cuda_graphs() {
+  void* library = ::dlopen("libsluice_cuda_graph.so", RTLD_NOW | RTLD_LOCAL);
+  void* door = library ? ::dlsym(library, "sluice_record_cuda") : nullptr;
+  if (!door) throw Error(Exit::gpu, "CUDA graphs: " + std::string(::dlerror()));
+  return reinterpret_cast<RecordCuda>(door);
+}
+
 class Gpu final : public TensorDevice {
  public:
   explicit Gpu(at::Device place) : place_(place) {}
@@ -112,6 +122,10 @@ class Gpu final : public TensorDevice {
   }
   void copy(const at::Tensor& to, const at::Tensor& from, Stream&) override {
     asked([&] { to.copy_(from, /*non_blocking=*/true); });
+  }
+  std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body, Stream&) override {
+    static const auto door = cuda_graphs();
+    return std::unique_ptr<Recording>(asked([&] { return door(body); }));
   }
   std::string name() const override { return place_.str(); }
   double peak_bytes() const override {
@@ -138,6 +152,29 @@ bool driver_has_gpu() {
 
 // ---- tensors of the host on a simulated device --------------------------------------------------
 
+// Does its body anew each time, at once and on the host; what that made arrives later, in the
+// memory of the first time.
+class SimulatedRecording final : public Recording {
+ public:
+  explicit SimulatedRecording(std::function<Tensors()> body) : body_(std::move(body)) {}
+
+  const Tensors& repeat(Stream& stream) override {
+    stream.mark()->wait();  // copies to what the body reads
+    const Tensors now = body_();
+    if (made_.empty())
+      for (const at::Tensor& t : now) made_.push_back(at::full_like(t, 0xbad));
+    for (std::size_t i = 0; i < now.size(); ++i)
+      static_cast<SimulatedStream&>(stream).queue([from = now[i], to = made_[i]] {
+        std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+      });
+    return made_;
+  }
+
+ private:
+  const std::function<Tensors()> body_;
+  Tensors made_;
+};
+
 // LibTorch computes at once, so bodies are eager; copies come later, and until then their targets
 // hold NaN (integers -1).
 class Simulated final : public TensorDevice {
@@ -146,6 +183,9 @@ class Simulated final : public TensorDevice {
 
   std::unique_ptr<Stream> stream(bool urgent) override { return device_.stream(urgent); }
   at::Device place() const override { return at::kCPU; }
+  std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body, Stream&) override {
+    return std::make_unique<SimulatedRecording>(std::move(body));
+  }
   std::string name() const override { return "simulated"; }
   double peak_bytes() const override { return 0; }
   at::Tensor host_memory(std::int64_t bytes) const override {

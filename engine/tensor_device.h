@@ -8,12 +8,24 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/device.h"
 
 namespace sluice {
+
+// Work that was queued once and can be queued again as one piece: a CUDA graph.
+class Recording {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  virtual ~Recording() = default;
+  // Queues it on the calling thread's stream. Gives what its body returned: the same memory each
+  // time, and what it holds is anything until a mark behind this is done.
+  virtual const Tensors& repeat(Stream& stream) = 0;
+};
 
 class TensorDevice : public Device {
  public:
@@ -23,6 +35,11 @@ class TensorDevice : public Device {
   // Queued on the calling thread's stream. Until a mark behind it is done, `from` must not change,
   // and `to` is anything.
   virtual void copy(const at::Tensor& to, const at::Tensor& from, Stream& stream) = 0;
+  // Records what `body` queues on the calling thread's stream, without doing it; the body may be
+  // called now or at each repeat. What it reads and writes and does not make must stay where it is
+  // as long as the recording lives.
+  virtual std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body,
+                                            Stream& stream) = 0;
   virtual std::string name() const = 0;   // "cuda:0"
   virtual double peak_bytes() const = 0;  // of its memory in tensors at once
 };

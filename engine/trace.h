@@ -78,6 +78,7 @@ struct Counters {
   std::atomic<std::uint64_t> most_bytes{0};           // by one of them
   std::atomic<std::int64_t> cpu_ns{0}, cpu_of_ns{0};  // processor time, in so much time of bodies
   std::atomic<std::int64_t> helped_ns{0};             // of other threads, on parts of its bodies
+  std::atomic<std::int64_t> device_ns{0};             // of the device, on what its bodies queued
   std::atomic<bool> is_long{false};                   // the last body took longer than long_ns
   Histogram durations;
   Slowest slowest;
@@ -125,6 +126,7 @@ struct Reading {
   std::uint64_t fired = 0, passed = 0, skipped = 0;
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
+  std::int64_t device_ns = 0;                       // of the device, on what was queued there
   std::int64_t cpu_ns = 0, cpu_of_ns = 0;           // processor time, in so much time of bodies
   std::int64_t p50_ns = 0, p95_ns = 0, p99_ns = 0;  // since the run began
   std::uint64_t bytes = 0, bytes_of = 0;            // emitted by so many firings

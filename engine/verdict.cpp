@@ -10,6 +10,7 @@ namespace {
 
 constexpr double worth_naming = 0.5;  // nothing that is idle for half of the time is a bottleneck
 constexpr double nearly_full = 0.7;
+constexpr double launch_bound = 0.8;  // the host's share of a stream's time
 
 std::string text(const char* form, double value) {
   char out[48];
@@ -184,6 +185,8 @@ class Judge {
       v_.text += (l.slots == 1 ? "it works on one packet at a time" : slots + " at a time") +
                  ", busy " + percent(l.busy);
       v_.advice = l.slots == 1 ? "one at a time" : slots + " at a time";
+    } else if (of(l.node).host_s > 0) {
+      on_device(l);
     } else if (l.lane == LaneKind::step || l.lane == LaneKind::copy) {
       v_.text += std::string("the one ") + name_of(l.lane) + " thread is busy " + percent(l.busy);
       v_.advice = std::string("the ") + name_of(l.lane) + " thread is busy " + percent(l.busy);
@@ -196,6 +199,23 @@ class Judge {
     if (v_.rate > 0 && v_.limits.size() > 1 && v_.limits[1].busy >= 0.05 &&
         v_.limits[1].busy <= l.busy)
       v_.text += "; next limit " + quoted(v_.limits[1].node) + " at " + per_second(next_rate());
+  }
+
+  // A stream of a device is busy as long as it has work; where the host hardly queues it as fast,
+  // its kernels are too short.
+  void on_device(const Limit& l) {
+    double host = 0;
+    for (int i = 0; i < size(); ++i)
+      if (node(i).lane == l.lane) host += of(i).host_s;
+    host /= figures_.wall_s;
+    v_.text += std::string("the device's ") + name_of(l.lane) + " stream is busy " +
+               percent(l.busy) + ", the thread that queues its work " + percent(host);
+    v_.advice = std::string("the ") + name_of(l.lane) + " stream is busy " + percent(l.busy);
+    if (host < launch_bound * l.busy) return;
+    v_.text += ", so kernels wait to be queued";
+    if (l.lane != LaneKind::step || plan_.graph->run.cuda_graphs) return;
+    v_.text += ": `run.cuda_graphs` queues the training step as a whole";
+    v_.advice = "kernels wait to be queued: run.cuda_graphs";
   }
 
   double next_rate() const {

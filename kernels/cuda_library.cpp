@@ -1,6 +1,7 @@
 #include "kernels/cuda_library.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
@@ -50,6 +51,17 @@ CudaCall::CudaCall(const at::Tensor& on)
 
 at::Tensor CudaCall::memory(std::size_t bytes) const {
   return at::empty({static_cast<std::int64_t>(bytes)}, at::dtype(at::kByte).device(device));
+}
+
+at::Tensor CudaCall::own_memory(std::size_t bytes) const {
+  bool recording = false;
+  require(table.recording(stream, &recording));
+  if (!recording) return memory(bytes);
+  void* own = nullptr;
+  require(table.allocate(&own, bytes));
+  return at::from_blob(
+      own, {static_cast<std::int64_t>(bytes)}, [release = table.release](void* p) { release(p); },
+      at::dtype(at::kByte).device(device));
 }
 
 void CudaCall::require(int error) const {

@@ -22,6 +22,9 @@ struct CudaCall {
 
   explicit CudaCall(const at::Tensor& on);  // cuda_library() is not null
   at::Tensor memory(std::size_t bytes) const;
+  // The same, but where the stream records: memory that no other recorded work uses before or
+  // after.
+  at::Tensor own_memory(std::size_t bytes) const;
   void require(int error) const;  // throws an Error (gpu) where it is one
 };
 

@@ -188,16 +188,13 @@ bool device_takes(const std::vector<Slot>& slots) {
   return any;
 }
 
-// Two launches for all tensors, without a wait.
-void device_step(const std::vector<Slot>& slots, const OptimRule& rule, const at::Tensor& state) {
+std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots) {
+  const auto floats = [](const at::Tensor& t) {
+    return t.defined() ? t.data_ptr<float>() : nullptr;
+  };
   std::vector<kernels::OptimTensor> tensors;
-  const at::Tensor* some = nullptr;
   for (const Slot& s : slots) {
     if (!s.grad.defined()) continue;
-    some = &s.weight;
-    const auto floats = [](const at::Tensor& t) {
-      return t.defined() ? t.data_ptr<float>() : nullptr;
-    };
     kernels::OptimTensor t;
     t.weight = floats(s.weight);
     t.grad = s.grad.const_data_ptr();
@@ -208,12 +205,7 @@ void device_step(const std::vector<Slot>& slots, const OptimRule& rule, const at
     t.size = s.weight.numel();
     tensors.push_back(t);
   }
-  const CudaCall cuda(*some);
-  const int n = static_cast<int>(tensors.size());
-  const at::Tensor plan = cuda.memory(cuda.table.optim_bytes(tensors.data(), n));
-  cuda.require(cuda.table.optim_plan(tensors.data(), n, plan.data_ptr(), cuda.stream));
-  cuda.require(cuda.table.optim_step(tensors.data(), n, plan.data_ptr(), rule,
-                                     static_cast<OptimState*>(state.data_ptr()), cuda.stream));
+  return tensors;
 }
 
 // Novograd's tensor: its second moment's update.
@@ -263,9 +255,37 @@ at::Tensor OptimMemory::loss_scale() const {
   return bytes_.narrow(0, offsetof(OptimState, scale), sizeof(float)).view(at::kFloat);
 }
 
+// The tensors as they lie in the device's memory, cut into chunks.
+struct OptimMemory::Plan {
+  std::vector<kernels::OptimTensor> tensors;
+  at::Tensor memory;
+};
+
+// Two launches for all tensors, without a wait. Gradients come to lie where they lay at the step
+// before, as a rule, and then the device has the list already.
+void OptimMemory::device_step(const std::vector<Slot>& slots, const OptimRule& rule,
+                              OptimMemory& memory) {
+  auto tensors = device_tensors(slots);
+  const auto with_grad =
+      std::find_if(slots.begin(), slots.end(), [](const Slot& s) { return s.grad.defined(); });
+  const CudaCall cuda(with_grad->weight);
+  const int n = static_cast<int>(tensors.size());
+  if (!memory.plan_ || memory.plan_->tensors != tensors) {
+    auto plan = std::make_shared<Plan>();
+    plan->memory = cuda.own_memory(cuda.table.optim_bytes(tensors.data(), n));
+    cuda.require(cuda.table.optim_plan(tensors.data(), n, plan->memory.data_ptr(), cuda.stream));
+    plan->tensors = std::move(tensors);
+    memory.plan_ = std::move(plan);
+  }
+  const Plan& plan = *memory.plan_;
+  cuda.require(cuda.table.optim_step(plan.tensors.data(), n, plan.memory.data_ptr(), rule,
+                                     static_cast<OptimState*>(memory.bytes_.data_ptr()),
+                                     cuda.stream));
+}
+
 void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
   at::NoGradGuard no_grad;
-  if (device_takes(slots)) return device_step(slots, rule, memory.bytes_);
+  if (device_takes(slots)) return OptimMemory::device_step(slots, rule, memory);
   const bool host = host_takes(slots);
   const std::vector<double> sums = square_sums(slots, host);
   OptimState state = memory.read();

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
 #include "kernels/optim_value.h"
@@ -23,7 +24,7 @@ struct Slot {
 };
 
 // An OptimState as a tensor of bytes where the weights are: a step on a CUDA device reads and
-// writes it there, and waits for nothing.
+// writes it there, and waits for nothing. And that device's list of the tensors.
 class OptimMemory {
  public:
   OptimMemory();
@@ -31,10 +32,16 @@ class OptimMemory {
   void write(const kernels::OptimState& state);
   void move_to(const at::Device& device);
   at::Tensor loss_scale() const;  // one float32 of it, no copy
+  // What the last step read beside its slots: a step that is repeated from a recording reads it
+  // again. Null on the host.
+  std::shared_ptr<const void> plan() const { return plan_; }
 
  private:
+  struct Plan;
   friend void optim_step(std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&);
+  static void device_step(const std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&);
   at::Tensor bytes_;
+  std::shared_ptr<const Plan> plan_;
 };
 
 // One step of all weights, g being the gradient, unscaled and clipped, plus weight_decay w:

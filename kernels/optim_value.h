@@ -46,6 +46,12 @@ struct OptimTensor {
   void* copy = nullptr;  // the weights once more, in copy_type
   VoxelType grad_type = VoxelType::f32, copy_type = VoxelType::bf16;
   std::int64_t size = 0;
+
+  friend bool operator==(const OptimTensor& a, const OptimTensor& b) {
+    return a.weight == b.weight && a.grad == b.grad && a.first == b.first && a.second == b.second &&
+           a.largest == b.largest && a.copy == b.copy && a.grad_type == b.grad_type &&
+           a.copy_type == b.copy_type && a.size == b.size;
+  }
 };
 
 // What follows from the sum of the squares of all (scaled) gradients. Returns nothing: state is

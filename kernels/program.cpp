@@ -95,6 +95,7 @@ int Program::dropout(int x, double p) {
   step->inputs = {x};
   step->keeps = {false};
   step->p = p;
+  draws_ = true;
   return append(std::move(step));
 }
 

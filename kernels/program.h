@@ -135,6 +135,7 @@ class Program {
   // t in the layout that values have.
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }
+  bool draws() const { return draws_; }  // it has dropout
   std::vector<std::int64_t> output_size(at::IntArrayRef input) const;
   // The products of the last forward pass.
   std::vector<Step::Product> products() const;
@@ -153,7 +154,7 @@ class Program {
   std::vector<int> last_use_;  // by value: the last step that reads it
   std::vector<bool> kept_;     // by value: some backward reads it
   int values_ = 1, output_ = 0;
-  bool mixes_samples_ = false;
+  bool mixes_samples_ = false, draws_ = false;
 };
 
 }  // namespace sluice

@@ -11,12 +11,14 @@ cd "$(dirname "$0")/.."
 out=${1:?usage: tools/bundle.sh FOLDER [BUILD]}
 build=${2:-build}
 [ ! -e "$out" ] || [ -e "$out/.sluice-bundle" ] || { echo "$out is there and no bundle" >&2; exit 2; }
-cmake --build "$build" --target sluice runtime sluice_cuda cuda_tests emulated_cuda_tests bench_cuda >&2
+cmake --build "$build" --target sluice runtime sluice_cuda sluice_cuda_graph cuda_tests emulated_cuda_tests bench_cuda >&2
 
 rm -rf "$out"
 mkdir -p "$out/lib"
 touch "$out/.sluice-bundle"
-for f in sluice libsluice_runtime.so libsluice_cuda.so cuda_tests emulated_cuda_tests bench_cuda; do
+ours="sluice libsluice_runtime.so libsluice_cuda.so libsluice_cuda_graph.so cuda_tests"
+ours="$ours emulated_cuda_tests bench_cuda"
+for f in $ours; do
   cp "$build/$f" "$out/"
 done
 cp -r graphs "$out/graphs"
@@ -37,7 +39,7 @@ done
 cat >"$out/rpath.cmake" <<'CMAKE'
 file(RPATH_SET FILE "${FILE}" NEW_RPATH "$ORIGIN:$ORIGIN/lib")
 CMAKE
-for f in sluice libsluice_runtime.so libsluice_cuda.so cuda_tests emulated_cuda_tests bench_cuda; do
+for f in $ours; do
   strip --strip-unneeded "$out/$f"
   readelf -d "$out/$f" | grep -qE 'RPATH|RUNPATH' || continue
   cmake -DFILE="$out/$f" -P "$out/rpath.cmake"

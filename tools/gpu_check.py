@@ -41,6 +41,11 @@ SMALL = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4",
          "nodes.volumes.rad_max=20", "models.net.channels=[4,8,8,8,8,8]")
 
 
+# Its kernels take microseconds on a GPU; 70 steps an epoch.
+LAUNCH_BOUND = ("vars.size=[32,32,32]", "vars.batch=2", "nodes.volumes.num_samples=140",
+                "nodes.volumes.rad_max=10", "nodes.volumes.rad_min=4")
+
+
 class Check:
     def __init__(self, args):
         self.args, self.out, self.failed = args, {}, []
@@ -140,6 +145,10 @@ class Check:
             runs.append((summary["samples"]["emitted"], summary["wall_s"]))
         (few, short), (many, long) = runs
         result = {"name": name, "samples_s": (many - few) / max(long - short, 1e-9)}
+        if "cuda_graphs" in summary:
+            result["cuda_graphs"] = summary["cuda_graphs"]
+        if "step.loss" in summary.get("metrics", {}):
+            result["loss"] = summary["metrics"]["step.loss"]["last"]
         if gpus:
             result["device_gib"] = max(g["memory_mb"] for g in gpus) * 1e6 / 2**30
         return result
@@ -159,6 +168,30 @@ class Check:
         if "samples_s" in alone and "samples_s" in fed:
             self.out["end_to_end"] = fed["samples_s"] / alone["samples_s"]
         return [alone, fed]
+
+    def small_step(self, epochs, *settings):
+        """A step whose kernels are shorter than their launches, with and without CUDA graphs, and
+        PyTorch's two. The same samples in the same order, so the losses must agree."""
+        graphs = [self.graph("unet_speed.json"), self.graph("parts/unet_speed_resident.json")]
+        settings = (*LAUNCH_BOUND, *settings)
+        arms = [self.rate("32^3, batch 2, sluice", graphs, epochs, settings),
+                self.rate("32^3, batch 2, sluice, CUDA graphs", graphs, epochs,
+                          (*settings, "run.cuda_graphs=true"))]
+        a, b = (arm.get("loss") for arm in arms)
+        if a is not None and b is not None and not abs(a - b) <= 0.05 * abs(a):
+            self.failed.append(f"CUDA graphs: loss {b} after the same epochs, {a} without")
+        return arms
+
+    def small_ratio(self):
+        """Ours recorded beside ours queued and PyTorch's better arm."""
+        arms = [a for a in self.out.get("small", []) if "samples_s" in a]
+        ours = {a["name"]: a["samples_s"] for a in arms if "sluice" in a["name"]}
+        peers = [a["samples_s"] for a in arms if "sluice" not in a["name"]]
+        if len(ours) == 2:
+            queued, recorded = ours.values()
+            self.out["recorded"] = {"of_queued": recorded / queued}
+            if peers:
+                self.out["recorded"]["of_best_peer"] = recorded / max(peers)
 
     def to_device(self):
         """What to_device moves in a second, of the ceiling: volumes of 64 MiB out of a cache."""
@@ -189,6 +222,7 @@ class Check:
         if "TORCH_LIB" in self.environment():
             say("the U-Net step's graphs, small")
             self.out["unet"] = self.unet((1, 2), *SMALL)
+            self.out["small"] = self.small_step((1, 2), SMALL[2], SMALL[4])
 
     def with_gpu(self):
         say("ceilings")
@@ -217,6 +251,10 @@ class Check:
         for how, limit in (("eager", 45), ("channels-last", 45), ("compile, channels-last", 110)):
             say(f"U-Net step, {how}")
             self.out["unet"].append(self.part("unet", limit, how))
+        say("a step whose launches are its time")
+        self.out["small"] = self.small_step((2, 22))
+        for how in ("eager", "graph"):
+            self.out["small"].append(self.part("small", 30, how))
 
     def unet_ratio(self):
         arms = [a for a in self.out.get("unet", []) if "ms" in a]
@@ -255,6 +293,7 @@ class Check:
 
     def finish(self):
         self.ratios()
+        self.small_ratio()
         self.out["seconds"] = time.monotonic() - began
         self.out["failed"] = self.failed
         with open(self.args.out, "w") as f:
@@ -269,6 +308,8 @@ class Check:
                       f"device {a.get('device_gib', 0):.1f} GiB{peak}")
         if "end_to_end" in self.out:
             print(f"end to end / the step alone: {self.out['end_to_end']:.3f}")
+        for what, ratio in self.out.get("recorded", {}).items():
+            print(f"a small step as a CUDA graph, {what.replace('_', ' ')}: {ratio:.2f}")
         moved = self.out.get("to_device", {})
         if "of_h2d" in moved:
             print(f"to_device: {moved['gb_s']:.1f} GB/s, {moved['of_h2d']:.2f} of the ceiling")

@@ -2,6 +2,7 @@
 kernels do. Prints one JSON document:
 
     gpu_peers.py ceilings | peers | unet eager | unet channels-last | unet "compile, channels-last"
+    gpu_peers.py small eager | small graph
 """
 import json
 import statistics
@@ -217,15 +218,30 @@ def device_gib():
     return (all_of_it - free) / 2**30
 
 
-def unet_step(how, seconds):
-    """MLPerf's shape of a 3-D U-Net step: 128^3, batch 7, bf16 autocast, data on the GPU."""
+def recorded(step):
+    """The whole step as one CUDA graph, as PyTorch's notes on CUDA graphs do it."""
+    import torch
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def unet_step(how, seconds, size=128, batch=7):
+    """A 3-D U-Net step, by default in MLPerf's shape: bf16 autocast, data on the GPU."""
     import torch
     import torch.nn.functional as F
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
     net = monai_unet().cuda()
-    x = torch.randn(7, 1, 128, 128, 128, device="cuda")
-    y = torch.randint(0, 3, (7, 128, 128, 128), device="cuda")
+    x = torch.randn(batch, 1, size, size, size, device="cuda")
+    y = torch.randint(0, 3, (batch, size, size, size), device="cuda")
     if "channels-last" in how:
         net, x = net.to(memory_format=torch.channels_last_3d), x.to(
             memory_format=torch.channels_last_3d)
@@ -243,12 +259,14 @@ def unet_step(how, seconds):
         loss.backward()
         optimizer.step()
 
-    ms = median_ms(step, rounds=3, budget=seconds)
-    return timed(f"3-D U-Net step, 128^3, batch 7, bf16, {how}", ms, samples_s=7000 / ms,
+    ms = median_ms(recorded(step) if how == "graph" else step, rounds=3, budget=seconds)
+    return timed(f"3-D U-Net step, {size}^3, batch {batch}, bf16, {how}", ms,
+                 samples_s=1000 * batch / ms,
                  peak_gib=torch.cuda.max_memory_allocated() / 2**30, device_gib=device_gib())
 
 
 if __name__ == "__main__":
     what, *more = sys.argv[1:]
-    parts = {"ceilings": ceilings, "peers": peers, "unet": lambda: unet_step(more[0], 2)}
+    parts = {"ceilings": ceilings, "peers": peers, "unet": lambda: unet_step(more[0], 2),
+             "small": lambda: unet_step(more[0], 1, size=32, batch=2)}
     json.dump(parts[what](), sys.stdout)

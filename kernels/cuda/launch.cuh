@@ -19,6 +19,42 @@ int launch(void (*kernel)(P...), dim3 grid, int threads, void* stream, A... argu
 }
 #endif
 
+// ---- streams that record a graph ----------------------------------------------------------------
+
+inline int is_recording(cudaStream_t stream, bool& yes) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const int e = cudaStreamIsCapturing(stream, &status);
+  yes = status != cudaStreamCaptureStatusNone;
+  return e;
+}
+
+// A call that is done now and is no part of what this thread records.
+template <class Call>
+int unrecorded(Call&& call) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (const int e = cudaThreadExchangeStreamCaptureMode(&mode)) return e;
+  const int result = call();
+  const int e = cudaThreadExchangeStreamCaptureMode(&mode);
+  return result ? result : e;
+}
+
+// Host memory that is gone afterwards to the device: queued, or done now where the stream records.
+inline int upload(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  bool recording = false;
+  if (const int e = is_recording(stream, recording)) return e;
+  if (!recording) return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream);
+  return unrecorded([&]() -> int {
+    cudaStream_t own = nullptr;
+    if (const int e = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) return e;
+    int e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, own);
+    if (!e) e = cudaStreamSynchronize(own);
+    cudaStreamDestroy(own);
+    return e;
+  });
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
 inline constexpr int warp = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;
 

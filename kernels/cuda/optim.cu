@@ -168,7 +168,7 @@ int cuda_optim_plan(const OptimTensor* tensors, int count, void* plan, void* str
       std::memcpy(to, &c, sizeof c);
     }
   }
-  return cudaMemcpyAsync(plan, up.data(), up.size(), cudaMemcpyHostToDevice, as_stream(stream));
+  return upload(plan, up.data(), up.size(), as_stream(stream));
 }
 
 int cuda_optim_step(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,

@@ -9,14 +9,20 @@ namespace {
 int devices(int* count) { return cudaGetDeviceCount(count); }
 int use(int device) { return cudaSetDevice(device); }
 const char* error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
-int allocate(void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }
+// Also while a stream of this thread records.
+int allocate(void** memory, std::size_t bytes) {
+  return unrecorded([&] { return cudaMalloc(memory, bytes); });
+}
 int allocate_pinned(void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); }
-int release(void* memory) { return cudaFree(memory); }
+int release(void* memory) {
+  return unrecorded([&] { return cudaFree(memory); });
+}
 int release_pinned(void* memory) { return cudaFreeHost(memory); }
 int copy(void* to, const void* from, std::size_t bytes, void* stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, as_stream(stream));
 }
 int synchronize(void* stream) { return cudaStreamSynchronize(as_stream(stream)); }
+int recording(void* stream, bool* yes) { return is_recording(as_stream(stream), *yes); }
 
 const CudaTable table{CudaTable::current,
                       devices,
@@ -28,6 +34,7 @@ const CudaTable table{CudaTable::current,
                       release_pinned,
                       copy,
                       synchronize,
+                      recording,
                       cuda_augment,
                       cuda_dice_ce_workspace,
                       cuda_dice_ce,

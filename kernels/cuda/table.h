@@ -3,7 +3,8 @@
 //
 // Invariant: all work is queued on the given stream (a cudaStream_t) and nothing waits for it but
 // `synchronize`; device memory comes from the caller, so the caller's allocator owns all of it. A
-// function returns 0 or a cudaError_t, which `error_text` explains.
+// function returns 0 or a cudaError_t, which `error_text` explains. A stream may be recording a
+// graph: what is repeated then reads no memory of the host.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 namespace sluice::kernels {
 
 struct CudaTable {
-  static constexpr int current = 2;
+  static constexpr int current = 3;
   int version;
 
   // The runtime, for programs that have no other. `use` is for the calling thread.
@@ -32,6 +33,7 @@ struct CudaTable {
   int (*release_pinned)(void* memory);
   int (*copy)(void* to, const void* from, std::size_t bytes, void* stream);
   int (*synchronize)(void* stream);
+  int (*recording)(void* stream, bool* yes);  // whether it records a graph
 
   // Jobs with device pointers; `workspace` has sluice_augment_workspace() bytes.
   int (*augment)(const AugmentJob* jobs, int count, void* workspace, void* stream);
@@ -53,7 +55,8 @@ struct CudaTable {
                            const NormActGradients& out, void* stream);
 
   // The plan (optim_bytes of device memory) is made once for a list of tensors; then a step is two
-  // launches. `state` is in device memory.
+  // launches. `state` is in device memory. While the stream records, the plan is there at once, so
+  // its memory must be one that the recorded work in front of it does not use (`allocate`).
   std::size_t (*optim_bytes)(const OptimTensor* tensors, int count);
   int (*optim_plan)(const OptimTensor* tensors, int count, void* plan, void* stream);
   int (*optim_step)(const OptimTensor* tensors, int count, void* plan, const OptimRule& rule,

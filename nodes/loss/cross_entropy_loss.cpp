@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-struct CrossEntropyLoss final : Node {
+struct CrossEntropyLoss final : Loss {
   struct Params {
     std::string key = "pred", label_key = "label", reduction = "mean";
     std::optional<std::vector<double>> weight;
@@ -42,26 +42,24 @@ struct CrossEntropyLoss final : Node {
         .lane(LaneKind::step);
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    const at::Tensor& pred = out.tensor(p.key);
-    const Field& label = out.at(p.label_key);
-    check(f, pred, label);
+ private:
+  bool weighted() const override { return p.weight.has_value(); }
+
+  at::Tensor loss(const Firing& f) const override {
+    const at::Tensor &pred = f.in().tensor(p.key), &label = f.in().tensor(p.label_key);
     std::optional<at::Tensor> weight;
     if (p.weight) weight = at::tensor(*p.weight, pred.options().requires_grad(false));
-    at::Tensor target =
-        label.tensor.is_floating_point() ? label.tensor : label.tensor.to(at::kLong);
+    at::Tensor target = label.is_floating_point() ? label : label.to(at::kLong);
     if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
       target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);
-    at::Tensor loss = at::cross_entropy_loss(
-        pred, target, weight, p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum,
-        p.ignore_index, p.label_smoothing);
-    out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
+    return at::cross_entropy_loss(pred, target, weight,
+                                  p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum,
+                                  p.ignore_index, p.label_smoothing);
   }
 
- private:
-  void check(Firing& f, const at::Tensor& pred, const Field& label) const {
+  void check(Firing& f) const override {
+    const at::Tensor& pred = f.in().tensor(p.key);
+    const Field& label = f.in().at(p.label_key);
     auto wanted = pred.sizes().vec();
     if (wanted.size() < 2)
       throw DataError("\"" + p.key + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
@@ -77,9 +75,7 @@ struct CrossEntropyLoss final : Node {
       throw DataError("label " + std::string(label.tensor.dtype().name()) + " " +
                       c10::str(label.tensor.sizes()) + " does not fit the output " +
                       c10::str(pred.sizes()));
-    f.when_done([this, &f, &stays = f.in().at(p.label_key), classes] {
-      check_classes(f.in(), stays, classes);
-    });
+    f.when_done([this, &f, &label, classes] { check_classes(f.in(), label, classes); });
   }
 
   at::Tensor no_classes(const at::Tensor& target, std::int64_t classes) const {

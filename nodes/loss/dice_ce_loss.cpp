@@ -4,11 +4,11 @@
 namespace sluice {
 namespace {
 
-struct DiceCeLoss final : Node {
-  struct Params : DiceParams {
-    double lambda_dice = 1, lambda_ce = 1;
-  } p;
+struct DiceCeParams : DiceParams {
+  double lambda_dice = 1, lambda_ce = 1;
+};
 
+struct DiceCeLoss final : DiceTermLoss<DiceCeParams> {
   static Spec spec() {
     Spec s("dice_ce_loss",
            "Soft Dice plus cross entropy (binary for one channel), into the field \"loss\".");
@@ -28,13 +28,9 @@ struct DiceCeLoss final : Node {
     if (!p.include_background && dice_.dice_weight.size() > 1)
       dice_.dice_weight.erase(dice_.dice_weight.begin());
   }
-  void process(Firing& f) override {
-    check_loss_inputs(f, p, static_cast<std::size_t>(f.in().tensor(p.key).size(1)));
-    emit_loss(f, p, dice_);
-  }
 
  private:
-  DiceCe dice_;
+  std::int64_t counted(std::int64_t classes) const override { return classes; }  // cross entropy's
 };
 
 const Register<DiceCeLoss> registered;

@@ -5,12 +5,12 @@
 namespace sluice {
 namespace {
 
-struct DiceFocalLoss final : Node {
-  struct Params : DiceParams {
-    double gamma = 2, lambda_dice = 1, lambda_focal = 1;
-    std::optional<double> alpha;
-  } p;
+struct DiceFocalParams : DiceParams {
+  double gamma = 2, lambda_dice = 1, lambda_focal = 1;
+  std::optional<double> alpha;
+};
 
+struct DiceFocalLoss final : DiceTermLoss<DiceFocalParams> {
   static Spec spec() {
     Spec s("dice_focal_loss", "Soft Dice plus focal loss, into the field \"loss\".");
     return add_dice_params<Params>(s)
@@ -33,19 +33,12 @@ struct DiceFocalLoss final : Node {
     focal_ = {p.include_background, p.to_onehot_y, dice_.mean, p.gamma, p.alpha, dice_.dice_weight};
   }
 
-  void process(Firing& f) override {
-    const auto classes = static_cast<std::size_t>(f.in().tensor(p.key).size(1));
-    check_loss_inputs(f, p, classes - (p.include_background ? 0 : 1));
-    Sample out = f.in();
-    const at::Tensor &pred = out.tensor(p.key), &label = out.tensor(p.label_key);
-    at::Tensor loss =
-        dice_ce(pred, label, dice_) + p.lambda_focal * focal_loss(pred, label, focal_);
-    out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
+ private:
+  at::Tensor loss(const Firing& f) const override {
+    const at::Tensor &pred = f.in().tensor(p.key), &label = f.in().tensor(p.label_key);
+    return dice_ce(pred, label, dice_) + p.lambda_focal * focal_loss(pred, label, focal_);
   }
 
- private:
-  DiceCe dice_;
   Focal focal_;
 };
 

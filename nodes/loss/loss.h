@@ -109,11 +109,56 @@ inline void check_loss_inputs(Firing& f, const DiceParams& p, std::size_t weight
   });
 }
 
-inline void emit_loss(Firing& f, const DiceParams& p, const DiceCe& d) {
-  Sample out = f.in();
-  at::Tensor loss = dice_ce(out.tensor(p.key), out.tensor(p.label_key), d);
-  out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
-  f.emit(std::move(out));
-}
+// The firing of every loss. A device may record it (recorded_step.h) unless classes have weights:
+// LibTorch's operations take these from the host at each step.
+class Loss : public Node {
+ public:
+  void process(Firing& f) final {
+    check(f);
+    emit(f, loss(f));
+  }
+  std::optional<std::uint64_t> recordable(const Firing&) const final {
+    return weighted() ? std::nullopt : std::optional<std::uint64_t>(0);
+  }
+  void repeated(Firing& f, const Sample& made) final {
+    check(f);
+    emit(f, made.tensor("loss"));
+  }
+
+ protected:
+  virtual void check(Firing&) const {}
+  virtual at::Tensor loss(const Firing& f) const = 0;  // a scalar
+  virtual bool weighted() const { return false; }
+
+ private:
+  static void emit(Firing& f, at::Tensor loss) {
+    Sample out = f.in();
+    out.set("loss", Field(std::move(loss), std::make_shared<const Meta>()));
+    f.emit(std::move(out));
+  }
+};
+
+// Those with a Dice term: its parameters, inputs and weights.
+template <class P>
+class DiceTermLoss : public Loss {
+ public:
+  using Params = P;
+  P p;
+
+ protected:
+  DiceCe dice_;
+
+  // How many classes may have weights of their own: all, or without the background.
+  virtual std::int64_t counted(std::int64_t classes) const {
+    return classes - (p.include_background ? 0 : 1);
+  }
+  void check(Firing& f) const final {
+    check_loss_inputs(f, p, static_cast<std::size_t>(counted(f.in().tensor(p.key).size(1))));
+  }
+  at::Tensor loss(const Firing& f) const override {
+    return dice_ce(f.in().tensor(p.key), f.in().tensor(p.label_key), dice_);
+  }
+  bool weighted() const final { return p.weight.has_value(); }
+};
 
 }  // namespace sluice

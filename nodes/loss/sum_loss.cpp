@@ -1,11 +1,10 @@
 // sum_loss: no loss at all, but a number with gradients: for trying out whether a graph trains.
-#include "engine/registry.h"
-#include "engine/sample.h"
+#include "nodes/loss/loss.h"
 
 namespace sluice {
 namespace {
 
-struct SumLoss final : Node {
+struct SumLoss final : Loss {
   struct Params {
     std::string key = "pred";
   } p;
@@ -24,11 +23,8 @@ struct SumLoss final : Node {
         .lane(LaneKind::step);
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    out.set("loss", Field(out.tensor(p.key).sum(at::kFloat), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
-  }
+ private:
+  at::Tensor loss(const Firing& f) const override { return f.in().tensor(p.key).sum(at::kFloat); }
 };
 
 const Register<SumLoss> registered;

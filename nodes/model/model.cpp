@@ -41,20 +41,29 @@ struct Model final : Node {
   }
 
   void process(Firing& f) override {
-    Sample out = f.in();
-    Field field = out.at(p.key);
-    if (field.tensor.dim() < 4)
-      throw DataError("\"" + p.key + "\" has " + std::to_string(field.tensor.dim()) +
+    const at::Tensor& x = f.in().tensor(p.key);
+    if (x.dim() < 4)
+      throw DataError("\"" + p.key + "\" has " + std::to_string(x.dim()) +
                       " axes; a network takes a batch [N, C, X, Y(, Z)]");
     network_->train(training_);
     network_->key_draws(f.random().bits64());
     c10::AutoGradMode mode(training_);
-    field.tensor = network_->forward(field.tensor);
+    emit(f, network_->forward(x));
+  }
+  std::optional<std::uint64_t> recordable(const Firing&) const override {
+    return network_->recordable() ? std::optional<std::uint64_t>(0) : std::nullopt;
+  }
+  void repeated(Firing& f, const Sample& made) override { emit(f, made.tensor(p.output_key)); }
+
+ private:
+  void emit(Firing& f, at::Tensor output) const {
+    Sample out = f.in();
+    Field field = out.at(p.key);
+    field.tensor = std::move(output);
     out.set(p.output_key, std::move(field));
     f.emit(std::move(out));
   }
 
- private:
   std::shared_ptr<Network> network_;
   bool training_ = false;
 };

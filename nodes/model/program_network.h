@@ -36,6 +36,7 @@ class ProgramNetwork : public Network {
   void train(bool on) override { training_ = on; }
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { program.initialise(seed); }
+  bool recordable() const override { return !program.draws(); }
   bool computes_in_half() const override { return program.compute == at::kHalf; }
   Work last_work() const override {
     Work work;

@@ -12,10 +12,12 @@
 // double it. Defaults are torch.amp.GradScaler's.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 
 #include "engine/checkpoint.h"
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
@@ -126,13 +128,15 @@ class Optimizer : public Node {
     }
     share.backward();
     if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
-    f.log_later("loss", [this, &f, value, loss = loss.detach()] {
-      const double known = value ? *value : finite(loss, f);
-      loss_sum_ += known;
-      ++batches_;
-      return known;
-    });
+    if (f.stream()) f.stream()->keep(memory_.plan());
+    log(f, loss.detach(), value);
   }
+  // The learning rate goes into the kernels' launches.
+  std::optional<std::uint64_t> recordable(const Firing& f) const override {
+    if (common().grad_accumulation > 1) return std::nullopt;
+    return std::bit_cast<std::uint64_t>(rate(f.stamp().epoch));
+  }
+  void repeated(Firing& f, const Sample&) override { log(f, f.in().tensor("loss"), {}); }
 
   void flush(Flush& end) override {
     if (pending_ > 0) step("the end of epoch " + std::to_string(end.epoch));
@@ -191,6 +195,16 @@ class Optimizer : public Node {
     return {{"exp_avg.", &Slot::first},
             {"exp_avg_sq.", &Slot::second},
             {"max_exp_avg_sq.", &Slot::largest}};
+  }
+
+  // `value`: where it is known already.
+  void log(Firing& f, at::Tensor loss, std::optional<double> value) {
+    f.log_later("loss", [this, &f, value, loss = std::move(loss)] {
+      const double known = value ? *value : finite(loss, f);
+      loss_sum_ += known;
+      ++batches_;
+      return known;
+    });
   }
 
   static double finite(const at::Tensor& loss, const Firing& f) {

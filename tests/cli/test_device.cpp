@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <set>
-#include <sstream>
 
 #include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
@@ -40,14 +38,6 @@ const char* const graph = R"({
   }
 })";
 
-// Sorted: which of two metrics ends its epoch first is nobody's promise.
-std::multiset<std::string> lines(const std::string& text) {
-  std::multiset<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.insert(line);
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("a run whose copies come late gives the weights and metrics of the run without them") {
@@ -70,8 +60,8 @@ TEST_CASE("a run whose copies come late gives the weights and metrics of the run
     CHECK(device.at("weights_sha256") == host.at("weights_sha256"));
     CHECK(device.at("metrics") == host.at("metrics"));
     CHECK(device.at("samples") == host.at("samples"));
-    CHECK(lines(folder.read(std::string("simulated") + more + "/metrics.jsonl")) ==
-          lines(folder.read("none/metrics.jsonl")));
+    CHECK(folder.read(std::string("simulated") + more + "/metrics.jsonl") ==
+          folder.read("none/metrics.jsonl"));
   }
 }
 
@@ -90,6 +80,67 @@ TEST_CASE("a label that is no class ends a run on a device as it does on the hos
   const std::string host = said("none");
   CHECK(host.find("; the network has classes 0 to 1") != std::string::npos);
   CHECK(said("simulated") == host);
+}
+
+TEST_CASE(
+    "a training step that is repeated from a recording gives the weights of one that is not") {
+  const Folder folder;
+  json g = json::parse(graph);
+  g["run"]["epochs"] = 3;
+  g["run"]["cuda_graphs"] = true;
+  int number = 0;
+  const auto both = [&](const json& of, std::uint64_t recorded, std::uint64_t repeated) {
+    const std::string name = "g" + std::to_string(number++);
+    const std::string file = folder.write(name + ".json", of.dump()).string();
+    json summary[2];
+    for (const bool device : {false, true}) {
+      const std::string out = name + (device ? "d" : "h");
+      const auto r = shell::run(std::string("SLUICE_DEVICE=") + (device ? "simulated" : "none") +
+                                " $SLUICE run " + file + " --quiet --threads 2 --out " +
+                                (folder.path / out).string());
+      INFO(r.err);
+      REQUIRE(r.code == 0);
+      summary[device] = json::parse(folder.read(out + "/summary.json"));
+    }
+    CHECK(!summary[0].contains("cuda_graphs"));
+    CHECK(summary[1].at("weights_sha256") == summary[0].at("weights_sha256"));
+    CHECK(folder.read(name + "d/metrics.jsonl") == folder.read(name + "h/metrics.jsonl"));
+    const json& steps = summary[1].at("cuda_graphs").at("step");
+    CHECK(steps.at("recorded") == recorded);
+    CHECK(steps.at("repeated") == repeated);
+  };
+  // Batches of 2, 2, 2, 2, 1: the fourth is the first that is recorded; the small ones never are.
+  both(g, 1, 9);
+  json other = g;
+  other["nodes"]["step"]["lr_schedule"] = "cosine";
+  both(other, 3, 9);  // a new learning rate, a new recording
+  other = g;
+  other["nodes"]["loss"]["weight"] = {1, 2};
+  both(other, 0, 0);
+  other = g;
+  other["models"]["net"]["dropout"] = 0.1;
+  both(other, 0, 0);
+  other = g;
+  other["nodes"]["step"]["grad_accumulation"] = 2;
+  both(other, 0, 0);
+  other = g;  // batch norm's running statistics are the recording's too; a sink beside the loss
+  other["models"]["net"]["norm"] = "BATCH";
+  other["nodes"]["mean"] = {{"type", "running_mean"}, {"in", "loss"}, {"key", "loss"}};
+  both(other, 1, 9);
+}
+
+TEST_CASE("a region that is not one piece is not recorded, and the summary says why") {
+  const Folder folder;
+  json g = json::parse(graph);
+  g["run"]["cuda_graphs"] = true;
+  g["nodes"]["fwd"]["lane"] = "compute";
+  const std::string file = folder.write("g.json", g.dump()).string();
+  const auto r = shell::run("SLUICE_DEVICE=simulated $SLUICE run " + file + " --quiet --out " +
+                            (folder.path / "out").string());
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json steps = json::parse(folder.read("out/summary.json")).at("cuda_graphs").at("step");
+  CHECK(steps.at("why_not") == "\"fwd\" is no 1:1 node of the step lane");
 }
 
 TEST_CASE("a run that was cut on a device goes on from its checkpoint to the same weights") {

@@ -37,6 +37,8 @@ if "gpu_peers.py" in sys.argv[0]:
     ms = {"eager": 700, "channels-last": 350, "compile, channels-last": 280}
     print(json.dumps({"ceilings": {"h2d_gb_s_64mib": 20.0, "d2d_gb_s_read_and_written": 2000},
                       "peers": [],
+                      "small": {"name": "small " + more[-1] if more else "",
+                                "samples_s": 14 if more == ["graph"] else 7},
                       "unet": {"name": "3-D U-Net step, " + " ".join(more), "samples_s": 1,
                                "ms": ms.get(" ".join(more)), "peak_gib": 5}}[what]))
     sys.stdout.flush()
@@ -46,22 +48,24 @@ class cuda:
 __version__ = "2.11.0"
 )";
 
-// A run takes 9 s and, an epoch of 28 samples, 1 s with volumes on the device, 1.25 s without; 102
-// epochs of 4 volumes of 64 MiB take 0.02684 s each: 10 GB/s.
+// A run takes 9 s and, an epoch of 28 samples, 1 s with volumes on the device, 1.25 s without; 0.5
+// s with CUDA graphs; 102 epochs of 4 volumes of 64 MiB take 0.02684 s each: 10 GB/s.
 const char* const played_run = R"(#!/bin/sh
 [ "$1" = run ] || { echo '{}'; exit 0; }
-each=1.25 samples=28 out= epochs=
+each=1.25 samples=28 out= epochs= loss=1.01
 for word; do
   case $word in
     *resident*) each=1 ;;
     */g.json) each=0.0268435456 samples=4 ;;
     run.epochs=*) epochs=${word#*=} ;;
+    run.cuda_graphs=true) each=0.5 loss=${LOSS:-1.0} ;;
   esac
   out=$word
 done
 mkdir -p "$out"
-awk -v n=$epochs -v s=$samples -v t=$each 'BEGIN {
-  printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}}", 9 + n * t, n * s }' >"$out/summary.json"
+awk -v n=$epochs -v s=$samples -v t=$each -v l=$loss 'BEGIN {
+  printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}, \"metrics\": {\"step.loss\": {\"last\": %g}}}",
+    9 + n * t, n * s, l }' >"$out/summary.json"
 echo '{"gpus": [{"memory_mb": 4294.967296}]}' >"$out/profile.json"
 )";
 
@@ -90,6 +94,19 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(r.out.find("device 4.0 GiB") != std::string::npos);
   CHECK(r.out.find("to_device: 10.0 GB/s, 0.50 of the ceiling") != std::string::npos);
   CHECK(found.at("tests").at("passed") == 5);
+  // 28 samples/s queued, 56 recorded; PyTorch 7 and 14.
+  CHECK(found.at("recorded").at("of_queued").get<double>() == doctest::Approx(2));
+  CHECK(found.at("recorded").at("of_best_peer").get<double>() == doctest::Approx(4));
+  CHECK(r.out.find("a small step as a CUDA graph, of queued: 2.00") != std::string::npos);
+}
+
+TEST_CASE("gpu_check fails where a recorded step comes to another loss") {
+  const Bundle bundle(played_run);
+  bundle.folder.write("played/torch/__init__.py", played_torch);
+  const auto r = bundle.check("LOSS=2 PYTHONPATH=" + (bundle.folder.path / "played").string() +
+                              " PATH=/usr/bin:/bin");
+  CHECK(r.code == 1);
+  CHECK(bundle.found().at("failed").dump().find("CUDA graphs: loss 2") != std::string::npos);
 }
 
 TEST_CASE("gpu_check names the run that failed, and measures nothing by it") {
@@ -116,8 +133,9 @@ TEST_CASE("gpu_check runs the U-Net step's graphs where there is no GPU") {
   const json found = bundle.found();
   CHECK(found.at("gpu").is_null());
   CHECK(found.at("emulated").at("passed") == 5);
-  for (const json& arm : found.at("unet")) {
-    INFO(arm.dump());
-    CHECK(arm.contains("samples_s"));
-  }
+  for (const char* part : {"unet", "small"})
+    for (const json& arm : found.at(part)) {
+      INFO(arm.dump());
+      CHECK(arm.contains("samples_s"));
+    }
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "engine/figures.h"
 #include "engine/simulated_device.h"
 #include "tests/engine/toy.h"
 
@@ -378,4 +379,45 @@ TEST_CASE("behind to_device what can works on the copy lane, where there is a de
   };
   CHECK(lanes(false) == "up down ");
   CHECK(lanes(true) == "up behind down ");
+}
+
+TEST_CASE("the time that a device was at work on what a node queued is the node's") {
+  Builder b;
+  const int s = b.source("s", 20);
+  std::atomic<std::int64_t> slept{0};
+  const auto queue = [&](Firing& f) {
+    stream_of(f).queue([&] {
+      const std::int64_t begin = now_ns();
+      nap(2000);
+      slept += now_ns() - begin;
+    });
+    f.emit_ptr(std::make_shared<Sample>(f.in().value));
+  };
+  const int first =
+      b.add("first", plain("first").lane(LaneKind::step).any_device(), queue, {{s, 0}});
+  const int second =
+      b.add("second", plain("second").lane(LaneKind::step).any_device(), queue, {{first, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{second, 0}});
+  SimulatedDevice device({.nap_us = 0});
+  RunOptions o;
+  o.device = &device;
+  REQUIRE(b.plan());
+  RunEvents events;
+  Scheduler scheduler(*b.made, b.pointers(), o, events);
+  CHECK(scheduler.run().status == Outcome::Status::done);
+  const auto r = scheduler.readings();
+  const auto at = [&](int node) { return r[static_cast<std::size_t>(node)]; };
+  // A stream does one thing after the other, so what two nodes queue there never counts twice.
+  CHECK(at(first).device_ns + at(second).device_ns >= slept.load());
+  CHECK(static_cast<double>(at(first).device_ns + at(second).device_ns) <=
+        1e9 * scheduler.wall_s());
+  CHECK(at(first).device_ns >= 20 * 2'000'000);
+  CHECK(at(first).p50_ns >= 2'000'000 * 7 / 8);  // of a firing: of the device, not of queueing
+  CHECK(at(s).device_ns == 0);
+  const auto slow = scheduler.counters(second).slowest.sorted();
+  REQUIRE(!slow.empty());
+  CHECK(slow.front().ns >= 2'000'000);
+  const Figures f = Figures::between(*b.made, {2, 2}, std::vector<Reading>(r.size()), r);
+  CHECK(f.nodes[static_cast<std::size_t>(first)].host_s > 0);
+  CHECK(f.nodes[static_cast<std::size_t>(s)].host_s == 0);
 }

@@ -104,6 +104,24 @@ TEST_CASE("A full training region limits although the data threads are stretched
   CHECK(c.plan->nodes[static_cast<std::size_t>(v.node)].path() == "norm");
 }
 
+TEST_CASE("A device's stream limits, and kernels that wait to be queued are told from long ones") {
+  Case c(training);
+  c.busy("load", 0.4);
+  for (const auto& [node, device, host] :
+       {std::tuple{"fwd", 0.60, 0.05}, {"loss", 0.06, 0.01}, {"step", 0.30, 0.02}}) {
+    c.busy(node, device);
+    c.at(node).host_s = 10 * host;
+  }
+  CHECK(c.verdict().text ==
+        "`fwd` limits: the device's step stream is busy 96 %, the thread that queues its work 8 %, "
+        "60 % of it here; next limit `load` at 200/s");
+  CHECK(c.verdict().advice == "the step stream is busy 96 %");
+  c.at("fwd").host_s = 8;
+  CHECK(c.verdict().advice == "kernels wait to be queued: run.cuda_graphs");
+  CHECK(c.verdict().text.find("so kernels wait to be queued: `run.cuda_graphs` queues the training "
+                              "step as a whole") != std::string::npos);
+}
+
 TEST_CASE("A node that works on one packet at a time limits while its lane has room") {
   Case c(R"({ "nodes": {
     "s": { "type": "cases", "root": "x" },

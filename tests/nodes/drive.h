@@ -23,10 +23,11 @@ inline Sample sample_of(const std::string& key, at::Tensor tensor,
 }
 
 // A firing on a device's lane: what is read when the device is done is read when the test says so,
-// and until then the inputs hold nothing of use.
+// and until then the inputs hold nothing of use. With `made`, one whose work a recording did.
 class LateFiring {
  public:
-  LateFiring(Driver& driver, const Sample& sample, const Stamp& stamp = at_index(0))
+  LateFiring(Driver& driver, const Sample& sample, const Sample* made = nullptr,
+             const Stamp& stamp = at_index(0))
       : truth_(sample), late_(sample) {
     for (const auto& [key, field] : sample.fields()) {
       Field poisoned = field;
@@ -35,8 +36,9 @@ class LateFiring {
     }
     firing_ = Firing(stamp, 0, {{std::make_shared<const Sample>(late_)}}, stopped_);
     firing_.on(&stream_);
-    driver.node().process(firing_);
+    made ? driver.node().repeated(firing_, *made) : driver.node().process(firing_);
   }
+  const Sample& emitted() { return *firing_.outs().at(0).sample; }
   // The device is done; what was logged.
   std::vector<std::pair<std::string, double>> done() {
     for (const auto& [key, field] : truth_.fields())

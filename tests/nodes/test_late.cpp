@@ -70,6 +70,11 @@ void check_refused(const std::string& type, const Json& params, const Sample& ba
   std::optional<LateFiring> late;
   REQUIRE_NOTHROW(late.emplace(device, bad));
   CHECK_THROWS_WITH_AS(late->done(), why.c_str(), DataError);
+  if (!type.ends_with("_loss")) return;
+  const Sample made = sample_of("loss", at::tensor(1.5f));
+  REQUIRE_NOTHROW(late.emplace(device, bad, &made));
+  CHECK(late->emitted().tensor("loss").is_same(made.tensor("loss")));
+  CHECK_THROWS_WITH_AS(late->done(), why.c_str(), DataError);
 }
 
 }  // namespace
@@ -94,6 +99,16 @@ TEST_CASE("a label that is no class is named when the device is done, in the sam
   check_refused("cross_entropy_loss", {}, row);
   check_refused("dice_metric", {}, volume);
   for (const char* type : {"accuracy", "confusion_matrix", "rocauc"}) check_refused(type, {}, row);
+}
+
+TEST_CASE("losses are recorded for a device unless classes have weights") {
+  const Firing none;
+  for (const char* type : {"dice_loss", "dice_ce_loss", "dice_focal_loss", "cross_entropy_loss"}) {
+    CHECK(Driver(type).node().recordable(none).has_value());
+    CHECK(!Driver(type, {{"weight", {1, 2, 3}}}).node().recordable(none));
+  }
+  CHECK(Driver("sum_loss").node().recordable(none).has_value());
+  CHECK(!Driver("dice_metric").node().recordable(none));
 }
 
 TEST_CASE("cross_entropy_loss on a device's lane is that of the host, ignored labels included") {

@@ -63,6 +63,10 @@ Json Session::summary(const Outcome& outcome) const {
       {"step_threads", step_threads_},
       {"device", find_device() ? find_device()->name() : "cpu"},
       {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
+  for (const auto& r : recorded_)
+    j["cuda_graphs"][r->updater] = r->why_not.empty()
+                                       ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
+                                       : Json{{"why_not", r->why_not}};
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;

@@ -112,6 +112,8 @@ void Session::make_nodes() {
   nodes_.resize(plan_->nodes.size());
   for (int i : plan_->order) open_node(i);
   window_sources(*plan_, nodes_);
+  if (graph_->run.cuda_graphs && find_device())
+    recorded_ = record_steps(*plan_, find_device(), nodes_);
   for (const auto& path : options_.free)
     if (const int i = graph_->find(path); i >= 0) {
       auto& node = nodes_[static_cast<std::size_t>(i)];
@@ -255,6 +257,7 @@ Outcome Session::run() {
                                         [this] { return scheduler_->readings(); });
   Outcome outcome = scheduler_->run();
   end_ = ProcessUse::now();
+  tell_measured();
   gpus_->end();
   trace.reset();
   sampler.reset();
@@ -352,9 +355,24 @@ void Session::metric(int node, std::uint32_t epoch, const std::string& name, dou
     m.best_epoch = epoch;
   }
   if (name == "mean" || last_metric_.empty()) last_metric_ = full;
-  if (folder_)
-    folder_->metric_line({{"epoch", epoch}, {"step", steps_}, {"metric", full}, {"value", value}});
-  publish({full, value, steps_, epoch, true});
+  measured_.emplace_back(node, Observation{full, value, 0, epoch, true});
+}
+
+// Told where a turn ends, in the nodes' order: which of two metrics ends its epoch first, and how
+// many steps of the next one have been logged by then, depends on timing.
+void Session::tell_measured() {
+  std::lock_guard lock(mutex_);
+  std::stable_sort(measured_.begin(), measured_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [node, o] : measured_) {
+    const auto epoch_end = steps_at_end_.find(o.epoch);
+    o.step = epoch_end == steps_at_end_.end() ? steps_ : epoch_end->second;
+    if (folder_)
+      folder_->metric_line(
+          {{"epoch", o.epoch}, {"step", o.step}, {"metric", o.name}, {"value", o.value}});
+    publish(o);
+  }
+  measured_.clear();
 }
 
 void Session::publish(const Observation& observation) {
@@ -379,6 +397,11 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
 }
 
 bool Session::between(const Turn& ended, std::size_t position) {
+  {
+    std::lock_guard lock(mutex_);
+    steps_at_end_.try_emplace(ended.train_epoch, steps_);  // by the first of the epoch's turns
+  }
+  tell_measured();
   const auto sequence = plan_->sequence(0);
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;

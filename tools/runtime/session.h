@@ -18,6 +18,7 @@
 #include "engine/figures.h"
 #include "engine/graph.h"
 #include "engine/plan.h"
+#include "engine/recorded_step.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/scheduler.h"
@@ -92,6 +93,7 @@ class Session final : public RunEvents {
   int begins_anew(const Resume& position) const;
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
+  void tell_measured();
   void publish(const Observation& observation);
   void begin_folder();
   void end_folder(const Outcome& outcome);
@@ -102,6 +104,7 @@ class Session final : public RunEvents {
   std::optional<Graph> graph_;
   std::optional<Plan> plan_;
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
+  std::vector<std::shared_ptr<const RecordedSteps>> recorded_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Captured*> captured_;  // by plan index; with Options::isolate
   std::unique_ptr<Scheduler> scheduler_;
@@ -119,6 +122,8 @@ class Session final : public RunEvents {
 
   mutable std::mutex mutex_;  // what follows
   std::map<std::string, Metric> metrics_;
+  std::vector<std::pair<int, Observation>> measured_;    // by a node, in this turn
+  std::map<std::uint32_t, std::uint64_t> steps_at_end_;  // of training epochs
   std::string last_metric_;
   std::optional<double> last_loss_;
   std::uint64_t steps_ = 0, bad_ = 0;

@@ -88,8 +88,33 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes);  // full of garbage
 cudaError_t cudaFree(void* memory);
 inline cudaError_t cudaMallocHost(void** memory, std::size_t n) { return cudaMalloc(memory, n); }
 inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, int, cudaStream_t) {
-  std::memcpy(to, from, n);
+// A stream that records: this one, where it is not null. What is queued there is not done.
+namespace emulated {
+inline cudaStream_t recording = nullptr;
+}
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed };
+enum { cudaStreamNonBlocking = 1 };
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* status) {
+  *status =
+      s && s == emulated::recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  static cudaStreamCaptureMode now = cudaStreamCaptureModeGlobal;
+  const cudaStreamCaptureMode before = now;
+  now = *mode;
+  *mode = before;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
+  *s = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, int,
+                                   cudaStream_t stream) {
+  if (!stream || stream != emulated::recording) std::memcpy(to, from, n);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t) {
