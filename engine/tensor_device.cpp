@@ -2,7 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -160,9 +160,10 @@ class SimulatedRecording final : public Recording {
 
   const Tensors& repeat(Stream& stream) override {
     stream.mark()->wait();  // copies to what the body reads
+    for (const at::Tensor& t : made_) std::memset(t.mutable_data_ptr(), 0xff, t.nbytes());
     const Tensors now = body_();
     if (made_.empty())
-      for (const at::Tensor& t : now) made_.push_back(at::full_like(t, 0xbad));
+      for (const at::Tensor& t : now) made_.push_back(at::empty_like(t));
     for (std::size_t i = 0; i < now.size(); ++i)
       static_cast<SimulatedStream&>(stream).queue([from = now[i], to = made_[i]] {
         std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
