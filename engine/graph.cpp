@@ -354,6 +354,16 @@ const Spec& run_spec() {
           .param("cuda_graphs", &RunSettings::cuda_graphs,
                  "On a GPU the training step is recorded once for a shape of batches and repeated "
                  "as a whole (CUDA graphs); the result is the same.")
+          .param(
+              "tf32", &RunSettings::tf32,
+              "A GPU's convolutions take float32 with 10 bits of fraction (cuDNN's, as in PyTorch; "
+              "products of matrices never do).")
+          .param(
+              "cudnn_benchmark", &RunSettings::cudnn_benchmark,
+              "cuDNN tries its algorithms out for each shape and takes the quickest: another one "
+              "in another run, so other bits.")
+          .param("deterministic", &RunSettings::deterministic,
+                 "On a GPU only algorithms that give the same bits each time.")
           .param("devices", &RunSettings::devices,
                  "GPUs that share each batch of a network, as PyTorch's DataParallel; 0: all. On a "
                  "machine with fewer, those that are there.")

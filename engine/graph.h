@@ -68,6 +68,9 @@ struct RunSettings {
   bool fuse = true;          // transforms one behind the other are done together (plan.h's runs)
   bool lazy = false;         // ... and their resamplings become one: sharper, other numbers
   bool cuda_graphs = false;  // a device repeats the training step from a recording
+  // Of LibTorch on a GPU: convolutions of float32 in TF32; cuDNN's algorithms chosen by timing
+  // them; only those that give the same bits each time.
+  bool tf32 = true, cudnn_benchmark = false, deterministic = true;
   std::int64_t devices = 1;  // that share each batch of a training step; 0: all
 };
 

@@ -1,5 +1,6 @@
 #include "tools/runtime/session.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
   s->read_checkpoint();
+  s->set_arithmetic();
   s->make_networks();
   s->make_nodes();
   s->resume();
@@ -96,6 +98,14 @@ static void fill(Network& network, const std::string& name,
                                    "\" declares");
     tensor.copy_(it->second);
   }
+}
+
+// LibTorch's switches are the process's.
+void Session::set_arithmetic() {
+  at::Context& torch = at::globalContext();
+  torch.setAllowTF32CuDNN(graph_->run.tf32);
+  torch.setBenchmarkCuDNN(graph_->run.cudnn_benchmark);
+  torch.setDeterministicCuDNN(graph_->run.deterministic);
 }
 
 void Session::make_networks() {

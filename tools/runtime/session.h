@@ -86,6 +86,7 @@ class Session final : public RunEvents {
  private:
   explicit Session(const Options& options) : options_(options) {}
   void read_checkpoint();
+  void set_arithmetic();
   void make_networks();
   void make_nodes();
   void open_node(int i);
