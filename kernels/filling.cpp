@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "kernels/separable.h"
 
 namespace sluice {
 namespace {
@@ -41,16 +40,20 @@ Filling parse_filling(const std::string& name) {
   throw DataError("\"" + name + "\" is no way to fill a pad");
 }
 
+Picks picks_of(const Box& box, const Shape3& n, Filling filling) {
+  Picks picks;
+  for (int d = 0; d < 3; ++d)
+    for (std::int64_t i = 0; i < box.size[d]; ++i)
+      picks[d].push_back(static_cast<std::int32_t>(filled(box.start[d] + i, n[d], filling)));
+  return picks;
+}
+
 at::Tensor crop_pad(const at::Tensor& volume, const Box& box, Filling filling, double value) {
   const Shape3 n = shape_of(volume);
   bool inside = true;
   for (int d = 0; d < 3; ++d) inside &= box.start[d] >= 0 && box.start[d] + box.size[d] <= n[d];
   if (inside || filling == Filling::constant) return crop_pad(volume, box, value);
-  Picks picks;
-  for (int d = 0; d < 3; ++d)
-    for (std::int64_t i = 0; i < box.size[d]; ++i)
-      picks[d].push_back(static_cast<std::int32_t>(filled(box.start[d] + i, n[d], filling)));
-  return pick(volume, picks);
+  return pick(volume, picks_of(box, n, filling));
 }
 
 }  // namespace sluice

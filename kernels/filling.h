@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/separable.h"
 #include "kernels/spatial.h"
 
 namespace sluice {
@@ -22,5 +23,9 @@ Filling parse_filling(const std::string& name);
 
 // The box of the volume; what sticks out is filled (`value` for a constant). Any element type.
 at::Tensor crop_pad(const at::Tensor& volume, const Box& box, Filling filling, double value);
+
+// The same as a choice of voxels along each axis of a volume of shape `n`: with a constant, the box
+// is inside.
+Picks picks_of(const Box& box, const Shape3& n, Filling filling = Filling::edge);
 
 }  // namespace sluice

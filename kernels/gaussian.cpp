@@ -31,13 +31,13 @@ std::vector<float> gaussian_weights(double sigma, const std::string& approx) {
 }
 
 at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
-                    const std::string& approx, bool parallel) {
+                    const std::string& approx, bool parallel, const at::Tensor& into) {
   const Shape3 n = shape_of(volume);
   Bands bands;
   for (std::size_t d = 0; d < 3; ++d)
     bands[d] =
         d < sigma.size() ? filter_axis(n[d], gaussian_weights(sigma[d], approx)) : keep_axis(n[d]);
-  return map_axes(volume, bands, parallel);
+  return map_axes(volume, bands, parallel, into);
 }
 
 at::Tensor sharpen(const at::Tensor& volume, const std::vector<double>& sigma1,

@@ -16,9 +16,11 @@ inline const std::vector<std::string> gaussian_names{"erf", "sampled", "scalespa
 std::vector<float> gaussian_weights(double sigma, const std::string& approx = "erf");
 
 // volume [C, X, Y, Z] -> float32; one sigma in voxels for each of the first axes, the others stay
-// as they are.
+// as they are. Where `into` is defined the result is written there (into.h), which is not the
+// volume itself.
 at::Tensor gaussian(const at::Tensor& volume, const std::vector<double>& sigma,
-                    const std::string& approx = "erf", bool parallel = false);
+                    const std::string& approx = "erf", bool parallel = false,
+                    const at::Tensor& into = {});
 
 // Smooths by sigma1, smooths that by sigma2, and adds alpha times what the second smoothing took
 // away: b + alpha (b - g(b)).

@@ -1,10 +1,10 @@
 #include "kernels/holes.h"
 
-#include <ATen/ops/empty.h>
-
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/float_image.h"
+#include "kernels/into.h"
 
 namespace sluice {
 namespace {
@@ -26,15 +26,15 @@ void fill(float* out, std::int64_t first, std::int64_t n, const HoleFilling& f) 
 }  // namespace
 
 at::Tensor fill_holes_in(const at::Tensor& volume, const std::vector<Box>& boxes, bool inside,
-                         const HoleFilling& filling) {
+                         const HoleFilling& filling, const at::Tensor& into) {
   const at::Tensor source = kernels::float_image(volume);
-  at::Tensor result = at::empty(source.sizes(), source.options());
+  at::Tensor result = room(into, source.sizes(), source.options());
   const float* in = source.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
   const Shape3 n = shape_of(source);
-  if (inside)
+  if (inside && out != in)
     std::memcpy(out, in, static_cast<std::size_t>(source.numel()) * sizeof(float));
-  else
+  else if (!inside)
     fill(out, 0, source.numel(), filling);
   for (const Box& box : boxes)
     for (std::int64_t c = 0; c < source.size(0); ++c)

@@ -17,7 +17,9 @@ struct HoleFilling {
 };
 
 // volume [C, X, Y, Z]; its type stays. `inside`: the boxes are filled, else what is around them.
+// Where `into` is defined the result, a float32 volume's, is written there (into.h): the volume
+// itself will do where the boxes are filled.
 at::Tensor fill_holes_in(const at::Tensor& volume, const std::vector<Box>& boxes, bool inside,
-                         const HoleFilling& filling);
+                         const HoleFilling& filling, const at::Tensor& into = {});
 
 }  // namespace sluice

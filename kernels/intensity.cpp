@@ -7,6 +7,7 @@
 #include "engine/error.h"
 #include "kernels/float_image.h"
 #include "kernels/into.h"
+#include "kernels/simd.h"
 
 namespace sluice::kernels {
 namespace {
@@ -54,19 +55,21 @@ constexpr std::int64_t blocks = 64, chunk = 4 * blocks;  // a chunk stays in the
 
 // Normals `start` to `start + chunk` of a stream, in loops over one word each that vectorise.
 void draw_normals(const Random::Stream& stream, std::int64_t start, float* out) {
-  std::uint32_t word[4][blocks];
-  float drawn[4][blocks];
+  simd([=, &stream]() SLUICE_INLINE {
+    std::uint32_t word[4][blocks];
+    float drawn[4][blocks];
 #pragma omp simd
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    const Block4 block = philox(start / 4 + b, stream.counter_high, stream.key);
-    for (int w = 0; w < 4; ++w) word[w][b] = block.v[w];
-  }
-  for (int w = 0; w < 4; w += 2)
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const Block4 block = philox(start / 4 + b, stream.counter_high, stream.key);
+      for (int w = 0; w < 4; ++w) word[w][b] = block.v[w];
+    }
+    for (int w = 0; w < 4; w += 2)
 #pragma omp simd
+      for (std::int64_t b = 0; b < blocks; ++b)
+        normal_pair_fast(word[w][b], word[w + 1][b], drawn[w][b], drawn[w + 1][b]);
     for (std::int64_t b = 0; b < blocks; ++b)
-      normal_pair_fast(word[w][b], word[w + 1][b], drawn[w][b], drawn[w + 1][b]);
-  for (std::int64_t b = 0; b < blocks; ++b)
-    for (int w = 0; w < 4; ++w) out[4 * b + w] = drawn[w][b];
+      for (int w = 0; w < 4; ++w) out[4 * b + w] = drawn[w][b];
+  });
 }
 
 }  // namespace

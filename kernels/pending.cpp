@@ -1,5 +1,7 @@
 #include "kernels/pending.h"
 
+#include <ATen/ops/empty.h>
+
 #include "engine/error.h"
 
 namespace sluice {
@@ -111,13 +113,20 @@ class OnHost {
 
   // Does what waits, all of it where it is the `last` time: then what comes out is `into`, if that
   // is defined. The pass that can writes there itself.
-  void flush(const at::Tensor& into = {}, bool last = false) {
+  void flush(const at::Tensor& result = {}, bool last = false) {
+    // What is filtered may not be read from where the result is written.
+    const at::Tensor into = last_filter() ? at::Tensor() : result;
     const bool straight = window_.order == Reorder{};
     const bool linear = first_ && first_->how.mode == Interpolation::linear;
     const auto made = linear ? at::kFloat : done_.scalar_type();
     const bool direct = into.defined() && !pad_ && made == into.scalar_type();
     const at::Tensor to = direct ? into : at::Tensor();
-    if (first_) {
+    if (const auto picks = choice()) {
+      const bool fits = into.defined() && made == into.scalar_type();
+      done_ = resize(done_, shape_, first_->resized->mode, first_->resized->align_corners, *picks,
+                     fits ? into : at::Tensor());
+      pad_ = nullptr;
+    } else if (first_) {
       done_ = resampled_part(straight ? to : at::Tensor());
       if (!straight) done_ = reorder(done_, window_.order, whole(done_), to);
     } else if (!straight) {
@@ -129,12 +138,24 @@ class OnHost {
     if (pad_ && pad_->value != 0) widen({});  // it may not fit the narrow type
     if (pad_) done_ = crop_pad(done_, pad_->box, pad_->filling, pad_->value);
     if (last || !changes_.empty()) widen(into);
-    change(into);
-    if (into.defined() && !same(into)) done_ = into.copy_(done_);
+    change(result);
+    if (result.defined() && !same(result)) done_ = result.copy_(done_);
     first_ = pad_ = nullptr;
     by_.reset();
     many_ = false;
     window_ = Window(shape_of(done_));
+  }
+
+  // A resize, the window and the pad behind it are a choice of the whole result's voxels.
+  std::optional<Picks> choice() const {
+    if (!first_ || !first_->resized || many_ || window_.order != Reorder{}) return std::nullopt;
+    Picks picks = picks_of(window_.box, shape_);
+    if (!pad_) return picks;
+    if (pad_->filling == Filling::constant) return std::nullopt;
+    Picks padded = picks_of(pad_->box, window_.box.size, pad_->filling);
+    for (int d = 0; d < 3; ++d)
+      for (std::int32_t& i : padded[d]) i = picks[d][i];
+    return padded;
   }
 
   void widen(const at::Tensor& into) {
@@ -143,14 +164,23 @@ class OnHost {
     done_ = fits ? into.copy_(done_) : done_.to(stands_for_);
   }
 
-  // In place, unless what is there is the source.
-  void change(const at::Tensor& into) {
+  // In place, unless what is there is the source. The last that is not writes to `result`.
+  void change(const at::Tensor& result) {
+    const PendingStep* const filter = last_filter();
+    at::Tensor into = filter ? at::Tensor() : result;
     for (const PendingStep* step : changes_) {
+      if (step == filter) into = result;
       const bool own = done_.const_data_ptr() != source_ && done_.scalar_type() == at::kFloat;
-      done_ = step->change(done_, own ? done_ : into);
+      done_ = step->change(done_, own && step->in_place ? done_ : into);
       stands_for_ = at::kFloat;
     }
     changes_.clear();
+  }
+  const PendingStep* last_filter() const {
+    const PendingStep* filter = nullptr;
+    for (const PendingStep* step : changes_)
+      if (!step->in_place) filter = step;
+    return filter;
   }
 
   bool same(const at::Tensor& t) const { return done_.const_data_ptr() == t.const_data_ptr(); }
@@ -241,6 +271,12 @@ PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change cha
   PendingStep s{PendingStep::Kind::values};
   s.ops = std::move(ops);
   s.change = std::move(change);
+  return s;
+}
+
+PendingStep filtered(PendingStep::Change change) {
+  PendingStep s = changed({}, std::move(change));
+  s.in_place = false;
   return s;
 }
 

@@ -47,9 +47,11 @@ struct PendingStep {
   std::optional<Resized> resized;       // on the host in resize()'s arithmetic
   std::optional<Displacement> by;       // of resample
   std::vector<kernels::AugmentOp> ops;  // of values: all of them or none in one job
-  // And on the host: float32, into `into` where that is defined, which may be `from` itself.
+  // And on the host: float32, into `into` where that is defined, which may be `from` itself if the
+  // change is made in place.
   using Change = std::function<at::Tensor(const at::Tensor& from, const at::Tensor& into)>;
   Change change;
+  bool in_place = true;
 
   // Output -> source voxels, and the result's shape, for a volume of shape `from`.
   Affine map(const Shape3& from) const;
@@ -63,6 +65,7 @@ PendingStep resampled(const Affine& to_source, const Displacement& by, const Sha
                       const Sampling& how);
 PendingStep resized(const Shape3& from, const Shape3& shape, Resizing mode, bool align_corners);
 PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change change);
+PendingStep filtered(PendingStep::Change change);  // not in place, and not by jobs
 
 class Pending {
  public:

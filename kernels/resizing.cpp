@@ -98,6 +98,28 @@ Band band(Resizing mode, std::int64_t from, std::int64_t to, bool align) {
   return mode == Resizing::cubic ? cubic_band(from, to, align) : linear_band(from, to, align);
 }
 
+// What resize() does, without voxels: bands, or (of the nearest modes) picks.
+struct Plan {
+  Bands bands;
+  Picks picks;
+  bool nearest;
+};
+
+Plan plan(const Shape3& from, const Shape3& shape, Resizing mode, bool align_corners) {
+  for (int d = 0; d < 3; ++d)
+    if (shape[d] < 1) throw DataError("a volume cannot be resized to an empty axis");
+  if (mode == Resizing::cubic && (from[2] > 1 || shape[2] > 1))
+    throw DataError("bicubic is for images of two axes");
+  Plan p;
+  p.nearest = mode == Resizing::nearest || mode == Resizing::nearest_exact;
+  for (int d = 0; d < 3; ++d)
+    if (p.nearest)
+      p.picks[d] = nearest_picks(from[d], shape[d], mode == Resizing::nearest ? 0 : 0.5f);
+    else
+      p.bands[d] = band(mode, from[d], shape[d], align_corners);
+  return p;
+}
+
 }  // namespace
 
 Resizing parse_resizing(const std::string& name) {
@@ -111,20 +133,23 @@ Resizing parse_resizing(const std::string& name) {
 
 at::Tensor resize(const at::Tensor& volume, const Shape3& shape, Resizing mode, bool align_corners,
                   bool parallel) {
-  const Shape3 from = shape_of(volume);
-  for (int d = 0; d < 3; ++d)
-    if (shape[d] < 1) throw DataError("a volume cannot be resized to an empty axis");
-  if (mode == Resizing::nearest || mode == Resizing::nearest_exact) {
-    const float centre = mode == Resizing::nearest ? 0 : 0.5f;
-    Picks picks;
-    for (int d = 0; d < 3; ++d) picks[d] = nearest_picks(from[d], shape[d], centre);
-    return pick(volume, picks, 0, parallel);
+  const Plan p = plan(shape_of(volume), shape, mode, align_corners);
+  return p.nearest ? pick(volume, p.picks, 0, parallel) : map_axes(volume, p.bands, parallel);
+}
+
+at::Tensor resize(const at::Tensor& volume, const Shape3& shape, Resizing mode, bool align_corners,
+                  const Picks& picks, const at::Tensor& into) {
+  Plan p = plan(shape_of(volume), shape, mode, align_corners);
+  for (int d = 0; d < 3; ++d) {
+    if (!p.nearest) {
+      p.bands[d] = picked(p.bands[d], picks[d]);
+      continue;
+    }
+    std::vector<std::int32_t> voxels;
+    for (const std::int32_t i : picks[d]) voxels.push_back(p.picks[d][i]);
+    p.picks[d] = std::move(voxels);
   }
-  if (mode == Resizing::cubic && (from[2] > 1 || shape[2] > 1))
-    throw DataError("bicubic is for images of two axes");
-  Bands bands;
-  for (int d = 0; d < 3; ++d) bands[d] = band(mode, from[d], shape[d], align_corners);
-  return map_axes(volume, bands, parallel);
+  return p.nearest ? pick(volume, p.picks, 0, false, into) : map_axes(volume, p.bands, false, into);
 }
 
 Affine resize_affine(const Shape3& source, const Shape3& shape, bool align_corners) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/affine.h"
+#include "kernels/separable.h"
 
 namespace sluice {
 
@@ -22,6 +23,11 @@ Resizing parse_resizing(const std::string& name);
 // averages the voxels that a new one covers, cubic is for flat volumes (Z = 1) only.
 at::Tensor resize(const at::Tensor& volume, const Shape3& shape, Resizing mode,
                   bool align_corners = false, bool parallel = false);
+
+// Of that result the voxels that `picks` names along each axis, the same to the bit: a part, or
+// with voxels repeated around it. Where `into` is defined it is written there (into.h).
+at::Tensor resize(const at::Tensor& volume, const Shape3& shape, Resizing mode, bool align_corners,
+                  const Picks& picks, const at::Tensor& into = {});
 
 // Output -> source voxels of resize().
 Affine resize_affine(const Shape3& source, const Shape3& shape, bool align_corners = false);

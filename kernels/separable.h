@@ -39,8 +39,10 @@ inline Band keep_axis(std::int64_t n) { return filter_axis(n, {1.0f}); }
 // Linear interpolation at the given coordinates.
 Band sample_axis(std::int64_t n, const std::vector<double>& at, Padding padding);
 
-// [C, X, Y, Z] of any type -> float32.
-at::Tensor map_axes(const at::Tensor& volume, const Bands& bands, bool parallel = false);
+// [C, X, Y, Z] of any type -> float32; where `into` is defined, there (into.h), which is not the
+// volume itself.
+at::Tensor map_axes(const at::Tensor& volume, const Bands& bands, bool parallel = false,
+                    const at::Tensor& into = {});
 
 // Voxels by index, `value` where the index is -1; any type, which stays.
 using Picks = std::array<std::vector<std::int32_t>, 3>;
@@ -49,6 +51,8 @@ std::vector<std::int32_t> pick_axis(std::int64_t n);  // 0 .. n - 1
 std::vector<std::int32_t> nearest_axis(std::int64_t n, const std::vector<double>& at,
                                        Padding padding);
 at::Tensor pick(const at::Tensor& volume, const Picks& picks, double value = 0,
-                bool parallel = false);
+                bool parallel = false, const at::Tensor& into = {});
+// The voxels of a band's axis that `voxels` names, in that order.
+Band picked(const Band& band, const std::vector<std::int32_t>& voxels);
 
 }  // namespace sluice

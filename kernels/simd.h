@@ -23,6 +23,7 @@
 
 namespace sluice {
 
+using F8 = float __attribute__((vector_size(32)));  // as wide as x86-64-v3's registers
 using F16 = float __attribute__((vector_size(64)));
 using I16 = std::int32_t __attribute__((vector_size(64)));
 using U16 = std::uint32_t __attribute__((vector_size(64)));

@@ -2,12 +2,12 @@
 #include "engine/registry.h"
 #include "kernels/holes.h"
 #include "kernels/intensity.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandCoarseDropout final : Node {
+struct RandCoarseDropout final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::int64_t holes = 1;
@@ -47,41 +47,60 @@ struct RandCoarseDropout final : Node {
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::values)
         .takes("@keys", Form::image, 2, 3);
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.max_holes && *p.max_holes < p.holes) throw Error(Exit::usage, "max_holes is below holes");
   }
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
     std::vector<Box> boxes;  // drawn for the first key's size
     Random::Stream stream{};
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      if (boxes.empty()) {
-                        boxes = draw_boxes(random, shape_of(volume), axes);
-                        stream = random.stream();
-                      }
-                      check_inside(boxes, shape_of(volume), p.keys[i]);
-                      HoleFilling filling{0, 0, stream};
-                      if (p.fill_value) {
-                        filling.low = static_cast<float>(p.fill_value->front());
-                        filling.high = static_cast<float>(p.fill_value->back());
-                      } else {
-                        const auto range = kernels::ranges(volume, false).at(0);
-                        filling.low = range.low, filling.high = range.high;
-                      }
-                      const at::Tensor t = fill_holes_in(volume, boxes, p.dropout_holes, filling);
-                      field.tensor = from_volume(t, axes);
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       if (boxes.empty()) {
+                         boxes = draw_boxes(random, shape, axes);
+                         stream = random.stream();
+                       }
+                       check_inside(boxes, shape, p.keys[i]);
+                       const Filled filled{boxes, p.fill_value.value_or(std::vector<double>{}),
+                                           stream, p.dropout_holes};
+                       if (p.dropout_holes || dtype_of(field) != at::kFloat)
+                         change_on_host(field, filled);
+                       else
+                         filter_on_host(field, filled);
+                     });
+    finish(f, std::move(out));
   }
 
  private:
+  // What is done to a volume, or to a picture as it is.
+  struct Filled {
+    std::vector<Box> boxes;
+    std::vector<double> value;  // none: the image's range
+    Random::Stream stream;
+    bool inside;
+
+    at::Tensor operator()(const at::Tensor& from, const at::Tensor& into) const {
+      const at::Tensor volume = to_volume(from);
+      HoleFilling filling{0, 0, stream};
+      if (!value.empty()) {
+        filling.low = static_cast<float>(value.front());
+        filling.high = static_cast<float>(value.back());
+      } else {
+        const auto range = kernels::ranges(volume, false).at(0);
+        filling.low = range.low, filling.high = range.high;
+      }
+      return from_volume(fill_holes_in(volume, boxes, inside, filling, into), from.dim() - 1);
+    }
+  };
+
   static std::int64_t between(Random& random, std::int64_t low, std::int64_t high) {
     if (high <= low) return low;
     return low +

@@ -4,12 +4,12 @@
 
 #include "engine/registry.h"
 #include "kernels/color.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandColorJitter final : Node {
+struct RandColorJitter final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::vector<double> brightness{0}, contrast{0}, saturation{0}, hue{0};
@@ -41,26 +41,32 @@ struct RandColorJitter final : Node {
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::values)
         .takes("@keys", Form::image);
   }
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     std::array<kernels::Jitter, 4> order{kernels::Jitter::brightness, kernels::Jitter::contrast,
                                          kernels::Jitter::saturation, kernels::Jitter::hue};
     std::array<double, 4> by;
     for (std::size_t i = 0; i < 4; ++i) by[i] = draw(random, range(i));
     for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[random.integer(i + 1)]);
+    std::vector<kernels::JitterStep> steps;
+    for (const kernels::Jitter what : order) {
+      const auto i = static_cast<std::size_t>(what);
+      const double nothing = what == kernels::Jitter::hue ? 0 : 1;
+      if (by[i] != nothing) steps.push_back({what, by[i]});
+    }
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      for (const kernels::Jitter what : order) {
-        const auto i = static_cast<std::size_t>(what);
-        const double nothing = what == kernels::Jitter::hue ? 0 : 1;
-        if (by[i] != nothing) field.tensor = kernels::jitter(field.tensor, what, by[i]);
-      }
+      if (steps.empty()) return;
+      change_on_host(field, [steps](const at::Tensor& from, const at::Tensor& into) {
+        return kernels::jitter(from, steps, into);
+      });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
  private:

@@ -1,12 +1,12 @@
 // rand_gaussian_smooth: MONAI's RandGaussianSmoothd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandGaussianSmooth final : Node {
+struct RandGaussianSmooth final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::vector<double> sigma_x{0.25, 1.5}, sigma_y{0.25, 1.5}, sigma_z{0.25, 1.5};
@@ -36,6 +36,7 @@ struct RandGaussianSmooth final : Node {
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
+        .fuses(Fuses::values)
         .takes("@keys", Form::image, 2, 3)
         .changes("@keys")
         .dtype("float32");
@@ -43,17 +44,20 @@ struct RandGaussianSmooth final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     std::vector<double> drawn;
     for (const auto* range : {&p.sigma_x, &p.sigma_y, &p.sigma_z})
       drawn.push_back(draw(random, *range));
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
-                      const auto sigma = one_an_axis(drawn, axes);
-                      field.tensor = from_volume(gaussian(volume, sigma, p.approx), axes);
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+                       const auto smooth = [sigma = one_an_axis(drawn, axes), approx = p.approx](
+                                               const at::Tensor& from, const at::Tensor& into) {
+                         return gaussian(from, sigma, approx, false, into);
+                       };
+                       filter_on_host(field, smooth);
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -6,6 +6,8 @@
 
 #include "kernels/affine_params.h"
 #include "kernels/elastic.h"
+#include "kernels/gaussian.h"
+#include "kernels/holes.h"
 #include "kernels/intensity.h"
 #include "kernels/narrow.h"
 #include "kernels/pending.h"
@@ -112,7 +114,21 @@ class Draws {
   PendingStep values() {
     const kernels::Linear f{float(in(0.5, 2)), float(in(-1, 1))};
     const Random::Stream stream{7, std::uint64_t(upto(99))};
-    if (upto(2) == 0)
+    const std::int64_t which = upto(4);
+    if (which == 0)
+      return filtered([](const at::Tensor& from, const at::Tensor& into) {
+        return gaussian(from, {0.7, 1.1}, "erf", false, into);
+      });
+    if (which == 1) {
+      const Box hole{{1, 2, 0}, {3, 2, 1}};
+      const auto filled = [=](bool inside) {
+        return [=](const at::Tensor& from, const at::Tensor& into) {
+          return fill_holes_in(from, {hole}, inside, {0.25, 0.25, stream}, into);
+        };
+      };
+      return upto(2) == 0 ? changed({}, filled(true)) : filtered(filled(false));
+    }
+    if (which == 2)
       return changed({}, [=](const at::Tensor& from, const at::Tensor& into) {
         return kernels::add_noise(from, 0, 1, stream, into);
       });

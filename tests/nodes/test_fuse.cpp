@@ -80,7 +80,25 @@ class Draws {
                 {"magnitude_range", {20, 40}}};
     }
   }
-  Json values() {
+  // What the host alone does, with neighbours or the whole image.
+  Json host_values() {
+    switch (upto(3)) {
+      case 0:
+        return {{"type", "rand_gaussian_smooth"}, {"prob", 0.7}};
+      case 1:
+        return {
+            {"type", "rand_color_jitter"}, {"prob", 0.7}, {"brightness", 0.4}, {"contrast", 0.4}};
+      default:
+        return {{"type", "rand_coarse_dropout"},
+                {"prob", 0.7},
+                {"holes", 3},
+                {"spatial_size", 6},
+                {"fill_value", upto(2) ? Json(nullptr) : Json(0.25)},
+                {"dropout_holes", upto(2) == 1}};
+    }
+  }
+  Json values(bool device) {
+    if (!device && upto(3) == 0) return host_values();
     switch (upto(5)) {
       case 0:
         return {{"type", "rand_gaussian_noise"}, {"prob", 0.7}};
@@ -96,7 +114,7 @@ class Draws {
   }
   Json transform(bool device) {
     const int kind = upto(7);
-    return kind < 3 ? moves() : kind < 5 ? resampling(device) : values();
+    return kind < 3 ? moves() : kind < 5 ? resampling(device) : values(device);
   }
 
  private:
