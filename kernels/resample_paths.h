@@ -20,6 +20,7 @@ struct Volumes {
   std::array<SampledAxis<double>, 3> axis;
   std::array<SampledAxis<float>, 3> near_axis;  // the same, for coordinates near an origin
   bool parallel;
+  std::int64_t ahead = 0;  // from what a row reads to what a later one does
 };
 
 // Keeps the tensors behind the pointers alive. Linear sources become float32.
