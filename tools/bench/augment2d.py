@@ -347,7 +347,7 @@ def main():
     p.add_argument("python")
     p.add_argument("--threads", type=int, nargs="+", default=[4, 8, 16])
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--epochs", type=int, default=8)
+    p.add_argument("--epochs", type=int, default=64)
     p.add_argument("--cases", nargs="*", default=CASES, choices=CASES)
     p.add_argument("--configurations", nargs="*", default=[],
                    choices=["none", "best", "low_memory", "debug"])
