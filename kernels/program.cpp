@@ -33,6 +33,8 @@ void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
 
 int Program::parameter(std::string name, std::vector<std::int64_t> shape, Init init,
                        std::int64_t fan_in) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].name == name) return static_cast<int>(i);
   at::Tensor t = at::zeros(shape, at::kFloat).requires_grad_();
   parameters.push_back({std::move(name), std::move(t), init, fan_in});
   return static_cast<int>(parameters.size()) - 1;

@@ -96,7 +96,8 @@ class Program {
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
 
-  // Building: each call appends a step and returns its value; value 0 is the input.
+  // Building: each call appends a step and returns its value; value 0 is the input. A parameter that
+  // was there by its name is that one, so an order may be declared first.
   int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in);
   int buffer(std::string name, at::Tensor tensor);
   struct ConvResult {
@@ -125,6 +126,9 @@ class Program {
   int global_avg_pool(int x);  // [N, C]
   // All but the first axis flattened, then "NAME.weight" [out, in] and "NAME.bias".
   int linear(int x, const std::string& name, std::int64_t in, std::int64_t out);
+  int group_norm_relu(int x, const std::string& name, std::int64_t channels, std::int64_t groups);
+  int doubled(int x);                     // every extent, by linear interpolation
+  int dropout_channels(int x, double p);  // whole ones
   // Ends the building.
   void finish(int output);
 

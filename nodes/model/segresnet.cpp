@@ -4,12 +4,6 @@
 //   x ─ convInit ─ blocks ──────────────────────────── + ─ blocks ─ norm, ReLU, 1x1 ─▶ logits
 //                    └─ stride 2 ─ blocks ──── + ─ blocks ─ 1x1, x2 ─┘
 //                                    └─ stride 2 ─ blocks ─ 1x1, x2 ─┘
-//
-// Its forward is LibTorch's operations under autograd; only parameters and their first values come
-// from Program, so that all networks are initialised by one rule.
-#include <ATen/ATen.h>
-
-#include "engine/random.h"
 #include "nodes/model/program_network.h"
 
 namespace sluice {
@@ -17,7 +11,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct SegResNet final : Network {
+struct SegResNet final : ProgramNetwork {
   struct Params {
     std::int64_t spatial_dims = 3, init_filters = 8, in_channels = 1, out_channels = 2;
     std::optional<double> dropout_prob;
@@ -62,84 +56,86 @@ struct SegResNet final : Network {
     const std::size_t levels = p.blocks_down.size();
     if (p.blocks_up.size() + 1 != levels)
       throw Error(Exit::usage, "segresnet: blocks_up needs one entry fewer than blocks_down");
-    convolution("convInit.conv", p.in_channels, filters(0), 3);
-    for (std::size_t i = 0; i < levels; ++i) {
-      const std::string level = "down_layers." + std::to_string(i) + ".";
-      if (i > 0) convolution(level + "0.conv", filters(i - 1), filters(i), 3);
-      for (std::int64_t b = 1; b <= p.blocks_down[i]; ++b)
-        block(level + std::to_string(b) + ".", filters(i));
-    }
-    for (std::size_t i = 0; i < p.blocks_up.size(); ++i)
-      for (std::int64_t b = 0; b < p.blocks_up[i]; ++b)
-        block("up_layers." + std::to_string(i) + "." + std::to_string(b) + ".", above(i));
-    for (std::size_t i = 0; i < p.blocks_up.size(); ++i)
-      convolution("up_samples." + std::to_string(i) + ".0.conv", 2 * above(i), above(i), 1);
-    if (!p.use_conv_final) return;
-    norm("conv_final.0", filters(0));
-    convolution("conv_final.2.conv", filters(0), p.out_channels, 1);
-    store.parameter("conv_final.2.conv.bias", {p.out_channels}, Program::Init::conv, filters(0));
+    declare();
+    program.channels_last = false;
+    program.compute = compute_type(p.precision);
+    program.finish(build());
   }
-
-  at::Tensor forward(const at::Tensor& image) override {
-    check(image);
-    move_to(image.device());
-    at::Tensor x = conv(image.to(compute()), "convInit.conv");
-    if (training && p.dropout_prob) x = dropped(x);
-    std::vector<at::Tensor> skips;
-    for (std::size_t i = 0; i < p.blocks_down.size(); ++i) {
-      const std::string level = "down_layers." + std::to_string(i) + ".";
-      if (i > 0) x = conv(x, level + "0.conv", 2);
-      for (std::int64_t b = 1; b <= p.blocks_down[i]; ++b)
-        x = residual(x, level + std::to_string(b) + ".");
-      skips.push_back(x);
-    }
-    for (std::size_t i = 0; i < p.blocks_up.size(); ++i) {
-      const std::string number = std::to_string(i);
-      const at::Tensor& skip = skips[skips.size() - 2 - i];
-      x = doubled(conv(x, "up_samples." + number + ".0.conv")) + skip;
-      for (std::int64_t b = 0; b < p.blocks_up[i]; ++b)
-        x = residual(x, "up_layers." + number + "." + std::to_string(b) + ".");
-    }
-    if (p.use_conv_final) x = conv(normed(x, "conv_final.0"), "conv_final.2.conv");
-    return x.to(at::kFloat);
-  }
-
-  Named parameters() const override {
-    Named out;
-    for (const auto& q : store.parameters) out.emplace_back(q.name, q.tensor);
-    return out;
-  }
-  void train(bool on) override { training = on; }
-  void key_draws(std::uint64_t k) override { key = k; }
-  void initialise(std::uint64_t seed) override { store.initialise(seed); }
-  bool computes_in_half() const override { return compute() == at::kHalf; }
 
  private:
   std::int64_t filters(std::size_t level) const { return p.init_filters << level; }
   // Channels of the level that up-step i leads to.
   std::int64_t above(std::size_t i) const { return filters(p.blocks_up.size() - 1 - i); }
-  at::ScalarType compute() const { return compute_type(p.precision); }
 
-  void convolution(const std::string& name, std::int64_t from, std::int64_t to, std::int64_t side) {
+  // MONAI's order of the parameters, which is not that of the forward pass.
+  void declare() {
+    declare_conv("convInit.conv", p.in_channels, filters(0), 3);
+    for (std::size_t i = 0; i < p.blocks_down.size(); ++i) {
+      if (i > 0) declare_conv(down(i, 0) + "conv", filters(i - 1), filters(i), 3);
+      for (std::int64_t b = 1; b <= p.blocks_down[i]; ++b) declare_block(down(i, b), filters(i));
+    }
+    for (std::size_t i = 0; i < p.blocks_up.size(); ++i)
+      for (std::int64_t b = 0; b < p.blocks_up[i]; ++b) declare_block(up(i, b), above(i));
+  }
+  void declare_block(const std::string& name, std::int64_t channels) {
+    for (const char* norm : {"norm1", "norm2"}) {
+      program.parameter(name + norm + ".weight", {channels}, Program::Init::ones, 0);
+      program.parameter(name + norm + ".bias", {channels}, Program::Init::zeros, 0);
+    }
+    for (const char* conv : {"conv1.conv", "conv2.conv"})
+      declare_conv(name + conv, channels, channels, 3);
+  }
+  void declare_conv(const std::string& name, std::int64_t from, std::int64_t to,
+                    std::int64_t side) {
     Sizes shape{to, from};
     shape.resize(static_cast<std::size_t>(2 + p.spatial_dims), side);
-    store.parameter(name + ".weight", shape, Program::Init::conv,
-                    from * (side == 1             ? 1
-                            : p.spatial_dims == 3 ? 27
-                                                  : 9));
+    std::int64_t fan_in = from;
+    for (std::int64_t d = 0; d < p.spatial_dims; ++d) fan_in *= side;
+    program.parameter(name + ".weight", shape, Program::Init::conv, fan_in);
   }
-  void norm(const std::string& name, std::int64_t channels) {
-    store.parameter(name + ".weight", {channels}, Program::Init::ones, 1);
-    store.parameter(name + ".bias", {channels}, Program::Init::zeros, 1);
+  static std::string down(std::size_t level, std::int64_t block) {
+    return "down_layers." + std::to_string(level) + "." + std::to_string(block) + ".";
   }
-  void block(const std::string& name, std::int64_t channels) {
-    norm(name + "norm1", channels);
-    norm(name + "norm2", channels);
-    convolution(name + "conv1.conv", channels, channels, 3);
-    convolution(name + "conv2.conv", channels, channels, 3);
+  static std::string up(std::size_t level, std::int64_t block) {
+    return "up_layers." + std::to_string(level) + "." + std::to_string(block) + ".";
   }
 
-  void check(const at::Tensor& x) const {
+  int build() {
+    const std::size_t levels = p.blocks_down.size();
+    int x = conv(0, "convInit.conv", p.in_channels, filters(0), 3);
+    if (p.dropout_prob) x = program.dropout_channels(x, *p.dropout_prob);
+    std::vector<int> skips;
+    for (std::size_t i = 0; i < levels; ++i) {
+      if (i > 0) x = conv(x, down(i, 0) + "conv", filters(i - 1), filters(i), 3, 2);
+      for (std::int64_t b = 1; b <= p.blocks_down[i]; ++b) x = block(x, down(i, b), filters(i));
+      skips.push_back(x);
+    }
+    for (std::size_t i = 0; i < p.blocks_up.size(); ++i) {
+      const std::string name = "up_samples." + std::to_string(i) + ".0.conv";
+      x = program.doubled(conv(x, name, 2 * above(i), above(i), 1));
+      x = program.add(x, skips[levels - 2 - i]);
+      for (std::int64_t b = 0; b < p.blocks_up[i]; ++b) x = block(x, up(i, b), above(i));
+    }
+    if (!p.use_conv_final) return x;
+    x = program.group_norm_relu(x, "conv_final.0", filters(0), p.num_groups);
+    return conv(x, "conv_final.2.conv", filters(0), p.out_channels, 1, 1, true);
+  }
+  int block(int x, const std::string& name, std::int64_t channels) {
+    int y = program.group_norm_relu(x, name + "norm1", channels, p.num_groups);
+    y = conv(y, name + "conv1.conv", channels, channels, 3);
+    y = program.group_norm_relu(y, name + "norm2", channels, p.num_groups);
+    return program.add(conv(y, name + "conv2.conv", channels, channels, 3), x);
+  }
+  int conv(int x, const std::string& name, std::int64_t from, std::int64_t to, std::int64_t side,
+           std::int64_t stride = 1, bool bias = false) {
+    const auto each = [&](std::int64_t v) {
+      return Sizes(static_cast<std::size_t>(p.spatial_dims), v);
+    };
+    const ConvSpec spec{false, from, to, each(side), each(stride), each(side / 2), each(0)};
+    return program.conv(x, name, spec, bias, false).value;
+  }
+
+  void check_input(const at::Tensor& x) const override {
     bool fits = x.dim() == p.spatial_dims + 2 && x.size(1) == p.in_channels;
     for (std::int64_t d = 2; fits && d < x.dim(); ++d)
       fits = x.size(d) % (std::int64_t{1} << (p.blocks_down.size() - 1)) == 0;
@@ -150,58 +146,7 @@ struct SegResNet final : Network {
                     c10::str(x.sizes()));
   }
 
-  const at::Tensor* find(const std::string& name) const {
-    for (const auto& q : store.parameters)
-      if (q.name == name) return &q.tensor;
-    return nullptr;
-  }
-  at::Tensor weight(const std::string& name) const { return find(name)->to(compute()); }
-
-  at::Tensor conv(const at::Tensor& x, const std::string& name, std::int64_t stride = 1) const {
-    const at::Tensor w = weight(name + ".weight");
-    std::optional<at::Tensor> bias;
-    if (find(name + ".bias")) bias = weight(name + ".bias");
-    const std::int64_t pad = w.size(2) / 2;
-    return p.spatial_dims == 3 ? at::conv3d(x, w, bias, {stride, stride, stride}, {pad, pad, pad})
-                               : at::conv2d(x, w, bias, {stride, stride}, {pad, pad});
-  }
-  at::Tensor normed(const at::Tensor& x, const std::string& name) const {
-    return at::relu(
-        at::group_norm(x, p.num_groups, weight(name + ".weight"), weight(name + ".bias")));
-  }
-  at::Tensor residual(const at::Tensor& x, const std::string& name) const {
-    const at::Tensor y = conv(normed(x, name + "norm1"), name + "conv1.conv");
-    return conv(normed(y, name + "norm2"), name + "conv2.conv") + x;
-  }
-  at::Tensor doubled(const at::Tensor& x) const {
-    Sizes size;
-    for (std::int64_t d = 2; d < x.dim(); ++d) size.push_back(2 * x.size(d));
-    return p.spatial_dims == 3 ? at::upsample_trilinear3d(x, size, false)
-                               : at::upsample_bilinear2d(x, size, false);
-  }
-
-  // Whole channels, by draws of the pass's own key.
-  at::Tensor dropped(const at::Tensor& x) const {
-    Sizes shape{x.size(0), x.size(1)};
-    at::Tensor keep = at::empty(shape, at::kFloat);
-    auto* v = keep.mutable_data_ptr<float>();
-    for (std::int64_t i = 0; i < keep.numel(); ++i)
-      v[i] = unit_float(philox(static_cast<std::uint64_t>(i), 0, key).v[0]) < *p.dropout_prob
-                 ? 0
-                 : static_cast<float>(1 / (1 - *p.dropout_prob));
-    shape.resize(static_cast<std::size_t>(x.dim()), 1);
-    return x * keep.view(shape).to(x.options());
-  }
-
-  void move_to(const at::Device& device) {
-    for (auto& q : store.parameters)
-      if (q.tensor.device() != device) q.tensor.set_data(q.tensor.detach().to(device));
-  }
-
   Params p;
-  Program store;
-  bool training = false;
-  std::uint64_t key = 0;
 };
 
 const Register<SegResNet> registered;
