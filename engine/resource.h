@@ -29,7 +29,10 @@ class Network {
   virtual at::Tensor forward(const at::Tensor& x) = 0;
   virtual Named parameters() const = 0;
   virtual Named buffers() const { return {}; }
+  // Told before passes whose weights may be others than the last one's.
   virtual void train(bool) {}
+  // Batches on the first of these devices are shared by all of them.
+  virtual void spread(const std::vector<at::Device>&) {}
   // Keys the random draws (dropout) of the next forward pass; the model node does so by stamp.
   virtual void key_draws(std::uint64_t) {}
   // Forward and backward queue the same work whenever shapes are the same, whatever the values.

@@ -2,15 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "engine/random.h"
 #include "kernels/steps.h"
-#include "kernels/team.h"
 
 namespace sluice {
 
@@ -175,10 +172,13 @@ void Program::initialise(std::uint64_t seed) {
   for (auto& b : buffers) b.tensor.fill_(b.name.ends_with("running_var") ? 1 : 0);
 }
 
+at::MemoryFormat Program::layout(std::size_t axes) const {
+  if (!channels_last || axes < 4 || axes > 5) return at::MemoryFormat::Contiguous;
+  return axes == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+}
+
 at::Tensor Program::laid_out(const at::Tensor& t) const {
-  if (!channels_last || t.dim() < 4 || t.dim() > 5) return t.contiguous();
-  return t.contiguous(t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                   : at::MemoryFormat::ChannelsLast);
+  return t.contiguous(layout(t.sizes().size()));
 }
 
 std::vector<Step::Size> Program::sizes(at::IntArrayRef input) const {
@@ -203,164 +203,6 @@ std::vector<Step::Product> Program::products() const {
   for (const auto& s : steps_)
     if (const Step::Product p = s->product(of[s->inputs[0]]); p.multiply_adds > 0) all.push_back(p);
   return all;
-}
-
-// ---- running ------------------------------------------------------------------------------------
-
-// One pass over a batch: its frames, which thread runs which, and what they share.
-struct Run {
-  Program& program;
-  std::vector<at::Tensor> weights;
-  std::vector<std::shared_ptr<const void>> prepared;
-  std::vector<Frame> frames;
-  std::vector<std::int64_t> bounds;  // frame i holds samples bounds[i] .. bounds[i+1]-1
-  int threads = 1;
-  std::vector<std::vector<at::Tensor>> parameter_grads;  // by thread
-  at::Tensor result;
-
-  Run(Program& p, const at::Tensor& x, bool training, bool keep, std::uint64_t key) : program(p) {
-    for (const auto& q : p.parameters) weights.push_back(q.tensor.detach());
-    const Pass pass{p, weights, x.device().is_cpu(), keep};
-    for (const auto& s : p.steps_) prepared.push_back(s->prepare(pass));
-    const auto size = p.output_size(x.sizes());
-    const bool image = size.size() == static_cast<std::size_t>(x.dim());  // else classes [N, C]
-    result =
-        at::empty(size, x.options().dtype(at::kFloat),
-                  p.channels_last && image ? channels_last_of(x) : at::MemoryFormat::Contiguous);
-    cut(x, p.mixes_samples_ && training);
-    for (std::size_t i = 0; i < frames.size(); ++i) {
-      Frame& f = frames[i];
-      f.program = &p;
-      f.weights = &weights;
-      f.prepared = &prepared;
-      f.result = part(result, i);
-      f.training = training;
-      f.keep = keep;
-      f.first_sample = bounds[i];
-      f.key = key;
-      f.wants.assign(p.values_, true);
-      f.wants[0] = x.requires_grad();
-    }
-  }
-
-  // One frame for all samples where they depend on each other or a GPU takes them at once; else
-  // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread.
-  void cut(const at::Tensor& x, bool together) {
-    const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
-    std::int64_t count = 1;
-    if (!together && x.device().is_cpu() && n > 1) {
-      const std::int64_t each =
-          std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
-      // Fewer samples than half of the threads: these share the work within a step instead.
-      if (2 * n > team_size()) threads = static_cast<int>(std::min<std::int64_t>(n, team_size()));
-      count = std::max<std::int64_t>(threads, (n + each - 1) / each);
-    }
-    for (std::int64_t i = 0; i <= count; ++i) bounds.push_back(n * i / count);
-    frames.resize(count);
-  }
-
-  at::Tensor part(const at::Tensor& t, std::size_t i) const {
-    return t.narrow(0, bounds[i], bounds[i + 1] - bounds[i]);
-  }
-  at::Tensor to_compute(const at::Tensor& t) const {
-    return program.laid_out(t.to(program.compute));
-  }
-
-  // body(thread, frame) for every frame on its thread, in order.
-  template <class F>
-  void each_frame(const F& body) {
-    const std::size_t n = frames.size();
-    team_run(threads, [&](int t) {
-      at::NoGradGuard no_grad;
-      for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) body(t, i);
-    });
-  }
-
-  at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor input = x.detach();
-    each_frame([&](int, std::size_t i) { forward_frame(frames[i], part(input, i)); });
-    return result;
-  }
-  void forward_frame(Frame& f, const at::Tensor& x) {
-    f.values.resize(program.values_);
-    f.saved.resize(program.steps_.size());
-    f.values[0] = to_compute(x);
-    for (const auto& s : program.steps_) {
-      f.values[s->output] = s->forward(f);
-      for (int v : s->inputs)
-        if (program.last_use_[v] == s->number && !(f.keep && program.kept_[v]))
-          f.values[v] = at::Tensor();
-    }
-    const at::Tensor y = std::move(f.values[program.output_]);
-    if (!y.is_same(f.result)) f.result.copy_(y);
-    f.result = at::Tensor();
-  }
-
-  // The gradients of the input (where wanted) and of every parameter.
-  std::vector<at::Tensor> backward(const at::Tensor& grad) {
-    parameter_grads.assign(threads, std::vector<at::Tensor>(program.parameters.size()));
-    each_frame([&](int t, std::size_t i) {
-      frames[i].parameter_grads = &parameter_grads[t];
-      backward_frame(frames[i], part(grad, i));
-    });
-    std::vector<at::Tensor> out = std::move(parameter_grads[0]);
-    for (int t = 1; t < threads; ++t)
-      for (std::size_t p = 0; p < out.size(); ++p) out[p].add_(parameter_grads[t][p]);
-    std::vector<at::Tensor> parts;
-    if (frames[0].wants[0])
-      for (auto& f : frames) parts.push_back(f.grads[0].to(at::kFloat));
-    out.insert(out.begin(), parts.empty() ? at::Tensor() : at::cat(parts));
-    return out;
-  }
-  void backward_frame(Frame& f, const at::Tensor& grad) {
-    f.grads.resize(program.values_);
-    f.grads[program.output_] = to_compute(grad);
-    for (auto s = program.steps_.rbegin(); s != program.steps_.rend(); ++s) {
-      const at::Tensor g = std::move(f.grads[(*s)->output]);
-      (*s)->backward(f, g);
-      f.values[(*s)->output] = at::Tensor();
-      f.saved[(*s)->number].clear();
-    }
-    f.values.clear();
-  }
-};
-
-namespace {
-
-struct ProgramBackward final : torch::autograd::Node {
-  std::shared_ptr<Run> run;
-  std::string name() const override { return "ProgramBackward"; }
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
-    TORCH_CHECK(run, "backward through a network a second time");
-    return std::exchange(run, nullptr)->backward(grads[0]);
-  }
-  void release_variables() override { run.reset(); }
-};
-
-}  // namespace
-
-// Keeps the tensors' identity, as torch's Module.to() does: whoever holds one sees it move.
-void Program::move_to(const at::Device& device) {
-  for (auto& p : parameters) p.tensor.set_data(p.tensor.detach().to(device));
-  for (auto& b : buffers) b.tensor.set_data(b.tensor.to(device));
-}
-
-at::Tensor Program::forward(const at::Tensor& x, bool training, std::uint64_t key) {
-  if (parameters.front().tensor.device() != x.device()) move_to(x.device());
-  last_input_ = x.sizes().vec();
-  torch::autograd::variable_list inputs{x};
-  for (const auto& p : parameters) inputs.push_back(p.tensor);
-  const bool keep =
-      at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(inputs);
-  auto run = std::make_shared<Run>(*this, x, training, keep, key);
-  at::Tensor y = run->forward(x);
-  if (keep) {
-    auto node = std::shared_ptr<ProgramBackward>(new ProgramBackward, torch::autograd::deleteNode);
-    node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-    node->run = std::move(run);
-    torch::autograd::set_history(y, node);
-  }
-  return y;
 }
 
 }  // namespace sluice

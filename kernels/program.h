@@ -10,6 +10,8 @@
 //
 //   thread 0   forward 0 ▶ 1 ▶ 2 ▶ 3 ▶       (loss)   backward 0 ▶ 1 ▶ 2 ▶ 3 ▶
 //   thread 1   forward 4 ▶ 5 ▶ 6 ▶ 7 ▶                backward 4 ▶ 5 ▶ 6 ▶ 7 ▶  sum of gradients
+//
+// Several devices are the same with a device for a thread (places.h): spread() says which.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,13 +27,20 @@
 namespace sluice {
 
 class Program;
+struct Spread;
+
+// A network's tensors as a pass reads them, on one device: the network's own, or copies.
+struct Replica {
+  std::vector<at::Tensor> weights;                    // by parameter, without their history
+  std::vector<at::Tensor> buffers;                    // of copies, those in float32
+  std::vector<std::shared_ptr<const void>> prepared;  // by step
+};
 
 // The pass of one sample, or of a few small ones: values, then gradients by value; what steps
 // saved; the thread's sums of parameter gradients, in float32.
 struct Frame {
   const Program* program = nullptr;
-  const std::vector<at::Tensor>* weights = nullptr;  // by parameter, without their history
-  const std::vector<std::shared_ptr<const void>>* prepared = nullptr;  // by step
+  const Replica* replica = nullptr;
   std::vector<at::Tensor> values, grads;
   std::vector<std::vector<at::Tensor>> saved;  // by step
   std::vector<at::Tensor>* parameter_grads = nullptr;
@@ -39,10 +48,11 @@ struct Frame {
   std::vector<bool> wants;  // by value: its gradient is needed
   bool training = false;    // batch statistics, dropout
   bool keep = false;        // a backward pass will follow
+  bool leads = true;        // running statistics follow it, and not a frame on another device
   std::int64_t first_sample = 0;
   std::uint64_t key = 0;  // of this pass's random draws
 
-  const at::Tensor& weight(int parameter) const { return (*weights)[parameter]; }
+  const at::Tensor& weight(int parameter) const { return replica->weights[parameter]; }
   void add_grad(int value, const at::Tensor& grad);
   void add_parameter_grad(int parameter, const at::Tensor& grad);
 };
@@ -96,8 +106,8 @@ class Program {
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
 
-  // Building: each call appends a step and returns its value; value 0 is the input. A parameter that
-  // was there by its name is that one, so an order may be declared first.
+  // Building: each call appends a step and returns its value; value 0 is the input. A parameter
+  // that was there by its name is that one, so an order may be declared first.
   int parameter(std::string name, std::vector<std::int64_t> shape, Init init, std::int64_t fan_in);
   int buffer(std::string name, at::Tensor tensor);
   struct ConvResult {
@@ -136,6 +146,14 @@ class Program {
   // is recording.
   at::Tensor forward(const at::Tensor& x, bool training, std::uint64_t key);
   void initialise(std::uint64_t seed);
+  // A batch on the first of these devices is from now on shared by all of them, as under PyTorch's
+  // nn.DataParallel: parts of even size, one less where the batch is small; gradients added up in
+  // the devices' order. Batch norm takes a part's own statistics, and the running ones follow those
+  // of the first part. Weights, gradients, input and output stay on the first device.
+  void spread(std::vector<at::Device> devices);
+  // Copies on other devices are made anew by each pass that keeps something for a backward one, and
+  // by the first pass behind this call; others use them again.
+  void forget_copies();
   // t in the layout that values have.
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }
@@ -151,8 +169,10 @@ class Program {
   friend struct Run;
   int append(std::unique_ptr<Step> step);
   void move_to(const at::Device& device);
+  at::MemoryFormat layout(std::size_t axes) const;
   std::vector<Step::Size> sizes(at::IntArrayRef input) const;  // by value
 
+  std::shared_ptr<Spread> spread_;  // null: all on one device
   std::vector<std::int64_t> last_input_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<int> last_use_;  // by value: the last step that reads it

@@ -28,7 +28,7 @@ struct ConvWeights {
   at::Tensor cast;
 };
 const ConvWeights& weights_of(const Frame& f, const Step& s) {
-  return *static_cast<const ConvWeights*>((*f.prepared)[s.number].get());
+  return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
 }
 
 }  // namespace
@@ -108,15 +108,16 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
 // The statistics x is normalised with; in training, batch norm's running ones follow them.
 NormStats NormActStep::statistics(Frame& f, const at::Tensor& x) const {
   if (norm == Norm::instance) return norm_stats(x, true);
-  const auto& buffers = f.program->buffers;
-  const at::Tensor mean = buffers[running_mean].tensor, var = buffers[running_var].tensor;
+  const auto& buffers = f.replica->buffers;
+  const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
   const at::Tensor b = bias >= 0 ? f.weight(bias) : at::zeros_like(mean);
   if (!f.training) return {(mean - b).unsqueeze(0), var.unsqueeze(0)};
   NormStats s = norm_stats(x, false);
+  if (!f.leads) return s;
   const double n = static_cast<double>(x.numel() / x.size(1));
   mean.lerp_(s.mean[0] + b, momentum);
   var.lerp_(s.variance[0] * (n / std::max(1.0, n - 1)), momentum);
-  buffers[batches].tensor.add_(1);
+  buffers[batches].add_(1);
   return s;
 }
 

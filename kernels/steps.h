@@ -1,7 +1,7 @@
 // The kinds of step a Program is made of.
 //
-// Invariant: a step changes nothing but its Frame, so chunks may run on any thread at once; only
-// batch norm writes running statistics, and a program with batch norm has one chunk.
+// Invariant: a step changes nothing but its Frame, so frames may run on any thread at once; only
+// batch norm writes running statistics, in the one frame of a pass that leads.
 #pragma once
 
 #include "kernels/direct_conv.h"

@@ -33,7 +33,11 @@ class ProgramNetwork : public Network {
     for (const auto& b : program.buffers) out.emplace_back(b.name, b.tensor);
     return out;
   }
-  void train(bool on) override { training_ = on; }
+  void train(bool on) override {
+    training_ = on;
+    program.forget_copies();
+  }
+  void spread(const std::vector<at::Device>& devices) override { program.spread(devices); }
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { program.initialise(seed); }
   bool recordable() const override { return !program.draws(); }

@@ -1,0 +1,59 @@
+// Devices that share the batches of a network: each takes a part, and has a thread, a stream and
+// copies of the tensors for it. The first is where the network is: it works on the thread that
+// calls, in the stream that is current there.
+//
+//   the caller's stream    pack the weights ─┬─ its own part ─────────────────┬─ add up
+//   a place's stream                         └─ copy, its part, copy back ────┘
+//
+// Invariant: streams wait for each other at this fork and this join, and nowhere else. So memory
+// that both sides touch is the caller's, from before the fork until after the join, and what a
+// place allocates it alone uses.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace sluice {
+
+class Places {
+ public:
+  // Of one type. A device that is named twice is two places, with a stream for each.
+  explicit Places(std::vector<at::Device> devices);
+
+  int size() const { return static_cast<int>(devices_.size()); }
+  const at::Device& device(int place) const { return devices_[static_cast<std::size_t>(place)]; }
+
+  // Where parts of n samples begin and end, as torch.chunk cuts them: even but for the last, and
+  // fewer than there are places where that is enough.
+  std::vector<std::int64_t> bounds(std::int64_t n) const;
+
+  // body(0) .. body(count - 1), each on its place's thread, whose device and stream are current.
+  void run(int count, const std::function<void(int)>& body) const;
+
+ private:
+  void at_place(int place, const std::function<void(int)>& body) const;
+
+  std::vector<at::Device> devices_;
+  struct Streams {
+    c10::Stream own, on_first;  // the other one for copies from the first and to it
+  };
+  std::vector<Streams> streams_;  // by place, the first left out; none without devices' streams
+};
+
+// t on the device, in memory of its own even where it was there already.
+at::Tensor copied_to(const at::Tensor& t, at::Device device);
+
+// Tensors of float32 in one piece of memory, which one copy moves. Undefined ones stay so.
+struct Packed {
+  at::Tensor flat;
+  std::vector<at::Tensor> views;
+  // Room for tensors like these.
+  static Packed like(const std::vector<at::Tensor>& tensors, at::Device device);
+  void fill(const std::vector<at::Tensor>& from) const;
+};
+
+}  // namespace sluice
