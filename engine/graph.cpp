@@ -366,7 +366,7 @@ const Spec& run_spec() {
                  "On a GPU only algorithms that give the same bits each time.")
           .param("devices", &RunSettings::devices,
                  "GPUs that share each batch of a network, as PyTorch's DataParallel; 0: all. On a "
-                 "machine with fewer, those that are there.")
+                 "machine with fewer, those that are there. Batch norm normalises each part alone.")
           .at_least(0);
   return s;
 }

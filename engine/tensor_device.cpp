@@ -8,6 +8,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -111,12 +112,14 @@ RecordCuda cuda_graphs() {
 
 class Gpu final : public TensorDevice {
  public:
-  explicit Gpu(at::Device place) : place_(place) {}
+  explicit Gpu(std::vector<at::Device> places)
+      : place_(places.front()), places_(std::move(places)) {}
 
   std::unique_ptr<Stream> stream(bool urgent) override {
     return asked([&] { return std::make_unique<GpuStream>(place_, urgent, events_); });
   }
   at::Device place() const override { return place_; }
+  std::vector<at::Device> places() const override { return places_; }
   at::Tensor host_memory(std::int64_t bytes) const override {
     return asked([&] { return at::empty({bytes}, at::dtype(at::kByte).pinned_memory(true)); });
   }
@@ -131,12 +134,16 @@ class Gpu final : public TensorDevice {
   double peak_bytes() const override {
     return asked([&] {
       auto* allocator = c10::getDeviceAllocator(place_.type());
-      return static_cast<double>(allocator->getDeviceStats(place_.index()).allocated_bytes[0].peak);
+      std::int64_t most = 0;
+      for (const at::Device& p : places_)
+        most = std::max(most, allocator->getDeviceStats(p.index()).allocated_bytes[0].peak);
+      return static_cast<double>(most);
     });
   }
 
  private:
   const at::Device place_;
+  const std::vector<at::Device> places_;
   const std::shared_ptr<Events> events_ = std::make_shared<Events>();
 };
 
@@ -180,13 +187,15 @@ class SimulatedRecording final : public Recording {
 // hold NaN (integers -1).
 class Simulated final : public TensorDevice {
  public:
-  Simulated() : device_({.seed = 1, .nap_us = 2000, .eager = true}) {}
+  explicit Simulated(std::size_t places)
+      : places_(places, at::kCPU), device_({.seed = 1, .nap_us = 2000, .eager = true}) {}
 
   std::unique_ptr<Stream> stream(bool urgent) override { return device_.stream(urgent); }
   at::Device place() const override { return at::kCPU; }
   std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body, Stream&) override {
     return std::make_unique<SimulatedRecording>(std::move(body));
   }
+  std::vector<at::Device> places() const override { return places_; }
   std::string name() const override { return "simulated"; }
   double peak_bytes() const override { return 0; }
   at::Tensor host_memory(std::int64_t bytes) const override {
@@ -202,19 +211,36 @@ class Simulated final : public TensorDevice {
   }
 
  private:
+  const std::vector<at::Device> places_;
   SimulatedDevice device_;
 };
+
+// The 3 of "gpu:3", at most 64; 0 where there is none.
+std::size_t places_in(const std::string& which) {
+  const auto colon = which.find(':');
+  const long n = colon == std::string::npos ? 0 : std::atol(which.c_str() + colon + 1);
+  return static_cast<std::size_t>(std::clamp(n, 0L, 64L));
+}
+
+std::vector<at::Device> gpus() {
+  std::vector<at::Device> all;
+  const auto count = c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount();
+  for (c10::DeviceIndex i = 0; i < count; ++i) all.emplace_back(at::kCUDA, i);
+  return all;
+}
 
 std::shared_ptr<TensorDevice> look() {
   const char* given = std::getenv("SLUICE_DEVICE");
   const std::string which = given ? given : "";
+  const std::size_t places = places_in(which);
   if (which == "none") return nullptr;
-  if (which == "simulated") return simulated_tensors();
+  if (which.starts_with("simulated")) return simulated_tensors(std::max<std::size_t>(1, places));
   if (!driver_has_gpu()) return nullptr;
   ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (!at::hasCUDA()) return nullptr;
   at::globalContext().lazyInitDevice(at::kCUDA);
-  return std::make_shared<Gpu>(at::Device(at::kCUDA, 0));
+  return std::make_shared<Gpu>(
+      places > 0 ? std::vector<at::Device>(places, at::Device(at::kCUDA, 0)) : gpus());
 }
 
 }  // namespace
@@ -224,6 +250,8 @@ std::shared_ptr<TensorDevice> find_device() {
   return found;
 }
 
-std::shared_ptr<TensorDevice> simulated_tensors() { return std::make_shared<Simulated>(); }
+std::shared_ptr<TensorDevice> simulated_tensors(std::size_t places) {
+  return std::make_shared<Simulated>(places);
+}
 
 }  // namespace sluice

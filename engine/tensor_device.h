@@ -30,6 +30,8 @@ class Recording {
 class TensorDevice : public Device {
  public:
   virtual at::Device place() const = 0;
+  // All of this kind that are there, place() first: those that can share a batch.
+  virtual std::vector<at::Device> places() const { return {place()}; }
   // Bytes on the host that copies may read or fill while the host goes on.
   virtual at::Tensor host_memory(std::int64_t bytes) const = 0;
   // Queued on the calling thread's stream. Until a mark behind it is done, `from` must not change,
@@ -41,14 +43,14 @@ class TensorDevice : public Device {
   virtual std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body,
                                             Stream& stream) = 0;
   virtual std::string name() const = 0;   // "cuda:0"
-  virtual double peak_bytes() const = 0;  // of its memory in tensors at once
+  virtual double peak_bytes() const = 0;  // of one place's memory in tensors at once, the most
 };
 
 // This process's: what SLUICE_DEVICE says ("none", "simulated"), else the first GPU. Null where
-// there is none.
+// there is none. "simulated:3" and "gpu:3" are one that stands for three places.
 std::shared_ptr<TensorDevice> find_device();
 
 // Tensors of the host that arrive late: NaN until a copy that a thread does some time later.
-std::shared_ptr<TensorDevice> simulated_tensors();
+std::shared_ptr<TensorDevice> simulated_tensors(std::size_t places = 1);
 
 }  // namespace sluice

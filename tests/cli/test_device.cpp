@@ -219,7 +219,7 @@ static std::int64_t elements(const std::string& safetensors) {
   return all;
 }
 
-TEST_CASE("MONAI's multi_gpu_test is one file for the CPU and for a device") {
+TEST_CASE("MONAI's multi_gpu_test is one file for the CPU, for a device and for several") {
   const Folder folder;
   const auto run = [&](const std::string& device) {
     const auto r =
@@ -233,7 +233,11 @@ TEST_CASE("MONAI's multi_gpu_test is one file for the CPU and for a device") {
   };
   const json host = run("none");
   CHECK(host.at("steps") == 4);
+  CHECK(host.at("devices") == 1);
   CHECK(run("simulated").at("weights_sha256") == host.at("weights_sha256"));
+  const json shared = run("simulated:4");  // parts of 3, 3, 3 and 1
+  CHECK(shared.at("steps") == 4);
+  CHECK(shared.at("devices") == 4);
 }
 
 TEST_CASE("MONAI's transform_speed makes its patches on the CPU and on a device, of made volumes") {

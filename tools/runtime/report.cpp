@@ -43,6 +43,10 @@ static Json samples_json(const Plan& plan, const Scheduler& scheduler) {
   return j;
 }
 
+Json Session::where() const {
+  return {{"device", find_device() ? find_device()->name() : "cpu"}, {"devices", devices_}};
+}
+
 Json Session::summary(const Outcome& outcome) const {
   std::lock_guard lock(mutex_);
   Json metrics = Json::object();
@@ -61,12 +65,12 @@ Json Session::summary(const Outcome& outcome) const {
       {"seed", graph_->run.seed},
       {"threads", threads_},
       {"step_threads", step_threads_},
-      {"device", find_device() ? find_device()->name() : "cpu"},
       {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
   for (const auto& r : recorded_)
     j["cuda_graphs"][r->updater] = r->why_not.empty()
                                        ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
                                        : Json{{"why_not", r->why_not}};
+  j.update(where());
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;
@@ -166,6 +170,7 @@ Json Session::profile(bool ended) const {
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
   if (const auto device = find_device()) j["device_mb"] = device->peak_bytes() * 1e-6;
+  j["devices"] = devices_;
   return j;
 }
 

@@ -108,9 +108,22 @@ void Session::set_arithmetic() {
   torch.setDeterministicCuDNN(graph_->run.deterministic);
 }
 
+// Those that share each batch: as many as run.devices says, or as are there.
+static std::vector<at::Device> sharing(std::int64_t wanted) {
+  const auto device = find_device();
+  if (!device) return {at::kCPU};
+  std::vector<at::Device> all = device->places();
+  const auto there = static_cast<std::int64_t>(all.size());
+  if (wanted > 0 && wanted < there) all.erase(all.begin() + wanted, all.end());
+  return all;
+}
+
 void Session::make_networks() {
+  const std::vector<at::Device> devices = sharing(graph_->run.devices);
+  devices_ = devices.size();
   for (const GraphModel& m : graph_->models) {
     auto network = Registry::global().make_network(m.spec->name, m.params);
+    network->spread(devices);
     network->initialise(
         random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
     if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
@@ -284,7 +297,8 @@ Outcome Session::run() {
 void Session::begin_folder() {
   folder_->write("graph.json", graph_text());
   folder_->write("graph.dot", to_dot(*plan_));
-  const Json e = environment();
+  Json e = environment();
+  e.update(where());
   folder_->write("environment.json", dump(e));
   Json line = {{"event", "begin"}, {"time", e["started"]}, {"steps", steps_}};
   if (!checkpoint_path_.empty()) line["resumed_from"] = checkpoint_path_.string();

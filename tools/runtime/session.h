@@ -76,6 +76,7 @@ class Session final : public RunEvents {
   const Scheduler* running() const { return running_.load(); }    // null until run() has made it
   std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
   const std::filesystem::path& out_dir() const { return out_dir_; }
+  Json where() const;  // "device": its name or "cpu"; "devices": how many share each batch
 
   void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
   void log(int node, const Stamp& stamp, const std::string& name, double value) override;
@@ -115,6 +116,7 @@ class Session final : public RunEvents {
   ProcessUse begin_, end_;          // of run()
   std::filesystem::path out_dir_;
   int threads_ = 2, step_threads_ = 2;
+  std::size_t devices_ = 1;
   Resume resume_;
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
