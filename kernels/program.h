@@ -154,6 +154,7 @@ class Program {
   // Copies on other devices are made anew by each pass that keeps something for a backward one, and
   // by the first pass behind this call; others use them again.
   void forget_copies();
+  bool is_spread() const { return spread_ != nullptr; }
   // t in the layout that values have.
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }

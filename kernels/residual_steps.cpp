@@ -27,6 +27,7 @@ int Program::doubled(int x) {
 }
 
 int Program::dropout_channels(int x, double p) {
+  draws_ = true;
   auto step = std::make_unique<ChannelDropoutStep>();
   step->inputs = {x};
   step->keeps = {false};

@@ -5,10 +5,13 @@ Every step has a limit of its own and the whole has one; a step that fails or do
 says so in the document and the others go on. Exit status 1 where a test or the sanitizer failed.
 """
 import argparse
+import array
 import json
+import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +35,19 @@ def run(command, limit, env=None):
         return "timeout", "", f"stopped after {limit:.0f} s"
     except OSError as e:
         return "missing", "", str(e)
+
+
+def floats(file):
+    """All numbers of a .safetensors file, one behind the other."""
+    with open(file, "rb") as f:
+        f.seek(struct.unpack("<Q", f.read(8))[0], os.SEEK_CUR)
+        return array.array("f", f.read())
+
+
+def distance(a, b):
+    """Of b from a, relative to a."""
+    size = sum(x * x for x in a)
+    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / size) if len(a) == len(b) else math.inf
 
 
 # ---- the check ----------------------------------------------------------------------------------
@@ -95,11 +111,11 @@ class Check:
             pass
         return env
 
-    def sluice(self, limit, *words):
-        """(status, stdout, stderr) of a command of the binary itself."""
+    def sluice(self, limit, *words, **more):
+        """(status, stdout, stderr) of a command of the binary itself; more environment."""
         starter = os.path.join(self.args.bin, "run.sh")
         start = starter if os.path.exists(starter) else os.path.join(self.args.bin, "sluice")
-        return run([start, *words], limit, self.environment())
+        return run([start, *words], limit, dict(self.environment(), **more))
 
     def graph(self, name):
         """Where it is, in a bundle or in the sources."""
@@ -210,6 +226,29 @@ class Check:
                 result["of_h2d"] = result["gb_s"] / ceiling
         return result
 
+    def shared(self, gpus):
+        """multi_gpu_test by one GPU and by all; with one, by that one as two, a stream for each. How
+        far the weights are from each other: sums are rounded otherwise, no more."""
+        result, found = {"gpus": gpus}, []
+        for devices, more in ((1, {}), (0, {} if gpus > 1 else {"SLUICE_DEVICE": "gpu:2"})):
+            if self.left(60) < 5:
+                return dict(result, error="no time left")
+            with tempfile.TemporaryDirectory() as folder:
+                code, _, err = self.sluice(self.left(60), "run", self.graph("multi_gpu_test.json"),
+                                           "--quiet", "--set", f"run.devices={devices}", "--out",
+                                           f"{folder}/run", **more)
+                if code != 0:
+                    if code not in ("timeout", "missing"):
+                        self.failed.append("sluice run multi_gpu_test.json")
+                    return dict(result, error=f"{code}: {err.strip()[-600:]}")
+                with open(f"{folder}/run/summary.json") as f:
+                    result["places"] = json.load(f)["devices"]
+                found.append(floats(f"{folder}/run/checkpoints/last/model.safetensors"))
+        result["distance"] = distance(*found)
+        if not result["distance"] < 0.01:
+            self.failed.append("weights of multi_gpu_test.json")
+        return result
+
     def without_gpu(self, why):
         print(f"gpu_check: no GPU is checked here ({why}); the kernels run on a device that the "
               "host plays", file=sys.stderr)
@@ -224,7 +263,7 @@ class Check:
             self.out["unet"] = self.unet((1, 2), *SMALL)
             self.out["small"] = self.small_step((1, 2), SMALL[2], SMALL[4])
 
-    def with_gpu(self):
+    def with_gpu(self, gpus):
         say("ceilings")
         self.out["ceilings"] = self.part("ceilings", 60)
         say("every kernel against its functor")
@@ -244,6 +283,8 @@ class Check:
                 "--error-exitcode", "9")
         say("the program")
         self.out["program"] = self.program()
+        say("several GPUs" if gpus > 1 else "one GPU, as two")
+        self.out["shared"] = self.shared(gpus)
         say("to_device")
         self.out["to_device"] = self.to_device()
         say("U-Net step, ours")
@@ -313,6 +354,10 @@ class Check:
         moved = self.out.get("to_device", {})
         if "of_h2d" in moved:
             print(f"to_device: {moved['gb_s']:.1f} GB/s, {moved['of_h2d']:.2f} of the ceiling")
+        shared = self.out.get("shared", {})
+        if "distance" in shared:
+            who = f"{shared['gpus']} GPUs" if shared["gpus"] > 1 else "one GPU, as two places"
+            print(f"multi_gpu_test: {who}: weights {shared['distance']:.1e} from one place's")
         print(f"{self.args.out}: " + ("failed: " + ", ".join(self.failed) if self.failed
                                       else "nothing failed"))
         return 1 if self.failed else 0
@@ -333,7 +378,7 @@ def main():
     if why:
         check.without_gpu(why)
     else:
-        check.with_gpu()
+        check.with_gpu(torch.cuda.device_count())
     return check.finish()
 
 

@@ -40,7 +40,8 @@ class ProgramNetwork : public Network {
   void spread(const std::vector<at::Device>& devices) override { program.spread(devices); }
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { program.initialise(seed); }
-  bool recordable() const override { return !program.draws(); }
+  // Copies go to other devices in the streams of other threads, which a recording does not see.
+  bool recordable() const override { return !program.draws() && !program.is_spread(); }
   bool computes_in_half() const override { return program.compute == at::kHalf; }
   Work last_work() const override {
     Work work;

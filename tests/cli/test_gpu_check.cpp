@@ -1,6 +1,8 @@
 // tools/gpu_check.py where there is no GPU, and with a GPU, PyTorch and programs that are played.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -45,6 +47,7 @@ if "gpu_peers.py" in sys.argv[0]:
     os._exit(0)
 class cuda:
     is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 2)
 __version__ = "2.11.0"
 )";
 
@@ -52,20 +55,26 @@ __version__ = "2.11.0"
 // s with CUDA graphs; 102 epochs of 4 volumes of 64 MiB take 0.02684 s each: 10 GB/s.
 const char* const played_run = R"(#!/bin/sh
 [ "$1" = run ] || { echo '{}'; exit 0; }
-each=1.25 samples=28 out= epochs= loss=1.01
+each=1.25 samples=28 out= epochs= loss=1.01 devices=0
 for word; do
   case $word in
     *resident*) each=1 ;;
     */g.json) each=0.0268435456 samples=4 ;;
     run.epochs=*) epochs=${word#*=} ;;
     run.cuda_graphs=true) each=0.5 loss=${LOSS:-1.0} ;;
+    run.devices=*) devices=${word#*=} ;;
   esac
   out=$word
 done
-mkdir -p "$out"
-awk -v n=$epochs -v s=$samples -v t=$each -v l=$loss 'BEGIN {
-  printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}, \"metrics\": {\"step.loss\": {\"last\": %g}}}",
-    9 + n * t, n * s, l }' >"$out/summary.json"
+last=$out/checkpoints/last
+mkdir -p "$last"
+awk -v n=$epochs -v s=$samples -v t=$each -v l=$loss -v d=$((devices ? devices : 2)) 'BEGIN {
+  printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}, \"metrics\": {\"step.loss\": {\"last\": %g}}, ",
+    9 + n * t, n * s, l
+  printf "\"devices\": %d}", d }' >"$out/summary.json"
+# No header, and the floats 1 and 1, or 1 and 1 + 2^-8.
+printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\0\200\77' >"$last/model.safetensors"
+[ $devices = 1 ] || printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\200\200\77' >"$last/model.safetensors"
 echo '{"gpus": [{"memory_mb": 4294.967296}]}' >"$out/profile.json"
 )";
 
@@ -94,6 +103,11 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(r.out.find("device 4.0 GiB") != std::string::npos);
   CHECK(r.out.find("to_device: 10.0 GB/s, 0.50 of the ceiling") != std::string::npos);
   CHECK(found.at("tests").at("passed") == 5);
+  CHECK(found.at("shared").at("places") == 2);
+  CHECK(found.at("shared").at("distance").get<double>() ==
+        doctest::Approx(std::sqrt(0.5) / 256).epsilon(1e-6));
+  CHECK(r.out.find("multi_gpu_test: 2 GPUs: weights 2.8e-03 from one place's") !=
+        std::string::npos);
   // 28 samples/s queued, 56 recorded; PyTorch 7 and 14.
   CHECK(found.at("recorded").at("of_queued").get<double>() == doctest::Approx(2));
   CHECK(found.at("recorded").at("of_best_peer").get<double>() == doctest::Approx(4));

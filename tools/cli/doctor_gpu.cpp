@@ -97,6 +97,7 @@ void look_at_gpu(Findings& findings) {
   } else {
     for (const Json& device : f.data["devices"])
       f.text += (f.text.empty() ? "" : "; ") + device_text(device);
+    if (f.data["devices"].size() > 1) f.text += "; they share batches where run.devices says so";
     if (f.data["driver"].is_string()) f.text += "; driver " + f.data["driver"].get<std::string>();
     f.text += "; CUDA " + f.data["cuda"].get<std::string>();
   }
