@@ -221,6 +221,13 @@ TEST_CASE("every pass of training and every evaluation behind it sees the weight
     CHECK(relative(seen(*net, x), alone()) < 1e-6);
     CHECK(relative(seen(*net, x.narrow(0, 0, 2)), alone().narrow(0, 0, 2)) < 1e-6);
     CHECK(relative(seen(*net, x), alone()) < 1e-6);
+    net->train(true);
+    net->forward(x);  // a backward pass might follow, and an update
+    for (auto& [name, p] : net->parameters())
+      if (p.dim() > 1) write(p.detach(), 0.02f * static_cast<float>(step + 1));
+    CHECK(relative(net->forward(x).detach(), alone()) < 1e-6);
+    net->train(false);
+    seen(*net, x);
     const at::NoGradGuard no_grad;
     for (auto& [name, p] : net->parameters()) p.mul_(1.5);  // nobody says so, but versions do
     CHECK(relative(seen(*net, x), alone()) < 1e-6);
