@@ -65,6 +65,8 @@ enum class AugmentKind : std::uint8_t {
   bias,            // x exp(Legendre series), the job's `bias`
   contrast,        // MONAI's AdjustContrast: gamma a0, sign a1; by the image's range
   mean_contrast,   // (x - mean) a0 + mean, held inside the image's range where a1 != 0
+  gray_contrast,   // x a0 + m (1 - a0) within 0..1, m the mean gray of all channels (red, green,
+                   // blue)
   std_shift,       // x + a0 std; a1 != 0: of voxels that are not 0, and only them
   restore,         // back to mean and deviation that the image had in front of the last contrast
   blur,            // Gaussian, the job's `taps`; zeros outside

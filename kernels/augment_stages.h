@@ -32,7 +32,8 @@ struct AugmentStages {
 
 inline bool needs_statistics(AugmentKind k) {
   return k == AugmentKind::contrast || k == AugmentKind::mean_contrast ||
-         k == AugmentKind::std_shift || k == AugmentKind::restore;
+         k == AugmentKind::gray_contrast || k == AugmentKind::std_shift ||
+         k == AugmentKind::restore;
 }
 
 namespace detail {

@@ -34,6 +34,15 @@ struct AugmentSums {
   }
 };
 
+// A channel's sums as an operation on all channels wants them: of a picture's colours their shares
+// of gray (ITU-R BT.601, as torchvision's).
+SLUICE_HD inline AugmentSums counted(const AugmentOp& op, AugmentSums s, int channel,
+                                     int channels) {
+  if (op.kind == AugmentKind::gray_contrast && channels == 3)
+    s.sum *= 3 * (channel == 0 ? 0.2989 : channel == 1 ? 0.587 : 0.114);
+  return s;
+}
+
 // What the operations that want statistics make of them, once a pass.
 struct AugmentNumbers {
   float low = 0, range = 1, gain = 1, offset = 0;
@@ -49,6 +58,8 @@ struct AugmentNumbers {
     out.range = now.high - now.low;
     if (op.kind == AugmentKind::contrast && op.a[1] < 0) out.low = -now.high;
     if (op.kind == AugmentKind::mean_contrast) out.offset = static_cast<float>(mean);
+    if (op.kind == AugmentKind::gray_contrast)
+      out.offset = (1 - op.a[0]) * static_cast<float>(mean);
     if (op.kind == AugmentKind::std_shift) out.offset = static_cast<float>(op.a[0] * std);
     if (op.kind == AugmentKind::restore) {  // MONAI's deviations are over n - 1 here
       const double unbiased = n > 1 ? sqrt(n / (n - 1)) : 1;
@@ -138,6 +149,8 @@ struct AugmentPass {
         const float y = mad(v - n.offset, op.a[0], n.offset);
         return op.a[1] != 0 ? clamp_to(y, n.low, n.low + n.range) : y;
       }
+      case AugmentKind::gray_contrast:
+        return clamp_to(mad(v, op.a[0], n.offset), 0.0f, 1.0f);
       case AugmentKind::std_shift:
         return Shift{n.offset, op.a[1] != 0}(v);
       case AugmentKind::restore:

@@ -1,11 +1,10 @@
 #include "kernels/bias_field.h"
 
-#include <ATen/ops/empty.h>
-
 #include <array>
 
 #include "kernels/float_image.h"
 #include "kernels/intensity_math.h"
+#include "kernels/into.h"
 
 namespace sluice::kernels {
 namespace {
@@ -68,9 +67,20 @@ std::vector<double> bias_table(int rank, int degree, const std::vector<double>& 
   return table;
 }
 
-at::Tensor apply_bias_field(const at::Tensor& image, int degree, const std::vector<double>& table) {
+std::vector<double> cubic_coefficients(int degree, const std::vector<double>& table) {
+  std::vector<double> free;
+  const int n = degree + 1;
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4 - i; ++j)
+      for (int k = 0; k < 4 - i - j; ++k)
+        free.push_back(i + j + k <= degree ? table[(i * n + j) * n + k] : 0);
+  return free;
+}
+
+at::Tensor apply_bias_field(const at::Tensor& image, int degree, const std::vector<double>& table,
+                            const at::Tensor& into) {
   const at::Tensor x = float_image(image);
-  at::Tensor out = at::empty(x.sizes(), x.options());
+  const at::Tensor out = room(into, x.sizes(), x.options());
   const bool volume = x.dim() == 4;  // an image in 2-D is a volume of one slice
   const std::int64_t sx = volume ? x.size(1) : 1, sy = x.size(-2), sz = x.size(-1);
   const auto px = legendre(degree, sx), py = legendre(degree, sy), pz = legendre(degree, sz);

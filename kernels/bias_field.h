@@ -19,7 +19,12 @@ std::int64_t bias_coefficients(int rank, int degree);
 // in 2-D those with j <= i.
 std::vector<double> bias_table(int rank, int degree, const std::vector<double>& coefficients);
 
-// image * exp(field) for [C, X, Y] or [C, X, Y, Z]; every channel gets the same field.
-at::Tensor apply_bias_field(const at::Tensor& image, int degree, const std::vector<double>& table);
+// image * exp(field) for [C, X, Y] or [C, X, Y, Z]; every channel gets the same field. Where `into`
+// is defined the result is written there (into.h): it may be the image itself.
+at::Tensor apply_bias_field(const at::Tensor& image, int degree, const std::vector<double>& table,
+                            const at::Tensor& into = {});
+
+// A volume's table of at most degree 3 as the free coefficients of degree 3: what AugmentJob holds.
+std::vector<double> cubic_coefficients(int degree, const std::vector<double>& table);
 
 }  // namespace sluice::kernels

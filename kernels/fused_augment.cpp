@@ -12,11 +12,12 @@ AugmentSums* sums_of(const AugmentEntry& e, char* workspace, int slot, int chann
 }
 
 // Of one channel, or of all together.
-AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot, int channel) {
+AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot, const AugmentOp& op) {
   if (slot < 0) return {};
-  if (channel >= 0) return *sums_of(e, workspace, slot, channel);
+  if (op.channel >= 0) return *sums_of(e, workspace, slot, op.channel);
   AugmentSums all;
-  for (int c = 0; c < e.channels; ++c) all.add(*sums_of(e, workspace, slot, c));
+  for (int c = 0; c < e.channels; ++c)
+    all.add(counted(op, *sums_of(e, workspace, slot, c), c, e.channels));
   return all;
 }
 
@@ -28,8 +29,8 @@ void run_entry(const AugmentJob& job, const AugmentEntry& e, char* workspace) {
                    {}};
   if (e.stage.slot >= 0) {
     const AugmentOp& op = job.ops[e.stage.first];
-    pass.numbers = AugmentNumbers::of(op, read_sums(e, workspace, e.stage.slot, op.channel),
-                                      read_sums(e, workspace, e.stage.old, op.channel));
+    pass.numbers = AugmentNumbers::of(op, read_sums(e, workspace, e.stage.slot, op),
+                                      read_sums(e, workspace, e.stage.old, op));
   }
   AugmentSums sums;
   const auto rows = [&](const auto& fetch) {

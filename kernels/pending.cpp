@@ -274,8 +274,8 @@ PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change cha
   return s;
 }
 
-PendingStep filtered(PendingStep::Change change) {
-  PendingStep s = changed({}, std::move(change));
+PendingStep filtered(std::vector<kernels::AugmentOp> ops, PendingStep::Change change) {
+  PendingStep s = changed(std::move(ops), std::move(change));
   s.in_place = false;
   return s;
 }

@@ -44,9 +44,12 @@ struct PendingStep {
     Resizing mode = Resizing::linear;
     bool align_corners = false;
   };
-  std::optional<Resized> resized;       // on the host in resize()'s arithmetic
-  std::optional<Displacement> by;       // of resample
-  std::vector<kernels::AugmentOp> ops;  // of values: all of them or none in one job
+  std::optional<Resized> resized;        // on the host in resize()'s arithmetic
+  std::optional<Displacement> by;        // of resample
+  std::vector<kernels::AugmentOp> ops;   // of values: all of them or none in one job
+  std::vector<std::vector<float>> taps;  // of a blur among them, by axis
+  std::vector<double> bias;              // of a bias: kernels::bias_terms
+  const char* limited = nullptr;         // in words what no job does, where none does this step
   // And on the host: float32, into `into` where that is defined, which may be `from` itself if the
   // change is made in place.
   using Change = std::function<at::Tensor(const at::Tensor& from, const at::Tensor& into)>;
@@ -65,7 +68,8 @@ PendingStep resampled(const Affine& to_source, const Displacement& by, const Sha
                       const Sampling& how);
 PendingStep resized(const Shape3& from, const Shape3& shape, Resizing mode, bool align_corners);
 PendingStep changed(std::vector<kernels::AugmentOp> ops, PendingStep::Change change);
-PendingStep filtered(PendingStep::Change change);  // not in place, and not by jobs
+// Not in place.
+PendingStep filtered(std::vector<kernels::AugmentOp> ops, PendingStep::Change change);
 
 class Pending {
  public:

@@ -141,15 +141,24 @@ class Jobs {
   }
 
   bool values(const PendingStep& step) {
+    if (step.limited) return false;
     AugmentChain longer = *chain_;
     for (const AugmentOp& op : step.ops)
-      if (!longer.add(op)) return false;
+      if (!value(longer, op, step)) return false;
     chain_ = longer;
     return floats_ = true;
   }
+  static bool value(AugmentChain& chain, const AugmentOp& op, const PendingStep& step) {
+    if (op.kind == AugmentKind::blur) return chain.blur(step.taps);
+    if (op.kind == AugmentKind::bias) return chain.bias(step.bias);
+    if (op.kind != AugmentKind::low_resolution) return chain.add(op);
+    return chain.low_resolution({static_cast<std::int64_t>(op.a[0]),
+                                 static_cast<std::int64_t>(op.a[1]),
+                                 static_cast<std::int64_t>(op.a[2])});
+  }
 
   [[noreturn]] static void refuse(const PendingStep& step) {
-    std::string what = "this step";
+    std::string what = step.limited ? step.limited : "this step";
     if (step.kind == PendingStep::Kind::box) what = "a pad other than constant, edge or symmetric";
     if (step.resized) what = "a resize other than linear or nearest";
     if (step.how.align_corners) what = "reflection at the voxels' centres (align_corners)";

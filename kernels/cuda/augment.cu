@@ -31,15 +31,17 @@ __device__ AugmentSums block_sums(const AugmentSums& mine, AugmentSums* held) {
 }
 
 // The statistics of one channel, or of all: the blocks' parts, always in the same order.
-__device__ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot, int channel,
-                                 AugmentSums* held) {
+__device__ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot,
+                                 const AugmentOp& op, AugmentSums* held) {
+  const int channel = op.channel;
   AugmentSums mine;
   if (slot >= 0) {
     const auto* parts = reinterpret_cast<const AugmentSums*>(workspace + e.sums) +
                         static_cast<std::int64_t>(slot) * e.channels * e.blocks;
     if (channel >= 0) parts += static_cast<std::int64_t>(channel) * e.blocks;
     const int n = channel >= 0 ? e.blocks : e.blocks * e.channels;
-    for (int i = threadIdx.x; i < n; i += threads) mine.add(parts[i]);
+    for (int i = threadIdx.x; i < n; i += threads)
+      mine.add(channel >= 0 ? parts[i] : counted(op, parts[i], i / e.blocks, e.channels));
   }
   return block_sums(mine, held);
 }
@@ -105,8 +107,8 @@ __global__ void __launch_bounds__(threads) run_stage(char* workspace, const Augm
                    {}};
   if (e.stage.slot >= 0) {
     const AugmentOp& op = job.ops[e.stage.first];
-    const AugmentSums now = read_sums(e, workspace, e.stage.slot, op.channel, held);
-    const AugmentSums old = read_sums(e, workspace, e.stage.old, op.channel, held);
+    const AugmentSums now = read_sums(e, workspace, e.stage.slot, op, held);
+    const AugmentSums old = read_sums(e, workspace, e.stage.old, op, held);
     pass.numbers = AugmentNumbers::of(op, now, old);
   }
   AugmentSums sums;

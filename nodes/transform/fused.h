@@ -145,7 +145,7 @@ struct FusedNode : Node {
   // still read while the result, always float32, is written.
   void filter_on_host(Field& field, PendingStep::Change filter) const {
     if (!done_as_jobs(field.tensor)) {
-      append(field, filtered(std::move(filter)));
+      append(field, filtered({}, std::move(filter)));
       return;
     }
     settle(field, lazy_);

@@ -1,12 +1,12 @@
 // rand_bias_field: MONAI's RandBiasFieldd. One draw for all keys.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/bias_field.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct RandBiasField final : Node {
+struct RandBiasField final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::int64_t degree = 3;
@@ -33,12 +33,15 @@ struct RandBiasField final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .random()
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .changes("@keys")
         .dtype("float32");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     if (p.coeff_range.size() != 2)
       throw Error(Exit::usage,
                   "coeff_range needs two numbers, found " + std::to_string(p.coeff_range.size()));
@@ -46,19 +49,33 @@ struct RandBiasField final : Node {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const int rank = static_cast<int>(field.tensor.dim()) - 1;
-      const int degree = static_cast<int>(p.degree);
-      Random draws = random;  // a copy: every key gets the same numbers
-      std::vector<double> coefficients(kernels::bias_coefficients(rank, degree));
-      for (double& c : coefficients) c = draws.uniform(p.coeff_range[0], p.coeff_range[1]);
-      field.tensor = kernels::apply_bias_field(field.tensor, degree,
-                                               kernels::bias_table(rank, degree, coefficients));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+                       append(field, biased(static_cast<int>(axes), random));
+                     });
+    finish(f, std::move(out));
+  }
+
+ private:
+  // `random` is a copy: every key gets the same numbers.
+  PendingStep biased(int axes, Random random) const {
+    const int degree = static_cast<int>(p.degree);
+    std::vector<double> coefficients(kernels::bias_coefficients(axes, degree));
+    for (double& c : coefficients) c = random.uniform(p.coeff_range[0], p.coeff_range[1]);
+    const auto table = kernels::bias_table(axes, degree, coefficients);
+    PendingStep step = changed(ops_of(kernels::AugmentKind::bias, {}), [=](const at::Tensor& from,
+                                                                           const at::Tensor& into) {
+      if (axes == 3) return kernels::apply_bias_field(from, degree, table, into);
+      const at::Tensor to = into.defined() ? into.squeeze(3) : into;
+      return kernels::apply_bias_field(from.squeeze(3), degree, table, to).unsqueeze(3);
     });
-    f.emit(std::move(out));
+    if (axes == 3 && degree <= 3)
+      step.bias = kernels::cubic_coefficients(degree, table);
+    else
+      step.limited = "a bias field of a picture, or of a degree above 3,";
+    return step;
   }
 };
 

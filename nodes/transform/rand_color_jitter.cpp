@@ -42,6 +42,7 @@ struct RandColorJitter final : FusedNode {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image);
   }
 
@@ -61,15 +62,31 @@ struct RandColorJitter final : FusedNode {
     }
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      if (steps.empty()) return;
-      change_on_host(field, [steps](const at::Tensor& from, const at::Tensor& into) {
-        return kernels::jitter(from, steps, into);
-      });
+      if (!steps.empty()) change_colors(field, steps);
     });
     finish(f, std::move(out));
   }
 
  private:
+  void change_colors(Field& field, const std::vector<kernels::JitterStep>& steps) const {
+    const auto jitter = [steps](const at::Tensor& from, const at::Tensor& into) {
+      return kernels::jitter(from, steps, into);
+    };
+    if (!done_as_jobs(field.tensor)) return change_on_host(field, jitter);
+    PendingStep step = changed({}, jitter);
+    if (dtype_of(field) != at::kFloat) step.limited = "colour jitter of anything but float32";
+    for (const kernels::JitterStep& s : steps) {
+      const auto by = static_cast<float>(s.by);
+      if (s.what == kernels::Jitter::brightness)  // held within 0..1
+        step.ops.push_back({kernels::AugmentKind::rescale, -1, {0, 1, by, 0, 0, 1}});
+      else if (s.what == kernels::Jitter::contrast)
+        step.ops.push_back({kernels::AugmentKind::gray_contrast, -1, {by}});
+      else if (field.tensor.size(0) > 1)
+        step.limited = "colour jitter's saturation or hue";
+    }
+    append(field, std::move(step));
+  }
+
   std::pair<double, double> range(std::size_t i) const {
     const std::vector<double>* all[]{&p.brightness, &p.contrast, &p.saturation, &p.hue};
     const std::vector<double>& v = *all[i];

@@ -37,6 +37,7 @@ struct RandGaussianSmooth final : FusedNode {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .changes("@keys")
         .dtype("float32");
@@ -51,13 +52,24 @@ struct RandGaussianSmooth final : FusedNode {
     Sample out = f.in();
     for_each_pending(out, p.keys, p.allow_missing_keys,
                      [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                       const auto smooth = [sigma = one_an_axis(drawn, axes), approx = p.approx](
-                                               const at::Tensor& from, const at::Tensor& into) {
-                         return gaussian(from, sigma, approx, false, into);
-                       };
-                       filter_on_host(field, smooth);
+                       append(field, smoothed(one_an_axis(drawn, axes)));
                      });
     finish(f, std::move(out));
+  }
+
+ private:
+  PendingStep smoothed(const std::vector<double>& sigma) const {
+    PendingStep step =
+        filtered(ops_of(kernels::AugmentKind::blur, {}),
+                 [sigma, approx = p.approx](const at::Tensor& from, const at::Tensor& into) {
+                   return gaussian(from, sigma, approx, false, into);
+                 });
+    for (const double s : sigma) {
+      step.taps.push_back(gaussian_weights(s, p.approx));
+      if (step.taps.back().size() > 2 * kernels::blur_reach + 1)
+        step.limited = "a Gaussian that reaches further than 16 voxels";
+    }
+    return step;
   }
 };
 

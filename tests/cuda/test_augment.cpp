@@ -54,6 +54,7 @@ const std::vector<Build> builds{
     [](AugmentChain& c) {
       c.low_resolution({9, 7, 15});
     },
+    [](AugmentChain& c) { c.add(op(AugmentKind::gray_contrast, 0.7f)); },
     [](AugmentChain& c) {
       std::vector<double> coefficients;
       for (int i = 0; i < bias_terms; ++i) coefficients.push_back(0.2 * std::sin(2.0 * i));

@@ -6,6 +6,7 @@
 #include "kernels/affine_params.h"
 #include "kernels/augment_chain.h"
 #include "kernels/bias_field.h"
+#include "kernels/color.h"
 #include "kernels/elastic.h"
 #include "kernels/fused_augment.h"
 #include "kernels/gaussian.h"
@@ -172,6 +173,17 @@ TEST_CASE("noise by counter is the same draw, bit for bit, wherever a row begins
   }
 }
 
+TEST_CASE("a contrast about the mean gray is the colour jitter's") {
+  for (const std::int64_t channels : {1, 3}) {
+    const at::Tensor picture = (volume({channels, 9, 14, 1}, 3) * 0.2 + 0.5).clamp(0, 1);
+    for (const float by : {0.4f, 1.7f})
+      CHECK(distance(single(picture, op(AugmentKind::gray_contrast, by)),
+                     jitter(picture, Jitter::contrast, by)) < 2e-6);
+    AugmentOp brighter{AugmentKind::rescale, -1, {0, 1, 1.4f, 0, 0, 1}};
+    CHECK(distance(single(picture, brighter), jitter(picture, Jitter::brightness, 1.4)) < 1e-6);
+  }
+}
+
 TEST_CASE("what needs statistics of the image equals the kernels that take them") {
   const at::Tensor v = volume({3, 5, 6, 7}, 3) + 10;
   const auto m = moments(v, false, false).front();
@@ -200,6 +212,7 @@ TEST_CASE("a bias field, a blur and a low resolution equal the kernels") {
   for (int i = 0; i < bias_terms; ++i) c.push_back(0.3 * std::sin(3.0 * i));
   AugmentChain biased = chain_of(v);
   REQUIRE(biased.bias(c));
+  CHECK(cubic_coefficients(3, bias_table(3, 3, c)) == c);
   CHECK(distance(run(biased, 2), apply_bias_field(v, 3, bias_table(3, 3, c))) < 2e-6);
 
   AugmentChain blurred = chain_of(v);

@@ -116,7 +116,7 @@ class Draws {
     const Random::Stream stream{7, std::uint64_t(upto(99))};
     const std::int64_t which = upto(4);
     if (which == 0)
-      return filtered([](const at::Tensor& from, const at::Tensor& into) {
+      return filtered({}, [](const at::Tensor& from, const at::Tensor& into) {
         return gaussian(from, {0.7, 1.1}, "erf", false, into);
       });
     if (which == 1) {
@@ -126,7 +126,7 @@ class Draws {
           return fill_holes_in(from, {hole}, inside, {0.25, 0.25, stream}, into);
         };
       };
-      return upto(2) == 0 ? changed({}, filled(true)) : filtered(filled(false));
+      return upto(2) == 0 ? changed({}, filled(true)) : filtered({}, filled(false));
     }
     if (which == 2)
       return changed({}, [=](const at::Tensor& from, const at::Tensor& into) {

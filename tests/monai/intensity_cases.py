@@ -65,6 +65,10 @@ def smoothing(i):
     sigma = i.numbers(0.3, 2, 3)
     ranges = {f"sigma_{a}": [s, s] for a, s in zip("xyz", sigma)}
     yield same("RandGaussianSmooth", data, keys=IMAGE, prob=1.0, approx=approx, **ranges)
+    zoom = i.number(0.3, 1)
+    yield same("RandSimulateLowResolution", data, keys=IMAGE, prob=1.0, zoom_range=[zoom, zoom],
+               downsample_mode=i.choice("nearest", "nearest-exact", "area"),
+               upsample_mode="bilinear" if axes == 2 else "trilinear", align_corners=i.flag())
     yield same("GaussianSharpen", data, keys=IMAGE, sigma1=i.numbers(0.5, 3, axes),
                sigma2=i.number(0.4, 1), alpha=i.number(1, 30), approx=approx)
     ranges = {f"sigma{k}_{a}": [s, s] for k in (1, 2) for a, s in zip("xyz", i.numbers(0.3, 1.5, 3))}

@@ -99,7 +99,16 @@ class Draws {
   }
   Json values(bool device) {
     if (!device && upto(3) == 0) return host_values();
-    switch (upto(5)) {
+    switch (upto(9)) {
+      case 5:
+        return {{"type", "rand_gaussian_smooth"}, {"prob", 0.7}};
+      case 6:
+        return {{"type", "rand_bias_field"}, {"prob", 0.7}, {"degree", 1 + upto(3)}};
+      case 7:
+        return {{"type", "rand_simulate_low_resolution"}, {"prob", 0.7}};
+      case 8:
+        return {
+            {"type", "rand_color_jitter"}, {"prob", 0.7}, {"brightness", 0.3}, {"contrast", 0.3}};
       case 0:
         return {{"type", "rand_gaussian_noise"}, {"prob", 0.7}};
       case 1:
