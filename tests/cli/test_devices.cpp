@@ -31,8 +31,8 @@ const char* const graph = R"({
     "infer": { "type": "sliding_window", "in": "vup", "net": "net", "roi_size": [32, 32],
                "sw_batch_size": 4 },
     "down":  { "type": "to_device", "in": "infer", "device": "cpu" },
-    "class": { "type": "argmax", "in": "down", "keys": "pred" },
-    "dice":  { "type": "dice_metric", "in": "class" }
+    "class": { "type": "argmax", "in": "down", "keys": "pred", "spatial_dims": 2 },
+    "dice":  { "type": "dice_metric", "in": "class", "spatial_dims": 2 }
   }
 })";
 
