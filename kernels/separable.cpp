@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -18,7 +19,8 @@ namespace sluice {
 namespace {
 
 // out[k] = w0 * line0[k] + w1 * line1[k] + ..., in that order. Four sums at a time hide how long an
-// addition takes; g++ would keep F16 in memory.
+// addition takes; g++ would keep F16 in memory. Each term is added by a fused multiply-add, as
+// vectors are; g++ itself may round a product of a sum that is not one.
 void weighted_sum(const float* const* lines, const float* weights, int count, std::int64_t n,
                   float* out) {
   std::int64_t k = 0;
@@ -36,7 +38,7 @@ void weighted_sum(const float* const* lines, const float* weights, int count, st
   }
   for (; k < n; ++k) {
     float sum = lines[0][k] * weights[0];
-    for (int t = 1; t < count; ++t) sum += lines[t][k] * weights[t];
+    for (int t = 1; t < count; ++t) sum = std::fma(lines[t][k], weights[t], sum);
     *out++ = sum;
   }
 }
@@ -72,10 +74,10 @@ const float* blend(const Band& band, std::int64_t i, const float* in, std::int64
 void filter_row(const Band& band, const float* in, std::int64_t n, Taps& taps, float* out) {
   const std::int64_t reach = band.taps / 2, inner = std::max(n - 2 * reach, std::int64_t{0});
   const auto at_end = [&](std::int64_t k) {
+    const std::int64_t end = std::min<std::int64_t>(band.taps, n + reach - k);
     float sum = 0;
-    for (std::int64_t t = 0; t < band.taps; ++t)
-      if (const std::int64_t from = k + t - reach; from >= 0 && from < n)
-        sum += band.filter[t] * in[from];
+    for (std::int64_t t = std::max<std::int64_t>(reach - k, 0); t < end; ++t)
+      sum = std::fma(band.filter[t], in[k + t - reach], sum);
     out[k] = sum;
   };
   const std::int64_t first = std::min(reach, n);

@@ -96,3 +96,9 @@ TEST_CASE("smoothing and resizing of pictures and volumes are the sums that thei
   const at::Tensor half = resize(line, {1, 2, 1}, Resizing::area, false);
   CHECK(at::equal(half, at::tensor({1.5f, 4.0f}).reshape({1, 1, 2, 1})));
 }
+
+TEST_CASE("smoothing along rows and across them is the same sum, to the bit, at the ends too") {
+  const at::Tensor v = pixels({2, 45, 70, 1}, at::kFloat);
+  const at::Tensor turned = v.transpose(1, 2).contiguous();
+  CHECK(at::equal(gaussian(v, {1.6, 1e-3}), gaussian(turned, {1e-3, 1.6}).transpose(1, 2)));
+}
