@@ -234,6 +234,17 @@ bool AugmentChain::low_resolution(const Shape3& size_) {
   return add(op);
 }
 
+bool AugmentChain::hole(const Shape3& start_, const Shape3& size_, float value) {
+  const Shape3 start = inner(start_), size = inner(size_);
+  AugmentOp op{AugmentKind::hole};
+  for (int d = 0; d < 3; ++d) {
+    op.a[2 * d] = static_cast<float>(start[d]);
+    op.a[2 * d + 1] = static_cast<float>(start[d] + size[d]);
+  }
+  op.a[6] = value;
+  return add(op);
+}
+
 AugmentJob AugmentChain::job(const AugmentOutput& out) const {
   AugmentJob j = job_;
   j.out = out;

@@ -48,10 +48,11 @@ class AugmentChain {
   bool affine(const Affine& to_source, const Shape3& shape, const Resampling& how);
   bool elastic(const Affine& to_source, const Shape3& shape, const Resampling& how,
                const Nodes& nodes);
-  bool add(const AugmentOp& op);                           // anything but bias and blur
+  bool add(const AugmentOp& op);                           // what has no function of its own
   bool bias(const std::vector<double>& coefficients);      // kernels/bias_field.h, degree 3
   bool blur(const std::vector<std::vector<float>>& taps);  // weights of the first axes
   bool low_resolution(const Shape3& size);
+  bool hole(const Shape3& start, const Shape3& size, float value);
 
   int interpolations() const { return interpolations_; }
   Shape3 shape() const;  // of the result

@@ -62,6 +62,7 @@ enum class AugmentKind : std::uint8_t {
   shift,           // x + a0; a1 != 0: zeros stay
   noise,           // x + a0 + a1 n, n standard normal by (counter, key)
   uniform,         // x + a0 (2 u - 1), u uniform by (counter, key): what displacements are made of
+  hole,            // a6 where x is in [a0, a1), y in [a2, a3) and z in [a4, a5)
   bias,            // x exp(Legendre series), the job's `bias`
   contrast,        // MONAI's AdjustContrast: gamma a0, sign a1; by the image's range
   mean_contrast,   // (x - mean) a0 + mean, held inside the image's range where a1 != 0
@@ -76,7 +77,7 @@ enum class AugmentKind : std::uint8_t {
 struct AugmentOp {
   AugmentKind kind = AugmentKind::linear;
   std::int32_t channel = -1;
-  float a[6] = {};
+  float a[8] = {};
   std::uint64_t key = 0, counter = 0;
 };
 

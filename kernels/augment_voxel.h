@@ -160,7 +160,7 @@ struct AugmentPass {
     }
   }
   SLUICE_HD float applied(const AugmentOp& op, float v, std::int64_t voxel, const BiasRow& bias,
-                          int z) const {
+                          int x, int y, int z) const {
     const float* a = op.a;
     switch (op.kind) {
       case AugmentKind::linear:
@@ -178,6 +178,10 @@ struct AugmentPass {
         return mad(
             a[0],
             mad(uniform_at(static_cast<std::uint64_t>(voxel), op.counter, op.key), 2.0f, -1.0f), v);
+      case AugmentKind::hole: {
+        const bool inside = x >= a[0] && x < a[1] && y >= a[2] && y < a[3] && z >= a[4] && z < a[5];
+        return inside ? a[6] : v;
+      }
       case AugmentKind::bias:
         return v * bias.at(z);
       default:
@@ -211,7 +215,7 @@ SLUICE_HD inline void augment_row(const AugmentPass& p, const Fetch& fetch, int 
       if (op.channel >= 0 && op.channel != p.channel) continue;
       for (int k = 0; k < width; ++k) {
         const int z = zs + k * step;
-        if (z < nz) v[k] = p.applied(op, v[k], first + z, bias, z);
+        if (z < nz) v[k] = p.applied(op, v[k], first + z, bias, x, y, z);
       }
     }
     for (int k = 0; k < width; ++k) {

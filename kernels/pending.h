@@ -49,6 +49,7 @@ struct PendingStep {
   std::vector<kernels::AugmentOp> ops;   // of values: all of them or none in one job
   std::vector<std::vector<float>> taps;  // of a blur among them, by axis
   std::vector<double> bias;              // of a bias: kernels::bias_terms
+  std::vector<Box> holes;                // of holes, one an op, whose a6 is the value
   const char* limited = nullptr;         // in words what no job does, where none does this step
   // And on the host: float32, into `into` where that is defined, which may be `from` itself if the
   // change is made in place.

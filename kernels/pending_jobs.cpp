@@ -143,12 +143,15 @@ class Jobs {
   bool values(const PendingStep& step) {
     if (step.limited) return false;
     AugmentChain longer = *chain_;
-    for (const AugmentOp& op : step.ops)
-      if (!value(longer, op, step)) return false;
+    for (std::size_t i = 0; i < step.ops.size(); ++i)
+      if (!value(longer, step, i)) return false;
     chain_ = longer;
     return floats_ = true;
   }
-  static bool value(AugmentChain& chain, const AugmentOp& op, const PendingStep& step) {
+  static bool value(AugmentChain& chain, const PendingStep& step, std::size_t i) {
+    const AugmentOp& op = step.ops[i];
+    if (op.kind == AugmentKind::hole)
+      return chain.hole(step.holes[i].start, step.holes[i].size, op.a[6]);
     if (op.kind == AugmentKind::blur) return chain.blur(step.taps);
     if (op.kind == AugmentKind::bias) return chain.bias(step.bias);
     if (op.kind != AugmentKind::low_resolution) return chain.add(op);

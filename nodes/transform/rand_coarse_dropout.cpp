@@ -48,6 +48,7 @@ struct RandCoarseDropout final : FusedNode {
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .random()
         .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image, 2, 3);
   }
 
@@ -71,7 +72,9 @@ struct RandCoarseDropout final : FusedNode {
                        check_inside(boxes, shape, p.keys[i]);
                        const Filled filled{boxes, p.fill_value.value_or(std::vector<double>{}),
                                            stream, p.dropout_holes};
-                       if (p.dropout_holes || dtype_of(field) != at::kFloat)
+                       if (done_as_jobs(field.tensor))
+                         append(field, job_of(filled, dtype_of(field)));
+                       else if (p.dropout_holes || dtype_of(field) != at::kFloat)
                          change_on_host(field, filled);
                        else
                          filter_on_host(field, filled);
@@ -100,6 +103,21 @@ struct RandCoarseDropout final : FusedNode {
       return from_volume(fill_holes_in(volume, boxes, inside, filling, into), from.dim() - 1);
     }
   };
+
+  static PendingStep job_of(const Filled& filled, at::ScalarType type) {
+    PendingStep step = changed({}, filled);
+    const auto& value = filled.value;
+    if (!filled.inside || value.empty() || value.front() != value.back() || type != at::kFloat ||
+        filled.boxes.size() > kernels::augment_ops)
+      step.limited = "a dropout other than of few boxes of a float32 image, filled with one value,";
+    else
+      for (const Box& box : filled.boxes) {
+        step.ops.push_back({kernels::AugmentKind::hole});
+        step.ops.back().a[6] = static_cast<float>(value.front());
+        step.holes.push_back(box);
+      }
+    return step;
+  }
 
   static std::int64_t between(Random& random, std::int64_t low, std::int64_t high) {
     if (high <= low) return low;

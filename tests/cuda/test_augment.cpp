@@ -56,6 +56,9 @@ const std::vector<Build> builds{
     },
     [](AugmentChain& c) { c.add(op(AugmentKind::gray_contrast, 0.7f)); },
     [](AugmentChain& c) {
+      c.hole({2, 3, 5}, {6, 4, 7}, 0.25f);
+    },
+    [](AugmentChain& c) {
       std::vector<double> coefficients;
       for (int i = 0; i < bias_terms; ++i) coefficients.push_back(0.2 * std::sin(2.0 * i));
       c.bias(coefficients);

@@ -99,7 +99,13 @@ class Draws {
   }
   Json values(bool device) {
     if (!device && upto(3) == 0) return host_values();
-    switch (upto(9)) {
+    switch (upto(10)) {
+      case 9:
+        return {{"type", "rand_coarse_dropout"},
+                {"prob", 0.7},
+                {"holes", 2},
+                {"spatial_size", 6},
+                {"fill_value", 0.25}};
       case 5:
         return {{"type", "rand_gaussian_smooth"}, {"prob", 0.7}};
       case 6:
