@@ -153,3 +153,13 @@ TEST_CASE("gpu_check runs the U-Net step's graphs where there is no GPU") {
       CHECK(arm.contains("samples_s"));
     }
 }
+
+TEST_CASE("what a bundle carries looks for its libraries beside itself, wherever it was built") {
+  // bundle.sh shortens these entries and cannot lengthen them.
+  for (const char* file : {"libsluice_runtime.so", "libsluice_cuda_graph.so", "cuda_tests"}) {
+    const auto r = shell::run("readelf -d " SLUICE_BINARY_DIR "/" + std::string(file));
+    if (r.code != 0) continue;  // built without CUDA
+    INFO(file << r.out);
+    CHECK(r.out.find("$ORIGIN:$ORIGIN/lib") != std::string::npos);
+  }
+}
