@@ -128,7 +128,12 @@ class Gpu final : public TensorDevice {
   }
   std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body, Stream&) override {
     static const auto door = cuda_graphs();
-    return std::unique_ptr<Recording>(asked([&] { return door(body); }));
+    try {
+      return std::unique_ptr<Recording>(asked([&] { return door(body); }));
+    } catch (const Error& e) {
+      throw Error(e.exit, std::string("the training step cannot be recorded: ") + e.what() +
+                              "; set run.cuda_graphs to false");
+    }
   }
   std::string name() const override { return place_.str(); }
   double peak_bytes() const override {
