@@ -105,6 +105,9 @@ class Program {
 
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
+  // The host makes one frame of a batch: for LibTorch's float32 convolutions, which take another,
+  // slower way for small images that come one by one.
+  bool whole_batches = false;
 
   // Building: each call appends a step and returns its value; value 0 is the input. A parameter
   // that was there by its name is that one, so an order may be declared first.

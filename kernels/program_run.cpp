@@ -75,7 +75,7 @@ struct Run {
     }
   }
 
-  // One frame for all samples where they depend on each other or a GPU takes them at once; else
+  // One frame for all samples where they depend on each other or are quicker at once; else
   // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread.
   // Where several devices share the batch, one frame for each.
   void cut(const at::Tensor& x) {
@@ -87,7 +87,7 @@ struct Run {
       frames.resize(bounds.size() - 1);
       return;
     }
-    const bool together = program.mixes_samples_ && training;
+    const bool together = program.whole_batches || (program.mixes_samples_ && training);
     std::int64_t count = 1;
     if (!together && x.device().is_cpu() && n > 1) {
       const std::int64_t each =

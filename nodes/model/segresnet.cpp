@@ -58,6 +58,7 @@ struct SegResNet final : ProgramNetwork {
       throw Error(Exit::usage, "segresnet: blocks_up needs one entry fewer than blocks_down");
     declare();
     program.channels_last = false;
+    program.whole_batches = true;
     program.compute = compute_type(p.precision);
     program.finish(build());
   }
