@@ -372,7 +372,8 @@ def main():
         json.dump(rows, open(a.out, "w"), indent=1)
     for case, names in a.absent.items():
         print(f"{case}: without {', '.join(sorted(names))}")
-    table(a, rows)
+    if rows:
+        table(a, rows)
     if trained:
         print("\n| augment2d_standard, training | images/s | peak MiB |\n|---|---|---|")
     for name, rate, peak in trained:
