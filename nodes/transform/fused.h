@@ -130,27 +130,16 @@ struct FusedNode : Node {
     else
       field.tensor = change(field.tensor, {});
   }
-  // What no job does, so on the host alone. It is left pending where its result is float32: of
-  // another type it comes out as `change` makes it.
+  // On the host alone, for a field that no job works on. It is left pending where its result is
+  // float32: of another type it comes out as `change` makes it.
   void change_on_host(Field& field, PendingStep::Change change) const {
     const auto rank = field.tensor.dim();
-    if (dtype_of(field) == at::kFloat && (rank == 3 || rank == 4) && !done_as_jobs(field.tensor)) {
+    if (dtype_of(field) == at::kFloat && (rank == 3 || rank == 4)) {
       append(field, changed({}, std::move(change)));
       return;
     }
     settle(field, lazy_);
     field.tensor = change(field.tensor, {});
-  }
-  // The same of a volume or picture whose voxels depend on their neighbours: what was there is
-  // still read while the result, always float32, is written.
-  void filter_on_host(Field& field, PendingStep::Change filter) const {
-    if (!done_as_jobs(field.tensor)) {
-      append(field, filtered({}, std::move(filter)));
-      return;
-    }
-    settle(field, lazy_);
-    const auto axes = field.tensor.dim() - 1;
-    field.tensor = from_volume(filter(to_volume(field.tensor), {}), axes);
   }
 
  private:

@@ -77,7 +77,7 @@ struct RandCoarseDropout final : FusedNode {
                        else if (p.dropout_holes || dtype_of(field) != at::kFloat)
                          change_on_host(field, filled);
                        else
-                         filter_on_host(field, filled);
+                         append(field, filtered({}, filled));
                      });
     finish(f, std::move(out));
   }
