@@ -13,7 +13,8 @@ std::uint64_t bytes_of(const std::string& dtype) {
 
 // Lower: an unknown number of channels counts as one. 0: not even that is known.
 std::uint64_t bytes_of(const FieldInfo& f) {
-  if (f.form != Form::image || f.maybe || f.extents.empty()) return 0;
+  const bool volumes = f.form == Form::image || f.form == Form::batch;
+  if (!volumes || f.maybe || f.extents.empty()) return 0;
   std::uint64_t bytes =
       bytes_of(f.dtype) * static_cast<std::uint64_t>(std::max<std::int64_t>(f.channels, 1));
   for (const std::int64_t extent : f.extents) bytes *= static_cast<std::uint64_t>(extent);
@@ -33,16 +34,25 @@ std::uint64_t least(const Json& params, std::initializer_list<const char*> names
 
 }  // namespace
 
+PacketBytes packet_bytes(const Flow& flow) {
+  PacketBytes all{.exact = !flow.open};
+  for (const FieldInfo& f : flow.fields) {
+    const std::uint64_t members =
+        f.form != Form::batch ? 1 : static_cast<std::uint64_t>(flow.batch);
+    const std::uint64_t bytes = bytes_of(f) * members;
+    all.bytes += bytes;
+    all.exact &= bytes > 0 && f.channels > 0;
+  }
+  return all;
+}
+
 CacheNeed cache_need(const Plan& plan, int cache) {
   const PlanNode& n = plan.nodes[static_cast<std::size_t>(cache)];
   CacheNeed need;
   need.narrow = n.narrow;
-  need.exact = !n.flow.open;
-  for (const FieldInfo& f : n.flow.fields) {
-    const std::uint64_t bytes = bytes_of(f);
-    need.item_bytes += bytes;
-    need.exact &= bytes > 0 && f.channels > 0;
-  }
+  const PacketBytes item = packet_bytes(n.flow);
+  need.item_bytes = item.bytes;
+  need.exact = item.exact;
   const auto stream = static_cast<std::size_t>(n.stream);
   const Json& source =
       plan.nodes[static_cast<std::size_t>(plan.streams[stream].source)].graph->params;

@@ -19,6 +19,13 @@ struct CacheNeed {
 
 CacheNeed cache_need(const Plan& plan, int cache);
 
+// Of one packet's tensors, at least; `exact`: no more than that.
+struct PacketBytes {
+  std::uint64_t bytes = 0;  // 0: unknown
+  bool exact = false;
+};
+PacketBytes packet_bytes(const Flow& flow);
+
 std::string in_bytes(double bytes);  // "1.2 MB"
 
 }  // namespace sluice

@@ -252,6 +252,11 @@ front of it. On a machine without a GPU the same graph keeps the samples in the 
 R"(A segment's credits bound how many samples are in it. A batch of B holds B-1 back until it is
 complete, so with fewer credits than that (and one more) nothing could ever move.)"},
 
+  CodeText{"SL0431", "more on the device than its budget",
+R"(run.device_budget bounds the samples in a GPU's memory: those in flight behind to_device, as many as
+their segments have credits, and those in caches with store "device". Sizes are lower bounds: fields
+whose extents depend on the data are not counted.)"},
+
   CodeText{"SL0440", "an unknown metric in the stop rule",
 R"(The stop rule is applied between two training epochs, and only metrics of validation sinks and
 updaters are complete then. The name is "node.metric".)"},

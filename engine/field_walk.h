@@ -26,6 +26,7 @@ class Walk {
         flow_(std::move(flow)) {}
 
   Flow leave();
+  std::vector<std::string> read_on_host() const;
 
  private:
   // ---- what rules refer to ----

@@ -82,9 +82,22 @@ std::vector<Flow> find_flows(const Plan& plan, Diagnostics& diagnostics) {
   return flows;
 }
 
+std::vector<std::string> read_on_host(const Plan& plan, int index) {
+  Diagnostics silent;
+  return Walk(plan, index, {}, silent).read_on_host();
+}
+
+std::vector<std::string> Walk::read_on_host() const {
+  std::vector<std::string> all;
+  for (const FieldRule& rule : spec_.rules)
+    if (rule.act == FieldRule::Act::stays && holds(rule))
+      for (std::string& name : names(rule.fields)) all.push_back(std::move(name));
+  return all;
+}
+
 Flow Walk::leave() {
-  if (spec_.rules.empty()) return unknown();
   device();
+  if (spec_.rules.empty()) return unknown();
   gather();
   for (const FieldRule& rule : spec_.rules)
     if (holds(rule)) apply(rule);
@@ -101,6 +114,7 @@ void Walk::apply(const FieldRule& rule) {
   using Act = FieldRule::Act;
   switch (rule.act) {
     case Act::passes:
+    case Act::stays:  // read_on_host()
       return;
     case Act::takes:
       return takes(rule);

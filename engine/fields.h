@@ -54,4 +54,7 @@ struct Flow {
 // By plan node: what leaves it. The nodes, their order and their inputs must stand.
 std::vector<Flow> find_flows(const Plan& plan, Diagnostics& diagnostics);
 
+// The fields that node `index` reads on the host, also where it works on a device.
+std::vector<std::string> read_on_host(const Plan& plan, int index);
+
 }  // namespace sluice

@@ -367,6 +367,12 @@ const Spec& run_spec() {
           .param("devices", &RunSettings::devices,
                  "GPUs that share each batch of a network, as PyTorch's DataParallel; 0: all. On a "
                  "machine with fewer, those that are there. Batch norm normalises each part alone.")
+          .at_least(0)
+          .param(
+              "device_budget", &RunSettings::device_budget,
+              "Bytes of a GPU's memory for samples: those in flight, and in caches on the device. "
+              "Caches without a budget share what the others leave. null: half of what is free "
+              "when the run begins; the rest is the networks'.")
           .at_least(0);
   return s;
 }

@@ -4,6 +4,7 @@
 // Invariant: a Graph exists only without errors; every element knows its place in the file.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,9 +28,10 @@ enum class OnError : std::uint8_t { fail, quarantine };
 struct GraphNode {
   std::string path;  // "pre/load"
   const Spec* spec = nullptr;
-  Json params = Json::object();    // every parameter of the spec, defaults filled in, checked
-  std::vector<std::string> given;  // those that the file names
-  std::vector<GraphInput> inputs;  // one a connected in-port, by port
+  std::shared_ptr<const Spec> own_spec;  // `spec` of a node that holds others: narrowed by them
+  Json params = Json::object();          // every parameter of the spec, defaults filled in, checked
+  std::vector<std::string> given;        // those that the file names
+  std::vector<GraphInput> inputs;        // one a connected in-port, by port
   OnError on_error = OnError::fail;
   int max_bad = -1;                // quarantine budget; -1: run.max_bad
   std::string lane;                // "" : the spec's
@@ -71,7 +73,8 @@ struct RunSettings {
   // Of LibTorch on a GPU: convolutions of float32 in TF32; cuDNN's algorithms chosen by timing
   // them; only those that give the same bits each time.
   bool tf32 = true, cudnn_benchmark = false, deterministic = true;
-  std::int64_t devices = 1;  // that share each batch of a training step; 0: all
+  std::int64_t devices = 1;                   // that share each batch of a training step; 0: all
+  std::optional<std::int64_t> device_budget;  // bytes of a GPU's memory for data (device_need.h)
 };
 
 // The plain settings of `run` as a Spec of RunSettings, and `stop` and `checkpoint`, which stand

@@ -317,6 +317,34 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   read_params(reading, *spec, written, {"type"}, params, given);
 }
 
+bool holds_nodes(const ParamSpec& p) { return p.type == "json" && p.name == "transforms"; }
+
+void collect_inner(const Json& entries, const Catalogue& catalogue,
+                   std::vector<const Spec*>& found) {
+  if (entries.is_array())
+    for (const Json& entry : entries) collect_inner(entry, catalogue, found);
+  if (!entries.is_object()) return;
+  if (const Spec* spec = catalogue.find(entries.value("type", ""))) found.push_back(spec);
+}
+
+// A node that holds others works where all of them do, and leaves pending what all of them can.
+std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
+                                       const Catalogue& catalogue) {
+  std::vector<const Spec*> inner;
+  collect_inner(entries, catalogue, inner);
+  auto own = std::make_shared<Spec>(outer);
+  own->host_only = false;
+  own->fusing = Fuses::moves;
+  for (const Spec* s : inner) {
+    own->host_only |= s->host_only;
+    if (s->fusing == Fuses::no || own->fusing == Fuses::no)
+      own->fusing = Fuses::no;
+    else if (s->fusing == Fuses::resamples)
+      own->fusing = Fuses::resamples;
+  }
+  return own;
+}
+
 }  // namespace
 
 void read_params(const Reading& reading, const Spec& spec, Written& written,
@@ -332,8 +360,7 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
     if (contains(reserved, p.name)) continue;
     if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
-      if (p.type == "json" && p.name == "transforms")
-        read_inner_nodes(reading, *field, written.path + "." + p.name);
+      if (holds_nodes(p)) read_inner_nodes(reading, *field, written.path + "." + p.name);
       params[p.name] = *field->value;
       given.push_back(p.name);
     } else if (p.required) {
@@ -399,6 +426,11 @@ GraphNode read_node(const Reading& reading, WrittenNode& written, bool& disabled
   node.place = written.place;
   node.spec = find_spec(reading, written, false);
   if (node.spec) read_params(reading, *node.spec, written, node_keys, node.params, node.given);
+  if (node.spec && node.params.contains("transforms") &&
+      holds_nodes(*node.spec->find_param("transforms"))) {
+    node.own_spec = with_inner(*node.spec, node.params["transforms"], reading.catalogue);
+    node.spec = node.own_spec.get();
+  }
   Settings settings;
   for (const ParamSpec& p : Settings::spec().params)
     if (const Field* field = written.find(p.name))

@@ -55,14 +55,17 @@ struct OpenContext {
   int step_threads = 1;
   bool training = false;            // its stream feeds an updater of the network it reads
   Leaves leaves = Leaves::nothing;  // whether its work is left to the next node (plan.h's runs)
+  bool fuse = true;                 // run.fuse: transforms inside of a node are done together too
   bool lazy = false;                // run.lazy: resamplings that meet become one
   bool narrow = false;              // a cache whose readers all widen narrow volumes themselves
+  std::vector<std::string> stays;   // to_device: fields that it leaves on the host
   std::filesystem::path out_dir;    // the run's folder; empty where none is kept
   bool resumed = false;             // goes on in the folder of an earlier process
   std::uint64_t steps_done = 0;     // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
-  std::shared_ptr<TensorDevice> device;  // null: there is none
-  Upstream upstream;                     // caches
+  std::shared_ptr<TensorDevice> device;       // null: there is none
+  Upstream upstream;                          // caches
+  std::optional<std::uint64_t> cache_budget;  // bytes: of a device's cache that has none of its own
 };
 
 // Reads a Sample's item from a memory, disk or device store. Thread-safe.

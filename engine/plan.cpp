@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/cache_need.h"
+#include "engine/device_need.h"
+
 namespace sluice {
 
 std::vector<Turn> Plan::sequence(int turns_index) const {
@@ -45,6 +48,7 @@ class Planner {
     domains();
     if (diagnostics_.errors() != before) return std::nullopt;
     flows();
+    stay();
     turns();
     epochs();
     caches();
@@ -52,6 +56,7 @@ class Planner {
     segments();
     cuts();
     stop_rule();
+    device_budget();
     if (diagnostics_.errors() != before) return std::nullopt;
     for (const Diagnostic& remark : graph_.remarks) diagnostics_.add(remark);
     unread();
@@ -157,6 +162,17 @@ class Planner {
     if (options_.device)
       for (PlanNode& n : plan_.nodes)
         if (works_on_device(n)) n.lane = LaneKind::copy;
+  }
+
+  // Small fields that steer nodes behind it: they would only come back.
+  void stay() {
+    for (int i = 0; i < size(); ++i) {
+      if (!moves_samples(*node(i).spec)) continue;
+      for (int behind : downstream(i))
+        for (std::string& name : read_on_host(plan_, behind))
+          if (std::find(node(i).stays.begin(), node(i).stays.end(), name) == node(i).stays.end())
+            node(i).stays.push_back(std::move(name));
+    }
   }
 
   // A sink only reads, and gets its samples when the device is done with them.
@@ -558,11 +574,6 @@ class Planner {
     }
   }
 
-  static bool moves_samples(const Spec& s) {
-    return std::any_of(s.rules.begin(), s.rules.end(),
-                       [](const FieldRule& r) { return r.act == FieldRule::Act::moves; });
-  }
-
   // A cache or a move to the device hands on what it gets, as narrow as it is.
   bool all_readers_fuse(int i) const {
     for (const auto& port : plan_.nodes[i].outs)
@@ -581,8 +592,11 @@ class Planner {
   // Work that is left to a batch keeps whole volumes alive until then. On the host that costs
   // nothing where a cache holds them in any case; else patches are smaller.
   bool held_anyway(const PlanRun& run) const {
-    return !run.nodes.empty() &&
-           plan_.nodes[plan_.nodes[run.nodes.front()].inputs.front().from].spec->is_cache;
+    if (run.nodes.empty()) return false;
+    const auto in_front = [&](int i) { return plan_.nodes[i].inputs.front().from; };
+    int from = in_front(run.nodes.front());
+    while (moves_samples(*plan_.nodes[from].spec)) from = in_front(from);
+    return plan_.nodes[from].spec->is_cache;
   }
 
   // A 1:n node may begin a run: its children leave it with the same work pending.
@@ -647,11 +661,14 @@ class Planner {
   void credits(int i) {
     PlanNode& n = node(i);
     const std::string& name = n.spec->credits_param;
+    const bool moves = moves_samples(*n.spec);
     if (n.turns >= 0 && n.training) {
       n.credits = 1;  // the training region: one batch at a time holds the weights
     } else if (n.turns >= 0) {
       n.credits = n.need + 1;
-    } else if (!name.empty()) {
+    } else if (moves && (options_.device || given(n, name))) {
+      n.credits = moved_at_once(n);
+    } else if (!name.empty() && !moves) {
       n.credits = param<int>(n, name, 1);
       if (!given(n, name)) n.credits = std::max(n.credits, n.need);
     } else {
@@ -695,6 +712,21 @@ class Planner {
         for (const PlanEdge& e : port) n.aborts |= node(e.to).discards;
       n.discards = n.gate || n.aborts;
     }
+  }
+
+  void device_budget() {
+    const auto& budget = graph_.run.device_budget;
+    const DeviceNeed need = device_need(plan_);
+    if (!budget || need.bytes() <= static_cast<std::uint64_t>(*budget)) return;
+    std::string what = need.text();
+    if (need.budgets > 0)
+      what += (what.empty() ? "" : ", and ") + in_bytes(static_cast<double>(need.budgets)) +
+              " of caches' budgets";
+    diagnostics_.error("SL0431",
+                       "run.device_budget is " + in_bytes(static_cast<double>(*budget)) +
+                           ", but there may be on the device " + what,
+                       Place{graph_.document, "/run/device_budget"}, "run.device_budget",
+                       "raise it, or lower what the nodes named here hold (\"ahead\", \"budget\")");
   }
 
   // The metric of run.stop must be known between two turns, whatever the timing.

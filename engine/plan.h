@@ -54,6 +54,7 @@ struct PlanNode {
   int run = -1;                     // of fused nodes: index into Plan::runs
   Leaves leaves = Leaves::nothing;  // whether the next node of the run does its work too
   bool narrow = false;              // a cache: all its readers fuse, so that narrow volumes do
+  std::vector<std::string> stays;   // a move to a device: fields that are read on the host
 
   const std::string& path() const { return graph->path; }
   bool is_source() const { return spec->arity == Arity::source; }
@@ -95,7 +96,7 @@ struct Turn {
 // may end a run: it does the work of all its members in one go.
 struct PlanRun {
   std::vector<int> nodes;
-  int resamplings = 0;   // that it may come to
+  int resamplings = 0;   // that it may come to; a node that holds others counts as one
   bool batched = false;  // ends with a batch
 };
 

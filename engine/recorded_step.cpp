@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/forward.h"
 #include "engine/sample.h"
 
 namespace sluice {
@@ -159,18 +160,13 @@ class RecordedStep {
 };
 
 // A member, seen from the scheduler.
-class RecordedNode final : public Node {
+class RecordedNode final : public Forward {
  public:
   RecordedNode(std::unique_ptr<Node> node, std::shared_ptr<RecordedStep> step, std::size_t member)
-      : node_(std::move(node)), step_(std::move(step)), member_(member) {}
+      : Forward(std::move(node)), step_(std::move(step)), member_(member) {}
   void process(Firing& f) override { step_->process(member_, f); }
-  void flush(Flush& f) override { node_->flush(f); }
-  void observe(const Observation& o) override { node_->observe(o); }
-  void save(State& state) const override { node_->save(state); }
-  void load(const State& state) override { node_->load(state); }
 
  private:
-  const std::unique_ptr<Node> node_;
   const std::shared_ptr<RecordedStep> step_;
   const std::size_t member_;
 };

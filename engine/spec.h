@@ -375,6 +375,7 @@ class Spec {
   }
   Spec& keeps(std::string fields) { return rule(FieldRule::Act::keeps, std::move(fields), ""); }
   Spec& moves(std::string param) { return rule(FieldRule::Act::moves, "", std::move(param)); }
+  Spec& stays(std::string fields) { return rule(FieldRule::Act::stays, std::move(fields), ""); }
   // These refine the rule declared last.
   Spec& like(std::string field) {
     rules.back().like = std::move(field);

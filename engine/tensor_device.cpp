@@ -136,6 +136,11 @@ class Gpu final : public TensorDevice {
     }
   }
   std::string name() const override { return place_.str(); }
+  std::optional<std::uint64_t> free_bytes() const override {
+    return asked([&] {
+      return c10::getDeviceAllocator(place_.type())->getMemoryInfo(place_.index()).first;
+    });
+  }
   double peak_bytes() const override {
     return asked([&] {
       auto* allocator = c10::getDeviceAllocator(place_.type());
@@ -202,6 +207,7 @@ class Simulated final : public TensorDevice {
   }
   std::vector<at::Device> places() const override { return places_; }
   std::string name() const override { return "simulated"; }
+  std::optional<std::uint64_t> free_bytes() const override { return std::nullopt; }
   double peak_bytes() const override { return 0; }
   at::Tensor host_memory(std::int64_t bytes) const override {
     return at::empty({bytes}, at::dtype(at::kByte));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ class TensorDevice : public Device {
   // as long as the recording lives.
   virtual std::unique_ptr<Recording> record(std::function<Recording::Tensors()> body,
                                             Stream& stream) = 0;
-  virtual std::string name() const = 0;   // "cuda:0"
+  virtual std::string name() const = 0;                         // "cuda:0"
+  virtual std::optional<std::uint64_t> free_bytes() const = 0;  // of place(); nullopt: unknown
   virtual double peak_bytes() const = 0;  // of one place's memory in tensors at once, the most
 };
 

@@ -1,5 +1,6 @@
 // Where a stage's voxels come from: the cached volume (copied or resampled), or the stage before
-// (as it is, blurred along an axis, or at low resolution). For host and device.
+// (as it is, blurred along an axis, at low resolution, or its three colours mixed). For host and
+// device.
 //
 // A fetch is made once a channel, gives a row for each (x, y) and the row a value for each z.
 // Invariant: nothing outside the view or the scratch volume is ever read, whatever the job's
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "kernels/augment_job.h"
+#include "kernels/color_math.h"
 
 namespace sluice::kernels {
 
@@ -263,6 +265,30 @@ struct LowResolutionFetch {
       for (int k = 0; k < 2; ++k) r.line[i][k] = (vx[i] * ny + vy[k]) * nz;
     return r;
   }
+};
+
+// One colour of a voxel of three, from all of them: a saturation or a turn of the hue.
+struct ColorFetch {
+  const AugmentOp* op;
+  const float* red;
+  int channel;
+  std::int64_t ny, nz, voxels;
+  SLUICE_HD ColorFetch(const AugmentJob& j, const float* from, int c, const AugmentOp& o)
+      : op(&o), channel(c), ny(j.out.size[1]), nz(j.out.size[2]), voxels(j.out.size[0] * ny * nz) {
+    red = from - channel * voxels;
+  }
+  struct Row {
+    const AugmentOp* op;
+    const float* red;
+    std::int64_t voxels;
+    int channel;
+    SLUICE_HD float at(int z) const {
+      const Rgb c{red[z], red[z + voxels], red[z + 2 * voxels]};
+      if (op->kind == AugmentKind::hue) return turned(c, op->a[0]).channel(channel);
+      return in_unit(blended(op->a[0], c.channel(channel), op->a[1], gray_of(c)));
+    }
+  };
+  SLUICE_HD Row row(int x, int y) const { return {op, red + (x * ny + y) * nz, voxels, channel}; }
 };
 
 }  // namespace sluice::kernels

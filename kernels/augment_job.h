@@ -60,6 +60,8 @@ enum class AugmentKind : std::uint8_t {
   normalize,       // (x - a0) / a1; a2 != 0: zeros stay
   rescale,         // intensity_math.h's Rescale: low, range, gain, offset, least, most
   shift,           // x + a0; a1 != 0: zeros stay
+  saturation,      // x a0 + gray a1 within 0..1: red, green and blue, as color.h has them
+  hue,             // a turn by a0 of the circle
   noise,           // x + a0 + a1 n, n standard normal by (counter, key)
   uniform,         // x + a0 (2 u - 1), u uniform by (counter, key): what displacements are made of
   hole,            // a6 where x is in [a0, a1), y in [a2, a3) and z in [a4, a5)
@@ -69,14 +71,19 @@ enum class AugmentKind : std::uint8_t {
   gray_contrast,   // x a0 + m (1 - a0) within 0..1, m the mean gray of all channels (red, green,
                    // blue)
   std_shift,       // x + a0 std; a1 != 0: of voxels that are not 0, and only them
+  standardize,     // (x - a0) / a1; a2 != 0: of voxels that are not 0, and only them; a3 != 0: by
+                   // the image's mean and not a0, a4 != 0: by its deviation (1 where it is flat)
+  to_range,        // the image's range to a1, a1 + a0; where it is flat: x a2
   restore,         // back to mean and deviation that the image had in front of the last contrast
   blur,            // Gaussian, the job's `taps`; zeros outside
   low_resolution,  // down to a0 a1 a2 voxels by nearest, and back up linearly
 };
-// Of one channel, or of all (-1), whose statistics are then taken together.
+inline constexpr std::int32_t all_channels = -1, each_channel = -2;
+
+// Of one channel, of all, whose statistics are then taken together, or of each by its own.
 struct AugmentOp {
   AugmentKind kind = AugmentKind::linear;
-  std::int32_t channel = -1;
+  std::int32_t channel = all_channels;
   float a[8] = {};
   std::uint64_t key = 0, counter = 0;
 };

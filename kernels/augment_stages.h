@@ -5,14 +5,23 @@
 //                            whole image's range
 //
 // Invariant: a stage reads the view (the first) or one scratch volume, and writes the output (the
-// last) or a scratch volume; one that reads neighbours never writes what it reads.
+// last) or a scratch volume; one that reads neighbours, in space or in colour, never writes what it
+// reads.
 #pragma once
 
 #include "kernels/augment_job.h"
 
 namespace sluice::kernels {
 
-enum class AugmentFetch : std::uint8_t { source, scratch, blur_x, blur_y, blur_z, low_resolution };
+enum class AugmentFetch : std::uint8_t {
+  source,
+  scratch,
+  blur_x,
+  blur_y,
+  blur_z,
+  low_resolution,
+  colors
+};
 
 struct AugmentStage {
   AugmentFetch fetch = AugmentFetch::source;
@@ -20,7 +29,7 @@ struct AugmentStage {
   std::int8_t slot = -1, old = -1;  // statistics that its first operation reads
   std::int8_t made = -1;            // statistics of what it writes
   std::int8_t first = 0, end = 0;   // operations
-  std::int8_t filter = -1;          // low_resolution: the operation
+  std::int8_t filter = -1;          // low_resolution, colors: the operation
 };
 
 inline constexpr int augment_stages = 3 * augment_ops + 1;
@@ -33,7 +42,11 @@ struct AugmentStages {
 inline bool needs_statistics(AugmentKind k) {
   return k == AugmentKind::contrast || k == AugmentKind::mean_contrast ||
          k == AugmentKind::gray_contrast || k == AugmentKind::std_shift ||
-         k == AugmentKind::restore;
+         k == AugmentKind::standardize || k == AugmentKind::to_range || k == AugmentKind::restore;
+}
+
+inline bool mixes_colors(AugmentKind k) {
+  return k == AugmentKind::saturation || k == AugmentKind::hue;
 }
 
 namespace detail {
@@ -76,8 +89,9 @@ inline AugmentStages stages_of(const AugmentJob& job) {
       AugmentStage& last = s.stage[s.count - 1];
       last.first = last.end = static_cast<std::int8_t>(i + 1);
       continue;
-    } else if (kind == AugmentKind::low_resolution) {
-      AugmentStage& next = detail::next_stage(s, AugmentFetch::low_resolution, i);
+    } else if (kind == AugmentKind::low_resolution || mixes_colors(kind)) {
+      AugmentStage& next = detail::next_stage(
+          s, mixes_colors(kind) ? AugmentFetch::colors : AugmentFetch::low_resolution, i);
       next.filter = static_cast<std::int8_t>(i);
       next.first = next.end = static_cast<std::int8_t>(i + 1);
       continue;

@@ -11,35 +11,65 @@
 
 namespace sluice::kernels {
 
-// Of some voxels of one channel. Sums in double: their squares lose no digits that a float has.
+// Of some voxels of one channel. Sums are double and taken about one of the voxels, so a large mean
+// costs no digits and a flat image has a deviation of 0.
 struct AugmentSums {
   float low = std::numeric_limits<float>::infinity();
   float high = -std::numeric_limits<float>::infinity();
-  double sum = 0, squares = 0, count = 0, nonzero = 0;
+  float about = 0;              // the first voxel that is not 0
+  double sum = 0, squares = 0;  // of x - about, for each x that is not 0
+  double count = 0, nonzero = 0;
   SLUICE_HD void add(float v) {
     low = v < low ? v : low;
     high = v > high ? v : high;
-    sum += v;
-    squares = fma(static_cast<double>(v), static_cast<double>(v), squares);
     count += 1;
-    nonzero += v != 0.0f ? 1 : 0;
+    if (v == 0.0f) return;
+    if (nonzero == 0) about = v;
+    const double d = static_cast<double>(v) - static_cast<double>(about);
+    sum += d;
+    squares = fma(d, d, squares);
+    nonzero += 1;
   }
   SLUICE_HD void add(const AugmentSums& o) {
     low = o.low < low ? o.low : low;
     high = o.high > high ? o.high : high;
-    sum += o.sum;
-    squares += o.squares;
     count += o.count;
+    if (o.nonzero == 0) return;
+    if (nonzero == 0) about = o.about;
+    const double by = static_cast<double>(o.about) - static_cast<double>(about);
+    squares += o.squares + by * (2 * o.sum + by * o.nonzero);
+    sum += o.sum + by * o.nonzero;
     nonzero += o.nonzero;
+  }
+  SLUICE_HD double total() const { return sum + nonzero * about; }
+};
+
+// Mean and deviation (over n) of all voxels, or of those that are not 0.
+struct AugmentMoments {
+  double mean = 0, std = 0, n = 0;
+  SLUICE_HD AugmentMoments(const AugmentSums& s, bool nonzero) : n(nonzero ? s.nonzero : s.count) {
+    if (!(s.nonzero > 0)) return;
+    const double shift = s.sum / s.nonzero, own = s.about + shift;
+    const double zeros = n - s.nonzero;  // they are the other part, all alike
+    const double variance = ((s.squares - s.sum * shift) + own * own * s.nonzero * (zeros / n)) / n;
+    mean = own * (s.nonzero / n);
+    std = variance < 0 ? 0 : sqrt(variance);  // NaN stays NaN
   }
 };
 
+// The channel whose statistics an operation wants where it works on `channel`; or all's.
+SLUICE_HD inline int measured_channel(const AugmentOp& op, int channel) {
+  return op.channel == each_channel ? channel : op.channel;
+}
+
 // A channel's sums as an operation on all channels wants them: of a picture's colours their shares
-// of gray (ITU-R BT.601, as torchvision's).
+// of gray.
 SLUICE_HD inline AugmentSums counted(const AugmentOp& op, AugmentSums s, int channel,
                                      int channels) {
-  if (op.kind == AugmentKind::gray_contrast && channels == 3)
-    s.sum *= 3 * (channel == 0 ? 0.2989 : channel == 1 ? 0.587 : 0.114);
+  if (op.kind == AugmentKind::gray_contrast && channels == 3) {
+    s.sum = 3 * gray_share(channel) * s.total();
+    s.about = 0;
+  }
   return s;
 }
 
@@ -51,31 +81,38 @@ struct AugmentNumbers {
   SLUICE_HD static AugmentNumbers of(const AugmentOp& op, const AugmentSums& now,
                                      const AugmentSums& old) {
     AugmentNumbers out;
-    const bool nonzero = op.kind == AugmentKind::std_shift && op.a[1] != 0;
-    const double n = nonzero ? now.nonzero : now.count;
-    const double std = deviation(now, n), mean = n > 0 ? now.sum / n : 0;
     out.low = now.low;
     out.range = now.high - now.low;
     if (op.kind == AugmentKind::contrast && op.a[1] < 0) out.low = -now.high;
-    if (op.kind == AugmentKind::mean_contrast) out.offset = static_cast<float>(mean);
+    if (op.kind == AugmentKind::to_range) out.to_range(op, now.low == now.high);
+    const bool nonzero = (op.kind == AugmentKind::std_shift && op.a[1] != 0) ||
+                         (op.kind == AugmentKind::standardize && op.a[2] != 0);
+    const AugmentMoments m(now, nonzero);
+    if (op.kind == AugmentKind::mean_contrast) out.offset = static_cast<float>(m.mean);
     if (op.kind == AugmentKind::gray_contrast)
-      out.offset = (1 - op.a[0]) * static_cast<float>(mean);
-    if (op.kind == AugmentKind::std_shift) out.offset = static_cast<float>(op.a[0] * std);
+      out.offset = (1 - op.a[0]) * static_cast<float>(m.mean);
+    if (op.kind == AugmentKind::std_shift) out.offset = static_cast<float>(op.a[0] * m.std);
+    if (op.kind == AugmentKind::standardize) {
+      out.low = op.a[3] != 0 ? static_cast<float>(m.mean) : op.a[0];
+      out.range = op.a[4] == 0 ? op.a[1] : m.std == 0 ? 1.0f : static_cast<float>(m.std);
+    }
     if (op.kind == AugmentKind::restore) {  // MONAI's deviations are over n - 1 here
-      const double unbiased = n > 1 ? sqrt(n / (n - 1)) : 1;
-      out.low = static_cast<float>(mean);
-      out.range = static_cast<float>(std * unbiased + 1e-8);
-      out.gain = static_cast<float>(deviation(old, n) * unbiased);
-      out.offset = static_cast<float>(n > 0 ? old.sum / n : 0);
+      const AugmentMoments before(old, false);
+      const double unbiased = m.n > 1 ? sqrt(m.n / (m.n - 1)) : 1;
+      out.low = static_cast<float>(m.mean);
+      out.range = static_cast<float>(m.std * unbiased + 1e-8);
+      out.gain = static_cast<float>(before.std * unbiased);
+      out.offset = static_cast<float>(before.mean);
     }
     return out;
   }
 
  private:
-  SLUICE_HD static double deviation(const AugmentSums& s, double n) {
-    if (!(n > 0)) return 0;
-    const double mean = s.sum / n, variance = fma(-mean, mean, s.squares / n);
-    return variance > 0 ? sqrt(variance) : 0;
+  SLUICE_HD void to_range(const AugmentOp& op, bool flat) {
+    low = flat ? 0 : low;
+    range = flat ? 1 : range;
+    gain = flat ? op.a[2] : op.a[0];
+    offset = flat ? 0 : op.a[1];
   }
 };
 
@@ -153,6 +190,9 @@ struct AugmentPass {
         return clamp_to(mad(v, op.a[0], n.offset), 0.0f, 1.0f);
       case AugmentKind::std_shift:
         return Shift{n.offset, op.a[1] != 0}(v);
+      case AugmentKind::standardize:
+        return Normalize{n.low, n.range, op.a[2] != 0}(v);
+      case AugmentKind::to_range:
       case AugmentKind::restore:
         return Rescale{n.low, n.range, n.gain, n.offset}(v);
       default:
@@ -233,7 +273,8 @@ SLUICE_HD inline void augment_row(const AugmentPass& p, const Fetch& fetch, int 
   }
 }
 
-// Calls body(fetch) with the fetch that a stage asks for; `from` is the channel's scratch volume.
+// Calls body(fetch) with the fetch that a stage asks for; `from` is the channel's scratch volume,
+// with the other channels' around it.
 template <class F>
 SLUICE_HD inline void with_source(const AugmentJob& job, int channel, F&& body) {
   with_voxel(job.in.type, [&](auto type) {
@@ -245,7 +286,7 @@ SLUICE_HD inline void with_source(const AugmentJob& job, int channel, F&& body) 
   });
 }
 template <class F>
-SLUICE_HD inline void with_scratch(const AugmentJob& job, const AugmentStage& stage,
+SLUICE_HD inline void with_scratch(const AugmentJob& job, const AugmentStage& stage, int channel,
                                    const float* from, F&& body) {
   switch (stage.fetch) {
     case AugmentFetch::blur_x:
@@ -256,6 +297,8 @@ SLUICE_HD inline void with_scratch(const AugmentJob& job, const AugmentStage& st
       return body(BlurFetch(job, from, 2));
     case AugmentFetch::low_resolution:
       return body(LowResolutionFetch(job, from, job.ops[stage.filter]));
+    case AugmentFetch::colors:
+      return body(ColorFetch(job, from, channel, job.ops[stage.filter]));
     default:
       return body(ScratchFetch(job, from));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "kernels/color_math.h"
 #include "kernels/float_image.h"
 #include "kernels/into.h"
 
@@ -26,11 +27,12 @@ struct Block {
     x = x < 0.0f ? 0.0f : x;
     return stored(x > bound ? bound : x);
   }
+  // From 0..1; of uint8 each of the 256 values has the same share of that.
+  static float spread(float x) { return whole ? std::trunc(x * (256 - 1e-3f)) : x; }
 
   void gray(float* out) const {
     if (channels == 1) return void(std::copy(v[0], v[0] + n, out));
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = stored(0.2989f * v[0][i] + 0.587f * v[1][i] + 0.114f * v[2][i]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = stored(gray_of({v[0][i], v[1][i], v[2][i]}));
   }
   double sum_of_gray() const {
     float of[block];
@@ -52,7 +54,7 @@ struct Block {
     float of[block];
     gray(of);
     for (int c = 0; c < channels; ++c)
-      for (std::int64_t i = 0; i < n; ++i) v[c][i] = held(ratio * v[c][i] + others * of[i]);
+      for (std::int64_t i = 0; i < n; ++i) v[c][i] = held(blended(ratio, v[c][i], others, of[i]));
   }
   void turn_hue(float by);
 
@@ -70,31 +72,14 @@ struct Block {
   }
 };
 
-// To hue, saturation, value, a turn of the hue, and back; r, g, b in 0..1.
-void turn(float& r, float& g, float& b, float by) {
-  const float most = std::max({r, g, b}), least = std::min({r, g, b}), chroma = most - least;
-  const float divisor = chroma == 0 ? 1 : chroma, s = chroma / (chroma == 0 ? 1 : most);
-  const float rc = (most - r) / divisor, gc = (most - g) / divisor, bc = (most - b) / divisor;
-  float h = most == r ? bc - gc : most == g ? 2 + rc - bc : 4 + gc - rc;
-  h = h / 6 + 1;
-  h = h - std::floor(h) + by;
-  h -= std::floor(h);
-  const float sector = std::floor(h * 6), f = h * 6 - sector, v = most;
-  const auto unit = [](float x) { return std::clamp(x, 0.0f, 1.0f); };
-  const float p = unit(v * (1 - s)), q = unit(v * (1 - s * f)), t = unit(v * (1 - s * (1 - f)));
-  const float red[]{v, q, p, p, t, v}, green[]{t, v, v, q, p, p}, blue[]{p, p, t, v, v, q};
-  const int i = static_cast<int>(sector) % 6;
-  r = red[i], g = green[i], b = blue[i];
-}
-
 template <bool whole>
 void Block<whole>::turn_hue(float by) {
+#pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    float rgb[3];
-    for (int c = 0; c < 3; ++c) rgb[c] = v[c][i] / bound;
-    turn(rgb[0], rgb[1], rgb[2], by);
-    // uint8: all of 0..1 has the same share of the 256 values.
-    for (int c = 0; c < 3; ++c) v[c][i] = whole ? std::trunc(rgb[c] * (256 - 1e-3f)) : rgb[c];
+    const Rgb c = turned({v[0][i] / bound, v[1][i] / bound, v[2][i] / bound}, by);
+    v[0][i] = spread(c.r);
+    v[1][i] = spread(c.g);
+    v[2][i] = spread(c.b);
   }
 }
 

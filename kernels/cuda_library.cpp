@@ -85,4 +85,10 @@ kernels::VoxelType cuda_type(const at::Tensor& t) {
   }
 }
 
+kernels::VoxelType voxel_type(const at::Tensor& t) {
+  if (t.scalar_type() == at::kShort) return kernels::VoxelType::i16;
+  if (t.scalar_type() == at::kByte || t.scalar_type() == at::kBool) return kernels::VoxelType::u8;
+  return cuda_type(t);
+}
+
 }  // namespace sluice

@@ -32,5 +32,7 @@ struct CudaCall {
 bool cuda_takes(const at::Tensor& t);
 // float32, float16 and bfloat16; anything else is refused with a DataError.
 kernels::VoxelType cuda_type(const at::Tensor& t);
+// And int16, uint8 and bool, for the kernels that only read them.
+kernels::VoxelType voxel_type(const at::Tensor& t);
 
 }  // namespace sluice

@@ -14,7 +14,8 @@ AugmentSums* sums_of(const AugmentEntry& e, char* workspace, int slot, int chann
 // Of one channel, or of all together.
 AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot, const AugmentOp& op) {
   if (slot < 0) return {};
-  if (op.channel >= 0) return *sums_of(e, workspace, slot, op.channel);
+  const int channel = measured_channel(op, e.channel);
+  if (channel >= 0) return *sums_of(e, workspace, slot, channel);
   AugmentSums all;
   for (int c = 0; c < e.channels; ++c)
     all.add(counted(op, *sums_of(e, workspace, slot, c), c, e.channels));
@@ -40,7 +41,7 @@ void run_entry(const AugmentJob& job, const AugmentEntry& e, char* workspace) {
   if (e.stage.fetch == AugmentFetch::source)
     with_source(job, e.channel, rows);
   else
-    with_scratch(job, e.stage, reinterpret_cast<const float*>(workspace + e.from), rows);
+    with_scratch(job, e.stage, e.channel, reinterpret_cast<const float*>(workspace + e.from), rows);
   if (e.stage.made >= 0) *sums_of(e, workspace, e.stage.made, e.channel) = sums;
 }
 
@@ -59,7 +60,9 @@ const char* problem(const AugmentJob& j) {
     const AugmentOp& op = j.ops[i];
     if (op.channel >= j.in.channels) return "an operation on a channel there is not";
     const bool filter = op.kind == AugmentKind::blur || op.kind == AugmentKind::low_resolution;
-    if (filter && op.channel >= 0) return "a filter of one channel alone";
+    if ((filter || mixes_colors(op.kind)) && op.channel >= 0)
+      return "a filter of one channel alone";
+    if (mixes_colors(op.kind) && j.in.channels != 3) return "colours of other than three channels";
     if (op.kind == AugmentKind::low_resolution)
       for (int d = 0; d < 3; ++d)
         if (!(op.a[d] >= 1)) return "a low resolution without voxels";

@@ -17,12 +17,6 @@ using namespace kernels;
 
 bool host_plays = false;
 
-VoxelType voxel_type(const at::Tensor& t) {
-  if (t.scalar_type() == at::kShort) return VoxelType::i16;
-  if (t.scalar_type() == at::kByte || t.scalar_type() == at::kBool) return VoxelType::u8;
-  return cuda_type(t);
-}
-
 Shape3 extents(const at::Tensor& t) { return {t.size(1), t.size(2), t.dim() > 3 ? t.size(3) : 1}; }
 
 // The jobs of one tensor, one after the other.

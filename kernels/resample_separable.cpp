@@ -32,6 +32,9 @@ LinearTable linear_table(const SampledAxis<double>& axis, double start, double s
   for (std::int64_t i = 0; i < n; ++i) {
     t.cell[i] =
         linear_tap<P>(axis, start + static_cast<double>(first + i) * step, t.w0[i], t.w1[i]);
+    // Beside a whole 1 the other weight is below a float's digits: whether a row is a copy is then
+    // nothing that shows, and a part of the rows may be one where the whole is none.
+    if (t.w0[i] == 1) t.w1[i] = 0;
     t.shifted &= t.w0[i] == 1 && t.cell[i] == t.cell[0] + i;
   }
   return t;

@@ -335,7 +335,8 @@ class Check:
 
     def finish(self):
         self.ratios()
-        self.small_ratio()
+        if "gpu" not in self.out:  # else it is none, and both arms ran on the CPU
+            self.small_ratio()
         self.out["seconds"] = time.monotonic() - began
         self.out["failed"] = self.failed
         with open(self.args.out, "w") as f:

@@ -18,6 +18,7 @@ __device__ AugmentSums shifted(const AugmentSums& s, int by) {
   AugmentSums o;
   o.low = shuffle_down(s.low, by);
   o.high = shuffle_down(s.high, by);
+  o.about = shuffle_down(s.about, by);
   o.sum = shuffle_down(s.sum, by);
   o.squares = shuffle_down(s.squares, by);
   o.count = shuffle_down(s.count, by);
@@ -33,7 +34,7 @@ __device__ AugmentSums block_sums(const AugmentSums& mine, AugmentSums* held) {
 // The statistics of one channel, or of all: the blocks' parts, always in the same order.
 __device__ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot,
                                  const AugmentOp& op, AugmentSums* held) {
-  const int channel = op.channel;
+  const int channel = measured_channel(op, e.channel);
   AugmentSums mine;
   if (slot >= 0) {
     const auto* parts = reinterpret_cast<const AugmentSums*>(workspace + e.sums) +
@@ -86,6 +87,15 @@ struct LowResolutions {
   }
 };
 
+struct Colors {
+  template <class F>
+  static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char* workspace,
+                              const F& f) {
+    f(ColorFetch(j, reinterpret_cast<const float*>(workspace + e.from), e.channel,
+                 j.ops[e.stage.filter]));
+  }
+};
+
 template <class Read>
 __global__ void __launch_bounds__(threads) run_stage(char* workspace, const AugmentEntry* entries) {
   __shared__ std::uint64_t job_words[(sizeof(AugmentJob) + 7) / 8];
@@ -128,7 +138,7 @@ __global__ void __launch_bounds__(threads) run_stage(char* workspace, const Augm
 }
 
 using Kernel = void (*)(char*, const AugmentEntry*);
-constexpr int types = 5, kinds = 3 * types + 3;
+constexpr int types = 5, kinds = 3 * types + 4;
 
 template <class T>
 void add_kernels(Kernel* table, VoxelType type) {
@@ -147,11 +157,13 @@ const Kernel* kernel_table() {
   table[3 * types] = run_stage<Scratch>;
   table[3 * types + 1] = run_stage<Blurs>;
   table[3 * types + 2] = run_stage<LowResolutions>;
+  table[3 * types + 3] = run_stage<Colors>;
   return table;
 }
 int kind_of(const AugmentJob& j, AugmentFetch fetch) {
   if (fetch == AugmentFetch::scratch) return 3 * types;
   if (fetch == AugmentFetch::low_resolution) return 3 * types + 2;
+  if (fetch == AugmentFetch::colors) return 3 * types + 3;
   if (fetch != AugmentFetch::source) return 3 * types + 1;
   const int t = static_cast<int>(j.in.type);
   if (!j.sampling.resample) return t;

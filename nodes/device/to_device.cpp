@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -61,12 +62,16 @@ struct ToDevice final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("to_device", "Moves every field to the device.")
+    return Spec("to_device",
+                "Moves every field to the device but those that nodes behind it read on the host "
+                "(the voxels of fg_bg_to_indices).")
         .in("sample")
         .out("sample")
         .param("device", &Params::device, "auto: the GPU where there is one, else the CPU.")
         .choices({"auto", "cpu", "cuda"})
-        .param("ahead", &Params::ahead, "How many samples may be in flight behind it.")
+        .param("ahead", &Params::ahead,
+               "How many samples may be in flight behind it. Not given: so many beside those that "
+               "nodes behind it hold back for a batch, and on the host as many as elsewhere.")
         .at_least(1)
         .lane(LaneKind::copy)
         .gate("ahead")
@@ -75,6 +80,7 @@ struct ToDevice final : Node {
   }
 
   void open(const OpenContext& context) override {
+    stays_ = context.stays;
     device_ = context.device;
     if (p.device == "cuda" && !device_)
       throw Error(Exit::gpu, "no CUDA device here; say \"device\": \"auto\" or \"cpu\"");
@@ -85,26 +91,36 @@ struct ToDevice final : Node {
     if (!device_ || all_at(f.in(), back ? at::Device(at::kCPU) : device_->place()))
       return f.emit_ptr(f.ptr());
     Sample out = f.in();
-    for (auto& [key, field] : out.fields())
-      if (field.tensor.defined()) field.tensor = dense(field.tensor);
+    const auto moved = moved_fields(out);
+    for (Field* field : moved) field->tensor = dense(field->tensor);
     if (!f.stream())
-      move(out, back ? at::Device(at::kCPU) : device_->place());
+      move(moved, back ? at::Device(at::kCPU) : device_->place());
     else if (back)
-      fetch(f, out);
+      fetch(f, moved);
     else
-      send(f, out);
-    for (auto& [key, field] : out.fields())  // of a cache's narrow volumes (Plan's `narrow`)
-      if (field.pending)
-        field.pending = std::make_shared<Pending>(field.tensor, field.pending->dtype());
+      send(f, moved);
+    for (Field* field : moved)  // of a cache's narrow volumes (Plan's `narrow`)
+      if (field->pending)
+        field->pending = std::make_shared<Pending>(field->tensor, field->pending->dtype());
     f.emit(std::move(out));
   }
 
  private:
+  bool moves(const std::string& key, const Field& field) const {
+    return field.tensor.defined() && std::find(stays_.begin(), stays_.end(), key) == stays_.end();
+  }
+  std::vector<Field*> moved_fields(Sample& sample) const {
+    std::vector<Field*> all;
+    for (auto& [key, field] : sample.fields())
+      if (moves(key, field)) all.push_back(&field);
+    return all;
+  }
+
   // A simulated device has the host's memory, so there it is not seen where a tensor is.
   bool all_at(const Sample& sample, at::Device there) const {
     if (device_->place().is_cpu()) return false;
     for (const auto& [key, field] : sample.fields())
-      if (field.tensor.defined() && field.tensor.device().type() != there.type()) return false;
+      if (moves(key, field) && field.tensor.device().type() != there.type()) return false;
     return true;
   }
 
@@ -113,42 +129,39 @@ struct ToDevice final : Node {
   }
 
   // On a lane without a stream (the graph may say so).
-  static void move(Sample& out, at::Device to) {
-    for (auto& [key, field] : out.fields())
-      if (field.tensor.defined()) field.tensor = field.tensor.to(to);
+  static void move(const std::vector<Field*>& fields, at::Device to) {
+    for (Field* field : fields) field->tensor = field->tensor.to(to);
   }
 
-  void send(Firing& f, Sample& out) {
+  void send(Firing& f, const std::vector<Field*>& fields) {
     std::int64_t bytes = 0;
-    for (const auto& [key, field] : out.fields())
-      if (field.tensor.defined())
-        bytes += aligned(static_cast<std::int64_t>(field.tensor.nbytes()));
+    for (const Field* field : fields)
+      bytes += aligned(static_cast<std::int64_t>(field->tensor.nbytes()));
     const auto slot = slots_.take(*device_, bytes);
     f.stream()->keep(slot);
     std::int64_t at = 0;
-    for (auto& [key, field] : out.fields()) {
-      if (!field.tensor.defined()) continue;
-      const at::Tensor from = field.tensor;
+    for (Field* field : fields) {
+      const at::Tensor from = field->tensor;
       const auto size = static_cast<std::int64_t>(from.nbytes());
       const at::Tensor pinned = slot->narrow(0, at, size);
       std::memcpy(pinned.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
-      field.tensor =
+      field->tensor =
           at::empty_strided(from.sizes(), from.strides(), from.options().device(device_->place()));
-      device_->copy(field.tensor, shaped(pinned, from), *f.stream());
+      device_->copy(field->tensor, shaped(pinned, from), *f.stream());
       at += aligned(size);
     }
   }
 
-  void fetch(Firing& f, Sample& out) const {
-    for (auto& [key, field] : out.fields()) {
-      if (!field.tensor.defined()) continue;
-      const at::Tensor from = field.tensor;
+  void fetch(Firing& f, const std::vector<Field*>& fields) const {
+    for (Field* field : fields) {
+      const at::Tensor from = field->tensor;
       f.stream()->keep(std::make_shared<const at::Tensor>(from));
-      field.tensor = shaped(device_->host_memory(static_cast<std::int64_t>(from.nbytes())), from);
-      device_->copy(field.tensor, from, *f.stream());
+      field->tensor = shaped(device_->host_memory(static_cast<std::int64_t>(from.nbytes())), from);
+      device_->copy(field->tensor, from, *f.stream());
     }
   }
 
+  std::vector<std::string> stays_;
   std::shared_ptr<TensorDevice> device_;
   Slots slots_;
 };

@@ -40,7 +40,8 @@ struct Cache final : Node {
         .param("budget", &Params::budget,
                "Bytes to keep at most, of tensors in memory, of files with store disk; items "
                "beyond it are computed in every epoch and counted in the log as \"refused\". Files "
-               "that earlier runs left make room, the longest unused first. null: no bound.")
+               "that earlier runs left make room, the longest unused first. null: no bound; on a "
+               "device its part of run.device_budget.")
         .at_least(0)
         .param(
             "disk_budget", &Params::disk_budget,
@@ -60,8 +61,11 @@ struct Cache final : Node {
 
   void open(const OpenContext& context) override {
     narrow_ = context.narrow && (p.store == "memory" || p.store == "device");
-    if (p.store != "disk")
-      store_.tiers.push_back(std::make_unique<MemoryTier>(bytes(p.budget), memory_form(context)));
+    if (p.store != "disk") {
+      auto budget = bytes(p.budget);
+      if (p.store == "device" && !budget) budget = context.cache_budget;
+      store_.tiers.push_back(std::make_unique<MemoryTier>(budget, memory_form(context)));
+    }
     if (p.store == "disk" || p.store == "auto") {
       const auto folder = p.dir.empty() ? default_cache_folder() : std::filesystem::path(p.dir);
       const auto budget = bytes(p.store == "disk" ? p.budget : p.disk_budget);

@@ -53,9 +53,11 @@ struct Synthetic final : Node {
         .gives("image", Form::image)
         .channels("1")
         .dtype("float32")
+        .resizes("image", "spatial_size")
         .gives("label", Form::image)
         .channels("1")
-        .dtype("uint8");
+        .dtype("uint8")
+        .resizes("label", "spatial_size");
   }
 
   void open(const OpenContext&) override {

@@ -25,6 +25,7 @@ struct Argmax final : Node {
         .range(1, 3)
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
+        .any_device()
         .takes("@keys", Form::any)
         .per_axis("@keys", "spatial_dims")
         .changes("@keys")

@@ -28,6 +28,7 @@ struct AsDiscrete final : Node {
         .param("to_onehot", &Params::to_onehot, "Number of classes to spread labels over.")
         .at_least(1)
         .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.")
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32")

@@ -2,13 +2,13 @@
 // first, more from some epoch on.
 #include <algorithm>
 
-#include "engine/inner_nodes.h"
 #include "engine/registry.h"
+#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {
 
-struct ByEpoch final : Node {
+struct ByEpoch final : FusedNode {
   struct Params {
     Json transforms;
     std::vector<std::int64_t> from;
@@ -30,6 +30,7 @@ struct ByEpoch final : Node {
   }
 
   void open(const OpenContext& context) override {
+    FusedNode::open(context);
     inner_.open(p.transforms, context);
     if (p.from.size() != inner_.size() || p.from.front() != 0 ||
         std::adjacent_find(p.from.begin(), p.from.end(), std::greater_equal<>()) != p.from.end())
@@ -41,7 +42,7 @@ struct ByEpoch final : Node {
     const auto later =
         std::upper_bound(p.from.begin(), p.from.end(), static_cast<std::int64_t>(f.stamp().epoch));
     const auto stage = static_cast<std::size_t>(later - p.from.begin()) - 1;
-    if (SamplePtr out = inner_.run(stage, f.ptr(), f)) f.emit_ptr(std::move(out));
+    if (const SamplePtr out = inner_.run(stage, f.ptr(), f)) finish(f, *out);
   }
 
  private:

@@ -1,12 +1,11 @@
 // divisible_pad: MONAI's DivisiblePadd.
 #include "engine/registry.h"
-#include "kernels/filling.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct DivisiblePad final : Node {
+struct DivisiblePad final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> k;
@@ -30,25 +29,25 @@ struct DivisiblePad final : Node {
         .choices({"symmetric", "end"})
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys");
   }
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      const Shape3 shape = shape_of(volume), k = fall_back(p.k, {1, 1, 1}, axes);
-                      Shape3 size = shape;
-                      for (int d = 0; d < axes; ++d) size[d] = (shape[d] + k[d] - 1) / k[d] * k[d];
-                      if (size == shape) return;
-                      const Box box = centre_box(shape, size, p.method == "symmetric");
-                      const Filling filling = parse_filling(per_key(p.mode, i));
-                      record(field, from_volume(crop_pad(volume, box, filling, p.value), axes),
-                             multiply(field.geometry().affine, box_affine(box)), "divisible_pad",
-                             numbers(box));
-                    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       const Shape3 k = fall_back(p.k, {1, 1, 1}, axes);
+                       Shape3 size = shape;
+                       for (int d = 0; d < axes; ++d) size[d] = (shape[d] + k[d] - 1) / k[d] * k[d];
+                       if (size == shape) return;
+                       const Box box = centre_box(shape, size, p.method == "symmetric");
+                       record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value),
+                              "divisible_pad", numbers(box));
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -21,7 +21,8 @@ struct FgBgToIndices final : Node {
   static Spec spec() {
     return Spec("fg_bg_to_indices", "Says which voxels are a label's foreground and background.")
         .in("sample")
-        .out("sample", "With two more fields a key: a bit a voxel and ranks, int32 [n].")
+        .out("sample",
+             "With two more fields a key, in host memory: a bit a voxel and ranks, int32 [n].")
         .param("keys", &Params::keys,
                "Labels; foreground is where they are not 0, of several channels the first is "
                "background.")
@@ -31,6 +32,7 @@ struct FgBgToIndices final : Node {
                "If set, background is only where this field is above image_threshold.")
         .param("image_threshold", &Params::image_threshold, "In the image's units.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .takes("@image_key", Form::image, 2, 3)
         .gives("@keys@fg_postfix", Form::any)
@@ -41,18 +43,19 @@ struct FgBgToIndices final : Node {
     Sample out = f.in();
     for (const std::string& key : p.keys) {
       if (p.allow_missing_keys && !out.has(key)) continue;
-      const Field label = out.at(key);
-      require_spatial(label.tensor, key);
-      const at::Tensor foreground = foreground_mask(to_volume(label.tensor));
+      const Field field = out.at(key);
+      require_spatial(field.tensor, key);
+      const at::Tensor label = to_volume(field.tensor);
       at::Tensor image;
       if (p.image_key) image = to_volume(out.tensor(*p.image_key));
-      if (image.defined() && shape_of(image) != shape_of(to_volume(label.tensor)))
+      if (image.defined() && shape_of(image) != shape_of(label))
         throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) +
-                        ", \"" + key + "\" " + list_text(label.tensor.sizes()));
+                        ", \"" + key + "\" " + list_text(field.tensor.sizes()));
+      const at::Tensor foreground = foreground_bits(label);
       const at::Tensor background =
-          background_mask(foreground, image.defined() ? &image : nullptr, p.image_threshold);
-      out.set(key + p.fg_postfix, Field(packed_bits(foreground), label.meta));
-      out.set(key + p.bg_postfix, Field(packed_bits(background), label.meta));
+          background_bits(label, foreground, image.defined() ? &image : nullptr, p.image_threshold);
+      out.set(key + p.fg_postfix, Field(foreground, field.meta));
+      out.set(key + p.bg_postfix, Field(background, field.meta));
     }
     f.emit(std::move(out));
   }

@@ -78,13 +78,11 @@ void for_each_pending(Sample& sample, const std::vector<std::string>& keys, bool
   });
 }
 
-// One operation for all channels, or (channels > 0) one for each, since each has its statistics.
+// One operation for all channels, whose statistics are taken together, or each by its own.
 inline std::vector<kernels::AugmentOp> ops_of(kernels::AugmentKind kind, std::pair<float, float> a,
-                                              std::int64_t channels = 0) {
-  std::vector<kernels::AugmentOp> ops;
-  for (std::int32_t c = channels > 0 ? 0 : -1; c < static_cast<std::int32_t>(channels); ++c)
-    ops.push_back({kind, c, {a.first, a.second}});
-  return ops;
+                                              bool channel_wise = false) {
+  return {
+      {kind, channel_wise ? kernels::each_channel : kernels::all_channels, {a.first, a.second}}};
 }
 inline std::vector<kernels::AugmentOp> linear_ops(const std::vector<kernels::Linear>& functors) {
   std::vector<kernels::AugmentOp> ops;
@@ -122,13 +120,17 @@ struct FusedNode : Node {
     field.tensor = field.tensor.to(at::kFloat);
   }
   // Voxel by voxel: as `ops` where jobs do it, else by `change`; both are the same function.
-  void change_values(Field& field, std::vector<kernels::AugmentOp> ops,
-                     PendingStep::Change change) const {
+  // `limited`: what of it no job does.
+  void change_values(Field& field, std::vector<kernels::AugmentOp> ops, PendingStep::Change change,
+                     const char* limited = nullptr) const {
     const auto rank = field.tensor.dim();
-    if (rank == 3 || rank == 4)
-      append(field, changed(std::move(ops), std::move(change)));
-    else
+    if (rank != 3 && rank != 4) {
       field.tensor = change(field.tensor, {});
+      return;
+    }
+    PendingStep step = changed(std::move(ops), std::move(change));
+    step.limited = limited;
+    append(field, std::move(step));
   }
   // On the host alone, for a field that no job works on. It is left pending where its result is
   // float32: of another type it comes out as `change` makes it.

@@ -1,14 +1,15 @@
 // normalize_intensity: MONAI's NormalizeIntensityd.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
+using kernels::AugmentKind;
 using Values = std::optional<std::vector<double>>;
 
-struct NormalizeIntensity final : Node {
+struct NormalizeIntensity final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     Values subtrahend, divisor;
@@ -30,6 +31,8 @@ struct NormalizeIntensity final : Node {
         .param("channel_wise", &Params::channel_wise, "Each channel by its own statistics.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
@@ -38,17 +41,26 @@ struct NormalizeIntensity final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      field.tensor = kernels::map(field.tensor, functors(field.tensor, p.keys[i]));
+      check(field.tensor, p.keys[i]);
+      const auto change = [given = p](const at::Tensor& from, const at::Tensor& into) {
+        return kernels::map(from, functors(given, from), into);
+      };
+      const bool lists = count(p.subtrahend) > 1 || count(p.divisor) > 1;
+      change_values(field, ops(field.tensor.size(0), lists), change,
+                    lists && measures(p) && !p.channel_wise
+                        ? "normalize_intensity by a list and by the statistics of all channels"
+                        : nullptr);
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
-  std::vector<kernels::Normalize> functors(const at::Tensor& image, const std::string& key) const {
-    check(image, key);
+  static std::size_t count(const Values& v) { return v ? v->size() : 0; }
+  static bool measures(const Params& p) { return !p.subtrahend || !p.divisor; }
+
+  static std::vector<kernels::Normalize> functors(const Params& p, const at::Tensor& image) {
     std::vector<kernels::Moments> found(p.channel_wise ? image.size(0) : 1);
-    if (!p.subtrahend || !p.divisor) found = kernels::moments(image, p.nonzero, p.channel_wise);
-    const bool per_channel = p.channel_wise || (p.subtrahend && p.subtrahend->size() > 1) ||
-                             (p.divisor && p.divisor->size() > 1);
+    if (measures(p)) found = kernels::moments(image, p.nonzero, p.channel_wise);
+    const bool per_channel = p.channel_wise || count(p.subtrahend) > 1 || count(p.divisor) > 1;
     std::vector<kernels::Normalize> out(per_channel ? image.size(0) : 1);
     for (std::size_t c = 0; c < out.size(); ++c) {
       const auto& moments = per_key(found, c);
@@ -56,6 +68,23 @@ struct NormalizeIntensity final : Node {
       out[c].mean = p.subtrahend ? per_key(*p.subtrahend, c) : moments.mean;
       out[c].std = std == 0 ? 1 : std;  // a flat image becomes 0, not NaN
       out[c].nonzero = p.nonzero;
+    }
+    return out;
+  }
+
+  // The same for jobs: one operation, or (`lists`) one a channel.
+  std::vector<kernels::AugmentOp> ops(std::int64_t channels, bool lists) const {
+    std::vector<kernels::AugmentOp> out;
+    for (std::int32_t c = 0; c < (lists ? channels : 1); ++c) {
+      const double std = p.divisor ? per_key(*p.divisor, c) : 1;
+      kernels::AugmentOp op{measures(p) ? AugmentKind::standardize : AugmentKind::normalize};
+      op.channel = lists ? c : p.channel_wise ? kernels::each_channel : kernels::all_channels;
+      op.a[0] = static_cast<float>(p.subtrahend ? per_key(*p.subtrahend, c) : 0);
+      op.a[1] = static_cast<float>(std == 0 ? 1 : std);
+      op.a[2] = p.nonzero;
+      op.a[3] = !p.subtrahend;
+      op.a[4] = !p.divisor;
+      out.push_back(op);
     }
     return out;
   }

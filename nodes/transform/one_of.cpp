@@ -1,11 +1,11 @@
 // one_of: MONAI's OneOf. One of several transforms, drawn for each sample.
-#include "engine/inner_nodes.h"
 #include "engine/registry.h"
+#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {
 
-struct OneOf final : Node {
+struct OneOf final : FusedNode {
   struct Params {
     Json transforms;
     std::vector<double> weights;
@@ -24,6 +24,7 @@ struct OneOf final : Node {
   }
 
   void open(const OpenContext& context) override {
+    FusedNode::open(context);
     inner_.open(p.transforms, context);
     shares_ = shares(p.weights, inner_.size());
   }
@@ -31,7 +32,7 @@ struct OneOf final : Node {
   void process(Firing& f) override {
     Random random = f.random();
     const std::size_t chosen = choose(shares_, random);
-    if (SamplePtr out = inner_.run(chosen, f.ptr(), f)) f.emit_ptr(std::move(out));
+    if (const SamplePtr out = inner_.run(chosen, f.ptr(), f)) finish(f, *out);
   }
 
  private:

@@ -9,6 +9,8 @@
 namespace sluice {
 namespace {
 
+using kernels::Jitter, kernels::JitterStep;
+
 struct RandColorJitter final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
@@ -49,15 +51,15 @@ struct RandColorJitter final : FusedNode {
   void process(Firing& f) override {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);
-    std::array<kernels::Jitter, 4> order{kernels::Jitter::brightness, kernels::Jitter::contrast,
-                                         kernels::Jitter::saturation, kernels::Jitter::hue};
+    std::array<Jitter, 4> order{Jitter::brightness, Jitter::contrast, Jitter::saturation,
+                                Jitter::hue};
     std::array<double, 4> by;
     for (std::size_t i = 0; i < 4; ++i) by[i] = draw(random, range(i));
     for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[random.integer(i + 1)]);
-    std::vector<kernels::JitterStep> steps;
-    for (const kernels::Jitter what : order) {
+    std::vector<JitterStep> steps;
+    for (const Jitter what : order) {
       const auto i = static_cast<std::size_t>(what);
-      const double nothing = what == kernels::Jitter::hue ? 0 : 1;
+      const double nothing = what == Jitter::hue ? 0 : 1;
       if (by[i] != nothing) steps.push_back({what, by[i]});
     }
     Sample out = f.in();
@@ -68,23 +70,32 @@ struct RandColorJitter final : FusedNode {
   }
 
  private:
-  void change_colors(Field& field, const std::vector<kernels::JitterStep>& steps) const {
+  void change_colors(Field& field, const std::vector<JitterStep>& steps) const {
     const auto jitter = [steps](const at::Tensor& from, const at::Tensor& into) {
       return kernels::jitter(from, steps, into);
     };
     if (!done_as_jobs(field.tensor)) return change_on_host(field, jitter);
     PendingStep step = changed({}, jitter);
     if (dtype_of(field) != at::kFloat) step.limited = "colour jitter of anything but float32";
-    for (const kernels::JitterStep& s : steps) {
-      const auto by = static_cast<float>(s.by);
-      if (s.what == kernels::Jitter::brightness)  // held within 0..1
-        step.ops.push_back({kernels::AugmentKind::rescale, -1, {0, 1, by, 0, 0, 1}});
-      else if (s.what == kernels::Jitter::contrast)
-        step.ops.push_back({kernels::AugmentKind::gray_contrast, -1, {by}});
-      else if (field.tensor.size(0) > 1)
-        step.limited = "colour jitter's saturation or hue";
-    }
+    for (const JitterStep& s : steps)
+      if (field.tensor.size(0) > 1 || s.what == Jitter::brightness || s.what == Jitter::contrast)
+        step.ops.push_back(op_of(s));
     append(field, std::move(step));
+  }
+
+  static kernels::AugmentOp op_of(const JitterStep& s) {
+    using kernels::AugmentKind, kernels::all_channels;
+    const auto by = static_cast<float>(s.by), rest = static_cast<float>(1 - s.by);
+    switch (s.what) {
+      case Jitter::brightness:  // held within 0..1
+        return {AugmentKind::rescale, all_channels, {0, 1, by, 0, 0, 1}};
+      case Jitter::contrast:
+        return {AugmentKind::gray_contrast, all_channels, {by}};
+      case Jitter::saturation:
+        return {AugmentKind::saturation, all_channels, {by, rest}};
+      default:
+        return {AugmentKind::hue, all_channels, {by}};
+    }
   }
 
   std::pair<double, double> range(std::size_t i) const {

@@ -42,7 +42,8 @@ struct RandCropByPosNegLabel final : FusedNode {
                "If set, background is only where this field is above image_threshold.")
         .param("image_threshold", &Params::image_threshold, "In the image's units.")
         .param("fg_indices_key", &Params::fg_indices_key,
-               "Voxels of the foreground (fg_bg_to_indices), so that none is looked for.")
+               "Voxels of the foreground (fg_bg_to_indices), so that none is looked for; on a GPU "
+               "that spares a wait for each sample.")
         .param("bg_indices_key", &Params::bg_indices_key, "And of the background; both or none.")
         .param("allow_smaller", &Params::allow_smaller,
                "Take the whole axis where the image is smaller than spatial_size.")
@@ -50,6 +51,9 @@ struct RandCropByPosNegLabel final : FusedNode {
         .expands("num_samples")
         .random()
         .fuses(Fuses::moves)
+        .any_device()
+        .stays("@fg_indices_key")
+        .stays("@bg_indices_key")
         .takes("@keys", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
         .takes("@image_key", Form::image, 2, 3)
@@ -89,33 +93,34 @@ struct RandCropByPosNegLabel final : FusedNode {
   // Foreground and background are counted once for all patches.
   std::vector<Shape3> draw_centres(const Sample& in, Random& random) const {
     const at::Tensor label = to_volume(in.tensor(p.label_key));
+    const Shape3 shape = shape_of(label);
     if (p.fg_indices_key)
-      return draw_from(VoxelBits(in.tensor(*p.fg_indices_key), shape_of(label)),
-                       VoxelBits(in.tensor(*p.bg_indices_key), shape_of(label)), random, label);
+      return draw_from(VoxelBits(in.tensor(*p.fg_indices_key), shape),
+                       VoxelBits(in.tensor(*p.bg_indices_key), shape), random, shape);
     at::Tensor image;
     if (p.image_key) image = to_volume(in.tensor(*p.image_key));
-    if (image.defined() && shape_of(image) != shape_of(label))
+    if (image.defined() && shape_of(image) != shape)
       throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) + ", \"" +
-                      p.label_key + "\" " + list_text(shape_of(label)));
-    const at::Tensor mask = foreground_mask(label);
-    const VoxelPool foreground(mask);
-    if (p.neg <= 0 && foreground.count() > 0)
-      return draw_from(foreground, VoxelBits(), random, label);
-    const VoxelPool background(
-        background_mask(mask, image.defined() ? &image : nullptr, p.image_threshold));
-    return draw_from(foreground, background, random, label);
+                      p.label_key + "\" " + list_text(shape));
+    const at::Tensor bits = foreground_bits(label);
+    const VoxelBits foreground(bits, shape);
+    if (p.neg <= 0 && foreground.count() > 0) return draw_from(foreground, {}, random, shape);
+    const at::Tensor background =
+        background_bits(label, bits, image.defined() ? &image : nullptr, p.image_threshold);
+    return draw_from(foreground, {background, shape}, random, shape);
   }
 
-  template <class Foreground, class Background>
-  std::vector<Shape3> draw_from(const Foreground& foreground, const Background& background,
-                                Random& random, const at::Tensor& label) const {
+  std::vector<Shape3> draw_from(const VoxelBits& foreground, const VoxelBits& background,
+                                Random& random, const Shape3& shape) const {
     double share = p.pos / (p.pos + p.neg);
     if (foreground.count() == 0) share = 0;
     if (background.count() == 0) share = 1;
     if (share == 1 && foreground.count() == 0)
-      throw DataError("no crop centre: of the " + list_text(shape_of(label)) + " voxels of \"" +
-                      p.label_key + "\" none is foreground, and none background");
-    const auto one_of = [&](const auto& pool) { return pool.voxel(random.integer(pool.count())); };
+      throw DataError("no crop centre: of the " + list_text(shape) + " voxels of \"" + p.label_key +
+                      "\" none is foreground, and none background");
+    const auto one_of = [&](const VoxelBits& pool) {
+      return pool.voxel(random.integer(pool.count()));
+    };
     std::vector<Shape3> centres;
     for (std::int64_t i = 0; i < p.num_samples; ++i)
       centres.push_back(random.uniform() < share ? one_of(foreground) : one_of(background));

@@ -43,9 +43,8 @@ struct RandStdShiftIntensity final : FusedNode {
     const double factor = draw(random, p.factors);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      const auto ops =
-          ops_of(kernels::AugmentKind::std_shift, {static_cast<float>(factor), p.nonzero * 1.0f},
-                 p.channel_wise ? field.tensor.size(0) : 0);
+      const auto ops = ops_of(kernels::AugmentKind::std_shift,
+                              {static_cast<float>(factor), p.nonzero * 1.0f}, p.channel_wise);
       const bool nonzero = p.nonzero, channel_wise = p.channel_wise;
       change_values(field, ops, [=](const at::Tensor& from, const at::Tensor& into) {
         std::vector<kernels::Shift> functors;

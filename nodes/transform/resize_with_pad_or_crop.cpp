@@ -1,12 +1,11 @@
 // resize_with_pad_or_crop: MONAI's ResizeWithPadOrCropd. A centre crop, then a pad.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/filling.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct ResizeWithPadOrCrop final : Node {
+struct ResizeWithPadOrCrop final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> spatial_size;
@@ -31,26 +30,23 @@ struct ResizeWithPadOrCrop final : Node {
         .per("keys")
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys", "spatial_size");
   }
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      const Shape3 shape = shape_of(volume);
-      const Box box =
-          centre_box(shape, fall_back(p.spatial_size, shape, axes), p.method == "symmetric");
-      if (box == whole(volume)) return;
-      record(field,
-             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
-             multiply(field.geometry().affine, box_affine(box)), "resize_with_pad_or_crop",
-             numbers(box));
-    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       const Box box = centre_box(shape, fall_back(p.spatial_size, shape, axes),
+                                                  p.method == "symmetric");
+                       if (box == Box{{}, shape}) return;
+                       record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value),
+                              "resize_with_pad_or_crop", numbers(box));
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -1,12 +1,12 @@
 // scale_intensity: MONAI's ScaleIntensityd.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct ScaleIntensity final : Node {
+struct ScaleIntensity final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::optional<double> minv = 0.0, maxv = 1.0, factor;
@@ -26,6 +26,8 @@ struct ScaleIntensity final : Node {
         .param("channel_wise", &Params::channel_wise, "Each channel by its own range.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
@@ -37,22 +39,34 @@ struct ScaleIntensity final : Node {
       if (field.tensor.dim() < 1 || field.tensor.numel() == 0)
         throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
                         ": nothing to scale");
-      field.tensor = scaled(field.tensor);
+      scale(field);
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
-  at::Tensor scaled(const at::Tensor& image) const {
-    if (!p.minv && !p.maxv)
-      return kernels::map<kernels::Linear>(image,
-                                           {{static_cast<float>(1 + p.factor.value_or(0)), 0}});
-    std::vector<kernels::Rescale> functors;
-    for (const auto& range : kernels::ranges(image, p.channel_wise))
-      functors.push_back(functor(range));
-    return kernels::map(image, functors);
+  void scale(Field& field) const {
+    if (!p.minv && !p.maxv) {
+      const std::vector<kernels::Linear> by{{static_cast<float>(1 + p.factor.value_or(0)), 0}};
+      return change_values(field, linear_ops(by),
+                           [by](const at::Tensor& from, const at::Tensor& into) {
+                             return kernels::map(from, by, into);
+                           });
+    }
+    kernels::AugmentOp op{kernels::AugmentKind::to_range,
+                          p.channel_wise ? kernels::each_channel : kernels::all_channels};
+    const kernels::Rescale unit = functor(p, {0, 1}), flat = functor(p, {0, 0});
+    op.a[0] = unit.gain;
+    op.a[1] = unit.offset;
+    op.a[2] = flat.gain;
+    change_values(field, {op}, [given = p](const at::Tensor& from, const at::Tensor& into) {
+      std::vector<kernels::Rescale> functors;
+      for (const auto& range : kernels::ranges(from, given.channel_wise))
+        functors.push_back(functor(given, range));
+      return kernels::map(from, functors, into);
+    });
   }
 
-  kernels::Rescale functor(const kernels::Range& range) const {
+  static kernels::Rescale functor(const Params& p, const kernels::Range& range) {
     kernels::Rescale r;
     if (range.low == range.high) {
       r.gain = p.minv ? *p.minv : 1;

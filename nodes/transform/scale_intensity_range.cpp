@@ -1,12 +1,12 @@
 // scale_intensity_range: MONAI's ScaleIntensityRanged.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct ScaleIntensityRange final : Node {
+struct ScaleIntensityRange final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image"};
     double a_min = 0, a_max = 1;
@@ -28,21 +28,30 @@ struct ScaleIntensityRange final : Node {
         .param("clip", &Params::clip, "Hold the result between b_min and b_max.")
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
+        .fuses(Fuses::values)
+        .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("float32");
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
     functor_ = kernels::rescale(p.a_min, p.a_max, p.b_min, p.b_max, p.clip);
   }
 
   void process(Firing& f) override {
+    const auto& r = functor_;
+    const kernels::AugmentOp op{kernels::AugmentKind::rescale,
+                                kernels::all_channels,
+                                {r.low, r.range, r.gain, r.offset, r.least, r.most}};
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      field.tensor = kernels::map<kernels::Rescale>(field.tensor, {functor_});
+      change_values(field, {op}, [r](const at::Tensor& from, const at::Tensor& into) {
+        return kernels::map<kernels::Rescale>(from, {r}, into);
+      });
     });
-    f.emit(std::move(out));
+    finish(f, std::move(out));
   }
 
  private:

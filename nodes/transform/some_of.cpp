@@ -1,13 +1,13 @@
 // some_of: MONAI's SomeOf. Several of many transforms, in a drawn order, for each sample.
 #include <algorithm>
 
-#include "engine/inner_nodes.h"
 #include "engine/registry.h"
+#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {
 
-struct SomeOf final : Node {
+struct SomeOf final : FusedNode {
   struct Params {
     Json transforms;
     std::optional<std::vector<std::int64_t>> num_transforms;
@@ -33,6 +33,7 @@ struct SomeOf final : Node {
   }
 
   void open(const OpenContext& context) override {
+    FusedNode::open(context);
     inner_.open(p.transforms, context);
     shares_ = shares(p.weights, inner_.size());
     const auto all = static_cast<std::int64_t>(inner_.size());
@@ -57,7 +58,7 @@ struct SomeOf final : Node {
       if (!p.replace) left[chosen] = 0;
       sample = inner_.run(chosen, std::move(sample), f);
     }
-    if (sample) f.emit_ptr(std::move(sample));
+    if (sample) finish(f, *sample);
   }
 
  private:

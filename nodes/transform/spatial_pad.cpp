@@ -1,12 +1,11 @@
 // spatial_pad: MONAI's SpatialPadd. Pads to at least the given size; larger axes stay.
 #include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/filling.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 namespace {
 
-struct SpatialPad final : Node {
+struct SpatialPad final : FusedNode {
   struct Params {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::int64_t> spatial_size;
@@ -31,26 +30,24 @@ struct SpatialPad final : Node {
         .per("keys")
         .param("value", &Params::value, "The constant.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .fuses(Fuses::moves)
+        .any_device()
         .takes("@keys", Form::image, 2, 3)
         .pads("@keys", "spatial_size");
   }
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i]);
-      const auto axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      const Shape3 shape = shape_of(volume);
-      Shape3 size = fall_back(p.spatial_size, shape, axes);
-      for (int d = 0; d < 3; ++d) size[d] = std::max(size[d], shape[d]);
-      if (size == shape) return;
-      const Box box = centre_box(shape, size, p.method == "symmetric");
-      record(field,
-             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
-             multiply(field.geometry().affine, box_affine(box)), "spatial_pad", numbers(box));
-    });
-    f.emit(std::move(out));
+    for_each_pending(out, p.keys, p.allow_missing_keys,
+                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                       Shape3 size = fall_back(p.spatial_size, shape, axes);
+                       for (int d = 0; d < 3; ++d) size[d] = std::max(size[d], shape[d]);
+                       if (size == shape) return;
+                       const Box box = centre_box(shape, size, p.method == "symmetric");
+                       record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value),
+                              "spatial_pad", numbers(box));
+                     });
+    finish(f, std::move(out));
   }
 };
 

@@ -174,11 +174,11 @@ TEST_CASE("a network's channels, dtype and extents are checked where they are kn
 
 TEST_CASE("a node for host memory behind to_device is refused, the training region is not") {
   CHECK(said(graph(R"("gpu": { "type": "to_device", "in": "load" },
-                      "norm": { "type": "normalize_intensity", "in": "gpu" })")) ==
-        "SL0608 nodes.norm.in: \"norm\" works on host memory, but \"gpu\" moved the samples to the "
+                      "blur": { "type": "gaussian_smooth", "in": "gpu" })")) ==
+        "SL0608 nodes.blur.in: \"blur\" works on host memory, but \"gpu\" moved the samples to the "
         "device (put it in front of \"gpu\")\n");
   CHECK(said(graph(R"("gpu": { "type": "to_device", "in": "load", "device": "cpu" },
-                      "norm": { "type": "normalize_intensity", "in": "gpu" })"))
+                      "blur": { "type": "gaussian_smooth", "in": "gpu" })"))
             .empty());
 }
 

@@ -73,7 +73,8 @@ TEST_CASE("a sample's life leads from its source to the optimizer, and Perfetto'
   std::string nodes;
   for (const auto& row : life.at("life")) nodes += row.at("node").get<std::string>() + " ";
   CHECK(nodes ==
-        "train pre/load pre/ras pre/norm pre/fit pre/cached flip scale shift batch fwd loss step ");
+        "train pre/load pre/ras pre/norm pre/fit pre/cached gpu flip scale shift batch fwd loss "
+        "step ");
   CHECK(shell::run(trace + "--sample hippocampus_o01").err.find("did you mean") !=
         std::string::npos);
   CHECK(shell::run(trace + "--chrome c.json").code == 0);

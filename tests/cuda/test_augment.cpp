@@ -56,6 +56,14 @@ const std::vector<Build> builds{
     },
     [](AugmentChain& c) { c.add(op(AugmentKind::gray_contrast, 0.7f)); },
     [](AugmentChain& c) {
+      AugmentOp own = op(AugmentKind::standardize, 0.2f, 3, each_channel);
+      own.a[2] = own.a[4] = 1;
+      c.add(own);
+      AugmentOp unit = op(AugmentKind::to_range, 3, -1);
+      unit.a[2] = 9;
+      c.add(unit);
+    },
+    [](AugmentChain& c) {
       c.hole({2, 3, 5}, {6, 4, 7}, 0.25f);
     },
     [](AugmentChain& c) {
@@ -134,6 +142,35 @@ TEST_CASE("a batch on the device equals the batch on the CPU, for every kind of 
       }
       CHECK(worst <= (k.half ? 2e-3 : 2e-6));
     }
+  }
+}
+
+TEST_CASE("colours of a picture on the device equal those of the CPU") {
+  SLUICE_NEEDS_GPU();
+  constexpr Shape3 size{40, 33, 1};
+  constexpr std::size_t values = 3 * 40 * 33;
+  const Both<float> picture(test::numbers(values, 5, 0, 1));
+  Both<float> out(std::vector<float>(2 * values, 99));
+  AugmentJob here[2], there[2];  // two jobs, so that each finds its own channels
+  for (int i = 0; i < 2; ++i)
+    for (const bool device : {false, true}) {
+      AugmentChain chain(
+          view_of(device ? picture.device() : picture.host.data(), VoxelType::f32, 3, size), 2);
+      REQUIRE(chain.add(op(AugmentKind::hue, i == 0 ? 0.3f : -0.4f)));
+      REQUIRE(chain.add(op(AugmentKind::saturation, 1.4f, -0.4f)));
+      REQUIRE(chain.add(op(AugmentKind::gray_contrast, 0.8f)));
+      REQUIRE(chain.add(op(AugmentKind::hue, 0.1f)));
+      float* const to = (device ? out.device() : out.host.data()) + i * values;
+      (device ? there : here)[i] = chain.job(output_of(to, VoxelType::f32, 3, size));
+    }
+  Both<std::uint64_t> workspace(
+      std::vector<std::uint64_t>(sluice_augment_workspace(here, 2) / 8 + 1));
+  REQUIRE(sluice_augment_cpu(here, 2, workspace.host.data()));
+  test::ok(test::cuda().augment(there, 2, workspace.device(), nullptr));
+  const std::vector<float> got = out.read();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(got[i] - out.host[i]) < 5e-6);
   }
 }
 

@@ -115,18 +115,19 @@ struct Training {
     const int kept =
         b.add("kept", plain("kept").any_device().passes().cache(), toy::forward, {{up, 0}});
     b.body(kept).cache = std::make_shared<MemoryStore>();
-    const int fwd = b.add("fwd", reader_spec(), [this](Firing& f) { forward(f); }, {{kept, 0}},
-                          {{"net", "net"}});
-    const int upd = b.add("upd", updater_spec(), [this](Firing& f) { update(f); }, {{fwd, 0}},
-                          {{"net", "net"}});
+    const int fwd = b.add("fwd", reader_spec().any_device(), [this](Firing& f) { forward(f); },
+                          {{kept, 0}}, {{"net", "net"}});
+    const int upd = b.add("upd", updater_spec().any_device(), [this](Firing& f) { update(f); },
+                          {{fwd, 0}}, {{"net", "net"}});
     (void)upd;
-    b.add("metric", sink("metric"), [this](Firing& f) { read(measured, f); }, {{fwd, 0}});
+    b.add("metric", sink("metric").any_device(), [this](Firing& f) { read(measured, f); },
+          {{fwd, 0}});
     const int v = b.source("v", 3, 500);
     b.graph.nodes[static_cast<std::size_t>(v)].after = "upd";
     const int vup = b.add("vup", up_spec(), to_device, {{v, 0}}, {{"n", 2}, {"device", "auto"}});
-    const int inf = b.add("infer", reader_spec(), [this](Firing& f) { infer(f); }, {{vup, 0}},
-                          {{"net", "net"}});
-    b.add("dice", sink("dice"), [this](Firing& f) { read(validated, f); }, {{inf, 0}});
+    const int inf = b.add("infer", reader_spec().any_device(), [this](Firing& f) { infer(f); },
+                          {{vup, 0}}, {{"net", "net"}});
+    b.add("dice", sink("dice").any_device(), [this](Firing& f) { read(validated, f); }, {{inf, 0}});
   }
 
   // What the same computations give one after the other.
@@ -157,7 +158,7 @@ struct Training {
     Events events(*this);
     RunOptions o;
     o.device = &device;
-    REQUIRE(b.plan(threads));
+    REQUIRE_MESSAGE(b.plan(threads), b.diagnostics.to_json().dump());
     for (PlanNode& n : b.made->nodes)
       if (n.path() == "kept") n.lane = LaneKind::copy;
     outcome = toy::run(b, threads, &events, o);
@@ -206,9 +207,10 @@ TEST_CASE("a training region runs two steps ahead of the device, and no more") {
   Training t;
   t.b.nodes[5] = std::make_unique<Body>();  // a metric that waits for the device holds the host up
   static_cast<Body&>(*t.b.nodes[5]).fn = [](Firing&) {};
-  t.b.graph.nodes[5].spec = (t.b.specs.push_back(std::make_unique<Spec>(
-                                 Spec("sink", "").in("sample").ordered().lane(LaneKind::step))),
-                             t.b.specs.back().get());
+  t.b.graph.nodes[5].spec =
+      (t.b.specs.push_back(std::make_unique<Spec>(
+           Spec("sink", "").in("sample").ordered().any_device().lane(LaneKind::step))),
+       t.b.specs.back().get());
   t.run(2, {.seed = 1, .nap_us = 500});
   CHECK(t.outcome.status == Outcome::Status::done);
   CHECK(t.most_ahead == 3);  // the step at work, and two
@@ -253,7 +255,7 @@ static int early_hits(const SimulatedSettings& settings) {
   const auto read_the_hit = [](Firing& f) {
     if (f.stamp().index == 1) f.in().memory->view.read();
   };
-  b.add("k", sink("k"), read_the_hit, {{kept, 0}});
+  b.add("k", sink("k").any_device(), read_the_hit, {{kept, 0}});
   REQUIRE(b.plan(2));
   b.made->nodes[static_cast<std::size_t>(kept)].lane = LaneKind::copy;
   SimulatedDevice device(settings);

@@ -184,6 +184,48 @@ TEST_CASE("a contrast about the mean gray is the colour jitter's") {
   }
 }
 
+TEST_CASE("saturation and hue of a picture are the colour jitter's, to the bit, in any order") {
+  at::Tensor picture = (volume({3, 9, 14, 3}, 3) * 0.2 + 0.5).clamp(0, 1);
+  picture.select(1, 0).fill_(0.25f);                       // gray
+  picture.select(1, 1).zero_();                            // black
+  picture.select(1, 2).copy_(picture.select(1, 2) > 0.5);  // two or three alike
+  const auto saturated = [](float by) {
+    return AugmentOp{AugmentKind::saturation, all_channels, {by, 1 - by}};
+  };
+  for (const float by : {0.0f, 0.4f, 1.7f})
+    CHECK(at::equal(single(picture, saturated(by)), jitter(picture, Jitter::saturation, by)));
+  for (const float by : {-0.5f, -0.2f, -1e-9f, 0.1f, 0.5f})
+    CHECK(at::equal(single(picture, op(AugmentKind::hue, by)), jitter(picture, Jitter::hue, by)));
+
+  AugmentChain chain = chain_of(picture);
+  REQUIRE(chain.add(op(AugmentKind::hue, 0.3f)));
+  REQUIRE(chain.add(saturated(0.5f)));
+  REQUIRE(chain.add({AugmentKind::rescale, all_channels, {0, 1, 1.5f, 0, 0, 1}}));
+  REQUIRE(chain.add(op(AugmentKind::gray_contrast, 0.6f)));
+  REQUIRE(chain.add(op(AugmentKind::hue, -0.4f)));
+  REQUIRE(chain.crop({1, 0, 1}, {8, 13, 2}) == false);  // a contrast is of the whole picture
+  const at::Tensor one_by_one = jitter(picture, {{Jitter::hue, 0.3},
+                                                 {Jitter::saturation, 0.5},
+                                                 {Jitter::brightness, 1.5},
+                                                 {Jitter::contrast, 0.6},
+                                                 {Jitter::hue, -0.4}});
+  CHECK(distance(run(chain, 3), one_by_one) < 5e-6);
+  AugmentChain part = chain_of(picture);
+  REQUIRE(part.add(op(AugmentKind::hue, 0.3f)));
+  REQUIRE(part.crop({1, 0, 1}, {8, 13, 2}));
+  CHECK(at::equal(run(part, 3),
+                  crop_pad(jitter(picture, Jitter::hue, 0.3), {{1, 0, 1}, {8, 13, 2}})));
+}
+
+TEST_CASE("colours of other than three channels are refused") {
+  const at::Tensor v = volume({2, 4, 4, 4});
+  AugmentChain chain = chain_of(v);
+  REQUIRE(chain.add(op(AugmentKind::hue, 0.3f)));
+  at::Tensor out = at::empty_like(v);
+  const AugmentJob job = chain.job(output_of(out.data_ptr(), VoxelType::f32, 2, {4, 4, 4}));
+  CHECK(sluice_augment_problem(&job, 1) != nullptr);
+}
+
 TEST_CASE("what needs statistics of the image equals the kernels that take them") {
   const at::Tensor v = volume({3, 5, 6, 7}, 3) + 10;
   const auto m = moments(v, false, false).front();
@@ -197,6 +239,22 @@ TEST_CASE("what needs statistics of the image equals the kernels that take them"
   const at::Tensor back = run(chain, 3);
   CHECK(back.mean().item<double>() == doctest::Approx(v.mean().item<double>()).epsilon(1e-6));
   CHECK(back.std().item<double>() == doctest::Approx(v.std().item<double>()).epsilon(1e-6));
+
+  const kernels::Range all = ranges(v, false).front();
+  CHECK(at::equal(single(v, op(AugmentKind::to_range, 3, -1, 9)),
+                  map<Rescale>(v, {{all.low, all.high - all.low, 3, -1}})));
+  CHECK(at::equal(single(at::full_like(v, 7), op(AugmentKind::to_range, 3, -1, 9)),
+                  at::full_like(v, 63)));
+  AugmentOp own = op(AugmentKind::standardize, 99, 99, 1);  // of each channel
+  own.a[3] = own.a[4] = 1;
+  own.channel = each_channel;
+  at::Tensor holes = v * 0.01 + 1000;  // a mean that is large beside the deviation
+  holes[1].select(0, 2).zero_();
+  holes[2].fill_(0.3f);
+  std::vector<Normalize> functors;
+  for (const auto& each : moments(holes, true, true))
+    functors.push_back({float(each.mean), each.std == 0 ? 1 : float(each.std), true});
+  CHECK(distance(single(holes, own), map(holes, functors)) < 1e-6);
 
   AugmentOp second = op(AugmentKind::contrast, 1.7f, 1);  // of one channel, by its own range
   second.channel = 1;

@@ -134,10 +134,13 @@ TEST_CASE("the k-th voxel of a pool is the k-th in memory order") {
   at::manual_seed(2);
   const at::Tensor label = (at::rand({1, 6, 7, 8}) > 0.7).to(at::kByte) * 3;
   const at::Tensor image = at::rand({1, 6, 7, 8}) - 0.5;
-  const at::Tensor fg = foreground_mask(label), bg = background_mask(fg, &image, 0.1);
-  CHECK(at::equal(bg, (label[0] == 0) & (image[0] > 0.1)));
-  for (const at::Tensor& mask : {fg, bg}) {
-    const VoxelPool pool(mask);
+  const at::Tensor foreground = foreground_bits(label);
+  const std::pair<at::Tensor, at::Tensor> pools[]{
+      {foreground, label[0] != 0},
+      {background_bits(label, foreground, nullptr, 0), label[0] == 0},
+      {background_bits(label, foreground, &image, 0.1), (label[0] == 0) & (image[0] > 0.1)}};
+  for (const auto& [bits, mask] : pools) {
+    const VoxelBits pool(bits, {6, 7, 8});
     const at::Tensor where = at::nonzero(mask);
     REQUIRE(static_cast<std::int64_t>(pool.count()) == where.size(0));
     for (std::uint64_t k = 0; k < pool.count(); ++k) {
@@ -150,9 +153,9 @@ TEST_CASE("the k-th voxel of a pool is the k-th in memory order") {
 TEST_CASE("of a one-hot label the first channel is no foreground") {
   const at::Tensor label = at::zeros({3, 2, 2, 2});
   label[0].fill_(1);
-  CHECK(VoxelPool(foreground_mask(label)).count() == 0);
+  CHECK(VoxelBits(foreground_bits(label), {2, 2, 2}).count() == 0);
   label[2][1][1][1] = 1;
-  CHECK(VoxelPool(foreground_mask(label)).voxel(0) == Shape3{1, 1, 1});
+  CHECK(VoxelBits(foreground_bits(label), {2, 2, 2}).voxel(0) == Shape3{1, 1, 1});
 }
 
 TEST_CASE("sizes fall back to the image's, and a wrong count is a data error") {

@@ -196,6 +196,18 @@ TEST_CASE("a part of a resampling is that part of the whole, to the bit") {
         }
 }
 
+TEST_CASE("a part that is a copy but for a coordinate's last bits is that part of the whole") {
+  const at::Tensor v = volume({1, 9, 10, 40}).clamp_min(0);  // beside a 0 every weight shows
+  const Shape3 n = shape_of(v);
+  Affine m = box_affine({{}, n});
+  m[10] += 0x1p-52;  // along z, as a product of matrices leaves it
+  for (const auto padding : {Padding::border, Padding::reflection}) {
+    const Sampling how{Interpolation::linear, padding};
+    const Box part{{2, 3, 4}, {5, 6, 20}};
+    CHECK(at::equal(resample(v, m, n, how, part), crop_pad(resample(v, m, n, how), part)));
+  }
+}
+
 TEST_CASE("what is done at once is what is done one by one, to the bit") {
   for (unsigned seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/lineage.h"
+#include "engine/open_context.h"
 #include "engine/registry.h"
 #include "engine/sample.h"
 #include "engine/scheduler.h"
@@ -76,12 +77,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
       at(i) = std::make_unique<Collect>(found, n.path(), watched);
     else
       at(i) = Registry::global().make_node(n.spec->name, n.graph->params);
-    OpenContext context;
-    context.node = n.path();
-    context.seed = static_cast<std::uint64_t>(graph->run.seed);
-    context.leaves = n.leaves;
-    context.narrow = n.narrow;
-    context.lazy = graph->run.lazy;
+    OpenContext context = planned_context(*plan, i);
     if (n.spec->is_cache)
       context.upstream = upstream_of(*plan, i, [&](int other) { return at(other).get(); });
     at(i)->open(context);

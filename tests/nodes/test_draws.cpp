@@ -9,6 +9,7 @@
 #include "drive.h"
 #include "engine/error.h"
 #include "kernels/distortion.h"
+#include "kernels/pending.h"
 
 using namespace sluice;
 
@@ -216,6 +217,21 @@ TEST_CASE("colour jitter keeps colours in their range and stays within its facto
   CHECK_THROWS_AS(
       drive("rand_color_jitter", {{"hue", 0.1}}, {sample_of("image", at::zeros({2, 4, 4}))}),
       DataError);
+}
+
+TEST_CASE("colour jitter as jobs is the host's, of pictures and of gray ones") {
+  const Json all = {{"brightness", 0.4}, {"contrast", 0.4}, {"saturation", 0.6}, {"hue", 0.3}};
+  for (const std::int64_t channels : {3, 1})
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      const Sample picture = sample_of("image", waves({channels, 20, 17}).abs().clamp(0, 1));
+      const at::Tensor host =
+          drive("rand_color_jitter", all, {picture}, at_index(i)).at(0).tensor("image");
+      host_plays_device(true);
+      const at::Tensor job =
+          drive("rand_color_jitter", all, {picture}, at_index(i)).at(0).tensor("image");
+      host_plays_device(false);
+      CHECK((host - job).abs().max().item<float>() < 5e-6f);
+    }
 }
 
 TEST_CASE("a distorted axis never runs backwards and has no voxel left over") {

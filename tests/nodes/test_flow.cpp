@@ -5,6 +5,8 @@
 
 #include "drive.h"
 #include "engine/error.h"
+#include "engine/registry.h"
+#include "engine/tensor_device.h"
 #include "kernels/pending.h"
 
 using namespace sluice;
@@ -69,6 +71,26 @@ TEST_CASE("buffer, cache and to_device on the CPU pass the very sample on") {
   const SamplePtr sample = shared(named("a", at::zeros({1, 2})));
   for (const char* type : {"buffer", "cache", "to_device"})
     CHECK(Driver(type).fire_ports({{sample}}, at_index(0)).outs.at(0).sample == sample);
+}
+
+TEST_CASE("to_device copies every field but those that stay") {
+  OpenContext context;
+  context.device = simulated_tensors();
+  context.stays = {"voxels"};
+  const auto node = Registry::global().make_node("to_device", Json::object());
+  node->open(context);
+  const auto stream = context.device->stream(false);
+  Sample sample = named("a", at::full({1, 4, 4, 4}, 3.0));
+  sample.set("voxels", Field(at::full({5}, 7, at::kInt), sample.at("image").meta));
+  const std::function<bool()> stopped = [] { return false; };
+  Firing firing(at_index(0), 0, {{shared(sample)}}, stopped);
+  firing.on(stream.get());
+  node->process(firing);
+  const SamplePtr out = firing.outs().at(0).sample;
+  CHECK(out->tensor("voxels").is_same(sample.tensor("voxels")));
+  CHECK(!out->tensor("image").is_same(sample.tensor("image")));
+  stream->mark()->wait();
+  CHECK(at::equal(out->tensor("image"), sample.tensor("image")));
 }
 
 TEST_CASE("to_device says plainly that there is no GPU") {

@@ -35,8 +35,25 @@ class Draws {
 
   Json padding() { return one_of({"zeros", "border", "reflection"}); }
 
-  Json moves() {
-    switch (upto(5)) {
+  Json pad(bool device) {
+    const std::string mode = device ? one_of({"constant", "edge", "symmetric"})
+                                    : one_of({"constant", "edge", "symmetric", "reflect", "wrap"});
+    switch (upto(3)) {
+      case 0:
+        return {{"type", "spatial_pad"}, {"spatial_size", 32 + upto(12)}, {"mode", mode}};
+      case 1:
+        return {{"type", "divisible_pad"}, {"k", 8}, {"mode", mode}, {"method", "end"}};
+      default:
+        return {{"type", "resize_with_pad_or_crop"},
+                {"spatial_size", {36, 28, 33}},
+                {"mode", mode},
+                {"value", mode == "constant" ? 0.5 : 0.0}};
+    }
+  }
+  Json moves(bool device) {
+    switch (upto(6)) {
+      case 5:
+        return pad(device);
       case 0:
         return {{"type", "rand_flip"}, {"prob", 0.7}, {"spatial_axis", {upto(3)}}};
       case 1:
@@ -47,6 +64,29 @@ class Draws {
         return {{"type", "orientation"}, {"axcodes", one_of({"RAS", "LPS", "SPL", "ARI"})}};
       default:
         return {{"type", "rand_spatial_crop"}, {"roi_size", 20 + upto(8)}};
+    }
+  }
+  // By fixed numbers or the image's own.
+  Json scaling(bool device) {
+    switch (upto(4)) {
+      case 0:
+        return {{"type", "normalize_intensity"},
+                {"nonzero", !device && upto(2) == 1},
+                {"channel_wise", upto(2) == 1}};
+      case 1:
+        return {{"type", "normalize_intensity"}, {"subtrahend", 0.2}, {"divisor", 0.7}};
+      case 2:
+        return {{"type", "scale_intensity"},
+                {"minv", in(-1, 0)},
+                {"maxv", in(0.5, 2)},
+                {"channel_wise", upto(2) == 1}};
+      default:
+        return {{"type", "scale_intensity_range"},
+                {"a_min", in(-1, 0)},
+                {"a_max", in(0.5, 2)},
+                {"b_min", -1},
+                {"b_max", 1},
+                {"clip", upto(2) == 1}};
     }
   }
   // As jobs, what they do.
@@ -99,7 +139,10 @@ class Draws {
   }
   Json values(bool device) {
     if (!device && upto(3) == 0) return host_values();
-    switch (upto(10)) {
+    switch (upto(12)) {
+      case 10:
+      case 11:
+        return scaling(device);
       case 9:
         return {{"type", "rand_coarse_dropout"},
                 {"prob", 0.7},
@@ -129,7 +172,21 @@ class Draws {
   }
   Json transform(bool device) {
     const int kind = upto(7);
-    return kind < 3 ? moves() : kind < 5 ? resampling(device) : values(device);
+    return kind < 3 ? moves(device) : kind < 5 ? resampling(device) : values(device);
+  }
+  // Transforms inside a node that chooses among them.
+  Json group(bool device) {
+    const Json first = transform(device);
+    const Json second = {transform(device), transform(device)}, third = Json::array();
+    const Json all = {first, second, third};
+    switch (upto(3)) {
+      case 0:
+        return {{"type", "one_of"}, {"transforms", all}};
+      case 1:
+        return {{"type", "some_of"}, {"transforms", all}, {"num_transforms", 2}};
+      default:
+        return {{"type", "by_epoch"}, {"transforms", {second, first}}, {"from", {0, 1}}};
+    }
   }
 
  private:
@@ -152,7 +209,7 @@ Json graph_of(unsigned seed, bool moved, bool invert) {
   }
   for (int i = 0, n = 2 + draws.upto(6); i < n; ++i) {
     const std::string name = "t" + std::to_string(i);
-    nodes[name] = draws.transform(moved);
+    nodes[name] = draws.upto(5) == 0 ? draws.group(moved) : draws.transform(moved);
     nodes[name]["in"] = before;
     before = name;
   }
@@ -172,6 +229,8 @@ Json graph_of(unsigned seed, bool moved, bool invert) {
   return {{"name", "g"}, {"run", {{"epochs", 2}, {"seed", seed}}}, {"nodes", nodes}};
 }
 
+unsigned seeds() { return std::getenv("SLUICE_LONG") ? 1200 : 60; }
+
 Json with(Json graph, const char* setting, bool value) {
   graph["run"][setting] = value;
   return graph;
@@ -180,7 +239,7 @@ Json with(Json graph, const char* setting, bool value) {
 }  // namespace
 
 TEST_CASE("fused graphs give what plain ones give, to the bit, geometry and history included") {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < seeds(); ++seed) {
     const Json graph = graph_of(seed, false, seed % 4 == 0);
     CAPTURE(graph.dump());
     const Collected plain = run_graph(with(graph, "fuse", false)), fused = run_graph(graph);
@@ -212,7 +271,7 @@ TEST_CASE("patches of a 1:n crop are done together with what follows") {
 
 TEST_CASE("on a device, played by the host, a batch's members are done in one go") {
   int voxels = 0, other = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < seeds(); ++seed) {
     const Json graph = graph_of(seed, true, false);
     CAPTURE(graph.dump());
     const Collected plain = run_graph(with(graph, "fuse", false));

@@ -8,6 +8,7 @@
 #include "golden.h"
 #include "kernels/bias_field.h"
 #include "kernels/intensity.h"
+#include "kernels/pending.h"
 
 using namespace sluice;
 
@@ -17,6 +18,11 @@ at::Tensor result(const std::string& type, const Json& params, const at::Tensor&
                   std::uint64_t index = 0) {
   return drive(type, params, {sample_of("image", image)}, at_index(index)).at(0).tensor("image");
 }
+
+struct HostPlays {
+  HostPlays() { host_plays_device(true); }
+  ~HostPlays() { host_plays_device(false); }
+};
 
 at::Tensor ramp(std::int64_t n) { return at::arange(n, at::kFloat).view({1, n, 1, 1}); }
 
@@ -43,6 +49,62 @@ TEST_CASE("a bias field gives MONAI 1.6.1's values for given coefficients") {
     const auto table = kernels::bias_table(rank, degree, coefficients);
     CHECK(difference(kernels::apply_bias_field(x, degree, table), c["expected"]) < 1e-6);
   }
+}
+
+TEST_CASE(
+    "normalising and scaling as jobs are the host's, for images of any type, also flat ones") {
+  const at::Tensor wave = at::sin(at::arange(2 * 9 * 8 * 7, at::kFloat) * 0.37f).view({2, 9, 8, 7});
+  at::Tensor zeros = at::relu(wave), half = (wave > 0) * 5.3f, mixed = wave * 40 + 1e4f;
+  mixed[0] = 0.1f;  // a flat channel
+  const at::Tensor images[] = {wave * 3 + 1,
+                               zeros,
+                               half,
+                               mixed,
+                               at::full({2, 9, 8, 7}, 0.1f),
+                               at::zeros({2, 9, 8, 7}),
+                               (wave * 100 + 110).to(at::kByte),
+                               (zeros * 3000 - 700).to(at::kShort),
+                               zeros.view({2, 24, 21})};
+  std::vector<std::pair<const char*, Json>> all{
+      {"scale_intensity_range", {{"a_min", -1}, {"a_max", 9}, {"b_min", 2}, {"b_max", 3}}},
+      {"scale_intensity_range",
+       {{"a_min", 0}, {"a_max", 2}, {"b_min", 0}, {"b_max", 1}, {"clip", true}}},
+      {"scale_intensity_range", {{"a_min", 1}, {"a_max", 1}, {"b_min", 4}}},
+      {"scale_intensity", {{"minv", nullptr}, {"maxv", nullptr}, {"factor", 0.3}}}};
+  for (const bool each : {false, true}) {
+    all.push_back({"scale_intensity", {{"channel_wise", each}}});
+    all.push_back({"scale_intensity", {{"minv", -2}, {"maxv", 5}, {"channel_wise", each}}});
+    all.push_back({"scale_intensity", {{"minv", nullptr}, {"channel_wise", each}}});
+    for (const bool nonzero : {false, true}) {
+      const Json how = {{"channel_wise", each}, {"nonzero", nonzero}};
+      for (Json more : {Json::object(), Json{{"subtrahend", 2}}, Json{{"divisor", 7}},
+                        Json{{"divisor", 0}}, Json{{"subtrahend", 2}, {"divisor", 7}},
+                        Json{{"subtrahend", {1, 2}}, {"divisor", {3, 0}}},
+                        Json{{"subtrahend", {1, 2}}}, Json{{"divisor", {3, 0}}}}) {
+        more.update(how);
+        all.push_back({"normalize_intensity", more});
+      }
+    }
+  }
+  for (const auto& [type, params] : all)
+    for (const at::Tensor& image : images) {
+      CAPTURE(std::string(type));
+      CAPTURE(params.dump());
+      CAPTURE(c10::str(image.scalar_type(), " ", image[1].min(), " ", image[1].max()));
+      const at::Tensor host = result(type, params, image);
+      const HostPlays plays;
+      const bool lists = params.contains("subtrahend") != params.contains("divisor") &&
+                         (params.value("subtrahend", params.value("divisor", Json())).is_array());
+      if (lists && !params.at("channel_wise").get<bool>()) {
+        CHECK_THROWS_AS(result(type, params, image), DataError);
+        continue;
+      }
+      const at::Tensor job = result(type, params, image);
+      REQUIRE((job.scalar_type() == at::kFloat));
+      REQUIRE(job.sizes() == host.sizes());
+      const double most = std::max(1.0, host.abs().max().item<double>());
+      CHECK((job - host).abs().max().item<double>() <= 1e-6 * most);
+    }
 }
 
 TEST_CASE("intensity transforms never write to their input and take any dtype and layout") {

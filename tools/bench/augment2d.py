@@ -63,7 +63,7 @@ def make_pictures(folder):
 # ---- Sluice --------------------------------------------------------------------------------------
 
 def graph(case, gpu):
-    """The shipped graph from its files to its batch; on a GPU, moved there behind the cache."""
+    """The shipped graph from its files to its batch; without a GPU's node where none is meant."""
     text = open(f"{root}/graphs/augment2d_{case}.json").read()
     g = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     g["parts"]["prepare"] = json.loads(
@@ -72,9 +72,9 @@ def graph(case, gpu):
     g["nodes"] = {n: g["nodes"][n] for n in names[:names.index("batch") + 1]}
     g["vars"]["val_frac"] = 0
     del g["models"], g["run"]["checkpoint"]
-    if gpu:
-        g["nodes"]["gpu"] = {"type": "to_device", "in": "pre", "ahead": 2 * BATCH}
-        g["nodes"]["flip"]["in"] = "gpu"
+    if not gpu:
+        del g["nodes"]["gpu"]
+        g["nodes"]["flip"]["in"] = "pre"
     return g
 
 
@@ -250,7 +250,7 @@ def dali(case, folder, threads):
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=1)
     def pipe():
         def some(low, high, none):
-            coin = fn.random.coin_flip(probability=0.5, dtype=types.FLOAT)
+            coin = fn.random.coin_flip(probability=0.5)
             return coin * fn.random.uniform(range=(low, high)) + (1 - coin) * none
         x = fn.external_source(source=lambda i: list(data[i * BATCH % PICTURES:][:BATCH]), layout="HWC")
         x = fn.flip(x, horizontal=fn.random.coin_flip(probability=0.5))

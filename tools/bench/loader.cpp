@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "engine/merge.h"
+#include "engine/open_context.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/sample.h"
@@ -73,14 +74,10 @@ int run(const std::string& file, int threads) {
   if (!plan) return 2;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<Node*> pointers;
-  for (const PlanNode& n : plan->nodes) {
+  for (int i = 0; i < static_cast<int>(plan->nodes.size()); ++i) {
+    const PlanNode& n = plan->nodes[static_cast<std::size_t>(i)];
     nodes.push_back(Registry::global().make_node(n.spec->name, n.graph->params));
-    OpenContext context;
-    context.node = n.path();
-    context.epochs = static_cast<std::uint32_t>(graph->run.epochs);
-    context.leaves = n.leaves;
-    context.narrow = n.narrow;
-    context.lazy = graph->run.lazy;
+    OpenContext context = planned_context(*plan, i);
     context.resources = std::make_shared<Resources>();
     nodes.back()->open(context);
     pointers.push_back(nodes.back().get());

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "engine/cache_need.h"
+#include "engine/device_need.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -23,6 +24,15 @@ static Json needs_json(const Plan& plan) {
     all[n.path()]["text"] = need.text();
   }
   return all;
+}
+
+// What samples take of a GPU's memory, where that is known.
+static Json device_json(const Plan& plan) {
+  const DeviceNeed need = device_need(plan);
+  Json flights = Json::object();
+  for (const auto& f : need.in_flight) flights[f.gate] = {{"packets", f.packets}, {"each", f.each}};
+  return {{"in_flight", std::move(flights)}, {"bytes", need.flying()},   {"exact", need.exact},
+          {"budgets", need.budgets},         {"caches", need.unbounded}, {"text", need.text()}};
 }
 
 // Transforms that are done together, by the names of the nodes.
@@ -53,10 +63,12 @@ int check(const Options& options) {
     ok &= checked.diagnostics.ok();
     Json j = {{"file", checked.file}, {"ok", checked.diagnostics.ok()}};
     const Json needs = checked.plan ? needs_json(*checked.plan) : Json::object();
+    const Json device = checked.plan ? device_json(*checked.plan) : Json::object();
     if (checked.plan) {
       j["nodes"] = checked.plan->nodes.size();
       j["streams"] = checked.plan->streams.size();
       j["caches"] = needs;
+      j["device"] = device;
       j["fused"] = fused_json(*checked.plan);
     }
     j["diagnostics"] = checked.diagnostics.to_json();
@@ -67,6 +79,8 @@ int check(const Options& options) {
                 << ", " << count(checked.plan->streams.size(), "stream") << ")\n";
     for (const auto& [path, need] : needs.items())
       std::cout << "  " << path << " keeps " << need["text"].get<std::string>() << "\n";
+    if (const std::string flying = device.value("text", ""); !flying.empty())
+      std::cout << "  on a GPU fly " << flying << "\n";
     if (checked.plan)
       for (const PlanRun& run : checked.plan->runs)
         std::cout << "  done together: " << text(*checked.plan, run) << "\n";

@@ -78,6 +78,8 @@ std::vector<std::string> line(const FieldRule& r) {
       return {"keeps", what, "and lets the others go"};
     case Act::moves:
       return {"moves", "every field", "to " + r.param};
+    case Act::stays:
+      return {"reads", what, "on the host, wherever it works"};
     case Act::per_axis:
     case Act::axes:
     case Act::network:

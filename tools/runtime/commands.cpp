@@ -43,6 +43,16 @@ void print_gpu(const Json& g) {
   fmt::print("\n");
 }
 
+// What was in the device's memory at most, and what the plan allows samples of that.
+void print_device(double most_mb, const Json& plan) {
+  fmt::print("device: at most {:.0f} MB in tensors; by the plan {}{:.0f} MB of samples in flight",
+             most_mb, plan["exact"].get<bool>() ? "" : "at least ",
+             plan["in_flight_mb"].get<double>());
+  if (plan.contains("caches_mb"))
+    fmt::print(" and at most {:.0f} MB in caches", plan["caches_mb"].get<double>());
+  fmt::print("\n");
+}
+
 void print_table(const Plan& plan, const Figures& figures, const Json& profile) {
   std::size_t width = 4;
   for (const PlanNode& n : plan.nodes) width = std::max(width, n.path().size());
@@ -76,7 +86,7 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
       process["major_faults"].get<std::int64_t>(), process["most_mb"].get<double>());
   for (const Json& g : profile["gpus"]) print_gpu(g);
   if (profile.contains("device_mb"))
-    fmt::print("device: at most {:.0f} MB in tensors\n", profile["device_mb"].get<double>());
+    print_device(profile["device_mb"].get<double>(), profile["device_plan"]);
   fmt::print("{}\n", profile["verdict"].get<std::string>());
 }
 

@@ -8,22 +8,16 @@
 #include <vector>
 
 #include "engine/figures.h"
-#include "engine/node.h"
+#include "engine/forward.h"
 
 namespace sluice {
 
 // Stands in front of a node and keeps the inputs of its first firings.
-class Captured final : public Node {
+class Captured final : public Forward {
  public:
   static constexpr std::size_t keep = 8;
-  explicit Captured(std::unique_ptr<Node> node) : node_(std::move(node)) {}
+  using Forward::Forward;
   void process(Firing& f) override;
-  void flush(Flush& f) override { node_->flush(f); }
-  void observe(const Observation& o) override { node_->observe(o); }
-  void save(State& state) const override { node_->save(state); }
-  void load(const State& state) override { node_->load(state); }
-  CacheStore* store() override { return node_->store(); }
-  std::optional<std::uint64_t> epoch_size() const override { return node_->epoch_size(); }
 
   // Firings a second on so many threads; 0 where nothing came in.
   double rate(int threads, double seconds, const std::function<void()>& on_thread);
@@ -33,7 +27,6 @@ class Captured final : public Node {
     Stamp stamp;
     std::vector<std::vector<SamplePtr>> ports;
   };
-  std::unique_ptr<Node> node_;
   std::mutex mutex_;
   std::vector<Input> inputs_;
 };

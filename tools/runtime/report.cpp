@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include "engine/checkpoint.h"
+#include "engine/device_need.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/tensor_device.h"
@@ -169,7 +170,16 @@ Json Session::profile(bool ended) const {
   if (ended) j["arithmetic"] = arithmetic_json(*resources_);
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
-  if (const auto device = find_device()) j["device_mb"] = device->peak_bytes() * 1e-6;
+  if (const auto device = find_device()) {
+    const DeviceNeed need = device_need(*plan_);
+    j["device_mb"] = device->peak_bytes() * 1e-6;
+    j["device_plan"] = {{"in_flight_mb", static_cast<double>(need.flying()) * 1e-6},
+                        {"exact", need.exact}};
+    // Without a bound where neither the graph nor the device says one.
+    if (need.unbounded == 0 || device_share_)
+      j["device_plan"]["caches_mb"] =
+          static_cast<double>(need.budgets + need.unbounded * device_share_.value_or(0)) * 1e-6;
+  }
   j["devices"] = devices_;
   return j;
 }

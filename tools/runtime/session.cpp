@@ -10,9 +10,11 @@
 #include <iostream>
 #include <thread>
 
+#include "engine/device_need.h"
 #include "engine/dot.h"
 #include "engine/lineage.h"
 #include "engine/merge.h"
+#include "engine/open_context.h"
 #include "engine/override.h"
 #include "engine/random.h"
 #include "engine/tensor_device.h"
@@ -42,9 +44,21 @@ int data_threads(const Options& options, const Graph& graph) {
   return first_set(options.threads, graph.run.threads, cores());
 }
 
+// A graph without to_device is right, and slow where there is a GPU.
+static void say_unused(const Plan& plan, const TensorDevice& device) {
+  for (const PlanNode& n : plan.nodes) {
+    const bool begins = n.gate && n.turns >= 0 && n.training;
+    if (!begins || plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0)
+      continue;
+    std::cerr << "note: the network of \"" << n.path() << "\" trains on the CPU, though "
+              << device.name() << " is here: put a to_device in front of it\n";
+  }
+}
+
 std::unique_ptr<Session> Session::open(const Options& options) {
   std::unique_ptr<Session> s(new Session(options));
   if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
+  if (const auto device = find_device(); device && options.warnings) say_unused(*s->plan_, *device);
   s->threads_ = sluice::thread_counts(options, *s->plan_).compute;
   s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
   s->out_dir_ = !options.out.empty() ? options.out : options.resume;
@@ -131,7 +145,20 @@ void Session::make_networks() {
   }
 }
 
+// Half of what is free: of the rest the networks' largest part, their activations, is not known
+// yet.
+static std::optional<std::uint64_t> share_of_caches(const Plan& plan,
+                                                    const std::optional<std::int64_t>& budget) {
+  const auto device = find_device();
+  if (!device) return std::nullopt;
+  if (budget) return device_need(plan).share(static_cast<std::uint64_t>(*budget));
+  const auto free = device->free_bytes();
+  if (!free) return std::nullopt;
+  return device_need(plan).share(*free / 2);
+}
+
 void Session::make_nodes() {
+  device_share_ = share_of_caches(*plan_, graph_->run.device_budget);
   nodes_.resize(plan_->nodes.size());
   for (int i : plan_->order) open_node(i);
   window_sources(*plan_, nodes_);
@@ -158,20 +185,14 @@ void Session::open_node(int i) {
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
   for (const auto& path : n.graph->needs) open_node(graph_->find(path));
   node = Registry::global().make_node(n.spec->name, n.graph->params);
-  OpenContext context;
-  context.node = n.path();
-  context.seed = static_cast<std::uint64_t>(graph_->run.seed);
-  context.epochs = static_cast<std::uint32_t>(graph_->run.epochs);
+  OpenContext context = planned_context(*plan_, i);
   context.step_threads = step_threads_;
-  context.training = n.training;
-  context.leaves = n.leaves;
-  context.narrow = n.narrow;
-  context.lazy = graph_->run.lazy;
   context.out_dir = out_dir_;
   context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
   context.device = find_device();
+  context.cache_budget = device_share_;
   if (n.spec->is_cache)
     context.upstream = upstream_of(
         *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });

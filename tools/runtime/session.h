@@ -117,6 +117,7 @@ class Session final : public RunEvents {
   std::filesystem::path out_dir_;
   int threads_ = 2, step_threads_ = 2;
   std::size_t devices_ = 1;
+  std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
   Resume resume_;
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;

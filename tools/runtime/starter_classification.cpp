@@ -154,8 +154,10 @@ std::string nodes(const Numbers& n) {
       R"(  "nodes": {{
     "train":  {},
     "pre":    {{ "part": "prepare", "in": "train" }},
+    // Where there is a GPU, what follows is done there.
+    "gpu":    {{ "type": "to_device", "in": "pre" }},
     // 15 degrees to either side.
-    "rotate": {{ "type": "rand_rotate", "in": "pre", "keys": "image", "range_x": 0.2618, "prob": 0.5 }},
+    "rotate": {{ "type": "rand_rotate", "in": "gpu", "keys": "image", "range_x": 0.2618, "prob": 0.5 }},
     // Where left and right tell classes apart, remove the flip.
     "flip":   {{ "type": "rand_flip", "in": "rotate", "keys": "image", "spatial_axis": 0, "prob": 0.5 }},
     "zoom":   {{ "type": "rand_zoom", "in": "flip", "keys": "image", "min_zoom": 0.9, "max_zoom": 1.1,
@@ -170,7 +172,8 @@ std::string nodes(const Numbers& n) {
     "val":    {},
     "vpre":   {{ "part": "prepare", "in": "val" }},
     "vbatch": {{ "type": "batch", "in": "vpre", "size": {} }},
-    "infer":  {{ "type": "model", "in": "vbatch", "net": "net" }},
+    "vgpu":   {{ "type": "to_device", "in": "vbatch" }},
+    "infer":  {{ "type": "model", "in": "vgpu", "net": "net" }},
     "val_auc":      {{ "type": "rocauc", "in": "infer", "softmax": true, "class_names": "@classes" }},
     "val_accuracy": {{ "type": "accuracy", "in": "infer", "class_names": "@classes" }}
   }}

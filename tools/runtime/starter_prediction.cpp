@@ -165,7 +165,7 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
     throw DataError(trained->folder + ": its network's images have " + std::to_string(keys.size()) +
                     " files a case, those of " + s.root.string() + " have " +
                     std::to_string(s.channel_files));
-  Json window = {{"type", "sliding_window"}, {"in", pre.last}, {"net", "net"}};
+  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", "net"}};
   window.update(trained ? trained->window
                         : Json{{"roi_size", "@patch"},
                                {"sw_batch_size", 4},
@@ -192,9 +192,12 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
   "nodes": {{
     "cases": {},
     "load": {{ "type": "load_image", "in": "cases", "keys": {}{} }},
-{}    "infer": {{ {} }},
+{}    // On the GPU where there is one, and back.
+    "gpu": {{ "type": "to_device", "in": {} }},
+    "infer": {{ {} }},
+    "host": {{ "type": "to_device", "in": "infer", "device": "cpu" }},
     // Back to the grid of the image's file, then one class a voxel.
-    "native": {{ "type": "invert", "in": "infer", "keys": "pred", "mode": "bilinear" }},
+    "native": {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
     "label": {{ "type": "argmax", "in": "native" }},
     "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
               "output_postfix": "seg", "separate_folder": false, "output_dtype": "uint8" }}
@@ -208,7 +211,7 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
       json_text(s.name + "_prediction"), prediction_vars(s, r, trained), network,
       source_node(s, s.split, false, keys), list_of(keys),
       s.bad > 0 ? ", \"on_error\": \"quarantine\", \"max_bad\": 1000" : "", pre.text,
-      members_of(window, "      ", 15));
+      json_text(pre.last), members_of(window, "      ", 15));
 }
 
 }  // namespace sluice

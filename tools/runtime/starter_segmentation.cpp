@@ -153,7 +153,9 @@ std::string training(const Survey& s, const Recipe& r) {
                          "between \"pre\" and \"fit\", and \"vpre\" and \"infer\".\n",
                          r.cache_gib);
   text += fmt::format(
-      R"(    "fit":    {{ "type": "spatial_pad", "in": "{}", "spatial_size": "@patch" }},
+      R"(    // Where there is a GPU, what follows is done there.
+    "gpu":    {{ "type": "to_device", "in": "{}" }},
+    "fit":    {{ "type": "spatial_pad", "in": "gpu", "spatial_size": "@patch" }},
     // Two patches of each volume, as many around foreground as around background.
     "crop":   {{ "type": "rand_crop_by_pos_neg_label", "in": "fit", "label_key": "label",
                 "spatial_size": "@patch", "num_samples": {} }},
@@ -186,9 +188,11 @@ std::string validation(const Survey& s, const Recipe& r) {
     // About twenty validations. The label stays on its file's grid, the prediction goes back to it.
     "val":      {},
 {}    "vpre":     {{ "part": "prepare", "in": "vload", "keys": ["image"] }},
-{}    "infer":    {{ "type": "sliding_window", "in": "{}", "net": "net", "roi_size": "@patch",
+{}    "vgpu":     {{ "type": "to_device", "in": "{}" }},
+    "infer":    {{ "type": "sliding_window", "in": "vgpu", "net": "net", "roi_size": "@patch",
                   "sw_batch_size": 4, "overlap": 0.5, "mode": "gaussian" }},
-    "native":   {{ "type": "invert", "in": "infer", "keys": "pred", "mode": "bilinear" }},
+    "host":     {{ "type": "to_device", "in": "infer", "device": "cpu" }},
+    "native":   {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
     "val_dice": {{ "type": "dice_metric", "in": "native", "include_background": false }}
   }}
 }}

@@ -6,6 +6,7 @@
 
 #include "engine/error.h"
 #include "engine/forecast.h"
+#include "engine/forward.h"
 #include "tools/runtime/session.h"
 
 namespace sluice {
@@ -97,9 +98,9 @@ std::optional<Prediction> predict(const WhatIf& what, const Plan& plan, const Fi
 
 namespace {
 
-class Freed final : public Node {
+class Freed final : public Forward {
  public:
-  explicit Freed(std::unique_ptr<Node> node) : node_(std::move(node)) {}
+  using Forward::Forward;
   void process(Firing& f) override {
     {
       std::lock_guard lock(mutex_);
@@ -113,15 +114,8 @@ class Freed final : public Node {
     std::lock_guard lock(mutex_);
     known_ = f.outs();
   }
-  void flush(Flush& f) override { node_->flush(f); }
-  void save(State& state) const override { node_->save(state); }
-  void load(const State& state) override { node_->load(state); }
-  CacheStore* store() override { return node_->store(); }
-  std::optional<std::uint64_t> epoch_size() const override { return node_->epoch_size(); }
-  SamplePtr item_record(std::uint64_t item) const override { return node_->item_record(item); }
 
  private:
-  std::unique_ptr<Node> node_;
   std::mutex mutex_;
   std::optional<std::vector<Firing::Out>> known_;
 };

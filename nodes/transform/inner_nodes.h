@@ -6,16 +6,16 @@
 // one node a choice is a loop; the inner nodes' parameters are checked with the graph's.
 //
 // Invariant: an inner node's draws depend on its place ("augment/1") and the stamp, so they are the
-// same whatever is chosen beside it.
+// same whatever is chosen beside it. Inner nodes that can leave their work to the next one do, and
+// what the last leaves is the outer node's to do, or to leave (fused.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/error.h"
 #include "engine/registry.h"
-#include "engine/sample.h"
+#include "nodes/transform/fused.h"
 
 namespace sluice {
 
@@ -24,6 +24,7 @@ class InnerNodes {
   // An entry is a node, or a list of nodes that are done one after the other (an empty one changes
   // nothing).
   void open(const Json& entries, const OpenContext& context) {
+    lazy_ = context.lazy;
     if (!entries.is_array() || entries.empty())
       throw Error(Exit::usage, "transforms needs a list of at least one node");
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -44,6 +45,7 @@ class InnerNodes {
   SamplePtr run(std::size_t entry, SamplePtr sample, Firing& f) const {
     const std::function<bool()> stopped = [&f] { return f.stopped(); };
     for (const Inner& inner : entries_[entry]) {
+      if (!inner.fuses) sample = settled(std::move(sample));
       Firing firing(f.stamp(), inner.key, {{std::move(sample)}}, stopped);
       inner.node->process(firing);
       for (auto& [name, value] : firing.logs()) f.log(name, value);
@@ -60,7 +62,18 @@ class InnerNodes {
   struct Inner {
     std::unique_ptr<Node> node;
     std::uint64_t key;
+    bool fuses;
   };
+
+  SamplePtr settled(SamplePtr sample) const {
+    const auto& fields = sample->fields();
+    if (std::none_of(fields.begin(), fields.end(),
+                     [](const auto& f) { return !!f.second.pending; }))
+      return sample;
+    Sample done = *sample;
+    for (auto& [key, field] : done.fields()) settle(field, lazy_);
+    return std::make_shared<const Sample>(std::move(done));
+  }
 
   // `check` has said all of this; a node that a test or a tool makes is checked here.
   static Inner make(const Json& entry, const std::string& path, OpenContext context) {
@@ -82,12 +95,15 @@ class InnerNodes {
       if (param.required && !params.contains(param.name))
         throw Error(Exit::usage, path + ": \"" + type + "\" needs \"" + param.name + "\"");
     context.node = path;
-    Inner inner{Registry::global().make_node(type, params), random_key(context.seed, path)};
+    const bool fuses = spec->fusing != Fuses::no;
+    context.leaves = fuses && context.fuse ? Leaves::always : Leaves::nothing;
+    Inner inner{Registry::global().make_node(type, params), random_key(context.seed, path), fuses};
     inner.node->open(context);
     return inner;
   }
 
   std::vector<std::vector<Inner>> entries_;
+  bool lazy_ = false;
 };
 
 // Shares that sum to 1: those given, or equal ones.

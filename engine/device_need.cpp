@@ -1,0 +1,68 @@
+#include "engine/device_need.h"
+
+#include <algorithm>
+
+#include "engine/cache_need.h"
+
+namespace sluice {
+
+std::uint64_t DeviceNeed::flying() const {
+  std::uint64_t all = 0;
+  for (const Flight& f : in_flight) all += f.packets * f.each;
+  return all;
+}
+
+std::uint64_t DeviceNeed::share(std::uint64_t budget) const {
+  if (unbounded == 0 || budget < bytes()) return 0;
+  return (budget - bytes()) / unbounded;
+}
+
+std::string DeviceNeed::text() const {
+  std::string out;
+  for (std::size_t i = 0; i < in_flight.size(); ++i) {
+    const Flight& f = in_flight[i];
+    if (i > 0) out += i + 1 < in_flight.size() ? ", " : " and ";
+    out += std::to_string(f.packets);
+    out += " x ";
+    out += in_bytes(static_cast<double>(f.each)) + " from " + f.gate;
+  }
+  if (out.empty()) return out;
+  return out + (exact ? ": " : ": at least ") + in_bytes(static_cast<double>(flying()));
+}
+
+bool moves_samples(const Spec& spec) {
+  return std::any_of(spec.rules.begin(), spec.rules.end(),
+                     [](const FieldRule& r) { return r.act == FieldRule::Act::moves; });
+}
+
+int moved_at_once(const PlanNode& mover) {
+  const GraphNode& g = *mover.graph;
+  const std::string& name = mover.spec->credits_param;
+  const int says = g.params.value(name, 1);
+  const bool given = std::find(g.given.begin(), g.given.end(), name) != g.given.end();
+  return given ? says : mover.need - 1 + says;
+}
+
+DeviceNeed device_need(const Plan& plan) {
+  DeviceNeed need;
+  for (const PlanNode& n : plan.nodes) {
+    if (n.flow.moved_by < 0) continue;
+    if (n.spec->is_cache && n.graph->params.value("store", "") == "device") {
+      const Json& budget = n.graph->params.at("budget");
+      if (budget.is_null())
+        ++need.unbounded;
+      else
+        need.budgets += budget.get<std::uint64_t>();
+    }
+    // What flies behind a cache is the cache's own; a region's one batch is among those in flight.
+    if (!n.gate || n.spec->is_cache || n.turns >= 0) continue;
+    const PacketBytes packet = packet_bytes(n.flow);
+    need.exact &= packet.exact;
+    const int packets = moves_samples(*n.spec) ? moved_at_once(n) : n.credits;
+    if (packet.bytes > 0)
+      need.in_flight.push_back({n.path(), static_cast<std::uint64_t>(packets), packet.bytes});
+  }
+  return need;
+}
+
+}  // namespace sluice
