@@ -10,6 +10,7 @@
 // there is no order but that of wait().
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,7 +26,9 @@ class Point {
   Point(const Point&) = delete;
   Point& operator=(const Point&) = delete;
   virtual ~Point() = default;
-  virtual void wait() const = 0;  // holds the host up until it is done; throws where that failed
+  // Holds the host up until it is done; throws where that failed. Returns when that was
+  // (now_ns()): as the device says, or else when the host saw it.
+  virtual std::int64_t wait() const = 0;
   const Stream* const of;
 };
 using PointPtr = std::shared_ptr<const Point>;

@@ -195,13 +195,15 @@ bool Scheduler::one_stream(const PlanNode& gate) const {
 }
 
 // Calls `then` on the thread that waits for the mark's stream, once the device is past the mark.
-void Scheduler::when_done(int node, const Stamp& stamp, PointPtr mark, std::function<void()> then) {
+void Scheduler::when_done(int node, const Stamp& stamp, PointPtr mark,
+                          std::function<void(std::int64_t reached_ns)> then) {
   machine_->graph->reserve_wait();
   const bool step = mark->of == machine_->step_queue.stream.get();
   Lane& lane = step ? *machine_->step_queue.done : *machine_->copy_queue.done;
   lane.submit([this, node, stamp, mark = std::move(mark), then = std::move(then)]() mutable {
-    guard(node, stamp, [&] { mark->wait(); });
-    then();
+    std::int64_t reached_ns = 0;
+    guard(node, stamp, [&] { reached_ns = mark->wait(); });
+    then(reached_ns ? reached_ns : now_ns());
     then = nullptr;
     mark.reset();
     machine_->graph->release_wait();

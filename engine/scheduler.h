@@ -150,7 +150,8 @@ class Scheduler {
   bool all_done() const;
   std::string stall_report() const;
   bool one_stream(const PlanNode& gate) const;
-  void when_done(int node, const Stamp& stamp, PointPtr mark, std::function<void()> then);
+  void when_done(int node, const Stamp& stamp, PointPtr mark,
+                 std::function<void(std::int64_t reached_ns)> then);
   void chain();
   void wait();
   void close();

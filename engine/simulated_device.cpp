@@ -5,6 +5,7 @@
 
 #include "engine/error.h"
 #include "engine/random.h"
+#include "engine/trace.h"
 
 namespace sluice {
 
@@ -12,24 +13,24 @@ struct SimulatedStream::Milestone final : Point, std::enable_shared_from_this<Mi
   using Point::Point;
   mutable std::mutex mutex;
   mutable std::condition_variable wake;
-  bool done = false, forgotten = false;
+  bool forgotten = false;
+  std::int64_t reached_ns = 0;  // 0: not yet
   std::string error;
 
   void set(const std::string& why) {
     {
       std::lock_guard lock(mutex);
-      done = true;
+      reached_ns = now_ns();
       error = why;
     }
     wake.notify_all();
   }
-  void wait() const override {
-    if (!forgotten) reach();
-  }
-  void reach() const {
+  std::int64_t wait() const override { return forgotten ? now_ns() : reach(); }
+  std::int64_t reach() const {
     std::unique_lock lock(mutex);
-    wake.wait(lock, [this] { return done; });
+    wake.wait(lock, [this] { return reached_ns != 0; });
     if (!error.empty()) throw Error(Exit::gpu, error);
+    return reached_ns;
   }
 };
 
@@ -69,7 +70,7 @@ PointPtr SimulatedStream::mark() {
 void SimulatedStream::wait(const Point& before) {
   const auto& milestone = static_cast<const Milestone&>(before);
   if (settings_.forget_stream_waits) return;
-  if (settings_.eager) return milestone.reach();
+  if (settings_.eager) return void(milestone.reach());
   if (before.of == this) return;
   queue([keep = milestone.shared_from_this()] { keep->reach(); });
 }

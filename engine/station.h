@@ -178,8 +178,8 @@ class Station {
   void keep_made(Firing& firing);
   void hold(Job& job);
   void retire(Job* job);
-  void retired(Job* job) noexcept;
-  void note_device(Job& job);
+  void retired(Job* job, std::int64_t done_ns) noexcept;
+  void note_device(Job& job, std::int64_t done_ns);
   void read_later(Job& job);
   void deliver_when_done(int input, const Packet& packet);
   static Actions fresh();        // an empty list that has room

@@ -35,22 +35,24 @@ void Station::hold(Job& job) {
 void Station::retire(Job* job) {
   for (auto& input : job->inputs)
     for (Packet& p : input) p.credit = until_done(p.credit, stream_);
-  scheduler_.when_done(index_, job->stamp, job->mark, [this, job] { retired(job); });
+  scheduler_.when_done(index_, job->stamp, job->mark, [this, job](std::int64_t done_ns) {
+    retired(job, done_ns);
+  });
 }
 
 // A stream does one thing after the other: it was at this job's work since that was queued, or
-// since it was done with the one before. (Waiting asks now and then, so ends are late by a little.)
-void Station::note_device(Job& job) {
+// since it was done with the one before. (Ends that only the host saw are late by a little.)
+void Station::note_device(Job& job, std::int64_t done_ns) {
   thread_local std::int64_t was_done = 0;  // the thread waits for one stream
-  const std::int64_t done = now_ns(), ns = done - std::max(job.began, was_done);
-  was_done = done;
+  const std::int64_t ns = done_ns - std::max(job.began, was_done);
+  was_done = done_ns;
   counters.device_ns.fetch_add(ns, std::memory_order_relaxed);
   if (job.kind == Job::Kind::fire) note_time(job.firing, ns);
 }
 
 // On the thread that waits for the stream, so in the order in which the bodies ran.
-void Station::retired(Job* job) noexcept {
-  note_device(*job);
+void Station::retired(Job* job, std::int64_t done_ns) noexcept {
+  note_device(*job, done_ns);
   if (!scheduler_.halted()) read_later(*job);
   if (!scheduler_.halted() && job->entry) remember(*job);
   Actions actions = fresh();
@@ -71,7 +73,7 @@ void Station::deliver_when_done(int input, const Packet& packet) {
   ++awaiting_;
   Packet then = packet;
   const PointPtr mark = std::move(then.ready);
-  scheduler_.when_done(index_, packet.stamp, mark, [this, input, then = std::move(then)] {
+  scheduler_.when_done(index_, packet.stamp, mark, [this, input, then = std::move(then)](std::int64_t) {
     --awaiting_;
     deliver(input, then);
   });

@@ -19,6 +19,7 @@
 
 #include "engine/error.h"
 #include "engine/simulated_device.h"
+#include "engine/trace.h"
 
 namespace sluice {
 namespace {
@@ -60,11 +61,12 @@ struct GpuPoint final : Point {
       : Point(stream), pool(std::move(events)), event(pool->take(type)) {}
   ~GpuPoint() override { pool->put(std::move(event)); }
   // Asks now and then: the driver's own waiting keeps a core busy, which the data threads need.
-  void wait() const override {
+  std::int64_t wait() const override {
     asked([&] {
       for (int us = 10; !event->query(); us = std::min(2 * us, 80))
         std::this_thread::sleep_for(std::chrono::microseconds(us));
     });
+    return now_ns();
   }
   const std::shared_ptr<Events> pool;
   EventPtr event;

@@ -395,8 +395,12 @@ TEST_CASE("the time that a device was at work on what a node queued is the node'
     });
     f.emit_ptr(std::make_shared<Sample>(f.in().value));
   };
+  const auto queue_and_look = [&](Firing& f) {
+    queue(f);
+    f.when_done([] { nap(5000); });  // so the host sees late that the second is done
+  };
   const int first =
-      b.add("first", plain("first").lane(LaneKind::step).any_device(), queue, {{s, 0}});
+      b.add("first", plain("first").lane(LaneKind::step).any_device(), queue_and_look, {{s, 0}});
   const int second =
       b.add("second", plain("second").lane(LaneKind::step).any_device(), queue, {{first, 0}});
   b.add("k", sink("k"), [](Firing&) {}, {{second, 0}});
@@ -414,6 +418,7 @@ TEST_CASE("the time that a device was at work on what a node queued is the node'
   CHECK(static_cast<double>(at(first).device_ns + at(second).device_ns) <=
         1e9 * scheduler.wall_s());
   CHECK(at(first).device_ns >= 20 * 2'000'000);
+  CHECK(at(second).device_ns >= 20 * 2'000'000);
   CHECK(at(first).p50_ns >= 2'000'000 * 7 / 8);  // of a firing: of the device, not of queueing
   CHECK(at(s).device_ns == 0);
   const auto slow = scheduler.counters(second).slowest.sorted();
