@@ -39,8 +39,7 @@ int moved_at_once(const PlanNode& mover) {
   const GraphNode& g = *mover.graph;
   const std::string& name = mover.spec->credits_param;
   const int says = g.params.value(name, 1);
-  const bool given = std::find(g.given.begin(), g.given.end(), name) != g.given.end();
-  return given ? says : mover.need - 1 + says;
+  return g.is_given(name) ? says : mover.need - 1 + says;
 }
 
 DeviceNeed device_need(const Plan& plan) {

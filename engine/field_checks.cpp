@@ -40,8 +40,7 @@ std::string Walk::parameter(const std::string& name) const { return node_.path()
 
 void Walk::error(const char* code, const std::string& name, std::string message, std::string hint,
                  const std::string& field) {
-  const auto& given = node_.graph->given;
-  const bool is_given = std::find(given.begin(), given.end(), name) != given.end();
+  const bool is_given = node_.graph->is_given(name);
   const std::string key = is_given ? name : "in";
   Place place = node_.graph->place.child(key);
   // The field in a list of them, where the list stands in the file.
@@ -107,9 +106,7 @@ void Walk::missing(const std::string& name, const std::string& by) {
     there.push_back(f.name);
     list += (list.empty() ? "" : ", ") + quoted(f.name);
   }
-  const bool is_default =
-      !by.empty() && std::find(node_.graph->given.begin(), node_.graph->given.end(), by) ==
-                         node_.graph->given.end();
+  const bool is_default = !by.empty() && !node_.graph->is_given(by);
   std::string hint = did_you_mean(name, there);
   if (hint.empty() && is_default) hint = "name the fields with " + quoted(by);
   error("SL0601", by,

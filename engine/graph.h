@@ -4,6 +4,7 @@
 // Invariant: a Graph exists only without errors; every element knows its place in the file.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ struct GraphNode {
   std::vector<std::string> needs;  // "requires": paths of nodes to open before this one
   std::string desc;
   Place place;  // of the node's object
+
+  bool is_given(const std::string& param) const {
+    return std::find(given.begin(), given.end(), param) != given.end();
+  }
 };
 
 struct GraphModel {

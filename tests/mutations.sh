@@ -56,9 +56,9 @@ mutant "Skip: a 1:n without children marks no last one" station.cpp \
   's/stamp\.child\(0, true\)/stamp.child(0, false)/'
 mutant "stamps: a 1:n marks no last child" station_fire.cpp \
   's/, i \+ 1 == most\)/, false)/'
-mutant "capacity: the largest holder instead of the sum" plan.cpp \
+mutant "capacity: the largest holder instead of the sum" plan_credits.cpp \
   's/hold\.total \+= n\.count - 1;/hold.total = std::max(hold.total, n.count - 1);/'
-mutant "capacity: divided by the children of a 1:n" plan.cpp \
+mutant "capacity: divided by the children of a 1:n" plan_credits.cpp \
   's/hold\.total \+= n\.count - 1;/hold.total += (n.count - 1 + 3) \/ 4;/'
 mutant "gates: arrival order" station.cpp \
   's/(auto it = inbox_\.find\(next_\);\n)(  if \(it == inbox_)/$1  if (plan_.gate && !plan_.ordered && plan_.spec->arity == Arity::one_to_one)\n    for (auto k = inbox_.begin(); k != inbox_.end() && k->first.epoch == next_.epoch; ++k)\n      if (k->second.have == static_cast<int>(plan_.inputs.size())) it = k;\n$2/'
@@ -82,11 +82,11 @@ mutant "turns: over when the reader ends, not the updater" turnstile.cpp \
   's/closed_\[n\] <= static_cast<std::int64_t>\(turn\.epoch\)/closed_[n] < static_cast<std::int64_t>(turn.epoch)/'
 mutant "turns: the stop rule does not hold them" turnstile.cpp \
   's/stopped_ = stop;//'
-mutant "region: two batches at once" plan.cpp \
+mutant "region: two batches at once" plan_credits.cpp \
   's/n\.credits = 1;/n.credits = 2;/'
-mutant "updater: no gate of its own" plan.cpp \
+mutant "updater: no gate of its own" plan_turns.cpp \
   's/node\(u\)\.gate = true;//'
-mutant "cut: the region discards too" plan.cpp \
+mutant "cut: the region discards too" plan_credits.cpp \
   's/if \(finish\.count\(\*it\)\) continue;//'
 mutant "cut: an epoch without its turn is flushed" station.cpp \
   's/    e\.cut = true;  \/\/ its turn/    \/\/ its turn/'
