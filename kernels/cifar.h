@@ -22,6 +22,7 @@ class CifarBatches {
   CifarBatches(const std::filesystem::path& folder, bool training);
 
   std::size_t size() const { return size_; }
+  std::int64_t classes() const { return 10; }
   std::int64_t label(std::size_t i) const { return *record(i); }
   at::Tensor image(std::size_t i) const;  // float32 [3, 32, 32] = [C, row, column], 0 to 1
   const std::string& path(std::size_t i) const { return file_of(i).path; }

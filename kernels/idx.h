@@ -24,7 +24,7 @@ class IdxImages {
   std::int64_t classes() const { return classes_; }  // one more than the highest label
   std::int64_t label(std::size_t i) const { return labels_.data()[first_label + i]; }
   at::Tensor image(std::size_t i) const;  // float32 [1, rows, columns], 0 to 1
-  const std::string& path() const { return path_; }
+  const std::string& path(std::size_t) const { return path_; }
   std::string name(std::size_t i) const;  // "train-images-idx3-ubyte:17"
 
  private:

@@ -10,11 +10,6 @@
 
 namespace sluice {
 
-struct Zooming {
-  Resizing mode = Resizing::area;
-  Filling filling = Filling::edge;
-  bool align_corners = false, keep_size = true;
-};
 // The first `axes` axes, resized by factors. A DataError where one has no voxel left.
 Shape3 zoomed_shape(const Shape3& shape, std::int64_t axes, const Vec3& factors);
 

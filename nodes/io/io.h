@@ -63,16 +63,4 @@ Spec& add_split_params(Spec& s) {
   return add_fold_params<Params>(s);
 }
 
-// A picture that a file of many holds, and its class.
-inline SamplePtr picture_of(std::string name, std::string path, at::Tensor image,
-                            at::Tensor label) {
-  auto meta = std::make_shared<Meta>();
-  meta->path = std::move(path);
-  Sample sample;
-  sample.name = std::move(name);
-  sample.set("image", Field(std::move(image), std::move(meta)));
-  sample.set("label", Field(std::move(label), std::make_shared<const Meta>()));
-  return std::make_shared<const Sample>(std::move(sample));
-}
-
 }  // namespace sluice

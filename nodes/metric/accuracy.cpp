@@ -14,18 +14,10 @@ struct Accuracy final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("accuracy",
-                "The share of samples whose highest score is at their class. Metrics: mean (over "
-                "all samples) and class_0, class_1, ... (over each class's samples).")
-        .in("sample")
-        .param("keys", &Params::keys, "Scores or logits [N, C], and classes [N].")
-        .length(2, 2)
-        .param("class_names", &Params::class_names,
-               "Names for the metrics: class_plane, class_car, ...; empty: numbers.")
-        .ordered()
-        .reports({"mean", "class_*"})
-        .takes("@keys", Form::any, 0)
-        .any_device();
+    Spec s("accuracy",
+           "The share of samples whose highest score is at their class. Metrics: mean (over "
+           "all samples) and class_0, class_1, ... (over each class's samples).");
+    return add_classes_params<Params>(s, "Scores or logits [N, C], and classes [N].");
   }
 
   void process(Firing& f) override {

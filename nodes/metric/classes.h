@@ -12,6 +12,7 @@
 
 #include "engine/error.h"
 #include "engine/sample.h"
+#include "engine/spec.h"
 #include "engine/transform.h"
 
 namespace sluice {
@@ -50,6 +51,20 @@ inline std::vector<std::int64_t> chosen(const at::Tensor& scores) {
   for (const float* s = scores.const_data_ptr<float>(); std::ssize(out) < scores.size(0); s += c)
     out.push_back(c == 1 ? s[0] > 0 : std::max_element(s, s + c) - s);
   return out;
+}
+
+// What such metrics declare: the two keys, and what each class is called.
+template <class Params>
+Spec& add_classes_params(Spec& s, const char* keys) {
+  return s.in("sample")
+      .param("keys", &Params::keys, keys)
+      .length(2, 2)
+      .param("class_names", &Params::class_names,
+             "Names for the metrics: class_Hand, ...; empty: numbers.")
+      .ordered()
+      .reports({"mean", "class_*"})
+      .takes("@keys", Form::any, 0)
+      .any_device();
 }
 
 // "class_plane", or "class_3" where no names are given.

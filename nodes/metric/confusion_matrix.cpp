@@ -75,21 +75,13 @@ struct ConfusionMatrix final : Node {
   static Spec spec() {
     auto names = measure_names();
     names.insert(names.begin(), "hit rate");  // the sensitivity's other name, and the default
-    return Spec("confusion_matrix",
-                "One measure of the confusion of each class with the others, from the counts of "
-                "an epoch. Metrics: mean (over classes that have one) and class_0, class_1, ...")
-        .in("sample")
-        .param("keys", &Params::keys, "Scores or logits [N, C], and classes [N].")
-        .length(2, 2)
+    Spec s("confusion_matrix",
+           "One measure of the confusion of each class with the others, from the counts of "
+           "an epoch. Metrics: mean (over classes that have one) and class_0, class_1, ...");
+    return add_classes_params<Params>(s, "Scores or logits [N, C], and classes [N].")
         .param("metric_name", &Params::metric_name, "Which measure.")
         .choices(names)
-        .param("include_background", &Params::include_background, "Count class 0 too.")
-        .param("class_names", &Params::class_names,
-               "Names for the metrics: class_Hand, ...; empty: numbers.")
-        .ordered()
-        .reports({"mean", "class_*"})
-        .takes("@keys", Form::any, 0)
-        .any_device();
+        .param("include_background", &Params::include_background, "Count class 0 too.");
   }
 
   void process(Firing& f) override {

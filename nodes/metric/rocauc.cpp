@@ -38,23 +38,16 @@ struct RocAuc final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("rocauc",
-                "Area under the receiver operating characteristic over an epoch, each class "
-                "against the others. Metrics: mean (the average) and class_0, class_1, ...")
-        .in("sample")
-        .param("keys", &Params::keys, "Scores [N, C], or [N, 1] for two classes, and classes [N].")
-        .length(2, 2)
+    Spec s("rocauc",
+           "Area under the receiver operating characteristic over an epoch, each class "
+           "against the others. Metrics: mean (the average) and class_0, class_1, ...");
+    return add_classes_params<Params>(s,
+                                      "Scores [N, C], or [N, 1] for two classes, and classes [N].")
         .param("average", &Params::average,
                "macro: the mean over classes; weighted: by their number of samples; micro: all "
                "pairs of sample and class at once; none: no average.")
         .choices({"macro", "weighted", "micro", "none"})
-        .param("softmax", &Params::softmax, "The scores are logits: softmax over classes first.")
-        .param("class_names", &Params::class_names,
-               "Names for the metrics: class_Hand, ...; empty: numbers.")
-        .ordered()
-        .reports({"mean", "class_*"})
-        .takes("@keys", Form::any, 0)
-        .any_device();
+        .param("softmax", &Params::softmax, "The scores are logits: softmax over classes first.");
   }
 
   void process(Firing& f) override {

@@ -1,4 +1,4 @@
-// adam: PyTorch's torch.optim.Adam.
+// adam and adamw: PyTorch's torch.optim.Adam and AdamW.
 #include <ATen/ops/zeros_like.h>
 
 #include "nodes/optimizer/optimizer.h"
@@ -6,28 +6,18 @@
 namespace sluice {
 namespace {
 
+template <bool decoupled>
 struct Adam final : Optimizer {
-  struct Params : OptimizerParams {
-    std::vector<double> betas{0.9, 0.999};
-    double eps = 1e-8;
-    bool amsgrad = false;
-    Params() { weight_decay = 0; }
+  struct Params : MomentParams {
+    Params() { weight_decay = decoupled ? 0.01 : 0; }
   } p;
 
   static Spec spec() {
-    Spec s("adam", "Adam: steps along the first moment over the root of the second.");
-    return add_optimizer_params<Params>(s)
-        .param("betas", &Params::betas, "Decay of the first and of the second moment.")
-        .range(0, 1)
-        .length(2, 2)
-        .param("eps", &Params::eps, "Added to the second moment's root.")
-        .at_least(0)
-        .param("amsgrad", &Params::amsgrad, "Divides by the largest second moment so far.");
-  }
-
-  void open(const OpenContext& context) override {
-    if (p.betas.size() != 2) throw Error(Exit::usage, "betas needs two values");
-    Optimizer::open(context);
+    Spec s = decoupled
+                 ? Spec("adamw",
+                        "Adam with decoupled weight decay: w -= lr weight_decay w beside the step.")
+                 : Spec("adam", "Adam: steps along the first moment over the root of the second.");
+    return add_moment_params<Params>(s);
   }
 
  private:
@@ -37,10 +27,15 @@ struct Adam final : Optimizer {
     s.second = at::zeros_like(s.weight);
     if (p.amsgrad) s.largest = at::zeros_like(s.weight);
   }
-  kernels::OptimRule rule() const override { return moments_rule(kernels::OptimKind::adam, p); }
+  kernels::OptimRule rule() const override {
+    kernels::OptimRule r = moments_rule(kernels::OptimKind::adam, p);
+    r.decoupled = decoupled;
+    return r;
+  }
 };
 
-const Register<Adam> registered;
+const Register<Adam<false>> adam;
+const Register<Adam<true>> adamw;
 
 }  // namespace
 }  // namespace sluice

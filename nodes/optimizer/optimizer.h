@@ -80,9 +80,26 @@ Spec& add_optimizer_params(Spec& s) {
       .reports({"loss", "lr", "loss_scale", "skipped_steps"});
 }
 
-// The rule of those with two moments.
+// Of those with two moments.
+struct MomentParams : OptimizerParams {
+  std::vector<double> betas{0.9, 0.999};
+  double eps = 1e-8;
+  bool amsgrad = false;
+};
+
 template <class Params>
-kernels::OptimRule moments_rule(kernels::OptimKind kind, const Params& p) {
+Spec& add_moment_params(Spec& s) {
+  return add_optimizer_params<Params>(s)
+      .param("betas", static_cast<std::vector<double> Params::*>(&Params::betas),
+             "Decay of the first and of the second moment.")
+      .range(0, 1)
+      .length(2, 2)
+      .param("eps", &Params::eps, "Added to the second moment's root.")
+      .at_least(0)
+      .param("amsgrad", &Params::amsgrad, "Divides by the largest second moment so far.");
+}
+
+inline kernels::OptimRule moments_rule(kernels::OptimKind kind, const MomentParams& p) {
   kernels::OptimRule r;
   r.kind = kind;
   r.beta1 = p.betas[0];

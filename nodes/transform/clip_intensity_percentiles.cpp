@@ -1,22 +1,21 @@
 // clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/histogram.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct ClipIntensityPercentiles final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     std::optional<double> lower, upper, sharpness_factor;
-    bool channel_wise = false, allow_missing_keys = false;
+    bool channel_wise = false;
   } p;
 
   static Spec spec() {
-    return Spec("clip_intensity_percentiles", "Holds an image between two of its percentiles.")
-        .in("sample")
+    Spec s("clip_intensity_percentiles", "Holds an image between two of its percentiles.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to clip, each [C, ...]; they become float32.")
         .param("lower", &Params::lower, "Lower percentile; null: no lower bound.")
@@ -26,11 +25,8 @@ struct ClipIntensityPercentiles final : Node {
         .param("sharpness_factor", &Params::sharpness_factor,
                "Clip softly: larger numbers bend in less of the range.")
         .above(0)
-        .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.");
+    return add_intensity_params(s);
   }
 
   void open(const OpenContext&) override {

@@ -54,20 +54,6 @@ inline void record(Field& field, PendingStep step, std::string transform,
   record(field, std::move(step), affine, std::move(transform), std::move(values));
 }
 
-// A zoom: resized, and then cropped or filled to the size it had.
-inline void record_zoom(Field& field, const Shape3& shape, std::int64_t axes, const Vec3& factors,
-                        const Zooming& how, std::string transform, std::vector<double> values) {
-  const Shape3 size = zoomed_shape(shape, axes, factors);
-  PendingStep step = resized(shape, size, how.mode, how.align_corners);
-  if (!how.keep_size || size == shape)
-    return record(field, std::move(step), std::move(transform), std::move(values));
-  const Box box = centre_box(size, shape);
-  const Affine affine =
-      multiply(field.geometry().affine, multiply(step.to_source, box_affine(box)));
-  record(field, std::move(step), affine, std::move(transform), std::move(values));
-  append(field, boxed(box, how.filling));
-}
-
 // Calls fn(field, shape of what is pending, spatial axes, i) for the i-th key.
 template <class Fn>
 void for_each_pending(Sample& sample, const std::vector<std::string>& keys, bool allow_missing,
@@ -88,7 +74,7 @@ inline std::vector<kernels::AugmentOp> linear_ops(const std::vector<kernels::Lin
   std::vector<kernels::AugmentOp> ops;
   for (std::size_t c = 0; c < functors.size(); ++c)
     ops.push_back({kernels::AugmentKind::linear,
-                   functors.size() == 1 ? -1 : static_cast<std::int32_t>(c),
+                   functors.size() == 1 ? kernels::all_channels : static_cast<std::int32_t>(c),
                    {functors[c].gain, functors[c].offset}});
   return ops;
 }

@@ -1,23 +1,21 @@
 // gaussian_sharpen: MONAI's GaussianSharpend.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct GaussianSharpen final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     std::vector<double> sigma1{3}, sigma2{1};
     double alpha = 30;
     std::string approx = "erf";
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("gaussian_sharpen", "b + alpha (b - g(b)), where b is the smoothed image.")
-        .in("sample")
+    Spec s("gaussian_sharpen", "b + alpha (b - g(b)), where b is the smoothed image.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to sharpen, [C, X, Y, Z] or [C, X, Y]; they become float32.")
@@ -29,11 +27,8 @@ struct GaussianSharpen final : Node {
         .length(1, 3)
         .param("alpha", &Params::alpha, "Weight of the details.")
         .param("approx", &Params::approx, "How a Gaussian becomes weights.")
-        .choices(gaussian_names)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+        .choices(gaussian_names);
+    return add_intensity_params(s, 2);
   }
 
   void process(Firing& f) override {

@@ -1,22 +1,20 @@
 // gaussian_smooth: MONAI's GaussianSmoothd.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct GaussianSmooth final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     std::vector<double> sigma{1.0};
     std::string approx = "erf";
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("gaussian_smooth", "Smooths with a Gaussian.")
-        .in("sample")
+    Spec s("gaussian_smooth", "Smooths with a Gaussian.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to smooth, [C, X, Y, Z] or [C, X, Y]; they become float32.")
@@ -24,11 +22,8 @@ struct GaussianSmooth final : Node {
         .at_least(1e-3)
         .length(1, 3)
         .param("approx", &Params::approx, "How the Gaussian becomes weights.")
-        .choices(gaussian_names)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+        .choices(gaussian_names);
+    return add_intensity_params(s, 2);
   }
 
   void process(Firing& f) override {

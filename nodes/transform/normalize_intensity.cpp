@@ -2,6 +2,7 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
@@ -10,15 +11,14 @@ using kernels::AugmentKind;
 using Values = std::optional<std::vector<double>>;
 
 struct NormalizeIntensity final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     Values subtrahend, divisor;
-    bool nonzero = false, channel_wise = false, allow_missing_keys = false;
+    bool nonzero = false, channel_wise = false;
   } p;
 
   static Spec spec() {
-    return Spec("normalize_intensity", "(x - mean) / std over the image or over each channel.")
-        .in("sample")
+    Spec s("normalize_intensity", "(x - mean) / std over the image or over each channel.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to normalise, each [C, ...]; they become float32.")
         .param(
@@ -28,14 +28,8 @@ struct NormalizeIntensity final : FusedNode {
                "Divides instead of the standard deviation: one number, or one a channel.")
         .param("nonzero", &Params::nonzero,
                "Only voxels that are not 0 count, and only they are changed.")
-        .param("channel_wise", &Params::channel_wise, "Each channel by its own statistics.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own statistics.");
+    return add_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {

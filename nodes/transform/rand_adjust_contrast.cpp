@@ -5,41 +5,31 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandAdjustContrast final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
-    double prob = 0.1;
+  struct Params : RandIntensityParams {
     std::vector<double> gamma{0.5, 4.5};
-    bool invert_image = false, retain_stats = false, allow_missing_keys = false;
+    bool invert_image = false, retain_stats = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_adjust_contrast",
-                "((x - min) / (range + 1e-7)) ^ gamma * range + min, with one gamma for all keys.")
-        .in("sample")
+    Spec s("rand_adjust_contrast",
+           "((x - min) / (range + 1e-7)) ^ gamma * range + min, with one gamma for all keys.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
         .param("gamma", &Params::gamma,
                "Bounds of the exponent; one number g above 0.5 stands for [0.5, g].")
         .above(0)
         .length(1, 2)
         .param("invert_image", &Params::invert_image, "Apply it to -x and negate the result.")
         .param("retain_stats", &Params::retain_stats,
-               "Give the result the mean and standard deviation that the image had.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+               "Give the result the mean and standard deviation that the image had.");
+    return add_rand_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void open(const OpenContext& context) override {

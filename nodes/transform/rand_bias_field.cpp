@@ -2,42 +2,30 @@
 #include "engine/registry.h"
 #include "kernels/bias_field.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandBiasField final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : RandIntensityParams {
     std::int64_t degree = 3;
     std::vector<double> coeff_range{0.0, 0.1};
-    double prob = 0.1;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec(
-               "rand_bias_field",
-               "Multiplies by exp of a random Legendre series, as uneven MR coils do; all keys and "
-               "channels get the same field.")
-        .in("sample")
+    Spec s("rand_bias_field",
+           "Multiplies by exp of a random Legendre series, as uneven MR coils do; all keys and "
+           "channels get the same field.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to change, [C, X, Y] or [C, X, Y, Z]; they become float32.")
         .param("degree", &Params::degree, "Degree of the series.")
         .range(1, 16)
         .param("coeff_range", &Params::coeff_range, "Bounds of the series' coefficients.")
-        .length(2, 2)
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+        .length(2, 2);
+    return add_rand_intensity_params(s, 2).fuses(Fuses::values).any_device();
   }
 
   void open(const OpenContext& context) override {

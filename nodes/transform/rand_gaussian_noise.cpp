@@ -2,37 +2,28 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandGaussianNoise final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
-    double prob = 0.1, mean = 0.0, std = 0.1;
-    bool sample_std = true, allow_missing_keys = false;
+  struct Params : RandIntensityParams {
+    double mean = 0.0, std = 0.1;
+    bool sample_std = true;
   } p;
 
   static Spec spec() {
-    return Spec("rand_gaussian_noise", "Adds Gaussian noise; all keys get the same noise.")
-        .in("sample")
+    Spec s("rand_gaussian_noise", "Adds Gaussian noise; all keys get the same noise.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to add noise to, each [C, ...]; they become float32.")
-        .param("prob", &Params::prob, "Probability that a sample gets noise.")
-        .range(0, 1)
         .param("mean", &Params::mean, "Mean of the noise, in the image's units.")
         .param("std", &Params::std, "Standard deviation of the noise, in the image's units.")
         .at_least(0)
         .param("sample_std", &Params::sample_std,
-               "Draw the standard deviation from [0, std] for each sample.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+               "Draw the standard deviation from [0, std] for each sample.");
+    return add_rand_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {

@@ -1,25 +1,22 @@
 // rand_gaussian_sharpen: MONAI's RandGaussianSharpend. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandGaussianSharpen final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : RandIntensityParams {
     std::vector<double> sigma1_x{0.5, 1.0}, sigma1_y{0.5, 1.0}, sigma1_z{0.5, 1.0};
     std::vector<double> sigma2_x{0.5}, sigma2_y{0.5}, sigma2_z{0.5};
     std::vector<double> alpha{10, 30};
     std::string approx = "erf";
-    double prob = 0.1;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_gaussian_sharpen", "Sharpens by Gaussians of randomly drawn widths.")
-        .in("sample")
+    Spec s("rand_gaussian_sharpen", "Sharpens by Gaussians of randomly drawn widths.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to sharpen, [C, X, Y, Z] or [C, X, Y]; they become float32.")
@@ -46,14 +43,8 @@ struct RandGaussianSharpen final : Node {
         .param("alpha", &Params::alpha, "[low, high]: weight of the details.")
         .length(2, 2)
         .param("approx", &Params::approx, "How a Gaussian becomes weights.")
-        .choices(gaussian_names)
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+        .choices(gaussian_names);
+    return add_rand_intensity_params(s, 2);
   }
 
   void process(Firing& f) override {

@@ -2,22 +2,20 @@
 #include "engine/registry.h"
 #include "kernels/gaussian.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandGaussianSmooth final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : RandIntensityParams {
     std::vector<double> sigma_x{0.25, 1.5}, sigma_y{0.25, 1.5}, sigma_z{0.25, 1.5};
     std::string approx = "erf";
-    double prob = 0.1;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_gaussian_smooth", "Smooths with a Gaussian of randomly drawn widths.")
-        .in("sample")
+    Spec s("rand_gaussian_smooth", "Smooths with a Gaussian of randomly drawn widths.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to smooth, [C, X, Y, Z] or [C, X, Y]; they become float32.")
@@ -31,16 +29,8 @@ struct RandGaussianSmooth final : FusedNode {
         .length(2, 2)
         .at_least(1e-3)
         .param("approx", &Params::approx, "How the Gaussian becomes weights.")
-        .choices(gaussian_names)
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+        .choices(gaussian_names);
+    return add_rand_intensity_params(s, 2).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {

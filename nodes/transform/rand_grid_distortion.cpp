@@ -3,26 +3,22 @@
 #include "kernels/distortion.h"
 #include "kernels/resample.h"
 #include "kernels/separable.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/sampling_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandGridDistortion final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image", "label"};
+  struct Params : SamplingParams {
     std::vector<std::int64_t> num_cells{5};
     double prob = 0.1;
     std::vector<double> distort_limit{-0.03, 0.03};
-    std::vector<std::string> mode{"bilinear", "nearest"};
-    std::vector<std::string> padding_mode{"border"};
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_grid_distortion",
-                "Stretches and squeezes the cells of a grid by randomly drawn factors.")
-        .in("sample")
+    Spec s("rand_grid_distortion",
+           "Stretches and squeezes the cells of a grid by randomly drawn factors.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to distort, each [C, X, Y, Z] or [C, X, Y].")
         .param("num_cells", &Params::num_cells, "Cells: one number, or one an axis.")
@@ -33,15 +29,8 @@ struct RandGridDistortion final : Node {
         .param("distort_limit", &Params::distort_limit,
                "Bounds of what is added to a factor of 1; one number v stands for -v..v.")
         .length(1, 2)
-        .param("mode", &Params::mode, "Interpolation; one, or one a key.")
-        .choices({"bilinear", "nearest"})
-        .per("keys")
-        .param("padding_mode", &Params::padding_mode, "Outside the image; one, or one a key.")
-        .choices({"zeros", "border", "reflection"})
-        .per("keys")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .takes("@keys", Form::image, 2, 3);
+        .random();
+    return add_sampling_params<Params>(s).takes("@keys", Form::image, 2, 3);
   }
 
   void process(Firing& f) override {
@@ -68,8 +57,8 @@ struct RandGridDistortion final : Node {
   at::Tensor distorted(const at::Tensor& volume, std::int64_t axes,
                        const std::array<std::vector<double>, 3>& steps, std::size_t key) const {
     const Shape3 n = shape_of(volume);
-    const Padding padding = parse_padding(per_key(p.padding_mode, key));
-    const bool nearest = parse_interpolation(per_key(p.mode, key)) == Interpolation::nearest;
+    const Sampling how = p.sampling(key);
+    const bool nearest = how.mode == Interpolation::nearest;
     Bands bands;
     Picks picks;
     for (int d = 0; d < 3; ++d) {
@@ -78,9 +67,9 @@ struct RandGridDistortion final : Node {
       if (d >= axes) continue;
       const std::vector<double> at = distorted_axis(n[d], steps[d]);
       if (nearest)
-        picks[d] = nearest_axis(n[d], at, padding);
+        picks[d] = nearest_axis(n[d], at, how.padding);
       else
-        bands[d] = sample_axis(n[d], at, padding);
+        bands[d] = sample_axis(n[d], at, how.padding);
     }
     return nearest ? pick(volume, picks) : map_axes(volume, bands);
   }

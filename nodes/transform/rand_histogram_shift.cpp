@@ -1,36 +1,27 @@
 // rand_histogram_shift: MONAI's RandHistogramShiftd. One draw for all keys.
 #include "engine/registry.h"
 #include "kernels/histogram.h"
-#include "nodes/transform/transform.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandHistogramShift final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : RandIntensityParams {
     std::vector<std::int64_t> num_control_points{10};
-    double prob = 0.1;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_histogram_shift",
-                "Bends the intensities by a random rising piecewise linear function.")
-        .in("sample")
+    Spec s("rand_histogram_shift",
+           "Bends the intensities by a random rising piecewise linear function.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
         .param("num_control_points", &Params::num_control_points,
                "Ends of the pieces: a number, or [low, high] to draw it from; few bend more.")
         .length(1, 2)
-        .range(3, 1000)
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .range(3, 1000);
+    return add_rand_intensity_params(s);
   }
 
   void process(Firing& f) override {

@@ -4,29 +4,26 @@
 
 #include "engine/registry.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandSimulateLowResolution final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
-    double prob = 0.1;
+  struct Params : RandIntensityParams {
     std::string downsample_mode = "nearest", upsample_mode = "trilinear";
     std::vector<double> zoom_range{0.5, 1.0};
-    bool align_corners = false, allow_missing_keys = false;
+    bool align_corners = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_simulate_low_resolution",
-                "Resizes to fewer voxels and back, as if the image had been taken at a lower "
-                "resolution.")
-        .in("sample")
+    Spec s("rand_simulate_low_resolution",
+           "Resizes to fewer voxels and back, as if the image had been taken at a lower "
+           "resolution.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys,
                "Fields to change, [C, X, Y] or [C, X, Y, Z]; they become float32.")
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
         .param("downsample_mode", &Params::downsample_mode, "How voxels become fewer.")
         .choices(resizing_names)
         .param("upsample_mode", &Params::upsample_mode, "How they become as many again.")
@@ -36,14 +33,8 @@ struct RandSimulateLowResolution final : FusedNode {
         .length(2, 2)
         .above(0)
         .param("align_corners", &Params::align_corners,
-               "Linear and cubic modes: the outer voxels' centres stay.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image, 2, 3)
-        .changes("@keys")
-        .dtype("float32");
+               "Linear and cubic modes: the outer voxels' centres stay.");
+    return add_rand_intensity_params(s, 2).fuses(Fuses::values).any_device();
   }
 
   void open(const OpenContext& context) override {

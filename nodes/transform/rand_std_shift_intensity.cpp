@@ -2,39 +2,30 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct RandStdShiftIntensity final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : RandIntensityParams {
     std::vector<double> factors;
-    double prob = 0.1;
-    bool nonzero = false, channel_wise = false, allow_missing_keys = false;
+    bool nonzero = false, channel_wise = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_std_shift_intensity",
-                "x + f std, f uniform and std the image's own, with one draw for all keys.")
-        .in("sample")
+    Spec s("rand_std_shift_intensity",
+           "x + f std, f uniform and std the image's own, with one draw for all keys.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
         .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
         .required()
         .length(1, 2)
-        .param("prob", &Params::prob, "Probability that a sample is changed.")
-        .range(0, 1)
         .param("nonzero", &Params::nonzero,
                "Only voxels that are not 0 count, and only they are changed.")
-        .param("channel_wise", &Params::channel_wise, "Each channel by its own deviation.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own deviation.");
+    return add_rand_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {

@@ -2,20 +2,20 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct ScaleIntensity final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     std::optional<double> minv = 0.0, maxv = 1.0, factor;
-    bool channel_wise = false, allow_missing_keys = false;
+    bool channel_wise = false;
   } p;
 
   static Spec spec() {
-    return Spec("scale_intensity", "Maps the image's own range to [minv, maxv], or x to x (1 + f).")
-        .in("sample")
+    Spec s("scale_intensity", "Maps the image's own range to [minv, maxv], or x to x (1 + f).");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
         .param("minv", &Params::minv,
@@ -23,14 +23,8 @@ struct ScaleIntensity final : FusedNode {
                "x minv.")
         .param("maxv", &Params::maxv, "Upper bound of the result.")
         .param("factor", &Params::factor, "With minv and maxv both null: x (1 + factor).")
-        .param("channel_wise", &Params::channel_wise, "Each channel by its own range.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own range.");
+    return add_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {

@@ -2,21 +2,21 @@
 #include "engine/registry.h"
 #include "kernels/intensity.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct ScaleIntensityRange final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     double a_min = 0, a_max = 1;
     std::optional<double> b_min, b_max;
-    bool clip = false, allow_missing_keys = false;
+    bool clip = false;
   } p;
 
   static Spec spec() {
-    return Spec("scale_intensity_range", "Maps [a_min, a_max] linearly to [b_min, b_max].")
-        .in("sample")
+    Spec s("scale_intensity_range", "Maps [a_min, a_max] linearly to [b_min, b_max].");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
         .param("a_min", &Params::a_min, "Lower input bound, in the image's units.")
@@ -25,14 +25,8 @@ struct ScaleIntensityRange final : FusedNode {
         .required()
         .param("b_min", &Params::b_min, "Lower output bound; null here or at b_max: [0, 1].")
         .param("b_max", &Params::b_max, "Upper output bound.")
-        .param("clip", &Params::clip, "Hold the result between b_min and b_max.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
-        .fuses(Fuses::values)
-        .any_device()
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("clip", &Params::clip, "Hold the result between b_min and b_max.");
+    return add_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void open(const OpenContext& context) override {

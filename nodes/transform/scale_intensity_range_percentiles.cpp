@@ -1,24 +1,23 @@
 // scale_intensity_range_percentiles: MONAI's ScaleIntensityRangePercentilesd.
 #include "engine/registry.h"
-#include "engine/transform.h"
 #include "kernels/histogram.h"
 #include "kernels/intensity.h"
+#include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
 struct ScaleIntensityRangePercentiles final : Node {
-  struct Params {
-    std::vector<std::string> keys{"image"};
+  struct Params : IntensityParams {
     double lower = 0, upper = 100;
     std::optional<double> b_min, b_max;
-    bool clip = false, relative = false, channel_wise = false, allow_missing_keys = false;
+    bool clip = false, relative = false, channel_wise = false;
   } p;
 
   static Spec spec() {
-    return Spec("scale_intensity_range_percentiles",
-                "Maps two percentiles of the image linearly to [b_min, b_max].")
-        .in("sample")
+    Spec s("scale_intensity_range_percentiles",
+           "Maps two percentiles of the image linearly to [b_min, b_max].");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
         .param("lower", &Params::lower, "Lower percentile.")
@@ -34,11 +33,8 @@ struct ScaleIntensityRangePercentiles final : Node {
         .param("clip", &Params::clip, "Hold the result between b_min and b_max.")
         .param("relative", &Params::relative,
                "They go to those shares of [b_min, b_max] instead of its ends.")
-        .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image)
-        .changes("@keys")
-        .dtype("float32");
+        .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.");
+    return add_intensity_params(s);
   }
 
   void open(const OpenContext&) override {

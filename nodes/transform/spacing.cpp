@@ -1,6 +1,7 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
 #include "engine/registry.h"
 #include "nodes/transform/fused.h"
+#include "nodes/transform/sampling_params.h"
 
 namespace sluice {
 namespace {
@@ -9,21 +10,15 @@ namespace {
 constexpr double tolerance = 1e-3;
 
 struct Spacing final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image", "label"};
+  struct Params : SamplingParams {
     std::vector<double> pixdim;
-    bool diagonal = false;
-    std::vector<std::string> mode{"bilinear", "nearest"};
-    std::vector<std::string> padding_mode{"border"};
-    bool align_corners = false;
-    bool scale_extent = false;
+    bool diagonal = false, align_corners = false, scale_extent = false;
     std::vector<double> min_pixdim, max_pixdim;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("spacing", "Resamples volumes to voxels of the given size.")
-        .in("sample")
+    Spec s("spacing", "Resamples volumes to voxels of the given size.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z].")
         .param("pixdim", &Params::pixdim,
@@ -31,20 +26,14 @@ struct Spacing final : FusedNode {
         .required()
         .length(1)
         .param("diagonal", &Params::diagonal, "Give the result a diagonal affine: undo rotations.")
-        .param("mode", &Params::mode, "Interpolation; one, or one a key.")
-        .choices({"bilinear", "nearest"})
-        .per("keys")
-        .param("padding_mode", &Params::padding_mode, "Outside the volume; one, or one a key.")
-        .choices({"zeros", "border", "reflection"})
-        .per("keys")
         .param("align_corners", &Params::align_corners,
                "Reflection turns at the voxels' centres, not at their faces.")
         .param("scale_extent", &Params::scale_extent,
                "Cover the voxels' outer faces, not only their centres.")
         .param("min_pixdim", &Params::min_pixdim,
                "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size.")
-        .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.");
+    return add_sampling_params<Params>(s)
         .fuses(Fuses::resamples)
         .any_device()
         .takes("@keys", Form::image, 3, 3)
@@ -72,8 +61,7 @@ struct Spacing final : FusedNode {
     const Placement place = compute_shape_offset(shape, source, target, p.scale_extent);
     for (int d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
 
-    Sampling how{parse_interpolation(per_key(p.mode, key)),
-                 parse_padding(per_key(p.padding_mode, key)), p.align_corners};
+    const Sampling how = p.sampling(key, p.align_corners);
     const Affine to_source = solve(source, target);
     const bool same =
         near(source, target, tolerance) || near(to_source, identity_affine, tolerance);

@@ -1,0 +1,33 @@
+// What the transforms share that change voxels' values.
+#pragma once
+
+#include "engine/spec.h"
+#include "nodes/transform/transform.h"
+
+namespace sluice {
+
+struct IntensityParams {
+  std::vector<std::string> keys{"image"};
+  bool allow_missing_keys = false;
+};
+
+// Of images of `least` spatial axes or more.
+inline Spec& add_intensity_params(Spec& s, int least = 1) {
+  return s
+      .param("allow_missing_keys", &IntensityParams::allow_missing_keys,
+             "Leave out keys that a sample lacks instead of failing.")
+      .takes("@keys", Form::image, least)
+      .changes("@keys")
+      .dtype("float32");
+}
+
+struct RandIntensityParams : IntensityParams {
+  double prob = 0.1;
+};
+
+inline Spec& add_rand_intensity_params(Spec& s, int least = 1) {
+  s.param("prob", &RandIntensityParams::prob, "Probability that a sample is changed.").range(0, 1);
+  return add_intensity_params(s, least).random();
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// What the transforms that pad about an image's centre share.
+#pragma once
+
+#include "engine/registry.h"
+#include "nodes/transform/fused.h"
+
+namespace sluice {
+
+struct PadParams {
+  std::vector<std::string> keys{"image", "label"}, mode{"constant"};
+  std::string method = "symmetric";
+  double value = 0;
+  bool allow_missing_keys = false;
+};
+
+inline Spec& add_pad_params(Spec& s) {
+  using Params = PadParams;
+  return s.param("method", &Params::method, "Where padding goes.")
+      .choices({"symmetric", "end"})
+      .param("mode", &Params::mode, "How padding is filled; one, or one a key.")
+      .choices(filling_names)
+      .per("keys")
+      .param("value", &Params::value, "The constant.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .fuses(Fuses::moves)
+      .any_device()
+      .takes("@keys", Form::image, 2, 3);
+}
+
+// To size_of(shape, spatial axes); where that is smaller, to its centre.
+template <class SizeOf>
+void pad(Sample& sample, const PadParams& p, const char* name, SizeOf&& size_of) {
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+        const Box box = centre_box(shape, size_of(shape, axes), p.method == "symmetric");
+        if (box == Box{{}, shape}) return;
+        record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value), name, numbers(box));
+      });
+}
+
+}  // namespace sluice
