@@ -35,9 +35,8 @@ void Station::hold(Job& job) {
 void Station::retire(Job* job) {
   for (auto& input : job->inputs)
     for (Packet& p : input) p.credit = until_done(p.credit, stream_);
-  scheduler_.when_done(index_, job->stamp, job->mark, [this, job](std::int64_t done_ns) {
-    retired(job, done_ns);
-  });
+  scheduler_.when_done(index_, job->stamp, job->mark,
+                       [this, job](std::int64_t done_ns) { retired(job, done_ns); });
 }
 
 // A stream does one thing after the other: it was at this job's work since that was queued, or
@@ -73,10 +72,11 @@ void Station::deliver_when_done(int input, const Packet& packet) {
   ++awaiting_;
   Packet then = packet;
   const PointPtr mark = std::move(then.ready);
-  scheduler_.when_done(index_, packet.stamp, mark, [this, input, then = std::move(then)](std::int64_t) {
-    --awaiting_;
-    deliver(input, then);
-  });
+  scheduler_.when_done(index_, packet.stamp, mark,
+                       [this, input, then = std::move(then)](std::int64_t) {
+                         --awaiting_;
+                         deliver(input, then);
+                       });
 }
 
 }  // namespace sluice
