@@ -1,6 +1,7 @@
 // The one place that is linked with LibTorch's CUDA half: a library of its own, loaded where there
 // is a GPU (tensor_device.cpp). LibTorch has no device-neutral name for its graphs.
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 
 #include <string>
 #include <utility>
@@ -16,7 +17,9 @@ namespace {
 // does nothing but record, while other lanes allocate and copy.
 class CudaGraph final : public Recording {
  public:
+  // A pool of a recording that is gone is given back first: nothing is while one records.
   explicit CudaGraph(const std::function<Tensors()>& body) {
+    c10::cuda::CUDACachingAllocator::emptyCache();
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
       made_ = body();

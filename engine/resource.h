@@ -41,6 +41,12 @@ class Network {
   virtual bool computes_in_half() const { return false; }
   // Of the last forward pass; not while one runs. Zeros where it keeps no account.
   virtual Work last_work() const { return {}; }
+  // Where a pass over data begins: where the data is, or, of data on the host, where the weights
+  // are. A pass moves the weights to it.
+  at::Device begins_at(const at::Device& data) const {
+    const Named all = parameters();
+    return data.is_cpu() && !all.empty() ? all.front().second.device() : data;
+  }
   // Draws the initial weights (PyTorch's rules), a pure function of the seed.
   virtual void initialise(std::uint64_t seed) = 0;
 };

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -249,8 +250,12 @@ std::shared_ptr<TensorDevice> look() {
   if (which == "none") return nullptr;
   if (which.starts_with("simulated")) return simulated_tensors(std::max<std::size_t>(1, places));
   if (!driver_has_gpu()) return nullptr;
-  ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-  if (!at::hasCUDA()) return nullptr;
+  const bool loaded = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  const char* why = loaded ? "LibTorch finds none it can use" : ::dlerror();
+  if (!at::hasCUDA() || gpus().empty()) {
+    std::cerr << "note: the driver has a GPU, but the CPU does everything: " << why << "\n";
+    return nullptr;
+  }
   at::globalContext().lazyInitDevice(at::kCUDA);
   return std::make_shared<Gpu>(
       places > 0 ? std::vector<at::Device>(places, at::Device(at::kCUDA, 0)) : gpus());

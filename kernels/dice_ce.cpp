@@ -15,7 +15,7 @@ namespace {
 
 at::Tensor weight_tensor(const std::vector<double>& w, std::int64_t n, const at::Tensor& like) {
   std::vector<double> values = w.size() == 1 ? std::vector<double>(n, w[0]) : w;
-  return at::tensor(values, at::kDouble).to(like.options());
+  return at::tensor(values, at::kDouble).to(like.options(), /*non_blocking=*/true);
 }
 
 // What is no class is reported elsewhere, maybe later; LibTorch would stop the device for it.

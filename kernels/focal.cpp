@@ -26,7 +26,8 @@ at::Tensor focal_loss(const at::Tensor& pred, const at::Tensor& label, const Foc
     if (by_class.size() == 1) by_class.assign(static_cast<std::size_t>(x.size(1)), by_class[0]);
     std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
     shape[1] = x.size(1);
-    loss = loss * at::tensor(by_class, at::kDouble).to(loss.options()).view(shape);
+    loss = loss *
+           at::tensor(by_class, at::kDouble).to(loss.options(), /*non_blocking=*/true).view(shape);
   }
   if (p.mean) return loss.mean();
   std::vector<std::int64_t> spatial;

@@ -107,7 +107,7 @@ class PairCounts {
 }  // namespace
 
 at::Tensor argmax_channels(const at::Tensor& scores) {
-  if (!scores.device().is_cpu()) return at::argmax(scores, 0, true).to(at::kByte);
+  if (!scores.device().is_cpu()) return argmax_in_parts(scores, 0);
   const at::Tensor x = float_image(scores);
   if (x.dim() < 1 || x.size(0) < 1 || x.size(0) > 256)
     throw DataError("argmax needs 1 to 256 channels in front");
@@ -121,8 +121,24 @@ at::Tensor argmax_channels(const at::Tensor& scores) {
   return out;
 }
 
+at::Tensor argmax_in_parts(const at::Tensor& scores, std::int64_t dim, std::int64_t voxels) {
+  auto shape = scores.sizes().vec();
+  shape[static_cast<std::size_t>(dim)] = 1;
+  at::Tensor out = at::empty(shape, scores.options().dtype(at::kByte));
+  const std::int64_t axis = dim + 1;
+  if (scores.dim() <= axis || out.numel() <= voxels)
+    return out.copy_(at::argmax(scores, dim, true));
+  const std::int64_t n = scores.size(axis);
+  const std::int64_t rows = std::max<std::int64_t>(1, voxels / (out.numel() / n));
+  for (std::int64_t i = 0; i < n; i += rows) {
+    const std::int64_t part = std::min(rows, n - i);
+    out.narrow(axis, i, part).copy_(at::argmax(scores.narrow(axis, i, part), dim, true));
+  }
+  return out;
+}
+
 at::Tensor argmax_members(const at::Tensor& scores) {
-  if (!scores.device().is_cpu()) return at::argmax(scores, 1, true).to(at::kByte);
+  if (!scores.device().is_cpu()) return argmax_in_parts(scores, 1);
   std::vector<at::Tensor> members;
   for (std::int64_t n = 0; n < scores.size(0); ++n) members.push_back(argmax_channels(scores[n]));
   return at::stack(members);

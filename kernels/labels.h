@@ -16,6 +16,11 @@ at::Tensor argmax_channels(const at::Tensor& scores);
 // The same for each member of a batch, [N, C, ...] -> [N, 1, ...].
 at::Tensor argmax_members(const at::Tensor& scores);
 
+// The same over axis `dim`, on any device. LibTorch makes eight bytes of each voxel's class before
+// there is one, so it is asked for about so many voxels at a time.
+at::Tensor argmax_in_parts(const at::Tensor& scores, std::int64_t dim,
+                           std::int64_t voxels = 1 << 24);
+
 // Voxels of each class: in both maps, in the prediction, in the truth.
 struct Overlap {
   std::vector<std::int64_t> both, pred, truth;

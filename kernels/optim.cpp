@@ -177,13 +177,12 @@ bool device_takes(const std::vector<Slot>& slots) {
     if (!cuda_takes(s.weight) || (t != at::kFloat && t != at::kHalf && t != at::kBFloat16))
       return false;
     for (const at::Tensor* x : {&s.weight, &s.first, &s.second, &s.largest})
-      if (x->defined() && (x->scalar_type() != at::kFloat || !x->is_non_overlapping_and_dense() ||
-                           x->device() != s.weight.device()))
+      if (x->defined() && (x->scalar_type() != at::kFloat || x->device() != s.weight.device()))
         return false;
     // Elements are taken in memory order, so weight, gradient and moments must share it.
-    if (s.grad.strides() != s.weight.strides()) return false;
+    if (!same_order(s.grad, s.weight)) return false;
     for (const at::Tensor* x : {&s.first, &s.second, &s.largest})
-      if (x->defined() && x->numel() > 1 && x->strides() != s.weight.strides()) return false;
+      if (x->defined() && x->numel() > 1 && !same_order(*x, s.weight)) return false;
   }
   return any;
 }
@@ -234,6 +233,13 @@ void host_step(const std::vector<Slot>& slots, const std::vector<OptimValue>& va
 }
 
 }  // namespace
+
+bool same_order(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) return false;
+  for (std::int64_t d = 0; d < a.dim(); ++d)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return a.sizes() == b.sizes();
+}
 
 OptimMemory::OptimMemory() : bytes_(at::empty({sizeof(OptimState)}, at::kByte)) { write({}); }
 

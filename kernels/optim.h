@@ -44,6 +44,10 @@ class OptimMemory {
   std::shared_ptr<const Plan> plan_;
 };
 
+// Whether two tensors of one shape lie in memory in the same order of elements, both without gaps.
+// Strides of axes of one element say nothing: cuDNN's gradients have others there than weights.
+bool same_order(const at::Tensor& a, const at::Tensor& b);
+
 // One step of all weights, g being the gradient, unscaled and clipped, plus weight_decay w:
 //   sgd       b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
 //   adam      Kingma, Ba 2015; AMSGrad: Reddi, Kale, Kumar 2018; decoupled: AdamW, Loshchilov,

@@ -100,7 +100,8 @@ class Jobs {
     if (!possible(step) || (!first && !composes(step.how))) return false;
     const AugmentChain::Resampling how{step.how.mode, step.how.padding};
     if (step.by) {
-      const at::Tensor nodes = step.by->nodes.to(held_.back().device()).contiguous();
+      const at::Tensor nodes =
+          step.by->nodes.contiguous().to(held_.back().device(), /*non_blocking=*/true);
       held_.push_back(nodes);
       std::swap(held_.back(), held_[held_.size() - 2]);  // the source stays the last
       if (!chain_->elastic(step.to_source, step.shape, how,

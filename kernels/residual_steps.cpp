@@ -77,7 +77,25 @@ at::Tensor DoubleStep::forward(Frame& f) const {
                                           : at::upsample_bilinear2d(x, extents, false));
 }
 
+// Along an axis 2i is 3/4 of i and 1/4 of i - 1, 2i + 1 is 3/4 of i and 1/4 of i + 1; beyond the
+// ends stands the last one.
+at::Tensor doubling_backward(at::Tensor grad) {
+  for (std::int64_t d = 2; d < grad.dim(); ++d) {
+    const at::Tensor even = grad.slice(d, 0, std::nullopt, 2),
+                     odd = grad.slice(d, 1, std::nullopt, 2);
+    at::Tensor sum = even.add(odd).mul_(0.75);
+    const std::int64_t n = sum.size(d) - 1;
+    sum.narrow(d, 0, n).add_(even.narrow(d, 1, n), 0.25);
+    sum.narrow(d, 1, n).add_(odd.narrow(d, 0, n), 0.25);
+    sum.select(d, 0).add_(even.select(d, 0), 0.25);
+    sum.select(d, n).add_(odd.select(d, n), 0.25);
+    grad = std::move(sum);
+  }
+  return grad;
+}
+
 void DoubleStep::backward(Frame& f, const at::Tensor& grad) const {
+  if (grad.is_cuda()) return f.add_grad(inputs[0], f.program->laid_out(doubling_backward(grad)));
   const at::IntArrayRef extents = grad.sizes().slice(2);
   Size size = grad.sizes().vec();
   for (std::size_t d = 2; d < size.size(); ++d) size[d] /= 2;
@@ -102,7 +120,7 @@ at::Tensor ChannelDropoutStep::forward(Frame& f) const {
     m[i] =
         unit_float(philox(static_cast<std::uint64_t>(first + i), 0, f.key).v[0]) < p ? 0.f : kept;
   shape.resize(static_cast<std::size_t>(x.dim()), 1);
-  mask = mask.view(shape).to(x.options());
+  mask = mask.view(shape).to(x.options(), /*non_blocking=*/true);
   if (f.keep) f.saved[number] = {mask};
   return x * mask;
 }

@@ -23,6 +23,10 @@ struct DoubleStep final : Step {
   void backward(Frame& f, const at::Tensor& grad) const override;
 };
 
+// The gradient in front of a linear doubling of all spatial axes (align_corners false), axis by
+// axis: LibTorch's own on a CUDA device adds in any order.
+at::Tensor doubling_backward(at::Tensor grad);
+
 struct ChannelDropoutStep final : Step {
   double p = 0;
   at::Tensor forward(Frame& f) const override;

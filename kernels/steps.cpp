@@ -6,6 +6,7 @@
 
 #include "engine/random.h"
 #include "kernels/direct_conv.h"
+#include "kernels/dropout.h"
 
 namespace sluice {
 namespace {
@@ -173,38 +174,18 @@ void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
 
 // ---- dropout ------------------------------------------------------------------------------------
 
-namespace {
-
-// 0 or 1/(1-p) for every element, a pure function of (key, sample, position in the sample).
-at::Tensor dropout_mask(const at::Tensor& x, double p, std::uint64_t key, std::int64_t first) {
-  at::Tensor mask = at::empty(x.sizes(), at::kFloat);
-  float* m = mask.data_ptr<float>();
-  const std::int64_t size = x.numel() / x.size(0);
-  const float kept = static_cast<float>(1 / (1 - p));
-  for (std::int64_t n = 0; n < x.size(0); ++n) {
-    const std::uint64_t sample = mix(key ^ mix(static_cast<std::uint64_t>(first + n)));
-    for (std::int64_t i = 0; i < size; i += 4) {
-      const Block4 bits = philox(static_cast<std::uint64_t>(i), sample, key);
-      for (std::int64_t j = 0; j < 4 && i + j < size; ++j)
-        m[n * size + i + j] = unit_float(bits.v[j]) < p ? 0.f : kept;
-    }
-  }
-  return mask.to(x.options()).contiguous(x.suggest_memory_format());
+kernels::DropoutRule DropoutStep::rule(const Frame& f) const {
+  return kernels::DropoutRule::of(p, mix(f.key + static_cast<std::uint64_t>(number)),
+                                  f.first_sample);
 }
-
-}  // namespace
 
 at::Tensor DropoutStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
-  if (!f.training) return x;
-  const at::Tensor mask =
-      dropout_mask(x, p, mix(f.key + static_cast<std::uint64_t>(number)), f.first_sample);
-  if (f.keep) f.saved[number] = {mask};
-  return x * mask;
+  return f.training ? dropout(x, rule(f)) : x;
 }
 
 void DropoutStep::backward(Frame& f, const at::Tensor& grad) const {
-  f.add_grad(inputs[0], f.training ? grad * f.saved[number][0] : grad);
+  f.add_grad(inputs[0], f.training ? dropout(grad, rule(f)) : grad);
 }
 
 // ---- sum and concatenation ----------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/direct_conv.h"
+#include "kernels/dropout_value.h"
 #include "kernels/norm_act.h"
 #include "kernels/program.h"
 
@@ -48,6 +49,9 @@ struct DropoutStep final : Step {
   double p = 0;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  kernels::DropoutRule rule(const Frame& f) const;
 };
 
 struct AddStep final : Step {

@@ -33,4 +33,6 @@ int cuda_draw(const BitDraw& draw, int count, std::int64_t* voxels, void* stream
 int cuda_one_hot(const std::uint8_t* label, std::int64_t voxels, int classes, VoxelType type,
                  void* out, void* stream);
 
+int cuda_dropout(const DropoutRule& rule, const DropoutCall& call, VoxelType type, void* stream);
+
 }  // namespace sluice::kernels

@@ -6,7 +6,15 @@
 namespace sluice::kernels {
 namespace {
 
-int devices(int* count) { return cudaGetDeviceCount(count); }
+int devices(int* count) {
+  int e = cudaGetDeviceCount(count);
+  for (int i = 0; !e && i < *count; ++i) {
+    int major = 0;
+    e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i);
+    if (major < 8) *count = 0;
+  }
+  return e;
+}
 int use(int device) { return cudaSetDevice(device); }
 const char* error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 // Also while a stream of this thread records.
@@ -50,7 +58,8 @@ const CudaTable table{CudaTable::current,
                       cuda_blend_finish,
                       cuda_bits,
                       cuda_draw,
-                      cuda_one_hot};
+                      cuda_one_hot,
+                      cuda_dropout};
 
 }  // namespace
 }  // namespace sluice::kernels

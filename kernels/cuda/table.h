@@ -14,16 +14,18 @@
 #include "kernels/bit_mask.h"
 #include "kernels/blend_voxel.h"
 #include "kernels/dice_ce_voxel.h"
+#include "kernels/dropout_value.h"
 #include "kernels/norm_act_call.h"
 #include "kernels/optim_value.h"
 
 namespace sluice::kernels {
 
 struct CudaTable {
-  static constexpr int current = 3;
+  static constexpr int current = 4;
   int version;
 
-  // The runtime, for programs that have no other. `use` is for the calling thread.
+  // The runtime, for programs that have no other. `use` is for the calling thread. No device counts
+  // where one of them is older than the code here (compute capability 8.0).
   int (*devices)(int* count);
   int (*use)(int device);
   const char* (*error_text)(int error);
@@ -71,6 +73,9 @@ struct CudaTable {
   int (*draw)(const BitDraw& draw, int count, std::int64_t* voxels, void* stream);
   int (*one_hot)(const std::uint8_t* label, std::int64_t voxels, int classes, VoxelType type,
                  void* out, void* stream);
+
+  // float32, float16 or bfloat16; `y` may be `x`.
+  int (*dropout)(const DropoutRule& rule, const DropoutCall& call, VoxelType type, void* stream);
 };
 
 }  // namespace sluice::kernels

@@ -87,11 +87,11 @@ struct ToDevice final : Node {
   }
 
   void process(Firing& f) override {
+    if (!device_) return f.emit_ptr(f.ptr());
     const bool back = p.device == "cpu";
-    if (!device_ || all_at(f.in(), back ? at::Device(at::kCPU) : device_->place()))
-      return f.emit_ptr(f.ptr());
     Sample out = f.in();
-    const auto moved = moved_fields(out);
+    const auto moved = moved_fields(out, back ? at::kCPU : device_->place().type());
+    if (moved.empty()) return f.emit_ptr(f.ptr());
     for (Field* field : moved) field->tensor = dense(field->tensor);
     if (!f.stream())
       move(moved, back ? at::Device(at::kCPU) : device_->place());
@@ -109,19 +109,15 @@ struct ToDevice final : Node {
   bool moves(const std::string& key, const Field& field) const {
     return field.tensor.defined() && std::find(stays_.begin(), stays_.end(), key) == stays_.end();
   }
-  std::vector<Field*> moved_fields(Sample& sample) const {
+  // A simulated device has the host's memory, so there it is not seen where a tensor is.
+  bool is_at(const Field& field, at::DeviceType there) const {
+    return !device_->place().is_cpu() && field.tensor.device().type() == there;
+  }
+  std::vector<Field*> moved_fields(Sample& sample, at::DeviceType there) const {
     std::vector<Field*> all;
     for (auto& [key, field] : sample.fields())
-      if (moves(key, field)) all.push_back(&field);
+      if (moves(key, field) && !is_at(field, there)) all.push_back(&field);
     return all;
-  }
-
-  // A simulated device has the host's memory, so there it is not seen where a tensor is.
-  bool all_at(const Sample& sample, at::Device there) const {
-    if (device_->place().is_cpu()) return false;
-    for (const auto& [key, field] : sample.fields())
-      if (moves(key, field) && field.tensor.device().type() != there.type()) return false;
-    return true;
   }
 
   static at::Tensor dense(const at::Tensor& t) {

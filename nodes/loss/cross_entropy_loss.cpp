@@ -48,7 +48,8 @@ struct CrossEntropyLoss final : Loss {
   at::Tensor loss(const Firing& f) const override {
     const at::Tensor &pred = f.in().tensor(p.key), &label = f.in().tensor(p.label_key);
     std::optional<at::Tensor> weight;
-    if (p.weight) weight = at::tensor(*p.weight, pred.options().requires_grad(false));
+    if (p.weight)
+      weight = at::tensor(*p.weight).to(pred.options().requires_grad(false), /*non_blocking=*/true);
     at::Tensor target = label.is_floating_point() ? label : label.to(at::kLong);
     if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
       target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);

@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "engine/error.h"
+#include "engine/philox.h"
 #include "engine/registry.h"
 #include "engine/resource.h"
 #include "engine/sample.h"
@@ -50,8 +51,17 @@ struct Model final : Node {
     c10::AutoGradMode mode(training_);
     emit(f, network_->forward(x));
   }
-  std::optional<std::uint64_t> recordable(const Firing&) const override {
-    return network_->recordable() ? std::optional<std::uint64_t>(0) : std::nullopt;
+  // A pass elsewhere moves the weights: a recording knows addresses, and cannot move them itself.
+  std::optional<std::uint64_t> recordable(const Firing& f) const override {
+    if (!network_->recordable()) return std::nullopt;
+    const at::Device here = f.in().tensor(p.key).device();
+    std::uint64_t places = 0;
+    for (const auto& named : {network_->parameters(), network_->buffers()})
+      for (const auto& [name, t] : named) {
+        if (t.device() != here) return std::nullopt;
+        places = mix(places ^ reinterpret_cast<std::uintptr_t>(t.const_data_ptr()));
+      }
+    return places;
   }
   void repeated(Firing& f, const Sample& made) override { emit(f, made.tensor(p.output_key)); }
 

@@ -181,9 +181,7 @@ struct SlidingWindow final : Node {
   }
 
   at::Tensor predicted(const at::Tensor& windows, const Shape& roi) const {
-    const auto parameters = net_->parameters();
-    const auto home = parameters.empty() ? windows.device() : parameters.front().second.device();
-    at::Tensor y = net_->forward(windows.to(home));
+    at::Tensor y = net_->forward(windows.to(net_->begins_at(windows.device())));
     if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
       throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
                                    list_text(windows.sizes()) + "; the window's extent is needed");

@@ -130,3 +130,37 @@ TEST_CASE("what a repeated step made is that step's, however late it is looked a
   for (std::size_t i = 0; i < weights.size(); ++i)
     CHECK(at::equal(others[i].second, weights[i].second));
 }
+
+TEST_CASE("a recording is not repeated for weights that have moved since") {
+  Region plain(false), recorded(true);
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    if (i == 7)  // as a pass over a batch that lies elsewhere does
+      for (Region* region : {&plain, &recorded}) {
+        region->stream->mark()->wait();
+        const Network& net = *region->resources->network("net");
+        for (const auto& named : {net.parameters(), net.buffers()})
+          for (const auto& [name, t] : named) t.set_data(t.detach().clone());
+      }
+    plain.step(i, 2);
+    recorded.step(i, 2);
+  }
+  CHECK(recorded.counts[0]->recorded == 2);
+  CHECK(recorded.read() == plain.read());
+  const auto weights = plain.resources->network("net")->parameters();
+  const auto others = recorded.resources->network("net")->parameters();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    CHECK(at::equal(others[i].second, weights[i].second));
+}
+
+TEST_CASE("a pass begins where the data is, and with data of the host where the weights are") {
+  struct Elsewhere final : Network {  // on a device that is always there
+    at::Tensor forward(const at::Tensor& x) override { return x; }
+    Named parameters() const override { return {{"w", at::zeros({1}, at::kMeta)}}; }
+    void initialise(std::uint64_t) override {}
+  };
+  CHECK(Elsewhere().begins_at(at::kCPU) == at::Device(at::kMeta));
+  const Region here(false);
+  const Network& net = *here.resources->network("net");
+  CHECK(net.begins_at(at::kCPU) == at::Device(at::kCPU));
+  CHECK(net.begins_at(at::kMeta) == at::Device(at::kMeta));
+}

@@ -1,0 +1,69 @@
+// Dropout of single elements, and the gradient of a linear doubling, against their definitions.
+#include <doctest/doctest.h>
+
+#include <ATen/ATen.h>
+
+#include "kernels/dropout.h"
+#include "kernels/labels.h"
+#include "kernels/optim.h"
+#include "kernels/residual_steps.h"
+
+using namespace sluice;
+
+TEST_CASE("dropout is one function of key, sample and position, in any layout and cut") {
+  const auto rule = kernels::DropoutRule::of(0.3, 7, 5);
+  for (const std::vector<std::int64_t>& size :
+       {std::vector<std::int64_t>{3, 5, 6, 7, 4}, {2, 3, 5, 7}, {4, 10}, {1, 1, 9, 9, 60}}) {
+    CAPTURE(size.size());
+    at::manual_seed(1);
+    const at::Tensor x = at::rand(size) + 1;
+    const at::Tensor y = dropout(x, rule);
+    const double dropped = y.eq(0).sum().item<double>() / static_cast<double>(x.numel());
+    if (x.numel() > 1000) CHECK(dropped == doctest::Approx(0.3).epsilon(0.15));
+    CHECK(at::equal(y, at::where(y.eq(0), 0.0, x * rule.kept)));
+    if (size.size() > 3) {
+      const auto last =
+          size.size() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+      CHECK(at::equal(dropout(x.contiguous(last), rule), y));
+    }
+    const auto later = kernels::DropoutRule::of(0.3, 7, 5 + size[0] - 1);
+    CHECK(at::equal(dropout(x.narrow(0, size[0] - 1, 1), later), y.narrow(0, size[0] - 1, 1)));
+    CHECK(!at::equal(dropout(x, kernels::DropoutRule::of(0.3, 8, 5)), y));
+  }
+}
+
+TEST_CASE("the gradient of a linear doubling is LibTorch's") {
+  at::manual_seed(1);
+  const at::Tensor flat = at::rand({2, 3, 8, 2}, at::kDouble);
+  CHECK(at::allclose(doubling_backward(flat),
+                     at::upsample_bilinear2d_backward(flat, {8, 2}, {2, 3, 4, 1}, false), 0,
+                     1e-14));
+  const at::Tensor solid = at::rand({1, 2, 6, 10, 4}, at::kDouble);
+  CHECK(at::allclose(doubling_backward(solid),
+                     at::upsample_trilinear3d_backward(solid, {6, 10, 4}, {1, 2, 3, 5, 2}, false),
+                     0, 1e-14));
+}
+
+TEST_CASE("argmax in parts is argmax") {
+  at::manual_seed(1);
+  const at::Tensor scores = at::rand({2, 5, 7, 4, 3});
+  for (const std::int64_t voxels : {1, 24, 50, 1000})
+    for (const std::int64_t dim : {0, 1, 4}) {
+      CAPTURE(voxels);
+      const at::Tensor part = kernels::argmax_in_parts(scores, dim, voxels);
+      CHECK((part.scalar_type() == at::kByte));
+      CHECK(at::equal(part, at::argmax(scores, dim, true).to(at::kByte)));
+    }
+}
+
+TEST_CASE("gradients as cuDNN makes them lie in the order of their weights") {
+  // One channel in, or kernels of 1: a channels-last gradient has its own strides on such axes.
+  const at::Tensor one_in = at::zeros({32, 1, 3, 3, 3}), point = at::zeros({8, 4, 1, 1, 1}),
+                   full = at::zeros({8, 4, 3, 3, 3});
+  CHECK(same_order(at::empty_strided({32, 1, 3, 3, 3}, {27, 1, 9, 3, 1}), one_in));
+  CHECK(same_order(at::empty_strided({8, 4, 1, 1, 1}, {4, 1, 4, 4, 4}), point));
+  CHECK(same_order(at::zeros_like(full), full));
+  CHECK(!same_order(full.contiguous(at::MemoryFormat::ChannelsLast3d), full));
+  CHECK(!same_order(at::zeros({1}).expand({8, 4, 3, 3, 3}), full));
+  CHECK(!same_order(at::zeros({4}), at::zeros({1})));
+}
