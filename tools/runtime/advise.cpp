@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double longer = 8;          // times --seconds, at most, to see a sample
 constexpr double worth_while = 1.02;  // of the rate, by forecast
 constexpr double worth_cores = 0.02;  // ... or this share of the machine is free for other things
 constexpr double seen = 1.03;         // ... by a run, which is never twice the same
@@ -142,14 +143,14 @@ class Adviser {
     // Files come into the page cache and threads are there: so it is for all runs that follow.
     Options warm_up = first;
     warm_up.seconds = std::min(2.0, first.seconds);
-    measure(warm_up);
+    measure_once(warm_up);
     if (ended()) return true;
     advice_.before = measured_ = measure(first);
     if (measured_.rate <= 0)
       throw Error(Exit::usage,
                   fmt::format("no sample came to its end in the second half of {:g} s: "
                               "--seconds gives the runs more time",
-                              first.seconds));
+                              longer * first.seconds));
     draft_.outlook = {measured_.rate, 0};
     return load_plan(first, now_.graph, now_.plan);
   }
@@ -161,7 +162,18 @@ class Adviser {
     load_plan(draft_.options, now_.graph, now_.plan);
   }
 
-  Measured measure(const Options& options) {
+  // For longer where the time was too short for a single sample: a machine may be busy.
+  Measured measure(Options options) {
+    const double most = longer * options.seconds;
+    Measured m = measure_once(options);
+    while (m.rate <= 0 && !ended() && options.seconds < most) {
+      options.seconds *= 2;
+      m = measure_once(options);
+    }
+    return m;
+  }
+
+  Measured measure_once(const Options& options) {
     Measured m;
     auto session = Session::open(options);
     if (!session) throw std::logic_error("the changed graph is not right: please report it");
