@@ -363,8 +363,7 @@ const Spec& run_spec() {
               "cuDNN tries its algorithms out for each shape and takes the quickest: another one "
               "in another run, so other bits.")
           .param("deterministic", &RunSettings::deterministic,
-                 "On a GPU only algorithms of cuDNN that give the same bits each time. LibTorch's "
-                 "backward pass of max pooling whose windows overlap (ResNet, DenseNet) does not.")
+                 "On a GPU only algorithms that give the same bits each time.")
           .param("devices", &RunSettings::devices,
                  "GPUs that share each batch of a network, as PyTorch's DataParallel; 0: all. On a "
                  "machine with fewer, those that are there. Batch norm normalises each part alone.")

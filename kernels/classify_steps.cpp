@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace sluice {
 
 // ---- building -----------------------------------------------------------------------------------
@@ -81,9 +83,49 @@ at::Tensor PoolStep::forward(Frame& f) const {
   return f.program->laid_out(y);
 }
 
+at::Tensor max_pool_backward(const at::Tensor& grad, const at::Tensor& indices,
+                             at::IntArrayRef size, at::IntArrayRef kernel, at::IntArrayRef stride,
+                             at::IntArrayRef padding) {
+  const auto axes = static_cast<std::int64_t>(kernel.size());
+  std::int64_t offsets = 1;
+  for (const std::int64_t k : kernel) offsets *= k;
+  at::Tensor sum = at::empty(size, grad.options(), grad.suggest_memory_format()).zero_();
+  for (std::int64_t o = 0; o < offsets; ++o) {
+    // The windows whose voxel at this offset is in the image, that voxel, and its index there.
+    at::Tensor from = grad, maxima = indices, into = sum;
+    at::Tensor voxel = at::zeros({}, indices.options());
+    std::int64_t rest = o, plane = 1, windows = 1;
+    for (std::int64_t a = axes - 1; a >= 0; --a) {
+      const std::int64_t n = size[a + 2], d = a + 2, shift = rest % kernel[a] - padding[a];
+      rest /= kernel[a];
+      const std::int64_t first = shift < 0 ? (stride[a] - 1 - shift) / stride[a] : 0;
+      const std::int64_t last =
+          std::min(grad.size(d), n > shift ? (n - 1 - shift) / stride[a] + 1 : 0);
+      windows = last - first;
+      if (windows < 1) break;
+      const std::int64_t begin = first * stride[a] + shift;
+      from = from.narrow(d, first, windows);
+      maxima = maxima.narrow(d, first, windows);
+      into = into.slice(d, begin, begin + (windows - 1) * stride[a] + 1, stride[a]);
+      std::vector<std::int64_t> shape(static_cast<std::size_t>(axes), 1);
+      shape[static_cast<std::size_t>(a)] = windows;
+      voxel =
+          voxel +
+          at::arange(windows, voxel.options()).mul_(stride[a]).add_(begin).mul_(plane).view(shape);
+      plane *= n;
+    }
+    if (windows > 0) into.add_(from.masked_fill(maxima.ne(voxel), 0));
+  }
+  return sum;
+}
+
 void PoolStep::backward(Frame& f, const at::Tensor& grad) const {
   if (!f.wants[inputs[0]]) return;
   const at::Tensor& x = f.values[inputs[0]];
+  if (max && grad.is_cuda() && kernel != stride && at::globalContext().deterministicCuDNN())
+    return f.add_grad(inputs[0],
+                      f.program->laid_out(max_pool_backward(grad, f.saved[number][0], x.sizes(),
+                                                            kernel, stride, padding)));
   const bool flat = kernel.size() == 2;
   const Size dilation(kernel.size(), 1);
   at::Tensor dx;

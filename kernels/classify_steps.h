@@ -12,6 +12,13 @@ struct ReluStep final : Step {
   void backward(Frame& f, const at::Tensor& grad) const override;
 };
 
+// The gradient in front of a max pooling whose windows overlap: an offset in the window after the
+// other, so its sums have one order. LibTorch's on a CUDA device adds in any.
+// grad, indices (of each maximum in its image) [N, C, ...]; `size` is the input's.
+at::Tensor max_pool_backward(const at::Tensor& grad, const at::Tensor& indices,
+                             at::IntArrayRef size, at::IntArrayRef kernel, at::IntArrayRef stride,
+                             at::IntArrayRef padding);
+
 struct PoolStep final : Step {
   bool max = true;
   Size kernel, stride, padding;

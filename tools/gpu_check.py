@@ -2,7 +2,9 @@
 graphs/unet_speed.json's step, alone and fed from host memory, beside PyTorch's (gpu_peers.py).
 
 Every step has a limit of its own and the whole has one; a step that fails or does not get its turn
-says so in the document and the others go on. Exit status 1 where a test or the sanitizer failed.
+says so in the document and the others go on, what matters most first. The document is written after
+each step, so a kill leaves what was done. Exit status 1 where a step failed for another reason than
+want of time or of a program.
 """
 import argparse
 import array
@@ -11,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -26,15 +29,38 @@ def say(text):
 
 
 def run(command, limit, env=None):
-    """(status, stdout, stderr); status "timeout" where it took too long, "missing" without it."""
-    try:
-        p = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env,
-                           errors="replace")
-        return p.returncode, p.stdout, p.stderr
-    except subprocess.TimeoutExpired:
-        return "timeout", "", f"stopped after {limit:.0f} s"
-    except OSError as e:
-        return "missing", "", str(e)
+    """(status, stdout, stderr), with what was printed until it was stopped; status "timeout" where
+    it took too long, "missing" without it. Whatever it started ends with it: a sanitizer's target
+    or a compiler's workers would keep the GPU busy. Files, since such could hold a pipe open."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
+                                 start_new_session=True)
+        except OSError as e:
+            return "missing", "", str(e)
+        try:
+            status = p.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = "timeout"
+        finally:
+            try:
+                os.killpg(p.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            p.wait()
+        out.seek(0)
+        err.seek(0)
+        return status, out.read().decode(errors="replace"), err.read().decode(errors="replace")
+
+
+def objects(text):
+    """Its lines that are JSON objects; a library may print others."""
+    for line in text.splitlines():
+        try:
+            if line.startswith("{"):
+                yield json.loads(line)
+        except ValueError:
+            pass
 
 
 def floats(file):
@@ -46,8 +72,9 @@ def floats(file):
 
 def distance(a, b):
     """Of b from a, relative to a."""
-    size = sum(x * x for x in a)
-    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / size) if len(a) == len(b) else math.inf
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} numbers")
+    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / sum(x * x for x in a))
 
 
 # ---- the check ----------------------------------------------------------------------------------
@@ -56,35 +83,75 @@ def distance(a, b):
 SMALL = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4",
          "nodes.volumes.rad_max=20", "models.net.channels=[4,8,8,8,8,8]")
 
+# Its kernels take microseconds on a GPU; 70 steps an epoch. Not below 64^3, of which the strides
+# leave 2^3: PyTorch normalises no single voxel. gpu_peers.py's `small` is the same.
+LAUNCH_BOUND = ("vars.size=[64,64,64]", "vars.batch=1", "nodes.volumes.num_samples=70",
+                "nodes.volumes.rad_max=20", "models.net.channels=[8,16,32,64,80,80]")
 
-# Its kernels take microseconds on a GPU; 70 steps an epoch.
-LAUNCH_BOUND = ("vars.size=[32,32,32]", "vars.batch=2", "nodes.volumes.num_samples=140",
-                "nodes.volumes.rad_max=10", "nodes.volumes.rad_min=4")
+# Keys of the document that are lists, to which several steps add.
+ARMS = ("ours", "peers", "unet", "small")
+ALONE, FED = "3-D U-Net step, sluice", "3-D U-Net step from host memory, augmented, sluice"
+QUEUED, RECORDED = "small step, sluice", "small step, sluice, CUDA graphs"
+
+
+class Unfinished(Exception):
+    """No result for want of time or of a program, which is no failure."""
 
 
 class Check:
     def __init__(self, args):
         self.args, self.out, self.failed = args, {}, []
 
-    def left(self, limit):
-        return min(limit, self.args.seconds - (time.monotonic() - began))
-
-    def part(self, what, limit, *more):
-        """A part of gpu_peers.py in a process of its own: {"error": ...} where it failed."""
-        limit = self.left(limit)
-        if limit < 5:
-            return {"error": "no time left"}
-        code, out, err = run([sys.executable, os.path.join(here, "gpu_peers.py"), what, *more], limit)
+    def step(self, key, name, do, *args):
+        """What do(*args) found, or the error that it raised, goes into the document."""
+        say(name)
         try:
-            return json.loads(out) if code == 0 else {"error": f"{code}: {err.strip()[-600:]}"}
-        except ValueError:
-            return {"error": "no JSON: " + out[-300:]}
+            found = do(*args)
+        except Exception as e:
+            found = {"error": f"{type(e).__name__}: {e}"}
+            say(found["error"])
+            if not isinstance(e, Unfinished):
+                self.failed.append(name)
+        if key in ARMS:
+            self.out.setdefault(key, []).extend(
+                found if isinstance(found, list) else [{"name": name, **found}])
+        else:
+            self.out[key] = found
+        self.write()
 
-    def tests(self, program, limit, *prefix):
-        limit = self.left(limit)
-        if limit < 5:
-            return {"error": "no time left"}
-        code, out, err = run([*prefix, os.path.join(self.args.bin, program)], limit)
+    def write(self):
+        self.out.update(seconds=time.monotonic() - began, failed=self.failed)
+        with open(self.args.out + ".part", "w") as f:
+            json.dump(self.out, f, indent=1)
+        os.replace(self.args.out + ".part", self.args.out)
+
+    def run(self, limit, command, env=None):
+        """run() within what is left of the whole."""
+        limit = min(limit, self.args.seconds - (time.monotonic() - began))
+        return run(command, limit, env) if limit > 5 else ("no time left", "", "")
+
+    def output(self, limit, command, env=None):
+        """Its stdout, of a command that must succeed."""
+        code, out, err = self.run(limit, command, env)
+        if code != 0:
+            raise (Unfinished if isinstance(code, str) else RuntimeError)(
+                f"{code}: {err.strip()[-600:]}")
+        return out
+
+    def part(self, limit, *words):
+        """The arms of a part of gpu_peers.py, in a process of its own, and why there are no more."""
+        peers = os.path.join(here, "gpu_peers.py")
+        code, out, err = self.run(limit, [sys.executable, peers, *words])
+        found = list(objects(out))
+        if code != 0:
+            found.append({"name": " ".join(words), "error": f"{code}: {err.strip()[-600:]}"})
+        return found
+
+    def ceilings(self):
+        return {a["name"]: a.get("value", a) for a in self.part(60, "ceilings")}
+
+    def tests(self, limit, program, *prefix):
+        code, out, err = self.run(limit, [*prefix, os.path.join(self.args.bin, program)])
         text = out + err
         cases = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", text)
         result = {"status": code, "launched": "nothing was launched" not in text}
@@ -93,10 +160,15 @@ class Check:
         sanitizer = re.search(r"ERROR SUMMARY: (\d+) error", text)
         if sanitizer:
             result["sanitizer_errors"] = int(sanitizer.group(1))
-        if code != 0 and code != "timeout" and code != "missing":
-            self.failed.append(" ".join([*(os.path.basename(p) for p in prefix), program]))
+        if code != 0:
             result["end_of_output"] = text[-1500:]
+            if not isinstance(code, str):
+                self.failed.append(" ".join([*(os.path.basename(p) for p in prefix), program]))
         return result
+
+    def sanitizer(self, tool):
+        found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        return self.tests(90, "cuda_tests", found, "--tool", tool, "--error-exitcode", "9")
 
     def environment(self):
         env = dict(os.environ, PYTHON=sys.executable)
@@ -111,103 +183,79 @@ class Check:
             pass
         return env
 
-    def sluice(self, limit, *words, **more):
-        """(status, stdout, stderr) of a command of the binary itself; more environment."""
+    def program(self, *words):
+        """A command of the binary itself."""
         starter = os.path.join(self.args.bin, "run.sh")
-        start = starter if os.path.exists(starter) else os.path.join(self.args.bin, "sluice")
-        return run([start, *words], limit, dict(self.environment(), **more))
+        return [starter if os.path.exists(starter) else os.path.join(self.args.bin, "sluice"), *words]
 
     def graph(self, name):
         """Where it is, in a bundle or in the sources."""
         return next((g for g in (os.path.join(self.args.bin, "graphs", name),
                                  os.path.join(here, "../graphs", name)) if os.path.exists(g)), name)
 
-    def program(self):
-        """Does it start, load its runtime, and run a graph end to end?"""
-        code, out, err = self.sluice(self.left(60), "doctor", "--json")
-        result = {"doctor": json.loads(out) if out.startswith(("{", "[")) else {"error": err[-400:]}}
-        if "TORCH_LIB" not in self.environment():
-            result["profile"] = {"error": "no torch in " + sys.executable}
-            return result
-        limit = self.left(75)
-        if limit > 20:
-            code, out, err = self.sluice(limit, "profile", self.graph("fast_integration.json"),
-                                         "--seconds", "15", "--json")
-            result["profile"] = json.loads(out) if code == 0 and out.startswith("{") else {
-                "error": f"{code}: {err.strip()[-600:]}"}
-            if code not in (0, "timeout"):
-                self.failed.append("sluice profile")
-        return result
+    def doctor(self):
+        """Does the program start and load its runtime? Its status is about the machine."""
+        code, out, err = self.run(60, self.program("doctor", "--json"), self.environment())
+        return json.loads(out) if out else {"error": f"{code}: {err[-400:]}"}
 
-    def rate(self, name, graphs, epochs, settings=(), limit=60):
-        """Samples/s of a graph and the GPU memory it took. Of two runs, the second of more epochs, so
-        that what a run costs once (start, first epoch, end) drops out."""
+    def profile(self):
+        """Does a graph run end to end?"""
+        return json.loads(self.output(75, self.program(
+            "profile", self.graph("fast_integration.json"), "--seconds", "15", "--json"),
+            self.environment()))
+
+    def trained(self, folder, graphs, *settings, **more):
+        """The summary of a run into a folder; more environment."""
+        sets = [w for s in settings for w in ("--set", s)]
+        self.output(60, self.program("run", *graphs, "--quiet", *sets, "--out", folder),
+                    dict(self.environment(), **more))
+        with open(f"{folder}/summary.json") as f:
+            return json.load(f)
+
+    def rate(self, graphs, epochs, settings=(), batch=0):
+        """Samples/s of a graph, with a batch its milliseconds, and the GPU memory it took. Of two
+        runs, the second of more epochs, so that what a run costs once (start, first epoch, end) drops
+        out."""
         runs = []
         for n in epochs:
-            if self.left(limit) < 5:
-                return {"name": name, "error": "no time left"}
             with tempfile.TemporaryDirectory() as folder:
-                sets = [w for s in (f"run.epochs={n}", *settings) for w in ("--set", s)]
-                code, _, err = self.sluice(self.left(limit), "run", *graphs, "--quiet", *sets,
-                                           "--out", f"{folder}/run")
-                if code != 0:
-                    if code not in ("timeout", "missing"):
-                        self.failed.append("sluice run " + os.path.basename(graphs[0]))
-                    return {"name": name, "error": f"{code}: {err.strip()[-600:]}"}
-                with open(f"{folder}/run/summary.json") as f:
-                    summary = json.load(f)
-                with open(f"{folder}/run/profile.json") as f:
+                summary = self.trained(folder, graphs, f"run.epochs={n}", *settings)
+                with open(f"{folder}/profile.json") as f:
                     gpus = json.load(f).get("gpus", [])
             runs.append((summary["samples"]["emitted"], summary["wall_s"]))
         (few, short), (many, long) = runs
-        result = {"name": name, "samples_s": (many - few) / max(long - short, 1e-9)}
+        result = {"samples_s": (many - few) / max(long - short, 1e-9)}
+        if batch:
+            result["ms"] = 1000 * batch / result["samples_s"]
         if "cuda_graphs" in summary:
             result["cuda_graphs"] = summary["cuda_graphs"]
-        if "step.loss" in summary.get("metrics", {}):
-            result["loss"] = summary["metrics"]["step.loss"]["last"]
         if gpus:
             result["device_gib"] = max(g["memory_mb"] for g in gpus) * 1e6 / 2**30
         return result
 
-    def unet(self, epochs, *settings):
-        """Our arms of the U-Net step: volumes that stay on the GPU; and cached in host memory, moved
-        and augmented there. Settings make it another step, whose times mean nothing."""
-        graph = self.graph("unet_speed.json")
-        alone = self.rate("3-D U-Net step, 128^3, batch 7, bf16, sluice",
-                          [graph, self.graph("parts/unet_speed_resident.json")], epochs, settings)
-        fed = self.rate("the same from host memory, augmented", [graph], epochs, settings)
-        if settings:
-            return [alone, fed]
-        for arm in (alone, fed):
-            if "samples_s" in arm:
-                arm["ms"] = 7000 / arm["samples_s"]
-        if "samples_s" in alone and "samples_s" in fed:
-            self.out["end_to_end"] = fed["samples_s"] / alone["samples_s"]
-        return [alone, fed]
+    def unet_graphs(self):
+        """Of the U-Net step fed from host memory and augmented on the GPU; and of the step alone, on
+        volumes that stay on the GPU."""
+        fed = [self.graph("unet_speed.json")]
+        return fed, [*fed, self.graph("parts/unet_speed_resident.json")]
 
-    def small_step(self, epochs, *settings):
-        """A step whose kernels are shorter than their launches, with and without CUDA graphs, and
-        PyTorch's two. The same samples in the same order, so the losses must agree."""
-        graphs = [self.graph("unet_speed.json"), self.graph("parts/unet_speed_resident.json")]
-        settings = (*LAUNCH_BOUND, *settings)
-        arms = [self.rate("32^3, batch 2, sluice", graphs, epochs, settings),
-                self.rate("32^3, batch 2, sluice, CUDA graphs", graphs, epochs,
-                          (*settings, "run.cuda_graphs=true"))]
-        a, b = (arm.get("loss") for arm in arms)
-        if a is not None and b is not None and not abs(a - b) <= 0.05 * abs(a):
-            self.failed.append(f"CUDA graphs: loss {b} after the same epochs, {a} without")
-        return arms
-
-    def small_ratio(self):
-        """Ours recorded beside ours queued and PyTorch's better arm."""
-        arms = [a for a in self.out.get("small", []) if "samples_s" in a]
-        ours = {a["name"]: a["samples_s"] for a in arms if "sluice" in a["name"]}
-        peers = [a["samples_s"] for a in arms if "sluice" not in a["name"]]
-        if len(ours) == 2:
-            queued, recorded = ours.values()
-            self.out["recorded"] = {"of_queued": recorded / queued}
-            if peers:
-                self.out["recorded"]["of_best_peer"] = recorded / max(peers)
+    def recorded_loss(self, *settings):
+        """Does a recorded step do what a queued one does? The same samples in the same order, by
+        algorithms that give the same bits each time: what unet_speed.json chooses for speed may
+        differ between two runs, and differences grow with every step of bfloat16. Another choice of
+        algorithm is within the tolerance; old weights or an old batch are not."""
+        sums = []
+        for recorded in ("false", "true"):
+            with tempfile.TemporaryDirectory() as folder:
+                sums.append(self.trained(
+                    folder, self.unet_graphs()[1], "run.epochs=1", "run.deterministic=true",
+                    "run.cudnn_benchmark=false", *LAUNCH_BOUND, *settings,
+                    f"run.cuda_graphs={recorded}"))
+        a, b = (s["metrics"]["step.loss"]["last"] for s in sums)
+        if not abs(a - b) <= 0.02 * abs(a):
+            self.failed.append(f"CUDA graphs: loss {b} after the same steps, {a} without")
+        return {"queued": a, "recorded": b,
+                "same_weights": sums[0]["weights_sha256"] == sums[1]["weights_sha256"]}
 
     def to_device(self):
         """What to_device moves in a second, of the ceiling: volumes of 64 MiB out of a cache."""
@@ -218,130 +266,111 @@ class Check:
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/g.json", "w") as f:
                 json.dump({"run": {"epochs": 1}, "nodes": nodes}, f)
-            result = self.rate("to_device, 64 MiB a sample", [f"{folder}/g.json"], (2, 102))
-        if "samples_s" in result:
-            result["gb_s"] = result["samples_s"] * 2**26 / 1e9
-            ceiling = self.out.get("ceilings", {}).get("h2d_gb_s_64mib")
-            if ceiling:
-                result["of_h2d"] = result["gb_s"] / ceiling
+            result = self.rate([f"{folder}/g.json"], (2, 102))
+        result["gb_s"] = result["samples_s"] * 2**26 / 1e9
+        ceiling = self.out["ceilings"].get("h2d_gb_s_64mib")
+        if isinstance(ceiling, float):
+            result["of_h2d"] = result["gb_s"] / ceiling
         return result
 
     def shared(self, gpus):
         """multi_gpu_test by one GPU and by all; with one, by that one as two, a stream for each. How
         far the weights are from each other: sums are rounded otherwise, no more. Adam's first steps
         make much of that: on a CPU one step thread and two are 0.003 apart."""
-        result, found = {"gpus": gpus}, []
+        found = []
         for devices, more in ((1, {}), (0, {} if gpus > 1 else {"SLUICE_DEVICE": "gpu:2"})):
-            if self.left(60) < 5:
-                return dict(result, error="no time left")
             with tempfile.TemporaryDirectory() as folder:
-                code, _, err = self.sluice(self.left(60), "run", self.graph("multi_gpu_test.json"),
-                                           "--quiet", "--set", f"run.devices={devices}", "--out",
-                                           f"{folder}/run", **more)
-                if code != 0:
-                    if code not in ("timeout", "missing"):
-                        self.failed.append("sluice run multi_gpu_test.json")
-                    return dict(result, error=f"{code}: {err.strip()[-600:]}")
-                with open(f"{folder}/run/summary.json") as f:
-                    result["places"] = json.load(f)["devices"]
-                found.append(floats(f"{folder}/run/checkpoints/last/model.safetensors"))
-        result["distance"] = distance(*found)
-        if not result["distance"] < 0.03:
-            self.failed.append("weights of multi_gpu_test.json")
-        return result
+                places = self.trained(folder, [self.graph("multi_gpu_test.json")],
+                                      f"run.devices={devices}", **more)["devices"]
+                found.append(floats(f"{folder}/checkpoints/last/model.safetensors"))
+        apart = distance(*found)
+        if not apart < 0.03:
+            raise ValueError(f"the weights are {apart} apart")
+        return {"gpus": gpus, "places": places, "distance": apart}
 
     def without_gpu(self, why):
         print(f"gpu_check: no GPU is checked here ({why}); the kernels run on a device that the "
               "host plays", file=sys.stderr)
-        self.out["gpu"] = None
-        self.out["why"] = why
-        self.out["library"] = self.tests("cuda_tests", 60)
-        self.out["emulated"] = self.tests("emulated_cuda_tests", 240)
-        say(f"emulated: {self.out['emulated']}")
-        self.out["program"] = self.program()
-        if "TORCH_LIB" in self.environment():
-            say("the U-Net step's graphs, small")
-            self.out["unet"] = self.unet((1, 2), *SMALL)
-            self.out["small"] = self.small_step((1, 2), SMALL[2], SMALL[4])
+        self.out.update(gpu=None, why=why)
+        self.step("library", "the library", self.tests, 60, "cuda_tests")
+        self.step("emulated", "every kernel, emulated", self.tests, 240, "emulated_cuda_tests")
+        self.step("doctor", "doctor", self.doctor)
+        if "TORCH_LIB" not in self.environment():
+            return
+        self.step("profile", "profile", self.profile)
+        fed, alone = self.unet_graphs()
+        self.step("unet", ALONE, self.rate, alone, (1, 2), SMALL)
+        self.step("unet", FED, self.rate, fed, (1, 2), SMALL)
+        self.step("recorded_loss", "recorded and queued", self.recorded_loss, SMALL[2])
+        self.step("small", "small step, PyTorch", self.part, 60, "small", "eager")
 
     def with_gpu(self, gpus):
-        say("ceilings")
-        self.out["ceilings"] = self.part("ceilings", 60)
-        say("every kernel against its functor")
-        self.out["tests"] = self.tests("cuda_tests", 60)
-        say(f"{self.out['tests']}")
-        say("our benchmarks")
-        code, out, err = run([os.path.join(self.args.bin, "bench_cuda")], self.left(60))
-        self.out["ours"] = json.loads(out) if code == 0 else {"error": f"{code}: {err[-400:]}"}
-        say("PyTorch's")
-        self.out["peers"] = self.part("peers", 120)
-        sanitizer = shutil.which("compute-sanitizer") or next(
-            (p for p in ("/usr/local/cuda/bin/compute-sanitizer",) if os.path.exists(p)), None)
-        for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-            say(f"compute-sanitizer {tool}")
-            self.out[tool] = {"error": "no compute-sanitizer"} if not sanitizer else self.tests(
-                "cuda_tests", 60 if tool == "memcheck" else 35, sanitizer, "--tool", tool,
-                "--error-exitcode", "9")
-        say("the program")
-        self.out["program"] = self.program()
-        say("several GPUs" if gpus > 1 else "one GPU, as two")
-        self.out["shared"] = self.shared(gpus)
-        say("to_device")
-        self.out["to_device"] = self.to_device()
-        say("U-Net step, ours")
-        self.out["unet"] = self.unet((2, 8))
-        for how, limit in (("eager", 45), ("channels-last", 45), ("compile, channels-last", 110)):
-            say(f"U-Net step, {how}")
-            self.out["unet"].append(self.part("unet", limit, how))
-        say("a step whose launches are its time")
-        self.out["small"] = self.small_step((2, 22))
+        self.step("ceilings", "ceilings", self.ceilings)
+        self.step("tests", "every kernel against its functor", self.tests, 60, "cuda_tests")
+        fed, alone = self.unet_graphs()
+        self.step("unet", ALONE, self.rate, alone, (2, 8), (), 7)
+        for how, limit in (("eager", 60), ("channels-last", 60), ("compile, channels-last", 110)):
+            self.step("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
+        self.step("unet", FED, self.rate, fed, (2, 8), (), 7)
+        self.step("small", QUEUED, self.rate, alone, (2, 22), LAUNCH_BOUND)
+        self.step("small", RECORDED, self.rate, alone, (2, 22),
+                  (*LAUNCH_BOUND, "run.cuda_graphs=true"))
         for how in ("eager", "graph"):
-            self.out["small"].append(self.part("small", 30, how))
-
-    def unet_ratio(self):
-        arms = [a for a in self.out.get("unet", []) if "ms" in a]
-        ours = [a for a in arms if a["name"].endswith(", sluice")]
-        peers = [a for a in arms if a["name"].startswith("3-D") and a not in ours]
-        if ours and peers:
-            best = min(peers, key=lambda p: p["ms"])
-            self.out.setdefault("ratios", []).append(
-                {"name": "3-D U-Net step", "ms": ours[0]["ms"], "peer": best["name"],
-                 "peer_ms": best["ms"], "ratio": best["ms"] / ours[0]["ms"]})
+            self.step("small", f"small step, {how}", self.part, 45, "small", how)
+        self.step("recorded_loss", "recorded and queued", self.recorded_loss)
+        self.step("ours", "our kernels", lambda: json.loads(
+            self.output(60, [os.path.join(self.args.bin, "bench_cuda")])))
+        self.step("peers", "PyTorch's", self.part, 120, "peers")
+        self.step("to_device", "to_device", self.to_device)
+        self.step("doctor", "doctor", self.doctor)
+        self.step("profile", "profile", self.profile)
+        self.step("shared", "several GPUs" if gpus > 1 else "one GPU, as two", self.shared, gpus)
+        for tool in ("racecheck", "memcheck", "synccheck", "initcheck"):
+            self.step(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
 
     def ratios(self):
         """Ours beside PyTorch's best arm and the ceiling, where both ran."""
-        self.unet_ratio()
-        ours, peers = self.out.get("ours"), self.out.get("peers")
-        if not isinstance(ours, list) or not isinstance(peers, list):
-            return
-        copy = self.out["ceilings"].get("d2d_gb_s_read_and_written")
-        mine = {o["name"]: o["ms"] for o in ours}
-        mine["DiceCE forward and backward"] = sum(v for k, v in mine.items() if "DiceCE" in k)
-        for key, fragments in {
+        ms = {key: {a["name"]: a["ms"] for a in self.out.get(key, []) if "ms" in a}
+              for key in ("ours", "peers", "unet")}
+        small = {a["name"]: a["samples_s"] for a in self.out.get("small", []) if "samples_s" in a}
+        if ALONE in ms["unet"] and FED in ms["unet"]:
+            self.out["end_to_end"] = ms["unet"][ALONE] / ms["unet"][FED]
+        if QUEUED in small and RECORDED in small:
+            peers = [rate for name, rate in small.items() if name not in (QUEUED, RECORDED)]
+            self.out["recorded"] = {"of_queued": small[RECORDED] / small[QUEUED]}
+            if peers:
+                self.out["recorded"]["of_best_peer"] = small[RECORDED] / max(peers)
+        copy = self.out.get("ceilings", {}).get("d2d_gb_s_read_and_written")
+        for o in self.out.get("ours", []):
+            if isinstance(copy, float) and "gb_s" in o and "augment" not in o["name"]:
+                o["of_copy"] = o["gb_s"] / copy
+
+        mine = dict(ms["ours"])
+        if any("DiceCE" in name for name in mine):
+            mine["DiceCE forward and backward"] = sum(t for n, t in mine.items() if "DiceCE" in n)
+        ratios = []
+
+        def beside(name, ours, peers):
+            if ours and peers:
+                best = min(peers, key=peers.get)
+                ratios.append({"name": name, "ms": ours, "peer": best, "peer_ms": peers[best],
+                               "ratio": peers[best] / ours})
+
+        beside("3-D U-Net step", ms["unet"].get(ALONE),
+               {n: t for n, t in ms["unet"].items() if n not in (ALONE, FED)})
+        for name, fragments in {
                 "augment: crop, flips, affine, batch 8": ("augment: affine", "batch 8"),
                 "augment: nnU-Net's chain, all on, batch 8": ("augment: nnU-Net", "batch 8"),
                 "norm + activation backward, 7x128^3x32 bf16": ("norm + activation backward",),
                 "DiceCE forward and backward": ("DiceCE",), "Adam, 100 tensors": ("Adam",),
                 "SGD, 100 tensors": ("SGD",)}.items():
-            arms = [p for p in peers if all(f in p["name"] for f in fragments)]
-            if arms and key in mine:
-                best = min(arms, key=lambda p: p["ms"])
-                self.out.setdefault("ratios", []).append(
-                    {"name": key, "ms": mine[key], "peer": best["name"], "peer_ms": best["ms"],
-                     "ratio": best["ms"] / mine[key]})
-        for o in ours:
-            if copy and "augment" not in o["name"]:
-                o["of_copy"] = o["gb_s"] / copy
+            beside(name, mine.get(name),
+                   {n: t for n, t in ms["peers"].items() if all(f in n for f in fragments)})
+        return ratios
 
-    def finish(self):
-        self.ratios()
-        if "gpu" not in self.out:  # else it is none, and both arms ran on the CPU
-            self.small_ratio()
-        self.out["seconds"] = time.monotonic() - began
-        self.out["failed"] = self.failed
-        with open(self.args.out, "w") as f:
-            json.dump(self.out, f, indent=1)
-        for r in self.out.get("ratios", []):
+    def report(self):
+        """The document in a few lines."""
+        for r in self.out["ratios"] if isinstance(self.out["ratios"], list) else []:
             print(f"{r['name']:50} {r['ms']:9.4f} ms   {r['peer_ms']:9.4f} ms   {r['ratio']:6.2f} x"
                   f"   {r['peer']}")
         for a in self.out.get("unet", []):
@@ -362,7 +391,6 @@ class Check:
             print(f"multi_gpu_test: {who}: weights {shared['distance']:.1e} from one place's")
         print(f"{self.args.out}: " + ("failed: " + ", ".join(self.failed) if self.failed
                                       else "nothing failed"))
-        return 1 if self.failed else 0
 
 
 def main():
@@ -370,18 +398,23 @@ def main():
     p.add_argument("--bin")
     p.add_argument("--out", default="gpu_check.json")
     p.add_argument("--seconds", type=float, default=450)
-    args = p.parse_args()
-    check = Check(args)
+    check = Check(p.parse_args())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children end, the document is written
     try:
         import torch
-        why = None if torch.cuda.is_available() else f"torch {torch.__version__} sees none"
+        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        why = f"torch {torch.__version__} sees none"
     except ImportError:
-        why = f"{sys.executable} has no torch"
-    if why:
-        check.without_gpu(why)
-    else:
-        check.with_gpu(torch.cuda.device_count())
-    return check.finish()
+        gpus, why = 0, f"{sys.executable} has no torch"
+    try:
+        if gpus:
+            check.with_gpu(gpus)
+        else:
+            check.without_gpu(why)
+    finally:
+        check.step("ratios", "ratios", check.ratios)
+    check.report()
+    return 1 if check.failed else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <sstream>
+#include <vector>
 
 #include "tests/cli/shell.h"
 
@@ -9,42 +11,24 @@ using nlohmann::json;
 
 namespace {
 
-// A folder of programs as a bundle has it; `run.sh` is what stands for the binary.
-struct Bundle {
-  shell::Folder folder;
-  explicit Bundle(const std::string& run) {
-    const std::string ran = "#!/bin/sh\necho 'test cases: 5 | 5 passed | 0 failed'\n";
-    program("cuda_tests", ran);
-    program("emulated_cuda_tests", ran);
-    program("bench_cuda", "#!/bin/sh\necho '[]'\n");
-    program("run.sh", run);
-  }
-  void program(const std::string& name, const std::string& text) const {
-    folder.write(name, text);
-    shell::fs::permissions(folder.path / name, shell::fs::perms::owner_all);
-  }
-  shell::Result check(const std::string& environment) const {
-    const std::string out = (folder.path / "found.json").string();
-    return shell::run(environment +
-                      " " SLUICE_PYTHON " " SLUICE_SOURCE_DIR "/tools/gpu_check.py --bin " +
-                      folder.path.string() + " --out " + out);
-  }
-  json found() const { return json::parse(folder.read("found.json")); }
-};
-
 // `torch` sees a GPU, and gpu_peers.py, which is known by its arguments, has measured already.
 const char* const played_torch = R"(import json, os, sys
 if "gpu_peers.py" in sys.argv[0]:
     what, more = sys.argv[1], sys.argv[2:]
+    how = " ".join(more)
     ms = {"eager": 700, "channels-last": 350, "compile, channels-last": 280}
-    print(json.dumps({"ceilings": {"h2d_gb_s_64mib": 20.0, "d2d_gb_s_read_and_written": 2000},
-                      "peers": [],
-                      "small": {"name": "small " + more[-1] if more else "",
-                                "samples_s": 14 if more == ["graph"] else 7},
-                      "unet": {"name": "3-D U-Net step, " + " ".join(more), "samples_s": 1,
-                               "ms": ms.get(" ".join(more)), "peak_gib": 5}}[what]))
-    sys.stdout.flush()
-    os._exit(0)
+    for arm in {"ceilings": [{"name": "h2d_gb_s_64mib", "value": 20.0},
+                             {"name": "d2d_gb_s_read_and_written", "value": 2000.0}],
+                "peers": [{"name": "Adam, fused", "error": "no compiler"},
+                          {"name": "Adam, foreach", "ms": 3}],
+                "small": [{"name": "small " + how, "samples_s": 14 if how == "graph" else 7}],
+                "unet": [{"name": "3-D U-Net step, " + how, "samples_s": 1, "ms": ms.get(how),
+                          "peak_gib": 5}]}[what]:
+        print(json.dumps(arm), flush=True)
+    if what == "peers":
+        print("{ cut off", file=sys.stdout, flush=True)
+        print("out of memory", file=sys.stderr, flush=True)
+    os._exit(what == "peers")
 class cuda:
     is_available = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 2)
@@ -71,20 +55,49 @@ mkdir -p "$last"
 awk -v n=$epochs -v s=$samples -v t=$each -v l=$loss -v d=$((devices ? devices : 2)) 'BEGIN {
   printf "{\"wall_s\": %.9f, \"samples\": {\"emitted\": %d}, \"metrics\": {\"step.loss\": {\"last\": %g}}, ",
     9 + n * t, n * s, l
-  printf "\"devices\": %d}", d }' >"$out/summary.json"
+  printf "\"weights_sha256\": \"\", \"devices\": %d}", d }' >"$out/summary.json"
 # No header, and the floats 1 and 1, or 1 and 1 + 2^-8.
 printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\0\200\77' >"$last/model.safetensors"
 [ $devices = 1 ] || printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\200\200\77' >"$last/model.safetensors"
 echo '{"gpus": [{"memory_mb": 4294.967296}]}' >"$out/profile.json"
 )";
 
+// A folder of programs as a bundle has it; `run.sh` is what stands for the binary.
+struct Bundle {
+  shell::Folder folder;
+  explicit Bundle(const std::string& run) {
+    const std::string ran = "#!/bin/sh\necho 'test cases: 5 | 5 passed | 0 failed'\n";
+    program("cuda_tests", ran);
+    program("emulated_cuda_tests", ran);
+    program("bench_cuda",
+            "#!/bin/sh\necho '[{\"name\": \"Adam, 100 tensors\", \"ms\": 2, \"gb_s\": 500}]'\n");
+    program("run.sh", run);
+  }
+  void program(const std::string& name, const std::string& text) const {
+    folder.write(name, text);
+    shell::fs::permissions(folder.path / name, shell::fs::perms::owner_all);
+  }
+  shell::Result check(const std::string& before, const std::string& behind = "") const {
+    const std::string out = (folder.path / "found.json").string();
+    return shell::run(before +
+                      " " SLUICE_PYTHON " " SLUICE_SOURCE_DIR "/tools/gpu_check.py --bin " +
+                      folder.path.string() + " --out " + out + " " + behind);
+  }
+  // The same where `torch` sees a GPU.
+  shell::Result check_gpu(const std::string& before = "", const std::string& behind = "") const {
+    folder.write("played/torch/__init__.py", played_torch);
+    return check(
+        "PYTHONPATH=" + (folder.path / "played").string() + " PATH=/usr/bin:/bin " + before,
+        behind);
+  }
+  json found() const { return json::parse(folder.read("found.json")); }
+};
+
 }  // namespace
 
 TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceiling") {
   const Bundle bundle(played_run);
-  bundle.folder.write("played/torch/__init__.py", played_torch);
-  const auto r = bundle.check("PYTHONPATH=" + (bundle.folder.path / "played").string() +
-                              " PATH=/usr/bin:/bin");
+  const auto r = bundle.check_gpu();
   INFO(r.out << r.err);
   REQUIRE(r.code == 0);
   const json found = bundle.found();
@@ -112,13 +125,71 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(found.at("recorded").at("of_queued").get<double>() == doctest::Approx(2));
   CHECK(found.at("recorded").at("of_best_peer").get<double>() == doctest::Approx(4));
   CHECK(r.out.find("a small step as a CUDA graph, of queued: 2.00") != std::string::npos);
+  // An arm failed, and the process after another.
+  CHECK(found.at("peers").at(0).at("error") == "no compiler");
+  CHECK(found.at("peers").at(2).at("error") == "1: out of memory");
+  CHECK(found.at("ratios").at(1).at("ratio").get<double>() == doctest::Approx(1.5));
+  CHECK(found.at("ours").at(0).at("of_copy").get<double>() == doctest::Approx(0.25));
+}
+
+TEST_CASE("gpu_peers goes on behind an arm that fails") {
+  const auto r = shell::run("cd " SLUICE_SOURCE_DIR "/tools && CUDA_VISIBLE_DEVICES= " SLUICE_PYTHON
+                            " -Bc 'import gpu_peers as p; p.torch.optim.Adam = None; "
+                            "p.optimizers(8); p.arm(\"group\", p.losses, \"no size\")'");
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  std::istringstream lines(r.out);
+  std::vector<json> arms;
+  for (std::string line; std::getline(lines, line);) arms.push_back(json::parse(line));
+  REQUIRE(arms.size() == 5);
+  for (const std::size_t i : {0, 2, 4}) CHECK(arms[i].contains("error"));
+  for (const std::size_t i : {1, 3}) CHECK(arms[i].at("ms").get<double>() > 0);
+}
+
+TEST_CASE("gpu_check writes what it has where a step raises") {
+  const Bundle bundle(played_run);
+  bundle.program("bench_cuda", "#!/bin/sh\necho no JSON\n");
+  const auto r = bundle.check_gpu();
+  CHECK(r.code == 1);
+  const json found = bundle.found();
+  CHECK(found.at("failed") == json{"our kernels"});
+  CHECK(found.at("ours").at(0).at("error").get<std::string>().find("JSONDecodeError") == 0);
+  CHECK(found.at("to_device").contains("of_h2d"));
+  CHECK(found.contains("ratios"));
+}
+
+TEST_CASE("gpu_check's limit ends what a step has started, and leaves what that printed") {
+  const Bundle bundle(played_run);
+  bundle.program("cuda_tests", R"(#!/bin/sh
+sleep 600 & echo $! >"$0.child"
+echo 'test cases: 5 | 4 passed | 1 failed'
+wait
+)");
+  const auto gone = [&] {
+    std::ifstream file(
+        "/proc/" + std::to_string(std::stol(bundle.folder.read("cuda_tests.child"))) + "/status");
+    const std::string status{std::istreambuf_iterator<char>(file), {}};
+    return status.empty() || status.find("State:\tZ") != std::string::npos;
+  };
+  SUBCASE("its own") {
+    const auto r = bundle.check_gpu("", "--seconds 8");
+    CHECK(r.code == 0);
+    const json found = bundle.found();
+    CHECK(found.at("tests").at("status") == "timeout");
+    CHECK(found.at("tests").at("passed") == 4);
+    CHECK(found.at("unet").at(0).at("error").get<std::string>().find("no time left") !=
+          std::string::npos);
+  }
+  SUBCASE("or another's") {
+    CHECK(bundle.check_gpu("timeout 4").code == 124);
+    CHECK(bundle.found().at("ceilings").contains("h2d_gb_s_64mib"));
+  }
+  CHECK(gone());
 }
 
 TEST_CASE("gpu_check fails where a recorded step comes to another loss") {
   const Bundle bundle(played_run);
-  bundle.folder.write("played/torch/__init__.py", played_torch);
-  const auto r = bundle.check("LOSS=2 PYTHONPATH=" + (bundle.folder.path / "played").string() +
-                              " PATH=/usr/bin:/bin");
+  const auto r = bundle.check_gpu("LOSS=2");
   CHECK(r.code == 1);
   CHECK(bundle.found().at("failed").dump().find("CUDA graphs: loss 2") != std::string::npos);
 }
@@ -126,13 +197,11 @@ TEST_CASE("gpu_check fails where a recorded step comes to another loss") {
 TEST_CASE("gpu_check names the run that failed, and measures nothing by it") {
   const Bundle bundle(
       "#!/bin/sh\n[ \"$1\" != run ] || { echo no memory >&2; exit 5; }\necho '{}'\n");
-  bundle.folder.write("played/torch/__init__.py", played_torch);
-  const auto r = bundle.check("PYTHONPATH=" + (bundle.folder.path / "played").string() +
-                              " PATH=/usr/bin:/bin");
+  const auto r = bundle.check_gpu();
   CHECK(r.code == 1);
   const json found = bundle.found();
-  CHECK(found.at("unet").at(0).at("error") == "5: no memory");
-  CHECK(found.at("failed").dump().find("sluice run unet_speed.json") != std::string::npos);
+  CHECK(found.at("unet").at(0).at("error") == "RuntimeError: 5: no memory");
+  CHECK(found.at("failed").at(0) == "3-D U-Net step, sluice");
   CHECK_FALSE(found.contains("end_to_end"));
 }
 
@@ -147,7 +216,8 @@ TEST_CASE("gpu_check runs the U-Net step's graphs where there is no GPU") {
   const json found = bundle.found();
   CHECK(found.at("gpu").is_null());
   CHECK(found.at("emulated").at("passed") == 5);
-  for (const char* part : {"unet", "small"})
+  CHECK(found.at("recorded_loss").at("same_weights") == true);
+  for (const char* part : {"unet", "small"})  // the last is PyTorch's, here on the CPU
     for (const json& arm : found.at(part)) {
       INFO(arm.dump());
       CHECK(arm.contains("samples_s"));

@@ -1,8 +1,12 @@
-// Dropout of single elements, and the gradient of a linear doubling, against their definitions.
+// What a GPU does in ways of its own, on the host: dropout, gradients whose sums have one order,
+// argmax in parts, optimizers that follow cuDNN's layouts.
 #include <doctest/doctest.h>
 
 #include <ATen/ATen.h>
 
+#include <array>
+
+#include "kernels/classify_steps.h"
 #include "kernels/dropout.h"
 #include "kernels/labels.h"
 #include "kernels/optim.h"
@@ -42,6 +46,30 @@ TEST_CASE("the gradient of a linear doubling is LibTorch's") {
   CHECK(at::allclose(doubling_backward(solid),
                      at::upsample_trilinear3d_backward(solid, {6, 10, 4}, {1, 2, 3, 5, 2}, false),
                      0, 1e-14));
+}
+
+TEST_CASE("the gradient of a max pooling whose windows overlap is LibTorch's") {
+  at::manual_seed(1);
+  using Size = std::vector<std::int64_t>;
+  for (const auto& [n, kernel, stride, padding] :
+       {std::array<Size, 4>{Size{9, 8, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}},
+        {Size{5, 6, 4}, {3, 2, 3}, {1, 2, 3}, {0, 1, 1}},
+        {Size{1, 2, 3}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}}}) {
+    const at::Tensor x = at::randint(0, 9, {2, 3, n[0], n[1], n[2]}).to(at::kDouble);
+    const auto [y, indices] = at::max_pool3d_with_indices(x, kernel, stride, padding);
+    const at::Tensor grad = at::rand_like(y);
+    CHECK(at::allclose(max_pool_backward(grad, indices, x.sizes(), kernel, stride, padding),
+                       at::max_pool3d_with_indices_backward(grad, x, kernel, stride, padding,
+                                                            {1, 1, 1}, false, indices),
+                       0, 1e-14));
+  }
+  const at::Tensor x = at::rand({2, 3, 11, 8}, at::kDouble);
+  const auto [y, indices] = at::max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1});
+  const at::Tensor grad = at::rand_like(y);
+  CHECK(at::allclose(
+      max_pool_backward(grad, indices, x.sizes(), {3, 3}, {2, 2}, {1, 1}),
+      at::max_pool2d_with_indices_backward(grad, x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, indices),
+      0, 1e-14));
 }
 
 TEST_CASE("argmax in parts is argmax") {
