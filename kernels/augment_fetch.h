@@ -2,24 +2,30 @@
 // (as it is, blurred along an axis, at low resolution, or its three colours mixed). For host and
 // device.
 //
-// A fetch is made once a channel, gives a row for each (x, y) and the row a value for each z.
+// A fetch is made once a channel and gives a row for each (x, y). The row finds where the value of
+// a voxel z lies (`find`; `cheap`: with hardly a branch) and then reads it there, mostly without
+// branches, so that a device has the reads of several voxels under way at once. A Place{} can be
+// read too; what it gives means nothing.
+//
 // Invariant: nothing outside the view or the scratch volume is ever read, whatever the job's
 // matrix, moves and displacement say.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/augment_job.h"
 #include "kernels/color_math.h"
 
 namespace sluice::kernels {
 
-// Voxel p of the sampled grid for an output row: at z it is start + z * step.
+// Voxel p of the sampled grid for an output row: at z it is start + z * step, a step of -1, 0 or 1.
 struct MovedRow {
   std::int32_t start[3], step[3];
   SLUICE_HD MovedRow(const AugmentMoves& m, int x, int y) {
     for (int d = 0; d < 3; ++d) {
-      const int along = m.from[d];
-      start[d] = m.shift[d] + m.sign[d] * (along == 0 ? x : along == 1 ? y : 0);
-      step[d] = along == 2 ? m.sign[d] : 0;
+      const int along = m.from[d], sign = m.sign[d] < 0 ? -1 : 1;
+      start[d] = m.shift[d] + sign * (along == 0 ? x : along == 1 ? y : 0);
+      step[d] = along == 2 ? sign : 0;
     }
   }
 };
@@ -34,27 +40,42 @@ struct CopyFetch {
 
   struct Row {
     const T* data;
-    MovedRow p;
-    std::int32_t size[3];
+    std::int32_t begin, end;  // z inside the view
     std::int64_t base, step;
     float gain, offset, fill;
-    SLUICE_HD float at(int z) const {
-      bool inside = true;
-      for (int d = 0; d < 3; ++d) {
-        const std::int32_t i = p.start[d] + z * p.step[d];
-        inside = inside && static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(size[d]);
-      }
-      return inside ? mad(to_float(data[base + z * step]), gain, offset) : fill;
+    static constexpr bool cheap = true;
+    struct Place {
+      std::int64_t at = 0;  // the view's first voxel where it is outside
+      bool inside = false;
+    };
+    SLUICE_HD Place find(int z) const {
+      const bool inside = z >= begin && z < end;
+      return {inside ? base + z * step : 0, inside};
+    }
+    SLUICE_HD float read(const Place& p) const {
+      const float v = mad(to_float(data[p.at]), gain, offset);
+      return p.inside ? v : fill;
     }
   };
   SLUICE_HD Row row(int x, int y) const {
     const AugmentView& v = job->in;
-    Row r{data,     MovedRow(job->moves, x, y), {v.size[0], v.size[1], v.size[2]}, 0, 0, v.gain,
-          v.offset, job->sampling.fill};
+    const MovedRow p(job->moves, x, y);
+    Row r{data, 0, 0, 0, 0, v.gain, v.offset, job->sampling.fill};
+    std::int64_t begin = 0, end = job->out.size[2];
     for (int d = 0; d < 3; ++d) {
-      r.base += r.p.start[d] * v.stride[d];
-      r.step += r.p.step[d] * v.stride[d];
+      r.base += p.start[d] * v.stride[d];
+      r.step += p.step[d] * v.stride[d];
+      const std::int64_t start = p.start[d], size = v.size[d];
+      if (p.step[d] == 0) {
+        if (start < 0 || start >= size) end = 0;
+        continue;
+      }
+      const std::int64_t first = p.step[d] > 0 ? -start : start - size + 1;
+      begin = clamp_to(first, begin, end);  // inside are [first, first + size)
+      end = clamp_to(first + size, std::int64_t{0}, end);
     }
+    r.begin = static_cast<std::int32_t>(begin);
+    r.end = static_cast<std::int32_t>(end);
     return r;
   }
 };
@@ -112,7 +133,17 @@ struct ResampleFetch {
     const T* data;
     const AugmentJob* job;
     MovedRow p;
-    SLUICE_HD float at(int z) const {
+    static constexpr bool cheap = false;
+    struct NearestPlace {
+      std::int64_t at = 0;
+      bool inside = false;
+    };
+    struct LinearPlace {
+      std::int64_t at = 0;  // the lowest of the eight voxels
+      float w[3][2] = {};
+    };
+    using Place = std::conditional_t<I == Interpolation::nearest, NearestPlace, LinearPlace>;
+    SLUICE_HD Place find(int z) const {
       const AugmentSampling& s = job->sampling;
       std::int32_t voxel[3];
       double q[3], c[3];
@@ -126,39 +157,45 @@ struct ResampleFetch {
         const double* m = s.matrix + 4 * d;
         c[d] = fma(m[2], q[2], fma(m[1], q[1], fma(m[0], q[0], m[3])));
       }
-      if (s.padding == Padding::zeros) return value<Padding::zeros>(c);
-      if (s.padding == Padding::border) return value<Padding::border>(c);
-      return value<Padding::reflection>(c);
+      if (s.padding == Padding::zeros) return place<Padding::zeros>(c);
+      if (s.padding == Padding::border) return place<Padding::border>(c);
+      return place<Padding::reflection>(c);
     }
     template <Padding P>
-    SLUICE_HD float value(const double* c) const {
+    SLUICE_HD Place place(const double* c) const {
       const AugmentView& v = job->in;
+      Place out;
       if constexpr (I == Interpolation::nearest) {
-        std::int64_t at = 0;
-        std::int32_t inside = 1;
+        out.inside = true;
         for (int d = 0; d < 3; ++d) {
           std::int32_t in;
-          at += nearest_at<P>(v.size[d], c[d], in) * v.stride[d];
-          inside &= in;
+          out.at += nearest_at<P>(v.size[d], c[d], in) * v.stride[d];
+          out.inside &= in != 0;
         }
-        return inside ? mad(to_float(data[at]), v.gain, v.offset) : 0.0f;
       } else {
-        float w[3][2];
-        std::int64_t at = 0, step[3];
-        for (int d = 0; d < 3; ++d) {
-          at += linear_at<P>(v.size[d], c[d], w[d][0], w[d][1]) * v.stride[d];
-          step[d] = v.size[d] > 1 ? v.stride[d] : 0;
-        }
-        const auto get = [&](std::int64_t o) {
-          return mad(to_float(data[at + o]), v.gain, v.offset);
-        };
+        for (int d = 0; d < 3; ++d)
+          out.at += linear_at<P>(v.size[d], c[d], out.w[d][0], out.w[d][1]) * v.stride[d];
+      }
+      return out;
+    }
+    SLUICE_HD float read(const Place& p) const {
+      const AugmentView& v = job->in;
+      const auto get = [&](std::int64_t o) {
+        return mad(to_float(data[p.at + o]), v.gain, v.offset);
+      };
+      if constexpr (I == Interpolation::nearest) {
+        const float value = get(0);
+        return p.inside ? value : 0.0f;
+      } else {
+        std::int64_t step[3];
+        for (int d = 0; d < 3; ++d) step[d] = v.size[d] > 1 ? v.stride[d] : 0;
         const auto pair = [&](std::int64_t o) {
-          return mad(get(o + step[2]), w[2][1], get(o) * w[2][0]);
+          return mad(get(o + step[2]), p.w[2][1], get(o) * p.w[2][0]);
         };
         const auto plane = [&](std::int64_t o) {
-          return mad(pair(o + step[1]), w[1][1], pair(o) * w[1][0]);
+          return mad(pair(o + step[1]), p.w[1][1], pair(o) * p.w[1][0]);
         };
-        return mad(plane(step[0]), w[0][1], plane(0) * w[0][0]);
+        return mad(plane(step[0]), p.w[0][1], plane(0) * p.w[0][0]);
       }
     }
   };
@@ -173,7 +210,10 @@ struct ScratchFetch {
       : data(channel), ny(j.out.size[1]), nz(j.out.size[2]) {}
   struct Row {
     const float* data;
-    SLUICE_HD float at(int z) const { return data[z]; }
+    static constexpr bool cheap = true;
+    using Place = int;
+    SLUICE_HD int find(int z) const { return z; }
+    SLUICE_HD float read(int z) const { return data[z]; }
   };
   SLUICE_HD Row row(int x, int y) const { return {data + (x * ny + y) * nz}; }
 };
@@ -189,7 +229,9 @@ struct BlurFetch {
     const float *data, *taps;  // taps: the middle one
     std::int64_t step;         // to the next voxel of the axis
     int reach, size, at_row, axis;
-    SLUICE_HD float at(int z) const {
+    static constexpr bool cheap = false;
+    using Place = float;  // the value, since its loop is a branch
+    SLUICE_HD float find(int z) const {
       const int here = axis == 2 ? z : at_row;
       const int low = here < reach ? -here : -reach;
       const int high = size - 1 - here < reach ? size - 1 - here : reach;
@@ -197,6 +239,7 @@ struct BlurFetch {
       for (int t = low; t <= high; ++t) sum = mad(taps[t], data[z + t * step], sum);
       return sum;
     }
+    SLUICE_HD float read(float value) const { return value; }
   };
   SLUICE_HD Row row(int x, int y) const {
     const std::int64_t ny = job->out.size[1], nz = job->out.size[2];
@@ -248,11 +291,18 @@ struct LowResolutionFetch {
       const float b = mad(data[line[1][1] + z], share_y, data[line[1][0] + z] * (1 - share_y));
       return mad(b, share_x, a * (1 - share_x));
     }
-    SLUICE_HD float at(int z) const {
-      int voxel[2];
-      float share;
-      taps(nz, small_z, z, voxel, share);
-      return mad(plane(voxel[1]), share, plane(voxel[0]) * (1 - share));
+    static constexpr bool cheap = true;
+    struct Place {
+      int voxel[2] = {0, 0};
+      float share = 0;
+    };
+    SLUICE_HD Place find(int z) const {
+      Place p;
+      taps(nz, small_z, z, p.voxel, p.share);
+      return p;
+    }
+    SLUICE_HD float read(const Place& p) const {
+      return mad(plane(p.voxel[1]), p.share, plane(p.voxel[0]) * (1 - p.share));
     }
   };
   SLUICE_HD Row row(int x, int y) const {
@@ -282,8 +332,10 @@ struct ColorFetch {
     const float* red;
     std::int64_t voxels;
     int channel;
-    SLUICE_HD float at(int z) const {
-      const Rgb c{red[z], red[z + voxels], red[z + 2 * voxels]};
+    static constexpr bool cheap = true;
+    using Place = Rgb;  // the colours themselves: which operation it is, is a branch
+    SLUICE_HD Rgb find(int z) const { return {red[z], red[z + voxels], red[z + 2 * voxels]}; }
+    SLUICE_HD float read(const Rgb& c) const {
       if (op->kind == AugmentKind::hue) return turned(c, op->a[0]).channel(channel);
       return in_unit(blended(op->a[0], c.channel(channel), op->a[1], gray_of(c)));
     }

@@ -169,63 +169,114 @@ SLUICE_HD inline float uniform_at(std::uint64_t i, std::uint64_t counter, std::u
   return unit_float(i & 2 ? high : low);
 }
 
+// The same number, of which a compiler for the device knows nothing: it then does not work out for
+// all operations beforehand what each would want of it.
+SLUICE_HD inline int opaque(int i) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(i));
+#endif
+  return i;
+}
+
+// Voxels z, z + step, ... of a row, before `end`, that are worked on together: their loads overlap,
+// and what does not depend on the voxel is done once.
+struct AugmentGroup {
+  static constexpr int width = 4;
+  float v[width];  // from `end` on: anything
+  int z, step, end;
+
+  template <class Row>
+  SLUICE_HD void fetch(const Row& row) {
+    typename Row::Place place[width];
+    SLUICE_UNROLL
+    for (int k = 0; k < width; ++k) {
+      const int at = z + k * step;
+      if constexpr (Row::cheap)
+        place[k] = row.find(at < end ? at : end - 1);
+      else
+        place[k] = at < end ? row.find(at) : typename Row::Place{};
+    }
+    SLUICE_UNROLL
+    for (int k = 0; k < width; ++k) v[k] = row.read(place[k]);
+  }
+  template <class F>
+  SLUICE_HD void map(const F& f) {
+    SLUICE_UNROLL
+    for (int k = 0; k < width; ++k) v[k] = f(v[k]);
+  }
+  template <class F>
+  SLUICE_HD void each(const F& f) {
+    SLUICE_UNROLL
+    for (int k = 0; k < width; ++k)
+      if (z + k * step < end) f(v[k], z + k * step);
+  }
+};
+
 // One pass over one channel.
 struct AugmentPass {
   const AugmentJob* job;
-  AugmentStage stage;
+  const AugmentStage& stage;
   int channel;
   float* scratch;          // this channel of the volume that is written; null: the output
   AugmentNumbers numbers;  // for the stage's first operation, where it wants statistics
 
-  SLUICE_HD float with_statistics(const AugmentOp& op, float v) const {
+  SLUICE_HD void with_statistics(const AugmentOp& op, AugmentGroup& g) const {
     const AugmentNumbers& n = numbers;
     switch (op.kind) {
       case AugmentKind::contrast:
-        return Contrast{n.low, n.range, op.a[0], op.a[1]}(v);
-      case AugmentKind::mean_contrast: {
-        const float y = mad(v - n.offset, op.a[0], n.offset);
-        return op.a[1] != 0 ? clamp_to(y, n.low, n.low + n.range) : y;
-      }
+        return g.map(Contrast{n.low, n.range, op.a[0], op.a[1]});
+      case AugmentKind::mean_contrast:
+        return g.map([&](float v) {
+          const float y = mad(v - n.offset, op.a[0], n.offset);
+          return op.a[1] != 0 ? clamp_to(y, n.low, n.low + n.range) : y;
+        });
       case AugmentKind::gray_contrast:
-        return clamp_to(mad(v, op.a[0], n.offset), 0.0f, 1.0f);
+        return g.map([&](float v) { return clamp_to(mad(v, op.a[0], n.offset), 0.0f, 1.0f); });
       case AugmentKind::std_shift:
-        return Shift{n.offset, op.a[1] != 0}(v);
+        return g.map(Shift{n.offset, op.a[1] != 0});
       case AugmentKind::standardize:
-        return Normalize{n.low, n.range, op.a[2] != 0}(v);
+        return g.map(Normalize{n.low, n.range, op.a[2] != 0});
       case AugmentKind::to_range:
       case AugmentKind::restore:
-        return Rescale{n.low, n.range, n.gain, n.offset}(v);
+        return g.map(Rescale{n.low, n.range, n.gain, n.offset});
       default:
-        return v;
+        return;
     }
   }
-  SLUICE_HD float applied(const AugmentOp& op, float v, std::int64_t voxel, const BiasRow& bias,
-                          int x, int y, int z) const {
+  // Counted from the volume's first channel.
+  SLUICE_HD std::uint64_t number(int x, int y, int z) const {
+    const std::int32_t* n = job->out.size;
+    const std::int64_t plane = static_cast<std::int64_t>(channel) * n[0] + x;
+    return static_cast<std::uint64_t>((plane * n[1] + y) * n[2] + z);
+  }
+  SLUICE_HD void apply(const AugmentOp& op, AugmentGroup& g, const BiasRow& bias, int x,
+                       int y) const {
     const float* a = op.a;
     switch (op.kind) {
       case AugmentKind::linear:
-        return Linear{a[0], a[1]}(v);
+        return g.map(Linear{a[0], a[1]});
       case AugmentKind::normalize:
-        return Normalize{a[0], a[1], a[2] != 0}(v);
+        return g.map(Normalize{a[0], a[1], a[2] != 0});
       case AugmentKind::rescale:
-        return Rescale{a[0], a[1], a[2], a[3], a[4], a[5]}(v);
+        return g.map(Rescale{a[0], a[1], a[2], a[3], a[4], a[5]});
       case AugmentKind::shift:
-        return Shift{a[0], a[1] != 0}(v);
+        return g.map(Shift{a[0], a[1] != 0});
       case AugmentKind::noise:
-        return noisy(v, a[0], a[1],
-                     normal_at(static_cast<std::uint64_t>(voxel), op.counter, op.key));
+        return g.each([&](float& v, int z) {
+          v = noisy(v, a[0], a[1], normal_at(number(x, y, z), op.counter, op.key));
+        });
       case AugmentKind::uniform:
-        return mad(
-            a[0],
-            mad(uniform_at(static_cast<std::uint64_t>(voxel), op.counter, op.key), 2.0f, -1.0f), v);
-      case AugmentKind::hole: {
-        const bool inside = x >= a[0] && x < a[1] && y >= a[2] && y < a[3] && z >= a[4] && z < a[5];
-        return inside ? a[6] : v;
-      }
+        return g.each([&](float& v, int z) {
+          v = mad(a[0], mad(uniform_at(number(x, y, z), op.counter, op.key), 2.0f, -1.0f), v);
+        });
+      case AugmentKind::hole:
+        if (x >= a[0] && x < a[1] && y >= a[2] && y < a[3])
+          g.each([&](float& v, int z) { v = z >= a[4] && z < a[5] ? a[6] : v; });
+        return;
       case AugmentKind::bias:
-        return v * bias.at(z);
+        return g.each([&](float& v, int z) { v *= bias.at(z); });
       default:
-        return with_statistics(op, v);
+        return with_statistics(op, g);
     }
   }
 };
@@ -234,42 +285,39 @@ struct AugmentPass {
 template <class Fetch>
 SLUICE_HD inline void augment_row(const AugmentPass& p, const Fetch& fetch, int x, int y, int z0,
                                   int step, AugmentSums& sums) {
-  constexpr int width = 4;  // voxels at a time: their loads overlap
   const AugmentJob& job = *p.job;
   const int nz = job.out.size[2];
   const auto row = fetch.row(x, y);
   BiasRow bias;
   for (int i = p.stage.first; i < p.stage.end; ++i)
     if (job.ops[i].kind == AugmentKind::bias) bias.prepare(job, x, y);
-  const std::int64_t line =
-      (static_cast<std::int64_t>(x) * job.out.size[1] + y) * static_cast<std::int64_t>(nz);
-  const std::int64_t first =
-      static_cast<std::int64_t>(p.channel) * job.out.size[0] * job.out.size[1] * nz + line;
   const std::int64_t place =
-      p.channel * job.out.channel_stride + x * job.out.stride[0] + y * job.out.stride[1];
-  for (int zs = z0; zs < nz; zs += width * step) {
-    float v[width];
-    for (int k = 0; k < width; ++k) v[k] = zs + k * step < nz ? row.at(zs + k * step) : 0.0f;
+      p.stage.to >= 0
+          ? (static_cast<std::int64_t>(x) * job.out.size[1] + y) * nz
+          : p.channel * job.out.channel_stride + x * job.out.stride[0] + y * job.out.stride[1];
+  AugmentGroup g;
+  g.step = step;
+  g.end = nz;
+  for (g.z = z0; g.z < nz; g.z += AugmentGroup::width * step) {
+    g.fetch(row);
     for (int i = p.stage.first; i < p.stage.end; ++i) {
       const AugmentOp& op = job.ops[i];
       if (op.channel >= 0 && op.channel != p.channel) continue;
-      for (int k = 0; k < width; ++k) {
-        const int z = zs + k * step;
-        if (z < nz) v[k] = p.applied(op, v[k], first + z, bias, x, y, z);
-      }
+      g.z = opaque(g.z);
+      p.apply(op, g, bias, x, y);
     }
-    for (int k = 0; k < width; ++k) {
-      const int z = zs + k * step;
-      if (z >= nz) continue;
-      if (p.stage.made >= 0) sums.add(v[k]);
-      if (p.stage.to >= 0)
-        p.scratch[line + z] = v[k];
-      else
-        with_voxel(job.out.type, [&](auto type) {
-          from_float(v[k], type);
-          static_cast<decltype(type)*>(job.out.data)[place + z * job.out.stride[2]] = type;
+    if (p.stage.made >= 0) g.each([&](float v, int) { sums.add(v); });
+    if (p.stage.to >= 0)
+      g.each([&](float v, int z) { p.scratch[place + z] = v; });
+    else
+      with_voxel(job.out.type, [&](auto type) {
+        auto* to = static_cast<decltype(type)*>(job.out.data);
+        const std::int64_t along = job.out.stride[2];
+        g.each([&](float v, int z) {
+          from_float(v, type);
+          to[place + z * along] = type;
         });
-    }
+      });
   }
 }
 

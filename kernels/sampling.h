@@ -19,6 +19,11 @@
 #else
 #define SLUICE_HD
 #endif
+#ifdef __CUDA_ARCH__
+#define SLUICE_UNROLL _Pragma("unroll")  // so that an array stays in registers
+#else
+#define SLUICE_UNROLL
+#endif
 #endif
 
 namespace sluice {

@@ -41,6 +41,7 @@ __device__ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slo
                         static_cast<std::int64_t>(slot) * e.channels * e.blocks;
     if (channel >= 0) parts += static_cast<std::int64_t>(channel) * e.blocks;
     const int n = channel >= 0 ? e.blocks : e.blocks * e.channels;
+#pragma unroll 1
     for (int i = threadIdx.x; i < n; i += threads)
       mine.add(channel >= 0 ? parts[i] : counted(op, parts[i], i / e.blocks, e.channels));
   }
@@ -48,9 +49,11 @@ __device__ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slo
 }
 
 // ---- what a launch reads ------------------------------------------------------------------------
+// `blocks`: how many a multiprocessor has registers for, with no voxel in local memory.
 
 template <class T>
 struct Copies {
+  static constexpr int blocks = 3;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char*, const F& f) {
     f(CopyFetch<T>(j, e.channel));
@@ -58,12 +61,14 @@ struct Copies {
 };
 template <class T, Interpolation I>
 struct Resamples {
+  static constexpr int blocks = 2;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char*, const F& f) {
     f(ResampleFetch<T, I>(j, e.channel));
   }
 };
 struct Scratch {
+  static constexpr int blocks = 3;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char* workspace,
                               const F& f) {
@@ -71,6 +76,7 @@ struct Scratch {
   }
 };
 struct Blurs {
+  static constexpr int blocks = 2;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char* workspace,
                               const F& f) {
@@ -79,6 +85,7 @@ struct Blurs {
   }
 };
 struct LowResolutions {
+  static constexpr int blocks = 2;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char* workspace,
                               const F& f) {
@@ -88,6 +95,7 @@ struct LowResolutions {
 };
 
 struct Colors {
+  static constexpr int blocks = 2;
   template <class F>
   static __device__ void with(const AugmentJob& j, const AugmentEntry& e, const char* workspace,
                               const F& f) {
@@ -96,19 +104,29 @@ struct Colors {
   }
 };
 
+// The block's copy of what all its threads read: they need not keep it in registers. Complete after
+// the next barrier.
+template <class T>
+constexpr int words = (sizeof(T) + 7) / 8;
+template <class T>
+__device__ const T& shared_copy(const T* from, std::uint64_t* to) {
+  const auto* source = reinterpret_cast<const std::uint64_t*>(from);
+  for (int i = threadIdx.x; i < words<T>; i += threads) to[i] = source[i];
+  return *reinterpret_cast<const T*>(to);
+}
+
 template <class Read>
-__global__ void __launch_bounds__(threads) run_stage(char* workspace, const AugmentEntry* entries) {
-  __shared__ std::uint64_t job_words[(sizeof(AugmentJob) + 7) / 8];
+__global__ void __launch_bounds__(threads, Read::blocks)
+    run_stage(char* workspace, const AugmentEntry* entries) {
+  __shared__ std::uint64_t job_words[words<AugmentJob>], entry_words[words<AugmentEntry>];
   __shared__ double held_bytes[warps * sizeof(AugmentSums) / sizeof(double)];
   auto* held = reinterpret_cast<AugmentSums*>(held_bytes);
-  const AugmentEntry e = entries[blockIdx.y];
-  if (static_cast<int>(blockIdx.x) >= e.blocks) return;
-  const auto* source = reinterpret_cast<const std::uint64_t*>(
-      reinterpret_cast<const AugmentJob*>(workspace) + e.job);
-  for (int i = threadIdx.x; i < static_cast<int>(sizeof(AugmentJob) / 8); i += threads)
-    job_words[i] = source[i];
+  const AugmentEntry* entry = entries + blockIdx.y;
+  if (static_cast<int>(blockIdx.x) >= entry->blocks) return;
+  const auto& e = shared_copy(entry, entry_words);
+  const auto& job =
+      shared_copy(reinterpret_cast<const AugmentJob*>(workspace) + entry->job, job_words);
   __syncthreads();
-  const AugmentJob& job = *reinterpret_cast<const AugmentJob*>(job_words);
 
   AugmentPass pass{&job,
                    e.stage,
