@@ -35,11 +35,13 @@ bool moves_samples(const Spec& spec) {
                      [](const FieldRule& r) { return r.act == FieldRule::Act::moves; });
 }
 
-int moved_at_once(const PlanNode& mover) {
-  const GraphNode& g = *mover.graph;
+int moved_at_once(const Plan& plan, const PlanNode& gate) {
+  const bool moves = moves_samples(*gate.spec);
+  const PlanNode& mover = moves ? gate : plan.nodes[static_cast<std::size_t>(gate.flow.moved_by)];
   const std::string& name = mover.spec->credits_param;
-  const int says = g.params.value(name, 1);
-  return g.is_given(name) ? says : mover.need - 1 + says;
+  const int says = mover.graph->params.value(name, 1);
+  if (moves && mover.graph->is_given(name)) return says;
+  return gate.need - 1 + says + (gate.spec->is_cache ? gate.count - 1 : 0);
 }
 
 DeviceNeed device_need(const Plan& plan) {
@@ -53,11 +55,12 @@ DeviceNeed device_need(const Plan& plan) {
       else
         need.budgets += budget.get<std::uint64_t>();
     }
-    // What flies behind a cache is the cache's own; a region's one batch is among those in flight.
-    if (!n.gate || n.spec->is_cache || n.turns >= 0) continue;
+    // A region's one batch is among those in flight.
+    if (!n.gate || n.turns >= 0) continue;
     const PacketBytes packet = packet_bytes(n.flow);
     need.exact &= packet.exact;
-    const int packets = moves_samples(*n.spec) ? moved_at_once(n) : n.credits;
+    const int packets =
+        moves_samples(*n.spec) || n.spec->is_cache ? moved_at_once(plan, n) : n.credits;
     if (packet.bytes > 0)
       need.in_flight.push_back({n.path(), static_cast<std::uint64_t>(packets), packet.bytes});
   }

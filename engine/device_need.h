@@ -32,9 +32,10 @@ struct DeviceNeed {
 
 DeviceNeed device_need(const Plan& plan);
 
-// Whether it moves samples to a device; and how many of them may then be in flight behind it: what
-// its parameter says, where that is not given beside those that nodes behind it hold back.
+// Whether it moves samples to a device; and how many of them may then be in flight behind it, or
+// behind a cache there (what it does not keep, and what it hands on): what the mover's parameter
+// says, where that is not given beside those that nodes behind hold back.
 bool moves_samples(const Spec& spec);
-int moved_at_once(const PlanNode& mover);
+int moved_at_once(const Plan& plan, const PlanNode& gate);
 
 }  // namespace sluice

@@ -72,11 +72,24 @@ void Walk::device() {
         "SL0422", "store",
         quoted(node_.path()) + " keeps samples on a device, but nothing in front moves them there",
         "put it behind to_device, or leave \"store\" out");
-  if (!spec_.host_only || flow_.moved_by < 0) return;
-  error("SL0608", "",
-        quoted(node_.path()) + " works on host memory, but " + quoted(path(flow_.moved_by)) +
-            " moved the samples to the device",
-        "put it in front of " + quoted(path(flow_.moved_by)));
+  if (flow_.moved_by < 0) return;
+  const std::string moved = ", but " + quoted(path(flow_.moved_by)) +
+                            " moved the samples to the device",
+                    in_front = "put it in front of " + quoted(path(flow_.moved_by));
+  const std::string store = spec_.is_cache ? params_.value("store", "") : "";
+  if (store == "disk" || store == "auto")
+    error("SL0608", "store",
+          quoted(node_.path()) + " keeps samples of the host for later runs" + moved, in_front);
+  if (const ParamSpec* p = spec_.off_device(params_)) {
+    std::string list;
+    for (const std::string& name : p->on_device) list += (list.empty() ? "" : ", ") + quoted(name);
+    error("SL0608", p->name,
+          quoted(parameter(p->name)) + " is " + params_.at(p->name).dump() +
+              ", which is done on the host only" + moved,
+          in_front + ", or use one of " + list);
+  }
+  if (!spec_.host_only) return;
+  error("SL0608", "", quoted(node_.path()) + " works on host memory" + moved, in_front);
   flow_.moved_by = -1;
 }
 

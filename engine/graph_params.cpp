@@ -320,23 +320,24 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
 bool holds_nodes(const ParamSpec& p) { return p.type == "json" && p.name == "transforms"; }
 
 void collect_inner(const Json& entries, const Catalogue& catalogue,
-                   std::vector<const Spec*>& found) {
+                   std::vector<std::pair<const Spec*, const Json*>>& found) {
   if (entries.is_array())
     for (const Json& entry : entries) collect_inner(entry, catalogue, found);
   if (!entries.is_object()) return;
-  if (const Spec* spec = catalogue.find(entries.value("type", ""))) found.push_back(spec);
+  if (const Spec* spec = catalogue.find(entries.value("type", "")))
+    found.emplace_back(spec, &entries);
 }
 
 // A node that holds others works where all of them do, and leaves pending what all of them can.
 std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
                                        const Catalogue& catalogue) {
-  std::vector<const Spec*> inner;
+  std::vector<std::pair<const Spec*, const Json*>> inner;
   collect_inner(entries, catalogue, inner);
   auto own = std::make_shared<Spec>(outer);
   own->host_only = false;
   own->fusing = Fuses::moves;
-  for (const Spec* s : inner) {
-    own->host_only |= s->host_only;
+  for (const auto& [s, params] : inner) {
+    own->host_only |= s->host_only || s->off_device(*params);
     if (s->fusing == Fuses::no || own->fusing == Fuses::no)
       own->fusing = Fuses::no;
     else if (s->fusing == Fuses::resamples)

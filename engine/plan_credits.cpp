@@ -53,6 +53,9 @@ class Credits : PlanPass {
       }
   }
 
+  // A cache of samples that are on a device.
+  static bool is_there(const PlanNode& n) { return n.spec->is_cache && n.flow.moved_by >= 0; }
+
   void credits(int i) {
     PlanNode& n = node(i);
     const std::string& name = n.spec->credits_param;
@@ -61,8 +64,8 @@ class Credits : PlanPass {
       n.credits = 1;  // the training region: one batch at a time holds the weights
     } else if (n.turns >= 0) {
       n.credits = n.need + 1;
-    } else if (moves && (options_.device || n.graph->is_given(name))) {
-      n.credits = moved_at_once(n);
+    } else if ((moves && n.graph->is_given(name)) || (options_.device && (moves || is_there(n)))) {
+      n.credits = moved_at_once(plan_, n);
     } else if (!name.empty() && !moves) {
       n.credits = param<int>(n, name, 1);
       if (!n.graph->is_given(name)) n.credits = std::max(n.credits, n.need);

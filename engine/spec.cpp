@@ -202,6 +202,18 @@ std::optional<Refusal> ParamSpec::reject(const Json& value) const {
   return wrong_length(*this, value);
 }
 
+const ParamSpec* Spec::off_device(const Json& values) const {
+  for (const ParamSpec& p : params) {
+    if (p.on_device.empty()) continue;
+    const Json given = values.contains(p.name) ? values.at(p.name) : p.fallback;
+    for (const Json& one : given.is_array() ? given : Json::array({given}))
+      if (one.is_string() && std::find(p.on_device.begin(), p.on_device.end(),
+                                       one.get_ref<const std::string&>()) == p.on_device.end())
+        return &p;
+  }
+  return nullptr;
+}
+
 const ParamSpec* Spec::find_param(std::string_view key) const {
   for (const auto& p : params)
     if (p.name == key) return &p;
@@ -314,6 +326,7 @@ Json Spec::to_json() const {
               {"default", p.fallback},
               {"required", p.required}};
     if (!p.choices.empty()) q["choices"] = p.choices;
+    if (!p.on_device.empty()) q["on_device"] = p.on_device;
     if (p.min) q["min"] = *p.min;
     if (p.max) q["max"] = *p.max;
     if (p.above) q["above"] = *p.above;
@@ -366,6 +379,7 @@ Spec Spec::from_json(const Json& j) {
     p.fallback = q.at("default");
     p.required = q.at("required");
     if (q.contains("choices")) p.choices = q["choices"].get<std::vector<std::string>>();
+    if (q.contains("on_device")) p.on_device = q["on_device"].get<std::vector<std::string>>();
     const auto get = [&](const char* key, auto& target) {
       if (q.contains(key))
         target = q[key].get<typename std::decay_t<decltype(target)>::value_type>();

@@ -140,6 +140,7 @@ struct ParamSpec {
   Json fallback;  // the default; meaningless where required
   bool required = false;
   std::vector<std::string> choices;               // for strings and lists of strings; empty: any
+  std::vector<std::string> on_device;             // those done on a device too; empty: all
   std::optional<double> min, max;                 // for numbers and lists of numbers, inclusive
   std::optional<double> above, below;             // the same, exclusive
   std::optional<std::int64_t> shortest, longest;  // elements of a list; a single value is one
@@ -231,6 +232,10 @@ class Spec {
   }
   Spec& choices(std::vector<std::string> c) {
     params.back().choices = std::move(c);
+    return *this;
+  }
+  Spec& on_device(std::vector<std::string> c) {
+    params.back().on_device = std::move(c);
     return *this;
   }
   Spec& range(double low, double high) {
@@ -408,6 +413,8 @@ class Spec {
   }
 
   const ParamSpec* find_param(std::string_view key) const;
+  // The first parameter with a value that is not done on a device; null: all are.
+  const ParamSpec* off_device(const Json& params) const;
   int find_in(std::string_view port) const;  // -1 where there is none
   int find_out(std::string_view port) const;
 

@@ -141,7 +141,10 @@ class Gpu final : public TensorDevice {
   std::string name() const override { return place_.str(); }
   std::optional<std::uint64_t> free_bytes() const override {
     return asked([&] {
-      return c10::getDeviceAllocator(place_.type())->getMemoryInfo(place_.index()).first;
+      auto* allocator = c10::getDeviceAllocator(place_.type());
+      const auto now = allocator->getDeviceStats(place_.index());
+      const std::int64_t kept = now.reserved_bytes[0].current - now.allocated_bytes[0].current;
+      return allocator->getMemoryInfo(place_.index()).first + static_cast<std::uint64_t>(kept);
     });
   }
   double peak_bytes() const override {
@@ -161,14 +164,29 @@ class Gpu final : public TensorDevice {
 };
 
 // Whether the driver is there and has a GPU to offer: loading LibTorch's CUDA half takes a second.
-bool driver_has_gpu() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!driver) return false;
-  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
-  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
-  int devices = 0;
-  return init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
-}
+// What the driver sees: how many GPUs, and whether one is older than our kernels are made for
+// (compute capability 8.0).
+struct Driver {
+  int gpus = 0;
+  bool too_old = false;
+
+  Driver() {
+    void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!driver) return;
+    const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+    const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+    const auto get = reinterpret_cast<int (*)(int*, int)>(::dlsym(driver, "cuDeviceGet"));
+    const auto attribute =
+        reinterpret_cast<int (*)(int*, int, int)>(::dlsym(driver, "cuDeviceGetAttribute"));
+    if (!init || !count || init(0) != 0 || count(&gpus) != 0) gpus = 0;
+    constexpr int capability_major = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+    for (int i = 0; i < gpus && get && attribute; ++i) {
+      int device = 0, major = 0;
+      too_old |=
+          get(&device, i) == 0 && attribute(&major, capability_major, device) == 0 && major < 8;
+    }
+  }
+};
 
 // ---- tensors of the host on a simulated device --------------------------------------------------
 
@@ -249,13 +267,18 @@ std::shared_ptr<TensorDevice> look() {
   const std::size_t places = places_in(which);
   if (which == "none") return nullptr;
   if (which.starts_with("simulated")) return simulated_tensors(std::max<std::size_t>(1, places));
-  if (!driver_has_gpu()) return nullptr;
-  const bool loaded = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-  const char* why = loaded ? "LibTorch finds none it can use" : ::dlerror();
-  if (!at::hasCUDA() || gpus().empty()) {
+  const Driver driver;
+  if (driver.gpus == 0) return nullptr;
+  const auto unused = [](const char* why) {
     std::cerr << "note: the driver has a GPU, but the CPU does everything: " << why << "\n";
     return nullptr;
-  }
+  };
+#ifdef SLUICE_NO_CUDA
+  return unused("this program was built without CUDA");
+#endif
+  if (driver.too_old) return unused("one is older than compute capability 8.0");
+  if (!::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) return unused(::dlerror());
+  if (!at::hasCUDA() || gpus().empty()) return unused("LibTorch finds none that it can use");
   at::globalContext().lazyInitDevice(at::kCUDA);
   return std::make_shared<Gpu>(
       places > 0 ? std::vector<at::Device>(places, at::Device(at::kCUDA, 0)) : gpus());

@@ -16,6 +16,11 @@
 
 namespace sluice {
 
+// Of resizing_names and filling_names those that pending_jobs.cpp does.
+inline const std::vector<std::string> resizing_on_device{"nearest", "nearest-exact", "linear",
+                                                         "bilinear", "trilinear"},
+    filling_on_device{"constant", "edge", "replicate", "symmetric"};
+
 // Does what is pending.
 inline void settle(Field& field, bool lazy) {
   if (!field.pending) return;

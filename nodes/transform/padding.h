@@ -19,6 +19,7 @@ inline Spec& add_pad_params(Spec& s) {
       .choices({"symmetric", "end"})
       .param("mode", &Params::mode, "How padding is filled; one, or one a key.")
       .choices(filling_names)
+      .on_device(filling_on_device)
       .per("keys")
       .param("value", &Params::value, "The constant.")
       .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")

@@ -26,8 +26,10 @@ struct RandSimulateLowResolution final : FusedNode {
                "Fields to change, [C, X, Y] or [C, X, Y, Z]; they become float32.")
         .param("downsample_mode", &Params::downsample_mode, "How voxels become fewer.")
         .choices(resizing_names)
+        .on_device({"nearest"})
         .param("upsample_mode", &Params::upsample_mode, "How they become as many again.")
         .choices(resizing_names)
+        .on_device({"linear", "bilinear", "trilinear"})
         .param("zoom_range", &Params::zoom_range,
                "[low, high]: factor of the number of voxels along each axis, drawn for each key.")
         .length(2, 2)

@@ -17,10 +17,12 @@ inline Spec& add_zoom_params(Spec& s) {
   return s
       .param("mode", &Params::mode, "How it is resized, \"nearest\" for labels; one, or one a key.")
       .choices(resizing_names)
+      .on_device(resizing_on_device)
       .per("keys")
       .param("padding_mode", &Params::padding_mode,
              "What is put around a picture that has shrunk; one, or one a key.")
       .choices(filling_names)
+      .on_device(filling_on_device)
       .per("keys")
       .param("align_corners", &Params::align_corners,
              "Linear and cubic modes: the outer voxels' centres stay; one, or one a key.")

@@ -78,6 +78,9 @@ TEST_CASE("to_device lets as few samples fly as it says, and none wait where the
   // On a device 2; batches of 8 are held back behind `there`, which is a segment of its own.
   CHECK(device.node("gpu").credits == 2);
   CHECK(host.node("gpu").credits == 16);  // as any other segment with 8 threads
+  // What the cache there does not keep is on the device too.
+  CHECK(device.node("there").credits == 7 + 2);
+  CHECK(host.node("there").credits == 7 + 16);
   std::string direct = crops("");
   direct.replace(direct.find(R"("in": "there")"), 13, R"("in": "gpu")");
   const Planned batched(direct, true);
@@ -90,15 +93,17 @@ TEST_CASE("what flies on a device is counted with its caches, and held against t
   const Planned free(crops(keys), true);
   const DeviceNeed need = device_need(*free.plan);
   // Image float32 and label uint8 of 32^3 voxels; 8 patches of 16^3.
-  REQUIRE(need.in_flight.size() == 2);
+  REQUIRE(need.in_flight.size() == 3);
   CHECK(need.in_flight[0].gate == "gpu");
   CHECK(need.in_flight[0].packets * need.in_flight[0].each == 2 * 5 * 32 * 32 * 32);
-  CHECK(need.in_flight[1].each == 8 * 5 * 16 * 16 * 16);
+  CHECK(need.in_flight[1].gate == "there");
+  CHECK(need.in_flight[1].packets * need.in_flight[1].each == 9 * 5 * 32 * 32 * 32);
+  CHECK(need.in_flight[2].each == 8 * 5 * 16 * 16 * 16);
   CHECK(need.unbounded == 1);
   CHECK(need.share(need.flying() + 1000) == 1000);
   CHECK(need.share(need.flying() - 1) == 0);
-  CHECK(Planned(crops(keys, R"({ "device_budget": 700000 })"), true).plan);
-  const Planned tight(crops(keys, R"({ "device_budget": 600000 })"), true);
+  CHECK(Planned(crops(keys, R"({ "device_budget": 2200000 })"), true).plan);
+  const Planned tight(crops(keys, R"({ "device_budget": 2100000 })"), true);
   REQUIRE(!tight.plan);
   CHECK(tight.said.all().front().code == "SL0431");
 }
@@ -113,16 +118,16 @@ TEST_CASE("a device's cache takes what the budget leaves, and what finds no room
   const std::string go = "SLUICE_DEVICE=simulated $SLUICE run g.json";
   const json roomy = summary(folder, "roomy", go);
   CHECK(entries("roomy") == 4);
-  // 655,360 bytes fly; of an item the image stays float32 and the masks are counted too.
-  const json tight = summary(folder, "tight", go + " --set run.device_budget=1020000");
+  // 2,129,920 bytes fly; of an item the image stays float32 and the masks are counted too.
+  const json tight = summary(folder, "tight", go + " --set run.device_budget=2494560");
   CHECK(entries("tight") == 2);
   const json plan = json::parse(folder.read("tight/profile.json")).at("device_plan");
-  CHECK(plan.at("in_flight_mb").get<double>() == doctest::Approx(0.65536));
-  CHECK(plan.at("caches_mb").get<double>() == doctest::Approx(1.02 - 0.65536));
+  CHECK(plan.at("in_flight_mb").get<double>() == doctest::Approx(2.12992));
+  CHECK(plan.at("caches_mb").get<double>() == doctest::Approx(2.49456 - 2.12992));
   const auto said = shell::run("cd " + folder.path.string() +
                                " && SLUICE_DEVICE=simulated $SLUICE profile g.json --seconds 1 "
-                               "--set run.device_budget=1020000");
-  CHECK(said.out.find("1 MB of samples in flight and at most 0 MB in caches") != std::string::npos);
+                               "--set run.device_budget=2494560");
+  CHECK(said.out.find("2 MB of samples in flight and at most 0 MB in caches") != std::string::npos);
   CHECK(tight.at("samples") == roomy.at("samples"));
   for (const auto& e : fs::recursive_directory_iterator(folder.path / "roomy/previews"))
     if (e.path().extension() == ".png")
@@ -199,4 +204,58 @@ TEST_CASE("a graph that leaves a GPU idle is told so, once") {
   CHECK(idle.code == 0);
   CHECK(idle.err.find("note: the network of \"fwd\" trains on the CPU, though simulated is here: "
                       "put a to_device in front of it\n") != std::string::npos);
+}
+
+TEST_CASE("what is done on the host only is refused behind to_device, by the parameter") {
+  const auto behind = [](const std::string& node) {
+    return Planned(R"({ "nodes": {
+      "made": { "type": "synthetic", "num_samples": 2, "spatial_size": [16, 16] },
+      "gpu":  { "type": "to_device", "in": "made" },
+      "it":   { )" + node +
+                       R"(, "in": "gpu" },
+      "all":  { "type": "batch", "in": "it", "size": 2 } } })",
+                   true);
+  };
+  for (const char* node :
+       {R"("type": "rand_zoom")", R"("type": "resize", "spatial_size": 8, "mode": "bicubic")",
+        R"("type": "spatial_pad", "spatial_size": 20, "mode": "wrap")",
+        R"("type": "zoom", "zoom": 2, "mode": "bilinear", "padding_mode": "reflect")",
+        R"("type": "cache", "store": "disk")", R"("type": "cache", "store": "auto")",
+        R"("type": "one_of", "transforms": [{ "type": "rand_zoom" }])",
+        R"("type": "rand_simulate_low_resolution", "upsample_mode": "nearest")"}) {
+    CAPTURE(node);
+    const Planned refused = behind(node);
+    CHECK(!refused.plan);
+    REQUIRE(!refused.said.all().empty());
+    CHECK(refused.said.all().front().code == "SL0608");
+  }
+  for (const char* node :
+       {R"("type": "rand_zoom", "mode": ["bilinear", "nearest"])",
+        R"("type": "spatial_pad", "spatial_size": 20, "mode": "edge")",
+        R"("type": "cache", "store": "memory")", R"("type": "rand_simulate_low_resolution")",
+        R"("type": "one_of", "transforms": [{ "type": "rand_zoom", "mode": "nearest" }])"}) {
+    CAPTURE(node);
+    CHECK(behind(node).plan);
+  }
+}
+
+TEST_CASE("a GPU that nothing can be done on is said, and the CPU does everything") {
+  const Folder folder;
+  folder.write("g.json", R"({ "run": { "epochs": 1 }, "nodes": {
+    "made": { "type": "synthetic", "num_samples": 2, "spatial_size": [16, 16, 16], "rad_max": 4,
+              "rad_min": 2 },
+    "gpu":  { "type": "to_device", "in": "made" },
+    "flip": { "type": "rand_flip", "in": "gpu", "prob": 1.0, "spatial_axis": 0 },
+    "seen": { "type": "preview", "in": "flip" } } })");
+  for (const auto& [how, why] : {std::pair{"old", "older than compute capability 8.0"},
+                                 {"young", "LibTorch finds none that it can use"}}) {
+    CAPTURE(how);
+    const auto r = shell::run("cd " + folder.path.string() +
+                              " && export LD_LIBRARY_PATH=" SLUICE_BINARY_DIR "/fake FAKE_CUDA=" +
+                              std::string(how) + "; $SLUICE run g.json --quiet --out " + how);
+    CHECK(r.code == 0);
+    CHECK(r.err.find("the CPU does everything: ") != std::string::npos);
+    CHECK(r.err.find(why) != std::string::npos);
+    CHECK(json::parse(folder.read(std::string(how) + "/summary.json")).at("device") == "cpu");
+  }
 }

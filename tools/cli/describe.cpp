@@ -122,6 +122,9 @@ std::string type_of(const ParamSpec& p) {
   if (p.below) out += " below " + number(*p.below);
   out += entries_of(p);
   for (std::size_t i = 0; i < p.choices.size(); ++i) out += (i ? " | " : ": ") + p.choices[i];
+  for (std::size_t i = 0; i < p.on_device.size(); ++i)
+    out += (i ? ", " : " (on a GPU: ") + p.on_device[i];
+  if (!p.on_device.empty()) out += ")";
   return out;
 }
 

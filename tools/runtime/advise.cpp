@@ -12,6 +12,7 @@
 #include "engine/forecast.h"
 #include "engine/merge.h"
 #include "engine/override.h"
+#include "engine/tensor_device.h"
 #include "engine/verdict.h"
 #include "kernels/file_io.h"
 #include "tools/runtime/supervise.h"
@@ -70,7 +71,7 @@ bool plan_of(const Options& options, Planned& to) {
   to.graph = read_graph(options, known);
   if (!to.graph) return false;
   const int threads = data_threads(options, *to.graph);
-  to.plan = make_plan(*to.graph, {.threads = threads}, known);
+  to.plan = make_plan(*to.graph, {.threads = threads, .device = !!find_device()}, known);
   return to.plan.has_value();
 }
 

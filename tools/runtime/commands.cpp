@@ -171,6 +171,7 @@ int profile_command(const Options& options) {
     // they are held against.
     Options again = options;
     again.warnings = false;
+    session.reset();  // with what it keeps on a device
     session = Session::open(again);
     if (!session) return static_cast<int>(Exit::usage);
     outcome = run_for(*session, options);

@@ -4,11 +4,15 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/tensor_device.h"
+
 namespace sluice {
 
+// On a device's lanes a firing only queues work.
 bool stands_alone(const PlanNode& node) {
   return !node.is_source() && !node.ordered && node.lane != LaneKind::step &&
-         node.spec->arity != Arity::shuffle && !node.spec->is_cache;
+         (node.lane != LaneKind::copy || !find_device()) && node.spec->arity != Arity::shuffle &&
+         !node.spec->is_cache;
 }
 
 void Captured::process(Firing& f) {

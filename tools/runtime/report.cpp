@@ -54,19 +54,25 @@ Json Session::summary(const Outcome& outcome) const {
   for (const auto& [name, m] : metrics_)
     metrics[name] = {
         {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
-  Json j = {
-      {"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
-      {"epochs", epochs_done_},
-      {"steps", steps_},
-      {"wall_s", scheduler_->wall_s()},
-      {"metrics", metrics},
-      {"samples", samples_json(*plan_, *scheduler_)},
-      {"weights_sha256", resources_->networks().empty() ? Json() : Json(weights_sha256(weights()))},
-      {"graph_sha256", sha256_of(graph_text())},
-      {"seed", graph_->run.seed},
-      {"threads", threads_},
-      {"step_threads", step_threads_},
-      {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
+  const auto digest = [&] {
+    try {
+      return resources_->networks().empty() ? Json() : Json(weights_sha256(weights()));
+    } catch (const std::exception&) {
+      return Json();  // of a device that failed: why is said, and must not be lost for this
+    }
+  };
+  Json j = {{"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
+            {"epochs", epochs_done_},
+            {"steps", steps_},
+            {"wall_s", scheduler_->wall_s()},
+            {"metrics", metrics},
+            {"samples", samples_json(*plan_, *scheduler_)},
+            {"weights_sha256", digest()},
+            {"graph_sha256", sha256_of(graph_text())},
+            {"seed", graph_->run.seed},
+            {"threads", threads_},
+            {"step_threads", step_threads_},
+            {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
   for (const auto& r : recorded_)
     j["cuda_graphs"][r->updater] = r->why_not.empty()
                                        ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}

@@ -160,8 +160,8 @@ std::string nodes(const Numbers& n) {
     "rotate": {{ "type": "rand_rotate", "in": "gpu", "keys": "image", "range_x": 0.2618, "prob": 0.5 }},
     // Where left and right tell classes apart, remove the flip.
     "flip":   {{ "type": "rand_flip", "in": "rotate", "keys": "image", "spatial_axis": 0, "prob": 0.5 }},
-    "zoom":   {{ "type": "rand_zoom", "in": "flip", "keys": "image", "min_zoom": 0.9, "max_zoom": 1.1,
-                "prob": 0.5 }},
+    "zoom":   {{ "type": "rand_zoom", "in": "flip", "keys": "image", "mode": "bilinear",
+                "min_zoom": 0.9, "max_zoom": 1.1, "prob": 0.5 }},
     // As many images as make 300 x 64 x 64 values, at most a quarter of them; a rest is left out,
     // since the network's norms take their statistics from a batch.
     "batch":  {{ "type": "batch", "in": "zoom", "size": {}, "drop_last": true }},

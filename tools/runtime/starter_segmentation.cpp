@@ -150,7 +150,7 @@ std::string training(const Survey& s, const Recipe& r) {
                    : fmt::format(
                          "    // No cache: the prepared volumes would take about {:.0f} GiB, more "
                          "than 4. Where memory\n    // is there, put {{ \"type\": \"cache\" }} "
-                         "between \"pre\" and \"fit\", and \"vpre\" and \"infer\".\n",
+                         "between \"pre\" and \"gpu\", and \"vpre\" and \"vgpu\".\n",
                          r.cache_gib);
   text += fmt::format(
       R"(    // Where there is a GPU, what follows is done there.

@@ -1,4 +1,5 @@
-// Stands in for a GPU's driver in the tests of `sluice doctor`. FAKE_CUDA says how it behaves.
+// Stands in for a GPU's driver in the tests of `sluice doctor` and of runs on a GPU that is too
+// old. FAKE_CUDA says how it behaves.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,14 @@ int cuDriverGetVersion(int* version) {
 }
 int cuDeviceGetCount(int* count) {
   *count = 1;
+  return 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int, int) {  // of its compute capability
+  *value = is("old") ? 7 : 9;
   return 0;
 }
 int cuDeviceGetName(char* name, int length, int) {
