@@ -6,12 +6,10 @@
 #include <cmath>
 #include <cstdint>
 
-#ifndef SLUICE_HD
 #ifdef __CUDACC__
 #define SLUICE_HD __host__ __device__
 #else
 #define SLUICE_HD
-#endif
 #endif
 
 namespace sluice {

@@ -158,7 +158,8 @@ class Program {
   // by the first pass behind this call; others use them again.
   void forget_copies();
   bool is_spread() const { return spread_ != nullptr; }
-  // t in the layout that values have.
+  // The layout that values have, and t in it.
+  at::MemoryFormat layout(std::size_t axes) const;
   at::Tensor laid_out(const at::Tensor& t) const;
   int output() const { return output_; }
   bool draws() const { return draws_; }  // it has dropout
@@ -173,7 +174,6 @@ class Program {
   friend struct Run;
   int append(std::unique_ptr<Step> step);
   void move_to(const at::Device& device);
-  at::MemoryFormat layout(std::size_t axes) const;
   std::vector<Step::Size> sizes(at::IntArrayRef input) const;  // by value
 
   std::shared_ptr<Spread> spread_;  // null: all on one device

@@ -13,17 +13,12 @@
 #include <cmath>
 #include <cstdint>
 
-#ifndef SLUICE_HD
-#ifdef __CUDACC__
-#define SLUICE_HD __host__ __device__
-#else
-#define SLUICE_HD
-#endif
+#include "engine/philox.h"  // SLUICE_HD
+
 #ifdef __CUDA_ARCH__
 #define SLUICE_UNROLL _Pragma("unroll")  // so that an array stays in registers
 #else
 #define SLUICE_UNROLL
-#endif
 #endif
 
 namespace sluice {

@@ -43,6 +43,14 @@ Step::Product ConvStep::product(const Size& input) const {
   return p;
 }
 
+at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
+  if (layout == at::MemoryFormat::ChannelsLast3d)
+    return t.as_strided(t.sizes(), c10::get_channels_last_strides_3d(t.sizes()));
+  if (layout == at::MemoryFormat::ChannelsLast)
+    return t.as_strided(t.sizes(), c10::get_channels_last_strides_2d(t.sizes()));
+  return t;
+}
+
 std::shared_ptr<const void> ConvStep::prepare(const Pass& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Program& p = pass.program;
@@ -52,6 +60,7 @@ std::shared_ptr<const void> ConvStep::prepare(const Pass& pass) const {
     if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true);
   } else {
     w->cast = p.laid_out(pass.weights[weight].to(p.compute));
+    if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
   }
   return w;
 }
@@ -208,8 +217,48 @@ void copy_channels(const char* from, std::int64_t from_row, char* to, std::int64
 
 }  // namespace
 
+namespace {
+
+// [N, C, ...], channels last, as [rows, C]; and back, of as many rows as `like` has.
+at::Tensor as_rows(const at::Tensor& t) { return t.movedim(1, -1).reshape({-1, t.size(1)}); }
+at::Tensor as_image(const at::Tensor& rows, const at::Tensor& like) {
+  auto shape = like.movedim(1, -1).sizes().vec();
+  shape.back() = rows.size(1);
+  return rows.view(shape).movedim(-1, 1);
+}
+
+// Columns as whole words where all numbers of columns allow it.
+at::Tensor in_words(const at::Tensor& rows, bool words) {
+  return words ? rows.view(at::kLong) : rows;
+}
+bool is_words(const at::Tensor& rows, std::int64_t columns) {
+  return columns * rows.element_size() % 8 == 0;
+}
+
+bool last_on_device(const at::Tensor& t) {
+  return !t.is_cpu() && t.dim() > 3 && t.is_contiguous(channels_last_of(t));
+}
+
+}  // namespace
+
+at::Tensor concatenated(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = as_rows(a), y = as_rows(b);
+  const bool words = is_words(x, x.size(1)) && is_words(y, y.size(1));
+  const at::Tensor both = at::cat({in_words(x, words), in_words(y, words)}, 1);
+  return as_image(words ? both.view(a.scalar_type()) : both, a);
+}
+
+at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t count) {
+  const at::Tensor rows = as_rows(t);
+  const bool words = is_words(rows, rows.size(1)) && is_words(rows, first) && is_words(rows, count);
+  const std::int64_t each = words ? 8 / rows.element_size() : 1;
+  const at::Tensor part = in_words(rows, words).narrow(1, first / each, count / each).contiguous();
+  return as_image(words ? part.view(t.scalar_type()) : part, t);
+}
+
 at::Tensor ConcatStep::forward(Frame& f) const {
   const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
+  if (last_on_device(a) && last_on_device(b)) return concatenated(a, b);
   if (!norm_act_is_fused(a) || !norm_act_is_fused(b))
     return f.program->laid_out(at::cat({a, b}, 1));
   auto size = a.sizes().vec();
@@ -228,6 +277,10 @@ void ConcatStep::backward(Frame& f, const at::Tensor& grad) const {
   for (int i : {0, 1}) {
     const std::int64_t first = i == 0 ? 0 : first_channels;
     const std::int64_t n = i == 0 ? first_channels : grad.size(1) - first_channels;
+    if (last_on_device(grad)) {
+      f.add_grad(inputs[i], channels_of(grad, first, n));
+      continue;
+    }
     if (!norm_act_is_fused(grad)) {
       f.add_grad(inputs[i], f.program->laid_out(grad.narrow(1, first, n)));
       continue;

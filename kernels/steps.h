@@ -45,6 +45,17 @@ struct NormActStep final : Step {
   NormStats statistics(Frame& f, const at::Tensor& x) const;
 };
 
+// t, dense in a layout, with that layout's own strides. What has one channel is in all of them at
+// once, and cuDNN's callers go by strides: such a convolution would be done in another layout, and
+// its result be moved.
+at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
+
+// Concatenated along the channels, and a part of them, of channels-last images of any device:
+// as rows of a table, in words of up to 8 bytes. (LibTorch takes images of five axes value by
+// value.)
+at::Tensor concatenated(const at::Tensor& a, const at::Tensor& b);
+at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t count);
+
 struct DropoutStep final : Step {
   double p = 0;
   at::Tensor forward(Frame& f) const override;

@@ -1,5 +1,5 @@
 // The number types that volumes and batches are kept in, as bits that host and device convert to
-// float and back in the same way (round to nearest even).
+// float and back in the same way (round to nearest even; which NaN comes of one is the device's).
 #pragma once
 
 #include <cmath>
@@ -7,6 +7,7 @@
 
 #include "kernels/intensity_math.h"
 #ifdef __CUDACC__
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
 
@@ -48,10 +49,14 @@ SLUICE_HD inline void from_float(float x, std::uint8_t& v) {
   v = static_cast<std::uint8_t>(x > 0.0f ? (x < 255.0f ? x : 255.0f) : 0.0f);
 }
 SLUICE_HD inline void from_float(float x, Brain& v) {
+#ifdef __CUDA_ARCH__
+  v.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));  // one instruction, not seven
+#else
   const std::uint32_t u = bits_of(x);
   const std::uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
   const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
   v.bits = static_cast<std::uint16_t>(nan ? (u >> 16 | 0x40u) : rounded);
+#endif
 }
 SLUICE_HD inline void from_float(float x, Half& v) {
 #ifdef __CUDA_ARCH__

@@ -210,8 +210,32 @@ def augmentation(size):
             lambda: measure(torch.compile(chain, dynamic=False), batch))
 
 
+def thin_convolutions(size):
+    """The U-Net's with few channels, 7 x 128^3 in bf16: whether padding to 8 channels, or the two
+    of a residual unit as one, would pay."""
+    def measure(kind, a, b, side, layout=torch.channels_last_3d, **how):
+        conv = kind(a, b, 3, padding=1, bias=False, device=device, dtype=torch.bfloat16, **how)
+        x = torch.randn(7, a, side, side, side, device=device, dtype=torch.bfloat16)
+        if layout:
+            conv, x = conv.to(memory_format=layout), x.to(memory_format=layout)
+        if a > 1:
+            x.requires_grad_()
+        grad = torch.randn_like(conv(x))
+        return {"ms": median_ms(lambda: conv(x).backward(grad))}
+
+    up = {"stride": 2, "output_padding": 1}
+    for name, *what, how in (
+            ("1 to 32, stride 2", nn.Conv3d, 1, 32, size, {"stride": 2}),
+            ("1 to 32, stride 2, contiguous", nn.Conv3d, 1, 32, size, {"stride": 2, "layout": None}),
+            ("1 to 64, stride 2", nn.Conv3d, 1, 64, size, {"stride": 2}),
+            ("3 to 3", nn.Conv3d, 3, 3, size, {}), ("8 to 8", nn.Conv3d, 8, 8, size, {}),
+            ("64 to 3, transposed", nn.ConvTranspose3d, 64, 3, size // 2, up),
+            ("64 to 8, transposed", nn.ConvTranspose3d, 64, 8, size // 2, up)):
+        arm(f"convolution {name}, forward and backward", lambda: measure(*what, **how))
+
+
 def peers():
-    for group in (optimizers, losses, norm_activation, augmentation):
+    for group in (optimizers, losses, norm_activation, augmentation, thin_convolutions):
         arm(group.__name__, group, 128 if gpu else 8)
 
 

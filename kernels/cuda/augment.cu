@@ -208,7 +208,7 @@ int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* strea
   std::stable_sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
     return a.stage != b.stage ? a.stage < b.stage : a.kind < b.kind;
   });
-  // Jobs and entries go up in one copy; from pageable memory it is taken before the call returns.
+  // Jobs and entries go up in one copy.
   std::vector<char> up(static_cast<std::size_t>(layout.entries) +
                        launches.size() * sizeof(AugmentEntry));
   std::memcpy(up.data(), jobs, count * sizeof(AugmentJob));
@@ -216,9 +216,7 @@ int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* strea
     std::memcpy(up.data() + layout.entries + i * sizeof(AugmentEntry), &launches[i].entry,
                 sizeof(AugmentEntry));
   auto* base = static_cast<char*>(workspace);
-  if (const auto e =
-          cudaMemcpyAsync(base, up.data(), up.size(), cudaMemcpyHostToDevice, as_stream(stream)))
-    return e;
+  if (const int e = upload(base, up.data(), up.size(), as_stream(stream))) return e;
   const auto* entries = reinterpret_cast<const AugmentEntry*>(base + layout.entries);
   for (std::size_t i = 0; i < launches.size();) {
     std::size_t end = i;

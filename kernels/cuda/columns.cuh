@@ -33,7 +33,9 @@ struct Columns {
     k.tiles = static_cast<int>((columns + k.width - 1) / k.width);
     k.rows = column_threads / k.width;
     const std::int64_t wanted = (c.rows + 4 * k.rows - 1) / (4 * k.rows);
-    std::int64_t most = 1056 / (c.groups * k.tiles);  // eight blocks on each of 132 processors
+    // As many as are at work at once, since each adds up its sums: registers are for two blocks on
+    // each of 132 processors.
+    std::int64_t most = 264 / (c.groups * k.tiles);
     most = most < 1 ? 1 : most;
     k.blocks = static_cast<int>(wanted < most ? wanted : most);
     return k;
@@ -46,10 +48,12 @@ struct Column {
   std::int64_t first_channel, channel;  // of the tile, of the column
   std::int64_t row, stride;             // its first row, and from one to the next
 
+  // `backwards`: the last group first. What was written before is then still in the cache, and what
+  // the next pass reads first will be.
   template <int V>
-  static __device__ Column here(const NormActCall& c, const Columns& k) {
+  static __device__ Column here(const NormActCall& c, const Columns& k, bool backwards = false) {
     Column at;
-    at.group = static_cast<int>(blockIdx.y);
+    at.group = static_cast<int>(backwards ? gridDim.y - 1 - blockIdx.y : blockIdx.y);
     at.tile = static_cast<int>(blockIdx.z);
     at.width = k.width;
     at.rows = k.rows;

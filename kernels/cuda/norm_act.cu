@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(column_threads)
     statistics(NormActCall c, Columns k, Places p, float* mean, float* variance) {
   __shared__ float held[column_threads * V];
   __shared__ double held_totals[column_threads];
-  const Column at = Column::here<V>(c, k);
+  const Column at = Column::here<V>(c, k, /*backwards=*/true);
   float sums[2][V] = {}, origin[V] = {};
   if (at.row < c.rows) {
     const auto first = load_pack<T, V>(c.x, at.offset(c, 0));
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(column_threads)
     backward_sums(NormActCall c, Columns k, Places p, const void* grad, NormActGradients out) {
   __shared__ float held[column_threads * V];
   __shared__ double held_totals[column_threads];
-  const Column at = Column::here<V>(c, k);
+  const Column at = Column::here<V>(c, k, /*backwards=*/true);
   float sums[3][V] = {};
   if (at.row < c.rows) {
     NormActValue f[V];

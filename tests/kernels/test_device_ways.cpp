@@ -11,6 +11,7 @@
 #include "kernels/labels.h"
 #include "kernels/optim.h"
 #include "kernels/residual_steps.h"
+#include "kernels/steps.h"
 
 using namespace sluice;
 
@@ -94,4 +95,37 @@ TEST_CASE("gradients as cuDNN makes them lie in the order of their weights") {
   CHECK(!same_order(full.contiguous(at::MemoryFormat::ChannelsLast3d), full));
   CHECK(!same_order(at::zeros({1}).expand({8, 4, 3, 3, 3}), full));
   CHECK(!same_order(at::zeros({4}), at::zeros({1})));
+}
+
+TEST_CASE("channels are put together and taken apart as by cat and narrow, in the same layout") {
+  at::manual_seed(1);
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const auto& [a, b] : {std::pair{8, 4}, {3, 5}, {1, 1}, {4, 6}})
+      for (const bool flat : {false, true}) {
+        CAPTURE(a);
+        CAPTURE(flat);
+        const auto last = flat ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+        const auto image = [&, flat = flat](std::int64_t channels) {
+          std::vector<std::int64_t> size{2, channels, 3, 4};
+          if (!flat) size.push_back(5);
+          return at::rand(size).to(type).contiguous(last);
+        };
+        const at::Tensor x = image(a), y = image(b), both = concatenated(x, y);
+        CHECK(at::equal(both, at::cat({x, y}, 1)));
+        CHECK(both.is_contiguous(last));
+        const at::Tensor part = channels_of(both, a, b);
+        CHECK(at::equal(part, y));
+        CHECK(part.is_contiguous(last));
+        CHECK(at::equal(channels_of(both, 0, a), x));
+      }
+}
+
+TEST_CASE("a weight of one channel gets the strides of the layout that it is in") {
+  const at::Tensor w = at::rand({8, 1, 3, 3, 3}),
+                   laid = w.contiguous(at::MemoryFormat::ChannelsLast3d);
+  CHECK((laid.suggest_memory_format() == at::MemoryFormat::Contiguous));  // LibTorch's reading
+  const at::Tensor strict = as_laid_out(laid, at::MemoryFormat::ChannelsLast3d);
+  CHECK((strict.suggest_memory_format() == at::MemoryFormat::ChannelsLast3d));
+  CHECK(at::equal(strict, w));
+  CHECK(strict.is_same(as_laid_out(strict, at::MemoryFormat::Contiguous)));
 }
