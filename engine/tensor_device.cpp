@@ -163,9 +163,8 @@ class Gpu final : public TensorDevice {
   const std::shared_ptr<Events> events_ = std::make_shared<Events>();
 };
 
-// Whether the driver is there and has a GPU to offer: loading LibTorch's CUDA half takes a second.
-// What the driver sees: how many GPUs, and whether one is older than our kernels are made for
-// (compute capability 8.0).
+// What the driver sees, since loading LibTorch's CUDA half takes a second: how many GPUs, and
+// whether one is older than our kernels are made for (compute capability 8.0).
 struct Driver {
   int gpus = 0;
   bool too_old = false;
