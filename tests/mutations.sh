@@ -72,9 +72,9 @@ mutant "ends: markers are not counted" station.cpp \
 mutant "flush: beside the epoch's last firing" station.cpp \
   's/    if \(e\.flying > 0\) return false;\n//'
 mutant "flush: beside the next epoch's first firing" station.cpp \
-  's/      flush\(actions\);\n      return false;/      flush(actions);\n      flushing_ = false, e.flushed = true;/; s/const \{ return plan_\.ordered/const { return plan_.ordered/; s/if \(limit\(\) > 0 && running_ >= limit\(\)\)/if (limit() > 0 && running_ > limit())/g; s/const bool room = limit\(\) == 0 \|\| running_ < limit\(\);/const bool room = true;/'
+  's/      flush\(actions\);\n      return false;/      flush(actions);\n      flushing_ = false, e.flushed = true;/; s/const \{ return plan_\.ordered/const { return plan_.ordered/; s/if \(limit\(\) > 0 && running_ >= limit\(\)\)/if (limit() > 0 && running_ > limit())/g'
 mutant "order: two firings of a stateful node at once" station.cpp \
-  's/const bool room = limit\(\) == 0 \|\| running_ < limit\(\);/const bool room = true;/'
+  's/limit\(\) > 0 && running_ >= limit\(\)/limit() > 0 \&\& running_ > limit()/g'
 mutant "turns: none" station.cpp \
   's/return !turnstile_ \|\| turnstile_->open\(plan_\.stream, e\);/return true;/'
 mutant "turns: for firings only, not for an epoch's end" station.cpp \
