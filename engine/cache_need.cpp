@@ -34,6 +34,11 @@ std::uint64_t least(const Json& params, std::initializer_list<const char*> names
 
 }  // namespace
 
+bool keeps_for_later(const PlanNode& cache) {
+  const std::string store = cache.graph->params.value("store", "memory");
+  return store == "disk" || store == "auto";
+}
+
 PacketBytes packet_bytes(const Flow& flow) {
   PacketBytes all{.exact = !flow.open};
   for (const FieldInfo& f : flow.fields) {

@@ -19,6 +19,9 @@ struct CacheNeed {
 
 CacheNeed cache_need(const Plan& plan, int cache);
 
+// Whether a cache keeps samples for later runs too.
+bool keeps_for_later(const PlanNode& cache);
+
 // Of one packet's tensors, at least; `exact`: no more than that.
 struct PacketBytes {
   std::uint64_t bytes = 0;  // 0: unknown

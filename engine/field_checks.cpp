@@ -1,6 +1,7 @@
 // The rules of a node that must hold, and what is said where they do not.
 #include <algorithm>
 
+#include "engine/cache_need.h"
 #include "engine/field_walk.h"
 
 namespace sluice {
@@ -76,8 +77,7 @@ void Walk::device() {
   const std::string moved = ", but " + quoted(path(flow_.moved_by)) +
                             " moved the samples to the device",
                     in_front = "put it in front of " + quoted(path(flow_.moved_by));
-  const std::string store = spec_.is_cache ? params_.value("store", "") : "";
-  if (store == "disk" || store == "auto")
+  if (spec_.is_cache && keeps_for_later(node_))
     error("SL0608", "store",
           quoted(node_.path()) + " keeps samples of the host for later runs" + moved, in_front);
   if (const ParamSpec* p = spec_.off_device(params_)) {

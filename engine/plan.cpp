@@ -85,11 +85,6 @@ int PlanPass::turns_of(const std::string& network) const {
   return -1;
 }
 
-bool PlanPass::keeps_for_later(int cache) const {
-  const auto store = param<std::string>(plan_.nodes[cache], "store", "memory");
-  return store == "disk" || store == "auto";
-}
-
 namespace {
 
 class Planner : PlanPass {

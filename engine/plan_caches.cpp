@@ -1,6 +1,7 @@
 // Caches: what stands in front of one, and what must not.
 #include <set>
 
+#include "engine/cache_need.h"
 #include "engine/plan_pass.h"
 
 namespace sluice {
@@ -70,7 +71,7 @@ class Caches : PlanPass {
 
   // What is done once for all runs must leave nothing but its sample.
   void skips_writing(int c, const std::set<int>& before) {
-    if (!keeps_for_later(c)) return;
+    if (!keeps_for_later(node(c))) return;
     for (int i : plan_.order) {
       const Spec& s = *node(i).spec;
       if (!before.count(i) || node(i).is_source() || s.lane_kind != LaneKind::io) continue;

@@ -47,8 +47,6 @@ class PlanPass {
   }
   // The turns that an updated network belongs to; -1 for others.
   int turns_of(const std::string& network) const;
-  // Whether a cache keeps samples for later runs too.
-  bool keeps_for_later(int cache) const;
 
   Plan& plan_;
   const Graph& graph_;

@@ -1,6 +1,7 @@
 // Runs of transforms that are done together.
 #include <algorithm>
 
+#include "engine/cache_need.h"
 #include "engine/device_need.h"
 #include "engine/plan_pass.h"
 
@@ -45,7 +46,7 @@ class Runs : PlanPass {
     for (const auto& port : plan_.nodes[i].outs)
       for (const PlanEdge& e : port) {
         const Spec& s = *plan_.nodes[e.to].spec;
-        const bool hands_on = s.is_cache ? !keeps_for_later(e.to) : moves_samples(s);
+        const bool hands_on = s.is_cache ? !keeps_for_later(plan_.nodes[e.to]) : moves_samples(s);
         if (s.fusing == Fuses::no && !(hands_on && all_readers_fuse(e.to))) return false;
       }
     return true;
