@@ -31,7 +31,8 @@ wanted() {
 # mutant "rule" file 'perl substitution over the whole file'
 mutant() {
   wanted "$1" || return 0
-  local file=engine/$2 verdict
+  local file verdict
+  file=$(echo engine/*/"$2")
   cp "$file" "$work/kept"
   perl -0pi -e "$3" "$file"
   touch "$file"

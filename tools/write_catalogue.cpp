@@ -2,7 +2,7 @@
 // and `inspect` know every node type and load neither the nodes nor LibTorch.
 #include <fstream>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -1,5 +1,5 @@
 // Everything that libsluice_cuda.so offers, as one table of functions. The library is found with
-// dlopen where there is a GPU (kernels/cuda_library.h), so nothing else links CUDA.
+// dlopen where there is a GPU (kernels/cuda/cuda_library.h), so nothing else links CUDA.
 //
 // Invariant: all work is queued on the given stream (a cudaStream_t) and nothing waits for it but
 // `synchronize`; device memory comes from the caller, so the caller's allocator owns all of it. A
@@ -10,13 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/augment_job.h"
-#include "kernels/bit_mask.h"
-#include "kernels/blend_voxel.h"
-#include "kernels/dice_ce_voxel.h"
-#include "kernels/dropout_value.h"
-#include "kernels/norm_act_call.h"
-#include "kernels/optim_value.h"
+#include "kernels/augment/augment_job.h"
+#include "kernels/base/bit_mask.h"
+#include "kernels/infer/blend_voxel.h"
+#include "kernels/loss/dice_ce_voxel.h"
+#include "kernels/net/dropout_value.h"
+#include "kernels/net/norm_act_call.h"
+#include "kernels/optim/optim_value.h"
 
 namespace sluice::kernels {
 
@@ -68,7 +68,7 @@ struct CudaTable {
   int (*blend)(const BlendCall& call, void* stream);
   int (*blend_finish)(const BlendFinish& finish, void* stream);
 
-  // Bit masks and draws from them (kernels/bit_mask.h); one-hot [classes, voxels].
+  // Bit masks and draws from them (kernels/base/bit_mask.h); one-hot [classes, voxels].
   int (*bits)(const BitRule& rule, std::uint32_t* words, std::uint32_t* ranks, void* stream);
   int (*draw)(const BitDraw& draw, int count, std::int64_t* voxels, void* stream);
   int (*one_hot)(const std::uint8_t* label, std::int64_t voxels, int classes, VoxelType type,

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <mutex>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "engine/tensor_device.h"
-#include "kernels/pending.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "engine/state/tensor_device.h"
+#include "kernels/augment/pending.h"
 
 namespace sluice {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/inner_parallel.h"
-#include "kernels/pending.h"
+#include "engine/run/registry.h"
+#include "kernels/augment/pending.h"
+#include "kernels/base/inner_parallel.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,5 @@
 // buffer: a place where samples wait, so that what is in front may run ahead.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 
 namespace sluice {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/cache_tiers.h"
-#include "engine/disk_tier.h"
-#include "engine/error.h"
-#include "engine/registry.h"
+#include "engine/base/error.h"
+#include "engine/cache/cache_tiers.h"
+#include "engine/cache/disk_tier.h"
+#include "engine/run/registry.h"
 #include "nodes/flow/narrow_sample.h"
 
 namespace sluice {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "engine/cache_tiers.h"
-#include "kernels/narrow.h"
-#include "kernels/pending.h"
+#include "engine/cache/cache_tiers.h"
+#include "kernels/augment/pending.h"
+#include "kernels/image/narrow.h"
 
 namespace sluice {
 

@@ -1,5 +1,5 @@
 // shuffle: the engine does the work, from this declaration.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 
 namespace sluice {
 namespace {

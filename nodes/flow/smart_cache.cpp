@@ -6,10 +6,10 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "engine/cache_tiers.h"
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "kernels/numpy_random.h"
+#include "engine/base/error.h"
+#include "engine/cache/cache_tiers.h"
+#include "engine/run/registry.h"
+#include "kernels/lists/numpy_random.h"
 #include "nodes/flow/narrow_sample.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // cifar10: the images of CIFAR-10's binary batches (Krizhevsky 2009), held in memory as bytes.
-#include "kernels/cifar.h"
+#include "kernels/lists/cifar.h"
 #include "nodes/io/picture_set.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // decathlon: the records of a Medical Segmentation Decathlon folder, as its dataset.json lists
 // them; MONAI's DecathlonDataset and load_decathlon_datalist.
-#include "engine/error.h"
+#include "engine/base/error.h"
 #include "nodes/io/io.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // file_list: records from a list in the graph, or from the files of a folder.
-#include "engine/error.h"
+#include "engine/base/error.h"
 #include "nodes/io/io.h"
 
 namespace sluice {

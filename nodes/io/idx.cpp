@@ -1,5 +1,5 @@
 // idx: the images of a data set in IDX files (MNIST, Fashion-MNIST), held in memory as bytes.
-#include "kernels/idx.h"
+#include "kernels/lists/idx.h"
 
 #include "nodes/io/picture_set.h"
 

@@ -2,7 +2,7 @@
 // MedNIST tutorial have them.
 #include <ATen/Functions.h>
 
-#include "kernels/class_list.h"
+#include "kernels/lists/class_list.h"
 #include "nodes/io/io.h"
 
 namespace sluice {

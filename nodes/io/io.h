@@ -3,9 +3,9 @@
 // Invariant: an item's number means the same files in every epoch, whatever the order.
 #pragma once
 
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/data_list.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/lists/data_list.h"
 
 namespace sluice {
 

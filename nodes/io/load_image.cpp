@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/file_io.h"
-#include "kernels/manifest.h"
-#include "kernels/volume.h"
-#include "kernels/voxel_check.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/files/file_io.h"
+#include "kernels/files/volume.h"
+#include "kernels/files/voxel_check.h"
+#include "kernels/lists/manifest.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,5 @@
 // nnunet: the records of an nnU-Net (version 2) raw data set and of its folds.
-#include "kernels/nnunet_list.h"
+#include "kernels/lists/nnunet_list.h"
 
 #include "nodes/io/io.h"
 

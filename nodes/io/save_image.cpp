@@ -2,10 +2,10 @@
 // to its image's grid (invert) in front of it where that is wanted.
 #include <set>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/nifti.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/files/nifti.h"
 
 namespace sluice {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/numpy_random.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/lists/numpy_random.h"
 
 namespace sluice {
 namespace {

@@ -1,8 +1,8 @@
 // write_datalist: the samples' paths as a decathlon dataset.json, which `decathlon` reads again.
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/file_io.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/files/file_io.h"
 
 namespace sluice {
 namespace {

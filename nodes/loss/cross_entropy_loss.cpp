@@ -1,9 +1,9 @@
 // cross_entropy_loss: PyTorch's CrossEntropyLoss.
 #include <ATen/Functions.h>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
 #include "nodes/loss/loss.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // dice_focal_loss: MONAI's DiceFocalLoss.
-#include "kernels/focal.h"
+#include "kernels/loss/focal.h"
 #include "nodes/loss/loss.h"
 
 namespace sluice {

@@ -7,10 +7,10 @@
 
 #include <filesystem>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/dice_ce.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/loss/dice_ce.h"
 
 namespace sluice {
 

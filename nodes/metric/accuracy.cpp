@@ -1,8 +1,8 @@
 // accuracy: the share of samples whose highest score is at their class.
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/registry.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "nodes/metric/classes.h"
 
 namespace sluice {

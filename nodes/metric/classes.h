@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/error.h"
-#include "engine/sample.h"
-#include "engine/spec.h"
-#include "engine/transform.h"
+#include "engine/base/error.h"
+#include "engine/graph/spec.h"
+#include "engine/state/sample.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/registry.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "nodes/metric/classes.h"
 
 namespace sluice {

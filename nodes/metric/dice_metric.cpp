@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/labels.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
+#include "kernels/image/labels.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <numeric>
 
-#include "engine/checkpoint.h"
-#include "engine/registry.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "nodes/metric/classes.h"
 
 namespace sluice {

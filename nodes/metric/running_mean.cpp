@@ -1,10 +1,10 @@
 // running_mean: the mean of a number over every so many batches, as training loops print the loss.
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/sample.h"
 
 namespace sluice {
 namespace {

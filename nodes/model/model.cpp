@@ -1,11 +1,11 @@
 // model: one forward pass of a network of "models" over a batch.
 #include <ATen/core/grad_mode.h>
 
-#include "engine/error.h"
-#include "engine/philox.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/sample.h"
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "engine/state/sample.h"
 
 namespace sluice {
 namespace {

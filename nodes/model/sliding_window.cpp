@@ -2,7 +2,7 @@
 //
 // A volume larger than a window is covered by windows that overlap; where several predict a voxel,
 // their logits are averaged with the window's importance map as weights. Memory beside the result
-// is that of a pass of windows and of a window's depth of planes (kernels/blend.h).
+// is that of a pass of windows and of a window's depth of planes (kernels/infer/blend.h).
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -12,11 +12,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/transform.h"
-#include "kernels/blend.h"
-#include "kernels/labels.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "kernels/image/labels.h"
+#include "kernels/infer/blend.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

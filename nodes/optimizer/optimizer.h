@@ -16,13 +16,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/checkpoint.h"
-#include "engine/device.h"
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/sample.h"
-#include "kernels/optim.h"
+#include "engine/base/error.h"
+#include "engine/run/device.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/resource.h"
+#include "engine/state/sample.h"
+#include "kernels/optim/optim.h"
 
 namespace sluice {
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "engine/transform.h"
-#include "kernels/data_list.h"
-#include "kernels/overlay.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/files/overlay.h"
+#include "kernels/lists/data_list.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <mutex>
 
-#include "kernels/event_file.h"
+#include "kernels/files/event_file.h"
 #include "nodes/output/output.h"
 
 namespace sluice {

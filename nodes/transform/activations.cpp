@@ -2,8 +2,8 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
-#include "engine/registry.h"
-#include "engine/transform.h"
+#include "engine/run/registry.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

@@ -1,8 +1,8 @@
 // argmax: MONAI's AsDiscreted(argmax=True).
 
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/labels.h"
+#include "engine/run/registry.h"
+#include "kernels/image/labels.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

@@ -2,11 +2,11 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/ge.h>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "kernels/labels.h"
-#include "kernels/one_hot.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/image/labels.h"
+#include "kernels/image/one_hot.h"
 
 namespace sluice {
 namespace {

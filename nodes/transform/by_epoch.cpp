@@ -2,7 +2,7 @@
 // first, more from some epoch on.
 #include <algorithm>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/inner_nodes.h"
 
 namespace sluice {

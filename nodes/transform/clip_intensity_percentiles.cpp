@@ -1,7 +1,7 @@
 // clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd.
-#include "engine/registry.h"
-#include "kernels/histogram.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/histogram.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {

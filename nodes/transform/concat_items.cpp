@@ -1,8 +1,8 @@
 // concat_items: MONAI's ConcatItemsd.
 #include <ATen/Functions.h>
 
-#include "engine/registry.h"
-#include "engine/transform.h"
+#include "engine/run/registry.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

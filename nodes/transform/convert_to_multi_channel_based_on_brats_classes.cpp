@@ -1,8 +1,8 @@
 // convert_to_multi_channel_based_on_brats_classes: MONAI's class of that name.
 #include <ATen/Functions.h>
 
-#include "engine/registry.h"
-#include "engine/transform.h"
+#include "engine/run/registry.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

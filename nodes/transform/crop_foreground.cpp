@@ -1,7 +1,7 @@
 // crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/filling.h"
+#include "engine/run/registry.h"
+#include "kernels/image/filling.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

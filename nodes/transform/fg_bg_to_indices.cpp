@@ -1,10 +1,10 @@
 // fg_bg_to_indices: MONAI's FgBgToIndicesd. In front of a cache it is done once, and the crops
 // behind draw their centres without looking for voxels. MONAI's lists of int64 take as much memory
 // as the volumes; a bit a voxel says the same.
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/foreground.h"
-#include "kernels/spatial.h"
+#include "engine/run/registry.h"
+#include "kernels/image/foreground.h"
+#include "kernels/image/spatial.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

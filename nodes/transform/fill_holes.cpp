@@ -1,6 +1,6 @@
 // fill_holes: MONAI's FillHolesd.
-#include "engine/registry.h"
-#include "kernels/components.h"
+#include "engine/run/registry.h"
+#include "kernels/image/components.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
-// Transforms whose work may be left pending for the next node of a run (engine/plan.h): what each
-// would do is recorded, geometry and history included, and the last one does all of it.
+// Transforms whose work may be left pending for the next node of a run (engine/plan/plan.h): what
+// each would do is recorded, geometry and history included, and the last one does all of it.
 //
 //   Sample out = f.in();
 //   for_each_pending(out, p.keys, p.allow_missing_keys,
@@ -11,7 +11,7 @@
 // Invariant: what leaves a node that is not told to leave work pending has none.
 #pragma once
 
-#include "kernels/pending.h"
+#include "kernels/augment/pending.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {
@@ -42,7 +42,7 @@ inline Shape3 shape_of(const Field& field) {
   return field.pending ? field.pending->shape() : Pending(field.tensor).shape();
 }
 
-// As record() of engine/transform.h, of what will be done; `affine` is the result's.
+// As record() of nodes/fields.h, of what will be done; `affine` is the result's.
 inline void record(Field& field, PendingStep step, const Affine& affine, std::string transform,
                    std::vector<double> values) {
   const Shape3 shape = shape_of(field);

@@ -1,6 +1,6 @@
 // gaussian_smooth: MONAI's GaussianSmoothd.
-#include "engine/registry.h"
-#include "kernels/gaussian.h"
+#include "engine/run/registry.h"
+#include "kernels/image/gaussian.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {

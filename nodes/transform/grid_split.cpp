@@ -1,5 +1,5 @@
 // grid_split: MONAI's GridSplitd. A 2-D image becomes the patches of a grid, row by row.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

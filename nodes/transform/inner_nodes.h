@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 // What the transforms share that change voxels' values.
 #pragma once
 
-#include "engine/spec.h"
+#include "engine/graph/spec.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

@@ -3,10 +3,10 @@
 //
 // All of them are affine, so going back is one resampling: the current affine and the one in front
 // of the first transform say which voxel lies where. Flips and crops come back exactly.
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/resample.h"
-#include "kernels/spatial.h"
+#include "engine/run/registry.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/spatial.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

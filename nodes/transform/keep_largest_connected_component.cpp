@@ -1,8 +1,8 @@
 // keep_largest_connected_component: MONAI's KeepLargestConnectedComponentd.
 #include <ATen/Functions.h>
 
-#include "engine/registry.h"
-#include "kernels/components.h"
+#include "engine/run/registry.h"
+#include "kernels/image/components.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

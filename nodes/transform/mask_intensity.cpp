@@ -1,8 +1,8 @@
 // mask_intensity: MONAI's MaskIntensityd.
 #include <ATen/Functions.h>
 
-#include "engine/registry.h"
-#include "engine/transform.h"
+#include "engine/run/registry.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

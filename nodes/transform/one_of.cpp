@@ -1,5 +1,5 @@
 // one_of: MONAI's OneOf. One of several transforms, drawn for each sample.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/inner_nodes.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // orientation: MONAI's Orientationd. Flips and permutes the voxel axes; no voxel changes.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

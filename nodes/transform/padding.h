@@ -1,7 +1,7 @@
 // What the transforms that pad about an image's centre share.
 #pragma once
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

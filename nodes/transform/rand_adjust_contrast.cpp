@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/registry.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

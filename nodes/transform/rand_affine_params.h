@@ -1,8 +1,8 @@
 // What rand_affine and rand_elastic share: the ranges of a random affine about the centre.
 #pragma once
 
-#include "engine/registry.h"
-#include "kernels/affine_params.h"
+#include "engine/run/registry.h"
+#include "kernels/image/affine_params.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/sampling_params.h"
 

@@ -1,5 +1,5 @@
 // rand_axis_flip: MONAI's RandAxisFlipd. One draw for all keys.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // rand_bias_field: MONAI's RandBiasFieldd. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/bias_field.h"
+#include "engine/run/registry.h"
+#include "kernels/image/bias_field.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

@@ -1,7 +1,7 @@
 // rand_coarse_dropout: MONAI's RandCoarseDropoutd. The same holes in all keys.
-#include "engine/registry.h"
-#include "kernels/holes.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/holes.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -2,8 +2,8 @@
 // One draw for all keys.
 #include <numeric>
 
-#include "engine/registry.h"
-#include "kernels/color.h"
+#include "engine/run/registry.h"
+#include "kernels/augment/color.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 // rand_crop_by_pos_neg_label: MONAI's RandCropByPosNegLabeld. Patches around random voxels of the
 // label's foreground or background.
-#include "engine/registry.h"
-#include "kernels/foreground.h"
+#include "engine/run/registry.h"
+#include "kernels/image/foreground.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,6 +1,7 @@
 // rand_elastic: MONAI's Rand3DElasticd. A random smooth deformation and a random affine, one of
-// each for all keys. How the field is made, and what differs from MONAI's: kernels/elastic.h.
-#include "kernels/elastic.h"
+// each for all keys. How the field is made, and what differs from MONAI's:
+// kernels/augment/elastic.h.
+#include "kernels/augment/elastic.h"
 #include "nodes/transform/rand_affine_params.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // rand_flip: MONAI's RandFlipd. One draw for all keys.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

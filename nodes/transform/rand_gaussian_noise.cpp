@@ -1,6 +1,6 @@
 // rand_gaussian_noise: MONAI's RandGaussianNoised. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

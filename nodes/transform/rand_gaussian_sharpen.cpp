@@ -1,6 +1,6 @@
 // rand_gaussian_sharpen: MONAI's RandGaussianSharpend. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/gaussian.h"
+#include "engine/run/registry.h"
+#include "kernels/image/gaussian.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {

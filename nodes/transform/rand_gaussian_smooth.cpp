@@ -1,6 +1,6 @@
 // rand_gaussian_smooth: MONAI's RandGaussianSmoothd. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/gaussian.h"
+#include "engine/run/registry.h"
+#include "kernels/image/gaussian.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

@@ -1,8 +1,8 @@
 // rand_grid_distortion: MONAI's RandGridDistortiond. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/distortion.h"
-#include "kernels/resample.h"
-#include "kernels/separable.h"
+#include "engine/run/registry.h"
+#include "kernels/image/distortion.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/separable.h"
 #include "nodes/transform/sampling_params.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // rand_histogram_shift: MONAI's RandHistogramShiftd. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/histogram.h"
+#include "engine/run/registry.h"
+#include "kernels/image/histogram.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {

@@ -1,8 +1,8 @@
 // What rand_scale_intensity and rand_shift_intensity share.
 #pragma once
 
-#include "engine/registry.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

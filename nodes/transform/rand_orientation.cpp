@@ -1,7 +1,7 @@
 // rand_orientation: stores volumes along randomly drawn axes, as archives do. Not in MONAI.
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
+#include "engine/run/registry.h"
+#include "kernels/image/spatial.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

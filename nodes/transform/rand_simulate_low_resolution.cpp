@@ -2,7 +2,7 @@
 // SimulateLowResolutionTransform (Isensee et al. 2021). A zoom of its own for each key.
 #include <cmath>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

@@ -1,8 +1,8 @@
 // rand_spacing: resamples to voxel sizes drawn from a range, as scanners differ. Not in MONAI.
-#include "engine/registry.h"
-#include "engine/transform.h"
-#include "kernels/resample.h"
-#include "kernels/spatial.h"
+#include "engine/run/registry.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/spatial.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

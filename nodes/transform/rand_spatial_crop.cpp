@@ -1,5 +1,5 @@
 // rand_spatial_crop: MONAI's RandSpatialCropd. One box for all keys.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // rand_std_shift_intensity: MONAI's RandStdShiftIntensityd. One draw for all keys.
-#include "engine/registry.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

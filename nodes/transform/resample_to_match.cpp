@@ -1,6 +1,6 @@
 // resample_to_match: MONAI's ResampleToMatchd. Brings fields onto the grid of another one.
-#include "engine/registry.h"
-#include "kernels/resample.h"
+#include "engine/run/registry.h"
+#include "kernels/image/resample.h"
 #include "nodes/transform/sampling_params.h"
 
 namespace sluice {

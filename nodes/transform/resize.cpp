@@ -1,9 +1,9 @@
 // resize: MONAI's Resized. The same extent with another number of voxels.
 #include <cmath>
 
-#include "engine/registry.h"
-#include "kernels/gaussian.h"
-#include "kernels/resizing.h"
+#include "engine/run/registry.h"
+#include "kernels/image/gaussian.h"
+#include "kernels/image/resizing.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

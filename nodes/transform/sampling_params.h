@@ -1,8 +1,8 @@
 // What the transforms share that read between voxels.
 #pragma once
 
-#include "engine/spec.h"
-#include "kernels/resample.h"
+#include "engine/graph/spec.h"
+#include "kernels/image/resample.h"
 #include "nodes/transform/transform.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // scale_intensity_range: MONAI's ScaleIntensityRanged.
-#include "engine/registry.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/intensity_params.h"
 

@@ -1,7 +1,7 @@
 // scale_intensity_range_percentiles: MONAI's ScaleIntensityRangePercentilesd.
-#include "engine/registry.h"
-#include "kernels/histogram.h"
-#include "kernels/intensity.h"
+#include "engine/run/registry.h"
+#include "kernels/image/histogram.h"
+#include "kernels/image/intensity.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // select_items: MONAI's SelectItemsd.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 // some_of: MONAI's SomeOf. Several of many transforms, in a drawn order, for each sample.
 #include <algorithm>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/inner_nodes.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/sampling_params.h"
 

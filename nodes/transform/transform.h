@@ -1,4 +1,4 @@
-// What the transforms share beyond engine/transform.h: the loop over keys as volumes, and MONAI's
+// What the transforms share beyond nodes/fields.h: the loop over keys as volumes, and MONAI's
 // ways to write ranges and settings.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/random.h"
-#include "engine/transform.h"
-#include "kernels/spatial.h"
-#include "kernels/zoom_rotate.h"
+#include "engine/base/random.h"
+#include "kernels/image/spatial.h"
+#include "kernels/image/zoom_rotate.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 

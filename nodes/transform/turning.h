@@ -1,7 +1,7 @@
 // What rotate and rand_rotate share.
 #pragma once
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/sampling_params.h"
 

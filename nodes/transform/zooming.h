@@ -1,7 +1,7 @@
 // What zoom and rand_zoom share.
 #pragma once
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/schema.h"
+#include "engine/graph/schema.h"
 #include "tests/cli/mutate.h"
 #include "tests/cli/types.h"
 

@@ -2,8 +2,8 @@
 // the project's own graphs on a device that is simulated.
 #include <doctest/doctest.h>
 
-#include "engine/device_need.h"
-#include "engine/merge.h"
+#include "engine/graph/merge.h"
+#include "engine/plan/device_need.h"
 #include "tests/cli/bmp.h"
 #include "tests/cli/types.h"
 

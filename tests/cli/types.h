@@ -1,7 +1,7 @@
 // The node types of this build, for tests that check many graphs in their own process.
 #pragma once
 
-#include "engine/plan.h"
+#include "engine/plan/plan.h"
 #include "tests/cli/shell.h"
 
 namespace types {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/augment_chain.h"
-#include "kernels/fused_augment.h"
+#include "kernels/augment/augment_chain.h"
+#include "kernels/augment/fused_augment.h"
 #include "tests/cuda/device.h"
 
 using namespace sluice;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/override.h"
+#include "engine/graph/override.h"
 
 namespace sluice::fuzz {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/simulated_device.h"
+#include "engine/run/simulated_device.h"
 #include "tests/engine/interpreter.h"
 #include "tests/engine/toy.h"
 

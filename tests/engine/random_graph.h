@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/random.h"
+#include "engine/base/random.h"
 
 namespace sluice::sim {
 

@@ -1,10 +1,10 @@
 // What `sluice advise` proposes, on toy types: what may change places, where caches go, what the
 // text says afterwards.
-#include "engine/advice.h"
+#include "engine/judge/advice.h"
 
 #include <doctest/doctest.h>
 
-#include "engine/diagnostic.h"
+#include "engine/base/diagnostic.h"
 
 using namespace sluice;
 

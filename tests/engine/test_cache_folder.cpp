@@ -6,8 +6,8 @@
 #include <random>
 #include <thread>
 
-#include "engine/cache_folder.h"
-#include "engine/file_digests.h"
+#include "engine/cache/cache_folder.h"
+#include "engine/cache/file_digests.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

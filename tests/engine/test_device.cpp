@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "engine/figures.h"
-#include "engine/simulated_device.h"
+#include "engine/judge/figures.h"
+#include "engine/run/simulated_device.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "engine/diagnostic.h"
+#include "engine/base/diagnostic.h"
 #include "toy_graph.h"
 
 using namespace sluice;

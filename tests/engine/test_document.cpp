@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/diagnostic.h"
-#include "engine/document.h"
+#include "engine/base/diagnostic.h"
+#include "engine/base/document.h"
 #include "toy_graph.h"
 
 using namespace sluice;

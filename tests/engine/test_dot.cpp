@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/dot.h"
+#include "engine/judge/dot.h"
 #include "toy_graph.h"
 
 using namespace sluice;

@@ -1,5 +1,5 @@
 // The simulation against what can be worked out by hand.
-#include "engine/forecast.h"
+#include "engine/judge/forecast.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "engine/dot.h"
-#include "engine/plan.h"
+#include "engine/judge/dot.h"
+#include "engine/plan/plan.h"
 
 using namespace sluice;
 

@@ -13,8 +13,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/dot.h"
-#include "engine/plan.h"
+#include "engine/judge/dot.h"
+#include "engine/plan/plan.h"
 #include "tests/engine/fuzz.h"
 #include "toy_graph.h"
 

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "engine/graph.h"
+#include "engine/graph/graph.h"
 #include "toy_graph.h"
 
 using namespace sluice;

@@ -1,12 +1,12 @@
 // Changes to a graph's text: what they ask for is there, and everything else is as it was.
-#include "engine/graph_text.h"
+#include "engine/graph/graph_text.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <random>
 
-#include "engine/diagnostic.h"
+#include "engine/base/diagnostic.h"
 
 using namespace sluice;
 

@@ -70,8 +70,8 @@ TEST_CASE("kernels know no node, and of the engine only errors, random numbers a
       INFO(file.string() << " includes " << name);
       CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
       if (starts(name, {"engine/"})) {
-        const bool leaf = name == "engine/error.h" || name == "engine/random.h" ||
-                          name == "engine/philox.h" || name == "engine/helped.h";
+        const bool leaf = name == "engine/base/error.h" || name == "engine/base/random.h" ||
+                          name == "engine/base/philox.h" || name == "engine/run/helped.h";
         CHECK(leaf);
       }
     }

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/nvtx.h"
+#include "engine/trace/nvtx.h"
 #include "tests/engine/toy.h"
 #include "tests/temporary_folder.h"
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-#include "engine/turnstile.h"
+#include "engine/run/turnstile.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

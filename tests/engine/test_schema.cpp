@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "engine/schema.h"
+#include "engine/graph/schema.h"
 #include "toy_graph.h"
 
 using namespace sluice;

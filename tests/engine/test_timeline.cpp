@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "engine/timeline.h"
+#include "engine/judge/timeline.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/trace.h"
+#include "engine/trace/trace.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

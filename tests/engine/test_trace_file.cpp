@@ -6,9 +6,9 @@
 #include <set>
 #include <thread>
 
-#include "engine/protobuf.h"
-#include "engine/trace_file.h"
-#include "engine/trace_reader.h"
+#include "engine/base/protobuf.h"
+#include "engine/trace/trace_file.h"
+#include "engine/trace/trace_reader.h"
 #include "tests/engine/toy.h"
 #include "tests/temporary_folder.h"
 

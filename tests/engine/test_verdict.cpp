@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "engine/verdict.h"
+#include "engine/judge/verdict.h"
 #include "toy_graph.h"
 
 using namespace sluice;

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "engine/error.h"
-#include "engine/graph.h"
-#include "engine/node.h"
-#include "engine/plan.h"
-#include "engine/scheduler.h"
+#include "engine/base/error.h"
+#include "engine/graph/graph.h"
+#include "engine/plan/plan.h"
+#include "engine/run/node.h"
+#include "engine/run/scheduler.h"
 #include "tests/engine/device_memory.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph.h"
+#include "engine/graph/graph.h"
 
 namespace sluice::toys {
 

@@ -15,11 +15,11 @@
 #include <fstream>
 #include <new>
 
-#include "engine/error.h"
-#include "engine/random.h"
-#include "kernels/gzip.h"
-#include "kernels/manifest.h"
-#include "kernels/npy.h"
+#include "engine/base/error.h"
+#include "engine/base/random.h"
+#include "kernels/files/gzip.h"
+#include "kernels/files/npy.h"
+#include "kernels/lists/manifest.h"
 
 namespace sluice {
 

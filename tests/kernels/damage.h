@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/volume.h"
+#include "kernels/files/volume.h"
 #include "tests/temporary_folder.h"
 
 namespace sluice {

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/random.h"
-#include "kernels/gzip.h"
-#include "kernels/nifti.h"
-#include "kernels/npy.h"
-#include "kernels/png.h"
+#include "engine/base/random.h"
+#include "kernels/files/gzip.h"
+#include "kernels/files/nifti.h"
+#include "kernels/files/npy.h"
+#include "kernels/files/png.h"
 #include "tests/kernels/damage.h"
 
 namespace sluice {

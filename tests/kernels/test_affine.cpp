@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "engine/error.h"
-#include "kernels/affine.h"
-#include "kernels/affine_params.h"
+#include "engine/base/error.h"
+#include "kernels/image/affine.h"
+#include "kernels/image/affine_params.h"
 
 using namespace sluice;
 

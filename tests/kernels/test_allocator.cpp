@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/allocator.h"
+#include "kernels/base/allocator.h"
 
 using sluice::BlockPool;
 

@@ -3,17 +3,17 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "kernels/affine_params.h"
-#include "kernels/augment_chain.h"
-#include "kernels/bias_field.h"
-#include "kernels/color.h"
-#include "kernels/elastic.h"
-#include "kernels/fused_augment.h"
-#include "kernels/gaussian.h"
-#include "kernels/intensity.h"
-#include "kernels/resample.h"
-#include "kernels/resizing.h"
-#include "kernels/spatial.h"
+#include "kernels/augment/augment_chain.h"
+#include "kernels/augment/color.h"
+#include "kernels/augment/elastic.h"
+#include "kernels/augment/fused_augment.h"
+#include "kernels/image/affine_params.h"
+#include "kernels/image/bias_field.h"
+#include "kernels/image/gaussian.h"
+#include "kernels/image/intensity.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/resizing.h"
+#include "kernels/image/spatial.h"
 
 using namespace sluice;
 using namespace sluice::kernels;

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "engine/philox.h"
-#include "kernels/blend.h"
-#include "kernels/labels.h"
-#include "kernels/team.h"
+#include "engine/base/philox.h"
+#include "kernels/base/team.h"
+#include "kernels/image/labels.h"
+#include "kernels/infer/blend.h"
 
 using namespace sluice;
 

@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "engine/error.h"
-#include "kernels/foreground.h"
-#include "kernels/spatial.h"
+#include "engine/base/error.h"
+#include "kernels/image/foreground.h"
+#include "kernels/image/spatial.h"
 #include "tests/golden/spatial.h"
 
 using namespace sluice;

@@ -6,12 +6,12 @@
 
 #include <array>
 
-#include "kernels/classify_steps.h"
-#include "kernels/dropout.h"
-#include "kernels/labels.h"
-#include "kernels/optim.h"
-#include "kernels/residual_steps.h"
-#include "kernels/steps.h"
+#include "kernels/image/labels.h"
+#include "kernels/net/classify_steps.h"
+#include "kernels/net/dropout.h"
+#include "kernels/net/residual_steps.h"
+#include "kernels/net/steps.h"
+#include "kernels/optim/optim.h"
 
 using namespace sluice;
 

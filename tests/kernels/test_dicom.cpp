@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/error.h"
-#include "kernels/manifest.h"
-#include "kernels/volume.h"
+#include "engine/base/error.h"
+#include "kernels/files/volume.h"
+#include "kernels/lists/manifest.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
-#include "kernels/direct_conv.h"
+#include "kernels/net/direct_conv.h"
 
 using namespace sluice;
 

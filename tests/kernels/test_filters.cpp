@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "kernels/color.h"
-#include "kernels/gaussian.h"
-#include "kernels/resizing.h"
-#include "kernels/separable.h"
-#include "kernels/spatial.h"
+#include "kernels/augment/color.h"
+#include "kernels/image/gaussian.h"
+#include "kernels/image/resizing.h"
+#include "kernels/image/separable.h"
+#include "kernels/image/spatial.h"
 
 using namespace sluice;
 using kernels::Jitter;

@@ -2,12 +2,12 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "kernels/dice_ce.h"
-#include "kernels/dice_ce_voxel.h"
-#include "kernels/norm_act.h"
-#include "kernels/norm_act_value.h"
-#include "kernels/optim.h"
-#include "kernels/optim_value.h"
+#include "kernels/loss/dice_ce.h"
+#include "kernels/loss/dice_ce_voxel.h"
+#include "kernels/net/norm_act.h"
+#include "kernels/net/norm_act_value.h"
+#include "kernels/optim/optim.h"
+#include "kernels/optim/optim_value.h"
 
 using namespace sluice;
 using namespace sluice::kernels;

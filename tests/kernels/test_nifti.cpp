@@ -10,9 +10,9 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/error.h"
-#include "kernels/gzip.h"
-#include "kernels/nifti.h"
+#include "engine/base/error.h"
+#include "kernels/files/gzip.h"
+#include "kernels/files/nifti.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
-#include "kernels/norm_act.h"
+#include "kernels/net/norm_act.h"
 
 using namespace sluice;
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 
-#include "engine/error.h"
-#include "kernels/npy.h"
+#include "engine/base/error.h"
+#include "kernels/files/npy.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

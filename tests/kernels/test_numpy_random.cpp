@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "kernels/numpy_random.h"
+#include "kernels/lists/numpy_random.h"
 
 using namespace sluice;
 

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "kernels/one_hot.h"
+#include "kernels/image/one_hot.h"
 
 using namespace sluice;
 

@@ -4,13 +4,13 @@
 
 #include <random>
 
-#include "kernels/affine_params.h"
-#include "kernels/elastic.h"
-#include "kernels/gaussian.h"
-#include "kernels/holes.h"
-#include "kernels/intensity.h"
-#include "kernels/narrow.h"
-#include "kernels/pending.h"
+#include "kernels/augment/elastic.h"
+#include "kernels/augment/pending.h"
+#include "kernels/image/affine_params.h"
+#include "kernels/image/gaussian.h"
+#include "kernels/image/holes.h"
+#include "kernels/image/intensity.h"
+#include "kernels/image/narrow.h"
 
 using namespace sluice;
 

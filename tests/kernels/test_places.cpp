@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/places.h"
-#include "kernels/team.h"
+#include "kernels/base/team.h"
+#include "kernels/net/places.h"
 
 using namespace sluice;
 

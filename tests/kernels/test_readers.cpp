@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/error.h"
-#include "kernels/manifest.h"
-#include "kernels/nifti.h"
+#include "engine/base/error.h"
+#include "kernels/files/nifti.h"
+#include "kernels/lists/manifest.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "engine/error.h"
-#include "kernels/affine_params.h"
-#include "kernels/elastic.h"
-#include "kernels/resample.h"
-#include "kernels/spatial.h"
+#include "engine/base/error.h"
+#include "kernels/augment/elastic.h"
+#include "kernels/image/affine_params.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/spatial.h"
 #include "tests/golden/spatial.h"
 
 using namespace sluice;

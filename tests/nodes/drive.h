@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "engine/device.h"
-#include "engine/drive.h"
+#include "engine/run/device.h"
+#include "engine/state/drive.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec.h"
+#include "engine/graph/spec.h"
 
 namespace sluice {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "kernels/foreground.h"
-#include "kernels/npy.h"
-#include "kernels/spatial.h"
+#include "kernels/files/npy.h"
+#include "kernels/image/foreground.h"
+#include "kernels/image/spatial.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/monai_kernels.h"
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "engine/drive.h"
+#include "engine/state/drive.h"
 
 namespace sluice::monai {
 

@@ -4,14 +4,14 @@
 #include <map>
 #include <stdexcept>
 
-#include "kernels/bias_field.h"
-#include "kernels/color.h"
-#include "kernels/distortion.h"
-#include "kernels/histogram.h"
-#include "kernels/holes.h"
-#include "kernels/resample.h"
-#include "kernels/separable.h"
-#include "kernels/spatial.h"
+#include "kernels/augment/color.h"
+#include "kernels/image/bias_field.h"
+#include "kernels/image/distortion.h"
+#include "kernels/image/histogram.h"
+#include "kernels/image/holes.h"
+#include "kernels/image/resample.h"
+#include "kernels/image/separable.h"
+#include "kernels/image/spatial.h"
 
 namespace sluice::monai {
 namespace {

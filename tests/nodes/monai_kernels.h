@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/sample.h"
-#include "engine/spec.h"
+#include "engine/graph/spec.h"
+#include "engine/state/sample.h"
 
 namespace sluice::monai {
 

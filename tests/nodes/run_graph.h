@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/lineage.h"
-#include "engine/open_context.h"
-#include "engine/registry.h"
-#include "engine/sample.h"
-#include "engine/scheduler.h"
-#include "engine/windowed_source.h"
+#include "engine/plan/lineage.h"
+#include "engine/run/open_context.h"
+#include "engine/run/registry.h"
+#include "engine/run/scheduler.h"
+#include "engine/run/windowed_source.h"
+#include "engine/state/sample.h"
 
 namespace sluice {
 

@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "drive.h"
-#include "engine/cache_folder.h"
-#include "engine/cache_tiers.h"
-#include "engine/error.h"
-#include "engine/packed_sample.h"
-#include "kernels/file_io.h"
+#include "engine/base/error.h"
+#include "engine/cache/cache_folder.h"
+#include "engine/cache/cache_tiers.h"
+#include "engine/cache/packed_sample.h"
+#include "kernels/files/file_io.h"
 #include "run_graph.h"
 #include "tests/cli/nifti.h"
 #include "tests/temporary_folder.h"

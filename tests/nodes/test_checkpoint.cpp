@@ -13,8 +13,8 @@
 #include <functional>
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
 
 using namespace sluice;
 namespace fs = std::filesystem;

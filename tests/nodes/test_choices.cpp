@@ -7,7 +7,7 @@
 #include <set>
 
 #include "drive.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 using namespace sluice;
 

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "drive.h"
-#include "engine/error.h"
-#include "kernels/distortion.h"
-#include "kernels/pending.h"
+#include "engine/base/error.h"
+#include "kernels/augment/pending.h"
+#include "kernels/image/distortion.h"
 
 using namespace sluice;
 

@@ -4,10 +4,10 @@
 #include <thread>
 
 #include "drive.h"
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/tensor_device.h"
-#include "kernels/pending.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/tensor_device.h"
+#include "kernels/augment/pending.h"
 
 using namespace sluice;
 

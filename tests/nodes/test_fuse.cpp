@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "kernels/pending.h"
+#include "kernels/augment/pending.h"
 #include "run_graph.h"
 
 using namespace sluice;

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "drive.h"
-#include "engine/checkpoint.h"
-#include "engine/error.h"
-#include "engine/resource.h"
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/resource.h"
 #include "golden.h"
-#include "kernels/labels.h"
+#include "kernels/image/labels.h"
 
 using namespace sluice;
 

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "drive.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
 #include "golden.h"
-#include "kernels/bias_field.h"
-#include "kernels/intensity.h"
-#include "kernels/pending.h"
+#include "kernels/augment/pending.h"
+#include "kernels/image/bias_field.h"
+#include "kernels/image/intensity.h"
 
 using namespace sluice;
 

@@ -3,8 +3,8 @@
 
 #include <deque>
 
-#include "engine/checkpoint.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
 #include "tests/nodes/drive.h"
 
 using namespace sluice;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/error.h"
-#include "kernels/data_list.h"
-#include "kernels/gzip.h"
+#include "engine/base/error.h"
+#include "kernels/files/gzip.h"
+#include "kernels/lists/data_list.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 

@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "engine/error.h"
-#include "kernels/dice_ce.h"
+#include "engine/base/error.h"
+#include "kernels/loss/dice_ce.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 #include "golden.h"
 #include "monai_cases.h"
 #include "tests/temporary_folder.h"

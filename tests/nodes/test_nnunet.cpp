@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "engine/error.h"
-#include "kernels/nifti.h"
+#include "engine/base/error.h"
+#include "kernels/files/nifti.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/checkpoint.h"
-#include "engine/error.h"
-#include "engine/resource.h"
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/resource.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 

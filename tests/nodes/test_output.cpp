@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "kernels/event_file.h"
-#include "kernels/overlay.h"
-#include "kernels/volume.h"
+#include "kernels/files/event_file.h"
+#include "kernels/files/overlay.h"
+#include "kernels/files/volume.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 

@@ -7,8 +7,8 @@
 
 #include <set>
 
-#include "engine/error.h"
-#include "kernels/class_list.h"
+#include "engine/base/error.h"
+#include "kernels/lists/class_list.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "kernels/places.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "kernels/net/places.h"
 #include "tests/nodes/golden_train.h"
 
 using namespace sluice;

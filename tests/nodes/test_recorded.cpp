@@ -5,11 +5,11 @@
 
 #include <deque>
 
-#include "engine/recorded_step.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/sample.h"
-#include "engine/tensor_device.h"
+#include "engine/run/registry.h"
+#include "engine/state/recorded_step.h"
+#include "engine/state/resource.h"
+#include "engine/state/sample.h"
+#include "engine/state/tensor_device.h"
 
 using namespace sluice;
 

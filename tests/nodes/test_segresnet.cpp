@@ -3,9 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 
-#include "engine/error.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
 #include "tests/nodes/golden_train.h"
 
 using namespace sluice;

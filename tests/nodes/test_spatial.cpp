@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "engine/error.h"
-#include "engine/transform.h"
-#include "kernels/affine.h"
+#include "engine/base/error.h"
+#include "kernels/image/affine.h"
+#include "nodes/fields.h"
 #include "tests/golden/spatial.h"
 #include "tests/nodes/drive.h"
 

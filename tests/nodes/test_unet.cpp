@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 
-#include "engine/resource.h"
+#include "engine/state/resource.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/augment_chain.h"
+#include "kernels/augment/augment_chain.h"
+#include "kernels/augment/fused_augment.h"
 #include "kernels/cuda/table.h"
-#include "kernels/fused_augment.h"
 
 using namespace sluice;
 using namespace sluice::kernels;

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "engine/random.h"
+#include "engine/base/random.h"
 #include "tests/kernels/damage.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "engine/packet.h"
+#include "engine/run/packet.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

@@ -14,13 +14,13 @@
 #include <iostream>
 #include <thread>
 
-#include "engine/merge.h"
-#include "engine/open_context.h"
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/sample.h"
-#include "engine/scheduler.h"
-#include "kernels/allocator.h"
+#include "engine/graph/merge.h"
+#include "engine/run/open_context.h"
+#include "engine/run/registry.h"
+#include "engine/run/scheduler.h"
+#include "engine/state/resource.h"
+#include "engine/state/sample.h"
+#include "kernels/base/allocator.h"
 
 using namespace sluice;
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/trace_file.h"
+#include "engine/trace/trace_file.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

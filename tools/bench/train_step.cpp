@@ -13,10 +13,10 @@
 #include <cstdio>
 #include <string>
 
-#include "engine/registry.h"
-#include "engine/resource.h"
-#include "engine/sample.h"
-#include "kernels/allocator.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "engine/state/sample.h"
+#include "kernels/base/allocator.h"
 
 using namespace sluice;
 

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "engine/drive.h"
+#include "engine/state/drive.h"
 
 using namespace sluice;
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <thread>
 
-#include "engine/forecast.h"
-#include "engine/verdict.h"
+#include "engine/judge/forecast.h"
+#include "engine/judge/verdict.h"
 #include "tests/engine/toy.h"
 
 using namespace sluice;

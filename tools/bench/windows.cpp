@@ -16,9 +16,9 @@
 #include <fstream>
 #include <iostream>
 
-#include "engine/drive.h"
-#include "engine/resource.h"
-#include "kernels/allocator.h"
+#include "engine/state/drive.h"
+#include "engine/state/resource.h"
+#include "kernels/base/allocator.h"
 
 using namespace sluice;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/graph_node.h"
+#include "engine/graph/graph_node.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <map>
 
-#include "engine/cache_folder.h"
+#include "engine/cache/cache_folder.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/shape.h"
 

@@ -1,8 +1,8 @@
 // `sluice check`: every diagnostic at once.
 #include <iostream>
 
-#include "engine/cache_need.h"
-#include "engine/device_need.h"
+#include "engine/plan/cache_need.h"
+#include "engine/plan/device_need.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "engine/spec.h"
-#include "engine/trace_reader.h"
+#include "engine/graph/spec.h"
+#include "engine/trace/trace_reader.h"
 
 namespace sluice::cli {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/error.h"
-#include "engine/plan.h"
+#include "engine/base/error.h"
+#include "engine/plan/plan.h"
 
 namespace sluice::cli {
 

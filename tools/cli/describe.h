@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec.h"
+#include "engine/graph/spec.h"
 
 namespace sluice::cli {
 

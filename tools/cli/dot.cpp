@@ -1,5 +1,5 @@
 // `sluice dot`: the plan's picture, as text, drawn by Graphviz, or as a page for a browser.
-#include "engine/dot.h"
+#include "engine/judge/dot.h"
 
 #include <cerrno>
 #include <cstring>

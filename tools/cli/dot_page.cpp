@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/dot_text.h"
+#include "engine/judge/dot_text.h"
 #include "tools/cli/describe.h"
 
 namespace sluice::cli {

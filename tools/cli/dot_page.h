@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "engine/figures.h"
+#include "engine/judge/figures.h"
 
 namespace sluice::cli {
 

@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "engine/version.h"
+#include "engine/base/version.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/shape.h"
 

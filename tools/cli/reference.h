@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/registry.h"
+#include "engine/run/registry.h"
 
 namespace sluice::cli {
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <random>
 
-#include "engine/dot.h"
+#include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/graphviz.h"
 

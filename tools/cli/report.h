@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "engine/plan.h"
+#include "engine/plan/plan.h"
 
 namespace sluice::cli {
 

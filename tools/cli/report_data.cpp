@@ -9,10 +9,10 @@
 #include <map>
 #include <set>
 
-#include "engine/error.h"
-#include "engine/trace_reader.h"
-#include "engine/verdict.h"
-#include "engine/version.h"
+#include "engine/base/error.h"
+#include "engine/base/version.h"
+#include "engine/judge/verdict.h"
+#include "engine/trace/trace_reader.h"
 #include "tools/cli/chrome.h"
 
 namespace sluice::cli {

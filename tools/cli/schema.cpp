@@ -1,5 +1,5 @@
 // `sluice schema`: the JSON Schema of graph files.
-#include "engine/schema.h"
+#include "engine/graph/schema.h"
 
 #include <iostream>
 

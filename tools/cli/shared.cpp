@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "engine/merge.h"
-#include "engine/override.h"
+#include "engine/graph/merge.h"
+#include "engine/graph/override.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {

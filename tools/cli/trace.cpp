@@ -7,7 +7,7 @@
 #include <iostream>
 #include <map>
 
-#include "engine/trace_reader.h"
+#include "engine/trace/trace_reader.h"
 #include "tools/cli/chrome.h"
 #include "tools/cli/cli.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/figures.h"
+#include "engine/judge/figures.h"
 
 namespace sluice::live {
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "engine/verdict.h"
+#include "engine/judge/verdict.h"
 #include "tools/live/block.h"
 
 namespace sluice::live {

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <iostream>
 
-#include "engine/drive.h"
-#include "engine/error.h"
-#include "kernels/data_list.h"
-#include "kernels/file_io.h"
-#include "kernels/nifti.h"
-#include "kernels/npy.h"
-#include "kernels/volume.h"
+#include "engine/base/error.h"
+#include "engine/state/drive.h"
+#include "kernels/files/file_io.h"
+#include "kernels/files/nifti.h"
+#include "kernels/files/npy.h"
+#include "kernels/files/volume.h"
+#include "kernels/lists/data_list.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,7 @@
 // `sluice apply`: one node on files, for trying it out and for comparing it with other software.
 #pragma once
 
-#include "engine/spec.h"
+#include "engine/graph/spec.h"
 
 namespace sluice {
 

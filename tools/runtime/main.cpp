@@ -1,13 +1,13 @@
 // The runtime's one door: the binary dlopens this library and calls sluice_runtime_main.
 #include <iostream>
 
-#include "engine/error.h"
-#include "kernels/allocator.h"
-#include "tools/runtime/advise.h"
+#include "engine/base/error.h"
+#include "engine/session/options.h"
+#include "kernels/base/allocator.h"
+#include "tools/runtime/advise/advise.h"
 #include "tools/runtime/apply.h"
-#include "tools/runtime/data_command.h"
-#include "tools/runtime/new.h"
-#include "tools/runtime/options.h"
+#include "tools/runtime/data/data_command.h"
+#include "tools/runtime/new/new.h"
 
 namespace sluice {
 

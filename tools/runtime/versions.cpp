@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "engine/spec.h"
-#include "engine/version.h"
-#include "kernels/itk_image.h"
+#include "engine/base/version.h"
+#include "engine/graph/spec.h"
+#include "kernels/files/itk_image.h"
 
 extern "C" const char* sluice_runtime_versions() {
   using namespace sluice;

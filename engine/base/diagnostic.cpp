@@ -1,0 +1,266 @@
+#include "engine/base/diagnostic.h"
+
+#include <algorithm>
+#include <ostream>
+#include <tuple>
+
+namespace sluice {
+
+Diagnostic& Diagnostics::add(Diagnostic d) {
+  const Mark mark = d.place.mark();
+  const std::string key = d.code + '\n' + d.message + '\n' + d.place.str() + '\n' +
+                          d.place.pointer + (mark.line || d.place.document ? "" : d.path);
+  const auto [at, is_new] = known_.emplace(key, all_.size());
+  if (!is_new) return all_[at->second];
+  if (d.severity == Severity::error) ++errors_;
+  return all_.emplace_back(std::move(d));
+}
+
+Diagnostic& Diagnostics::error(std::string code, std::string message, Place place, std::string path,
+                               std::string hint) {
+  return add({Severity::error,
+              std::move(code),
+              std::move(message),
+              std::move(place),
+              std::move(path),
+              std::move(hint),
+              {}});
+}
+
+Diagnostic& Diagnostics::warning(std::string code, std::string message, Place place,
+                                 std::string path, std::string hint) {
+  return add({Severity::warning,
+              std::move(code),
+              std::move(message),
+              std::move(place),
+              std::move(path),
+              std::move(hint),
+              {}});
+}
+
+void Diagnostics::error_once(const std::string& code, const std::string& message,
+                             const Place& place, const std::string& path, const std::string& hint,
+                             const std::string& scope) {
+  constexpr std::size_t most = 3;  // places that are named
+  const auto [at, is_new] = once_.emplace(code + '\n' + message + '\n' + scope, all_.size());
+  if (is_new) {
+    const std::size_t before = all_.size();
+    Diagnostic& d = error(code, message, place, path, hint);
+    if (all_.size() == before) at->second = static_cast<std::size_t>(&d - all_.data());
+    return;
+  }
+  Diagnostic& first = all_[at->second];
+  const std::string note = "also at " + place.str();
+  if (place.str() == first.place.str()) return;
+  if (std::find(first.notes.begin(), first.notes.end(), note) != first.notes.end()) return;
+  if (first.notes.size() < most)
+    first.notes.push_back(note);
+  else if (first.notes.size() == most)
+    first.notes.push_back("and at more places");
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+namespace {
+
+const char* word(Severity severity) {
+  switch (severity) {
+    case Severity::error:
+      return "error";
+    case Severity::warning:
+      return "warning";
+    default:
+      return "note";
+  }
+}
+
+// Wraps a text in an escape sequence, or leaves it as it is.
+struct Paint {
+  bool color;
+  std::string operator()(const char* code, const std::string& text) const {
+    return color ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+  }
+  std::string frame(const std::string& text) const { return (*this)("1;34", text); }
+  std::string severity(Severity s, const std::string& text) const {
+    return (*this)(s == Severity::error ? "1;31" : s == Severity::warning ? "1;33" : "1;36", text);
+  }
+};
+
+// What is no UTF-8 is shown as U+FFFD.
+std::string valid(const std::string& line) {
+  const std::string quoted = Json(line).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
+}
+
+std::string line_of(const std::string& text, int line) {
+  std::size_t start = 0;
+  for (int i = 1; i < line; ++i) start = text.find('\n', start) + 1;
+  std::string out = text.substr(start, text.find('\n', start) - start);
+  if (out.starts_with("\xEF\xBB\xBF")) out.erase(0, 3);
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';  // tabs too: one column, one character
+  return valid(out);
+}
+
+// A line in single characters, so that columns can be counted in any script.
+std::vector<std::string> characters(const std::string& line) {
+  std::vector<std::string> out;
+  for (char c : line) {
+    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+    if (continues && !out.empty())
+      out.back() += c;
+    else
+      out.emplace_back(1, c);
+  }
+  return out;
+}
+
+// The part of a line that is shown, and where the caret stands in it. Long lines are cut to a
+// window around the caret.
+struct Snippet {
+  std::string line;
+  int indent, length;
+
+  Snippet(const std::string& text, Mark mark) {
+    constexpr int width = 110, lead = 40;
+    const auto all = characters(line_of(text, mark.line));
+    const int size = static_cast<int>(all.size());
+    int from = 0, to = size;
+    if (size > width) {
+      from = std::clamp(mark.column - 1 - lead, 0, size - width);
+      to = from + width;
+    }
+    const bool cut = from > 0;
+    for (int i = from; i < to; ++i) line += all[static_cast<std::size_t>(i)];
+    if (cut) line = "..." + line;
+    if (to < size) line += "...";
+    indent = mark.column - 1 - from + (cut ? 3 : 0);
+    length = std::max(1, std::min(mark.length, to - (mark.column - 1)));
+  }
+};
+
+void print_one(std::ostream& out, const Diagnostic& d, const Paint& paint) {
+  const auto tag = word(d.severity) + (d.code.empty() ? "" : "[" + d.code + "]");
+  out << paint.severity(d.severity, tag) << paint("1", ": " + d.message) << '\n';
+
+  const Mark mark = d.place.mark();
+  const std::string number = mark.line ? std::to_string(mark.line) : "";
+  const std::string gutter(std::max<std::size_t>(2, number.size() + 1), ' ');
+  const std::string where = d.place.str();
+  if (!where.empty() || !d.path.empty()) {
+    out << gutter << paint.frame("--> ") << where;
+    if (!d.path.empty()) out << (where.empty() ? "(" : "  (") << d.path << ')';
+    out << '\n';
+  }
+  if (mark.line > 0) {
+    const Snippet snippet(d.place.origin().document->text, mark);
+    std::string caret(static_cast<std::size_t>(snippet.length), '^');
+    if (!d.hint.empty()) caret += " " + d.hint;
+    out << gutter << paint.frame(" |") << '\n'
+        << paint.frame(std::string(gutter.size() - number.size(), ' ') + number + " |") << ' '
+        << snippet.line << '\n'
+        << gutter << paint.frame(" |") << ' '
+        << std::string(static_cast<std::size_t>(snippet.indent), ' ')
+        << paint.severity(d.severity, caret) << '\n';
+  } else if (!d.hint.empty()) {
+    out << gutter << paint.frame(" = ") << "help: " << d.hint << '\n';
+  }
+  for (const auto& note : d.notes) out << gutter << paint.frame(" = ") << "note: " << note << '\n';
+}
+
+std::string count(std::size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::vector<const Diagnostic*> in_file_order(const std::vector<Diagnostic>& all) {
+  std::vector<const Diagnostic*> sorted;
+  for (const auto& d : all) sorted.push_back(&d);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic* a, const Diagnostic* b) {
+    const auto key = [](const Diagnostic& d) {
+      const Mark m = d.place.mark();
+      return std::tuple(d.place.document ? d.place.origin().document->file : "", m.line, m.column);
+    };
+    return key(*a) < key(*b);
+  });
+  return sorted;
+}
+
+}  // namespace
+
+void Diagnostics::print(std::ostream& out, bool color) const {
+  if (all_.empty()) return;
+  const Paint paint{color};
+  for (const Diagnostic* d : in_file_order(all_)) print_one(out, *d, paint);
+  out << "found " << count(errors_, "error") << ", " << count(all_.size() - errors_, "warning")
+      << '\n';
+}
+
+Json Diagnostics::to_json() const {
+  Json list = Json::array();
+  for (const Diagnostic* d : in_file_order(all_)) {
+    Json j = {{"severity", word(d->severity)}, {"code", d->code}, {"message", d->message}};
+    if (d->place.document) {
+      const Mark mark = d->place.mark();
+      j["file"] = d->place.origin().document->file;
+      j["place"] = d->place.str();
+      if (mark.line) {
+        j["line"] = mark.line;
+        j["column"] = mark.column;
+        j["length"] = mark.length;
+      }
+    }
+    if (!d->path.empty()) j["path"] = d->path;
+    if (!d->hint.empty()) j["hint"] = d->hint;
+    if (!d->notes.empty()) j["notes"] = d->notes;
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+// ---- names that are nearly right ----------------------------------------------------------------
+
+namespace {
+
+// Damerau-Levenshtein distance, optimal string alignment: insertions, deletions, substitutions and
+// swaps of neighbours, no part edited twice. Three rows of the table are enough.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(above);
+    above.swap(row);
+  }
+  return above[b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  if (word.empty() || word.size() > 200) return "";
+  std::size_t least = 2 + word.size() / 4;  // one more than is near enough
+  std::string best;
+  for (const auto& candidate : known) {
+    const std::size_t gap = candidate.size() > word.size() ? candidate.size() - word.size()
+                                                           : word.size() - candidate.size();
+    if (gap >= least) continue;
+    if (const std::size_t d = distance(word, candidate); d < least) {
+      least = d;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string best = nearest(word, known);
+  return best.empty() ? "" : "did you mean \"" + best + "\"?";
+}
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#include "engine/cache/cache_tiers.h"
+
+#include <ATen/ops/clone.h>
+
+namespace sluice {
+
+SamplePtr compact(const SamplePtr& sample) {
+  const auto is_view = [](const at::Tensor& t) {
+    return t.defined() && t.has_storage() && t.storage().nbytes() > t.nbytes();
+  };
+  bool any = false;
+  for (const auto& [key, field] : sample->fields()) any = any || is_view(field.tensor);
+  if (!any) return sample;
+  Sample copy = *sample;
+  for (auto& [key, field] : copy.fields())
+    if (is_view(field.tensor)) field.tensor = field.tensor.contiguous().clone();
+  return std::make_shared<const Sample>(std::move(copy));
+}
+
+std::uint64_t kept_bytes(const Sample& sample) {
+  std::uint64_t n = 0;
+  for (const auto& [key, field] : sample.fields())
+    if (field.tensor.defined()) n += field.tensor.nbytes();
+  return n;
+}
+
+}  // namespace sluice

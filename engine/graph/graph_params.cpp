@@ -1,0 +1,456 @@
+// Nodes and networks against their Specs: types, parameters, the settings every node has.
+#include <algorithm>
+#include <cctype>
+
+#include "engine/graph/graph_reader.h"
+
+namespace sluice::reading {
+
+const std::vector<std::string> node_keys{"type",     "part",  "in",           "desc",
+                                         "disabled", "lane",  "threads",      "on_error",
+                                         "max_bad",  "after", "every_epochs", "requires"};
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, std::string_view key) {
+  return std::find(list.begin(), list.end(), key) != list.end();
+}
+
+std::vector<std::string> types(const Catalogue& catalogue, bool network) {
+  std::vector<std::string> names;
+  for (const auto& spec : catalogue.all())
+    if (spec->is_network == network) names.push_back(spec->name);
+  return names;
+}
+
+// MONAI's "RandCropByPosNegLabeld" -> "rand_crop_by_pos_neg_label".
+std::string snake_case(const std::string& name) {
+  std::string out;
+  const auto is = [&](std::size_t i, int (*kind)(int)) {
+    return i < name.size() && kind(static_cast<unsigned char>(name[i]));
+  };
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool begins =
+        i > 0 && is(i, std::isupper) && (is(i - 1, std::islower) || is(i + 1, std::islower));
+    if (begins) out += '_';
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+  }
+  return out;
+}
+
+std::string suggest_type(const std::string& type, const std::vector<std::string>& known) {
+  if (std::any_of(type.begin(), type.end(), [](unsigned char c) { return std::isupper(c); })) {
+    std::string name = snake_case(type);
+    if (!contains(known, name) && name.ends_with('d')) name.pop_back();
+    if (contains(known, name)) return "here it is called \"" + name + "\"";
+  }
+  std::string hint = did_you_mean(type, known);
+  if (!hint.empty() || type.size() < 3) return hint;
+  // A part of a name: "affine" for "rand_affine".
+  std::vector<std::string> longer;
+  for (const auto& name : known)
+    if (name.find(type) != std::string::npos) longer.push_back(name);
+  if (longer.empty() || longer.size() > 4) return "`sluice inspect` lists the types";
+  return (longer.size() == 1 ? "did you mean " : "did you mean one of ") + listed(longer) + "?";
+}
+
+std::string a_kind(bool network) { return network ? "network" : "node type"; }
+
+// "load" of "nodes.load"
+std::string name_of(const Written& written) {
+  return written.path.substr(written.path.find('.') + 1);
+}
+
+bool is_parameter(const Catalogue& catalogue, std::string_view key) {
+  return std::any_of(catalogue.all().begin(), catalogue.all().end(),
+                     [&](const auto& spec) { return spec->find_param(key) != nullptr; });
+}
+
+}  // namespace
+
+void mend_kind(const Reading& reading, Written& written, bool network) {
+  if (written.find("type") || (!network && written.find("part"))) return;
+  std::vector<std::string> kinds{"type"};
+  if (!network) kinds.push_back("part");
+  for (Field& field : written.fields) {
+    const std::string meant = nearest(field.key, kinds);
+    if (meant.empty() || contains(node_keys, field.key) ||
+        is_parameter(reading.catalogue, field.key))
+      continue;
+    reading.error("SL0202", "unknown key \"" + field.key + "\"", field.place.key(),
+                  written.path + "." + field.key, "did you mean \"" + meant + "\"?");
+    field.key = meant;
+    return;
+  }
+}
+
+const Spec* find_spec(const Reading& reading, Written& written, bool network) {
+  mend_kind(reading, written, network);
+  const Field* field = written.find("type");
+  if (!field) {
+    reading.error(
+        "SL0208",
+        "\"" + name_of(written) + "\" has no \"type\"" + (network ? "" : " and no \"part\""),
+        written.place.key(), written.path, "`sluice inspect` lists the types");
+    return nullptr;
+  }
+  if (!field->value) return nullptr;
+  const std::string path = written.path + ".type";
+  if (!field->value->is_string()) {
+    reading.error_at(
+        *field, "SL0201",
+        "expected the name of a " + a_kind(network) + ", found " + describe_json(*field->value),
+        path);
+    return nullptr;
+  }
+  const auto& type = field->value->get_ref<const std::string&>();
+  const Spec* spec = reading.catalogue.find(type);
+  if (spec && spec->is_network == network) return spec;
+  if (spec)
+    reading.error_at(*field, "SL0212",
+                     "\"" + type + "\" is a " + a_kind(!network) + ", not a " + a_kind(network),
+                     path,
+                     network ? "nodes stand under \"nodes\""
+                             : "declare it under \"models\" and name it in a \"model\" node");
+  else
+    reading.error_at(*field, network ? "SL0213" : "SL0203",
+                     "unknown " + a_kind(network) + " \"" + type + "\"", path,
+                     suggest_type(type, types(reading.catalogue, network)));
+  return nullptr;
+}
+
+static const char* code_of(Refusal::Why why) {
+  switch (why) {
+    case Refusal::Why::quoted:
+      return "SL0227";
+    case Refusal::Why::fraction:
+      return "SL0228";
+    case Refusal::Why::null:
+      return "SL0229";
+    case Refusal::Why::range:
+      return "SL0223";
+    case Refusal::Why::choice:
+      return "SL0230";
+    case Refusal::Why::length:
+      return "SL0231";
+    default:
+      return "SL0222";
+  }
+}
+
+bool accepts(const Reading& reading, const Field& field, const ParamSpec& spec,
+             const std::string& path) {
+  if (!field.value) return false;
+  auto refused = spec.reject(*field.value);
+  if (!refused) return true;
+  std::string pointer, keys;
+  const Json* faulty = &*field.value;
+  for (std::size_t i : refused->at) {
+    pointer += "/" + std::to_string(i);
+    keys += "." + std::to_string(i);
+    faulty = &faulty->at(i);
+  }
+  if (refused->why == Refusal::Why::choice)
+    refused->hint = did_you_mean(faulty->get<std::string>(), spec.choices);
+  if (refused->why == Refusal::Why::null && pointer.empty() && !spec.required)
+    refused->hint = "leave it out for the default, " + spec.fallback.dump();
+  reading.error_at(field, code_of(refused->why), "\"" + spec.name + "\": " + refused->text,
+                   path + keys, refused->hint, pointer);
+  return false;
+}
+
+void mend_keys(const Reading& reading, Written& written, const std::vector<std::string>& known,
+               const std::vector<std::string>& structural, const std::string& code,
+               const std::string& owner, const std::string& otherwise) {
+  for (Field& field : written.fields) {
+    if (contains(known, field.key)) continue;
+    const std::string meant = nearest(field.key, known);
+    reading.error(code,
+                  owner + " has no " + (code == "SL0218" ? "setting" : "parameter") + " \"" +
+                      field.key + "\"",
+                  field.place.key(), written.path + "." + field.key,
+                  meant.empty() ? otherwise : "did you mean \"" + meant + "\"?");
+    if (meant.empty() || written.find(meant)) continue;
+    field.key = meant;
+    if (!contains(structural, meant)) field.value.reset();
+  }
+}
+
+// ---- parameters ---------------------------------------------------------------------------------
+
+namespace {
+
+void check_network_param(const Reading& reading, const Spec& spec, const Written& written,
+                         const Json& params) {
+  const Field* field = written.find(spec.network_param);
+  if (spec.network_param.empty() || !field || !params.contains(spec.network_param)) return;
+  const Json& value = params[spec.network_param];
+  if (!value.is_string() || reading.models_partial) return;
+  const auto& name = value.get_ref<const std::string&>();
+  if (reading.model_names.count(name)) return;
+  const std::vector<std::string> known(reading.model_names.begin(), reading.model_names.end());
+  std::string hint = did_you_mean(name, known);
+  if (hint.empty())
+    hint = known.empty() ? "the graph has no \"models\"" : "there is " + listed(known);
+  const std::string message = "no network is called \"" + name + "\"",
+                    path = written.path + "." + field->key;
+  if (field->origin(""))
+    reading.error_at(*field, "SL0225", message, path, hint);
+  else
+    reading.diagnostics.error_once("SL0225", message, field->place, path, hint);
+}
+
+void check_count(const Reading& reading, const Spec& spec, const Written& written,
+                 const Json& params) {
+  const Field* field = written.find(spec.count_param);
+  if (spec.count_param.empty() || !field || !params.contains(spec.count_param)) return;
+  const Json& value = params[spec.count_param];
+  if (!value.is_number_integer() || value.get<std::int64_t>() >= 1) return;
+  reading.error_at(*field, "SL0226",
+                   "\"" + spec.count_param + "\": expected at least 1, found " + value.dump(),
+                   written.path + "." + field->key);
+}
+
+// Neither null nor what stands for "none".
+bool is_set(const Json& value) {
+  return !(value.is_null() || value == false || value == "" || (value.is_array() && value.empty()));
+}
+
+std::int64_t length(const Json& value) {
+  return value.is_array() ? static_cast<std::int64_t>(value.size()) : 1;
+}
+
+class RuleCheck {
+ public:
+  RuleCheck(const Reading& reading, const Spec& spec, const Written& written, const Json& params,
+            const ParamRule& rule)
+      : reading_(reading), spec_(spec), written_(written), rule_(rule) {
+    if (!params.contains(rule.a) || !params.contains(rule.b)) return;  // one is faulty
+    const Json &a = params[rule.a], &b = params[rule.b];
+    const bool both = is_set(a) && is_set(b), none = !is_set(a) && !is_set(b);
+    const std::string names = "\"" + rule.a + "\" and \"" + rule.b + "\"";
+    if (rule.kind == ParamRule::Kind::length || rule.kind == ParamRule::Kind::per)
+      lengths(a, b);
+    else if (both)
+      error("SL0232", names + " exclude each other", "remove one of them");
+    else if (none && rule.kind == ParamRule::Kind::one_of)
+      error("SL0233", "\"" + spec.name + "\" needs one of " + names, "add one of them");
+  }
+
+ private:
+  void lengths(const Json& a, const Json& b) {
+    if (a.is_null() || b.is_null()) return;
+    const std::int64_t wanted = length(b) + rule_.shift;
+    // A longer list may be meant for a part that is used with several keys or with one.
+    const bool enough = length(a) == 1 || length(a) > wanted || !written_.find(rule_.a);
+    if (length(a) == wanted || (rule_.kind == ParamRule::Kind::per && enough)) return;
+    error("SL0234",
+          "\"" + rule_.a + "\": expected " + std::to_string(wanted) +
+              (wanted == 1 ? " entry" : " entries") +
+              (rule_.kind == ParamRule::Kind::per && wanted != 1 ? ", or one for all" : "") +
+              ", found " + std::to_string(length(a)),
+          "\"" + rule_.b + "\" has " + std::to_string(length(b)));
+  }
+
+  void error(const char* code, const std::string& message, const std::string& hint) {
+    const Field* a = written_.find(rule_.a);
+    const Field* b = written_.find(rule_.b);
+    const bool indirect = (a && a->origin("")) || (b && b->origin(""));
+    const Field* at =
+        a && (rule_.kind == ParamRule::Kind::length || rule_.kind == ParamRule::Kind::per || !b)
+            ? a
+            : b;
+    Diagnostic& d = at ? reading_.error_at(*at, code, message, written_.path + "." + at->key, hint)
+                       : reading_.error(code, message, written_.place.key(), written_.path, hint);
+    d.indirect |= indirect;
+  }
+
+  const Reading& reading_;
+  const Spec& spec_;
+  const Written& written_;
+  const ParamRule& rule_;
+};
+
+void missing(const Reading& reading, const Spec& spec, const Written& written, const ParamSpec& p) {
+  reading
+      .error("SL0224", "\"" + spec.name + "\" needs \"" + p.name + "\" (" + p.type + ")",
+             written.place.key(), written.path)
+      .notes = {"\"" + p.name + "\": " + p.doc};
+}
+
+bool is_plain(const Spec& spec) {
+  return spec.arity == Arity::one_to_one && spec.ins.size() == 1 && spec.outs.size() == 1 &&
+         !spec.is_ordered && !spec.is_gate && spec.access == Access::none;
+}
+
+// The nodes inside a node (of one_of, some_of): {"type": ..., parameters}, or lists of them,
+// checked as those of the graph are. One sample goes in and at most one comes out.
+void read_inner_nodes(const Reading& reading, const Field& field, const std::string& path) {
+  if (!field.value) return;
+  if (field.value->is_array()) {
+    for (std::size_t i = 0; i < field.value->size(); ++i) {
+      const std::string number = std::to_string(i);
+      read_inner_nodes(reading, field.member(number), path + "." + number);
+    }
+    return;
+  }
+  if (!field.value->is_object()) {
+    reading.error_at(
+        field, "SL0222",
+        "expected {\"type\": ...} or a list of them, found " + describe_json(*field.value), path);
+    return;
+  }
+  Written written;
+  written.path = path;
+  written.place = field.place;
+  written.fields = field.members();
+  const Spec* spec = find_spec(reading, written, false);
+  if (!spec) return;
+  if (!is_plain(*spec)) {
+    reading.error_at(*written.find("type"), "SL0222",
+                     "expected a transform, found \"" + spec->name + "\" (" + spec->family + ")",
+                     path + ".type", "inside a node can stand what makes one sample of one");
+    return;
+  }
+  Json params = Json::object();
+  std::vector<std::string> given;
+  read_params(reading, *spec, written, {"type"}, params, given);
+}
+
+bool holds_nodes(const ParamSpec& p) { return p.type == "json" && p.name == "transforms"; }
+
+void collect_inner(const Json& entries, const Catalogue& catalogue,
+                   std::vector<std::pair<const Spec*, const Json*>>& found) {
+  if (entries.is_array())
+    for (const Json& entry : entries) collect_inner(entry, catalogue, found);
+  if (!entries.is_object()) return;
+  if (const Spec* spec = catalogue.find(entries.value("type", "")))
+    found.emplace_back(spec, &entries);
+}
+
+// A node that holds others works where all of them do, and leaves pending what all of them can.
+std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
+                                       const Catalogue& catalogue) {
+  std::vector<std::pair<const Spec*, const Json*>> inner;
+  collect_inner(entries, catalogue, inner);
+  auto own = std::make_shared<Spec>(outer);
+  own->host_only = false;
+  own->fusing = Fuses::moves;
+  for (const auto& [s, params] : inner) {
+    own->host_only |= s->host_only || s->off_device(*params);
+    if (s->fusing == Fuses::no || own->fusing == Fuses::no)
+      own->fusing = Fuses::no;
+    else if (s->fusing == Fuses::resamples)
+      own->fusing = Fuses::resamples;
+  }
+  return own;
+}
+
+}  // namespace
+
+void read_params(const Reading& reading, const Spec& spec, Written& written,
+                 const std::vector<std::string>& reserved, Json& params,
+                 std::vector<std::string>& given, const std::string& unknown) {
+  std::vector<std::string> known;
+  for (const auto& p : spec.params) known.push_back(p.name);
+  known.insert(known.end(), reserved.begin(), reserved.end());
+  mend_keys(reading, written, known, reserved, unknown, "\"" + spec.name + "\"",
+            unknown == "SL0218" ? "known are " + listed(known)
+                                : "`sluice inspect " + spec.name + "` lists them");
+  for (const ParamSpec& p : spec.params) {
+    if (contains(reserved, p.name)) continue;
+    if (const Field* field = written.find(p.name)) {
+      if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
+      if (holds_nodes(p)) read_inner_nodes(reading, *field, written.path + "." + p.name);
+      params[p.name] = *field->value;
+      given.push_back(p.name);
+    } else if (p.required) {
+      missing(reading, spec, written, p);
+    } else {
+      params[p.name] = p.fallback;
+    }
+  }
+  check_network_param(reading, spec, written, params);
+  check_count(reading, spec, written, params);
+  for (const ParamRule& rule : spec.param_rules) RuleCheck(reading, spec, written, params, rule);
+}
+
+// ---- what every node has ------------------------------------------------------------------------
+
+namespace {
+
+// The settings that every node has, declared as a Spec like any other.
+struct Settings {
+  std::string desc, lane, on_error, after;
+  std::vector<std::string> needs;
+  bool disabled = false;
+  std::int64_t threads = 0, max_bad = -1, every_epochs = 1;
+
+  static const Spec& spec() {
+    static const Spec s =
+        Spec("node", "Settings of every node.")
+            .param("desc", &Settings::desc, "What it is for.")
+            .param("lane", &Settings::lane, "Where its body runs.")
+            .choices({"compute", "io", "step"})
+            .param(
+                "threads", &Settings::threads,
+                "How many of its bodies may run at once; 0: as many as its lane has threads. The "
+                "io lane gets that many.")
+            .range(0, 1024)
+            .param("on_error", &Settings::on_error, "What a failing sample does.")
+            .choices({"fail", "quarantine"})
+            .param("max_bad", &Settings::max_bad, "Quarantined samples before the run fails.")
+            .at_least(0)
+            .param("after", &Settings::after, "The updater that a source waits for.")
+            .param("every_epochs", &Settings::every_epochs, "How often a source with after runs.")
+            .range(1, 1e9)
+            .param("requires", &Settings::needs, "Nodes to open before it.")
+            .param("disabled", &Settings::disabled, "Leaves the node out.");
+    return s;
+  }
+};
+
+// A setting that changes nothing as the others stand.
+void idle_settings(const Reading& reading, const Written& written, const Settings& settings) {
+  const Field* budget = written.find("max_bad");
+  if (!budget || settings.on_error == "quarantine" || !reading.diagnostics.ok()) return;
+  reading.diagnostics.warning("SL0318", "\"max_bad\" has no effect here: a bad sample ends the run",
+                              budget->place.key(), written.path + ".max_bad",
+                              "add \"on_error\": \"quarantine\"");
+}
+
+}  // namespace
+
+GraphNode read_node(const Reading& reading, WrittenNode& written, bool& disabled) {
+  GraphNode node;
+  node.path = written.name;
+  node.place = written.place;
+  node.spec = find_spec(reading, written, false);
+  if (node.spec) read_params(reading, *node.spec, written, node_keys, node.params, node.given);
+  if (node.spec && node.params.contains("transforms") &&
+      holds_nodes(*node.spec->find_param("transforms"))) {
+    node.own_spec = with_inner(*node.spec, node.params["transforms"], reading.catalogue);
+    node.spec = node.own_spec.get();
+  }
+  Settings settings;
+  for (const ParamSpec& p : Settings::spec().params)
+    if (const Field* field = written.find(p.name))
+      if (accepts(reading, *field, p, written.path + "." + p.name)) p.set(&settings, *field->value);
+  idle_settings(reading, written, settings);
+  node.desc = settings.desc;
+  node.lane = settings.lane;
+  node.threads = static_cast<int>(settings.threads);
+  node.on_error = settings.on_error == "quarantine" ? OnError::quarantine : OnError::fail;
+  node.max_bad = static_cast<int>(std::min<std::int64_t>(settings.max_bad, 1'000'000'000));
+  node.after = settings.after;
+  node.needs = settings.needs;
+  node.every_epochs = static_cast<int>(settings.every_epochs);
+  disabled = settings.disabled;
+  return node;
+}
+
+}  // namespace sluice::reading
+
+namespace sluice {
+const Spec& node_settings_spec() { return reading::Settings::spec(); }
+}  // namespace sluice

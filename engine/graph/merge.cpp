@@ -1,0 +1,79 @@
+#include "engine/graph/merge.h"
+
+#include <filesystem>
+
+#include "engine/base/diagnostic.h"
+
+namespace sluice {
+namespace {
+
+// Another node, not the same one changed: its old parameters would mean nothing.
+bool is_another(const Json& base, const Json& over) {
+  for (const char* key : {"type", "part"})
+    if (over.contains(key) && (!base.contains(key) || base[key] != over[key]) &&
+        (base.contains("type") || base.contains("part")))
+      return true;
+  return false;
+}
+
+// `at` is the place of both: the pointer is the same in the merged and in the second document.
+void merge(Json& base, const Json& over, const Place& at, Document& merged) {
+  for (const auto& [key, value] : over.items()) {
+    const Place here = at.child(key);
+    const bool is_in_both = base.contains(key);
+    if (is_in_both && base[key].is_object() && value.is_object() && !is_another(base[key], value)) {
+      merge(base[key], value, here, merged);
+    } else {
+      base[key] = value;
+      merged.origins[here.pointer] = here;
+    }
+  }
+}
+
+// "parts": {"name": "file"} becomes "parts": {"name": {...}}. False where a file cannot be read.
+bool pull_parts(const std::shared_ptr<Document>& merged, Diagnostics& diagnostics) {
+  if (!merged->root.is_object() || !merged->root.contains("parts")) return true;
+  bool complete = true;
+  for (auto& [name, part] : merged->root["parts"].items()) {
+    if (!part.is_string()) continue;
+    const Place place = Place{merged, "/parts"}.child(name);
+    const auto folder = std::filesystem::path(place.origin().document->file).parent_path();
+    const std::string file = (folder / part.get<std::string>()).string();
+    DocumentPtr found;
+    if (std::filesystem::is_regular_file(file))
+      found = read_document(file, diagnostics);
+    else
+      diagnostics.error("SL0108",
+                        "part \"" + name + "\" is to be read from " + file + ", which is no file",
+                        place, "parts." + name, "the path is relative to the file that names it");
+    complete = complete && found;
+    if (!found) continue;
+    part = found->root;
+    merged->origins[place.pointer] = Place{found, ""};
+  }
+  return complete;
+}
+
+}  // namespace
+
+DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
+                             const std::string* text) {
+  std::shared_ptr<Document> merged;
+  for (const std::string& file : files) {
+    const DocumentPtr document = text && !merged ? parse_document(file, *text, diagnostics)
+                                                 : read_document(file, diagnostics);
+    if (!document) return nullptr;
+    if (!merged) {
+      merged = std::make_shared<Document>(*document);
+    } else if (!document->root.is_object() || !merged->root.is_object()) {
+      diagnostics.error("SL0201", "a graph is an object, found " + describe_json(document->root),
+                        {document, ""});
+      return nullptr;
+    } else {
+      merge(merged->root, document->root, {document, ""}, *merged);
+    }
+  }
+  return merged && pull_parts(merged, diagnostics) ? merged : nullptr;
+}
+
+}  // namespace sluice

@@ -1,0 +1,398 @@
+#include "engine/graph/spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice {
+
+std::string describe_json(const Json& value) {
+  // Long strings are told from their beginning.
+  const auto text = [&] {
+    constexpr std::size_t most = 60;
+    std::string t = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (t.size() <= most) return t;
+    std::size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(t[end]) & 0xC0) == 0x80) --end;
+    return t.substr(0, end) + "...\"";
+  };
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::boolean:
+      return value.dump() + " (bool)";
+    case Json::value_t::string:
+      return text() + " (string)";
+    case Json::value_t::number_float:
+      return value.dump() + " (float)";
+    case Json::value_t::array:
+      return "a list of " + std::to_string(value.size());
+    case Json::value_t::object:
+      return "an object";
+    default:
+      return value.dump() + " (int)";
+  }
+}
+
+namespace {
+
+[[noreturn]] void mismatch(const char* expected, const Json& found) {
+  throw TypeError(std::string("expected ") + expected + ", found " + describe_json(found));
+}
+
+// 2.0 and 1e3 are ints, as in JSON Schema.
+bool is_whole(const Json& j) {
+  if (!j.is_number_float()) return j.is_number_integer();
+  const double v = j.get<double>();
+  return v == std::floor(v) && v >= -0x1p63 && v < 0x1p63;
+}
+
+bool too_large(const Json& j) {
+  return j.is_number_unsigned() &&
+         j.get<std::uint64_t>() >
+             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+
+bool ParamType<bool>::parse(const Json& j) {
+  if (!j.is_boolean()) mismatch("bool (true or false)", j);
+  return j.get<bool>();
+}
+
+std::int64_t ParamType<std::int64_t>::parse(const Json& j) {
+  if (!is_whole(j)) mismatch("int", j);
+  if (too_large(j)) mismatch("int below 2^63", j);
+  return j.get<std::int64_t>();
+}
+
+double ParamType<double>::parse(const Json& j) {
+  if (!j.is_number()) mismatch("float", j);
+  return j.get<double>();
+}
+
+std::string ParamType<std::string>::parse(const Json& j) {
+  if (!j.is_string()) mismatch("string", j);
+  return j.get<std::string>();
+}
+
+// ---- why a value is refused ---------------------------------------------------------------------
+
+namespace {
+
+using Why = Refusal::Why;
+using Refused = std::optional<Refusal>;
+
+// 1 and not 1.0: bounds are written as people write them.
+std::string number(double v) {
+  const bool whole = std::abs(v) < 1e15 && v == std::floor(v);
+  return whole ? std::to_string(static_cast<std::int64_t>(v)) : Json(v).dump();
+}
+
+std::string in_quotes(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "\"" : ", \"") + w + "\"";
+  return out;
+}
+
+std::string_view inner(std::string_view list) { return list.substr(5, list.size() - 6); }
+
+bool is_a(std::string_view type, const Json& value) {
+  if (type == "bool") return value.is_boolean();
+  if (type == "int") return is_whole(value) && !too_large(value);
+  if (type == "float") return value.is_number();
+  if (type == "string") return value.is_string();
+  return true;
+}
+
+// The value is not of the type: which of the usual slips is it?
+Refusal explain(std::string_view type, const Json& value, bool or_list) {
+  const std::string expected = "expected " + std::string(type == "bool" ? "true or false" : type) +
+                               (or_list ? " or a list of them" : "");
+  Refusal r{Why::type, expected + ", found " + describe_json(value), "", {}};
+  if (value.is_null()) {
+    r.why = Why::null;
+  } else if (value.is_string() && type != "string") {
+    const Json bare = Json::parse(value.get_ref<const std::string&>(), nullptr, false);
+    if (!bare.is_discarded() && bare.is_primitive() && !bare.is_string() && is_a(type, bare)) {
+      r.why = Why::quoted;
+      r.hint = "write " + bare.dump() + " without quotes";
+    }
+  } else if (type == "int" && value.is_number_float()) {
+    r.why = Why::fraction;
+  } else if (type == "bool" && value.is_number() && (value == 0 || value == 1)) {
+    r.hint = value == 0 ? "write false" : "write true";
+  } else if (type == "string" && (value.is_number() || value.is_boolean())) {
+    r.hint = "strings stand in quotes: \"" + value.dump() + "\"";
+  } else if (value.is_array() && !or_list) {
+    r.hint = "one value, no list";
+  }
+  return r;
+}
+
+// Parses `value` as `type` alone, for a spec from the catalogue, which has no setters.
+Refused wrong_type(std::string_view type, const Json& value, bool or_list = false) {
+  if (type.ends_with('?')) {
+    if (value.is_null()) return std::nullopt;
+    return wrong_type(type.substr(0, type.size() - 1), value, or_list);
+  }
+  if (!type.starts_with("list<"))
+    return is_a(type, value) ? std::nullopt : Refused(explain(type, value, or_list));
+  if (!value.is_array()) return wrong_type(inner(type), value, true);
+  for (std::size_t i = 0; i < value.size(); ++i)
+    if (auto refused = wrong_type(inner(type), value[i])) {
+      refused->at.insert(refused->at.begin(), i);
+      return refused;
+    }
+  return std::nullopt;
+}
+
+Refused out_of_range(const ParamSpec& p, const Json& value) {
+  const double v = value.get<double>();
+  std::string expected;
+  if (p.min && v < *p.min) expected = "at least " + number(*p.min);
+  if (p.max && v > *p.max) expected = "at most " + number(*p.max);
+  if (p.above && v <= *p.above) expected = "more than " + number(*p.above);
+  if (p.below && v >= *p.below) expected = "less than " + number(*p.below);
+  if (expected.empty()) return std::nullopt;
+  if (p.min && p.max) expected = number(*p.min) + " to " + number(*p.max);
+  return Refusal{Why::range, "expected " + expected + ", found " + value.dump(), "", {}};
+}
+
+// Bounds and choices hold for a value and for every leaf of a list.
+Refused not_allowed(const ParamSpec& p, const Json& value) {
+  if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (auto refused = not_allowed(p, value[i])) {
+        refused->at.insert(refused->at.begin(), i);
+        return refused;
+      }
+    return std::nullopt;
+  }
+  if (value.is_number()) return out_of_range(p, value);
+  if (!value.is_string() || p.choices.empty()) return std::nullopt;
+  if (std::find(p.choices.begin(), p.choices.end(), value.get_ref<const std::string&>()) !=
+      p.choices.end())
+    return std::nullopt;
+  return Refusal{Why::choice,
+                 "expected " + std::string(p.choices.size() > 1 ? "one of " : "") +
+                     in_quotes(p.choices) + ", found " + value.dump(),
+                 "",
+                 {}};
+}
+
+Refused wrong_length(const ParamSpec& p, const Json& value) {
+  if (value.is_null() || p.type.find("list<") == std::string::npos) return std::nullopt;
+  const auto n = value.is_array() ? static_cast<std::int64_t>(value.size()) : 1;
+  if (n >= p.shortest.value_or(0) && n <= p.longest.value_or(n)) return std::nullopt;
+  const auto least = p.shortest.value_or(0);
+  std::string expected = std::to_string(least);
+  if (!p.longest)
+    expected += " or more";
+  else if (*p.longest != least)
+    expected += " to " + std::to_string(*p.longest);
+  return Refusal{
+      Why::length, "expected a list of " + expected + ", found " + describe_json(value), "", {}};
+}
+
+}  // namespace
+
+std::optional<Refusal> ParamSpec::reject(const Json& value) const {
+  if (auto refused = wrong_type(type, value)) return refused;
+  if (auto refused = not_allowed(*this, value)) return refused;
+  return wrong_length(*this, value);
+}
+
+const ParamSpec* Spec::off_device(const Json& values) const {
+  for (const ParamSpec& p : params) {
+    if (p.on_device.empty()) continue;
+    const Json given = values.contains(p.name) ? values.at(p.name) : p.fallback;
+    for (const Json& one : given.is_array() ? given : Json::array({given}))
+      if (one.is_string() && std::find(p.on_device.begin(), p.on_device.end(),
+                                       one.get_ref<const std::string&>()) == p.on_device.end())
+        return &p;
+  }
+  return nullptr;
+}
+
+const ParamSpec* Spec::find_param(std::string_view key) const {
+  for (const auto& p : params)
+    if (p.name == key) return &p;
+  return nullptr;
+}
+
+static int find_port(const std::vector<PortSpec>& ports, std::string_view name) {
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+int Spec::find_in(std::string_view port) const { return find_port(ins, port); }
+int Spec::find_out(std::string_view port) const { return find_port(outs, port); }
+
+void Spec::apply(void* target, const Json& values) const {
+  for (const auto& [key, value] : values.items())
+    if (const ParamSpec* p = find_param(key); p && p->set) p->set(target, value);
+}
+
+// ---- catalogue form -----------------------------------------------------------------------------
+
+namespace {
+
+Json ports_json(const std::vector<PortSpec>& ports) {
+  Json j = Json::array();
+  for (const auto& p : ports)
+    j.push_back({{"name", p.name}, {"doc", p.doc}, {"optional", p.optional}});
+  return j;
+}
+
+std::vector<PortSpec> ports_from(const Json& j) {
+  std::vector<PortSpec> ports;
+  for (const auto& p : j) ports.push_back({p.at("name"), p.at("doc"), p.at("optional")});
+  return ports;
+}
+
+Json rules_json(const std::vector<FieldRule>& rules) {
+  Json list = Json::array();
+  for (const FieldRule& r : rules)
+    list.push_back({{"act", static_cast<int>(r.act)},
+                    {"fields", r.fields},
+                    {"param", r.param},
+                    {"form", static_cast<int>(r.form)},
+                    {"least", r.least},
+                    {"most", r.most},
+                    {"like", r.like},
+                    {"channels", r.channels},
+                    {"dtype", r.dtype},
+                    {"window", r.window},
+                    {"when", r.when},
+                    {"value", r.value},
+                    {"unless", r.unless}});
+  return list;
+}
+
+std::vector<FieldRule> rules_from(const Json& list) {
+  std::vector<FieldRule> rules;
+  for (const auto& j : list) {
+    FieldRule r;
+    r.act = static_cast<FieldRule::Act>(j.at("act").get<int>());
+    r.fields = j.at("fields");
+    r.param = j.at("param");
+    r.form = static_cast<Form>(j.at("form").get<int>());
+    r.least = j.at("least");
+    r.most = j.at("most");
+    r.like = j.at("like");
+    r.channels = j.at("channels");
+    r.dtype = j.at("dtype");
+    r.window = j.at("window");
+    r.when = j.at("when");
+    r.value = j.at("value");
+    r.unless = j.at("unless");
+    rules.push_back(std::move(r));
+  }
+  return rules;
+}
+
+}  // namespace
+
+Json Spec::to_json() const {
+  Json j = {{"name", name},
+            {"doc", doc},
+            {"family", family},
+            {"network", is_network},
+            {"in", ports_json(ins)},
+            {"out", ports_json(outs)},
+            {"lane", static_cast<int>(lane_kind)},
+            {"arity", static_cast<int>(arity)},
+            {"concurrency", concurrency},
+            {"random", is_random},
+            {"rearranges", rearranges},
+            {"fuses", static_cast<int>(fusing)},
+            {"ordered", is_ordered},
+            {"gate", is_gate},
+            {"cache", is_cache},
+            {"credits_param", credits_param},
+            {"count_param", count_param},
+            {"drop_last_param", drop_last_param},
+            {"network_param", network_param},
+            {"access", static_cast<int>(access)},
+            {"rules", rules_json(rules)},
+            {"multiple_of", multiple_of},
+            {"host_only", host_only},
+            {"metrics", metrics}};
+  Json list = Json::array();
+  for (const auto& p : params) {
+    Json q = {{"name", p.name},
+              {"type", p.type},
+              {"doc", p.doc},
+              {"default", p.fallback},
+              {"required", p.required}};
+    if (!p.choices.empty()) q["choices"] = p.choices;
+    if (!p.on_device.empty()) q["on_device"] = p.on_device;
+    if (p.min) q["min"] = *p.min;
+    if (p.max) q["max"] = *p.max;
+    if (p.above) q["above"] = *p.above;
+    if (p.below) q["below"] = *p.below;
+    if (p.shortest) q["shortest"] = *p.shortest;
+    if (p.longest) q["longest"] = *p.longest;
+    list.push_back(std::move(q));
+  }
+  j["params"] = std::move(list);
+  Json between = Json::array();
+  for (const auto& r : param_rules)
+    between.push_back(
+        {{"kind", static_cast<int>(r.kind)}, {"a", r.a}, {"b", r.b}, {"shift", r.shift}});
+  j["param_rules"] = std::move(between);
+  return j;
+}
+
+Spec Spec::from_json(const Json& j) {
+  Spec s(j.at("name"), j.at("doc"));
+  s.family = j.at("family");
+  s.is_network = j.at("network");
+  s.ins = ports_from(j.at("in"));
+  s.outs = ports_from(j.at("out"));
+  s.lane_kind = static_cast<LaneKind>(j.at("lane").get<int>());
+  s.arity = static_cast<Arity>(j.at("arity").get<int>());
+  s.concurrency = j.at("concurrency");
+  s.is_random = j.at("random");
+  s.rearranges = j.at("rearranges");
+  s.fusing = static_cast<Fuses>(j.at("fuses").get<int>());
+  s.is_ordered = j.at("ordered");
+  s.is_gate = j.at("gate");
+  s.is_cache = j.at("cache");
+  s.credits_param = j.at("credits_param");
+  s.count_param = j.at("count_param");
+  s.drop_last_param = j.at("drop_last_param");
+  s.network_param = j.at("network_param");
+  s.access = static_cast<Access>(j.at("access").get<int>());
+  s.rules = rules_from(j.at("rules"));
+  s.multiple_of = j.at("multiple_of");
+  s.host_only = j.at("host_only");
+  s.metrics = j.at("metrics").get<std::vector<std::string>>();
+  for (const auto& r : j.at("param_rules"))
+    s.param_rules.push_back({static_cast<ParamRule::Kind>(r.at("kind").get<int>()), r.at("a"),
+                             r.at("b"), r.at("shift")});
+  for (const auto& q : j.at("params")) {
+    ParamSpec p;
+    p.name = q.at("name");
+    p.type = q.at("type");
+    p.doc = q.at("doc");
+    p.fallback = q.at("default");
+    p.required = q.at("required");
+    if (q.contains("choices")) p.choices = q["choices"].get<std::vector<std::string>>();
+    if (q.contains("on_device")) p.on_device = q["on_device"].get<std::vector<std::string>>();
+    const auto get = [&](const char* key, auto& target) {
+      if (q.contains(key))
+        target = q[key].get<typename std::decay_t<decltype(target)>::value_type>();
+    };
+    get("min", p.min);
+    get("max", p.max);
+    get("above", p.above);
+    get("below", p.below);
+    get("shortest", p.shortest);
+    get("longest", p.longest);
+    s.params.push_back(std::move(p));
+  }
+  return s;
+}
+
+}  // namespace sluice

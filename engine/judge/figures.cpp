@@ -1,0 +1,213 @@
+#include "engine/judge/figures.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+
+int Threads::on(LaneKind lane) const {
+  if (lane == LaneKind::compute) return std::max(1, compute);
+  if (lane == LaneKind::io) return std::max(1, io);
+  return 1;
+}
+
+int Threads::slots(const PlanNode& node) const {
+  const int limit = node.ordered || node.is_source() ? 1 : node.concurrency;
+  return limit > 0 ? std::min(limit, on(node.lane)) : on(node.lane);
+}
+
+// ---- making -------------------------------------------------------------------------------------
+
+static double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+Figures Figures::between(const Plan& plan, const Threads& threads,
+                         const std::vector<Reading>& before, const std::vector<Reading>& after) {
+  Figures f;
+  f.threads = threads;
+  f.nodes.resize(plan.nodes.size());
+  if (after.size() != plan.nodes.size() || before.size() != after.size()) return f;
+  if (!after.empty()) f.wall_s = seconds(after.front().at_ns - before.front().at_ns);
+  const double wall = std::max(f.wall_s, 1e-9);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const Reading &a = before[i], &b = after[i];
+    NodeFigures& n = f.nodes[i];
+    n.known = true;
+    n.fired = b.fired - a.fired;
+    n.passed = b.passed - a.passed;
+    n.rate = static_cast<double>(n.fired + n.passed) / wall;
+    n.busy_s = std::max(0.0, seconds(b.busy_ns - a.busy_ns));
+    if (b.device_ns > a.device_ns)
+      n.host_s = std::exchange(n.busy_s, seconds(b.device_ns - a.device_ns));
+    n.busy = std::min(1.0, n.busy_s / wall / threads.slots(plan.nodes[i]));
+    n.starved = std::clamp(seconds(b.starved_ns - a.starved_ns) / wall, 0.0, 1.0);
+    n.blocked = std::clamp(seconds(b.blocked_ns - a.blocked_ns) / wall, 0.0, 1.0);
+    n.p50_ms = seconds(b.p50_ns) * 1e3;
+    n.p95_ms = seconds(b.p95_ns) * 1e3;
+    n.p99_ms = seconds(b.p99_ns) * 1e3;
+    if (b.cpu_of_ns > a.cpu_of_ns)
+      n.cpu = std::min(1.0, static_cast<double>(b.cpu_ns - a.cpu_ns) /
+                                static_cast<double>(b.cpu_of_ns - a.cpu_of_ns));
+    if (n.host_s > 0) n.cpu *= std::min(1.0, n.host_s / n.busy_s);
+    if (b.bytes_of > a.bytes_of)
+      n.mb = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.bytes_of - a.bytes_of) /
+             1e6;
+    n.mb_most = static_cast<double>(b.most_bytes) * 1e-6;
+    n.out = b.out - a.out;
+    n.lost = b.lost - a.lost;
+    n.epoch_size = b.epoch_size;
+    n.queue = b.queue;
+    n.queue_max = b.queue_max;
+    n.running = b.running;
+    n.credits_out = b.credits_out;
+    n.credits_most = b.most_credits_out;
+  }
+  return f;
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+template <class T>
+static void take(const Json& j, const char* key, T& value) {
+  if (const auto it = j.find(key); it != j.end() && it->is_number()) value = it->get<T>();
+}
+
+Figures Figures::from_json(const Plan& plan, const Json& profile) {
+  Figures f;
+  f.nodes.resize(plan.nodes.size());
+  if (!profile.is_object()) return f;
+  take(profile, "wall_s", f.wall_s);
+  take(profile, "threads", f.threads.compute);
+  f.threads.io = std::max(2, f.threads.compute);
+  take(profile, "io_threads", f.threads.io);
+  take(profile, "cores", f.threads.cores);
+  take(profile, "step_threads", f.threads.step);
+  const auto nodes = profile.find("nodes");
+  if (nodes == profile.end() || !nodes->is_object()) return f;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const auto it = nodes->find(plan.nodes[i].path());
+    if (it == nodes->end() || !it->is_object()) continue;
+    NodeFigures& n = f.nodes[i];
+    n.known = true;
+    take(*it, "items", n.fired);
+    take(*it, "passed", n.passed);
+    take(*it, "rate", n.rate);
+    take(*it, "busy", n.busy);
+    n.busy_s = n.busy * f.wall_s * f.threads.slots(plan.nodes[i]);
+    take(*it, "busy_s", n.busy_s);
+    take(*it, "host_s", n.host_s);
+    take(*it, "starved", n.starved);
+    take(*it, "blocked", n.blocked);
+    take(*it, "p50_ms", n.p50_ms);
+    take(*it, "p95_ms", n.p95_ms);
+    take(*it, "p99_ms", n.p99_ms);
+    take(*it, "cpu", n.cpu);
+    take(*it, "mb", n.mb);
+    take(*it, "mb_most", n.mb_most);
+    take(*it, "sent", n.out);
+    take(*it, "lost", n.lost);
+    take(*it, "epoch_size", n.epoch_size);
+    take(*it, "queue", n.queue);
+    take(*it, "queue_max", n.queue_max);
+    take(*it, "running", n.running);
+    if (const auto c = it->find("credits"); c != it->end() && c->is_object()) {
+      take(*c, "out", n.credits_out);
+      take(*c, "most_out", n.credits_most);
+    }
+  }
+  return f;
+}
+
+Json Figures::to_json(const Plan& plan) const {
+  Json all = Json::object();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeFigures& n = nodes[i];
+    if (!n.known) continue;
+    Json j = {{"type", plan.nodes[i].spec->name},
+              {"items", n.fired},
+              {"passed", n.passed},
+              {"rate", n.rate},
+              {"busy", n.busy},
+              {"busy_s", n.busy_s},
+              {"starved", n.starved},
+              {"blocked", n.blocked},
+              {"p50_ms", n.p50_ms},
+              {"p95_ms", n.p95_ms},
+              {"p99_ms", n.p99_ms},
+              {"cpu", n.cpu},
+              {"mb", n.mb},
+              {"mb_most", n.mb_most},
+              {"sent", n.out},
+              {"lost", n.lost},
+              {"epoch_size", n.epoch_size},
+              {"queue", n.queue},
+              {"queue_max", n.queue_max},
+              {"running", n.running}};
+    if (n.host_s > 0) j["host_s"] = n.host_s;
+    if (plan.nodes[i].credits > 0)
+      j["credits"] = {
+          {"total", plan.nodes[i].credits}, {"out", n.credits_out}, {"most_out", n.credits_most}};
+    all[plan.nodes[i].path()] = std::move(j);
+  }
+  return {{"wall_s", wall_s},       {"threads", threads.compute},   {"io_threads", threads.io},
+          {"cores", threads.cores}, {"step_threads", threads.step}, {"nodes", std::move(all)}};
+}
+
+bool Figures::known() const {
+  return std::any_of(nodes.begin(), nodes.end(), [](const NodeFigures& n) { return n.known; });
+}
+
+// ---- of the plan --------------------------------------------------------------------------------
+
+int queue_room(const Plan& plan, int node) {
+  const PlanNode* n = &plan.nodes[static_cast<std::size_t>(node)];
+  if (n->inputs.empty()) return 0;
+  int room = 1;
+  n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
+  while (true) {  // back to where its segment begins
+    if (n->spec->arity == Arity::expand) room *= n->count;
+    if (n->credits > 0 || n->inputs.empty()) return room * n->credits;
+    n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
+  }
+}
+
+double samples_each(const Plan& plan, int node) {
+  double each = 1;
+  const PlanNode* n = &plan.nodes[static_cast<std::size_t>(node)];
+  while (!n->inputs.empty()) {
+    n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
+    if (n->spec->arity == Arity::gather) each *= n->count;
+    if (n->spec->arity == Arity::expand) each = n->count > 0 ? each / n->count : 0;
+  }
+  return each;
+}
+
+int pace_stream(const Plan& plan) {
+  int free = -1;
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+    if (plan.streams[s].trains) return static_cast<int>(s);
+    if (free < 0 && plan.streams[s].turns < 0) free = static_cast<int>(s);
+  }
+  return std::max(free, 0);
+}
+
+int pace_node(const Plan& plan, int stream) {
+  int last = -1;
+  for (int i : plan.order) {
+    const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+    if (n.stream != stream) continue;
+    if (n.spec->access == Access::update) return i;
+    if (n.is_sink()) last = i;
+  }
+  return last;
+}
+
+double pace(const Plan& plan, const Figures& figures) {
+  const int stream = pace_stream(plan), end = pace_node(plan, stream);
+  if (end < 0 || figures.nodes.empty()) return 0;
+  const double each = samples_each(plan, end);
+  if (each > 0) return each * figures.nodes[static_cast<std::size_t>(end)].rate;
+  const int source = plan.streams[static_cast<std::size_t>(stream)].source;
+  return figures.nodes[static_cast<std::size_t>(source)].rate;
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// What was measured at each node over a stretch of time: the difference of two readings of its
+// counters. The node table, the live block, the measured picture and the verdict are made of it.
+//
+// Invariant: plain numbers, without LibTorch or TBB; `from_json` reads what `to_json` wrote and
+// takes whatever else it finds as not measured.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/trace/trace.h"
+
+namespace sluice {
+
+struct NodeFigures {
+  bool known = false;  // measured at all
+  std::uint64_t fired = 0, passed = 0;
+  double rate = 0;                  // fired and passed, a second
+  double busy = 0;                  // share of the time of all its slots
+  double busy_s = 0;                // of all its bodies together; of the device, where they queue
+  double host_s = 0;                // there: of the bodies themselves, which queue; else 0
+  double starved = 0, blocked = 0;  // shares of the time: waits for input; for a credit or a turn
+  double p50_ms = 0, p95_ms = 0, p99_ms = 0;  // since the run began
+  double cpu = 1;                   // cores that a body used, of those long enough to be looked at
+  double mb = 0, mb_most = 0;       // MB emitted by a firing, on average and at most
+  std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
+  std::int64_t epoch_size = -1;     // packets of the last epoch that ended; -1: none yet
+  std::uint64_t queue = 0, queue_max = 0;  // packets waiting in front of it
+  int running = 0;                         // bodies under way
+  int credits_out = 0, credits_most = 0;   // of the segment that begins here
+};
+
+// How many threads work where.
+struct Threads {
+  int compute = 2, io = 2;
+  int cores = 0;  // of the machine; 0: unknown
+  int step = 1;   // that a body on the step lane uses
+
+  int on(LaneKind lane) const;
+  int slots(const PlanNode& node) const;  // how many of its bodies may run at once
+};
+
+struct Figures {
+  double wall_s = 0;
+  Threads threads;
+  std::vector<NodeFigures> nodes;  // by plan index
+
+  // `before` and `after`: by plan index, of one run.
+  static Figures between(const Plan& plan, const Threads& threads,
+                         const std::vector<Reading>& before, const std::vector<Reading>& after);
+  static Figures from_json(const Plan& plan, const Json& profile);
+  // {"wall_s": 30.1, "threads": 2, ..., "nodes": {"pre/load": {"items": 1254, "busy": 0.97, ...}}}
+  Json to_json(const Plan& plan) const;
+  bool known() const;  // any node
+};
+
+// How many packets wait in front of a node at most, which is what its segment's credits allow; 0
+// where nobody knows (behind a 1:n that varies) or nothing waits (a source).
+int queue_room(const Plan& plan, int node);
+
+// The samples of its source that one packet in front of a node stands for, where that is fixed:
+// behind a batch of 8 it is 8, behind a 1:2 one half. 0 where it varies.
+double samples_each(const Plan& plan, int node);
+
+// The stream that sets the pace: the one that trains, else the first that runs freely.
+int pace_stream(const Plan& plan);
+// Its last node: the updater, else a sink.
+int pace_node(const Plan& plan, int stream);
+
+// Samples of its source that the pace stream dealt with in a second.
+double pace(const Plan& plan, const Figures& figures);
+
+}  // namespace sluice

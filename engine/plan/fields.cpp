@@ -1,0 +1,334 @@
+#include "engine/plan/fields.h"
+
+#include <algorithm>
+
+#include "engine/plan/field_walk.h"
+
+namespace sluice {
+
+std::string FieldInfo::text(std::int64_t batch) const {
+  if (form == Form::record) return "path";
+  std::string out = dtype.empty() ? "" : dtype + " ";
+  if (form == Form::scalar) return out + "[]";
+  if (form == Form::any) return dtype;
+  const auto number = [](std::int64_t n) { return n > 0 ? std::to_string(n) : std::string("?"); };
+  out += '[';
+  if (form == Form::batch) out += number(batch) + ", ";
+  out += number(channels);
+  for (int a = 0; a < spatial; ++a)
+    out += ", " + number(extents.empty() ? 0 : extents[static_cast<std::size_t>(a)]);
+  return out + (spatial ? "]" : ", ...]");
+}
+
+const FieldInfo* Flow::find(std::string_view name) const {
+  for (const FieldInfo& f : fields)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+FieldInfo* Flow::find(std::string_view name) {
+  return const_cast<FieldInfo*>(std::as_const(*this).find(name));
+}
+
+bool Flow::same(const Flow& other) const {
+  return std::equal(fields.begin(), fields.end(), other.fields.begin(), other.fields.end(),
+                    [&](const FieldInfo& a, const FieldInfo& b) {
+                      return a.name == b.name && a.text(batch) == b.text(other.batch);
+                    });
+}
+
+namespace {
+
+// Keys of an object, or of every object of a list.
+std::vector<std::string> keys_in(const Json& value) {
+  std::vector<std::string> keys;
+  const auto add = [&](const Json& object) {
+    if (!object.is_object()) return;
+    for (const auto& [key, unused] : object.items())
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  };
+  if (value.is_array())
+    for (const Json& entry : value) add(entry);
+  else
+    add(value);
+  return keys;
+}
+
+std::vector<std::string> strings_in(const Json& value) {
+  if (value.is_string()) return {value.get<std::string>()};
+  std::vector<std::string> out;
+  if (value.is_array())
+    for (const Json& entry : value)
+      if (entry.is_string()) out.push_back(entry.get<std::string>());
+  return out;
+}
+
+// The i-th entry of a setting given per key; the last where there are fewer.
+std::string per_key(const std::vector<std::string>& settings, std::size_t i) {
+  return settings.empty() ? "" : settings[std::min(i, settings.size() - 1)];
+}
+
+}  // namespace
+
+// ---- the walk -----------------------------------------------------------------------------------
+
+std::vector<Flow> find_flows(const Plan& plan, Diagnostics& diagnostics) {
+  std::vector<Flow> flows(plan.nodes.size());
+  for (int i : plan.order) {
+    const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+    Flow in;
+    if (!n.inputs.empty()) in = flows[static_cast<std::size_t>(n.inputs.front().from)];
+    flows[static_cast<std::size_t>(i)] = Walk(plan, i, std::move(in), diagnostics).leave();
+  }
+  return flows;
+}
+
+std::vector<std::string> read_on_host(const Plan& plan, int index) {
+  Diagnostics silent;
+  return Walk(plan, index, {}, silent).read_on_host();
+}
+
+std::vector<std::string> Walk::read_on_host() const {
+  std::vector<std::string> all;
+  for (const FieldRule& rule : spec_.rules)
+    if (rule.act == FieldRule::Act::stays && holds(rule))
+      for (std::string& name : names(rule.fields)) all.push_back(std::move(name));
+  return all;
+}
+
+Flow Walk::leave() {
+  device();
+  if (spec_.rules.empty()) return unknown();
+  gather();
+  for (const FieldRule& rule : spec_.rules)
+    if (holds(rule)) apply(rule);
+  return std::move(flow_);
+}
+
+Flow Walk::unknown() {
+  flow_.open = true;
+  flow_.fields.clear();
+  return std::move(flow_);
+}
+
+void Walk::apply(const FieldRule& rule) {
+  using Act = FieldRule::Act;
+  switch (rule.act) {
+    case Act::passes:
+    case Act::stays:  // read_on_host()
+      return;
+    case Act::takes:
+      return takes(rule);
+    case Act::gives:
+      return gives(rule);
+    case Act::changes:
+      return changes(rule);
+    case Act::resizes:
+    case Act::pads:
+      return resizes(rule);
+    case Act::per_axis:
+      return per_axis(rule);
+    case Act::axes:
+      return axes(rule);
+    case Act::network:
+      return network(rule);
+    case Act::keeps:
+      return keeps(rule);
+    case Act::moves:
+      if (params_.value(rule.param, "auto") != "cpu")
+        flow_.moved_by = index_;
+      else
+        flow_.moved_by = -1;
+      return;
+  }
+}
+
+// ---- what rules refer to ------------------------------------------------------------------------
+
+bool Walk::holds(const FieldRule& rule) const {
+  if (rule.when.empty()) return true;
+  const Json& found = param(rule.when);
+  const bool is_set =
+      !found.is_null() && !(found.is_string() && found.get_ref<const std::string&>().empty());
+  return (rule.value.is_null() ? is_set : found == rule.value) != rule.unless;
+}
+
+const Json& Walk::param(const std::string& name) const {
+  static const Json none;
+  const auto found = params_.find(name);
+  return found == params_.end() ? none : *found;
+}
+
+std::vector<std::string> Walk::names(const std::string& text) const {
+  if (!text.starts_with('@')) return {text};
+  if (text.ends_with("{}")) return keys_in(param(text.substr(1, text.size() - 3)));
+  if (const auto join = text.find('@', 1); join != std::string::npos) {  // @keys@postfix
+    std::vector<std::string> all = names(text.substr(0, join));
+    const auto endings = strings_in(param(text.substr(join + 1)));
+    for (std::string& name : all) name += per_key(endings, 0);
+    return all;
+  }
+  return strings_in(param(text.substr(1)));
+}
+
+const GraphModel* Walk::model(const std::string& name) const {
+  const Json& given = param(name);
+  for (const GraphModel& m : plan_.graph->models)
+    if (given.is_string() && m.name == given.get_ref<const std::string&>()) return &m;
+  return nullptr;
+}
+
+std::int64_t Walk::number(const std::string& text) const {
+  if (text.empty()) return 0;
+  if (!text.starts_with('@')) return std::stoll(text);
+  const auto dot = text.find('.');
+  const Json* from = &params_;
+  if (dot != std::string::npos) {
+    const GraphModel* m = model(text.substr(1, dot - 1));
+    if (!m) return 0;
+    from = &m->params;
+  }
+  const auto found = from->find(text.substr(dot == std::string::npos ? 1 : dot + 1));
+  return found != from->end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+// "@net.out_channels", where that network declares that what it gives is no image.
+bool Walk::classifies(const std::string& channels) const {
+  const auto dot = channels.find('.');
+  if (!channels.starts_with('@') || dot == std::string::npos) return false;
+  const GraphModel* m = model(channels.substr(1, dot - 1));
+  if (!m || !m->spec) return false;
+  return std::any_of(m->spec->rules.begin(), m->spec->rules.end(), [](const FieldRule& r) {
+    return r.act == FieldRule::Act::gives && r.form == Form::any;
+  });
+}
+
+// ---- rules that change what flows ---------------------------------------------------------------
+
+void Walk::gather() {
+  if (spec_.arity != Arity::gather) return;
+  for (FieldInfo& f : flow_.fields) {
+    if (f.form == Form::batch) {
+      error("SL0603", "",
+            quoted(node_.path()) + " would make batches of batches: " + quoted(f.name) +
+                " is a batch already" + since_batch(),
+            "remove one of the two");
+      f.form = Form::any;
+    }
+    if (f.form == Form::image) f.form = Form::batch;
+    if (!f.varies_since.empty() && node_.count > 1) varies(f);
+    f.varies_since.clear();
+  }
+  flow_.batch = node_.count;
+  flow_.batched_by = index_;
+}
+
+void Walk::varies(const FieldInfo& f) {
+  if (!said_.insert("SL0612").second) return;  // of several fields the first is named
+  diagnostics_.warning("SL0612",
+                       quoted(node_.path()) + " stacks samples of one shape, but " +
+                           quoted(f.varies_since) + " makes " + quoted(f.name) +
+                           " of a size that depends on the sample",
+                       node_.graph->place.child("in"), "nodes." + node_.path() + ".in",
+                       "put a crop or resize_with_pad_or_crop between them");
+}
+
+std::string Walk::said_by(const FieldInfo& f) {
+  return f.spatial_from.empty() ? "" : " (" + f.spatial_from + ")";
+}
+
+void Walk::learn(FieldInfo& f, int axes, std::string from) {
+  f.spatial = axes;
+  f.spatial_from = std::move(from);
+  f.extents.clear();
+}
+
+void Walk::gives(const FieldRule& rule) {
+  const auto given = names(rule.fields);
+  const auto dtypes = rule.dtype.starts_with('@') ? strings_in(param(rule.dtype.substr(1)))
+                                                  : std::vector<std::string>{rule.dtype};
+  if (spec_.arity == Arity::source) flow_.open = false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    FieldInfo info;
+    if (!rule.like.empty()) {
+      const auto models = names(rule.like);
+      if (const FieldInfo* model = models.empty() ? nullptr : flow_.find(models.front()))
+        info = *model;
+      else
+        info.form = rule.form;
+    } else {
+      info.form = rule.form;
+    }
+    info.name = given[i];
+    info.channels = number(rule.channels);
+    if (!rule.dtype.empty()) info.dtype = per_key(dtypes, i);
+    if (classifies(rule.channels)) {
+      info.form = Form::any;
+      info.spatial = 0;
+      info.extents.clear();
+    }
+    info.maybe = false;
+    if (FieldInfo* old = flow_.find(given[i]))
+      *old = std::move(info);
+    else if (!flow_.open || rule.like.empty() || info.form != Form::any)
+      flow_.fields.push_back(std::move(info));
+  }
+}
+
+void Walk::changes(const FieldRule& rule) {
+  for (const std::string& name : names(rule.fields)) {
+    FieldInfo* f = flow_.find(name);
+    if (!f || f->form == Form::record) continue;
+    if (!rule.dtype.empty()) f->dtype = rule.dtype;
+    if (!rule.channels.empty()) f->channels = number(rule.channels);
+  }
+}
+
+std::vector<std::int64_t> Walk::extents_of(const Json& value, int spatial) {
+  const auto extent = [](const Json& n) {
+    return n.is_number_integer() ? std::max<std::int64_t>(n.get<std::int64_t>(), 0) : 0;
+  };
+  const auto axes = static_cast<std::size_t>(spatial);
+  if (!value.is_array()) return std::vector<std::int64_t>(axes, extent(value));
+  std::vector<std::int64_t> out;
+  for (const Json& n : value) out.push_back(extent(n));
+  if (out.size() == 1) out.resize(axes, out.front());
+  return out.size() == axes ? out : std::vector<std::int64_t>{};
+}
+
+// One positive number fixes every axis, however many there are.
+static bool is_every_extent(const Json& value) {
+  const Json& one = value.is_array() && value.size() == 1 ? value.front() : value;
+  return one.is_number_integer() && one.get<std::int64_t>() > 0;
+}
+
+void Walk::resizes(const FieldRule& rule) {
+  if (!rule.param.empty()) per_axis(rule);
+  for (const std::string& name : names(rule.fields)) {
+    FieldInfo* f = flow_.find(name);
+    if (!f || f->form == Form::record) continue;
+    auto wanted = extents_of(param(rule.param), f->spatial);
+    const bool pads = rule.act == FieldRule::Act::pads;
+    for (std::size_t a = 0; a < wanted.size(); ++a) {
+      const auto before = f->extents.empty() ? 0 : f->extents[a];
+      if (pads) wanted[a] = before > 0 ? std::max(before, wanted[a]) : 0;
+      if (!pads && wanted[a] == 0) wanted[a] = before;
+    }
+    const bool all_known =
+        !wanted.empty() && std::find(wanted.begin(), wanted.end(), 0) == wanted.end();
+    f->extents = std::move(wanted);
+    if (all_known || (!pads && is_every_extent(param(rule.param))))
+      f->varies_since.clear();
+    else if (rule.param.empty())
+      f->varies_since = node_.path();
+  }
+}
+
+void Walk::keeps(const FieldRule& rule) {
+  const auto kept = names(rule.fields);
+  std::erase_if(flow_.fields, [&](const FieldInfo& f) {
+    return std::find(kept.begin(), kept.end(), f.name) == kept.end();
+  });
+  flow_.open = false;
+}
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+// What the passes of make_plan share: the plan in the making, its graph, and how errors are said.
+// Each pass is a class of its own in a file plan_*.cpp, and fills in a part of every PlanNode:
+//
+//   plan.cpp         lanes, order, streams, domains, what is known of the samples
+//   plan_turns.cpp   who holds an updated network when, and how many epochs there are
+//   plan_caches.cpp  what caches skip
+//   plan_runs.cpp    transforms that are done together
+//   plan_credits.cpp segments, credits, cuts, the device's budget
+//   plan_stop.cpp    run.stop
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "engine/plan/plan.h"
+
+namespace sluice {
+
+class PlanPass {
+ public:
+  PlanPass(Plan& plan, const PlanOptions& options, Diagnostics& diagnostics)
+      : plan_(plan), graph_(*plan.graph), options_(options), diagnostics_(diagnostics) {}
+
+ protected:
+  Diagnostic& error(int n, std::string code, std::string message, std::string hint = "");
+  // At a member of the node where it is written, else at the node's name.
+  Diagnostic& error_at(int n, const std::string& key, std::string code, std::string message,
+                       std::string hint = "");
+
+  int size() const { return static_cast<int>(plan_.nodes.size()); }
+  PlanNode& node(int n) { return plan_.nodes[n]; }
+  const std::string& path(int n) const { return plan_.nodes[n].path(); }
+
+  template <class T>
+  T param(const PlanNode& n, const std::string& name, T otherwise) const {
+    if (name.empty() || !n.graph->params.contains(name)) return otherwise;
+    const Json& v = n.graph->params.at(name);
+    return v.is_null() ? otherwise : v.get<T>();
+  }
+
+  // All nodes reachable from `from` (not itself) / from which `to` can be reached.
+  std::set<int> downstream(int from) const;
+  std::set<int> upstream(int to) const;
+
+  std::string network_of(const PlanNode& n) const {
+    return param<std::string>(n, n.spec->network_param, "");
+  }
+  // The turns that an updated network belongs to; -1 for others.
+  int turns_of(const std::string& network) const;
+
+  Plan& plan_;
+  const Graph& graph_;
+  const PlanOptions& options_;
+  Diagnostics& diagnostics_;
+};
+
+void plan_turns(const PlanPass& pass);
+void plan_caches(const PlanPass& pass);
+void plan_runs(const PlanPass& pass);
+void plan_credits(const PlanPass& pass);
+void check_stop(const PlanPass& pass);
+
+}  // namespace sluice

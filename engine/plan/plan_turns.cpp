@@ -1,0 +1,216 @@
+// Turns: who holds a network that is updated, and when; and how many epochs that makes.
+#include <algorithm>
+#include <set>
+
+#include "engine/plan/plan_pass.h"
+
+namespace sluice {
+namespace {
+
+class Turns : PlanPass {
+ public:
+  explicit Turns(const PlanPass& pass) : PlanPass(pass) {}
+
+  void run() {
+    for (int i : plan_.order)
+      if (node(i).spec->access == Access::update) updater(i);
+    for (int i : plan_.order)
+      if (node(i).spec->access == Access::read) reader(i);
+    for (const PlanTurns& t : plan_.turns)
+      for (int u : t.updaters) lone_updater(u);
+    for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
+    epochs();
+  }
+
+ private:
+  int updater_of(const std::string& network) const {
+    for (const PlanTurns& t : plan_.turns)
+      for (std::size_t k = 0; k < t.networks.size(); ++k)
+        if (t.networks[k] == network) return t.updaters[k];
+    return -1;
+  }
+
+  // Of two updaters the one that stands further down in the file is reported.
+  void second_updater(int i) {
+    const std::string name = network_of(node(i));
+    const int first = std::min(i, updater_of(name)), second = std::max(i, updater_of(name));
+    error_at(second, node(second).spec->network_param, "SL0410",
+             "network \"" + name + "\" is updated by \"" + path(first) + "\" already",
+             "give it a network of its own, or remove it");
+  }
+
+  void updater(int i) {
+    PlanNode& n = node(i);
+    int t = turns_of(network_of(n));
+    if (t >= 0) return second_updater(i);
+    // Updaters of one stream share its turns: their networks change together.
+    for (std::size_t k = 0; k < plan_.turns.size(); ++k)
+      if (plan_.turns[k].train_stream == n.stream) t = static_cast<int>(k);
+    if (t < 0) {
+      t = static_cast<int>(plan_.turns.size());
+      plan_.turns.emplace_back();
+      plan_.turns[t].train_stream = n.stream;
+      plan_.streams[n.stream].turns = t;
+      plan_.streams[n.stream].trains = true;
+    }
+    plan_.turns[t].networks.push_back(network_of(n));
+    plan_.turns[t].updaters.push_back(i);
+    n.turns = t;
+    n.training = n.ordered = true;
+    n.concurrency = 1;
+  }
+
+  void reader(int i) {
+    PlanNode& n = node(i);
+    const int t = turns_of(network_of(n));
+    if (t < 0) return;  // nobody updates it: no turns
+    const std::set<int> behind = downstream(i);
+    // Its own network's updater, not just one of the same turns: else that network might be updated
+    // for this batch before or after it is read for it.
+    bool feeds = false;
+    for (std::size_t k = 0; k < plan_.turns[t].updaters.size(); ++k)
+      feeds |= plan_.turns[t].networks[k] == network_of(n) &&
+               behind.count(plan_.turns[t].updaters[k]) > 0;
+    const bool same_stream = n.stream == plan_.turns[t].train_stream;
+    if (same_stream && !feeds) {
+      error_at(
+          i, n.spec->network_param, "SL0411",
+          "\"" + path(i) + "\" reads network \"" + network_of(n) +
+              "\" in the stream that trains it but does not feed its updater, so what it reads "
+              "would "
+              "depend on timing",
+          "give it a source of its own with \"after\": \"" + path(plan_.turns[t].updaters.front()) +
+              "\"");
+      return;
+    }
+    n.training = same_stream;
+    for (int a : upstream(i)) {  // only the first reader is a gate
+      if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
+      if (same_stream && n.domain != node(a).domain)
+        error_at(i, n.spec->network_param, "SL0416",
+                 "\"" + path(i) + "\" reads network \"" + network_of(n) +
+                     "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
+                     "\", so whether a child sees the update of the one before depends on timing",
+                 "move the 1:n node in front of \"" + path(a) + "\"");
+      return;
+    }
+    n.gate = true;
+    n.turns = t;
+    if (!same_stream) {
+      std::set<int> sinks;
+      if (n.is_sink()) sinks.insert(i);
+      for (int b : behind)
+        if (node(b).is_sink()) sinks.insert(b);
+      auto& all = plan_.turns[t].sinks;
+      for (int b : sinks)
+        if (std::find(all.begin(), all.end(), b) == all.end()) all.push_back(b);
+    } else {
+      n.ordered = true;
+      n.concurrency = 1;
+      region(i, t);
+    }
+  }
+
+  // An updater that no reader stands in front of is its own region: without a gate it would go on
+  // to the next training epoch while a validation turn reads what it changes.
+  void lone_updater(int u) {
+    for (int a : upstream(u))
+      if (node(a).turns == node(u).turns && node(a).gate && node(a).training) return;
+    node(u).gate = true;
+  }
+
+  // Nothing between the first training reader and the updaters may begin another segment: its
+  // credit would come home before the update is done.
+  void region(int first, int t) {
+    for (int u : plan_.turns[t].updaters) {
+      const std::set<int> before = upstream(u);
+      for (int b : downstream(first))
+        if (before.count(b) && (node(b).spec->is_gate || node(b).spec->arity == Arity::gather))
+          error(b, "SL0412",
+                "\"" + path(b) + "\" (" + node(b).spec->name + ") stands between \"" + path(first) +
+                    "\" and its updater \"" + path(u) + "\", inside the training region",
+                "move it in front of \"" + path(first) + "\"");
+    }
+  }
+
+  void validation(int s) {
+    PlanStream& stream = plan_.streams[s];
+    const GraphNode& source = *node(stream.source).graph;
+    int bound = -1;
+    bool mixed = false;  // reads networks of different turns
+    for (const PlanNode& n : plan_.nodes) {
+      if (n.stream != s || n.turns < 0 || n.training) continue;
+      mixed |= bound >= 0 && bound != n.turns;
+      bound = n.turns;
+    }
+    if (source.after.empty()) {
+      if (bound >= 0)
+        error(stream.source, "SL0413",
+              "\"" + source.path + "\" feeds a reader of network \"" +
+                  plan_.turns[bound].networks.front() + "\", which is being trained",
+              "say when it runs: \"after\": \"" + path(plan_.turns[bound].updaters.front()) + "\"");
+      return;
+    }
+    const int after = graph_.find(source.after);
+    if (after < 0 || node(after).spec->access != Access::update) {
+      error_at(stream.source, "after", "SL0414",
+               "\"after\" names \"" + source.after + "\", which updates no network",
+               updaters_hint());
+      return;
+    }
+    if (node(after).turns < 0) return;  // a second updater: reported there
+    stream.turns = node(after).turns;
+    stream.every = source.every_epochs;
+    plan_.turns[stream.turns].streams.push_back(s);
+    if (stream.trains || mixed || (bound >= 0 && bound != stream.turns))
+      two_turns(stream, mixed, bound);
+    if (bound < 0) wait_for_sinks(s);
+  }
+
+  std::string updaters_hint() const {
+    std::string names;
+    for (const PlanTurns& t : plan_.turns)
+      for (int u : t.updaters) names += (names.empty() ? "\"" : ", \"") + path(u) + "\"";
+    return names.empty() ? "the graph updates none" : "the updaters are " + names;
+  }
+
+  void two_turns(const PlanStream& stream, bool mixed, int bound) {
+    const GraphNode& source = *node(stream.source).graph;
+    std::string message, hint;
+    if (stream.trains) {
+      message = "trains a network itself, so it cannot wait for \"" + source.after + "\"";
+      hint = "remove \"after\"";
+    } else if (mixed) {
+      message = "feeds readers of networks that are trained by different streams";
+      hint = "give each a source of its own";
+    } else {
+      const int updater = plan_.turns[bound].updaters.front();
+      message = "waits for \"" + source.after + "\" but feeds a reader of network \"" +
+                plan_.turns[bound].networks.front() + "\", which \"" + path(updater) + "\" updates";
+      hint = "did you mean \"" + path(updater) + "\"?";
+    }
+    error_at(stream.source, "after", "SL0415", "\"" + source.path + "\" " + message, hint);
+  }
+
+  // A validation stream that reads nothing (it writes a file, say) still has its turn.
+  void wait_for_sinks(int s) {
+    for (int i = 0; i < size(); ++i)
+      if (node(i).stream == s && node(i).is_sink())
+        plan_.turns[plan_.streams[s].turns].sinks.push_back(i);
+  }
+
+  void epochs() {
+    for (PlanStream& s : plan_.streams) s.epochs = graph_.run.epochs;
+    for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
+      for (int s : plan_.turns[t].streams) plan_.streams[s].epochs = 0;
+      for (const Turn& turn : plan_.sequence(static_cast<int>(t)))
+        if (turn.stream != plan_.turns[t].train_stream) ++plan_.streams[turn.stream].epochs;
+    }
+  }
+};
+
+}  // namespace
+
+void plan_turns(const PlanPass& pass) { Turns(pass).run(); }
+
+}  // namespace sluice

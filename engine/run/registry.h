@@ -1,0 +1,83 @@
+// Type name -> Spec and factory. One static `Register<T>` in a node's file adds it.
+//
+// Registration from a static archive would be dropped by the linker, so nodes are a CMake OBJECT
+// library, and a test holds the number of entries against the number of files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/graph/spec.h"
+#include "engine/run/node.h"
+
+namespace sluice {
+
+class Network;  // engine/state/resource.h
+
+// Specs by name; what `check`, `dot` and `inspect` need. Made from a registry or from a catalogue.
+class Catalogue {
+ public:
+  void add(Spec spec);
+  const Spec* find(std::string_view type) const;
+  const std::vector<std::unique_ptr<Spec>>& all() const { return specs_; }
+  Json to_json() const;
+  static Catalogue from_json(const Json& j);
+
+ private:
+  std::vector<std::unique_ptr<Spec>> specs_;  // sorted by name
+};
+
+class Registry {
+ public:
+  using MakeNode = std::unique_ptr<Node> (*)(const Spec&, const Json& params);
+  using MakeNetwork = std::shared_ptr<Network> (*)(const Spec&, const Json& params);
+
+  static Registry& global();
+  void add(Spec spec, MakeNode node, MakeNetwork network, std::string_view file);
+  const Catalogue& catalogue() const { return catalogue_; }
+  // Parameters were checked before; the type exists.
+  std::unique_ptr<Node> make_node(const std::string& type, const Json& params) const;
+  std::shared_ptr<Network> make_network(const std::string& type, const Json& params) const;
+
+ private:
+  struct Entry {
+    std::string type;
+    MakeNode node;
+    MakeNetwork network;
+  };
+  const Entry& entry(const std::string& type) const;
+  Catalogue catalogue_;
+  std::vector<Entry> entries_;
+};
+
+// `static const Register<RandFlip> registered;` in the node's file, where RandFlip has
+// `static Spec spec()` and a member `Params p`. A network has spec() from Spec::network and a
+// constructor that takes its Params.
+template <class T>
+struct Register {
+  explicit Register(const char* file = __builtin_FILE()) {
+    if constexpr (std::is_base_of_v<Node, T>) {
+      Registry::global().add(
+          T::spec(),
+          [](const Spec& spec, const Json& params) -> std::unique_ptr<Node> {
+            auto node = std::make_unique<T>();
+            if constexpr (requires { node->p; }) spec.apply(&node->p, params);
+            return node;
+          },
+          nullptr, file);
+    } else {
+      Registry::global().add(
+          T::spec(), nullptr,
+          [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
+            typename T::Params p;
+            spec.apply(&p, params);
+            return std::make_shared<T>(p);
+          },
+          file);
+    }
+  }
+};
+
+}  // namespace sluice

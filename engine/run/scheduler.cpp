@@ -1,0 +1,495 @@
+#include "engine/run/scheduler.h"
+
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <tuple>
+
+#include "engine/run/lane.h"
+#include "engine/run/station.h"
+#include "engine/run/turnstile.h"
+
+namespace sluice {
+
+namespace {
+
+// Prepares every thread that enters the data arena: low priority, LibTorch's thread settings.
+class Arrival final : public tbb::task_scheduler_observer {
+ public:
+  Arrival(tbb::task_arena& arena, const RunOptions& options)
+      : tbb::task_scheduler_observer(arena), options_(options) {
+    observe(true);
+  }
+  ~Arrival() override { observe(false); }
+  void on_scheduler_entry(bool) override {
+    thread_local const void* prepared = nullptr;
+    if (prepared == this) return;
+    prepared = this;
+    name_thread("sluice-data");
+    if (options_.background) make_thread_background();
+    if (options_.on_thread) options_.on_thread(LaneKind::compute);
+  }
+
+ private:
+  const RunOptions& options_;
+};
+
+}  // namespace
+
+struct Machine {
+  explicit Machine(const RunOptions& options)
+      // More workers than cores where asked: the tests need 8 slots on 2 cores.
+      : parallelism(tbb::global_control::max_allowed_parallelism,
+                    static_cast<std::size_t>(options.threads) + 1),
+        arena(options.threads, 1) {
+    arena.execute([this] { graph = std::make_unique<tbb::flow::graph>(); });
+  }
+  tbb::global_control parallelism;
+  tbb::task_arena arena;
+  // Not before the run: the thread that builds the graph enters the arena too, but it and the
+  // lanes' threads, which inherit its priority, must keep theirs.
+  std::unique_ptr<Arrival> arrival;
+  std::unique_ptr<Lane> io, step, copy;
+  // Of each lane that queues its work on a device: its stream, and a thread that waits for it.
+  struct Queue {
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<Lane> done;
+  };
+  Queue step_queue, copy_queue;
+  std::unique_ptr<tbb::flow::graph> graph;
+};
+
+// ---- the TBB side of a station ------------------------------------------------------------------
+
+void Station::build(tbb::flow::graph& graph, Lane* lane, Stream* stream) {
+  using namespace tbb::flow;
+  stream_ = stream;
+  paced_ = stream && scheduler_.one_stream(plan_);
+  if (paced_) pool->until_queued = stream;
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
+    ins_.push_back(std::make_unique<function_node<Packet, continue_msg, lightweight>>(
+        graph, unlimited, [this, i](const Packet& p) noexcept {
+          deliver(static_cast<int>(i), p);
+          return continue_msg();
+        }));
+  for (std::size_t i = 0; i < plan_.outs.size(); ++i)
+    outs_.push_back(std::make_unique<broadcast_node<Packet>>(graph));
+  if (!lane) {
+    work_ = std::make_unique<function_node<Job*, continue_msg>>(
+        graph, unlimited,
+        [this](Job* job) noexcept {
+          run_on(job);
+          return continue_msg();
+        },
+        plan_.gate ? node_priority_t(1) : no_priority);
+    return;
+  }
+  // No TBB task stands between two firings of a lane: the hand-over is lightweight.
+  using Async = async_node<Job*, continue_msg, queueing_lightweight>;
+  work_ = std::make_unique<Async>(
+      graph, unlimited, [this, lane](Job* const& job, Async::gateway_type& gateway) noexcept {
+        gateway.reserve_wait();
+        lane->submit([this, job, &gateway] {
+          run(job);
+          gateway.release_wait();
+        });
+      });
+}
+
+void Station::connect(Station& to, const PlanEdge& edge, int from_port) {
+  const auto& inputs = to.plan_.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].port == edge.port)
+      tbb::flow::make_edge(*outs_[static_cast<std::size_t>(from_port)], *to.ins_[i]);
+}
+
+// ---- set-up --------------------------------------------------------------------------------
+
+Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions options,
+                     RunEvents& events)
+    : plan_(plan),
+      nodes_(std::move(nodes)),
+      options_(std::move(options)),
+      events_(events),
+      bad_(plan.nodes.size()),
+      first_epoch_(plan.streams.size(), 0),
+      train_epochs_(plan.streams.size()) {
+  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
+    turnstiles_.push_back(
+        std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
+                                    [this, t](const Turn& ended) { return between(t, ended); }));
+    const auto& sequence = turnstiles_[t]->sequence();
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const auto stream = static_cast<std::size_t>(sequence[i].stream);
+      train_epochs_[stream].push_back(sequence[i].train_epoch);
+      if (i < options_.resume.turn) ++first_epoch_[stream];
+    }
+  }
+  machine_ = std::make_unique<Machine>(options_);
+  auto start = [this](LaneKind kind, Stream* stream) {
+    return [this, kind, stream] {
+      if (kind != LaneKind::step && options_.background && !stream) make_thread_background();
+      if (options_.on_thread) options_.on_thread(kind);
+      if (stream) stream->enter();
+    };
+  };
+  auto stream = [&](LaneKind kind) -> Stream* {
+    if (kind == LaneKind::compute || kind == LaneKind::io || !options_.device) return nullptr;
+    auto& q = kind == LaneKind::step ? machine_->step_queue : machine_->copy_queue;
+    if (q.stream) return q.stream.get();
+    q.stream = options_.device->stream(kind == LaneKind::step);
+    q.done = std::make_unique<Lane>(kind == LaneKind::step ? "stepped" : "copied", 1, [this] {
+      if (options_.on_thread) options_.on_thread(LaneKind::copy);
+    });
+    return q.stream.get();
+  };
+  auto lane = [&](LaneKind kind) -> Lane* {
+    if (kind == LaneKind::compute) return nullptr;
+    auto& l = kind == LaneKind::io     ? machine_->io
+              : kind == LaneKind::step ? machine_->step
+                                       : machine_->copy;
+    const char* name = kind == LaneKind::io ? "io" : kind == LaneKind::step ? "step" : "copy";
+    if (!l)
+      l = std::make_unique<Lane>(name, kind == LaneKind::io ? options_.io_threads : 1,
+                                 start(kind, stream(kind)));
+    return l.get();
+  };
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& n = plan.nodes[i];
+    auto s = std::make_unique<Station>(*this, static_cast<int>(i), nodes_[i],
+                                       first_epoch_[static_cast<std::size_t>(n.stream)]);
+    for (auto& t : turnstiles_) {
+      if (n.turns >= 0 && n.gate && &t == &turnstiles_[static_cast<std::size_t>(n.turns)])
+        s->turnstile_ = t.get();
+      if (t->ends(static_cast<int>(i))) s->ends_ = t.get();
+    }
+    machine_->arena.execute([&] { s->build(*machine_->graph, lane(n.lane), stream(n.lane)); });
+    stations_.push_back(std::move(s));
+  }
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    for (std::size_t port = 0; port < plan.nodes[i].outs.size(); ++port)
+      for (const PlanEdge& e : plan.nodes[i].outs[port])
+        stations_[i]->connect(*stations_[static_cast<std::size_t>(e.to)], e,
+                              static_cast<int>(port));
+  chain();
+  for (const PlanStream& stream : plan.streams)
+    for (const int cache : stream.caches)
+      stations_[static_cast<std::size_t>(stream.source)]->reads_ |=
+          stations_[static_cast<std::size_t>(cache)]->store_->reads();
+}
+
+// Whether the order of one stream keeps the steps of this training region apart, so that the host
+// may queue the next one while the device works on this.
+bool Scheduler::one_stream(const PlanNode& gate) const {
+  if (!gate.gate || !gate.training || gate.turns < 0) return false;
+  return std::all_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
+    return !n.training || n.stream != gate.stream || n.lane == gate.lane;
+  });
+}
+
+// Calls `then` on the thread that waits for the mark's stream, once the device is past the mark.
+void Scheduler::when_done(int node, const Stamp& stamp, PointPtr mark,
+                          std::function<void(std::int64_t reached_ns)> then) {
+  machine_->graph->reserve_wait();
+  const bool step = mark->of == machine_->step_queue.stream.get();
+  Lane& lane = step ? *machine_->step_queue.done : *machine_->copy_queue.done;
+  lane.submit([this, node, stamp, mark = std::move(mark), then = std::move(then)]() mutable {
+    std::int64_t reached_ns = 0;
+    guard(node, stamp, [&] { reached_ns = mark->wait(); });
+    then(reached_ns ? reached_ns : now_ns());
+    then = nullptr;
+    mark.reset();
+    machine_->graph->release_wait();
+  });
+}
+
+// From the first of each chain on, so that all share its mutex.
+void Scheduler::chain() {
+  for (int i : plan_.order) {
+    Station& from = *stations_[static_cast<std::size_t>(i)];
+    if (!from.chains() || from.plan_.outs.front().size() != 1) continue;
+    Station& to = *stations_[static_cast<std::size_t>(from.plan_.outs.front().front().to)];
+    if (!to.chains() || to.plan_.inputs.size() != 1) continue;
+    from.chained_ = &to;
+    to.in_chain_ = true;
+    to.mutex_ = from.mutex_;
+  }
+}
+
+Scheduler::~Scheduler() { close(); }
+
+// ---- running ------------------------------------------------------------------------------
+
+// wait_for_all on a thread of our own inside the arena, since it runs bodies itself: they get the
+// data threads' priority, and the caller's thread keeps its own.
+void Scheduler::wait() {
+  std::thread waiter([this] {
+    name_thread("sluice-data");
+    machine_->arena.execute([this] { machine_->graph->wait_for_all(); });
+  });
+  waiter.join();
+}
+
+Outcome Scheduler::run() {
+  begin_ns_ = now_ns();
+  machine_->arrival = std::make_unique<Arrival>(machine_->arena, options_);
+  std::thread watchdog([this] { watch(); });
+  for (auto& s : stations_)
+    if (s->plan().is_source()) s->kick();
+  wait();
+  // Whatever waited for an event that a cut made impossible gets one more chance; what then still
+  // stands, stands for ever.
+  while (!failed() && !all_done()) {
+    const std::uint64_t before = progress_;
+    for (auto& s : stations_) s->kick();
+    wait();
+    if (progress_ == before) break;
+  }
+  end_ns_ = now_ns();
+  std::vector<Reading> last = readings();
+  {
+    std::lock_guard lock(mutex_);
+    last_ = std::move(last);
+    finished_ = true;
+  }
+  finish_.notify_all();
+  watchdog.join();
+
+  Outcome out;
+  if (failed()) {
+    out.status = Outcome::Status::failed;
+    out.failure = failure_;
+  } else if (!all_done()) {
+    out.status = Outcome::Status::stalled;
+    out.stall = stall_report();
+  } else if (shortened_) {
+    out.status = Outcome::Status::cut;
+  }
+  position(out.position);
+  close();
+  return out;
+}
+
+// How far the turns came, and how far the training epoch that was cut. Of several gates the one
+// that admitted least: what another admitted beyond was joined with a Skip, so it updated nothing.
+void Scheduler::position(Resume& at) const {
+  if (turnstiles_.empty()) return;
+  const Turnstile& t = *turnstiles_.front();
+  at.turn = t.position();
+  if (at.turn >= t.sequence().size()) return;
+  const Turn& turn = t.sequence()[at.turn];
+  std::optional<std::uint64_t> least;
+  for (const auto& s : stations_) {
+    if (s->turnstile_ != &t || !s->plan_.training || s->plan_.stream != turn.stream) continue;
+    if (!s->cut_at_ && s->close_epoch_ > turn.epoch) continue;  // this one had all of it
+    const bool here = s->cut_at_ && s->cut_at_->first == turn.epoch;
+    least = std::min(least.value_or(~0ull), here ? s->cut_at_->second : 0);
+  }
+  at.batch = least.value_or(0);
+  if (at.turn == options_.resume.turn) at.batch = std::max(at.batch, options_.resume.batch);
+}
+
+// Nothing runs any more: let go of what is left, join the lanes, destroy TBB's nodes. Pools are
+// closed first, else what is let go of would wake a gate that stands still and fire its body.
+void Scheduler::close() {
+  if (!machine_) return;
+  closing_ = true;
+  for (auto& s : stations_)
+    if (s->pool) s->pool->close();
+  for (auto& s : stations_) s->clear();
+  machine_->arrival.reset();  // the graph's destructor enters the arena on the caller's thread
+  for (auto* lane : {&machine_->io, &machine_->step, &machine_->copy, &machine_->step_queue.done,
+                     &machine_->copy_queue.done})
+    lane->reset();
+  for (auto& s : stations_) {
+    s->ins_.clear();
+    s->outs_.clear();
+    s->work_.reset();
+  }
+  machine_.reset();
+}
+
+void Scheduler::watch() {
+  name_thread("sluice-watch");
+  std::uint64_t last = progress_;
+  auto since = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!finish_.wait_for(lock, std::chrono::milliseconds(20), [this] { return finished_; })) {
+    const std::uint64_t now = progress_;
+    if (now != last) {
+      last = now;
+      since = std::chrono::steady_clock::now();
+    } else if (options_.watchdog_s > 0 && std::chrono::steady_clock::now() - since >
+                                              std::chrono::duration<double>(options_.watchdog_s)) {
+      lock.unlock();
+      std::ostringstream report;
+      report << "no firing ended for " << options_.watchdog_s << " s\n" << stall_report();
+      events_.stalled(report.str());
+      since = std::chrono::steady_clock::now();
+      lock.lock();
+    }
+  }
+}
+
+bool Scheduler::all_done() const {
+  return std::all_of(stations_.begin(), stations_.end(), [](const auto& s) { return s->done(); });
+}
+
+std::string Scheduler::stall_report() const {
+  std::string report;
+  for (const auto& s : stations_) {
+    const std::string line = s->waiting_for();
+    if (!line.empty()) report += "  " + line + "\n";
+  }
+  return report;
+}
+
+void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
+  if (!station.ends_->closed(station.index_, epoch, cut)) return;
+  for (auto& s : stations_)
+    if (s->turnstile_ == station.ends_) s->kick();
+}
+
+// The hook of the stop rule and the checkpoint; what it throws (a full disk) ends the run.
+bool Scheduler::between(std::size_t turns, const Turn& ended) {
+  const PlanTurns& t = plan_.turns[turns];
+  Stamp stamp = Stamp::first(static_cast<std::uint32_t>(ended.stream), ended.epoch, 0);
+  bool last = true;  // where it throws, too
+  guard(t.updaters.front(), stamp,
+        [&] { last = events_.between(ended, turnstiles_[turns]->position() + 1); });
+  if (last) stop();
+  return last;
+}
+
+// Every cache of the stream that knows the item, the last one first: a cache in the prefix of one
+// that hit is passed, so its entry need not be read.
+std::shared_ptr<const std::vector<Hit>> Scheduler::look_up(int stream, std::uint64_t item) const {
+  std::vector<Hit> hits;
+  const auto& caches = plan_.streams[static_cast<std::size_t>(stream)].caches;
+  for (auto cache = caches.rbegin(); cache != caches.rend(); ++cache) {
+    const auto& passed_by = plan_.nodes[static_cast<std::size_t>(*cache)].prefix_of;
+    if (std::any_of(hits.begin(), hits.end(), [&](const Hit& h) {
+          return std::find(passed_by.begin(), passed_by.end(), h.cache) != passed_by.end();
+        }))
+      continue;
+    if (auto entry = stations_[static_cast<std::size_t>(*cache)]->store_->find(item))
+      hits.push_back({*cache, std::move(*entry)});
+  }
+  if (hits.empty()) return nullptr;
+  return std::make_shared<const std::vector<Hit>>(std::move(hits));
+}
+
+std::uint32_t Scheduler::train_epoch(int stream, std::uint32_t epoch) const {
+  const auto& known = train_epochs_[static_cast<std::size_t>(stream)];
+  return epoch < known.size() ? known[epoch] : epoch;
+}
+
+// ---- failures -----------------------------------------------------------------------------
+
+void Scheduler::fail(Failure failure) {
+  std::lock_guard lock(mutex_);
+  if (!failed_ || std::tie(failure.stamp, failure.node) < std::tie(failure_.stamp, failure_.node))
+    failure_ = std::move(failure);
+  failed_ = true;
+  ++progress_;
+}
+
+static std::size_t budget_of(const GraphNode& node, const RunSettings& run) {
+  return static_cast<std::size_t>(
+      std::max<std::int64_t>(0, node.max_bad >= 0 ? node.max_bad : run.max_bad));
+}
+
+// Which sample is one too many must not depend on which was read first, so the epoch's end says
+// it. A node that fails on everything is not waited for.
+bool Scheduler::quarantine(Quarantined what, Exit exit, int node) {
+  const std::size_t budget =
+      budget_of(*plan_.nodes[static_cast<std::size_t>(node)].graph, plan_.graph->run);
+  {
+    std::lock_guard lock(mutex_);
+    auto& bad = bad_[static_cast<std::size_t>(node)];
+    if (bad.size() >= 2 * budget) return false;
+    bad.push_back({what, exit});
+  }
+  guard(node, what.stamp, [&] { events_.quarantined(what); });
+  return true;
+}
+
+void Scheduler::judge(int node, std::uint32_t epoch) {
+  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
+  const std::size_t budget = budget_of(g, plan_.graph->run);
+  std::vector<Bad> bad;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Bad& b : bad_[static_cast<std::size_t>(node)])
+      if (b.what.stamp.epoch <= epoch) bad.push_back(b);
+  }
+  if (bad.size() <= budget) return;
+  std::sort(bad.begin(), bad.end(),
+            [](const Bad& a, const Bad& b) { return a.what.stamp < b.what.stamp; });
+  const Bad& b = bad[budget];
+  fail({b.exit, b.what.message + " (more than the " + std::to_string(budget) + " allowed)",
+        b.what.node, b.what.sample, b.what.stamp, g.place});
+}
+
+// Runs a caller's hook; what it throws ends the run instead of the process.
+void Scheduler::guard(int node, const Stamp& stamp, const std::function<void()>& call) {
+  const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
+  try {
+    call();
+  } catch (const Error& e) {
+    fail({e.exit, e.what(), g.path, "", stamp, g.place});
+  } catch (const std::exception& e) {
+    fail({Exit::io, e.what(), g.path, "", stamp, g.place});
+  }
+}
+
+std::string Failure::str() const {
+  std::string s = place.str();
+  if (!s.empty()) s += ": ";
+  s += "nodes." + node;
+  if (!sample.empty()) s += ", sample " + sample;
+  return s + " (" + stamp.str() + "): " + message;
+}
+
+// ---- what became of it --------------------------------------------------------------------
+
+const Ledger& Scheduler::ledger(int node) const {
+  return stations_[static_cast<std::size_t>(node)]->ledger;
+}
+const Counters& Scheduler::counters(int node) const {
+  return stations_[static_cast<std::size_t>(node)]->counters;
+}
+std::vector<Reading> Scheduler::readings() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (!last_.empty()) return last_;
+  }
+  const std::int64_t now = end_ns_ ? end_ns_.load() : now_ns();
+  std::vector<Reading> all;
+  for (const auto& s : stations_) all.push_back(s->read(now));
+  return all;
+}
+std::optional<Turn> Scheduler::turn() const {
+  if (turnstiles_.empty()) return std::nullopt;
+  const Turnstile& t = *turnstiles_.front();
+  const std::size_t at = t.position();
+  if (at >= t.sequence().size()) return std::nullopt;
+  return t.sequence()[at];
+}
+int Scheduler::credits_out(int node) const {
+  const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
+  return pool ? pool->out() : 0;
+}
+int Scheduler::most_credits_out(int node) const {
+  const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
+  return pool ? pool->most_out() : 0;
+}
+
+}  // namespace sluice

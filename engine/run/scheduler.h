@@ -1,0 +1,187 @@
+// Turns a Plan into a oneTBB flow graph and runs it once.
+//
+//   in-port (lightweight function_node) --> inbox of the Station, keyed by stamp
+//   Station decides: join, Skip, credit, turn, order        --> work (function_node or async_node)
+//   body done --> out-port (broadcast_node) --> in-ports of the successors
+//
+// Stock edges (limiter, rejecting, reserving join) lose packets behind a functional node, so none
+// is used: TBB moves packets and runs bodies; what may fire when is decided in station.cpp.
+//
+// Invariants: results depend on the plan, the seed and the data alone, never on threads or timing;
+// completion is proven by counted markers; whatever is not delivered is counted by its reason.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/plan/plan.h"
+#include "engine/run/device.h"
+#include "engine/trace/event_ring.h"
+#include "engine/trace/trace.h"
+
+namespace sluice {
+
+class Node;
+class Station;
+class Turnstile;
+struct Hit;
+struct Machine;  // the TBB side; scheduler.cpp
+
+// What went wrong, where, on which sample.
+struct Failure {
+  Exit exit = Exit::data;
+  std::string message, node, sample;
+  Stamp stamp;
+  Place place;  // the node in the graph file
+  std::string str() const;
+};
+
+// How many went where, in packets of the node's own edges. Every node but the n:1 and the shuffle:
+// in = fired + passed + skipped; those two: in = members + skipped. Sources: emitted = fired +
+// skipped. `lost` and `delivered` count samples (a batch weighs as many as its members).
+struct Ledger {
+  std::uint64_t in = 0, fired = 0, passed = 0, out = 0;
+  std::uint64_t members = 0, dropped_last = 0;   // n:1 nodes
+  std::map<std::string, std::uint64_t> skipped;  // came in as a Skip or became one here, by reason
+  std::map<std::string, std::uint64_t> lost;     // samples (weights) that became a Skip here
+  std::uint64_t emitted = 0, delivered = 0;      // sources; sinks (weights)
+};
+
+struct Quarantined {
+  std::string node, sample, message;
+  Stamp stamp;
+};
+
+// What a run tells while it runs. Calls come from any thread, one at a time for one node.
+struct RunEvents {
+  virtual ~RunEvents() = default;
+  // Metrics of flush(), for the training epoch the turn belongs to (or the stream's own epoch).
+  virtual void metric(int node, std::uint32_t epoch, const std::string& name, double value) {
+    (void)node, (void)epoch, (void)name, (void)value;
+  }
+  // Values that a firing logged; in stamp order for ordered nodes.
+  virtual void log(int node, const Stamp& stamp, const std::string& name, double value) {
+    (void)node, (void)stamp, (void)name, (void)value;
+  }
+  // Between two turns, while nobody holds the networks. True: stop the run here.
+  virtual bool between(const Turn& ended, std::size_t position) {
+    (void)ended, (void)position;
+    return false;
+  }
+  virtual void quarantined(const Quarantined&) {}
+  // No progress for the watchdog's time; the run cannot be unwound, so the process should end.
+  virtual void stalled(const std::string& report) { (void)report; }
+};
+
+// Where a resumed run goes on: turns already done, and how many packets of the current training
+// epoch, Skips included, the region's gate has dealt with.
+struct Resume {
+  std::size_t turn = 0;
+  std::uint64_t batch = 0;
+};
+
+struct RunOptions {
+  int threads = 2;  // data threads (the compute arena's slots)
+  int io_threads = 4;
+  bool background = true;  // data threads run at nice 19
+  double watchdog_s = 300;
+  Resume resume;
+  std::uint64_t seed = 0;
+  Device* device = nullptr;                 // the copy and the step lane queue their work on it
+  std::function<void(LaneKind)> on_thread;  // once on every thread, before it runs a body
+};
+
+struct Outcome {
+  enum class Status { done, cut, failed, stalled } status = Status::done;  // cut: something is left
+  Failure failure;    // failed: of several, the one with the lowest stamp, then the first path
+  std::string stall;  // stalled: who waits for what
+  Resume position;    // how far the turns came
+};
+
+class Scheduler {
+ public:
+  // `nodes` by plan index; opened by the caller. Shuffle nodes may be null.
+  Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions options, RunEvents& events);
+  ~Scheduler();
+
+  Outcome run();  // once
+  // Asks for a cut: sources end, what is in front of the last gate is discarded and counted,
+  // firings inside a region finish. Safe in a signal handler.
+  void stop() noexcept { cut_.store(true); }
+
+  const Ledger& ledger(int node) const;
+  const Counters& counters(int node) const;
+  EventRings& events() { return rings_; }
+  // Every node's counters now; once the run has ended, as they stood before what was left in
+  // flight was let go of. From any thread.
+  std::vector<Reading> readings() const;
+  std::int64_t began_ns() const { return begin_ns_; }
+  // Who holds the networks of Plan::turns[0]; nullopt without any, and when all turns have ended.
+  std::optional<Turn> turn() const;
+  int credits_out(int node) const;  // of the segment that begins at this node
+  int most_credits_out(int node) const;
+  double wall_s() const {  // so far
+    return static_cast<double>((end_ns_ ? end_ns_.load() : now_ns()) - begin_ns_) * 1e-9;
+  }
+  std::uint64_t progress() const { return progress_.load(); }
+
+ private:
+  friend class Station;
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool halted() const { return failed() || closing_.load(std::memory_order_relaxed); }
+  bool cutting() const { return cut_.load(std::memory_order_relaxed); }
+  void fail(Failure failure);
+  bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
+  void judge(int node, std::uint32_t epoch);               // of the budget, at an epoch's end
+  bool between(std::size_t turns, const Turn& ended);
+  void guard(int node, const Stamp& stamp, const std::function<void()>& call);
+  void turn_closed(Station& station, std::uint32_t epoch, bool cut);
+  std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
+  std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
+  bool all_done() const;
+  std::string stall_report() const;
+  bool one_stream(const PlanNode& gate) const;
+  void when_done(int node, const Stamp& stamp, PointPtr mark,
+                 std::function<void(std::int64_t reached_ns)> then);
+  void chain();
+  void wait();
+  void close();
+  void watch();
+  void position(Resume& at) const;
+
+  const Plan& plan_;
+  const std::vector<Node*> nodes_;
+  const RunOptions options_;
+  RunEvents& events_;
+  EventRings rings_;
+  std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
+  std::atomic<std::uint64_t> progress_{0};
+  std::atomic<int> urgent_{0};  // firings of compute gates that wait for a thread
+  mutable std::mutex mutex_;    // failure and quarantine
+  Failure failure_;
+  struct Bad {
+    Quarantined what;
+    Exit exit;
+  };
+  std::vector<std::vector<Bad>> bad_;  // by node
+  std::vector<std::unique_ptr<Turnstile>> turnstiles_;
+  std::vector<std::uint32_t> first_epoch_;                // by stream
+  std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
+  std::unique_ptr<Machine> machine_;
+  std::vector<std::unique_ptr<Station>> stations_;
+  std::atomic<std::int64_t> begin_ns_{0}, end_ns_{0};
+  std::vector<Reading> last_;  // at the end; under mutex_
+  bool finished_ = false;      // the watchdog's; under mutex_
+  std::condition_variable finish_;
+};
+
+}  // namespace sluice

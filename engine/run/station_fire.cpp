@@ -1,0 +1,633 @@
+// Bodies: running a node's process() or flush() on its lane and turning what it emitted into
+// packets. station.cpp decides when.
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/run/helped.h"
+#include "engine/run/station.h"
+
+namespace sluice {
+
+// ---- on a data thread ---------------------------------------------------------------------------
+
+namespace {
+
+// The first firing that follows from the one under way: this thread goes on with it while what it
+// works on is still in its cache. All others become tasks, for any thread.
+struct Following {
+  bool taken = false;  // a data thread is at work here, so it may be used
+  Station* station = nullptr;
+  Job* job = nullptr;
+};
+thread_local Following following;
+
+}  // namespace
+
+void Station::run_on(Job* job) noexcept {
+  const Following outer = std::exchange(following, {true, nullptr, nullptr});
+  run(job);
+  while (following.job) {
+    const Following next = std::exchange(following, {true, nullptr, nullptr});
+    next.station->run(next.job);
+  }
+  following = outer;
+}
+
+// A gate of the compute arena comes before all other work: a buffer that can be filled.
+void Station::start(Job* job) {
+  if (urgent()) ++scheduler_.urgent_;
+  const bool waits = scheduler_.urgent_.load(std::memory_order_relaxed) > 0 && !urgent();
+  if (plan_.lane == LaneKind::compute && following.taken && !following.job && !waits)
+    following = {true, this, job};
+  else
+    work_->try_put(job);
+}
+
+// ---- what is used again and again ---------------------------------------------------------------
+
+// A thread's own, so that taking and putting back need no lock.
+struct Station::Spare {
+  std::vector<Job*> jobs;
+  std::vector<Actions> lists;
+  ~Spare() {
+    for (Job* job : jobs) delete job;
+  }
+};
+static thread_local Station::Spare spare;
+static thread_local std::int64_t the_moment = 0;  // 0: not read since the last body
+
+Station::Actions Station::fresh() {
+  Actions list;
+  if (!spare.lists.empty()) {
+    list = std::move(spare.lists.back());
+    spare.lists.pop_back();
+  }
+  return list;
+}
+
+Job* Job::make(Kind kind, const Stamp& stamp, std::size_t inputs) {
+  Job* job = nullptr;
+  if (spare.jobs.empty()) {
+    job = new Job;
+  } else {
+    job = spare.jobs.back();
+    spare.jobs.pop_back();
+  }
+  job->kind = kind;
+  job->stamp = stamp;
+  job->inputs.resize(inputs);
+  return job;
+}
+
+void Job::let_go() {
+  firing.clear();  // samples first: what holds one has a credit
+  hits.reset();
+  for (auto& input : inputs) input.clear();
+  kept.clear();
+  entry.reset();
+  mark.reset();
+  credit.reset();
+  looks = false;
+}
+
+void Job::recycle(Job* job) {
+  job->let_go();
+  if (spare.jobs.size() < 64)
+    spare.jobs.push_back(job);
+  else
+    delete job;
+}
+
+std::int64_t Station::moment() {
+  if (the_moment == 0) the_moment = now_ns();
+  return the_moment;
+}
+
+void Station::run(Job* job) noexcept {
+  Actions actions = fresh();
+  if (urgent()) --scheduler_.urgent_;
+  if (scheduler_.halted()) {
+    std::lock_guard lock(*mutex_);
+    finish(*job);
+  } else if (job->kind == Job::Kind::flush) {
+    run_flush(*job, actions);
+  } else {
+    fire(*job, actions);
+  }
+  if (job->mark)
+    retire(job);
+  else
+    Job::recycle(job);  // the inputs and their credits go home, outside the lock
+  perform(std::move(actions));
+}
+
+// The body has run.
+void Station::finish(const Job& job) {
+  --(job.looks ? looking_ : running_);
+  ++scheduler_.progress_;
+  if (job.mark)
+    ++retiring_;
+  else
+    over(job);
+}
+
+// And so has what it queued on a device.
+void Station::over(const Job& job) {
+  if (job.kind == Job::Kind::flush)
+    flushing_ = false;
+  else if (!plan_.is_source())
+    --epoch(job.stamp.epoch).flying;
+}
+
+// LibTorch appends its C++ stack; the first line says what happened.
+static std::string first_line(const char* what) {
+  for (const char* stack : {"\nException raised from", "\nframe #"})
+    if (const char* end = std::strstr(what, stack)) return std::string(what, end);
+  return what;
+}
+
+// Runs `body`; false, and why, where it threw.
+template <class Body>
+static bool guarded(Body&& body, std::string& why, Exit& exit) {
+  try {
+    body();
+    return true;
+  } catch (const Error& e) {
+    why = e.what();
+    exit = e.exit;
+  } catch (const std::bad_alloc&) {
+    why = "out of memory";
+    exit = Exit::memory;
+  } catch (const std::exception& e) {
+    why = first_line(e.what());
+    exit = Exit::data;
+    if (why.find("out of memory") != std::string::npos) exit = Exit::memory;
+  } catch (...) {
+    why = "unknown exception";
+    exit = Exit::data;
+  }
+  return false;
+}
+
+void Station::run_flush(Job& job, Actions& actions) {
+  Flush flush;
+  flush.epoch = scheduler_.train_epoch(plan_.stream, job.stamp.epoch);
+  std::string why;
+  Exit exit = Exit::done;
+  const std::int64_t start = job.began = now_ns();
+  counters.enter(start);
+  const bool ok = guarded(
+      [&] {
+        NvtxRange range(nvtx_);
+        node_->flush(flush);
+      },
+      why, exit);
+  counters.leave(the_moment = now_ns());
+  if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
+  for (const auto& [name, value] : flush.metrics)
+    scheduler_.guard(index_, job.stamp,
+                     [&] { scheduler_.events_.metric(index_, flush.epoch, name, value); });
+  if (stream_) hold(job);
+  std::lock_guard lock(*mutex_);
+  epoch(job.stamp.epoch).flushed = true;
+  finish(job);
+  pump(actions);
+}
+
+// The samples of a job's packets, by in-port.
+static void fill(std::vector<std::vector<SamplePtr>>& ports, const PlanNode& plan, Job& job) {
+  ports.resize(plan.spec->ins.size());
+  for (std::size_t i = 0; i < job.inputs.size(); ++i) {
+    auto& port = ports[static_cast<std::size_t>(plan.inputs[i].port)];
+    for (Packet& p : job.inputs[i]) port.push_back(std::move(p.sample));
+  }
+  if (plan.spec->arity == Arity::gather) return;
+  for (auto& port : ports)
+    if (port.empty()) port.push_back(nullptr);  // an optional port that nothing is connected to
+}
+
+static const Sample* first_of(const PlanNode& plan, const Firing& firing) {
+  if (plan.is_source()) return nullptr;
+  return firing.members(plan.inputs.front().port).front().get();
+}
+
+static std::string names_of(const PlanNode& plan, const Firing& firing) {
+  std::string names;
+  if (!plan.is_source())
+    for (const SamplePtr& sample : firing.members(plan.inputs.front().port))
+      if (sample) names += (names.empty() ? "" : ", ") + sample_name(*sample);
+  return names;
+}
+
+// One of the node's longest firings so far: what it was about. A source is about what it sent.
+void Station::note_slow(Firing& firing, std::int64_t ns) {
+  const Sample* first = first_of(plan_, firing);
+  if (plan_.is_source() && !firing.outs().empty()) first = firing.outs().front().sample.get();
+  const std::string names =
+      plan_.is_source() && first ? sample_name(*first) : names_of(plan_, firing);
+  counters.slowest.add({ns, firing.stamp(), names, first ? sample_file(*first) : ""});
+}
+
+// For the trace: the body, which members it gathered, and what a source called its sample.
+void Station::trace(Firing& firing, std::int64_t start, std::int64_t end) {
+  const Stamp& stamp = firing.stamp();
+  if (plan_.is_source() && !firing.outs().empty() && firing.outs().front().sample)
+    scheduler_.rings_.name(index_, stamp, sample_name(*firing.outs().front().sample));
+  Event e;
+  e.start = start;
+  e.end = end;
+  e.node = index_;
+  e.epoch = stamp.epoch;
+  e.index = stamp.index;
+  e.child = stamp.depth ? stamp.path[stamp.depth - 1] : 0;
+  scheduler_.rings_.record(e);
+}
+
+void Station::trace_link(const Stamp& stamp, const Stamp& from) {
+  Event e;
+  e.kind = Event::Kind::link;
+  e.start = now_ns();
+  e.node = index_;
+  e.epoch = stamp.epoch;
+  e.index = stamp.index;
+  e.from_epoch = from.epoch;
+  e.from_index = from.index;
+  scheduler_.rings_.record(e);
+}
+
+static std::int64_t thread_cpu_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+// The body itself, timed. False, and why, where it threw.
+bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& exit) {
+  const bool clocked = counters.is_long.load(std::memory_order_relaxed);
+  const std::int64_t cpu = clocked ? thread_cpu_ns() : 0;
+  counters.enter(start);
+  const auto outer = std::exchange(helped_ns, &counters.helped_ns);
+  const bool ok = guarded(
+      [&] {
+        NvtxRange range(nvtx_);
+        node_->process(firing);
+      },
+      why, exit);
+  helped_ns = outer;
+  const std::int64_t end = the_moment = now_ns();
+  counters.leave(end);
+  if (clocked) {
+    counters.cpu_ns.fetch_add(thread_cpu_ns() - cpu, std::memory_order_relaxed);
+    counters.cpu_of_ns.fetch_add(end - start, std::memory_order_relaxed);
+  }
+  note_body(firing, start, end);
+  return ok;
+}
+
+// How long a firing took; how many took about as long.
+std::uint32_t Station::note_time(Firing& firing, std::int64_t ns) {
+  const std::uint32_t like_it = counters.durations.add(ns);
+  if (counters.slowest.admits(ns)) note_slow(firing, ns);
+  return like_it;
+}
+
+// On a device's lane the body's own time is that of queueing.
+void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
+  const std::int64_t ns = end - start;
+  const std::uint32_t like_it = stream_ ? 1 : note_time(firing, ns);
+  const bool is_long = ns > Counters::long_ns;
+  if (is_long != counters.is_long.load(std::memory_order_relaxed))
+    counters.is_long.store(is_long, std::memory_order_relaxed);
+  if (is_long || like_it % 64 == 1) {
+    std::uint64_t bytes = 0;
+    for (const Firing::Out& o : firing.outs())
+      if (o.sample) bytes += sample_bytes(*o.sample);
+    counters.emitted(bytes);
+  }
+  if (scheduler_.rings_.on()) trace(firing, start, end);
+  if (!stream_) tell_logs(firing);
+}
+
+void Station::tell_logs(Firing& firing) {
+  for (const auto& [name, value] : firing.logs())
+    scheduler_.guard(index_, firing.stamp(),
+                     [&] { scheduler_.events_.log(index_, firing.stamp(), name, value); });
+}
+
+// What the body logs once the device is done.
+void Station::read_later(Job& job) {
+  Firing& firing = job.firing;
+  for (const auto& look : firing.later()) {
+    std::string why;
+    Exit exit = Exit::done;
+    if (!guarded(look, why, exit))
+      return scheduler_.fail(
+          {exit, why, plan_.path(), names_of(plan_, firing), job.stamp, plan_.graph->place});
+  }
+  tell_logs(firing);
+}
+
+// Quarantined, or the run has failed.
+const std::string* Station::failed_body(const Firing& firing, const std::string& why, Exit exit) {
+  const std::string names = names_of(plan_, firing);
+  const Stamp& stamp = firing.stamp();
+  if (plan_.graph->on_error == OnError::quarantine && (exit == Exit::data || exit == Exit::io) &&
+      scheduler_.quarantine({plan_.path(), names, why, stamp}, exit, index_))
+    return reasons::quarantined;
+  scheduler_.fail({exit, why, plan_.path(), names, stamp, plan_.graph->place});
+  return nullptr;
+}
+
+// Why the firing as a whole becomes a Skip; null where it emitted something, or had nowhere to.
+const std::string* Station::verdict(const Firing& firing, bool emitted) const {
+  if (aborting()) return reasons::discarded;  // its body may have returned early
+  if (emitted) return nullptr;
+  if (plan_.is_source() && scheduler_.cutting()) return reasons::discarded;
+  if (!firing.skip_reason().empty()) return intern_reason(firing.skip_reason());
+  return plan_.spec->outs.empty() ? nullptr : reasons::filtered;
+}
+
+// The body and what follows from it outside the lock: stores may read and write files, so look-ups
+// and entries are made here. Returns why it is a Skip; null where it is none.
+const std::string* Station::attempt(Job& job, std::int64_t start) {
+  Firing& firing = job.firing;
+  std::string why;
+  Exit exit = Exit::done;
+  const bool ok = (aborting() && !plan_.is_source()) || body(firing, start, why, exit);
+  if (stream_) keep_made(firing);
+  auto& outs = firing.outs();
+  const auto first =
+      std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
+  const std::string* skip =
+      ok ? verdict(firing, first != outs.end()) : failed_body(firing, why, exit);
+  if (store_ && ok && skip != reasons::discarded) {
+    job.entry = skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""};
+    if (!stream_) remember(job);
+  }
+  if (skip) outs.clear();
+  if (plan_.is_source() && !outs.empty()) look_up(job);
+  return skip;
+}
+
+// Asks the caches for a source's item. Where that reads files, the source goes on with its next
+// item meanwhile: items may overtake each other from here on, as they may anywhere in the graph.
+void Station::look_up(Job& job) {
+  if (reads_) {
+    Actions next = fresh();
+    {
+      std::lock_guard lock(*mutex_);
+      job.looks = true;
+      ++looking_;
+      ++ordinal_;
+      --running_;
+      pump(next);
+    }
+    const Following outer = std::exchange(following, {});  // for another thread
+    perform(std::move(next));
+    following = outer;
+  }
+  scheduler_.guard(index_, job.stamp, [&] {
+    job.hits = scheduler_.look_up(plan_.stream, job.firing.outs().front().item);
+  });
+}
+
+void Station::fire(Job& job, Actions& actions) {
+  job.firing.begin(job.stamp, key_, stopped_);
+  job.firing.on(stream_);
+  if (stream_) await_inputs(job);
+  fill(job.firing.inputs(), plan_, job);
+  if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
+    for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
+  // A trace wants what caused what in order, also across threads.
+  job.began = scheduler_.rings_.on() ? now_ns() : moment();
+  const std::string* skip = attempt(job, job.began);
+  Station* at = this;
+  for (; !skip && at->goes_on(job); at = at->chained_) {
+    at->hand_over(job);
+    skip = at->chained_->attempt(job, the_moment);
+  }
+  if (stream_) hold(job);
+
+  std::lock_guard lock(*mutex_);
+  for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
+  finish(job);
+  if (!scheduler_.failed()) {
+    if (plan_.is_source())
+      emit_source(job, skip, actions);
+    else
+      at->emit(job, skip, actions);
+  }
+  pump(actions);
+}
+
+// ---- chains -------------------------------------------------------------------------------------
+
+// Whether it may stand in a chain: a firing needs nothing but its input, and a packet that leaves
+// it is the same packet with another sample.
+bool Station::chains() const {
+  return plan_.spec->arity == Arity::one_to_one && plan_.lane == LaneKind::compute &&
+         limit() == 0 && !sequenced_ && !store_ && !pool && plan_.outs.size() == 1;
+}
+
+// Whether what it just emitted is worked on at once by the next of the chain. Not where a gate
+// waits for a thread: a buffer that can be filled comes first.
+bool Station::goes_on(Job& job) const {
+  const auto& outs = job.firing.outs();
+  return chained_ && outs.size() == 1 && outs.front().port == 0 && !chained_->cutting() &&
+         !scheduler_.halted() && scheduler_.urgent_.load(std::memory_order_relaxed) == 0;
+}
+
+// The job becomes one of the next station; what came in is let go of.
+void Station::hand_over(Job& job) {
+  if (!in_chain_) {  // else its only packet is already what the chain carries
+    Packet packet = carried(job);
+    job.inputs.resize(1);
+    job.inputs.front().clear();
+    job.inputs.front().push_back(std::move(packet));
+  }
+  job.firing.pass_on(chained_->plan_.spec->ins.size(), chained_->plan_.inputs.front().port);
+  job.firing.begin(job.stamp, chained_->key_, chained_->stopped_);
+}
+
+// Under the chain's lock: the packet was fired on here and came to the next station.
+void Station::count_chained(const Job& job) {
+  ++ledger.fired;
+  ++ledger.out;
+  ++epoch(job.stamp.epoch).sent.front();
+  Epoch& next = chained_->epoch(job.stamp.epoch);
+  ++chained_->ledger.in;
+  ++next.in;
+  ++next.consumed;
+  ++next.fired;
+  next.trained = next.consumed;
+}
+
+// ---- what was emitted ---------------------------------------------------------------------------
+
+void Station::remember(Job& job) {
+  remember(job.inputs.front().front().item, std::move(*job.entry), job.stamp);
+  job.entry.reset();
+}
+
+void Station::remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp) {
+  scheduler_.guard(index_, stamp, [&] { store_->put(item, std::move(entry)); });
+}
+
+void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
+  Firing& firing = job.firing;
+  if (firing.epoch_ended()) {
+    if (ordinal_ == 0)
+      scheduler_.fail(
+          {Exit::data, "the data list is empty", plan_.path(), "", job.stamp, plan_.graph->place});
+    return end_source_epoch(false, actions);
+  }
+  Packet base;
+  base.stamp = job.stamp;
+  base.credit = std::move(job.credit);
+  if (job.mark) job.credit = until_done(base.credit, stream_);
+  base.ready = job.mark;
+  base.hits = std::move(job.hits);
+  base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
+  if (skip) {
+    ledger.lost[*skip] += 1;
+    ++ledger.skipped[*skip];
+  } else {
+    ++ledger.fired;
+    if (plan_.is_sink()) ++ledger.delivered;
+  }
+  emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions);
+  ++ledger.emitted;
+  if (!job.looks) ++ordinal_;
+}
+
+// What every packet of a firing carries.
+Packet Station::carried(Job& job) const {
+  Packet base;
+  base.stamp = job.stamp;
+  base.weight = 0;
+  for (const Packet& p : job.inputs.front()) base.weight += p.weight;
+  base.item = job.inputs.front().front().item;
+  for (auto& port : job.inputs)
+    for (Packet& p : port) {
+      if (!base.hits && plan_.feeds_cache) base.hits = std::move(p.hits);
+      if (!plan_.gate)
+        base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
+    }
+  if (plan_.gate) base.credit = std::move(job.credit);
+  if (job.mark) {
+    base.ready = job.mark;
+    job.credit = until_done(base.credit, stream_);
+  }
+  return base;
+}
+
+void Station::emit(Job& job, const std::string* skip, Actions& actions) {
+  Packet base = carried(job);
+  if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
+  if (skip) {
+    ledger.lost[*skip] += base.weight;
+    if (plan_.spec->arity != Arity::gather) ++ledger.skipped[*skip];  // else: of other packets
+  } else {
+    ++ledger.fired;
+    if (plan_.is_sink()) ledger.delivered += base.weight;
+  }
+  const std::string& said = job.firing.skip_reason();
+  if (!skip) skip = said.empty() ? reasons::filtered : intern_reason(said);
+  emit_ports(job.firing.outs(), std::move(base), skip, actions);
+}
+
+// Sends what was emitted on each port; a port with nothing gets a Skip, so that every edge
+// carries every stamp.
+void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
+                         Actions& actions) {
+  const int ports = static_cast<int>(plan_.outs.size());
+  const bool expands = plan_.spec->arity == Arity::expand;
+  std::size_t most = 1;
+  const char* wrong = nullptr;
+  std::vector<std::size_t> on_port(outs.size() > 1 ? plan_.outs.size() : 0);
+  for (const auto& o : outs) {
+    if (o.port < 0 || o.port >= ports) {
+      wrong = "emitted on a port that it does not have";
+      break;
+    }
+    if (outs.size() > 1) most = std::max(most, ++on_port[static_cast<std::size_t>(o.port)]);
+  }
+  if (most > 1 && !expands) wrong = "emitted more than one sample on a port of a 1:1 node";
+  if (wrong) {
+    scheduler_.fail({Exit::usage, wrong, plan_.path(), "", base.stamp, plan_.graph->place});
+  } else {
+    for (int port = 0; port < ports; ++port) {
+      auto next = outs.begin();
+      for (std::size_t i = 0; i < most; ++i) {
+        const bool last = port + 1 == ports && i + 1 == most;
+        Packet p = last ? std::move(base) : base;
+        if (expands) p.stamp = p.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
+        next = std::find_if(next, outs.end(), [&](const auto& o) { return o.port == port; });
+        if (next != outs.end()) p.sample = std::move(next++->sample);
+        if (!p.sample) {
+          p.kind = Packet::Kind::skip;
+          p.reason = reason;
+          p.ready.reset();
+        }
+        send(port, std::move(p), actions);
+      }
+    }
+  }
+  if (base.credit || base.hits)  // not moved from: dropped outside the lock
+    actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
+}
+
+// ---- carrying out -------------------------------------------------------------------------------
+
+// Carries out what stations decided, in order, on this thread, and what follows from it. A loop
+// instead of recursion: a packet that is dropped may wake a gate that forwards packets that ...
+void Station::perform(Actions actions) {
+  thread_local Actions waiting;
+  thread_local bool working = false;
+  if (working) {
+    std::move(actions.begin(), actions.end(), std::back_inserter(waiting));
+  } else {
+    working = true;
+    for (Action& a : actions) act(a);
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      Action a = std::move(waiting[i]);  // acting may lengthen the list
+      act(a);
+    }
+    waiting.clear();
+    working = false;
+    if (!following.job) the_moment = 0;  // else the next body begins where the last one ended
+  }
+  actions.clear();
+  if (spare.lists.size() < 16) spare.lists.push_back(std::move(actions));
+}
+
+void Station::act(Action& a) {
+  switch (a.kind) {
+    case Action::Kind::send:
+      if (!a.station->plan_.outs[static_cast<std::size_t>(a.port)].empty())
+        a.station->outs_[static_cast<std::size_t>(a.port)]->try_put(a.packet);
+      break;
+    case Action::Kind::launch:
+      a.station->start(a.job);
+      break;
+    case Action::Kind::turn:
+      a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
+      break;
+    case Action::Kind::remember:
+      a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
+      the_moment = 0;  // that may have written a file
+      break;
+    case Action::Kind::drop:
+      break;
+  }
+  a.packet.sample.reset();  // in this order: the credit goes home last
+  a.packet.hits.reset();
+  a.packet.credit.reset();
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "engine/run/turnstile.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
+                     std::function<bool(const Turn&)> between)
+    : plan_(plan),
+      turns_(plan.turns[turns_index]),
+      sequence_(plan.sequence(turns_index)),
+      between_(std::move(between)),
+      position_(first),
+      closed_(plan.nodes.size(), 0) {
+  for (std::size_t i = 0; i < first && i < sequence_.size(); ++i)
+    for (std::size_t n = 0; n < plan.nodes.size(); ++n)
+      if (plan.nodes[n].stream == sequence_[i].stream) closed_[n] = sequence_[i].epoch + 1;
+}
+
+bool Turnstile::open(int stream, std::uint32_t epoch) const {
+  std::lock_guard lock(mutex_);
+  return !advancing_ && !stopped_ && position_ < sequence_.size() &&
+         sequence_[position_].stream == stream && sequence_[position_].epoch == epoch;
+}
+
+bool Turnstile::ends(int node) const {
+  auto in = [node](const std::vector<int>& v) {
+    return std::find(v.begin(), v.end(), node) != v.end();
+  };
+  return in(turns_.updaters) || in(turns_.sinks);
+}
+
+bool Turnstile::complete(const Turn& turn) const {
+  const bool trains = turn.stream == turns_.train_stream;
+  for (int n : trains ? turns_.updaters : turns_.sinks)
+    if (plan_.nodes[n].stream == turn.stream && closed_[n] <= static_cast<std::int64_t>(turn.epoch))
+      return false;
+  return true;
+}
+
+bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {
+  if (cut) return false;
+  std::unique_lock lock(mutex_);
+  // Not simply set: two ends of one free-running node may be told in either order.
+  closed_[node] = std::max(closed_[node], static_cast<std::int64_t>(epoch) + 1);
+  if (advancing_) return false;  // whoever advances looks again
+  bool changed = false;
+  while (!stopped_ && position_ < sequence_.size() && complete(sequence_[position_])) {
+    advancing_ = true;
+    const Turn ended = sequence_[position_];
+    lock.unlock();
+    const bool stop = between_(ended);
+    lock.lock();
+    stopped_ = stop;
+    ++position_;
+    advancing_ = false;
+    changed = true;
+  }
+  return changed;
+}
+
+std::size_t Turnstile::position() const {
+  std::lock_guard lock(mutex_);
+  return position_;
+}
+
+}  // namespace sluice

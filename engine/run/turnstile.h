@@ -1,0 +1,47 @@
+// Whose turn it is to hold a group of updated networks: training epoch 0, its validations,
+// training epoch 1, ... The order is fixed by the plan, so it does not depend on timing.
+//
+// Invariant: a turn ends when every node that ends it (the updaters, or the sinks behind the
+// validation readers) has closed that epoch; between two turns nobody holds the networks, and
+// there the hook runs: stop rule, schedule, checkpoint. A turn that was cut never ends, and none
+// begins once the hook has said stop (one that holds no samples would otherwise end unnoticed).
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/plan/plan.h"
+
+namespace sluice {
+
+class Turnstile {
+ public:
+  // `between(ended)` is called once for each turn that ends, on the thread that ended it; true
+  // stops here.
+  Turnstile(const Plan& plan, int turns_index, std::size_t first,
+            std::function<bool(const Turn& ended)> between);
+
+  bool open(int stream, std::uint32_t epoch) const;
+  // A node that ends turns has closed an epoch. True where the turn changed: gates may go on.
+  bool closed(int node, std::uint32_t epoch, bool cut);
+
+  std::size_t position() const;  // how many turns have ended
+  const std::vector<Turn>& sequence() const { return sequence_; }
+  bool ends(int node) const;
+
+ private:
+  bool complete(const Turn& turn) const;
+
+  const Plan& plan_;
+  const PlanTurns& turns_;
+  const std::vector<Turn> sequence_;
+  std::function<bool(const Turn&)> between_;
+  mutable std::mutex mutex_;
+  std::size_t position_;
+  bool advancing_ = false, stopped_ = false;
+  std::vector<std::int64_t> closed_;  // by plan node: epochs closed and not cut
+};
+
+}  // namespace sluice

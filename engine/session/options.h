@@ -1,0 +1,31 @@
+// What the command line asked for; the binary hands it over as one JSON document.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace sluice {
+
+struct Options {
+  std::string command, out, resume;
+  std::vector<std::string> graphs;                    // merged left to right
+  std::optional<std::string> text;                    // stands for what the first of them holds
+  std::vector<std::string> set;                       // "path=value", "+path=value", "~path"
+  int threads = 0, io_threads = 0, step_threads = 0;  // 0: as the graph's `run` says
+  double seconds = 0;                                 // profile: how long; 0: the whole run
+  bool quiet = false, json = false, trace = false;
+  std::vector<std::string> what_if;  // profile
+  bool verify = false, isolate = false;
+  bool warnings = true;           // of the graph; a changed one repeats them
+  std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
+
+  static Options from_json(const Json& j);
+};
+
+int run_command(const Options& options);
+int profile_command(const Options& options);
+
+}  // namespace sluice

@@ -1,0 +1,249 @@
+#include "engine/session/session.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "engine/judge/dot.h"
+#include "engine/session/environment.h"
+#include "engine/session/sampler.h"
+#include "engine/state/tensor_device.h"
+#include "engine/trace/trace_file.h"
+
+namespace sluice {
+
+namespace fs = std::filesystem;
+
+Session::~Session() = default;
+
+// Names may come from files, so they need not be UTF-8.
+static std::string dump(const Json& j) {
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Outcome Session::run() {
+  RunOptions o;
+  o.threads = thread_counts().compute;
+  o.io_threads = thread_counts().io;
+  o.watchdog_s = graph_->run.watchdog_s;
+  o.seed = static_cast<std::uint64_t>(graph_->run.seed);
+  o.resume = resume_;
+  o.device = find_device().get();
+  // A LibTorch call on a data thread must not open an OpenMP pool there. get_num_threads first:
+  // it runs the thread's lazy initialisation, which would overwrite what we set.
+  o.on_thread = [step = step_threads_](LaneKind lane) {
+    at::get_num_threads();
+    at::set_num_threads(lane == LaneKind::step ? step : 1);
+    at::GradMode::set_enabled(lane == LaneKind::step);
+  };
+  std::vector<Node*> nodes;
+  for (auto& n : nodes_) nodes.push_back(n.get());
+  if (folder_) begin_folder();
+  scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
+  gpus_ = std::make_unique<GpuWatch>();
+  begin_ = ProcessUse::now();
+  running_ = scheduler_.get();
+  std::optional<Sampler> sampler;
+  if (folder_)
+    sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_,
+                    [this] { return profile(false); });
+  std::unique_ptr<TraceFile> trace;
+  if (folder_ && options_.trace)
+    trace = std::make_unique<TraceFile>(out_dir_ / "trace.pftrace", *plan_, scheduler_->events(),
+                                        [this] { return scheduler_->readings(); });
+  Outcome outcome = scheduler_->run();
+  end_ = ProcessUse::now();
+  tell_measured();
+  gpus_->end();
+  trace.reset();
+  sampler.reset();
+  const bool trained = !plan_->turns.empty();
+  if (folder_ && trained &&
+      (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
+    try_save("last", outcome.position, true);
+  if (folder_) end_folder(outcome);
+  dump_picture(outcome);
+  return outcome;
+}
+
+// What is known before the first sample, so that a run that is killed leaves it too.
+void Session::begin_folder() {
+  folder_->write("graph.json", graph_text());
+  folder_->write("graph.dot", to_dot(*plan_));
+  Json e = environment();
+  e.update(where());
+  folder_->write("environment.json", dump(e));
+  Json line = {{"event", "begin"}, {"time", e["started"]}, {"steps", steps_}};
+  if (!checkpoint_path_.empty()) line["resumed_from"] = checkpoint_path_.string();
+  line["command"] = e["command"];
+  folder_->session_line(line);
+}
+
+void Session::end_folder(const Outcome& outcome) {
+  const Json s = summary(outcome);
+  folder_->write("summary.json", dump(s));
+  folder_->write("profile.json", dump(profile()));
+  folder_->write("graph.dot", picture(outcome, out_dir_));
+  folder_->session_line({{"event", "end"},
+                         {"time", utc_now()},
+                         {"status", s["status"]},
+                         {"epochs", s["epochs"]},
+                         {"steps", s["steps"]},
+                         {"wall_s", s["wall_s"]}});
+}
+
+void Session::stop() noexcept {
+  if (Scheduler* s = running_.load()) s->stop();
+}
+
+int Session::exit_code(const Outcome& outcome) const {
+  switch (outcome.status) {
+    case Outcome::Status::failed:
+      return static_cast<int>(outcome.failure.exit);
+    case Outcome::Status::stalled:
+      return static_cast<int>(Exit::stalled);
+    default:
+      return checkpoint_error_.empty() ? 0 : static_cast<int>(Exit::io);
+  }
+}
+
+Progress Session::progress() const {
+  std::lock_guard lock(mutex_);
+  Progress p;
+  p.epochs = static_cast<std::uint64_t>(std::max<std::int64_t>(graph_->run.epochs, 1));
+  p.steps = steps_;
+  p.bad = bad_;
+  p.loss = last_loss_;
+  const auto& rule = graph_->run.stop;
+  p.metric = rule ? rule->metric : last_metric_;
+  if (auto it = metrics_.find(p.metric); it != metrics_.end()) {
+    p.metric_last = it->second.last;
+    p.metric_best = it->second.best;
+  }
+  return p;
+}
+
+std::vector<std::optional<std::uint64_t>> Session::epoch_sizes() const {
+  std::vector<std::optional<std::uint64_t>> sizes;
+  for (const PlanStream& s : plan_->streams)
+    sizes.push_back(nodes_[static_cast<std::size_t>(s.source)]->epoch_size());
+  return sizes;
+}
+
+// Larger is better, but for losses and learning rates.
+static bool better(const std::string& name, double a, double b) {
+  return name.find("loss") != std::string::npos ? a < b : a > b;
+}
+
+void Session::metric(int node, std::uint32_t epoch, const std::string& name, double value) {
+  const std::string full = plan_->nodes[static_cast<std::size_t>(node)].path() + "." + name;
+  std::lock_guard lock(mutex_);
+  auto [it, fresh] = metrics_.try_emplace(full, Metric{value, value, epoch, epoch});
+  Metric& m = it->second;
+  m.last = value;
+  m.epoch = epoch;
+  if (fresh || better(full, value, m.best)) {
+    m.best = value;
+    m.best_epoch = epoch;
+  }
+  if (name == "mean" || last_metric_.empty()) last_metric_ = full;
+  measured_.emplace_back(node, Observation{full, value, 0, epoch, true});
+}
+
+// Told where a turn ends, in the nodes' order: which of two metrics ends its epoch first, and how
+// many steps of the next one have been logged by then, depends on timing.
+void Session::tell_measured() {
+  std::lock_guard lock(mutex_);
+  std::stable_sort(measured_.begin(), measured_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [node, o] : measured_) {
+    const auto epoch_end = steps_at_end_.find(o.epoch);
+    o.step = epoch_end == steps_at_end_.end() ? steps_ : epoch_end->second;
+    if (folder_)
+      folder_->metric_line(
+          {{"epoch", o.epoch}, {"step", o.step}, {"metric", o.name}, {"value", o.value}});
+    publish(o);
+  }
+  measured_.clear();
+}
+
+void Session::publish(const Observation& observation) {
+  for (auto& node : nodes_)
+    if (node) node->observe(observation);
+}
+
+void Session::log(int node, const Stamp& stamp, const std::string& name, double value) {
+  const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
+  std::lock_guard lock(mutex_);
+  if (n.spec->access == Access::update && name == "loss") {
+    ++steps_;
+    last_loss_ = value;
+  }
+  if (folder_)
+    folder_->metric_line({{"epoch", stamp.epoch},
+                          {"step", steps_},
+                          {"batch", stamp.index},
+                          {"log", n.path() + "." + name},
+                          {"value", value}});
+  publish({n.path() + "." + name, value, steps_, stamp.epoch, false});
+}
+
+bool Session::between(const Turn& ended, std::size_t position) {
+  {
+    std::lock_guard lock(mutex_);
+    steps_at_end_.try_emplace(ended.train_epoch, steps_);  // by the first of the epoch's turns
+  }
+  tell_measured();
+  const auto sequence = plan_->sequence(0);
+  const bool epoch_over =
+      position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
+  if (!epoch_over) return false;
+  const bool stop = stop_rule_met();
+  if (stop) stopped_by_rule_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    epochs_done_ = ended.train_epoch + 1;
+  }
+  const auto every = graph_->run.checkpoint_every;
+  if (folder_ && every > 0 && (ended.train_epoch + 1) % every == 0) {
+    char name[32];
+    std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
+    try_save(name, {position, 0}, false);
+  }
+  return stop;
+}
+
+bool Session::stop_rule_met() const {
+  const auto& rule = graph_->run.stop;
+  if (!rule) return false;
+  std::lock_guard lock(mutex_);
+  auto it = metrics_.find(rule->metric);
+  if (it == metrics_.end()) return false;
+  const double v = it->second.last;
+  return (rule->at_least && v >= *rule->at_least) || (rule->at_most && v <= *rule->at_most);
+}
+
+void Session::quarantined(const Quarantined& q) {
+  {
+    std::lock_guard lock(mutex_);
+    ++bad_;
+  }
+  std::cerr << "quarantined " << q.sample << ": " << q.node << ": " << q.message << "\n";
+  if (folder_)
+    folder_->quarantine_line(
+        {{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}});
+}
+
+// The stuck body cannot be unwound: say who waits for what and end the process.
+void Session::stalled(const std::string& report) {
+  std::cerr << "error: stalled: " << report;
+  Outcome outcome;
+  outcome.status = Outcome::Status::stalled;
+  outcome.stall = report;
+  dump_picture(outcome);
+  _exit(static_cast<int>(Exit::stalled));
+}
+
+}  // namespace sluice

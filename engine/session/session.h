@@ -1,0 +1,137 @@
+// One run of one graph: loads and checks it, makes networks and nodes, runs the scheduler, keeps
+// metrics, checkpoints and the run folder.
+//
+// Invariant: whatever happens between open() and the end of run(), the run folder holds whole
+// files only, and a checkpoint is written at every cut.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/judge/figures.h"
+#include "engine/plan/plan.h"
+#include "engine/run/registry.h"
+#include "engine/run/scheduler.h"
+#include "engine/session/gpu_watch.h"
+#include "engine/session/options.h"
+#include "engine/session/process_use.h"
+#include "engine/session/run_folder.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/recorded_step.h"
+#include "engine/state/resource.h"
+
+namespace sluice {
+
+// The graph and its plan; false after printing what is wrong with them. `plan` points into `graph`.
+bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan);
+int data_threads(const Options& options, const Graph& graph);
+Threads thread_counts(const Options& options, const Plan& plan);
+
+class Captured;
+
+struct Metric {
+  double last = 0, best = 0;
+  std::uint32_t epoch = 0, best_epoch = 0;
+};
+
+// A snapshot for the progress display; taken from another thread.
+struct Progress {
+  std::uint64_t epochs = 1, steps = 0, bad = 0;
+  std::optional<double> loss;
+  std::string metric;  // of the stop rule, or the last one reported
+  std::optional<double> metric_last, metric_best;
+};
+
+class Session final : public RunEvents {
+ public:
+  // Nullptr after printing diagnostics where the graph is not right.
+  static std::unique_ptr<Session> open(const Options& options);
+  ~Session() override;
+
+  Outcome run();
+  void stop() noexcept;  // a cut; signal-safe
+  int exit_code(const Outcome& outcome) const;
+
+  Progress progress() const;
+  Json summary(const Outcome& outcome) const;
+  Figures figures() const;  // since the run began
+  Json profile(bool ended = true) const;
+  Json isolate() const;  // after the run: each node alone on 1, 2, 4, ... threads
+  // graph.dot as the run left it, or as it stands.
+  std::string picture(const Outcome& outcome, const std::filesystem::path& folder) const;
+  // The same into the folder that SLUICE_DUMP_DOT_DIR names, if it does: NAME.stalled.dot.
+  void dump_picture(const Outcome& outcome) const;
+  Threads thread_counts() const;
+  const Plan& plan() const { return *plan_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
+  // graph.json: the resolved graph, which runs again to the same result.
+  std::string graph_text() const { return graph_->resolved.dump(2) + "\n"; }
+  const Scheduler* running() const { return running_.load(); }    // null until run() has made it
+  std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
+  const std::filesystem::path& out_dir() const { return out_dir_; }
+  Json where() const;  // "device": its name or "cpu"; "devices": how many share each batch
+
+  void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
+  void log(int node, const Stamp& stamp, const std::string& name, double value) override;
+  bool between(const Turn& ended, std::size_t position) override;
+  void quarantined(const Quarantined& what) override;
+  void stalled(const std::string& report) override;
+
+ private:
+  explicit Session(const Options& options) : options_(options) {}
+  void read_checkpoint();
+  void set_arithmetic();
+  void make_networks();
+  void make_nodes();
+  void open_node(int i);
+  void resume();
+  int begins_anew(const Resume& position) const;
+  void save(const std::string& name, const Resume& position, bool all_nodes);
+  void try_save(const std::string& name, const Resume& position, bool all_nodes);
+  void tell_measured();
+  void publish(const Observation& observation);
+  void begin_folder();
+  void end_folder(const Outcome& outcome);
+  std::map<std::string, at::Tensor> weights() const;
+  bool stop_rule_met() const;
+
+  Options options_;
+  std::optional<Graph> graph_;
+  std::optional<Plan> plan_;
+  std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
+  std::vector<std::shared_ptr<const RecordedSteps>> recorded_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Captured*> captured_;  // by plan index; with Options::isolate
+  std::unique_ptr<Scheduler> scheduler_;
+  std::atomic<Scheduler*> running_{nullptr};
+  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<GpuWatch> gpus_;  // from run() on
+  ProcessUse begin_, end_;          // of run()
+  std::filesystem::path out_dir_;
+  int threads_ = 2, step_threads_ = 2;
+  std::size_t devices_ = 1;
+  std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
+  Resume resume_;
+  std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
+  std::filesystem::path checkpoint_path_;
+  std::string checkpoint_error_;
+  std::atomic<bool> stopped_by_rule_{false};
+
+  mutable std::mutex mutex_;  // what follows
+  std::map<std::string, Metric> metrics_;
+  std::vector<std::pair<int, Observation>> measured_;    // by a node, in this turn
+  std::map<std::uint32_t, std::uint64_t> steps_at_end_;  // of training epochs
+  std::string last_metric_;
+  std::optional<double> last_loss_;
+  std::uint64_t steps_ = 0, bad_ = 0;
+  std::uint32_t epochs_done_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,181 @@
+// From options to a session that can run: the plan, threads, devices, networks and nodes.
+#include <ATen/Context.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "engine/base/random.h"
+#include "engine/graph/merge.h"
+#include "engine/graph/override.h"
+#include "engine/plan/device_need.h"
+#include "engine/plan/lineage.h"
+#include "engine/run/open_context.h"
+#include "engine/run/windowed_source.h"
+#include "engine/session/isolate.h"
+#include "engine/session/session.h"
+#include "engine/session/weights.h"
+#include "engine/session/what_if.h"
+#include "engine/state/tensor_device.h"
+
+namespace sluice {
+
+namespace fs = std::filesystem;
+
+static int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+static int first_set(int a, std::int64_t b, int otherwise) {
+  return a > 0 ? a : b > 0 ? static_cast<int>(b) : otherwise;
+}
+
+int data_threads(const Options& options, const Graph& graph) {
+  return first_set(options.threads, graph.run.threads, cores());
+}
+
+// A graph without to_device is right, and slow where there is a GPU.
+static void say_unused(const Plan& plan, const TensorDevice& device) {
+  for (const PlanNode& n : plan.nodes) {
+    const bool begins = n.gate && n.turns >= 0 && n.training;
+    if (!begins || plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0)
+      continue;
+    std::cerr << "note: the network of \"" << n.path() << "\" trains on the CPU, though "
+              << device.name() << " is here: put a to_device in front of it\n";
+  }
+}
+
+std::unique_ptr<Session> Session::open(const Options& options) {
+  std::unique_ptr<Session> s(new Session(options));
+  if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
+  if (const auto device = find_device(); device && options.warnings) say_unused(*s->plan_, *device);
+  s->threads_ = sluice::thread_counts(options, *s->plan_).compute;
+  s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
+  s->out_dir_ = !options.out.empty() ? options.out : options.resume;
+  s->read_checkpoint();
+  s->set_arithmetic();
+  s->make_networks();
+  s->make_nodes();
+  s->resume();
+  return s;
+}
+
+bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan) {
+  Diagnostics diagnostics;
+  const auto overrides = parse_overrides(options.set, diagnostics);
+  if (DocumentPtr document =
+          read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
+    graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
+  if (graph)
+    plan = make_plan(*graph, {data_threads(options, *graph), !!find_device()}, diagnostics);
+  const char* term = std::getenv("TERM");
+  const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
+  if (!diagnostics.all().empty() && (options.warnings || !plan))
+    diagnostics.print(std::cerr, color);
+  return plan.has_value();
+}
+
+// LibTorch's switches are the process's.
+void Session::set_arithmetic() {
+  at::Context& torch = at::globalContext();
+  torch.setAllowTF32CuDNN(graph_->run.tf32);
+  torch.setBenchmarkCuDNN(graph_->run.cudnn_benchmark);
+  torch.setDeterministicCuDNN(graph_->run.deterministic);
+}
+
+// Those that share each batch: as many as run.devices says, or as are there.
+static std::vector<at::Device> sharing(std::int64_t wanted) {
+  const auto device = find_device();
+  if (!device) return {at::kCPU};
+  std::vector<at::Device> all = device->places();
+  const auto there = static_cast<std::int64_t>(all.size());
+  if (wanted > 0 && wanted < there) all.erase(all.begin() + wanted, all.end());
+  return all;
+}
+
+void Session::make_networks() {
+  const std::vector<at::Device> devices = sharing(graph_->run.devices);
+  devices_ = devices.size();
+  for (const GraphModel& m : graph_->models) {
+    auto network = Registry::global().make_network(m.spec->name, m.params);
+    network->spread(devices);
+    network->initialise(
+        random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
+    if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
+    resources_->add(m.name, std::move(network));
+  }
+}
+
+// Half of what is free: of the rest the networks' largest part, their activations, is not known
+// yet.
+static std::optional<std::uint64_t> share_of_caches(const Plan& plan,
+                                                    const std::optional<std::int64_t>& budget) {
+  const auto device = find_device();
+  if (!device) return std::nullopt;
+  if (budget) return device_need(plan).share(static_cast<std::uint64_t>(*budget));
+  const auto free = device->free_bytes();
+  if (!free) return std::nullopt;
+  return device_need(plan).share(*free / 2);
+}
+
+void Session::make_nodes() {
+  device_share_ = share_of_caches(*plan_, graph_->run.device_budget);
+  nodes_.resize(plan_->nodes.size());
+  for (int i : plan_->order) open_node(i);
+  window_sources(*plan_, nodes_);
+  if (graph_->run.cuda_graphs && find_device())
+    recorded_ = record_steps(*plan_, find_device(), nodes_);
+  for (const auto& path : options_.free)
+    if (const int i = graph_->find(path); i >= 0) {
+      auto& node = nodes_[static_cast<std::size_t>(i)];
+      node = free_of_cost(std::move(node));
+    }
+  captured_.resize(options_.isolate ? nodes_.size() : 0);
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (!stands_alone(plan_->nodes[i])) continue;
+    auto captured = std::make_unique<Captured>(std::move(nodes_[i]));
+    captured_[i] = captured.get();
+    nodes_[i] = std::move(captured);
+  }
+}
+
+// Those that it requires first; check has seen to it that this ends.
+void Session::open_node(int i) {
+  auto& node = nodes_[static_cast<std::size_t>(i)];
+  if (node) return;
+  const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
+  for (const auto& path : n.graph->needs) open_node(graph_->find(path));
+  node = Registry::global().make_node(n.spec->name, n.graph->params);
+  OpenContext context = planned_context(*plan_, i);
+  context.step_threads = step_threads_;
+  context.out_dir = out_dir_;
+  context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
+  if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
+  context.resources = resources_;
+  context.device = find_device();
+  context.cache_budget = device_share_;
+  if (n.spec->is_cache)
+    context.upstream = upstream_of(
+        *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });
+  try {
+    node->open(context);
+  } catch (const Error& e) {
+    throw Error(e.exit, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+  } catch (const std::exception& e) {
+    throw Error(Exit::usage, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+  }
+}
+
+Threads thread_counts(const Options& options, const Plan& plan) {
+  const RunSettings& run = plan.graph->run;
+  Threads t;
+  t.cores = cores();
+  t.compute = data_threads(options, *plan.graph);
+  t.io = first_set(options.io_threads, run.io_threads, std::max({2, t.compute, plan.io_threads}));
+  t.step = first_set(options.step_threads, run.step_threads, t.cores);
+  return t;
+}
+
+Threads Session::thread_counts() const { return sluice::thread_counts(options_, *plan_); }
+
+}  // namespace sluice

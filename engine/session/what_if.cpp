@@ -1,0 +1,129 @@
+#include "engine/session/what_if.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/judge/forecast.h"
+#include "engine/run/forward.h"
+#include "engine/session/session.h"
+
+namespace sluice {
+
+// ---- the question -------------------------------------------------------------------------------
+
+static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
+
+static void free_node(const std::string& path, const Plan& plan, Options& options) {
+  const int i = plan.graph->find(path);
+  if (i < 0) throw Error(Exit::usage, "--what-if free:" + path + ": no such node");
+  const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+  if (on_step(n) && plan.streams[static_cast<std::size_t>(n.stream)].trains)
+    throw Error(Exit::usage, "--what-if free:" + path +
+                                 ": the nodes of the training region need each other's gradients; "
+                                 "null:model frees them all");
+  options.free.push_back(path);
+}
+
+// All that works in front of the step lane, or on it. Sources stay: they say when an epoch ends.
+static void free_side(bool step, const Plan& plan, Options& options) {
+  for (const PlanNode& n : plan.nodes)
+    if (on_step(n) == step && !n.is_source()) options.free.push_back(n.path());
+}
+
+WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& options) {
+  WhatIf what{text, options};
+  Options& o = what.options;
+  o.out.clear();
+  o.resume.clear();
+  o.what_if.clear();
+  o.warnings = false;
+  const auto after = [&](const char* word) { return text.substr(std::string(word).size()); };
+  if (text.starts_with("free:")) {
+    free_node(after("free:"), plan, o);
+  } else if (text == "null:data" || text == "null:model") {
+    free_side(text == "null:model", plan, o);
+  } else if (text.starts_with("threads=")) {
+    o.threads = std::atoi(after("threads=").c_str());
+  } else if (text.starts_with("io_threads=")) {
+    o.io_threads = std::atoi(after("io_threads=").c_str());
+  } else {
+    std::string change = text;
+    const std::string first = text.substr(0, text.find_first_of(".="));
+    const bool is_node = plan.graph->find(first) >= 0;
+    if (text.find('=') == std::string::npos && !text.starts_with("~"))
+      throw Error(Exit::usage, "--what-if " + text +
+                                   ": want threads=N, io_threads=N, NODE.NAME=VALUE, free:NODE, "
+                                   "null:data or null:model");
+    if (is_node) change.insert(0, "nodes.");
+    o.set.push_back(change);
+  }
+  if (o.threads < 0 || o.io_threads < 0)
+    throw Error(Exit::usage, "--what-if " + text + ": a number of threads is positive");
+  return what;
+}
+
+// ---- the answer ---------------------------------------------------------------------------------
+
+// The simulation of the run as it was says how far it is off; the prediction is corrected by that.
+std::optional<Prediction> predict(const WhatIf& what, const Plan& plan, const Figures& figures) {
+  Prediction p;
+  p.before = pace(plan, figures);
+  std::optional<Graph> graph;
+  std::optional<Plan> changed;
+  if (!load_plan(what.options, graph, changed)) return std::nullopt;
+  Costs costs = Costs::of(*changed, plan, figures);
+  for (const auto& path : what.options.free)
+    if (const int i = graph->find(path); i >= 0)
+      costs.nodes[static_cast<std::size_t>(i)].service_s = 0;
+  const double now = forecast(plan, figures.threads, Costs::of(plan, plan, figures));
+  if (now <= 0 || p.before <= 0) return p;
+  const Threads threads = thread_counts(what.options, *changed);
+  const auto rate = [&] { return p.before * forecast(*changed, threads, costs) / now; };
+  p.after = rate();
+  if (what.options.seconds <= 0) return p;
+  // In so many seconds a quicker run gets further: what caches pass is a larger share of it.
+  const Costs first = costs;
+  for (int turn = 0; turn < 8; ++turn) {
+    for (std::size_t i = 0; i < costs.nodes.size(); ++i)
+      if (first.nodes[i].fires < 1)
+        costs.nodes[i].fires = std::min(1.0, first.nodes[i].fires * p.before / p.after);
+    p.after = rate();
+  }
+  return p;
+}
+
+// ---- free of cost -------------------------------------------------------------------------------
+
+namespace {
+
+class Freed final : public Forward {
+ public:
+  using Forward::Forward;
+  void process(Firing& f) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (known_) {
+        for (const auto& o : *known_) f.emit_ptr(o.sample, o.port, o.item);
+        return;
+      }
+    }
+    node_->process(f);
+    if (f.outs().empty() && !f.skip_reason().empty()) return;  // a filter's first: not yet
+    std::lock_guard lock(mutex_);
+    known_ = f.outs();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<std::vector<Firing::Out>> known_;
+};
+
+}  // namespace
+
+std::unique_ptr<Node> free_of_cost(std::unique_ptr<Node> node) {
+  return std::make_unique<Freed>(std::move(node));
+}
+
+}  // namespace sluice

@@ -1,0 +1,190 @@
+#include "engine/state/checkpoint.h"
+
+#include <linux/fs.h>
+#include <stdio.h>
+
+#include <cstdio>
+
+#include "engine/base/durable_file.h"
+#include "engine/state/safetensors.h"
+
+namespace sluice {
+std::string sha256_of(const std::string& text) {
+  Sha256 digest;
+  digest.update(text.data(), text.size());
+  return digest.hex();
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t largest_state = 16 << 20;
+constexpr int deepest_state = 64;
+constexpr const char* tensor_files[] = {"model.safetensors", "optimizer.safetensors"};
+
+std::string write_tensor_file(const fs::path& path, const Tensors& tensors) {
+  File file(path, O_WRONLY | O_CREAT | O_EXCL);
+  write_tensors(file, tensors);
+  const std::string sha256 = file.sha256.hex();
+  file.close();
+  return sha256;
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  File file(path, O_WRONLY | O_CREAT | O_EXCL);
+  file.reserve(text.size());
+  file.write(text.data(), text.size());
+  file.close();
+}
+
+// state.json with its own checksum verified: {"files": {name: sha256}, "serial", "state",
+// "sha256"}.
+Json read_state(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / "state.json";
+  File file(path, O_RDONLY);
+  const std::uint64_t size = file.size();
+  if (size > largest_state) throw DataError(path.string() + " is too large");
+  std::string text(size, '\0');
+  file.read(text.data(), size);
+  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > deepest_state) throw DataError(path.string() + " is nested too deeply");
+    return true;
+  };
+  Json j = Json::parse(text, shallow, false);
+  if (!j.is_object() || !j.contains("sha256"))
+    throw DataError(path.string() + " is damaged: not a JSON object with a checksum");
+  const Json said = j["sha256"];
+  j.erase("sha256");
+  if (said != sha256_of(j.dump()))
+    throw DataError(path.string() + " is damaged: its checksum differs");
+  return j;
+}
+
+Tensors read_verified(const fs::path& checkpoint, const char* name, const Json& state) {
+  const fs::path path = checkpoint / name;
+  File file(path, O_RDONLY);
+  Tensors tensors = read_tensors(file, path.string());
+  if (state["files"][name] != file.sha256.hex())
+    throw DataError(path.string() + " is damaged: its checksum differs");
+  return tensors;
+}
+
+// The name under which a folder is made before it counts.
+std::string hidden(const std::string& name) {
+  return std::string(1, '.').append(name).append(".tmp");
+}
+
+bool is_checkpoint(const fs::directory_entry& entry) {
+  return entry.is_directory() && !entry.path().filename().string().starts_with('.');
+}
+
+// Checkpoints with a state that can be read, by serial number; what is wrong with the others.
+std::map<std::uint64_t, fs::path> by_serial(const fs::path& folder,
+                                            const std::function<void(const std::string&)>& warn) {
+  std::map<std::uint64_t, fs::path> found;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (!is_checkpoint(entry)) continue;
+    try {
+      found[read_state(entry.path()).at("serial").get<std::uint64_t>()] = entry.path();
+    } catch (const Error& e) {
+      warn(std::string("left out a checkpoint: ") + e.what());
+    }
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory)
+    fail_io("read", folder, failed.value());
+  return found;
+}
+
+// What a killed process left half-written.
+void remove_leftovers(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(".tmp")) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+void write_all(const fs::path& folder, const Checkpoint& c, std::uint64_t serial) {
+  Json j;
+  j["files"][tensor_files[0]] = write_tensor_file(folder / tensor_files[0], c.model);
+  j["files"][tensor_files[1]] = write_tensor_file(folder / tensor_files[1], c.optimizer);
+  j["serial"] = serial;
+  j["state"] = c.state;
+  j["sha256"] = sha256_of(j.dump());
+  write_text(folder / "state.json", j.dump(1) + "\n");
+  sync_folder(folder);
+}
+
+// Puts the finished folder under its name. A checkpoint of that name is exchanged in one step, or,
+// where the file system cannot, moved away first.
+void publish(const fs::path& temporary, const fs::path& target) {
+  if (::rename(temporary.c_str(), target.c_str()) == 0) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) fail_io("write", target, errno);
+  std::error_code ignored;
+  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    fs::remove_all(temporary, ignored);
+    return;
+  }
+  const fs::path old = target.parent_path() / hidden(target.filename().string() + ".old");
+  if (::rename(target.c_str(), old.c_str()) != 0) fail_io("write", target, errno);
+  if (::rename(temporary.c_str(), target.c_str()) != 0) {
+    const int cause = errno;
+    if (::rename(old.c_str(), target.c_str()) != 0) fail_io("restore", target, errno);
+    fail_io("write", target, cause);
+  }
+  fs::remove_all(old, ignored);
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& folder, const std::string& name,
+                     const Checkpoint& checkpoint) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) fail_io("make", folder, failed.value());
+  remove_leftovers(folder);
+  const auto before = by_serial(folder, [](const std::string&) {});
+  const fs::path temporary = folder / hidden(name);
+  if (!fs::create_directory(temporary, failed)) fail_io("make", temporary, failed.value());
+  try {
+    write_all(temporary, checkpoint, before.empty() ? 1 : before.rbegin()->first + 1);
+    publish(temporary, folder / name);
+  } catch (...) {
+    fs::remove_all(temporary, failed);
+    throw;
+  }
+  sync_folder(folder);
+}
+
+Checkpoint load_checkpoint(const fs::path& checkpoint) {
+  const Json j = read_state(checkpoint);
+  Checkpoint c;
+  c.model = read_verified(checkpoint, tensor_files[0], j);
+  c.optimizer = read_verified(checkpoint, tensor_files[1], j);
+  c.state = j["state"];
+  return c;
+}
+
+fs::path newest_checkpoint(const fs::path& folder,
+                           const std::function<void(const std::string&)>& warn) {
+  const auto say = [&](const std::string& text) {
+    if (warn)
+      warn(text);
+    else
+      std::fprintf(stderr, "warning: %s\n", text.c_str());
+  };
+  const auto found = by_serial(folder, say);
+  for (auto it = found.rbegin(); it != found.rend(); ++it) {
+    try {
+      load_checkpoint(it->second);
+      return it->second;
+    } catch (const Error& e) {
+      say(std::string(e.what()) + "; taking the checkpoint before");
+    }
+  }
+  throw IoError("no complete checkpoint in " + folder.string());
+}
+
+}  // namespace sluice

@@ -1,0 +1,247 @@
+#include "engine/trace/trace_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/protobuf.h"
+#include "engine/base/random.h"
+
+namespace sluice {
+
+using protobuf::Writer;
+
+namespace {
+
+// Track ids: any numbers that differ.
+constexpr std::uint64_t process_track = 1, memory_track = 2, first_thread = 1000,
+                        first_queue = 1'000'000;
+enum Type { begin = 1, end = 2, instant = 3, counter = 4 };  // TrackEvent.Type
+enum Annotation { epoch_name = 1, index_name, child_name, sample_text };
+
+Writer track(std::uint64_t id, const std::string& name) {
+  Writer w;
+  w.number(1, id).bytes(2, name);
+  return w;
+}
+
+Writer event_of(Type type, std::uint64_t track_id) {
+  Writer w;
+  w.number(9, type).number(11, track_id);
+  return w;
+}
+
+void annotate(Writer& event, Annotation name, std::uint64_t value) {
+  Writer w;
+  w.number(1, name).number(3, value);
+  event.message(4, w);
+}
+
+Writer interned(std::uint64_t id, const std::string& name) {
+  Writer w;
+  w.number(1, id).bytes(2, name);
+  return w;
+}
+
+}  // namespace
+
+// ---- the encoder --------------------------------------------------------------------------------
+
+TraceEncoder::TraceEncoder(const Plan& plan)
+    : plan_(plan),
+      root_in_(plan.nodes.size(), -1),
+      root_out_(plan.nodes.size(), -1),
+      queue_(plan.nodes.size(), ~std::uint64_t{0}) {
+  for (int i : plan.order) {
+    const auto n = static_cast<std::size_t>(i);
+    const PlanNode& node = plan.nodes[n];
+    if (!node.inputs.empty())
+      root_in_[n] = root_out_[static_cast<std::size_t>(node.inputs.front().from)];
+    const Arity arity = node.spec->arity;
+    const bool counts = arity == Arity::source || arity == Arity::gather || arity == Arity::shuffle;
+    root_out_[n] = counts ? i : root_in_[n];
+  }
+  Writer names;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    names.message(2, interned(i + 1, plan.nodes[i].path()));
+  const char* annotations[] = {"epoch", "index", "child", "sample"};
+  for (std::uint64_t i = 0; i < 4; ++i) names.message(3, interned(i + 1, annotations[i]));
+  Writer first;  // the names, and from here on they are known
+  first.number(10, 1).message(12, names).number(13, 1);
+  out_ += Writer().message(1, first).text;
+  Writer process = track(process_track, "sluice " + plan.graph->name);
+  process.message(3, Writer().number(1, static_cast<std::uint64_t>(getpid())));
+  packet(0, process.text, 60);
+  Writer memory = track(memory_track, "resident memory");
+  memory.number(5, process_track).message(8, Writer().number(3, 3));  // bytes
+  packet(0, memory.text, 60);
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    if (plan.nodes[i].is_source()) continue;
+    Writer queue = track(first_queue + i, "queue of " + plan.nodes[i].path());
+    queue.number(5, process_track).message(8, Writer().number(3, 2));  // a count
+    packet(0, queue.text, 60);
+  }
+}
+
+void TraceEncoder::packet(std::int64_t time, const std::string& field, int number) {
+  Writer w;
+  if (time > 0) w.number(8, static_cast<std::uint64_t>(time));
+  w.number(10, 1).number(13, 2).bytes(number, field);
+  out_ += Writer().message(1, w).text;
+}
+
+std::uint64_t TraceEncoder::flow(int root, std::uint32_t epoch, std::uint64_t index) const {
+  return mix(mix((static_cast<std::uint64_t>(root) << 32 | epoch) + 1) + index);
+}
+
+void TraceEncoder::thread(std::size_t ring, const std::string& name, int tid) {
+  Writer w = track(first_thread + ring, name);
+  Writer thread;
+  thread.number(1, static_cast<std::uint64_t>(getpid()))
+      .number(2, static_cast<std::uint64_t>(tid))
+      .bytes(5, name);
+  w.message(4, thread);
+  packet(0, w.text, 60);
+}
+
+void TraceEncoder::named(const EventRings::Named& n) {
+  names_[flow(n.node, n.epoch, n.index)] = n.sample;
+}
+
+void TraceEncoder::event(std::size_t ring, const Event& e) {
+  const auto node = static_cast<std::size_t>(e.node);
+  if (links_.size() <= ring) links_.resize(ring + 1);
+  if (e.kind == Event::Kind::link) {
+    const auto from = flow(root_in_[node], e.from_epoch, e.from_index);
+    if (plan_.nodes[node].spec->arity == Arity::gather) return links_[ring].push_back(from);
+    Writer w = event_of(instant, first_thread + ring);  // a shuffle has no body
+    w.number(10, node + 1).fixed64(47, flow(e.node, e.epoch, e.index)).fixed64(47, from);
+    return packet(e.start, w.text, 11);
+  }
+  slice(ring, e);
+}
+
+void TraceEncoder::slice(std::size_t ring, const Event& e) {
+  const auto node = static_cast<std::size_t>(e.node);
+  const Arity arity = plan_.nodes[node].spec->arity;
+  const bool is_counter = arity == Arity::source || arity == Arity::gather;
+  Writer w = event_of(begin, first_thread + ring);
+  w.number(10, node + 1);
+  if (e.kind == Event::Kind::body) {
+    const auto own = flow(is_counter ? e.node : root_in_[node], e.epoch, e.index);
+    w.fixed64(47, own);  // first: what goes on from here
+    for (const auto other : links_[ring]) w.fixed64(47, other);
+    links_[ring].clear();
+    annotate(w, index_name, e.index);
+    if (e.child) annotate(w, child_name, e.child);
+    if (const auto name = names_.find(own); arity == Arity::source && name != names_.end()) {
+      w.message(4, Writer().number(1, sample_text).bytes(6, name->second));
+      names_.erase(name);
+    }
+  }
+  annotate(w, epoch_name, e.epoch);
+  packet(e.start, w.text, 11);
+  packet(e.end, event_of(end, first_thread + ring).text, 11);
+}
+
+void TraceEncoder::counters(std::int64_t now, const std::vector<Reading>& readings,
+                            std::uint64_t resident) {
+  packet(now, event_of(counter, memory_track).number(30, resident).text, 11);
+  for (std::size_t i = 0; i < readings.size() && i < queue_.size(); ++i) {
+    if (plan_.nodes[i].is_source() || readings[i].queue == queue_[i]) continue;
+    queue_[i] = readings[i].queue;
+    packet(now, event_of(counter, first_queue + i).number(30, queue_[i]).text, 11);
+  }
+}
+
+void TraceEncoder::left_out(std::int64_t now, std::uint64_t events) {
+  Writer w = event_of(instant, process_track);
+  packet(now, w.bytes(23, "left out: " + std::to_string(events) + " events").text, 11);
+}
+
+std::string TraceEncoder::take() { return std::exchange(out_, {}); }
+
+// ---- the file -----------------------------------------------------------------------------------
+
+TraceFile::TraceFile(std::filesystem::path path, const Plan& plan, EventRings& rings,
+                     std::function<std::vector<Reading>()> readings, std::uint64_t most_bytes)
+    : path_(std::move(path)),
+      rings_(rings),
+      readings_(std::move(readings)),
+      most_bytes_(most_bytes),
+      encoder_(plan),
+      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)) {
+  if (file_ < 0) throw IoError("cannot write " + path_.string() + ": " + std::strerror(errno));
+  rings_.start();
+  thread_ = std::thread([this] { loop(); });
+}
+
+TraceFile::~TraceFile() {
+  done_ = true;
+  thread_.join();
+  rings_.stop();
+  tick();
+  if (const auto lost = rings_.lost()) {
+    encoder_.left_out(now_ns(), lost);
+    write(encoder_.take());
+  }
+  ::close(file_);
+}
+
+void TraceFile::loop() {
+  while (!done_) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    tick();
+  }
+}
+
+static std::uint64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::uint64_t all = 0, resident = 0;
+  in >> all >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void TraceFile::tick() {
+  rings_.drain(encoder_);
+  encoder_.counters(now_ns(), readings_(), resident_bytes());
+  write(encoder_.take());
+}
+
+// As many whole packets as fit into `room`.
+static std::string_view whole_packets(std::string_view text, std::uint64_t room) {
+  protobuf::Reader reader(text.substr(0, room));
+  protobuf::Field packet;
+  while (reader.next(packet)) {
+  }
+  return text.substr(0, reader.position());
+}
+
+// What a full disk took of a packet goes; if even that fails, a reader stops there.
+void TraceFile::cut_back() {
+  full_ = true;
+  [[maybe_unused]] const int ignored = ::ftruncate(file_, static_cast<off_t>(bytes_));
+}
+
+// One call, so that a kill finds whole packets. A disk that is full ends the trace, not the run.
+void TraceFile::write(std::string_view text) {
+  if (full_) return;
+  if (bytes_ + text.size() > most_bytes_) {
+    full_ = true;
+    text = whole_packets(text, most_bytes_ - bytes_);
+  }
+  if (::write(file_, text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+    bytes_ += text.size();
+  else
+    cut_back();
+  if (full_) rings_.stop();
+}
+
+}  // namespace sluice

@@ -1,0 +1,163 @@
+#include "kernels/base/allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t page = 4096, huge_page = 2 << 20, smallest = 1 << 20, slack = 64 << 20;
+constexpr std::size_t most_blocks = 16384;  // each is a mapping, of which a process has 65530
+
+std::size_t rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+// Huge pages begin at multiples of their size: more is mapped, and what is too much given back.
+void* map_block(std::size_t bytes) {
+  const std::size_t more = bytes >= huge_page ? huge_page : 0;
+  void* const got =
+      mmap(nullptr, bytes + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  if (more == 0) return got;
+  const auto start = reinterpret_cast<std::uintptr_t>(got);
+  const auto block = (start + huge_page - 1) / huge_page * huge_page;
+  if (block > start) munmap(got, block - start);
+  if (block < start + more) munmap(reinterpret_cast<void*>(block + bytes), start + more - block);
+  madvise(reinterpret_cast<void*>(block), bytes, MADV_HUGEPAGE);
+  return reinterpret_cast<void*>(block);
+}
+
+}  // namespace
+
+// ---- the pool -----------------------------------------------------------------------------------
+
+struct BlockPool::State {
+  struct Kept {
+    void* block;
+    std::uint64_t since;
+  };
+  mutable std::mutex mutex;
+  std::unordered_map<void*, std::size_t> used;
+  std::multimap<std::size_t, Kept> kept;  // by size
+  Held held;
+  std::uint64_t clock = 0;
+
+  void* use(void* block, std::size_t bytes) {
+    used.emplace(block, bytes);
+    held.used += bytes;
+    held.most_used = std::max(held.most_used, held.used);
+    return block;
+  }
+  // A kept block that is at most an eighth too large; of several the smallest.
+  void* reuse(std::size_t bytes) {
+    const auto found = kept.lower_bound(bytes);
+    if (found == kept.end() || found->first > bytes + bytes / 8) return nullptr;
+    void* const block = found->second.block;
+    const std::size_t size = found->first;
+    kept.erase(found);
+    held.kept -= size;
+    return use(block, size);
+  }
+  void* map(std::size_t bytes) {
+    const std::size_t now = held.used + bytes, most = std::max(held.most_used, now);
+    shrink_to(now < most + most / 8 + slack ? most + most / 8 + slack - now : 0);
+    void* block = map_block(bytes);
+    if (block || kept.empty()) return block;
+    shrink_to(0);
+    return map_block(bytes);
+  }
+  // Those that have waited longest, until `most` bytes are kept.
+  void shrink_to(std::size_t most) {
+    while (held.kept > most) {
+      const auto oldest = std::min_element(
+          kept.begin(), kept.end(),
+          [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+      munmap(oldest->second.block, oldest->first);
+      held.kept -= oldest->first;
+      kept.erase(oldest);
+    }
+  }
+};
+
+BlockPool::BlockPool() : state_(std::make_unique<State>()) {}
+BlockPool::~BlockPool() {
+  for (const auto& [bytes, kept] : state_->kept) munmap(kept.block, bytes);
+}
+
+void* BlockPool::take(std::size_t wanted) {
+  const std::size_t bytes = rounded(std::max<std::size_t>(wanted, 1));
+  const std::lock_guard lock(state_->mutex);
+  if (void* block = state_->reuse(bytes)) return block;
+  if (state_->used.size() >= most_blocks) return nullptr;
+  void* const block = state_->map(bytes);
+  return block ? state_->use(block, bytes) : nullptr;
+}
+
+bool BlockPool::give(void* block) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->used.find(block);
+  if (found == state_->used.end()) return false;
+  const std::size_t bytes = found->second;
+  state_->used.erase(found);
+  state_->held.used -= bytes;
+  state_->kept.emplace(bytes, State::Kept{block, ++state_->clock});
+  state_->held.kept += bytes;
+  return true;
+}
+
+BlockPool::Held BlockPool::held() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->held;
+}
+
+// ---- LibTorch's allocator -----------------------------------------------------------------------
+
+namespace {
+
+// Never destroyed: tensors may be freed after static objects are.
+BlockPool& pool() {
+  static BlockPool* const it = new BlockPool;
+  return *it;
+}
+
+void give_back(void* block) { pool().give(block); }
+void free_any(void* p) {
+  if (!pool().give(p)) c10::free_cpu(p);
+}
+
+struct PooledAllocator final : at::Allocator {
+  at::DataPtr allocate(std::size_t bytes) override {
+    if (bytes >= smallest)
+      if (void* block = pool().take(bytes)) return {block, block, &give_back, at::kCPU};
+    void* const p = c10::alloc_cpu(bytes);
+    return {p, p, &c10::free_cpu, at::kCPU};
+  }
+  at::DeleterFnPtr raw_deleter() const override { return &free_any; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+void tune_allocator() {
+  constexpr int gibibyte = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, gibibyte);  // setting it also stops glibc from moving it
+  mallopt(M_TRIM_THRESHOLD, 2147483647);
+  mallopt(M_TOP_PAD, 64 << 20);
+  prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);  // a parent may have switched huge pages off
+#ifndef __SANITIZE_ADDRESS__              // which finds wrong accesses to what malloc gave
+  c10::SetCPUAllocator(new PooledAllocator, 1);
+#endif
+}
+
+}  // namespace sluice

@@ -1,0 +1,171 @@
+#include "kernels/files/dicom.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "kernels/files/text_header.h"
+
+extern char** environ;
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// Beside the binary or library that this code is in; SLUICE_DICOM overrides.
+std::string reader_file() {
+  if (const char* given = std::getenv("SLUICE_DICOM"); given && *given) return given;
+  Dl_info info{};
+  fs::path folder;
+  std::error_code problem;
+  if (::dladdr(reinterpret_cast<void*>(&is_dicom_file), &info) != 0 && info.dli_fname)
+    folder = fs::canonical(info.dli_fname, problem).parent_path();
+  if (problem || !fs::exists(folder / "sluice_dicom", problem))
+    folder = fs::read_symlink("/proc/self/exe", problem).parent_path();
+  return (folder / "sluice_dicom").string();
+}
+
+// A process whose stdout is read. It is gone when this is.
+class Child {
+ public:
+  Child(const std::vector<std::string>& command, const std::string& name) : name_(name) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError(name + ": no pipe: " + std::strerror(errno));
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    std::vector<char*> words;
+    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    const int error = ::posix_spawn(&pid_, words[0], &actions, nullptr, words.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    out_ = ends[0];
+    if (error != 0) {
+      ::close(out_);
+      throw IoError(command[0] + ": cannot be started: " + std::strerror(error));
+    }
+  }
+  ~Child() {
+    ::close(out_);
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  Child(const Child&) = delete;
+
+  // As many bytes as there are up to n; fewer where the child has closed its end.
+  std::size_t read(void* to, std::size_t n, Clock::time_point until) {
+    std::size_t done = 0;
+    while (done < n) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+      pollfd p{out_, POLLIN, 0};
+      const int ready =
+          ::poll(&p, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30)));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready <= 0) throw DataError(name_ + ": reading it takes too long; given up");
+      const ssize_t got = ::read(out_, static_cast<char*>(to) + done, n - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return done;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+  // Its status, once it has ended.
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    return status;
+  }
+
+ private:
+  const std::string& name_;
+  pid_t pid_ = 0;
+  int out_ = -1;
+};
+
+// The sizes of the series' files, each of which goes through `read`.
+std::uint64_t total_bytes(const fs::path& folder, const ReadBytes& read) {
+  std::uint64_t total = 0;
+  std::error_code problem;
+  for (const auto& entry : fs::directory_iterator(folder, problem))
+    if (!entry.path().filename().string().starts_with('.')) total += read(entry.path()).size();
+  if (problem) throw DataError(folder.string() + ": cannot list the folder: " + problem.message());
+  if (total == 0) throw DataError(folder.string() + ": is an empty folder");
+  return total;
+}
+
+std::string first_line(Child& child, Clock::time_point until, const std::string& name) {
+  std::string line;
+  for (char c = 0; child.read(&c, 1, until) == 1 && c != '\n'; line.push_back(c))
+    if (line.size() > 4096) break;
+  if (!line.empty()) return line;
+  const int status = child.wait();
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+    throw DataError(name + ": reading it takes too long; given up");
+  throw DataError(name + ": a file of it ends the reader (" +
+                  (WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status))
+                                       : "exit " + std::to_string(WEXITSTATUS(status))) +
+                  ")");
+}
+
+RawVolume raw_volume(const nlohmann::json& header) {
+  RawVolume raw;
+  raw.type = voxel_type(header.at("type"));
+  raw.dim = header.at("dim").get<std::vector<std::int64_t>>();
+  raw.channel_axis = raw.dim.size();
+  const auto rows = header.at("affine").get<std::vector<double>>();
+  std::copy_n(rows.begin(), 12, raw.affine.begin());
+  return raw;
+}
+
+}  // namespace
+
+bool is_dicom_file(const fs::path& file) {
+  try {
+    const Buffer front = read_file_front(file, 132);
+    return front.size() == 132 && std::memcmp(front.data() + 128, "DICM", 4) == 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Volume read_dicom_series(const fs::path& folder, at::ScalarType dtype, const ReadBytes& read) {
+  const std::string name = folder.string();
+  const std::uint64_t bytes = total_bytes(folder, read);
+  const std::uint64_t memory =
+      std::min<std::uint64_t>((1u << 30) + 16 * bytes, 2 * max_volume_bytes);
+  const std::uint64_t seconds = 30 + bytes / 1'000'000;
+  const auto until = Clock::now() + std::chrono::seconds(4 * seconds);
+  Child child({reader_file(), std::to_string(memory), std::to_string(seconds), name}, name);
+  const auto header = nlohmann::json::parse(first_line(child, until, name), nullptr, false);
+  if (!header.is_object()) throw DataError(name + ": its reader failed");
+  if (header.contains("error")) throw DataError(header["error"].get<std::string>());
+  const RawVolume raw = raw_volume(header);
+  check_affine(raw.affine, 3, name);
+  Buffer voxels(voxel_bytes(raw, name));
+  if (child.read(voxels.data(), voxels.size(), until) != voxels.size())
+    throw DataError(name + ": its reader ended before the last voxel");
+  return to_volume(raw, voxels, 0, dtype, name);
+}
+
+}  // namespace sluice

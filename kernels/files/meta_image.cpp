@@ -1,0 +1,153 @@
+#include "kernels/files/meta_image.h"
+
+#include "engine/base/error.h"
+#include "kernels/files/text_header.h"
+
+namespace sluice {
+namespace {
+
+const std::set<std::string_view> known{"ObjectType",
+                                       "ObjectSubType",
+                                       "NDims",
+                                       "BinaryData",
+                                       "BinaryDataByteOrderMSB",
+                                       "ElementByteOrderMSB",
+                                       "CompressedData",
+                                       "CompressedDataSize",
+                                       "TransformMatrix",
+                                       "Rotation",
+                                       "Orientation",
+                                       "Offset",
+                                       "Origin",
+                                       "Position",
+                                       "CenterOfRotation",
+                                       "AnatomicalOrientation",
+                                       "ElementSpacing",
+                                       "ElementSize",
+                                       "DimSize",
+                                       "HeaderSize",
+                                       "Modality",
+                                       "ElementMin",
+                                       "ElementMax",
+                                       "ElementType",
+                                       "ElementNumberOfChannels",
+                                       "ElementDataFile",
+                                       "Comment",
+                                       "Name"};
+
+struct TypeName {
+  VoxelType type;
+  const char* name;
+};
+constexpr TypeName types[] = {
+    {VoxelType::int8, "MET_CHAR"},       {VoxelType::uint8, "MET_UCHAR"},
+    {VoxelType::int16, "MET_SHORT"},     {VoxelType::uint16, "MET_USHORT"},
+    {VoxelType::int32, "MET_INT"},       {VoxelType::uint32, "MET_UINT"},
+    {VoxelType::int64, "MET_LONG_LONG"}, {VoxelType::uint64, "MET_ULONG_LONG"},
+    {VoxelType::float32, "MET_FLOAT"},   {VoxelType::float64, "MET_DOUBLE"},
+};
+
+VoxelType type_of(const HeaderFields& fields) {
+  const std::string name = fields.text("ElementType");
+  for (const auto& row : types)
+    if (name == row.name) return row.type;
+  fields.wrong("ElementType");
+}
+
+// ElementDataFile is the last one, by the format's rule.
+HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
+  HeaderFields fields(name, known);
+  while (!fields.has("ElementDataFile")) {
+    const auto line = lines.next();
+    if (!line) refuse(name, "ends inside its header");
+    const auto equals = line->find('=');
+    if (equals == std::string::npos) refuse(name, "is no MetaImage: a header line has no \"=\"");
+    fields.add(trimmed(line->substr(0, equals)), trimmed(line->substr(equals + 1)));
+  }
+  return fields;
+}
+
+bool flag(const HeaderFields& fields, const std::string& key) {
+  const std::string text = fields.text(key, "False");
+  if (text != "True" && text != "False") fields.wrong(key);
+  return text == "True";
+}
+
+// Row i of TransformMatrix is the direction of axis i.
+Matrix4 affine_of(const HeaderFields& fields, std::size_t n) {
+  const auto matrix =
+      fields.reals(fields.one_of({"TransformMatrix", "Rotation", "Orientation"}), n * n);
+  const auto origin = fields.reals(fields.one_of({"Offset", "Origin", "Position"}), n);
+  auto spacing = fields.positive("ElementSpacing", n);
+  const auto size = fields.positive("ElementSize", n);
+  if (spacing.empty()) spacing = size;
+  fields.reals("CenterOfRotation", n);
+  Matrix4 m{-1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+  for (std::size_t axis = 0; axis < std::min<std::size_t>(3, n); ++axis)
+    for (std::size_t row = 0; row < std::min<std::size_t>(3, n); ++row) {
+      const double along = matrix.empty() ? axis == row : matrix[axis * n + row];
+      m[4 * row + axis] = (row < 2 ? -1 : 1) * along * (spacing.empty() ? 1 : spacing[axis]);
+    }
+  for (std::size_t row = 0; row < std::min<std::size_t>(3, origin.size()); ++row)
+    m[4 * row + 3] = (row < 2 ? -1 : 1) * origin[row];
+  return m;
+}
+
+RawVolume raw_volume(const HeaderFields& fields, const std::string& name) {
+  if (fields.text("ObjectType", "Image") != "Image") fields.wrong("ObjectType");
+  if (!flag(fields, "BinaryData")) refuse(name, "keeps its voxels as text; only binary is read");
+  const auto n = static_cast<std::size_t>(fields.sizes("NDims", 1)[0]);
+  if (n > 4) fields.wrong("NDims");
+  RawVolume raw;
+  raw.type = type_of(fields);
+  raw.dim = fields.sizes("DimSize", n);
+  if (fields.has("ElementNumberOfChannels"))
+    raw.channels = fields.sizes("ElementNumberOfChannels", 1)[0];
+  if (n == 4 && raw.dim[3] > 1) {
+    if (raw.channels > 1) refuse(name, "has four axes and channels; one of them is read");
+    raw.channels = raw.dim[3];
+    raw.channel_axis = 3;
+  }
+  raw.dim.resize(std::min<std::size_t>(3, n));
+  const std::string order = fields.one_of({"BinaryDataByteOrderMSB", "ElementByteOrderMSB"});
+  raw.swapped = !order.empty() && flag(fields, order);
+  raw.affine = affine_of(fields, n);
+  check_affine(raw.affine, raw.dim.size(), name);
+  raw.placed = !fields.one_of({"TransformMatrix", "Rotation", "Orientation"}).empty() ||
+               !fields.one_of({"Offset", "Origin", "Position"}).empty();
+  return raw;
+}
+
+VoxelSource source_of(const HeaderFields& fields, std::size_t header_end, std::size_t file_size,
+                      const std::string& name) {
+  VoxelSource source;
+  source.header_end = header_end;
+  if (flag(fields, "CompressedData")) source.packing = Packing::zlib;
+  const std::string file = fields.text("ElementDataFile");
+  if (file.starts_with("LIST") || file.find('%') != std::string::npos)
+    refuse(name, "keeps its voxels in several files; one is read");
+  if (file != "LOCAL" && file != "Local" && file != "local") source.file = file;
+  source.skip = fields.whole("HeaderSize", 0);
+  if (source.skip < -1 || (source.skip != 0 && source.file.empty())) fields.wrong("HeaderSize");
+  const auto packed = static_cast<std::int64_t>(file_size - header_end);
+  if (source.packing == Packing::zlib && source.file.empty() && fields.has("CompressedDataSize") &&
+      fields.whole("CompressedDataSize", 0) != packed)
+    refuse(name, "ends early or is too long: CompressedDataSize is " +
+                     fields.text("CompressedDataSize") + ", there are " + std::to_string(packed));
+  return source;
+}
+
+}  // namespace
+
+Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype,
+                       const ReadBytes& read) {
+  const std::string name = path.string();
+  Buffer file = read(path);
+  HeaderLines lines(file.view(), name);
+  const HeaderFields fields = read_fields(lines, name);
+  const RawVolume raw = raw_volume(fields, name);
+  const VoxelSource source = source_of(fields, lines.position(), file.size(), name);
+  return read_voxels(raw, source, std::move(file), path, dtype, read);
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+// NIfTI-1 and NIfTI-2, single files (`.nii`, `.nii.gz`) and pairs (`.hdr` and `.img`, or both with
+// `.gz`), of every scalar datatype in both byte orders; read strictly, because lenient readers
+// train on damaged data without a word.
+//
+// Invariant: what is returned is the whole file and nothing but the file. Header, extensions and
+// voxels fill it exactly; gzip's checksum and length hold; whatever does not fit is a DataError
+// that names the file and says what is wrong with it. (An uncompressed .nii has no checksum: a
+// flipped bit in its voxels cannot be seen.)
+//
+// The affine is chosen as nibabel does: the sform where sform_code > 0, else the qform where
+// qform_code > 0, else pixdim with x mirrored and the origin at the centre.
+#pragma once
+
+#include "kernels/files/nifti_header.h"
+#include "kernels/files/volume.h"
+
+namespace sluice {
+
+// `dtype` as for read_volume().
+Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat,
+                  const ReadBytes& read = read_plain);
+
+// The header alone; of the file only its front is read, and nothing behind it is checked.
+NiftiHeader read_nifti_header(const std::filesystem::path& path);
+
+// Writes [X, Y, Z] or [C, X, Y, Z] (C > 1 becomes the file's fourth axis) as NIfTI-1 with sform
+// and, where the affine is orthogonal, qform, both coded "aligned". `dtype` is numpy's name
+// ("int16"); integers are reached by truncation, as numpy's astype does, but a value outside
+// their range is a DataError. Compressed where the name ends in .gz. See write_file().
+void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
+                 const std::string& dtype = "float32", int gzip_level = 1);
+
+}  // namespace sluice

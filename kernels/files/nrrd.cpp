@@ -1,0 +1,303 @@
+#include "kernels/files/nrrd.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "kernels/files/text_header.h"
+
+namespace sluice {
+namespace {
+
+const std::set<std::string_view> known{
+    "type",        "dimension",    "sizes",        "encoding",
+    "endian",      "space",        "space origin", "space directions",
+    "space units", "kinds",        "spacings",     "space dimension",
+    "content",     "centers",      "centerings",   "labels",
+    "units",       "thicknesses",  "byte skip",    "measurement frame",
+    "byteskip",    "line skip",    "lineskip",     "data file",
+    "datafile",    "sample units", "sampleunits",  "old min",
+    "oldmin",      "old max",      "oldmax",       "min",
+    "max",         "number"};
+
+struct TypeNames {
+  VoxelType type;
+  std::set<std::string_view> names;
+};
+const TypeNames types[] = {
+    {VoxelType::int8, {"signed char", "int8", "int8_t"}},
+    {VoxelType::uint8, {"uchar", "unsigned char", "uint8", "uint8_t"}},
+    {VoxelType::int16,
+     {"short", "short int", "signed short", "signed short int", "int16", "int16_t"}},
+    {VoxelType::uint16, {"ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"}},
+    {VoxelType::int32, {"int", "signed int", "int32", "int32_t"}},
+    {VoxelType::uint32, {"uint", "unsigned int", "uint32", "uint32_t"}},
+    {VoxelType::int64,
+     {"longlong", "long long", "long long int", "signed long long", "signed long long int", "int64",
+      "int64_t"}},
+    {VoxelType::uint64,
+     {"ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"}},
+    {VoxelType::float32, {"float"}},
+    {VoxelType::float64, {"double"}},
+};
+
+VoxelType type_of(const HeaderFields& fields) {
+  const std::string name = fields.text("type");
+  for (const auto& row : types)
+    if (row.names.count(name)) return row.type;
+  fields.wrong("type");
+}
+
+HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
+  const auto first = lines.next();
+  if (!first || first->size() != 8 || !first->starts_with("NRRD000") || (*first)[7] < '1' ||
+      (*first)[7] > '5')
+    refuse(name, "is no NRRD file");
+  HeaderFields fields(name, known);
+  for (auto line = lines.next(); line && !line->empty(); line = lines.next()) {
+    if (line->front() == '#') continue;
+    const auto colon = line->find(':');
+    if (colon == std::string::npos) refuse(name, "has a header line without a colon");
+    if (line->compare(colon, 2, ":=") == 0) continue;  // free key/value pairs
+    fields.add(line->substr(0, colon), trimmed(line->substr(colon + 1)));
+  }
+  return fields;
+}
+
+// One axis as the header describes it.
+struct Axis {
+  std::int64_t size = 1;
+  bool space = true;
+  std::vector<double> direction;  // as long as the space has dimensions; may be empty
+  double spacing = 1;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// "(1,0,0)", or "(1, 0, 0)": its numbers; nullopt where it is anything else.
+std::optional<std::vector<double>> vector_in(const std::string& text) {
+  if (text.size() < 3 || text.front() != '(' || text.back() != ')') return std::nullopt;
+  std::string inner = text.substr(1, text.size() - 2);
+  std::replace(inner.begin(), inner.end(), ',', ' ');
+  return reals_in(inner);
+}
+
+// "(1,0,0) none (0, 0, 2)": vectors and words.
+std::vector<std::string> vectors_of(const std::string& text) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0; (at = text.find_first_not_of(" \t", at)) != std::string::npos;) {
+    const auto end = text[at] == '(' ? text.find(')', at) : text.find_first_of(" \t", at) - 1;
+    all.push_back(text.substr(at, end == std::string::npos ? end : end - at + 1));
+    at += all.back().size();
+  }
+  return all;
+}
+
+void read_directions(const HeaderFields& fields, std::vector<Axis>& axes) {
+  if (!fields.has("space directions")) return;
+  const auto vectors = vectors_of(fields.text("space directions"));
+  if (vectors.size() != axes.size()) fields.wrong("space directions");
+  std::size_t dimension = 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    axes[i].space = vectors[i] != "none";
+    if (!axes[i].space) continue;
+    const auto v = vector_in(vectors[i]);
+    if (!v || v->empty() || v->size() > 3 || (dimension && dimension != v->size()))
+      fields.wrong("space directions");
+    dimension = v->size();
+    axes[i].direction = *v;
+  }
+}
+
+void read_spacings(const HeaderFields& fields, std::vector<Axis>& axes) {
+  if (!fields.has("spacings")) return;
+  const auto words = words_of(fields.text("spacings"));
+  if (words.size() != axes.size()) fields.wrong("spacings");
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto v = reals_in(words[i]);
+    if (!v || !(v->front() > 0 || std::isnan(v->front())) || std::isinf(v->front()))
+      fields.wrong("spacings");
+    if (v->front() > 0) axes[i].spacing = v->front();
+  }
+}
+
+// The kinds that the format knows, of axes that are no space.
+const std::set<std::string_view> other_kinds{"time",
+                                             "list",
+                                             "point",
+                                             "vector",
+                                             "covariant-vector",
+                                             "normal",
+                                             "stub",
+                                             "scalar",
+                                             "2-vector",
+                                             "3-color",
+                                             "RGB-color",
+                                             "HSV-color",
+                                             "XYZ-color",
+                                             "4-color",
+                                             "RGBA-color",
+                                             "3-vector",
+                                             "3-gradient",
+                                             "3-normal",
+                                             "4-vector",
+                                             "quaternion",
+                                             "2D-symmetric-matrix",
+                                             "2D-masked-symmetric-matrix",
+                                             "2D-matrix",
+                                             "2D-masked-matrix",
+                                             "3D-symmetric-matrix",
+                                             "3D-masked-symmetric-matrix",
+                                             "3D-matrix",
+                                             "3D-masked-matrix"};
+
+// Which axes are channels, where the directions do not say.
+void read_kinds(const HeaderFields& fields, std::vector<Axis>& axes, const std::string& name) {
+  static const std::set<std::string_view> of_space{"domain", "space", "???", "none"};
+  if (!fields.has("kinds")) return;
+  const auto kinds = words_of(fields.text("kinds"));
+  if (kinds.size() != axes.size()) fields.wrong("kinds");
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (kinds[i] == "complex") refuse(name, "holds complex numbers; only real ones are read");
+    if (of_space.count(kinds[i])) continue;
+    if (!other_kinds.count(kinds[i])) fields.wrong("kinds");
+    if (axes[i].direction.empty()) axes[i].space = false;
+  }
+}
+
+void order_axes(const std::vector<Axis>& axes, RawVolume& raw, const std::string& name) {
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].space)
+      raw.dim.push_back(axes[i].size);
+    else
+      others.push_back(i);
+  if (others.empty() && raw.dim.size() == 4) {  // as NIfTI's fourth
+    others.push_back(3);
+    raw.dim.pop_back();
+  }
+  if (raw.dim.empty() || raw.dim.size() > 3 || others.size() > 1)
+    refuse(name, "has " + std::to_string(raw.dim.size()) + " axes of space and " +
+                     std::to_string(others.size()) +
+                     " others; read are 1 to 3, and one for the channels");
+  if (others.empty()) return;
+  raw.channels = axes[others[0]].size;
+  raw.channel_axis = others[0];
+}
+
+// Signs that turn the file's space to RAS. A space that says nothing of the patient is taken for
+// LPS; one that the format does not know is refused.
+std::array<double, 3> signs_of(const HeaderFields& fields) {
+  static const std::map<std::string_view, std::array<double, 3>> known_spaces{
+      {"right-anterior-superior", {1, 1, 1}},
+      {"RAS", {1, 1, 1}},
+      {"right-anterior-superior-time", {1, 1, 1}},
+      {"RAST", {1, 1, 1}},
+      {"left-anterior-superior", {-1, 1, 1}},
+      {"LAS", {-1, 1, 1}},
+      {"left-anterior-superior-time", {-1, 1, 1}},
+      {"LAST", {-1, 1, 1}},
+      {"left-posterior-superior", {-1, -1, 1}},
+      {"LPS", {-1, -1, 1}},
+      {"left-posterior-superior-time", {-1, -1, 1}},
+      {"LPST", {-1, -1, 1}},
+      {"scanner-xyz", {-1, -1, 1}},
+      {"scanner-xyz-time", {-1, -1, 1}},
+      {"3D-right-handed", {-1, -1, 1}},
+      {"3D-left-handed", {-1, -1, 1}},
+      {"3D-right-handed-time", {-1, -1, 1}},
+      {"3D-left-handed-time", {-1, -1, 1}}};
+  if (!fields.has("space")) return {-1, -1, 1};
+  const auto found = known_spaces.find(fields.text("space"));
+  if (found == known_spaces.end()) fields.wrong("space");
+  return found->second;
+}
+
+Matrix4 affine_of(const HeaderFields& fields, const std::vector<Axis>& axes) {
+  const auto sign = signs_of(fields);
+  Matrix4 m{-1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+  std::size_t column = 0;
+  for (const Axis& axis : axes) {
+    if (!axis.space || column == 3) continue;
+    for (std::size_t row = 0; row < 3; ++row) {
+      const double along = axis.direction.empty()        ? (row == column) * axis.spacing
+                           : row < axis.direction.size() ? axis.direction[row]
+                                                         : 0;
+      m[4 * row + column] = sign[row] * along;
+    }
+    ++column;
+  }
+  if (!fields.has("space origin")) return m;
+  const auto origin = vector_in(fields.text("space origin"));
+  if (!origin || origin->empty() || origin->size() > 3) fields.wrong("space origin");
+  for (std::size_t row = 0; row < origin->size(); ++row)
+    m[4 * row + 3] = sign[row] * (*origin)[row];
+  return m;
+}
+
+std::vector<Axis> axes_of(const HeaderFields& fields, const std::string& name) {
+  const auto dimension = fields.sizes("dimension", 1)[0];
+  if (dimension > 4) fields.wrong("dimension");
+  std::vector<Axis> axes(static_cast<std::size_t>(dimension));
+  const auto sizes = fields.sizes("sizes", axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) axes[i].size = sizes[i];
+  read_directions(fields, axes);
+  read_spacings(fields, axes);
+  read_kinds(fields, axes, name);
+  return axes;
+}
+
+bool is_big_endian(const HeaderFields& fields, VoxelType type) {
+  const std::string endian = fields.text("endian");
+  if (size_of(type) == 1 && endian.empty()) return false;
+  if (endian != "little" && endian != "big") fields.wrong("endian");
+  return endian == "big";
+}
+
+VoxelSource source_of(const HeaderFields& fields, const std::string& name) {
+  VoxelSource source;
+  const std::string encoding = fields.text("encoding");
+  if (encoding == "gzip" || encoding == "gz")
+    source.packing = Packing::gzip;
+  else if (encoding != "raw")
+    fields.wrong("encoding");
+  const std::string lines = fields.one_of({"line skip", "lineskip"});
+  if (!lines.empty() && fields.whole(lines, 0) != 0) fields.wrong(lines);
+  const std::string bytes = fields.one_of({"byte skip", "byteskip"});
+  if (!bytes.empty()) source.skip = fields.whole(bytes, 0);
+  if (source.skip < -1 || (source.skip != 0 && source.packing != Packing::raw)) fields.wrong(bytes);
+  const std::string file = fields.one_of({"data file", "datafile"});
+  if (!file.empty()) source.file = fields.text(file);
+  if (source.file.starts_with("LIST") || source.file.find('%') != std::string::npos)
+    refuse(name, "keeps its voxels in several files; one is read");
+  return source;
+}
+
+}  // namespace
+
+Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  const std::string name = path.string();
+  Buffer file = read(path);
+  HeaderLines lines(file.view(), name);
+  const HeaderFields fields = read_fields(lines, name);
+  RawVolume raw;
+  raw.type = type_of(fields);
+  raw.swapped = is_big_endian(fields, raw.type);
+  const std::vector<Axis> axes = axes_of(fields, name);
+  order_axes(axes, raw, name);
+  raw.affine = affine_of(fields, axes);
+  check_affine(raw.affine, raw.dim.size(), name);
+  raw.placed = fields.has("space directions") || fields.has("space origin");
+  VoxelSource source = source_of(fields, name);
+  source.header_end = lines.position();
+  return read_voxels(raw, source, std::move(file), path, dtype, read);
+}
+
+}  // namespace sluice

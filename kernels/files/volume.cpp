@@ -1,0 +1,66 @@
+#include "kernels/files/volume.h"
+
+#include <cctype>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "kernels/files/dicom.h"
+#include "kernels/files/itk_image.h"
+#include "kernels/files/jpeg.h"
+#include "kernels/files/meta_image.h"
+#include "kernels/files/nifti.h"
+#include "kernels/files/nrrd.h"
+
+namespace sluice {
+
+std::array<double, 3> spacing_of(const Matrix4& m) {
+  std::array<double, 3> spacing;
+  for (std::size_t j = 0; j < 3; ++j)
+    spacing[j] = std::sqrt(m[j] * m[j] + m[4 + j] * m[4 + j] + m[8 + j] * m[8 + j]);
+  return spacing;
+}
+
+namespace {
+
+using Reader = Volume (*)(const std::filesystem::path&, at::ScalarType, const ReadBytes&);
+
+struct Extension {
+  const char* text;
+  Reader read;
+  bool any_case;
+};
+
+const Extension extensions[] = {
+    {".nii", read_nifti, false},      {".nii.gz", read_nifti, false},
+    {".nrrd", read_nrrd, false},      {".nhdr", read_nrrd, false},
+    {".mhd", read_meta_image, false}, {".hdr", read_nifti, false},
+    {".img", read_nifti, false},      {".hdr.gz", read_nifti, false},
+    {".img.gz", read_nifti, false},   {".mha", read_meta_image, false},
+    {".png", read_png, true},         {".jpg", read_jpeg, true},
+    {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},
+    {".tif", read_tiff, true},        {".tiff", read_tiff, true},
+};
+
+const Extension* extension_of(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const Extension& e : extensions)
+    if ((e.any_case ? lower : name).ends_with(e.text)) return &e;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_volume_name(const std::filesystem::path& path) { return extension_of(path) != nullptr; }
+
+Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
+  if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
+  throw DataError(path.string() +
+                  ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are "
+                  "read, and folders with a DICOM series");
+}
+
+}  // namespace sluice

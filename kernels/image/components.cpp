@@ -1,0 +1,164 @@
+#include "kernels/image/components.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+namespace {
+
+using Run = Components::Run;
+
+std::int32_t root(std::vector<std::int32_t>& parent, std::int32_t i) {
+  while (parent[i] != i) i = parent[i] = parent[parent[i]];
+  return i;
+}
+
+// The smaller root stays, so a component is numbered by its first run.
+void unite(std::vector<std::int32_t>& parent, std::int32_t a, std::int32_t b) {
+  a = root(parent, a), b = root(parent, b);
+  parent[std::max(a, b)] = std::min(a, b);
+}
+
+// Rows [begin, end) of the runs, by row number.
+std::vector<Run> runs_of(const std::uint8_t* mask, const Shape3& n,
+                         std::vector<std::int32_t>& row_begin) {
+  std::vector<Run> runs;
+  for (std::int64_t row = 0; row < n[0] * n[1]; ++row, mask += n[2]) {
+    row_begin.push_back(static_cast<std::int32_t>(runs.size()));
+    const auto next = [&](int value, std::int64_t from) {
+      const void* at = std::memchr(mask + from, value, static_cast<std::size_t>(n[2] - from));
+      return at ? static_cast<const std::uint8_t*>(at) - mask : n[2];
+    };
+    for (std::int64_t z = next(1, 0); z < n[2];) {
+      const std::int64_t begin = z, end = next(0, begin);
+      runs.push_back({row, begin, end, static_cast<std::int32_t>(runs.size())});
+      z = next(1, end);
+    }
+  }
+  row_begin.push_back(static_cast<std::int32_t>(runs.size()));
+  return runs;
+}
+
+// Unites what touches between two rows; `slack` 1: also across a corner along z.
+void join_rows(const std::vector<Run>& runs, std::int32_t a, std::int32_t a_end, std::int32_t b,
+               std::int32_t b_end, std::int64_t slack, std::vector<std::int32_t>& parent) {
+  while (a < a_end && b < b_end) {
+    if (runs[b].begin < runs[a].end + slack && runs[a].begin < runs[b].end + slack)
+      unite(parent, a, b);
+    if (runs[a].end < runs[b].end)
+      ++a;
+    else
+      ++b;
+  }
+}
+
+Shape3 shape_of(const at::Tensor& mask) { return {mask.size(0), mask.size(1), mask.size(2)}; }
+
+// Marks the runs of the components for which `kept` holds.
+template <class Kept>
+at::Tensor painted(const at::Tensor& mask, const Components& found, Kept&& kept) {
+  at::Tensor out = at::zeros_like(mask);
+  auto* p = static_cast<std::uint8_t*>(out.mutable_data_ptr());
+  for (const Run& r : found.runs)
+    if (kept(r.component))
+      std::fill(p + r.row * mask.size(2) + r.begin, p + r.row * mask.size(2) + r.end, 1);
+  return out;
+}
+
+}  // namespace
+
+Components find_components(const at::Tensor& mask, int connectivity) {
+  const Shape3 n = shape_of(mask);
+  Components found;
+  std::vector<std::int32_t> row_begin;
+  found.runs = runs_of(static_cast<const std::uint8_t*>(mask.const_data_ptr()), n, row_begin);
+  std::vector<std::int32_t> parent(found.runs.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  // Rows in front of this one: their offsets in x and y, and in how many coordinates they differ.
+  constexpr int before[][3] = {{0, -1, 1}, {-1, 0, 1}, {-1, -1, 2}, {-1, 1, 2}};
+  for (std::int64_t x = 0; x < n[0]; ++x)
+    for (std::int64_t y = 0; y < n[1]; ++y)
+      for (const auto& [dx, dy, differing] : before) {
+        if (differing > connectivity || x + dx < 0 || y + dy < 0 || y + dy >= n[1]) continue;
+        const std::int64_t a = x * n[1] + y, b = (x + dx) * n[1] + y + dy;
+        join_rows(found.runs, row_begin[a], row_begin[a + 1], row_begin[b], row_begin[b + 1],
+                  differing < connectivity ? 1 : 0, parent);
+      }
+  std::vector<std::int32_t> number(found.runs.size());
+  for (std::size_t i = 0; i < found.runs.size(); ++i) {
+    const std::int32_t first = root(parent, static_cast<std::int32_t>(i));
+    if (first == static_cast<std::int32_t>(i)) {
+      number[i] = static_cast<std::int32_t>(found.size.size());
+      found.size.push_back(0);
+    }
+    Run& r = found.runs[i];
+    r.component = number[first];
+    found.size[r.component] += r.end - r.begin;
+  }
+  return found;
+}
+
+at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int64_t count) {
+  const Components found = find_components(mask, connectivity);
+  std::vector<std::int32_t> order(found.size.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return found.size[a] != found.size[b] ? found.size[a] > found.size[b] : a > b;
+  });
+  std::vector<bool> kept(order.size());
+  for (std::size_t i = 0; i < order.size() && static_cast<std::int64_t>(i) < count; ++i)
+    kept[order[i]] = true;
+  return painted(mask, found, [&](std::int32_t c) { return kept[c]; });
+}
+
+at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int64_t axes) {
+  const Shape3 n = shape_of(mask);
+  const Components rest = find_components(at::logical_not(mask), connectivity);
+  std::vector<bool> open(rest.size.size());
+  for (const Run& r : rest.runs) {
+    const std::int64_t x = r.row / n[1], y = r.row % n[1];
+    const bool rim = x == 0 || x == n[0] - 1 || y == 0 || y == n[1] - 1;
+    if (rim || (axes == 3 && (r.begin == 0 || r.end == n[2]))) open[r.component] = true;
+  }
+  return at::logical_not(
+      painted(mask, rest, [&](std::int32_t c) { return static_cast<bool>(open[c]); }));
+}
+
+std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
+                              const std::optional<std::vector<std::int64_t>>& given) {
+  std::vector<double> labels;
+  if (given) {
+    labels.assign(given->begin(), given->end());
+  } else if (one_hot) {
+    for (std::int64_t c = 1; c < volume.size(0); ++c)
+      if (volume[c].any().item<bool>()) labels.push_back(static_cast<double>(c));
+  } else {
+    const at::Tensor values = volume.to(at::kFloat).contiguous();
+    const float* v = values.const_data_ptr<float>();
+    std::set<double> found;
+    float last = 0;
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if (v[i] != last) found.insert(last = v[i]);  // neighbours are mostly alike
+    found.erase(0);
+    labels.assign(found.begin(), found.end());
+  }
+  return labels;
+}
+
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label) {
+  if (!one_hot) return at::eq(volume[0], label).to(at::kByte).contiguous();
+  const auto channel = static_cast<std::int64_t>(label);
+  if (channel < 0 || channel >= volume.size(0))
+    throw DataError("label " + std::to_string(channel) + " is none of " +
+                    std::to_string(volume.size(0)) + " channels");
+  return at::gt(volume[channel], 0).to(at::kByte).contiguous();
+}
+
+}  // namespace sluice

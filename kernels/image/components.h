@@ -1,0 +1,43 @@
+// Connected components of a mask, found by the runs of its rows.
+//
+// Two voxels are neighbours where at most `connectivity` of their coordinates differ, each by 1:
+// 1 for faces, 2 for edges too, 3 for corners too.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/image/affine.h"
+
+namespace sluice {
+
+struct Components {
+  struct Run {
+    std::int64_t row, begin, end;  // row x * Y + y, voxels begin .. end - 1 of it
+    std::int32_t component;
+  };
+  std::vector<Run> runs;           // in memory order
+  std::vector<std::int64_t> size;  // by component, numbered by their first voxels
+};
+
+// mask: bool or uint8 of 0 and 1, contiguous [X, Y, Z].
+Components find_components(const at::Tensor& mask, int connectivity);
+
+// The mask without all but its `count` largest components; of equal ones the later stay.
+at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int64_t count);
+
+// The mask and what it encloses: everything that cannot be reached from outside the volume. `axes`
+// 2: the volume is one plane, open at its rim only.
+at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int64_t axes);
+
+// The labels of a map [C, X, Y, Z] to work on: those given, else all that occur but 0, in rising
+// order; of one-hot maps the channels.
+std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
+                              const std::optional<std::vector<std::int64_t>>& given);
+// Where a label is, uint8 [X, Y, Z]; of a one-hot map its channel.
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label);
+
+}  // namespace sluice

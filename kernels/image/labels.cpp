@@ -1,0 +1,180 @@
+#include "kernels/image/labels.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/error.h"
+#include "kernels/image/float_image.h"
+
+namespace sluice::kernels {
+namespace {
+
+constexpr std::int64_t block =
+    1024;  // voxels at a time: scores and classes stay in the first cache
+
+// The winning channel of voxels `start` to `start + n`; channels are `stride` floats apart.
+template <class Index>
+void argmax_block(const float* scores, std::int64_t channels, std::int64_t stride,
+                  std::int64_t start, std::int64_t n, Index* out) {
+  float best[block];
+  std::int32_t winner[block];
+  std::copy_n(scores + start, n, best);
+  std::fill_n(winner, n, 0);
+  for (std::int32_t c = 1; c < channels; ++c) {
+    const float* now = scores + c * stride + start;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool better = now[i] > best[i];
+      winner[i] = better ? c : winner[i];
+      best[i] = better ? now[i] : best[i];
+    }
+  }
+  for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<Index>(winner[i]);
+}
+
+// Class indices of any dtype as int32; -1 for what is not a whole number or does not fit.
+template <class T>
+void indices_block(const T* values, std::int64_t n, std::int32_t* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_integral_v<T>) {
+      const std::int64_t v = values[i];
+      out[i] = v >= 0 && v <= 65535 ? static_cast<std::int32_t>(v) : -1;
+    } else {
+      const float v = static_cast<float>(values[i]);
+      const std::int32_t index = v >= 0 && v <= 65535 ? static_cast<std::int32_t>(v) : -1;
+      out[i] = static_cast<float>(index) == v ? index : -1;
+    }
+  }
+}
+
+void read_indices(const at::Tensor& map, std::int64_t start, std::int64_t n, std::int32_t* out) {
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, map.scalar_type(), "labels", [&] {
+    indices_block(map.const_data_ptr<scalar_t>() + start, n, out);
+  });
+}
+
+void require_classes(const std::int32_t* indices, const at::Tensor& map, const char* what,
+                     std::int64_t start, std::int64_t n, std::int64_t classes) {
+  bool fine = true;
+  for (std::int64_t i = 0; i < n; ++i) fine &= indices[i] >= 0 && indices[i] < classes;
+  if (fine) return;
+  std::int64_t i = 0;
+  while (indices[i] >= 0 && indices[i] < classes) ++i;
+  std::string value = std::to_string(map.flatten()[start + i].item().toDouble());
+  value.erase(value.find_last_not_of('0') + 1);
+  if (value.ends_with('.')) value.pop_back();
+  throw DataError(std::string(what) + " has the value " + value + "; classes are 0 to " +
+                  std::to_string(classes - 1));
+}
+
+// From a device the winning classes are fetched, not the scores: one byte for C floats.
+at::Tensor fetched(const at::Tensor& map) {
+  if (map.device().is_cpu()) return map;
+  return (map.size(0) > 1 ? argmax_channels(map) : map).cpu();
+}
+
+// Pairs (prediction, truth) counted in four tables: neighbours mostly fall into the same entry, and
+// an entry is only written every few cycles.
+class PairCounts {
+ public:
+  explicit PairCounts(std::int64_t classes) : classes_(classes), tables_(4 * classes * classes) {}
+
+  void add(const std::int32_t* p, const std::int32_t* t, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) ++tables_[((i & 3) * classes_ + p[i]) * classes_ + t[i]];
+  }
+
+  Overlap overlap() const {
+    Overlap o;
+    for (auto* v : {&o.both, &o.pred, &o.truth}) v->resize(classes_);
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(tables_.size()); ++k) {
+      const std::int64_t p = k / classes_ % classes_, t = k % classes_;
+      o.pred[p] += tables_[k];
+      o.truth[t] += tables_[k];
+      if (p == t) o.both[p] += tables_[k];
+    }
+    return o;
+  }
+
+ private:
+  std::int64_t classes_;
+  std::vector<std::int64_t> tables_;
+};
+
+}  // namespace
+
+at::Tensor argmax_channels(const at::Tensor& scores) {
+  if (!scores.device().is_cpu()) return argmax_in_parts(scores, 0);
+  const at::Tensor x = float_image(scores);
+  if (x.dim() < 1 || x.size(0) < 1 || x.size(0) > 256)
+    throw DataError("argmax needs 1 to 256 channels in front");
+  auto shape = x.sizes().vec();
+  shape[0] = 1;
+  at::Tensor out = at::empty(shape, at::kByte);
+  const std::int64_t n = out.numel();
+  for (std::int64_t start = 0; start < n; start += block)
+    argmax_block(x.const_data_ptr<float>(), x.size(0), n, start, std::min(block, n - start),
+                 out.mutable_data_ptr<std::uint8_t>() + start);
+  return out;
+}
+
+at::Tensor argmax_in_parts(const at::Tensor& scores, std::int64_t dim, std::int64_t voxels) {
+  auto shape = scores.sizes().vec();
+  shape[static_cast<std::size_t>(dim)] = 1;
+  at::Tensor out = at::empty(shape, scores.options().dtype(at::kByte));
+  const std::int64_t axis = dim + 1;
+  if (scores.dim() <= axis || out.numel() <= voxels)
+    return out.copy_(at::argmax(scores, dim, true));
+  const std::int64_t n = scores.size(axis);
+  const std::int64_t rows = std::max<std::int64_t>(1, voxels / (out.numel() / n));
+  for (std::int64_t i = 0; i < n; i += rows) {
+    const std::int64_t part = std::min(rows, n - i);
+    out.narrow(axis, i, part).copy_(at::argmax(scores.narrow(axis, i, part), dim, true));
+  }
+  return out;
+}
+
+at::Tensor argmax_members(const at::Tensor& scores) {
+  if (!scores.device().is_cpu()) return argmax_in_parts(scores, 1);
+  std::vector<at::Tensor> members;
+  for (std::int64_t n = 0; n < scores.size(0); ++n) members.push_back(argmax_channels(scores[n]));
+  return at::stack(members);
+}
+
+Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std::int64_t classes) {
+  const at::Tensor pred = fetched(predicted);
+  const bool scores = pred.size(0) > 1;
+  const at::Tensor x = scores ? float_image(pred) : pred.contiguous();
+  const at::Tensor y = fetched(truth).contiguous();
+  const std::int64_t n = y.numel();
+  PairCounts counts(classes);
+  std::int32_t p[block], t[block];
+  for (std::int64_t start = 0; start < n; start += block) {
+    const std::int64_t here = std::min(block, n - start);
+    if (scores)
+      argmax_block(x.const_data_ptr<float>(), x.size(0), n, start, here, p);
+    else
+      read_indices(x, start, here, p);
+    read_indices(y, start, here, t);
+    require_classes(p, x, "the prediction", start, here, classes);
+    require_classes(t, y, "the label", start, here, classes);
+    counts.add(p, t, here);
+  }
+  return counts.overlap();
+}
+
+Overlap channel_overlap(const at::Tensor& pred, const at::Tensor& truth) {
+  Overlap out;
+  for (std::int64_t c = 0; c < pred.size(0); ++c) {
+    const auto of = class_overlap(pred[c].ne(0).unsqueeze(0), truth[c].ne(0).unsqueeze(0), 2);
+    out.both.push_back(of.both[1]);
+    out.pred.push_back(of.pred[1]);
+    out.truth.push_back(of.truth[1]);
+  }
+  return out;
+}
+
+}  // namespace sluice::kernels

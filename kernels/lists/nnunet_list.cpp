@@ -1,0 +1,155 @@
+#include "kernels/lists/nnunet_list.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t suffix = 5;  // "_0000"
+
+std::string channel_suffix(std::size_t channel) {
+  char text[32];
+  std::snprintf(text, sizeof text, "_%04zu", channel);
+  return text;
+}
+
+// "liver_001" of "liver_001_0000.nii.gz"; "" of a file that is not named so.
+std::string case_of(std::string name, const std::string& ending) {
+  if (!name.ends_with(ending)) return "";
+  name.resize(name.size() - ending.size());
+  if (name.size() <= suffix || name[name.size() - suffix] != '_') return "";
+  const std::string digits = name.substr(name.size() - suffix + 1);
+  if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return "";
+  return name.substr(0, name.size() - suffix);
+}
+
+std::vector<std::string> cases_in(const fs::path& folder, const std::string& ending) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (const std::string name = case_of(entry.path().filename().string(), ending); !name.empty())
+      names.insert(name);
+  if (error) throw DataError(folder.string() + ": cannot list the folder: " + error.message());
+  if (names.empty()) throw DataError(folder.string() + ": no file is named CASE_0000" + ending);
+  return {names.begin(), names.end()};
+}
+
+void must_exist(const fs::path& file, const std::string& why) {
+  if (!fs::exists(file)) throw DataError(file.string() + ": no such file; " + why);
+}
+
+using Names = std::set<std::string>;
+
+Names names_of(const Json& split, const char* key, const std::string& where) {
+  if (!split.is_object() || !split.contains(key) || !split[key].is_array())
+    throw DataError(where + ": a fold has no list \"" + key + "\"");
+  Names names;
+  for (const Json& name : split[key]) {
+    if (!name.is_string()) throw DataError(where + ": a case's name is no text");
+    names.insert(name.get<std::string>());
+  }
+  return names;
+}
+
+// The part of `all` that the file's fold lists; a name that is no case is refused.
+Names listed(const fs::path& file, const NnunetSplit& which, const Names& all) {
+  const Json document = read_json(file);
+  const std::string where = file.string();
+  if (!document.is_array() || which.fold >= static_cast<std::int64_t>(document.size()))
+    throw DataError(where + ": has no fold " + std::to_string(which.fold));
+  const Json& fold = document[static_cast<std::size_t>(which.fold)];
+  const Names names = names_of(fold, which.split == "training" ? "train" : "val", where);
+  for (const auto& name : names)
+    if (!all.count(name)) throw DataError(where + ": there is no case \"" + name + "\"");
+  return names;
+}
+
+Names drawn(const std::vector<std::string>& cases, const NnunetSplit& which) {
+  const auto held = held_out(cases.size(), {which.split, which.fold, which.folds});
+  Names names;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    if (held[i] == (which.split == "validation")) names.insert(cases[i]);
+  return names;
+}
+
+Names chosen(const NnunetFolder& folder, const std::vector<std::string>& cases,
+             const NnunetSplit& which) {
+  const Names all(cases.begin(), cases.end());
+  if (which.split == "test") return all;
+  if (which.fold < 0 && which.split == "validation")
+    throw DataError("without a fold there is no validation");
+  if (which.fold < 0) return all;
+  const fs::path file = folder.root / "splits_final.json";
+  return fs::exists(file) ? listed(file, which, all) : drawn(cases, which);
+}
+
+}  // namespace
+
+bool is_nnunet(const Json& document) {
+  return document.is_object() && document.contains("channel_names") &&
+         document.contains("file_ending");
+}
+
+NnunetFolder read_nnunet_folder(const fs::path& root) {
+  const fs::path path = root / "dataset.json";
+  const Json document = read_json(path);
+  const std::string where = path.string();
+  if (!is_nnunet(document))
+    throw DataError(where +
+                    ": has no \"channel_names\" and \"file_ending\", as nnU-Net's has; the "
+                    "node `decathlon` reads the other kind");
+  NnunetFolder folder{root, {}, "", Json::object()};
+  const Json &channels = document["channel_names"], &ending = document["file_ending"];
+  if (!channels.is_object() || channels.empty())
+    throw DataError(where + ": channel_names is no object with a member for each channel");
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const auto found = channels.find(std::to_string(c));
+    if (found == channels.end())
+      throw DataError(where + ": channel_names has no \"" + std::to_string(c) + "\"");
+    folder.channels.push_back(found->is_string() ? found->get<std::string>() : found->dump());
+  }
+  if (!ending.is_string() || !ending.get_ref<const std::string&>().starts_with('.'))
+    throw DataError(where + ": file_ending is not like \".nii.gz\"");
+  folder.ending = ending.get<std::string>();
+  if (document.contains("labels")) folder.labels = document["labels"];
+  return folder;
+}
+
+DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
+                     const std::vector<std::string>& keys, const std::string& label_key) {
+  if (keys.size() != folder.channels.size())
+    throw DataError(folder.root.string() + ": has " + std::to_string(folder.channels.size()) +
+                    " channels, one file each; keys names " + std::to_string(keys.size()));
+  const bool labelled = which.split != "test";
+  const fs::path images = folder.root / (labelled ? "imagesTr" : "imagesTs");
+  const auto cases = cases_in(images, folder.ending);
+  DataList list;
+  for (const auto& name : chosen(folder, cases, which)) {
+    DataItem item{name, {}};
+    for (std::size_t c = 0; c < keys.size(); ++c) {
+      const fs::path file = images / (name + channel_suffix(c) + folder.ending);
+      must_exist(file, "channel_names has " + std::to_string(keys.size()) + " channels");
+      item.files.emplace_back(keys[c], file.string());
+    }
+    const fs::path label = folder.root / "labelsTr" / (name + folder.ending);
+    if (labelled) {
+      must_exist(label, "every image of imagesTr has one");
+      item.files.emplace_back(label_key, label.string());
+    }
+    list.push_back(std::move(item));
+  }
+  if (list.empty())
+    throw DataError(folder.root.string() + ": fold " + std::to_string(which.fold) +
+                    " leaves no case for " + which.split);
+  return list;
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+// Lists of samples from an nnU-Net (version 2) raw data set: dataset.json with channel_names and
+// file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs.
+//
+// Invariant: as data_list.h's; cases are in the order of their names, and a fold is nnU-Net's own:
+// splits_final.json where it stands beside dataset.json, else its five-fold split by seed 12345.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/lists/data_list.h"
+
+namespace sluice {
+
+struct NnunetFolder {
+  std::filesystem::path root;
+  std::vector<std::string> channels;  // "CT"; by number
+  std::string ending;                 // ".nii.gz"
+  nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
+};
+
+// Whether a dataset.json is nnU-Net's and not the decathlon's.
+bool is_nnunet(const nlohmann::ordered_json& document);
+NnunetFolder read_nnunet_folder(const std::filesystem::path& root);
+
+struct NnunetSplit {
+  std::string split = "training";  // "training", "validation" or "test" (imagesTs, no labels)
+  std::int64_t fold = 0;           // which of the folds is the validation; below 0: none is
+  std::int64_t folds = 5;
+};
+
+// `keys`: the field of each channel.
+DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
+                     const std::vector<std::string>& keys, const std::string& label_key);
+
+}  // namespace sluice

@@ -1,0 +1,77 @@
+// Convolutions of thin networks, computed directly from channels-last bfloat16 with float32 sums:
+// forward, and backward by data and by weight, plain and transposed, any stride and kernel, in 2-D
+// and 3-D.
+//
+// All of them are one form. A *gather* makes each output from inputs at fixed offsets; a transposed
+// convolution is one gather for each residue of the output position by the stride:
+//
+//   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
+//
+// Three channels would fill three of a vector's sixteen lanes; so neighbouring outputs along x
+// share a vector, with weights in a band:
+//
+//   inputs    x0 x1 x2 x3 x4        lanes (x1 c0)(x1 c1)(x1 c2)(x2 c0)(x2 c1)(x2 c2)...
+//
+// Invariant: every output is summed by one thread in one order; weight gradients are summed sample
+// by sample. Results do not depend on the number of threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/net/conv_spec.h"
+
+namespace sluice {
+
+// Whether this machine has the instructions (AVX-512 with bfloat16 products).
+bool has_direct_conv();
+
+// And whether it pays for this one: weights that leave the second-level cache between two rows of
+// outputs are better off with LibTorch's blocked kernels.
+bool direct_conv_pays(const ConvSpec& spec);
+
+using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
+
+// A gather with its weights packed for it.
+class Gather {
+ public:
+  // The convolution's own map (`adjoint` false), or the map from output's to input's gradient.
+  Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint);
+
+  // in [N, C, ...] channels-last bfloat16 -> out, channels-last bfloat16 or float32, its size given
+  // by the tensor. `bias` float32 and `residual` (as out) may be undefined.
+  void run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+           at::Tensor& out) const;
+
+ private:
+  struct Class {  // the outputs of one residue
+    Size3 residue{};
+    std::vector<int> z, y;               // offsets of the rows that taps read
+    int x = 0;                           // first offset along x
+    int pairs = 0;                       // two input values each, from there on
+    std::vector<std::uint16_t> weights;  // [group of vectors][z][y][pair][vector][lane][2]
+  };
+  struct Job;
+  void add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
+  void run_sample(const Job& job) const;
+  void run_row(const Job& job, const Class& c, std::int64_t jz, std::int64_t jy) const;
+
+  std::int64_t in_channels_, out_channels_;
+  Size3 in_step_, out_step_, kernel_, pad_, low_{}, high_{};  // low, high: extreme offsets
+  bool merged_;                                               // outputs along x share a vector
+  int block_ = 1;                                             // positions j in a vector
+  int lanes_ = 0, vectors_ = 0;
+  std::vector<Class> classes_;
+};
+
+// The gradient of a convolution's weight, float32 in the weight's shape.
+at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad);
+
+// The output's size for an input's.
+std::vector<std::int64_t> conv_output_size(const ConvSpec& spec, at::IntArrayRef input);
+
+}  // namespace sluice

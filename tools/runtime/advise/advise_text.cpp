@@ -1,0 +1,74 @@
+// What `sluice advise` prints.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/runtime/advise/advise.h"
+
+namespace sluice {
+
+static void print_sources(const Advice& a) {
+  fmt::print("{}", a.folder);
+  for (const Advice::Source& s : a.sources)
+    if (s.items > 0)
+      fmt::print("  {:<9} {} samples of up to {:.2f} MB, {:.0f} MB decoded\n", s.name, s.items,
+                 s.mb, s.mb * static_cast<double>(s.items));
+  fmt::print("\n");
+}
+
+static void print_rows(const Advice& a) {
+  int number = 0;
+  double last = a.before.rate;
+  for (const Advice::Row& row : a.rows) {
+    const Change& c = row.change;
+    fmt::print("{}. {}\n   {}\n", ++number, c.title, c.why);
+    if (!c.cost.empty()) fmt::print("   takes {}\n", c.cost);
+    fmt::print("   {} {:.1f}/s ({:+.0f} %){}; {}\n", row.tried ? "measured" : "about", row.rate,
+               100 * (row.rate / std::max(last, 1e-9) - 1) + 0.0,
+               row.freed > 0.01 ? fmt::format(", frees {:.2f} cores", row.freed) : "",
+               text_of(c.effect));
+    last = row.rate;
+  }
+  for (const auto& [title, rate] : a.refused)
+    fmt::print("-  {}: {:.1f}/s when tried, so not worth it\n", title, rate);
+}
+
+void print_advice(const Advice& a, const std::string& written) {
+  print_sources(a);
+  for (const auto& path : a.misplaced)
+    fmt::print("no cache can stand where `{}` does: the graph does not run; measured without it\n",
+               path);
+  fmt::print("as it is   {:>9.1f}/s   {}\n\n", a.before.rate, a.before.verdict);
+  print_rows(a);
+  if (a.rows.empty()) {
+    fmt::print("nothing to change: no cache, thread or queue would lift it by 2 %\n");
+    return;
+  }
+  fmt::print("\nmeasured   {:>9.1f}/s   {}\n{:.2f} times as it was; {}\n", a.after.rate,
+             a.after.verdict, a.after.rate / std::max(a.before.rate, 1e-9),
+             written.empty() ? "--write FILE keeps the changed graph" : "written to " + written);
+  if (a.after.rate < a.before.rate)
+    fmt::print("that is slower: where nothing else ran beside, keep the graph as it was\n");
+}
+
+Json to_json(const Advice& a) {
+  Json sources = Json::array(), changes = Json::array();
+  for (const Advice::Source& s : a.sources)
+    sources.push_back({{"source", s.name}, {"items", s.items}, {"mb_each", s.mb}});
+  for (const Advice::Row& row : a.rows)
+    changes.push_back({{"change", row.change.title},
+                       {"why", row.change.why},
+                       {"cost", row.change.cost},
+                       {"effect", text_of(row.change.effect)},
+                       {"frees_cores", row.freed},
+                       {row.tried ? "measured" : "predicted", row.rate}});
+  return {{"folder", a.folder},
+          {"sources", sources},
+          {"misplaced", a.misplaced},
+          {"before", {{"rate", a.before.rate}, {"verdict", a.before.verdict}}},
+          {"changes", changes},
+          {"not_worth_it", a.refused},
+          {"after", {{"rate", a.after.rate}, {"verdict", a.after.verdict}}}};
+}
+
+}  // namespace sluice

@@ -1,0 +1,14 @@
+// `sluice data check`, `index` and `diff`.
+#pragma once
+
+#include "engine/graph/spec.h"
+
+namespace sluice {
+
+int data_command(const Json& request);
+
+// data_index.cpp
+int index_data(const Json& request);
+int diff_data(const Json& request);
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "tools/runtime/new/new.h"
+
+#include <iostream>
+
+#include "engine/base/error.h"
+#include "engine/plan/plan.h"
+#include "kernels/files/file_io.h"
+#include "tools/runtime/new/class_survey.h"
+#include "tools/runtime/new/starter.h"
+
+namespace sluice {
+namespace {
+
+// A graph that `sluice check` would refuse is a fault of ours, and is not handed out.
+void must_be_right(const std::string& text) {
+  Diagnostics diagnostics;
+  const auto graph = load_graph(parse_document("the new graph", text, diagnostics),
+                                Registry::global().catalogue(), {}, diagnostics);
+  if (graph && make_plan(*graph, {}, diagnostics) && diagnostics.ok()) return;
+  diagnostics.print(std::cerr, false);
+  throw std::logic_error("the graph for this folder came out wrong: please report it");
+}
+
+void write(const std::string& text, const std::string& out) {
+  if (out.empty()) {
+    std::cout << text << std::flush;
+    return;
+  }
+  write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  std::cerr << "wrote " << out << "; `sluice run " << out << " --out runs/1` runs it\n";
+}
+
+std::string graph_for_classes(const Json& request) {
+  const ClassSurvey survey = survey_classes(request.at("folder").get<std::string>());
+  print_survey(survey, std::cerr);
+  return classification_graph(survey);
+}
+
+std::string graph_for(const Json& request, bool segments) {
+  const Survey survey = survey_folder(request.at("folder").get<std::string>(), segments);
+  print_survey(survey, std::cerr);
+  const Recipe recipe = make_recipe(survey, segments);
+  if (segments) return segmentation_graph(survey, recipe);
+  const std::string weights = request.value("weights", "");
+  if (weights.empty()) {
+    std::cerr << "no --weights: the graph runs, but with a network that has learned nothing\n";
+    return prediction_graph(survey, recipe, nullptr);
+  }
+  const Trained trained = read_trained(weights, Registry::global().catalogue());
+  return prediction_graph(survey, recipe, &trained);
+}
+
+}  // namespace
+
+int new_command(const Json& request) {
+  const std::string out = request.value("out", "");
+  if (!out.empty() && std::filesystem::exists(out))
+    throw Error(Exit::usage, out + " is there already and stays as it is; name another file");
+  const std::string kind = request.at("kind");
+  const std::string text = kind == "classification" ? graph_for_classes(request)
+                                                    : graph_for(request, kind == "segmentation");
+  must_be_right(text);
+  write(text, out);
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice

@@ -1,0 +1,217 @@
+// The starter graph that segments a folder of images, with the network of a run where one is named.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "tools/runtime/new/starter.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "a" of "a" and of {"sample": "a.port"}; "" where there is no one input.
+std::string input_of(const Json& node) {
+  Json in = node.value("in", Json());
+  if (in.is_object() && in.size() == 1) in = in.front();
+  if (!in.is_string()) return "";
+  const auto& text = in.get_ref<const std::string&>();
+  return text.substr(0, text.find('.'));
+}
+
+// The node that shows the network whole volumes, else batches.
+std::string reader_of(const Json& nodes, const std::string& net) {
+  for (const char* type : {"sliding_window", "model"})
+    for (const auto& [name, node] : nodes.items())
+      if (node.value("type", "") == type && node.value("net", "") == net) return name;
+  return "";
+}
+
+// The node for the image alone; null where it leaves the image as it is.
+Json for_image(const Json& node, const Spec& spec) {
+  Json out = node;
+  for (const char* key : {"in", "desc", "on_error", "max_bad", "lane"}) out.erase(key);
+  const ParamSpec* keys = spec.find_param("keys");
+  if (!keys) return out;
+  Json named = node.value("keys", keys->fallback);
+  if (named.is_string()) named = Json::array({named});
+  Json kept = Json::array();
+  for (const auto& key : named)
+    if (key.is_string() && key != "label" && key != "mask" && key != "seg") kept.push_back(key);
+  if (kept.empty()) return nullptr;
+  out["keys"] = kept;
+  return out;
+}
+
+// The transforms from load_image to `reader`, in their order, and what load_image reads.
+void follow(const Json& nodes, const std::string& reader, const Catalogue& catalogue, Trained& t) {
+  std::string name = input_of(nodes[reader]);
+  for (std::size_t steps = 0; !name.empty() && nodes.contains(name); ++steps) {
+    const Json& node = nodes[name];
+    const Spec* spec = catalogue.find(node.value("type", ""));
+    if (!spec || steps > nodes.size()) break;
+    if (spec->name == "load_image") {
+      const Json loaded = for_image(node, *spec);
+      if (loaded.is_object()) t.keys = loaded["keys"].get<std::vector<std::string>>();
+      std::reverse(t.transforms.begin(), t.transforms.end());
+      return;
+    }
+    const bool changes = spec->family == "transform" && spec->arity == Arity::one_to_one;
+    if (changes && !spec->is_random)
+      if (Json kept = for_image(node, *spec); kept.is_object()) t.transforms.push_back(kept);
+    name = input_of(node);
+  }
+  throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
+}
+
+// roi_size of the sliding window; else the size that images have in front of the network.
+void find_window(const Json& reader, Trained& t) {
+  t.window = reader;
+  for (const char* key : {"type", "in", "net", "desc", "output_key"}) t.window.erase(key);
+  if (t.window.contains("roi_size")) return;
+  Json size = Json::array({64, 64, 64});
+  for (const Json& node : t.transforms)
+    if (node.contains("spatial_size")) size = node["spatial_size"];
+  t.window = {{"roi_size", size}, {"sw_batch_size", 4}, {"overlap", 0.5}, {"mode", "gaussian"}};
+}
+
+// Nodes one behind the other, each called after its type.
+struct Chain {
+  std::string text, last = "load";
+  void add(const Json& node) {
+    std::string name = node["type"];
+    for (int n = 2; text.find("    " + json_text(name) + ":") != std::string::npos; ++n)
+      name = node["type"].get<std::string>() + std::to_string(n);
+    Json whole = {{"type", node["type"]}, {"in", last}};
+    whole.update(node);
+    text +=
+        "    " + json_text(name) + ": { " + members_of(whole, "      ", name.size() + 10) + " },\n";
+    last = name;
+  }
+};
+
+// What was done to the images in training, or what the folder asks for.
+Chain preparation(const Survey& s, const Recipe& r, const Trained* trained) {
+  Chain c;
+  if (trained) {
+    for (const Json& node : trained->transforms) c.add(node);
+    return c;
+  }
+  if (s.channel_files > 1)
+    c.add({{"type", "concat_items"}, {"keys", image_keys(s)}, {"name", "image"}});
+  c.add({{"type", "orientation"}, {"keys", "image"}});
+  c.add({{"type", "spacing"}, {"keys", "image"}, {"pixdim", r.spacing}});
+  c.text += "    // " + r.normalisation_why + "\n";
+  Json norm = Json::parse("{" + r.normalisation + "}");
+  norm["keys"] = "image";
+  c.add(norm);
+  return c;
+}
+
+std::string pattern_of(const Survey& s) {
+  const auto is_gz = [](const DataItem& i) { return i.files.front().second.ends_with(".gz"); };
+  const auto gz = std::count_if(s.training.begin(), s.training.end(), is_gz);
+  return gz == 0 ? "*.nii" : gz == std::ssize(s.training) ? "*.nii.gz" : "*.nii*";
+}
+
+std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* trained) {
+  std::string text;
+  if (s.layout == Layout::files) {
+    text += "    \"images\": " + json_text(s.images.string()) +
+            ",\n    \"pattern\": " + json_text(pattern_of(s)) + ",\n";
+  } else {
+    text += "    \"root\": " + json_text(s.root.string()) + ",\n";
+  }
+  if (!trained)
+    text +=
+        "    // The window: the median volume, made smaller in proportion to 64 x 64 x 64 "
+        "voxels where\n    // it is more.\n    \"patch\": " +
+        list_of(r.patch) +
+        ",\n    // EMPTY: the network is a new one and its segmentations mean nothing. Name a "
+        "run's folder,\n    // and make models.net and what stands in front of it as they were "
+        "in that run;\n    // `sluice new prediction FOLDER --weights RUN` does so.\n";
+  text += "    \"weights\": " + json_text(trained ? trained->folder : "") + "\n";
+  return text;
+}
+
+}  // namespace
+
+Trained read_trained(const fs::path& folder, const Catalogue& catalogue) {
+  Trained t;
+  t.folder = folder.string();
+  const fs::path file = folder / "graph.json";
+  if (!fs::exists(file))
+    throw DataError(file.string() + ": no such file; --weights names the folder of a run");
+  const Json graph = read_json(file);
+  const Json models = graph.value("models", Json::object()),
+             nodes = graph.value("nodes", Json::object());
+  for (const auto& [net, model] : models.items()) {
+    const std::string reader = reader_of(nodes, net);
+    if (reader.empty()) continue;
+    t.network = model;
+    t.network.erase("weights");
+    follow(nodes, reader, catalogue, t);
+    find_window(nodes[reader], t);
+    return t;
+  }
+  throw DataError(file.string() + ": has no network that a sliding_window or model node reads");
+}
+
+std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* trained) {
+  const Chain pre = preparation(s, r, trained);
+  const auto keys = trained ? trained->keys : image_keys(s);
+  if (keys.size() != s.channel_files)
+    throw DataError(trained->folder + ": its network's images have " + std::to_string(keys.size()) +
+                    " files a case, those of " + s.root.string() + " have " +
+                    std::to_string(s.channel_files));
+  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", "net"}};
+  window.update(trained ? trained->window
+                        : Json{{"roi_size", "@patch"},
+                               {"sw_batch_size", 4},
+                               {"overlap", 0.5},
+                               {"mode", "gaussian"}});
+  std::string network = network_text(s, r, true);
+  if (trained) {
+    Json model = trained->network;
+    model["weights"] = "@weights";
+    network = "{\n      " + members_of(model, "      ", 6) + "\n    }";
+  }
+  return fmt::format(
+      R"({{
+  // Written by `sluice new` after a look at {}:
+  // {} cases, median {} voxels of {} mm.
+  // {}
+  "name": {},
+  "desc": "A folder of images in, segmentations on the images' own grids out",
+  "vars": {{
+{}  }},
+  "models": {{
+    "net": {}
+  }},
+  "nodes": {{
+    "cases": {},
+    "load": {{ "type": "load_image", "in": "cases", "keys": {}{} }},
+{}    // On the GPU where there is one, and back.
+    "gpu": {{ "type": "to_device", "in": {} }},
+    "infer": {{ {} }},
+    "host": {{ "type": "to_device", "in": "infer", "device": "cpu" }},
+    // Back to the grid of the image's file, then one class a voxel.
+    "native": {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
+    "label": {{ "type": "argmax", "in": "native" }},
+    "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
+              "output_postfix": "seg", "separate_folder": false, "output_dtype": "uint8" }}
+  }}
+}}
+)",
+      json_text(s.root.string()), s.cases(), size_text(median_size(s)),
+      spacing_text(median_spacing(s)),
+      trained ? "The network and what stands in front of it are those of " + trained->folder + "."
+              : "Each number's rule stands beside it.",
+      json_text(s.name + "_prediction"), prediction_vars(s, r, trained), network,
+      source_node(s, s.split, false, keys), list_of(keys),
+      s.bad > 0 ? ", \"on_error\": \"quarantine\", \"max_bad\": 1000" : "", pre.text,
+      json_text(pre.last), members_of(window, "      ", 15));
+}
+
+}  // namespace sluice

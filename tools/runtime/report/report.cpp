@@ -1,0 +1,210 @@
+// What a session says of itself: summary.json, profile.json and the node table.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/version.h>
+
+#include "engine/base/version.h"
+#include "engine/judge/verdict.h"
+#include "engine/plan/device_need.h"
+#include "engine/run/registry.h"
+#include "engine/session/isolate.h"
+#include "engine/session/session.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/resource.h"
+#include "engine/state/tensor_device.h"
+
+namespace sluice {
+
+static const char* name_of(Outcome::Status status) {
+  switch (status) {
+    case Outcome::Status::done:
+      return "done";
+    case Outcome::Status::cut:
+      return "cut";
+    case Outcome::Status::failed:
+      return "failed";
+    default:
+      return "stalled";
+  }
+}
+
+// Samples over the whole graph: every source's and every sink's, and where the others went.
+static Json samples_json(const Plan& plan, const Scheduler& scheduler) {
+  std::uint64_t emitted = 0, delivered = 0;
+  std::map<std::string, std::uint64_t> lost{
+      {"filtered", 0}, {"quarantined", 0}, {"dropped_last", 0}, {"discarded", 0}};
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Ledger& l = scheduler.ledger(static_cast<int>(i));
+    emitted += l.emitted;
+    delivered += l.delivered;
+    for (const auto& [reason, n] : l.lost) lost[reason] += n;
+  }
+  Json j = {{"emitted", emitted}, {"delivered", delivered}};
+  for (const auto& [reason, n] : lost) j[reason] = n;
+  return j;
+}
+
+Json Session::where() const {
+  return {{"device", find_device() ? find_device()->name() : "cpu"}, {"devices", devices_}};
+}
+
+Json Session::summary(const Outcome& outcome) const {
+  std::lock_guard lock(mutex_);
+  Json metrics = Json::object();
+  for (const auto& [name, m] : metrics_)
+    metrics[name] = {
+        {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+  const auto digest = [&] {
+    try {
+      return resources_->networks().empty() ? Json() : Json(weights_sha256(weights()));
+    } catch (const std::exception&) {
+      return Json();  // of a device that failed: why is said, and must not be lost for this
+    }
+  };
+  Json j = {{"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
+            {"epochs", epochs_done_},
+            {"steps", steps_},
+            {"wall_s", scheduler_->wall_s()},
+            {"metrics", metrics},
+            {"samples", samples_json(*plan_, *scheduler_)},
+            {"weights_sha256", digest()},
+            {"graph_sha256", sha256_of(graph_text())},
+            {"seed", graph_->run.seed},
+            {"threads", threads_},
+            {"step_threads", step_threads_},
+            {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
+  for (const auto& r : recorded_)
+    j["cuda_graphs"][r->updater] = r->why_not.empty()
+                                       ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
+                                       : Json{{"why_not", r->why_not}};
+  j.update(where());
+  if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
+  if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
+  return j;
+}
+
+Figures Session::figures() const {
+  const auto now = scheduler_->readings();
+  std::vector<Reading> begin(now.size());
+  for (Reading& r : begin) r.at_ns = scheduler_->began_ns();
+  return Figures::between(*plan_, thread_counts(), begin, now);
+}
+
+static Json slowest_json(const Counters& counters) {
+  Json all = Json::array();
+  for (const SlowFiring& s : counters.slowest.sorted())
+    all.push_back({{"ms", static_cast<double>(s.ns) * 1e-6},
+                   {"sample", s.sample},
+                   {"file", s.file},
+                   {"stamp", s.stamp.str()}});
+  return all;
+}
+
+// Where the time of the run went: seconds of bodies, and the share of the run in which the training
+// region works (MLPerf Storage's accelerator utilisation, AU).
+static Json shares_json(const Plan& plan, const Figures& f) {
+  std::map<std::string, double> seconds;
+  double region = 0;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& n = plan.nodes[i];
+    const double s = f.nodes[i].busy_s;
+    const PlanStream& stream = plan.streams[static_cast<std::size_t>(n.stream)];
+    if (n.lane != LaneKind::step) {
+      seconds["data"] += s;
+    } else if (stream.turns >= 0 && !stream.trains) {
+      seconds["validation"] += s;
+    } else {
+      region += s;
+      const Access access = n.spec->access;
+      const bool is_loss = n.spec->name.ends_with("loss");
+      seconds[access == Access::update ? "backward_and_update" : is_loss ? "loss" : "forward"] += s;
+    }
+  }
+  Json j = {{"seconds", seconds}};
+  if (f.wall_s > 0 && region > 0) j["au"] = std::min(1.0, region / f.wall_s);
+  return j;
+}
+
+// Who waits for a network's turn or for the training region, and for what share of the time.
+static Json networks_json(const Plan& plan, const Figures& f) {
+  Json all = Json::object();
+  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
+    Json waits = Json::object();
+    for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+      if (plan.nodes[i].turns == static_cast<int>(t) && plan.nodes[i].gate)
+        waits[plan.nodes[i].path()] = f.nodes[i].blocked;
+    for (const auto& name : plan.turns[t].networks) all[name] = waits;
+  }
+  return all;
+}
+
+// Of one forward pass, by network.
+static Json arithmetic_json(const Resources& resources) {
+  Json all = Json::object();
+  for (const auto& [name, network] : resources.networks())
+    if (const Work work = network->last_work(); work.multiply_adds > 0)
+      all[name] = {{"multiply_adds", work.multiply_adds},
+                   {"tensor_core_eligible", work.on_tensor_cores / work.multiply_adds}};
+  return all;
+}
+
+static Json held_json(const CacheStore::Held& h) {
+  return {{"entries", h.entries}, {"bytes", h.bytes},     {"hits", h.hits},
+          {"misses", h.misses},   {"refused", h.refused}, {"damaged", h.damaged}};
+}
+
+Json Session::profile(bool ended) const {
+  const Figures f = figures();
+  Json j = f.to_json(*plan_);
+  for (std::size_t i = 0; i < plan_->nodes.size(); ++i) {
+    Json& n = j["nodes"][plan_->nodes[i].path()];
+    n["slowest"] = slowest_json(scheduler_->counters(static_cast<int>(i)));
+    if (const CacheStore* store = nodes_[i]->store()) n["cache"] = held_json(store->held());
+    if (!ended) continue;  // the ledger is the stations' own until then
+    const Ledger& l = scheduler_->ledger(static_cast<int>(i));
+    n["in"] = l.in;
+    n["out"] = l.out;
+    n["skipped"] = l.skipped;
+    n["dropped_last"] = l.dropped_last;
+  }
+  const Verdict verdict = judge(*plan_, f);
+  j["verdict"] = verdict.text;
+  j["change"] = verdict.change;
+  j["rate"] = verdict.rate;
+  j["shares"] = shares_json(*plan_, f);
+  j["networks"] = networks_json(*plan_, f);
+  if (ended) j["arithmetic"] = arithmetic_json(*resources_);
+  j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
+  j["gpus"] = gpus_->to_json();
+  if (const auto device = find_device()) {
+    const DeviceNeed need = device_need(*plan_);
+    j["device_mb"] = device->peak_bytes() * 1e-6;
+    j["device_plan"] = {{"in_flight_mb", static_cast<double>(need.flying()) * 1e-6},
+                        {"exact", need.exact}};
+    // Without a bound where neither the graph nor the device says one.
+    if (need.unbounded == 0 || device_share_)
+      j["device_plan"]["caches_mb"] =
+          static_cast<double>(need.budgets + need.unbounded * device_share_.value_or(0)) * 1e-6;
+  }
+  j["devices"] = devices_;
+  return j;
+}
+
+Json Session::isolate() const {
+  Json all = Json::object();
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (!captured_[i]) continue;
+    Json rates = Json::object();
+    const int cores = std::max(1, thread_counts().cores);
+    for (int threads = 1; threads <= cores; threads *= 2)
+      rates[std::to_string(threads)] = captured_[i]->rate(threads, 0.25, [] {
+        at::get_num_threads();
+        at::set_num_threads(1);
+        at::GradMode::set_enabled(false);
+      });
+    all[plan_->nodes[i].path()] = std::move(rates);
+  }
+  return all;
+}
+
+}  // namespace sluice

@@ -1,0 +1,98 @@
+#include "tools/runtime/run/progress.h"
+
+#include <chrono>
+#include <ctime>
+
+#include "engine/session/session.h"
+
+namespace sluice {
+
+namespace {
+constexpr int ticks_block = 2, ticks_line = 100;  // of 0.1 s
+constexpr double busy_window_s = 5, verdict_window_s = 15, verdict_from_s = 3;
+constexpr std::size_t most_rows = 8;
+}  // namespace
+
+ProgressDisplay::ProgressDisplay(const Session& session, bool quiet, std::function<bool()> stopping)
+    : session_(session),
+      stopping_(std::move(stopping)),
+      pace_(session.plan(), session.thread_counts(), session.epoch_sizes()),
+      rows_(session.plan()) {
+  if (quiet) return;
+  console_.emplace();
+  thread_ = std::thread([this] { loop(); });
+}
+
+ProgressDisplay::~ProgressDisplay() {
+  done_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProgressDisplay::loop() {
+  const bool block = console_->redraws();
+  for (int tick = 1; !done_; ++tick) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (done_) break;
+    tell_stop();
+    if (tick % ticks_block == 0) measure();
+    if (block && tick % ticks_block == 0)
+      console_->draw(live::block(view(), console_->style()));
+    else if (!block && tick % ticks_line == 0)
+      plain_line();
+  }
+  tell_stop();
+  console_->clear();
+}
+
+// Instead of the signal's handler, which must not write into the block.
+void ProgressDisplay::tell_stop() {
+  if (told_stop_ || !console_->redraws() || !stopping_()) return;
+  told_stop_ = true;
+  console_->say("stopping: finishing the step, writing a checkpoint (again: at once)\n");
+}
+
+void ProgressDisplay::measure() {
+  const Scheduler* scheduler = session_.running();
+  if (!scheduler) return;
+  pace_.add(scheduler->readings(), scheduler->turn());
+  const double now = pace_.seconds();
+  if (now < verdict_from_s || now - judged_s_ < 1) return;
+  judged_s_ = now;
+  verdict_ = judge(session_.plan(), pace_.recent(verdict_window_s));
+}
+
+live::View ProgressDisplay::view() {
+  const Progress p = session_.progress();
+  live::View v;
+  v.epoch = pace_.epoch() + 1;
+  v.epochs = p.epochs;
+  v.validating = pace_.validating();
+  v.steps = p.steps;
+  v.bad = p.bad;
+  v.share = pace_.share();
+  v.rate = pace_.rate();
+  v.loss = p.loss;
+  v.metric = p.metric;
+  v.metric_last = p.metric_last;
+  v.metric_best = p.metric_best;
+  v.eta_s = pace_.eta_s();
+  if (verdict_.node >= 0)
+    v.bottleneck = session_.plan().nodes[static_cast<std::size_t>(verdict_.node)].path();
+  v.advice = verdict_.advice;
+  v.rows = rows_.pick(pace_.recent(busy_window_s), verdict_, most_rows);
+  if (stopping_()) {
+    v.state = "stopping";
+    v.eta_s.reset();
+  }
+  return v;
+}
+
+void ProgressDisplay::plain_line() {
+  char stamp[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::strftime(stamp, sizeof stamp, "%FT%TZ", gmtime_r(&now, &utc));
+  console_->say(live::plain_line(view(), stamp) + "\n");
+}
+
+}  // namespace sluice

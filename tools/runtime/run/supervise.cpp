@@ -1,0 +1,104 @@
+#include "tools/runtime/run/supervise.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "tools/runtime/run/progress.h"
+
+namespace sluice {
+namespace {
+
+std::atomic<Session*> running{nullptr};
+std::atomic<int> received{0};
+
+// The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
+extern "C" void on_signal(int number) {
+  if (received.exchange(number) != 0) _exit(128 + number);
+  static const char text[] =
+      "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
+  // Where a block is on the screen the display says it.
+  if (!live::Console::drawing() && write(2, text, sizeof text - 1) < 0) return;
+  if (Session* s = running.load()) s->stop();
+}
+
+struct Signals {
+  explicit Signals(Session* s) {
+    running = s;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+  }
+  ~Signals() { running = nullptr; }
+};
+
+// Readings along a run, and its end where that is to come by the clock.
+class Watch {
+ public:
+  Watch(Session& session, double seconds, bool reads)
+      : session_(session), seconds_(seconds), reads_(reads), thread_([this] { loop(); }) {}
+  ~Watch() { end(); }
+
+  Figures second_half() {
+    end();
+    if (log_.size() < 2) return session_.figures();
+    return Figures::between(session_.plan(), session_.thread_counts(), log_[log_.size() / 2],
+                            log_.back());
+  }
+
+ private:
+  void end() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  using Clock = std::chrono::steady_clock;
+  void loop() {
+    const auto begin = Clock::now();
+    while (!done_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (reads_ && session_.running()) log_.push_back(session_.running()->readings());
+      if (seconds_ <= 0 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds_)
+        continue;
+      session_.stop();
+      return;
+    }
+  }
+
+  Session& session_;
+  const double seconds_;
+  const bool reads_;
+  std::vector<std::vector<Reading>> log_;
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+bool stopping() { return received != 0; }
+
+Outcome run_for(Session& session, const Options& options, Figures* warm) {
+  Watch watch(session, options.seconds, warm != nullptr);
+  Signals signals(&session);
+  ProgressDisplay progress(session, options.quiet, stopping);
+  const Outcome outcome = session.run();
+  if (warm) *warm = watch.second_half();
+  return outcome;
+}
+
+int finish(const Session& session, const Outcome& outcome) {
+  if (outcome.status == Outcome::Status::failed)
+    std::cerr << "error: " << outcome.failure.str() << "\n";
+  if (outcome.status == Outcome::Status::stalled)
+    std::cerr << "error: stalled; who waits for what:\n" << outcome.stall;
+  const int code = session.exit_code(outcome);
+  if (code == 0 && received != 0) return 128 + received;
+  return code;
+}
+
+}  // namespace sluice
