@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "engine/graph/spec.h"
+#include "engine/base/json.h"
 
 namespace sluice {
 

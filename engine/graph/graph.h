@@ -12,8 +12,8 @@
 
 #include "engine/base/diagnostic.h"
 #include "engine/base/document.h"
+#include "engine/graph/catalogue.h"
 #include "engine/graph/spec.h"
-#include "engine/run/registry.h"
 
 namespace sluice {
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "engine/base/diagnostic.h"
+#include "engine/graph/spec.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,7 @@
 // cycles, and what it means to run the graph.
 #pragma once
 
-#include "engine/run/registry.h"
+#include "engine/graph/catalogue.h"
 
 namespace sluice {
 

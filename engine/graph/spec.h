@@ -17,17 +17,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/graph/field_rule.h"
 
 namespace sluice {
-
-using Json = nlohmann::ordered_json;
 
 enum class LaneKind : std::uint8_t { compute, io, step, copy };
 

@@ -6,12 +6,10 @@
 // source: its records are compared by what they are.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "engine/plan/plan.h"
-#include "engine/run/node.h"
 
 namespace sluice {
 
@@ -22,8 +20,5 @@ struct Lineage {
 };
 
 Lineage lineage_of(const Plan& plan, int node);
-
-// The same for a cache. `node` finds a node by its plan index once all are open.
-Upstream upstream_of(const Plan& plan, int cache, const std::function<Node*(int)>& node);
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/stamp.h"
 #include "engine/plan/device_need.h"
 #include "engine/plan/plan_pass.h"
 

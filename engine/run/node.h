@@ -39,7 +39,7 @@ std::string sample_file(const Sample& sample);   // the first file it was read f
 // What stands in front of a cache, so that it can tell whether an item would become the same sample
 // as in another run. Its functions answer once all nodes are open.
 struct Upstream {
-  std::string lineage;                                  // lineage.h
+  std::string lineage;                                  // plan/lineage.h
   std::vector<std::string> files;                       // parameters there that may name files
   std::vector<std::string> networks;                    // those that its nodes read
   std::function<SamplePtr(std::uint64_t)> record;       // its source's item_record

@@ -9,25 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/graph/spec.h"
+#include "engine/graph/catalogue.h"
 #include "engine/run/node.h"
 
 namespace sluice {
 
 class Network;  // engine/state/resource.h
-
-// Specs by name; what `check`, `dot` and `inspect` need. Made from a registry or from a catalogue.
-class Catalogue {
- public:
-  void add(Spec spec);
-  const Spec* find(std::string_view type) const;
-  const std::vector<std::unique_ptr<Spec>>& all() const { return specs_; }
-  Json to_json() const;
-  static Catalogue from_json(const Json& j);
-
- private:
-  std::vector<std::unique_ptr<Spec>> specs_;  // sorted by name
-};
 
 class Registry {
  public:

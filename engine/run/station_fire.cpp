@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "engine/base/borrowed_time.h"
 #include "engine/base/error.h"
-#include "engine/run/helped.h"
 #include "engine/run/station.h"
 
 namespace sluice {

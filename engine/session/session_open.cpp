@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "engine/base/random.h"
+#include "engine/cache/upstream.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
-#include "engine/plan/lineage.h"
 #include "engine/run/open_context.h"
 #include "engine/run/windowed_source.h"
 #include "engine/session/isolate.h"

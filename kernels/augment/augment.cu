@@ -6,8 +6,8 @@
 
 #include "kernels/augment/augment_layout.h"
 #include "kernels/augment/fused_augment.h"
-#include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/table.h"
 
 namespace sluice::kernels {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "engine/run/helped.h"
+#include "engine/base/borrowed_time.h"
 
 namespace sluice {
 

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/base/voxel_type.h"
 #include "kernels/cuda/table.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 // Sliding-window blending: a launch a batch of windows over the box that they cover, then one for
 // planes that are done. A warp takes a row, so sums are read and written in whole lines.
-#include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/table.h"
 #include "kernels/infer/blend_voxel.h"
 
 namespace sluice::kernels {

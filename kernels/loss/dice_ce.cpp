@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_library.h"
 #include "kernels/image/one_hot.h"
 #include "kernels/loss/dice_ce_fused.h"
+#include "kernels/loss/dice_ce_voxel.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,8 @@
 // DiceCE: the forward pass is one launch (the last block to finish makes the loss of the sums), the
 // backward pass another. Nothing comes back to the host.
-#include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/table.h"
+#include "kernels/loss/dice_ce_voxel.h"
 
 namespace sluice::kernels {
 namespace {

@@ -1,6 +1,7 @@
 // Dropout of single elements: dropout_value.h, four positions a thread.
-#include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/table.h"
+#include "kernels/net/dropout_value.h"
 
 namespace sluice::kernels {
 namespace {

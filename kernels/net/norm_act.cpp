@@ -6,6 +6,7 @@
 
 #include "kernels/base/team.h"
 #include "kernels/cuda/cuda_library.h"
+#include "kernels/net/norm_act_call.h"
 #include "kernels/net/norm_act_loops.h"
 
 namespace sluice {

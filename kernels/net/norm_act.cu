@@ -9,8 +9,9 @@
 //
 // Sums go from threads to the block (in shared memory) to partial sums, which the last block of a
 // group adds up in a fixed order.
-#include "kernels/cuda/entries.h"
+#include "kernels/cuda/table.h"
 #include "kernels/net/columns.cuh"
+#include "kernels/net/norm_act_call.h"
 
 namespace sluice::kernels {
 namespace {

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/entries.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/table.h"
+#include "kernels/optim/optim_value.h"
 
 namespace sluice::kernels {
 namespace {

@@ -7,7 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "kernels/augment/augment_job.h"
+#include "kernels/base/bit_mask.h"
 #include "kernels/cuda/table.h"
+#include "kernels/infer/blend_voxel.h"
+#include "kernels/loss/dice_ce_voxel.h"
+#include "kernels/net/dropout_value.h"
+#include "kernels/net/norm_act_call.h"
+#include "kernels/optim/optim_value.h"
 
 namespace sluice::test {
 

@@ -40,41 +40,93 @@ bool starts(const std::string& s, std::initializer_list<const char*> prefixes) {
   return false;
 }
 
+const auto tbb = {"tbb/", "oneapi/"};
 const auto torch = {"ATen/", "torch/", "c10/"};
 const auto cuda = {"cuda", "nv"};
 
-}  // namespace
+// A folder, the folders that its files may include beside itself, and which libraries they see.
+struct Room {
+  std::string folder;
+  std::vector<std::string> may_include;
+  bool sees_tbb = false, sees_torch = false;
+};
 
-TEST_CASE("the pure layers of engine include neither TBB nor CUDA nor LibTorch") {
-  for (const auto& file : sources("engine")) {
-    const std::string stem = file.stem();
-    const bool uses_tbb = stem == "scheduler" || stem == "station" || stem == "station_fire";
-    const bool uses_torch =
-        std::set<std::string>{"sample",        "resource",    "checkpoint",   "transform",
-                              "safetensors",   "cache_tiers", "disk_tier",    "packed_sample",
-                              "tensor_device", "cuda_graph",  "recorded_step"}
-            .count(stem) > 0;
-    for (const auto& name : includes(file)) {
-      INFO(file.string() << " includes " << name);
-      CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
-      if (stem != "nvtx") CHECK_FALSE(starts(name, cuda));  // headers alone, and they may lack
-      if (!uses_tbb) CHECK_FALSE(starts(name, {"tbb/", "oneapi/"}));
-      if (!uses_torch) CHECK_FALSE(starts(name, torch));
-    }
+const std::vector<Room> engine_rooms{
+    {"base", {}},
+    {"graph", {"base"}},
+    {"plan", {"base", "graph"}},
+    {"trace", {"base", "graph", "plan"}},
+    {"judge", {"base", "graph", "plan", "trace"}},
+    {"run", {"base", "graph", "plan", "trace"}, true},
+    {"state", {"base", "graph", "plan", "trace", "run"}, false, true},
+    {"cache", {"base", "graph", "plan", "trace", "run", "state"}, false, true},
+    {"session", {"base", "graph", "plan", "trace", "judge", "run", "state", "cache"}, false, true},
+};
+
+// All of them see LibTorch.
+const std::vector<Room> kernel_rooms{
+    {"base", {}},
+    {"cuda", {"base"}},
+    {"image", {"base", "cuda"}},
+    {"files", {"base", "image"}},
+    {"lists", {"base", "files"}},
+    {"augment", {"base", "image", "cuda"}},
+    {"net", {"base", "cuda"}},
+    {"loss", {"base", "image", "cuda"}},
+    {"optim", {"base", "cuda"}},
+    {"infer", {"base", "cuda"}},
+};
+
+bool may_include(const std::string& top, const Room& room, const std::string& name) {
+  if (starts(name, {(top + "/" + room.folder + "/").c_str()})) return true;
+  for (const auto& other : room.may_include)
+    if (starts(name, {(top + "/" + other + "/").c_str()})) return true;
+  return false;
+}
+
+// Every folder of `top` is one of the rooms, and has a README.
+void check_folders(const std::string& top, const std::vector<Room>& rooms) {
+  std::set<std::string> known, there;
+  for (const Room& room : rooms) known.insert(room.folder);
+  for (const auto& e : fs::directory_iterator(root / top))
+    if (e.is_directory())
+      there.insert(e.path().filename());
+    else
+      CHECK_MESSAGE(e.path().filename() == "README.md", e.path().string(), " is in no folder");
+  CHECK(there == known);
+  for (const auto& folder : there) {
+    CAPTURE(folder);
+    CHECK(fs::exists(root / top / folder / "README.md"));
   }
 }
 
-TEST_CASE("kernels know no node, and of the engine only errors, random numbers and who is timed") {
-  for (const auto& file : sources("kernels"))
-    for (const auto& name : includes(file)) {
-      INFO(file.string() << " includes " << name);
-      CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
-      if (starts(name, {"engine/"})) {
-        const bool leaf = name == "engine/base/error.h" || name == "engine/base/random.h" ||
-                          name == "engine/base/philox.h" || name == "engine/run/helped.h";
-        CHECK(leaf);
+}  // namespace
+
+TEST_CASE("each folder of engine includes only the folders below it") {
+  check_folders("engine", engine_rooms);
+  for (const Room& room : engine_rooms)
+    for (const auto& file : sources("engine/" + room.folder))
+      for (const auto& name : includes(file)) {
+        INFO(file.string() << " includes " << name);
+        CHECK_FALSE(starts(name, {"nodes/", "kernels/", "tools/", "tests/"}));
+        if (starts(name, {"engine/"})) CHECK(may_include("engine", room, name));
+        // NVTX is headers alone, and they may lack.
+        if (file.stem() != "nvtx") CHECK_FALSE(starts(name, cuda));
+        if (!room.sees_tbb) CHECK_FALSE(starts(name, tbb));
+        if (!room.sees_torch) CHECK_FALSE(starts(name, torch));
       }
-    }
+}
+
+TEST_CASE("each folder of kernels includes only the folders below it, and of engine only base") {
+  check_folders("kernels", kernel_rooms);
+  for (const Room& room : kernel_rooms)
+    for (const auto& file : sources("kernels/" + room.folder))
+      for (const auto& name : includes(file)) {
+        INFO(file.string() << " includes " << name);
+        CHECK_FALSE(starts(name, {"nodes/", "tools/", "tests/"}));
+        if (starts(name, {"kernels/"})) CHECK(may_include("kernels", room, name));
+        if (starts(name, {"engine/"})) CHECK(starts(name, {"engine/base/"}));
+      }
 }
 
 TEST_CASE("nodes are one file each, and share headers only with their own family") {
@@ -84,7 +136,10 @@ TEST_CASE("nodes are one file each, and share headers only with their own family
     for (const auto& name : includes(file)) {
       INFO("includes " << name);
       CHECK_FALSE(starts(name, {"tools/", "tests/"}));
-      if (starts(name, {"nodes/"})) CHECK(name.starts_with("nodes/" + family + "/"));
+      if (starts(name, {"nodes/"})) {
+        const bool own = name == "nodes/fields.h" || name.starts_with("nodes/" + family + "/");
+        CHECK(own);
+      }
     }
   }
 }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/lineage.h"
+#include "engine/cache/upstream.h"
 #include "engine/run/open_context.h"
 #include "engine/run/registry.h"
 #include "engine/run/scheduler.h"

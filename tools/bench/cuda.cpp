@@ -13,8 +13,15 @@
 #include <vector>
 
 #include "kernels/augment/augment_chain.h"
+#include "kernels/augment/augment_job.h"
 #include "kernels/augment/fused_augment.h"
+#include "kernels/base/bit_mask.h"
 #include "kernels/cuda/table.h"
+#include "kernels/infer/blend_voxel.h"
+#include "kernels/loss/dice_ce_voxel.h"
+#include "kernels/net/dropout_value.h"
+#include "kernels/net/norm_act_call.h"
+#include "kernels/optim/optim_value.h"
 
 using namespace sluice;
 using namespace sluice::kernels;

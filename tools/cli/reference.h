@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/run/registry.h"
+#include "engine/graph/catalogue.h"
 
 namespace sluice::cli {
 
