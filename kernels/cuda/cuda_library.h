@@ -8,7 +8,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/base/voxel_type.h"
 #include "kernels/cuda/table.h"
 
 namespace sluice {

@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/base/voxel_type.h"
+
 namespace sluice::kernels {
 
 // Parameters are the structs of the kernels' own headers, which callers include.
-enum class VoxelType : std::uint8_t;
 struct AugmentJob;
 struct BitDraw;
 struct BitRule;

@@ -1,7 +1,6 @@
 // What is done with labels on the device: bit masks of foreground and background, drawing voxels
 // from them, and one-hot vectors.
 #include "kernels/base/bit_mask.h"
-#include "kernels/base/voxel_type.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/table.h"
 
