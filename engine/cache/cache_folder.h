@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/graph/spec.h"
+#include "engine/base/json.h"
 
 namespace sluice {
 

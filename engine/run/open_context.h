@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/plan/plan.h"
+#include "engine/run/node.h"
 
 namespace sluice {
 

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "engine/base/random.h"
-#include "engine/cache/upstream.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
@@ -19,6 +18,7 @@
 #include "engine/session/weights.h"
 #include "engine/session/what_if.h"
 #include "engine/state/tensor_device.h"
+#include "engine/state/upstream.h"
 
 namespace sluice {
 

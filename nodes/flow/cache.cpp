@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/cache/cache_tiers.h"
-#include "engine/cache/disk_tier.h"
 #include "engine/run/registry.h"
+#include "engine/state/cache_tiers.h"
+#include "engine/state/disk_tier.h"
 #include "nodes/flow/narrow_sample.h"
 
 namespace sluice {

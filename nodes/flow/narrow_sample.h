@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "engine/cache/cache_tiers.h"
+#include "engine/state/cache_tiers.h"
 #include "kernels/augment/pending.h"
 #include "kernels/image/narrow.h"
 

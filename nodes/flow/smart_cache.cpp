@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "engine/base/error.h"
-#include "engine/cache/cache_tiers.h"
 #include "engine/run/registry.h"
+#include "engine/state/cache_tiers.h"
 #include "kernels/lists/numpy_random.h"
 #include "nodes/flow/narrow_sample.h"
 

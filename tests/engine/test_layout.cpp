@@ -58,8 +58,8 @@ const std::vector<Room> engine_rooms{
     {"trace", {"base", "graph", "plan"}},
     {"judge", {"base", "graph", "plan", "trace"}},
     {"run", {"base", "graph", "plan", "trace"}, true},
-    {"state", {"base", "graph", "plan", "trace", "run"}, false, true},
-    {"cache", {"base", "graph", "plan", "trace", "run", "state"}, false, true},
+    {"cache", {"base"}},
+    {"state", {"base", "graph", "plan", "trace", "run", "cache"}, false, true},
     {"session", {"base", "graph", "plan", "trace", "judge", "run", "state", "cache"}, false, true},
 };
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/cache/upstream.h"
 #include "engine/run/open_context.h"
 #include "engine/run/registry.h"
 #include "engine/run/scheduler.h"
 #include "engine/run/windowed_source.h"
 #include "engine/state/sample.h"
+#include "engine/state/upstream.h"
 
 namespace sluice {
 

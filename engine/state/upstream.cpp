@@ -1,4 +1,4 @@
-#include "engine/cache/upstream.h"
+#include "engine/state/upstream.h"
 
 #include "engine/plan/lineage.h"
 

@@ -1,4 +1,4 @@
-#include "engine/cache/cache_tiers.h"
+#include "engine/state/cache_tiers.h"
 
 #include <ATen/ops/clone.h>
 

@@ -1,4 +1,4 @@
-#include "engine/cache/packed_sample.h"
+#include "engine/state/packed_sample.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

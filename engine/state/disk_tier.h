@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "engine/cache/cache_folder.h"
-#include "engine/cache/cache_tiers.h"
 #include "engine/cache/file_digests.h"
+#include "engine/state/cache_tiers.h"
 
 namespace sluice {
 

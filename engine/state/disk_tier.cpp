@@ -1,4 +1,4 @@
-#include "engine/cache/disk_tier.h"
+#include "engine/state/disk_tier.h"
 
 #include <ATen/Version.h>
 #include <dlfcn.h>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/cache/packed_sample.h"
 #include "engine/run/packet.h"
 #include "engine/state/checkpoint.h"
+#include "engine/state/packed_sample.h"
 #include "engine/state/resource.h"
 
 namespace sluice {
