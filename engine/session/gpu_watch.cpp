@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-constexpr auto every = std::chrono::milliseconds(500);
+constexpr auto poll_interval = std::chrono::milliseconds(500);
 
 // NVML's own numbers and layouts: docs.nvidia.com/deploy/nvml-api.
 constexpr int sm_clock = 1, gpu_sensor = 0;
@@ -67,7 +67,7 @@ void GpuWatch::loop() {
   std::unique_lock lock(mutex_);
   do
     for (Device& d : devices_) ask(d);
-  while (!wake_.wait_for(lock, every, [this] { return done_; }));
+  while (!wake_.wait_for(lock, poll_interval, [this] { return done_; }));
 }
 
 void GpuWatch::ask(Device& d) const {

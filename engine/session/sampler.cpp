@@ -14,7 +14,7 @@
 namespace sluice {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto every = std::chrono::milliseconds(100);
+constexpr auto sample_interval = std::chrono::milliseconds(100);
 constexpr auto first_write = std::chrono::seconds(2), between_writes = std::chrono::seconds(10);
 
 static double resident_bytes() {
@@ -35,7 +35,7 @@ Sampler::Sampler(const Plan& plan, const Scheduler& scheduler, const Threads& th
     : scheduler_(scheduler),
       folder_(folder),
       profile_(std::move(profile)),
-      timeline_(plan, threads, std::chrono::duration<double>(every).count()),
+      timeline_(plan, threads, std::chrono::duration<double>(sample_interval).count()),
       thread_([this] { loop(); }) {}
 
 Sampler::~Sampler() {
@@ -58,7 +58,7 @@ void Sampler::loop() {
       write();
       write_at = Clock::now() + between_writes;
     }
-    next = std::max(next + every, Clock::now());
+    next = std::max(next + sample_interval, Clock::now());
     wake_.wait_until(lock, next, [this] { return done_; });
   }
   sample();

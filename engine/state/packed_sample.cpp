@@ -13,14 +13,14 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t alignment = 64;
-constexpr std::pair<const char*, at::ScalarType> dtypes[] = {
+constexpr std::pair<const char*, at::ScalarType> dtype_names[] = {
     {"float64", at::kDouble},    {"float32", at::kFloat}, {"float16", at::kHalf},
     {"bfloat16", at::kBFloat16}, {"int64", at::kLong},    {"int32", at::kInt},
     {"int16", at::kShort},       {"int8", at::kChar},     {"uint8", at::kByte},
     {"bool", at::kBool}};
 
 const char* name_of(at::ScalarType type) {
-  for (const auto& [name, known] : dtypes)
+  for (const auto& [name, known] : dtype_names)
     if (known == type) return name;
   return nullptr;
 }
@@ -225,9 +225,9 @@ std::span<const std::byte> part_of(const CachedEntry& entry, const Json& j) {
 }
 
 at::Tensor tensor_of(const CachedEntry& entry, const Json& j) {
-  const auto dtype = std::find_if(std::begin(dtypes), std::end(dtypes),
+  const auto dtype = std::find_if(std::begin(dtype_names), std::end(dtype_names),
                                   [&](const auto& d) { return j.at("dtype") == d.first; });
-  require(dtype != std::end(dtypes));
+  require(dtype != std::end(dtype_names));
   const auto shape = j.at("shape").get<std::vector<std::int64_t>>();
   const int bits = j.at("bits");
   const auto bytes = part_of(entry, j.at("at"));

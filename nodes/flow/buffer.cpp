@@ -4,7 +4,7 @@
 namespace sluice {
 namespace {
 
-struct Buffer final : Node {
+struct BufferNode final : Node {
   struct Params {
     std::int64_t size = 2;
   } p;
@@ -23,7 +23,7 @@ struct Buffer final : Node {
   void process(Firing& f) override { f.emit_ptr(f.ptr()); }
 };
 
-const Register<Buffer> registered;
+const Register<BufferNode> registered;
 
 }  // namespace
 }  // namespace sluice
