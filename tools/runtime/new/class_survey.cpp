@@ -69,7 +69,7 @@ void look_at_images(ClassSurvey& s) {
     throw DataError(s.root.string() + ": none of its images can be read: " + s.odd[0]);
 }
 
-std::string size_text(const std::vector<std::int64_t>& size) {
+std::string extents_text(const std::vector<std::int64_t>& size) {
   std::string text;
   for (const auto n : size) text += (text.empty() ? "" : " x ") + std::to_string(n);
   return text;
@@ -123,7 +123,7 @@ void print_survey(const ClassSurvey& s, std::ostream& out) {
   line("classes", classes);
   line("images", fmt::format("{}, {} of them looked at", s.list.items.size(), s.sizes.size()));
   line("channels", std::to_string(s.channels));
-  line("size", size_text(s.median_size()) + (s.one_size() ? "" : ", the median of several"));
+  line("size", extents_text(s.median_size()) + (s.one_size() ? "" : ", the median of several"));
   line("values", fmt::format("{:g} to {:g}", s.low, s.high));
   for (const auto& sentence : s.odd) line("odd", sentence);
 }

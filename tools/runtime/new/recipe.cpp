@@ -11,7 +11,6 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t patch_voxels = 64 * 64 * 64;
-constexpr double cache_limit_gib = 4;
 
 std::int64_t product(const Shape3& n) { return n[0] * n[1] * n[2]; }
 

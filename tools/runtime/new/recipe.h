@@ -11,6 +11,8 @@
 
 namespace sluice {
 
+inline constexpr double cache_limit_gib = 4;  // prepared volumes up to this are kept in memory
+
 struct Recipe {
   Vec3 spacing{};
   Shape3 patch{};

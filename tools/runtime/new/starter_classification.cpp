@@ -11,7 +11,6 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t network_least = 32;  // DenseNet halves five times
-constexpr double cache_limit_gib = 4;
 
 struct Numbers {
   std::vector<std::int64_t> size;  // what all images become
