@@ -49,7 +49,9 @@ __device__ void finish(const DiceCeRule& r, const DiceCeBatch& b, const Places& 
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
-  *loss = static_cast<float>(dice_ce_finish(r, at.totals, groups, at.slopes, &at.state->ce));
+  const DiceCeTotal total = dice_ce_finish(r, at.totals, groups, at.slopes);
+  at.state->ce = static_cast<float>(total.ce);
+  *loss = static_cast<float>(total.loss);
 }
 
 template <class T, int M>

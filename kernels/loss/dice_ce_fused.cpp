@@ -115,8 +115,9 @@ void gradient_block(float* z, const float* label, const float* weight, std::int6
 
 }  // namespace
 
-FusedDiceCe::FusedDiceCe(const at::Tensor& logits, const at::Tensor& label, const DiceCe& p)
-    : p_(p), n_(logits.size(0)), classes_(logits.size(1)) {
+FusedDiceCe::FusedDiceCe(const at::Tensor& logits, const at::Tensor& label,
+                         const kernels::DiceCeRule& r)
+    : r_(r), n_(logits.size(0)), classes_(logits.size(1)) {
   const auto last =
       logits.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   const bool channels_last = logits.dim() >= 4 && logits.dim() <= 5 && logits.is_contiguous(last);
@@ -126,11 +127,10 @@ FusedDiceCe::FusedDiceCe(const at::Tensor& logits, const at::Tensor& label, cons
   voxel_stride_ = channels_last ? classes_ : 1;
   label_ = label.to(at::kByte).contiguous();
   weight_.assign(256, 0.f);  // a label that is no class counts for nothing
-  std::fill_n(weight_.begin(), classes_, 1.f);
-  for (std::int64_t c = 0; c < std::ssize(p.ce_weight) && c < classes_; ++c)
-    weight_[c] = static_cast<float>(p.ce_weight[c]);
-  sums();
-  finish();
+  std::copy_n(r_.ce_weight, classes_, weight_.begin());
+  const int groups = r_.batch ? 1 : static_cast<int>(n_);
+  slopes_.resize(static_cast<std::size_t>(groups));
+  total_ = kernels::dice_ce_finish(r_, sums().data(), groups, slopes_.data());
 }
 
 // Calls body(block number, sample, first voxel, voxels, buffers) for every block, in parallel.
@@ -155,70 +155,39 @@ void FusedDiceCe::each_block(const F& body) const {
   });
 }
 
-void FusedDiceCe::sums() {
+std::vector<double> FusedDiceCe::sums() const {
   const std::int64_t per_sample = (voxels_ + block - 1) / block, width = 3 * classes_ + 1;
   std::vector<float> parts(n_ * per_sample * width);
   each_block([&](std::int64_t k, std::int64_t, std::int64_t, std::int64_t count, Buffer& b) {
     std::vector<float> lanes(16 * width);
-    sum_block(b.v, b.label, b.weight, classes_, count, p_.squared_pred, lanes.data());
+    sum_block(b.v, b.label, b.weight, classes_, count, r_.squared_pred, lanes.data());
     for (std::int64_t i = 0; i < 16 * width; ++i) parts[k * width + i / 16] += lanes[i];
   });
-  total_.assign(n_ * width, 0);
+  std::vector<double> total(n_ * width);
   for (std::int64_t k = 0; k < n_ * per_sample; ++k)
     for (std::int64_t i = 0; i < width; ++i)
-      total_[(p_.batch ? 0 : k / per_sample) * width + i] += parts[k * width + i];
+      total[(r_.batch ? 0 : k / per_sample) * width + i] += parts[k * width + i];
+  return total;
 }
 
-// The loss from the sums, and its derivatives by I and P.
-void FusedDiceCe::finish() {
-  const std::int64_t width = 3 * classes_ + 1, groups = p_.batch ? 1 : n_;
-  const std::int64_t first = p_.include_background ? 0 : 1;
-  const double each = p_.mean ? 1.0 / static_cast<double>(groups * (classes_ - first)) : 1.0;
-  by_i_.assign(n_ * classes_, 0);
-  by_p_.assign(n_ * classes_, 0);
-  double dice = 0, ce = 0, weight = 0;
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const double* t = &total_[g * width];
-    for (std::int64_t c = 0; c < classes_; ++c) {
-      weight += weight_[c] * t[2 * classes_ + c];
-      if (c < first) continue;
-      const double P = t[c], I = t[classes_ + c], T = t[2 * classes_ + c];
-      const double top = 2 * I + p_.smooth_nr;
-      const double area = (p_.jaccard ? 2 * (P + T - I) : P + T) + p_.smooth_dr;
-      double w = each;
-      if (!p_.dice_weight.empty() && classes_ - first > 1)
-        w *= p_.dice_weight[p_.dice_weight.size() == 1 ? 0 : c - first];
-      dice += w * (1 - top / area);
-      const double slope = top / (area * area);
-      by_i_[g * classes_ + c] =
-          static_cast<float>(p_.lambda_dice * w * (-2 / area - (p_.jaccard ? 2 * slope : 0)));
-      by_p_[g * classes_ + c] =
-          static_cast<float>(p_.lambda_dice * w * (p_.jaccard ? 2 * slope : slope));
-    }
-    ce += t[3 * classes_];
-  }
-  for (std::int64_t n = groups; n < n_; ++n)
-    for (std::int64_t c = 0; c < classes_; ++c) {
-      by_i_[n * classes_ + c] = by_i_[c];
-      by_p_[n * classes_ + c] = by_p_[c];
-    }
-  ce_scale_ = p_.lambda_ce / (p_.mean ? weight : 1.0);
-  loss_ = p_.lambda_dice * dice + (p_.lambda_ce != 0 ? ce_scale_ * ce : 0);
-}
+at::Tensor FusedDiceCe::loss() const { return at::full({}, total_.loss, at::kFloat); }
 
-at::Tensor FusedDiceCe::gradient(double scale) const {
+std::vector<at::Tensor> FusedDiceCe::backward(const std::vector<at::Tensor>& grads) const {
+  const double scale = grads[0].item<double>();
   at::Tensor out = at::empty_like(logits_);
-  std::vector<float> by_i(by_i_), by_p(by_p_);
-  for (auto* v : {&by_i, &by_p})
-    for (float& x : *v) x = static_cast<float>(x * scale);
-  const float ce = static_cast<float>(ce_scale_ * scale);
+  std::vector<kernels::DiceCeSlopes> slopes = slopes_;
+  for (auto& s : slopes)
+    for (float* x : {s.by_i, s.by_p})
+      for (std::int64_t c = 0; c < classes_; ++c) x[c] = static_cast<float>(x[c] * scale);
+  const float ce = static_cast<float>(total_.ce * scale);
   each_block([&](std::int64_t, std::int64_t n, std::int64_t at, std::int64_t count, Buffer& b) {
     for (std::int64_t i = 0; i < count; ++i) b.weight[i] *= ce;
-    gradient_block(b.v, b.label, b.weight, classes_, count, p_.squared_pred, &by_i[n * classes_],
-                   &by_p[n * classes_]);
+    const auto& slope = slopes[r_.batch ? 0 : static_cast<std::size_t>(n)];
+    gradient_block(b.v, b.label, b.weight, classes_, count, r_.squared_pred, slope.by_i,
+                   slope.by_p);
     scatter(b.v, class_stride_, voxel_stride_, classes_, count, out.data_ptr<float>() + at);
   });
-  return out;
+  return {out};
 }
 
 }  // namespace sluice

@@ -1,21 +1,22 @@
-// Soft Dice and cross entropy (dice_ce.h) of one voxel, and the loss from the sums over all voxels:
+// Soft Dice and cross entropy (terms.h) of one voxel, and the loss from the sums over all voxels:
 // for host and device. Logits of any type and layout; labels are class numbers, uint8.
 //
 // Invariant: a label that is no class counts for nothing and reads nothing.
 #pragma once
 
 #include "kernels/base/voxel_type.h"
+#include "kernels/loss/loss_params.h"
 
 namespace sluice::kernels {
 
 inline constexpr int dice_classes = 32;
 
-struct DiceCeRule {
+// Both terms' parameters as the graph gives them, and what they come to for the classes.
+struct DiceCeRule : TargetParams, DiceTerm {
+  double lambda_dice = 1, lambda_ce = 1;
   int classes = 2;
-  bool background = true, squared = false, jaccard = false, batch = false, mean = true;
-  double smooth_nr = 1e-5, smooth_dr = 1e-5, lambda_dice = 1, lambda_ce = 1;
-  float ce_weight[dice_classes];    // by class
-  float dice_weight[dice_classes];  // by class, also of the background
+  float ce_weight[dice_classes];     // by class
+  double dice_weight[dice_classes];  // by class, also of the background
   DiceCeRule() {
     for (int c = 0; c < dice_classes; ++c) ce_weight[c] = dice_weight[c] = 1;
   }
@@ -60,7 +61,7 @@ struct DiceCeVoxel {
   }
   SLUICE_HD void add_to(float* sums, const DiceCeRule& r) const {  // [3 M + 1]
     for (int c = 0; c < M; ++c) {
-      sums[c] += r.squared ? p[c] * p[c] : p[c];
+      sums[c] += r.squared_pred ? p[c] * p[c] : p[c];
       sums[M + c] += c == label ? p[c] : 0.0f;
       sums[2 * M + c] += c == label ? 1.0f : 0.0f;
     }
@@ -79,7 +80,7 @@ struct DiceCeVoxel {
 
  private:
   SLUICE_HD float slope(const DiceCeRule& r, const float* by_i, const float* by_p, int c) const {
-    return by_p[c] * (r.squared ? 2.0f * p[c] : 1.0f) + (c == label ? by_i[c] : 0.0f);
+    return by_p[c] * (r.squared_pred ? 2.0f * p[c] : 1.0f) + (c == label ? by_i[c] : 0.0f);
   }
 };
 
@@ -88,13 +89,18 @@ struct DiceCeSlopes {
   float by_i[dice_classes], by_p[dice_classes];
 };
 
+struct DiceCeTotal {
+  double loss = 0;
+  double ce = 0;  // what cross entropy is multiplied by
+};
+
 // The loss, and its slopes by the sums of each group: all samples together (r.batch) or one. Sums
-// are [groups][3 C + 1]; `slopes` [groups]. Returns the loss; `ce` is what cross entropy is
-// multiplied by.
-SLUICE_HD inline double dice_ce_finish(const DiceCeRule& r, const double* sums, int groups,
-                                       DiceCeSlopes* slopes, float* ce) {
-  const int width = dice_width(r.classes), first = r.background ? 0 : 1;
-  const double each = r.mean ? 1.0 / (static_cast<double>(groups) * (r.classes - first)) : 1.0;
+// are [groups][3 C + 1]; `slopes` [groups].
+SLUICE_HD inline DiceCeTotal dice_ce_finish(const DiceCeRule& r, const double* sums, int groups,
+                                            DiceCeSlopes* slopes) {
+  const int width = dice_width(r.classes), first = r.include_background ? 0 : 1;
+  const bool mean = r.reduction == Reduce::mean;
+  const double each = mean ? 1.0 / (static_cast<double>(groups) * (r.classes - first)) : 1.0;
   double dice = 0, entropy = 0, weight = 0;
   for (int g = 0; g < groups; ++g) {
     const double* t = sums + g * width;
@@ -113,9 +119,10 @@ SLUICE_HD inline double dice_ce_finish(const DiceCeRule& r, const double* sums, 
     }
     entropy += t[3 * r.classes];
   }
-  const double ce_scale = r.lambda_ce / (r.mean ? weight : 1.0);
-  *ce = static_cast<float>(ce_scale);
-  return r.lambda_dice * dice + (r.lambda_ce != 0 ? ce_scale * entropy : 0);
+  DiceCeTotal total;
+  total.ce = r.lambda_ce / (mean ? weight : 1.0);
+  total.loss = r.lambda_dice * dice + (r.lambda_ce != 0 ? total.ce * entropy : 0);
+  return total;
 }
 
 // The room that a number of classes takes.

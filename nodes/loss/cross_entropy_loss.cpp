@@ -1,29 +1,21 @@
 // cross_entropy_loss: PyTorch's CrossEntropyLoss.
-#include <ATen/Functions.h>
-
-#include "engine/base/error.h"
-#include "engine/run/registry.h"
-#include "engine/state/sample.h"
 #include "nodes/loss/loss.h"
 
 namespace sluice {
 namespace {
 
-struct CrossEntropyLoss final : Loss {
-  struct Params {
-    std::string key = "pred", label_key = "label", reduction = "mean";
-    std::optional<std::vector<double>> weight;
-    double label_smoothing = 0;
-    std::int64_t ignore_index = -100;
-  } p;
+struct CrossEntropyParams : LossParams {
+  std::string reduction = "mean";
+  std::optional<std::vector<double>> weight;
+  double label_smoothing = 0;
+  std::int64_t ignore_index = -100;
+};
 
+struct CrossEntropyLoss final : LossOf<CrossEntropyParams> {
   static Spec spec() {
-    return Spec("cross_entropy_loss",
-                "-log of the softmax at the label's class, into the field \"loss\".")
-        .in("sample")
-        .out("sample")
-        .param("key", &Params::key,
-               "Field with the network's output, logits [N, C] or [N, C, ...].")
+    Spec s("cross_entropy_loss", "-log of the softmax at the label's class.");
+    return add_loss_params<Params>(
+               s, "Field with the network's output, logits [N, C] or [N, C, ...].", Form::any, 0)
         .param("label_key", &Params::label_key,
                "Field with the truth: class indices [N] or [N, ...], or probabilities [N, C].")
         .param("weight", &Params::weight, "By class; null: 1 each.")
@@ -34,19 +26,14 @@ struct CrossEntropyLoss final : Loss {
         .param("reduction", &Params::reduction,
                "Over samples; the mean is weighted by the weight of each sample's class.")
         .choices({"mean", "sum"})
-        .takes("@key", Form::any, 0)
-        .takes("@label_key", Form::any, 0)
-        .gives("loss", Form::scalar)
-        .dtype("float32")
-        .any_device()
-        .lane(LaneKind::step);
+        .takes("@label_key", Form::any, 0);
   }
 
  private:
   bool weighted() const override { return p.weight.has_value(); }
 
-  at::Tensor loss(const Firing& f) const override {
-    const at::Tensor &pred = f.in().tensor(p.key), &label = f.in().tensor(p.label_key);
+  at::Tensor loss(const at::Tensor& pred, const Firing& f) const override {
+    const at::Tensor& label = f.in().tensor(p.label_key);
     std::optional<at::Tensor> weight;
     if (p.weight)
       weight = at::tensor(*p.weight).to(pred.options().requires_grad(false), /*non_blocking=*/true);
@@ -58,12 +45,11 @@ struct CrossEntropyLoss final : Loss {
                                   p.ignore_index, p.label_smoothing);
   }
 
-  void check(Firing& f) const override {
-    const at::Tensor& pred = f.in().tensor(p.key);
+  void check(const at::Tensor& pred, Firing& f) const override {
     const Field& label = f.in().at(p.label_key);
     auto wanted = pred.sizes().vec();
     if (wanted.size() < 2)
-      throw DataError("\"" + p.key + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
+      throw DataError("\"" + p.key[0] + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
     const std::int64_t classes = wanted[1];
     if (p.weight && static_cast<std::int64_t>(p.weight->size()) != classes)
       throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
@@ -91,7 +77,7 @@ struct CrossEntropyLoss final : Loss {
     const std::int64_t each = values.numel() / std::max<std::int64_t>(1, values.size(0));
     for (std::int64_t i = 0; i < values.numel(); ++i)
       if ((v[i] < 0 || v[i] >= classes) && v[i] != p.ignore_index)
-        throw bad_label(sample, label, {i / each, 0}, std::to_string(v[i]), classes);
+        throw bad_label(sample, label, i / each, std::to_string(v[i]), classes);
   }
 };
 

@@ -1,19 +1,21 @@
 // dice_loss: MONAI's DiceLoss.
-#include "nodes/loss/loss.h"
+#include "nodes/loss/term_loss.h"
 
 namespace sluice {
 namespace {
 
-struct DiceLoss final : DiceTermLoss<DiceParams> {
-  static Spec spec() {
-    Spec s("dice_loss", "Soft Dice loss, 1 - (2 I + nr) / (P + T + dr), into the field \"loss\".");
-    return add_dice_params<Params>(s).lane(LaneKind::step);
-  }
+struct DiceLossParams : TermLossParams {
+  DiceTerm dice;
+};
 
-  void open(const OpenContext&) override {
-    dice_ = dice_of(p);
-    dice_.lambda_ce = 0;
+struct DiceLoss final : TermLoss<DiceLossParams> {
+  static Spec spec() {
+    Spec s("dice_loss", "Soft Dice loss, 1 - (2 I + nr) / (P + T + dr).");
+    add_term_loss<Params>(s);
+    add_dice_term(s, &Params::dice);
+    return add_class_weight(s);
   }
+  at::Tensor of(const Target& t) const override { return dice(t, p.dice); }
 };
 
 const Register<DiceLoss> registered;

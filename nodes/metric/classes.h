@@ -1,19 +1,15 @@
-// What the metrics of classifiers share: logits and classes of a sample or of a batch, and the
-// names that metrics of single classes have.
+// Metrics of classifiers: scores and classes of a sample or of a batch, pooled over an epoch.
 //
-// Invariant: scores() is [N, C] float32 and truth() [N] int64 on the host, N the same, every class
+// Invariant: scores are [N, C] float32 and the truth [N] int64 on the host, N the same, every class
 // below C (below 2 where C is 1); whatever does not fit is a DataError that names the sample.
 #pragma once
 
 #include <ATen/Functions.h>
 
-#include <string>
-#include <vector>
+#include <algorithm>
 
-#include "engine/base/error.h"
-#include "engine/graph/spec.h"
-#include "engine/state/sample.h"
 #include "nodes/fields.h"
+#include "nodes/metric/metric.h"
 
 namespace sluice {
 
@@ -43,39 +39,67 @@ inline Classified classified(const Sample& sample, const std::vector<std::string
   return {scores, truth};
 }
 
-// The class of each row: the highest score, the first of equals; of one score: whether it is
-// above 0, the logit of 1/2.
-inline std::vector<std::int64_t> chosen(const at::Tensor& scores) {
-  const std::int64_t c = scores.size(1);
-  std::vector<std::int64_t> out;
-  for (const float* s = scores.const_data_ptr<float>(); std::ssize(out) < scores.size(0); s += c)
-    out.push_back(c == 1 ? s[0] > 0 : std::max_element(s, s + c) - s);
-  return out;
-}
-
-// What such metrics declare: the two keys, and what each class is called.
+// What such metrics declare.
 template <class Params>
 Spec& add_classes_params(Spec& s, const char* keys) {
-  return s.in("sample")
-      .param("keys", &Params::keys, keys)
-      .length(2, 2)
-      .param("class_names", &Params::class_names,
-             "Names for the metrics: class_Hand, ...; empty: numbers.")
-      .ordered()
+  return add_metric_params<Params>(s, keys)
       .reports({"mean", "class_*"})
-      .takes("@keys", Form::any, 0)
-      .any_device();
+      .takes("@keys", Form::any, 0);
 }
 
-// "class_plane", or "class_3" where no names are given.
-inline std::string class_metric(const std::vector<std::string>& names, std::size_t c) {
-  return "class_" + (c < names.size() ? names[c] : std::to_string(c));
-}
+// A row is a sample's class and what columns() keeps of its scores.
+class PooledMetricBase : public Metric {
+ protected:
+  virtual at::Tensor columns(const at::Tensor& scores) const = 0;  // [N, K] of [N, C]
 
-inline void require_names(const std::vector<std::string>& names, std::size_t classes) {
-  if (!names.empty() && names.size() != classes)
-    throw Error(Exit::usage, "class_names has " + std::to_string(names.size()) + " names for " +
-                                 std::to_string(classes) + " classes");
-}
+ private:
+  void add(const Sample& sample) final {
+    const Classified c = classified(sample, common().keys);
+    const at::Tensor kept = columns(c.scores).to(at::kDouble).contiguous();
+    const double* from = kept.const_data_ptr<double>();
+    const std::int64_t classes = std::max<std::int64_t>(2, c.scores.size(1));
+    for (std::int64_t n = 0; n < kept.size(0); ++n, from += kept.size(1)) {
+      std::vector<double> row{static_cast<double>(c.truth.const_data_ptr<std::int64_t>()[n])};
+      row.insert(row.end(), from, from + kept.size(1));
+      append(row, classes, 0, sample.name);
+    }
+  }
+};
+
+template <class P>
+class PooledMetric : public PooledMetricBase {
+ public:
+  using Params = P;
+  P p;
+
+ protected:
+  const MetricParams& common() const final { return p; }
+};
+
+// Of one class against the others.
+struct Counts {
+  double tp = 0, fp = 0, tn = 0, fn = 0;
+};
+
+// Of those that count which class has the highest score, the first of equals; of one score: whether
+// it is above 0, the logit of 1/2.
+template <class P>
+class CountedMetric : public PooledMetric<P> {
+ protected:
+  at::Tensor columns(const at::Tensor& scores) const final {
+    return scores.size(1) == 1 ? scores.gt(0) : scores.argmax(1, true);
+  }
+  // By class.
+  std::vector<Counts> counts() const {
+    std::vector<Counts> all(static_cast<std::size_t>(this->classes()));
+    for (std::int64_t n = 0; n < this->count(); ++n)
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        const bool is = this->row(n)[0] == static_cast<double>(k);
+        const bool said = this->row(n)[1] == static_cast<double>(k);
+        (is ? said ? all[k].tp : all[k].fn : said ? all[k].fp : all[k].tn) += 1;
+      }
+    return all;
+  }
+};
 
 }  // namespace sluice

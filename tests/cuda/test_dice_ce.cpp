@@ -17,7 +17,7 @@ struct Expected {
 // z and t by sample, voxel and class; the gradient by the chain rule, class by class.
 Expected expected(const DiceCeRule& r, const std::vector<double>& z,
                   const std::vector<std::uint8_t>& label, int samples, int voxels, double scale) {
-  const int C = r.classes, first = r.background ? 0 : 1, groups = r.batch ? 1 : samples;
+  const int C = r.classes, first = r.include_background ? 0 : 1, groups = r.batch ? 1 : samples;
   std::vector<double> p(z.size());
   std::vector<double> P(groups * C), I(groups * C), T(groups * C);
   double entropy = 0, weight = 0;
@@ -27,7 +27,7 @@ Expected expected(const DiceCeRule& r, const std::vector<double>& z,
     for (int c = 0; c < C; ++c) {
       const int g = (r.batch ? 0 : v / voxels) * C + c;
       const double q = p[v * C + c] = std::exp(z[v * C + c]) / sum, t = label[v] == c;
-      P[g] += r.squared ? q * q : q;
+      P[g] += r.squared_pred ? q * q : q;
       I[g] += q * t;
       T[g] += t;
     }
@@ -35,7 +35,8 @@ Expected expected(const DiceCeRule& r, const std::vector<double>& z,
     weight += r.ce_weight[label[v]];
   }
   Expected e{0, std::vector<double>(z.size())};
-  const double each = r.mean ? 1.0 / (groups * (C - first)) : 1, ce = r.mean ? weight : 1;
+  const double each = r.reduction == Reduce::mean ? 1.0 / (groups * (C - first)) : 1,
+               ce = r.reduction == Reduce::mean ? weight : 1;
   std::vector<double> by_p(P.size()), by_i(P.size());
   for (int g = 0; g < groups * C; ++g) {
     if (g % C < first) continue;
@@ -52,7 +53,7 @@ Expected expected(const DiceCeRule& r, const std::vector<double>& z,
     for (int c = 0; c < C; ++c)
       for (int k = 0; k < C; ++k) {
         const double q = p[v * C + k], t = label[v] == k;
-        const double dp = by_p[g + k] * (r.squared ? 2 * q : 1) + by_i[g + k] * t;
+        const double dp = by_p[g + k] * (r.squared_pred ? 2 * q : 1) + by_i[g + k] * t;
         e.grad[v * C + c] += scale * dp * q * ((k == c) - p[v * C + c]);
       }
     for (int c = 0; c < C; ++c)
@@ -130,11 +131,11 @@ TEST_CASE("DiceCE on the device keeps each of its parameters") {
     CAPTURE(k);
     DiceCeRule r;
     r.classes = 3;
-    r.background = k != 0;
-    r.squared = k == 1;
+    r.include_background = k != 0;
+    r.squared_pred = k == 1;
     r.jaccard = k == 2;
     r.batch = k == 3;
-    r.mean = k != 4;
+    if (k == 4) r.reduction = Reduce::sum;
     if (k == 5) r.lambda_dice = 0.3, r.lambda_ce = 0.7, r.smooth_nr = 0.1, r.smooth_dr = 0.2;
     if (k == 6) r.ce_weight[1] = 3, r.dice_weight[2] = 0.5;
     check<float>(r, 3, 1300, true, 1e-5);

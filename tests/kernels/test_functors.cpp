@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include "kernels/loss/dice_ce.h"
 #include "kernels/loss/dice_ce_voxel.h"
+#include "kernels/loss/terms.h"
 #include "kernels/net/norm_act.h"
 #include "kernels/net/norm_act_value.h"
 #include "kernels/optim/optim.h"
@@ -95,19 +95,20 @@ TEST_CASE("DiceCE's functor equals the kernel, loss and gradient") {
   constexpr int C = 3, samples = 2, voxels = 4 * 5 * 6;
   const at::Tensor logits = (sines({samples, C, 4, 5, 6}, 2) * 3).requires_grad_();
   const at::Tensor label = (at::arange(samples * voxels) * 7 % C).reshape({samples, 1, 4, 5, 6});
-  DiceCe p;
-  p.softmax = p.to_onehot_y = p.squared_pred = p.jaccard = true;
-  p.include_background = false;
-  p.lambda_ce = 0.7;
-  p.ce_weight = {1, 2, 0.5};
-  const at::Tensor loss = dice_ce(logits, label, p);
+  TargetOptions options;
+  options.softmax = options.to_onehot_y = true;
+  options.include_background = false;
+  options.weight = {1, 2, 0.5};
+  const DiceTerm term{.squared_pred = true, .jaccard = true};
+  const at::Tensor loss = dice_ce(Target(logits, label, options), term, 1, 0.7);
   loss.backward();
   DiceCeRule r;
+  static_cast<TargetParams&>(r) = options;
+  static_cast<DiceTerm&>(r) = term;
   r.classes = C;
-  r.background = false;
-  r.squared = r.jaccard = true;
   r.lambda_ce = 0.7;
   r.ce_weight[1] = 2, r.ce_weight[2] = 0.5f;
+  r.dice_weight[1] = 2, r.dice_weight[2] = 0.5;
   const float* z = logits.const_data_ptr<float>();
   const auto voxel = [&](int n, int i) {
     DiceCeVoxel<4> v;  // room for one class more
@@ -124,14 +125,13 @@ TEST_CASE("DiceCE's functor equals the kernel, loss and gradient") {
     sums[n * (3 * C + 1) + 3 * C] = of_sample[12];
   }
   DiceCeSlopes slopes[samples];
-  float ce = 0;
-  CHECK(dice_ce_finish(r, sums, samples, slopes, &ce) ==
-        doctest::Approx(loss.item<double>()).epsilon(1e-6));
+  const DiceCeTotal total = dice_ce_finish(r, sums, samples, slopes);
+  CHECK(total.loss == doctest::Approx(loss.item<double>()).epsilon(1e-6));
   at::Tensor grad = at::empty({samples, C, voxels});
   for (int n = 0; n < samples; ++n)
     for (int i = 0; i < voxels; ++i) {
       auto v = voxel(n, i);
-      v.to_gradient(r, slopes[n].by_i, slopes[n].by_p, ce);
+      v.to_gradient(r, slopes[n].by_i, slopes[n].by_p, static_cast<float>(total.ce));
       for (int c = 0; c < C; ++c) grad.mutable_data_ptr<float>()[(n * C + c) * voxels + i] = v.p[c];
     }
   CHECK(relative(grad, logits.grad().reshape({samples, C, voxels})) < 1e-5);

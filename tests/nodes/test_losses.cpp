@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/base/error.h"
-#include "kernels/loss/dice_ce.h"
+#include "kernels/loss/terms.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 
@@ -20,12 +20,15 @@ Pair small() {
           (at::arange(18).reshape({2, 1, 3, 3}) % 3 == 0).to(at::kFloat)};
 }
 
+// As make_losses.py's DATA.
 Pair inputs(const std::string& data) {
   if (data == "a") return small();
   if (data == "one") return {small().pred.narrow(1, 0, 1).contiguous(), small().label};
+  if (data == "classes") return {sines({6, 5}, 1, 2), at::arange(6) * 7 % 5};
   const at::Tensor pred = sines({2, 3, 4, 5, 3}, 1, 2);
   const at::Tensor label = (at::arange(120).reshape({2, 1, 4, 5, 3}) * 7 % 3).to(at::kFloat);
   if (data == "b") return {pred, label};
+  if (data == "lacking") return {pred, label.masked_fill(label.eq(2), 0)};
   return {pred, at::one_hot(label.select(1, 0).to(at::kLong), 3).movedim(-1, 1).to(at::kFloat)};
 }
 
@@ -42,28 +45,101 @@ double loss_of(const std::string& type, const Json& params, const Pair& in) {
 }  // namespace
 
 TEST_CASE("losses and their gradients equal MONAI's") {
-  for (const auto& c : golden_cases("losses.json")) {
-    CAPTURE(c["type"].dump());
-    CAPTURE(c["data"].dump());
-    CAPTURE(c["params"].dump());
-    for (const bool channels_last : {false, true}) {
-      CAPTURE(channels_last);
-      auto [pred, label] = inputs(c["data"]);
-      if (channels_last)
-        pred = pred.contiguous(pred.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                               : at::MemoryFormat::ChannelsLast);
-      pred.requires_grad_();
-      const auto out = drive(c["type"], c["params"], {batch(pred, label)});
-      CHECK(out[0].has("label"));
-      const at::Tensor loss = out[0].tensor("loss");
-      CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-5));
-      loss.backward();
-      const at::Tensor grad = pred.grad().contiguous().flatten();
-      const double size = grad.abs().max().item<double>();
-      for (std::size_t i = 0; i < c["grad"].size(); ++i)
-        CHECK(std::abs(grad[i].item<double>() - c["grad"][i].get<double>()) < 1e-4 * size);
+  for (const std::string& type : node_types("loss")) {
+    if (type == "sum_losses") continue;  // of losses, not of a network's output
+    for (const auto& c : golden_cases("losses/" + type + ".json")) {
+      CAPTURE(type);
+      CAPTURE(c["data"].dump());
+      CAPTURE(c["params"].dump());
+      for (const bool channels_last : {false, true}) {
+        CAPTURE(channels_last);
+        auto [pred, label] = inputs(c["data"]);
+        if (channels_last && pred.dim() > 2)
+          pred = pred.contiguous(pred.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                                 : at::MemoryFormat::ChannelsLast);
+        pred.requires_grad_();
+        const auto out = drive(type, c["params"], {batch(pred, label)});
+        CHECK(out[0].has("label"));
+        const at::Tensor loss = out[0].tensor("loss");
+        CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
+        loss.backward();
+        const at::Tensor grad = pred.grad().contiguous().flatten();
+        const double size = grad.abs().max().item<double>();
+        REQUIRE(c["grad"].size() == std::min<std::size_t>(40, pred.numel()));
+        for (std::size_t i = 0; i < c["grad"].size(); ++i)
+          CHECK(std::abs(grad[i].item<double>() - c["grad"][i].get<double>()) < 1e-5 * size);
+      }
     }
   }
+}
+
+TEST_CASE("several outputs, listed or stacked, have halving weights or those given") {
+  const Json soft = {{"to_onehot_y", true}, {"softmax", true}};
+  const Pair in = small();
+  const at::Tensor other = in.pred.flip(1), coarse = in.pred.slice(2, 0, 2).slice(3, 0, 2);
+  const double first = loss_of("dice_ce_loss", soft, in);
+  const double second = loss_of("dice_ce_loss", soft, {other, in.label});
+  Sample s = batch(in.pred, in.label);
+  s.set("other", Field(other, std::make_shared<const Meta>()));
+  s.set("coarse", Field(coarse, std::make_shared<const Meta>()));
+  s.set("stack", Field(at::stack({in.pred, other}, 1), std::make_shared<const Meta>()));
+  const auto value = [&](const char* type, Json params, const Json& more) {
+    params.update(more);
+    return drive(type, params, {s})[0].tensor("loss").item<double>();
+  };
+  const auto of = [&](const Json& more) { return value("dice_ce_loss", soft, more); };
+  CHECK(of({{"key", {"pred", "other"}}}) == doctest::Approx((2 * first + second) / 3));
+  CHECK(of({{"key", "stack"}}) == doctest::Approx((2 * first + second) / 3));
+  CHECK(of({{"key", "stack"}, {"head_weights", {0.2, 3}}}) ==
+        doctest::Approx(0.2 * first + 3 * second));
+  CHECK_THROWS_WITH_AS(of({{"key", "stack"}, {"head_weights", {1, 2, 3}}}),
+                       "head_weights has 3 values for 2 outputs", Error);
+  // A coarser output's label is the nearest voxel's: 2 of 3 voxels' centres are at 0.5 and 2.
+  const auto at02 = at::tensor({0, 2}, at::kLong);
+  const double third =
+      loss_of("dice_ce_loss", soft, {coarse, in.label.index_select(2, at02).index_select(3, at02)});
+  CHECK(of({{"key", {"pred", "other", "coarse"}}}) ==
+        doctest::Approx((4 * first + 2 * second + third) / 7));
+
+  s = batch(sines({6, 5}, 1, 2), at::arange(6) * 7 % 5);
+  s.set("other", Field(sines({6, 5}, 3, 2), std::make_shared<const Meta>()));
+  const double a = value("cross_entropy_loss", Json::object(), {});
+  const double b = value("cross_entropy_loss", Json::object(), {{"key", "other"}});
+  CHECK(value("cross_entropy_loss", Json::object(), {{"key", {"pred", "other"}}}) ==
+        doctest::Approx((2 * a + b) / 3));
+}
+
+TEST_CASE("sum_losses adds what losses left in fields of their own") {
+  const at::Tensor pred = small().pred.requires_grad_();
+  const Json soft = {{"to_onehot_y", true}, {"softmax", true}};
+  Json dice = soft, focal = soft;
+  dice["output_key"] = "dice";
+  focal["output_key"] = "focal";
+  Sample s = drive("dice_loss", dice, {batch(pred, small().label)})[0];
+  CHECK_FALSE(s.has("loss"));
+  s = drive("dice_focal_loss", focal, {s})[0];
+  const at::Tensor first = s.tensor("dice"), second = s.tensor("focal");
+  const auto sum = [&](const Json& params) {
+    return drive("sum_losses", params, {s})[0].tensor("loss");
+  };
+  CHECK(at::equal(sum({{"keys", {"dice", "focal"}}}), first + second));
+  const at::Tensor both = sum({{"keys", {"dice", "focal"}}, {"weights", {2, 0.5}}});
+  CHECK(at::equal(both, first * 2 + second * 0.5));
+  both.backward();
+  CHECK(pred.grad().abs().sum().item<double>() > 0);
+  Driver node("sum_losses", {{"keys", {"dice", "focal"}}});
+  CHECK(node.node().recordable(Firing()).has_value());
+}
+
+TEST_CASE("one weight for all classes weighs each of them, fused or not") {
+  Json params = {{"to_onehot_y", true}, {"softmax", true}, {"weight", 0.3}};
+  const Pair in = small();
+  CHECK(loss_of("dice_ce_loss", params, in) ==
+        doctest::Approx(loss_of("dice_ce_loss", params, {in.pred.to(at::kDouble), in.label})));
+  params["weight"] = {0.3, 0.3};
+  const double both = loss_of("dice_ce_loss", params, in);
+  params["weight"] = 0.3;
+  CHECK(loss_of("dice_ce_loss", params, in) == both);
 }
 
 TEST_CASE("losses have the values of MONAI's documents") {
@@ -80,14 +156,15 @@ TEST_CASE("losses have the values of MONAI's documents") {
 TEST_CASE("the fused loss and gradient equal LibTorch's operations on a larger volume") {
   const at::Tensor index = (at::arange(2 * 13 * 17 * 11) * 31 % 71 % 5).reshape({2, 1, 13, 17, 11});
   for (const bool squared : {false, true}) {
-    DiceCe p;
-    p.to_onehot_y = p.softmax = true;
-    p.squared_pred = squared;
+    TargetOptions options;
+    options.to_onehot_y = options.softmax = true;
+    const DiceTerm p{.squared_pred = squared};
     at::Tensor x = sines({2, 5, 13, 17, 11}, 1, 4).contiguous(at::MemoryFormat::ChannelsLast3d);
     at::Tensor y = x.to(at::kDouble).contiguous();  // float64 takes the composed path
     x.requires_grad_();
     y.requires_grad_();
-    const at::Tensor a = dice_ce(x, index, p) * 3, b = dice_ce(y, index, p) * 3;
+    const at::Tensor a = dice_ce(Target(x, index, options), p, 1, 1) * 3;
+    const at::Tensor b = dice_ce(Target(y, index, options), p, 1, 1) * 3;
     CHECK(a.item<double>() == doctest::Approx(b.item<double>()).epsilon(1e-6));
     a.backward();
     b.backward();

@@ -1,0 +1,64 @@
+#include "kernels/loss/terms.h"
+
+#include <ATen/ATen.h>
+
+namespace sluice {
+namespace {
+
+// What is no class is reported elsewhere, maybe later; LibTorch would stop the device for it.
+at::Tensor indices(const at::Tensor& label, std::int64_t classes) {
+  return label.select(1, 0).to(at::kLong).clamp(0, classes - 1);
+}
+
+}  // namespace
+
+at::Tensor dice(const Target& t, const DiceTerm& p, double factor) {
+  return dice_ce(t, p, factor, 0);
+}
+
+at::Tensor cross_entropy(const Target& t) {
+  const at::Tensor& x = t.logits();
+  const auto reduction = t.mean() ? at::Reduction::Mean : at::Reduction::Sum;
+  std::optional<at::Tensor> weight;
+  if (t.options.weight) weight = weight_tensor(t.weights(), x);
+  if (t.classes() == 1)
+    return at::binary_cross_entropy_with_logits(x, t.label.to(x.scalar_type()), {}, weight,
+                                                reduction);
+  const at::Tensor target =
+      t.label.size(1) == 1 ? indices(t.label, t.classes()) : t.label.to(x.scalar_type());
+  return at::cross_entropy_loss(x, target, weight, reduction);
+}
+
+at::Tensor focal(const Target& t, const FocalTerm& p) {
+  const at::Tensor x = t.counted_logits();
+  const at::Tensor& y = t.truth();
+  const at::Tensor entropy =
+      at::binary_cross_entropy_with_logits(x, y, {}, {}, at::Reduction::None);
+  // log(1 - p_t) = log sigmoid(-x) where the truth is 1, log sigmoid(x) where it is 0
+  at::Tensor loss = (at::log_sigmoid(-x * (2 * y - 1)) * p.gamma).exp() * entropy;
+  if (p.alpha) loss = loss * (y * *p.alpha + (1 - y) * (1 - *p.alpha));
+  if (t.options.weight) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+    shape[1] = x.size(1);
+    loss = loss * weight_tensor(t.counted_weights(), loss).view(shape);
+  }
+  if (t.mean()) return loss.mean();
+  std::vector<std::int64_t> spatial;
+  for (std::int64_t d = 2; d < loss.dim(); ++d) spatial.push_back(d);
+  return (spatial.empty() ? loss : loss.mean(spatial)).sum();
+}
+
+at::Tensor generalized_dice(const Target& t, const GeneralizedDiceTerm& p) {
+  const at::Tensor both = t.sum(t.prob() * t.truth());
+  const at::Tensor truth = t.sum(t.truth()), area = t.sum(t.prob()) + truth;
+  at::Tensor w = p.w_type == "uniform"  ? at::ones_like(truth)
+                 : p.w_type == "simple" ? truth.reciprocal()
+                                        : (truth * truth).reciprocal();
+  const at::Tensor empty = w.isinf();
+  w = w.masked_fill(empty, 0);
+  w = at::where(empty, t.options.batch ? w.max() : w.amax(1, true), w);
+  const at::Tensor top = 2 * (both * w).sum(-1) + p.smooth_nr;
+  return t.reduce(1 - top / ((area * w).sum(-1) + p.smooth_dr));
+}
+
+}  // namespace sluice

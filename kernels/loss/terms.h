@@ -1,0 +1,45 @@
+// Terms that several losses share: (Target, parameters) -> a differentiable scalar. A loss is a sum
+// of terms; a term of one loss alone stands in its node's file.
+#pragma once
+
+#include <string>
+
+#include "kernels/loss/target.h"
+
+namespace sluice {
+
+// Soft Dice (Milletari, Navab, Ahmadi 2016), the mean over samples and classes (or sum) of
+//
+//   w_c (1 - (2 I + nr) / (P + T + dr)),  I = sum p t, P = sum p (or p^2), T = sum t
+//
+// times `factor`, which a fused kernel takes into its float64 arithmetic.
+at::Tensor dice(const Target& t, const DiceTerm& p, double factor = 1);
+
+// Softmax cross entropy with class weights; of one channel, the binary one.
+at::Tensor cross_entropy(const Target& t);
+
+// factor_dice dice + factor_ce cross_entropy. Softmax of class indices takes two passes over the
+// logits (sums; gradient) on the host, and on a CUDA device where libsluice_cuda.so is: this is the
+// one place that recognises the pair. All else are the same formulas in LibTorch's operations.
+at::Tensor dice_ce(const Target& t, const DiceTerm& p, double factor_dice, double factor_ce);
+
+struct FocalTerm {
+  double gamma = 2;
+  std::optional<double> alpha;  // weight of the foreground, 1 - alpha of the background
+};
+
+// Focal loss (Lin et al. 2017): (1 - p_t)^gamma times binary cross entropy with logits, a channel a
+// class by itself; the mean over everything, or the sum of each map's mean.
+at::Tensor focal(const Target& t, const FocalTerm& p);
+
+struct GeneralizedDiceTerm {
+  std::string w_type = "square";
+  double smooth_nr = 1e-5, smooth_dr = 1e-5;
+};
+
+// Generalised Dice (Sudre et al. 2017): 1 - (2 sum_c w_c I_c + nr) / (sum_c w_c (P_c + T_c) + dr)
+// with w = 1 / T^2 ("square"), 1 / T ("simple") or 1 ("uniform"); a class that the label lacks
+// weighs as much as the heaviest one that it has.
+at::Tensor generalized_dice(const Target& t, const GeneralizedDiceTerm& p);
+
+}  // namespace sluice

@@ -1,0 +1,179 @@
+// Losses over classes: a sum of terms (kernels/loss/terms.h) of one Target.
+//
+//   struct DiceFocalLoss final : TermLoss<DiceFocalParams> {
+//     static Spec spec() { ... add_term_loss<Params>(s) ... add_dice_term(s, &Params::dice) ... }
+//     at::Tensor of(const Target& t) const override {
+//       return dice(t, p.dice) + p.lambda_focal * focal(t, p.focal);
+//     }
+//   };
+#pragma once
+
+#include "kernels/loss/terms.h"
+#include "nodes/loss/loss.h"
+
+namespace sluice {
+
+template <>
+struct ParamType<Reduce> {
+  static std::string name() { return "string"; }
+  static Reduce parse(const Json& j) {
+    return ParamType<std::string>::parse(j) == "sum" ? Reduce::sum : Reduce::mean;
+  }
+  static Json write(Reduce r) { return r == Reduce::sum ? "sum" : "mean"; }
+};
+
+// Declares member `member` of the group of parameters that Params has at `group`.
+template <class P, class G, class Base, class T>
+Spec& param_of(Spec& s, std::string key, G P::*group, T Base::*member, std::string text) {
+  ParamSpec param;
+  param.name = std::move(key);
+  param.type = ParamType<T>::name();
+  param.doc = std::move(text);
+  param.fallback = ParamType<T>::write((P{}.*group).*member);
+  param.set = [group, member](void* params, const Json& value) {
+    (static_cast<P*>(params)->*group).*member = ParamType<T>::parse(value);
+  };
+  s.params.push_back(std::move(param));
+  return s;
+}
+
+struct TermLossParams : LossParams {
+  TargetOptions target;
+};
+
+template <class Params>
+Spec& add_term_loss(Spec& s) {
+  using P = TermLossParams;
+  add_loss_params<Params>(
+      s,
+      "Field with the network's output, logits [N, C, ...], or several stacked, "
+      "[N, outputs, C, ...].",
+      Form::batch)
+      .param("label_key", &Params::label_key,
+             "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
+      .takes("@label_key", Form::batch);
+  param_of(s, "include_background", &P::target, &TargetParams::include_background,
+           "Count class 0 too.");
+  param_of(s, "to_onehot_y", &P::target, &TargetParams::to_onehot_y,
+           "The label holds class indices.");
+  param_of(s, "sigmoid", &P::target, &TargetParams::sigmoid, "Of the output's sigmoid.");
+  param_of(s, "softmax", &P::target, &TargetParams::softmax,
+           "Of the output's softmax over classes.");
+  param_of(s, "batch", &P::target, &TargetParams::batch,
+           "Sums run over the whole batch, not each sample.");
+  param_of(s, "reduction", &P::target, &TargetParams::reduction, "Over samples and classes.")
+      .choices({"mean", "sum"});
+  return s.exclusive("sigmoid", "softmax");
+}
+
+inline Spec& add_class_weight(Spec& s) {
+  return param_of(s, "weight", &TermLossParams::target, &TargetOptions::weight,
+                  "By class; one value: for all.");
+}
+
+// "lambda_dice": the factor of a term, at least 0.
+template <class P>
+Spec& add_factor(Spec& s, std::string key, double P::*factor, std::string text) {
+  return s.param(std::move(key), factor, std::move(text)).at_least(0);
+}
+
+// Of a quotient of sums over voxels.
+template <class P, class G>
+Spec& add_smoothing(Spec& s, G P::*term) {
+  param_of(s, "smooth_nr", term, &G::smooth_nr, "Added to the numerator, voxels.");
+  return param_of(s, "smooth_dr", term, &G::smooth_dr, "Added to the denominator, voxels.");
+}
+
+template <class P>
+Spec& add_dice_term(Spec& s, DiceTerm P::*term) {
+  param_of(s, "squared_pred", term, &DiceTerm::squared_pred,
+           "Squares in the denominator (V-Net's form).");
+  param_of(s, "jaccard", term, &DiceTerm::jaccard, "Soft Jaccard index instead of Dice.");
+  return add_smoothing(s, term);
+}
+
+template <class P>
+Spec& add_focal_term(Spec& s, FocalTerm P::*term) {
+  param_of(s, "gamma", term, &FocalTerm::gamma,
+           "How much less a voxel counts in the focal term that is right already.")
+      .at_least(0);
+  return param_of(s, "alpha", term, &FocalTerm::alpha,
+                  "The focal term's weight of the foreground, with 1 - alpha for the background.")
+      .range(0, 1);
+}
+
+template <class P>
+Spec& add_generalized_dice_term(Spec& s, GeneralizedDiceTerm P::*term) {
+  param_of(
+      s, "w_type", term, &GeneralizedDiceTerm::w_type,
+      "A class's weight, of its voxels T in the label: square: 1 / T^2; simple: 1 / T; uniform: 1.")
+      .choices({"square", "simple", "uniform"});
+  return add_smoothing(s, term);
+}
+
+template <class P>
+class TermLoss : public LossOf<P> {
+ public:
+  using LossOf<P>::p;
+  void open(const OpenContext&) override {
+    if (p.target.sigmoid && p.target.softmax)
+      throw Error(Exit::usage, "sigmoid and softmax exclude each other");
+  }
+
+ protected:
+  virtual at::Tensor of(const Target& t) const = 0;
+  // How many classes may have weights of their own: those that count, or all.
+  virtual std::int64_t weights(const Target& t) const { return t.counted(); }
+
+ private:
+  bool weighted() const final { return p.target.weight.has_value(); }
+  bool stacked(const at::Tensor& pred, const Sample& s) const final {
+    return pred.dim() == s.tensor(p.label_key).dim() + 1;
+  }
+
+  // The label on the grid of `pred`: that of an output of lower resolution is the nearest voxel's.
+  at::Tensor label_of(const at::Tensor& pred, const Sample& s) const {
+    at::Tensor label = s.tensor(p.label_key);
+    const auto extents = pred.sizes().slice(2);
+    if (label.dim() != pred.dim() || label.sizes().slice(2) == extents || p.key.size() == 1)
+      return label;
+    if (!label.is_floating_point() && label.scalar_type() != at::kByte)
+      label = label.to(at::kFloat);
+    if (extents.size() == 1) return at::_upsample_nearest_exact1d(label, extents);
+    return extents.size() == 2 ? at::_upsample_nearest_exact2d(label, extents)
+                               : at::_upsample_nearest_exact3d(label, extents);
+  }
+
+  at::Tensor loss(const at::Tensor& pred, const Firing& f) const final {
+    return of(Target(pred, label_of(pred, f.in()), p.target));
+  }
+
+  // Shapes fit, weights are as many as classes, and class indices exist.
+  void check(const at::Tensor& pred, Firing& f) const final {
+    const Sample& s = f.in();
+    const Field& field = s.at(p.label_key);
+    const at::Tensor label = label_of(pred, s);
+    const std::int64_t classes = pred.size(1), given = label.size(1);
+    auto spatial = pred.sizes().vec();
+    spatial[1] = given;
+    const bool indices = given == 1 && classes > 1;
+    if (label.sizes() != at::IntArrayRef(spatial) || (given != classes && !indices))
+      throw DataError("label " + c10::str(label.sizes()) + " does not fit the output " +
+                      c10::str(pred.sizes()));
+    if (indices != (p.target.to_onehot_y && classes > 1))
+      throw DataError(indices ? "the label holds class indices: set to_onehot_y"
+                              : "to_onehot_y needs a label [N, 1, ...] of class indices, got " +
+                                    c10::str(label.sizes()));
+    const auto wanted = static_cast<std::size_t>(weights(Target(pred, label, p.target)));
+    if (const auto& w = p.target.weight; w && w->size() != 1 && w->size() != wanted && classes > 1)
+      throw Error(Exit::usage, "weight has " + std::to_string(w->size()) + " values for " +
+                                   std::to_string(wanted) + " classes");
+    if (!indices) return;
+    f.when_done([&s, &field, classes] {
+      if (const auto bad = find_bad_label(field.tensor, classes))
+        throw bad_label(s, field, bad->sample, Json(bad->value).dump(), classes);
+    });
+  }
+};
+
+}  // namespace sluice

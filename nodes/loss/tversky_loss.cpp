@@ -1,0 +1,30 @@
+// tversky_loss: MONAI's TverskyLoss (Salehi, Erdogmus, Gholipour 2017).
+#include "nodes/loss/term_loss.h"
+
+namespace sluice {
+namespace {
+
+struct TverskyParams : TermLossParams {
+  double alpha = 0.5, beta = 0.5, smooth_nr = 1e-5, smooth_dr = 1e-5;
+};
+
+struct TverskyLoss final : TermLoss<TverskyParams> {
+  static Spec spec() {
+    Spec s("tversky_loss", "1 - (TP + nr) / (TP + alpha FP + beta FN + dr), counted softly.");
+    return add_term_loss<Params>(s)
+        .param("alpha", &Params::alpha, "Weight of false positives.")
+        .param("beta", &Params::beta, "Weight of false negatives.")
+        .param("smooth_nr", &Params::smooth_nr, "Added to the numerator, voxels.")
+        .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.");
+  }
+  at::Tensor of(const Target& t) const override {
+    const at::Tensor tp = t.sum(t.prob() * t.truth());
+    const at::Tensor fp = t.sum(t.prob()) - tp, fn = t.sum(t.truth()) - tp;
+    return t.reduce(1 - (tp + p.smooth_nr) / (tp + p.alpha * fp + p.beta * fn + p.smooth_dr));
+  }
+};
+
+const Register<TverskyLoss> registered;
+
+}  // namespace
+}  // namespace sluice

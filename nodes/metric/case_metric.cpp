@@ -1,0 +1,69 @@
+#include "nodes/metric/case_metric.h"
+
+#include "nodes/fields.h"
+
+namespace sluice {
+
+void CaseMetricBase::add(const Sample& sample) {
+  const auto& keys = common().keys;
+  const at::Tensor pred = batched(sample, keys[0]), truth = batched(sample, keys[1]);
+  if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
+      truth.size(1) != label_channels(pred.size(1)))
+    throw DataError(sample.name + ": the prediction " + list_text(pred.sizes()) +
+                    " and the label " + list_text(truth.sizes()) + " do not fit");
+  const auto& meta = sample.at(keys[1]).meta;
+  for (std::int64_t n = 0; n < pred.size(0); ++n) {
+    const bool each = std::ssize(meta) == pred.size(0);
+    const Case c{pred[n], truth[n], meta[each ? static_cast<std::size_t>(n) : 0].get(),
+                 sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : "")};
+    const Row found = row(c);
+    const std::int64_t classes = found.by_class ? found.first + std::ssize(found.values) : 0;
+    append(found.values, classes, found.first, c.name);
+  }
+}
+
+at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key) const {
+  const at::Tensor& t = sample.tensor(key);
+  const std::int64_t axes = common().spatial_dims;
+  if (t.defined() && t.dim() == axes + 1) return t.unsqueeze(0);
+  if (t.defined() && t.dim() == axes + 2) return t;
+  throw DataError(sample.name + ": field \"" + key + "\" is neither a sample nor a batch of " +
+                  std::to_string(axes) + " spatial axes");
+}
+
+void CaseMetricBase::report(Flush& end) const {
+  const std::string& how = common().reduction;
+  const bool sums = how.starts_with("sum"), by_case = how.ends_with("_channel");
+  const auto put = [&](const std::string& name, const Mean& m) {
+    end.metric(name, sums ? m.sum : m.value());
+    if (common().get_not_nans) end.metric(name + "_not_nans", m.count);
+  };
+  Mean all;
+  std::vector<Mean> columns(static_cast<std::size_t>(width())), cases;
+  for (std::int64_t i = 0; i < count(); ++i) {
+    Mean here;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      here.add(row(i)[c]);
+      columns[c].add(row(i)[c]);
+    }
+    sums ? all.add(here.sum, here.count) : all.add(here.value());
+    cases.push_back(here);
+  }
+  if (how == "mean" || how == "sum") put(how, all);
+  const auto class_of = [&](std::size_t c) {
+    return class_metric(first() + static_cast<std::int64_t>(c));
+  };
+  if (how != "none" && !by_case && classes() > 0)
+    for (std::size_t c = 0; c < columns.size(); ++c) put(class_of(c), columns[c]);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = "case_" + std::to_string(i);
+    if (by_case) put(name, cases[i]);
+    for (std::size_t c = 0; c < columns.size() && how == "none"; ++c) {
+      std::string of_class = name;
+      if (classes() > 0) of_class.append("_").append(class_of(c));
+      end.metric(of_class, row(static_cast<std::int64_t>(i))[c]);
+    }
+  }
+}
+
+}  // namespace sluice

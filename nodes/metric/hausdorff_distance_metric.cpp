@@ -1,0 +1,42 @@
+// hausdorff_distance_metric: MONAI's HausdorffDistanceMetric.
+#include "nodes/metric/surface.h"
+
+namespace sluice {
+namespace {
+
+struct HausdorffParams : SurfaceParams {
+  std::optional<double> percentile;
+  bool directed = false;
+};
+
+struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
+  static Spec spec() {
+    Spec s("hausdorff_distance_metric",
+           "The largest distance from a surface to the nearest voxel of the other, by class and "
+           "case. Infinite where one of both is empty.");
+    return add_surface_params<Params>(s)
+        .param("percentile", &Params::percentile,
+               "This percentile of the distances instead of the largest.")
+        .range(0, 100)
+        .param("directed", &Params::directed, "From prediction to label only.");
+  }
+
+ private:
+  double measure(const at::Tensor& pred, const at::Tensor& truth,
+                 const std::vector<double>& spacing) const override {
+    const double there = farthest(kernels::surface_distances(pred, truth, spacing));
+    if (p.directed) return there;
+    const double back = farthest(kernels::surface_distances(truth, pred, spacing));
+    return std::isnan(there) || std::isnan(back) ? NAN : std::max(there, back);
+  }
+  double farthest(const at::Tensor& distances) const {
+    if (distances.numel() == 0) return NAN;
+    if (!p.percentile || *p.percentile == 0) return distances.max().item<double>();
+    return at::quantile(distances, *p.percentile / 100).item<double>();
+  }
+};
+
+const Register<HausdorffDistanceMetric> registered;
+
+}  // namespace
+}  // namespace sluice

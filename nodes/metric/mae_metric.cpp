@@ -1,0 +1,20 @@
+// mae_metric: MONAI's MAEMetric.
+#include "nodes/metric/regression.h"
+
+namespace sluice {
+namespace {
+
+struct MaeMetric final : RegressionMetric<CaseParams> {
+  static Spec spec() {
+    Spec s("mae_metric", "Mean absolute error of each case, over channels and voxels.");
+    return add_regression_params<Params>(s);
+  }
+  double value(const at::Tensor& pred, const at::Tensor& truth) const override {
+    return mean_of((pred - truth).abs());
+  }
+};
+
+const Register<MaeMetric> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,79 @@
+// Metrics of label maps: the classes that count, and how prediction and truth overlap in each.
+#pragma once
+
+#include "kernels/image/labels.h"
+#include "nodes/metric/case_metric.h"
+
+namespace sluice {
+
+struct SegmentationParams : CaseParams {
+  bool include_background = true, argmax = true;
+  std::optional<std::int64_t> num_classes;
+};
+
+template <class Params>
+Spec& add_segmentation_params(Spec& s) {
+  return add_case_params<Params>(
+             s,
+             "Prediction and label. The prediction is [C, X, Y, Z] scores or [1, X, Y, Z] class "
+             "indices, the label [1, X, Y, Z] class indices; or batches of these.")
+      // Of Params: a metric may have another default.
+      .param("include_background", static_cast<bool Params::*>(&Params::include_background),
+             "Count class 0 too.")
+      .param("num_classes", &Params::num_classes,
+             "Classes, background included; null: the prediction's channels, and for one "
+             "channel a binary map, of which class 1 is measured.")
+      .range(1, 256)
+      .param("argmax", &Params::argmax,
+             "Several channels are scores of exclusive classes. false: each channel is a mask "
+             "of its own, in the label too.");
+}
+
+// Of those that say what an empty label comes to.
+template <class Params>
+Spec& add_ignore_empty(Spec& s) {
+  return s.param("ignore_empty", &Params::ignore_empty,
+                 "A class that the label lacks does not count; false: 1 if the prediction lacks it "
+                 "too, else 0.");
+}
+
+// Voxels of one class.
+struct ClassOverlap {
+  double both, pred, truth;
+};
+
+template <class P>
+class SegmentationMetric : public CaseMetric<P> {
+ public:
+  using CaseMetric<P>::p;
+
+ protected:
+  // value(overlap, class) of each class that counts.
+  template <class F>
+  Row by_class(const Case& c, const F& value) const {
+    const std::int64_t classes = p.num_classes.value_or(p.argmax ? c.pred.size(0) : 1);
+    const bool binary = p.argmax && classes == 1;
+    const kernels::Overlap o = overlap(c, binary ? 2 : classes);
+    Row row;
+    row.first = binary || (!p.include_background && o.both.size() > 1) ? 1 : 0;
+    for (auto k = static_cast<std::size_t>(row.first); k < o.both.size(); ++k)
+      row.values.push_back(
+          value(ClassOverlap{static_cast<double>(o.both[k]), static_cast<double>(o.pred[k]),
+                             static_cast<double>(o.truth[k])},
+                static_cast<std::int64_t>(k)));
+    return row;
+  }
+
+ private:
+  std::int64_t label_channels(std::int64_t pred) const final { return p.argmax ? 1 : pred; }
+  kernels::Overlap overlap(const Case& c, std::int64_t classes) const {
+    try {
+      return p.argmax ? kernels::class_overlap(c.pred, c.truth, classes)
+                      : kernels::channel_overlap(c.pred, c.truth);
+    } catch (const DataError& e) {
+      throw DataError(c.name + ": " + e.what());
+    }
+  }
+};
+
+}  // namespace sluice

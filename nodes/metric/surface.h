@@ -1,0 +1,59 @@
+// Metrics of surfaces: how far a mask's surface lies from another's.
+#pragma once
+
+#include <ATen/Functions.h>
+#include "kernels/image/distance.h"
+
+#include "nodes/metric/segmentation.h"
+
+namespace sluice {
+
+struct SurfaceParams : SegmentationParams {
+  std::optional<std::vector<double>> spacing;
+  bool affine_spacing = false;
+  SurfaceParams() { include_background = false; }
+};
+
+template <class Params>
+Spec& add_surface_params(Spec& s) {
+  return add_segmentation_params<Params>(s)
+      .param("spacing", &Params::spacing, "Millimetres a voxel, by axis; null: 1.")
+      .length_of("spatial_dims")
+      .param("affine_spacing", &Params::affine_spacing, "Spacing as the label's affine says.")
+      .exclusive("spacing", "affine_spacing");
+}
+
+template <class P>
+class SurfaceMetric : public SegmentationMetric<P> {
+ public:
+  using SegmentationMetric<P>::p;
+
+ protected:
+  virtual double measure(const at::Tensor& pred, const at::Tensor& truth,
+                         const std::vector<double>& spacing) const = 0;
+
+  Row row(const Case& c) const final {
+    const bool scores = p.argmax && c.pred.size(0) > 1;
+    const at::Tensor classes = scores ? kernels::argmax_channels(c.pred) : c.pred;
+    const auto mask = [&](const at::Tensor& t, std::int64_t k) {
+      return p.argmax ? t[0].eq(k) : t[k].ne(0);
+    };
+    return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
+      return measure(mask(classes, k), mask(c.truth, k), spacing(c));
+    });
+  }
+
+ private:
+  std::vector<double> spacing(const Case& c) const {
+    const auto axes = static_cast<std::size_t>(p.spatial_dims);
+    std::vector<double> mm = p.spacing.value_or(std::vector<double>{});
+    if (mm.size() != axes) mm.assign(axes, mm.size() == 1 ? mm[0] : 1.0);
+    for (std::size_t k = 0; k < axes && p.affine_spacing; ++k) {
+      const auto& a = c.geometry->affine;
+      mm[k] = std::hypot(a[k], a[4 + k], a[8 + k]);
+    }
+    return mm;
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,174 @@
+"""Writes metrics/*.json: what MONAI 1.6.1 answers, a file for each metric node.
+
+Run with a Python that has monai, torch and scipy; the results are kept in the repository:
+    python tests/golden/make_metrics.py
+A new metric of cases: one call of cases(). Inputs are made by formula, the same in
+tests/nodes/test_metrics.cpp. null: not defined (MONAI's reductions answer 0 there).
+"""
+import json
+import math
+import pathlib
+
+import monai.metrics as M
+import torch
+import torch.nn.functional as F
+from monai.metrics.confusion_matrix import compute_confusion_matrix_metric
+from monai.metrics.utils import do_metric_reduction
+
+HERE = pathlib.Path(__file__).parent / "metrics"
+torch.set_num_threads(1)
+files = {}
+
+
+def sines(shape, first=0, scale=1.0):
+    k = torch.arange(first, first + math.prod(shape), dtype=torch.float64)
+    return (scale * torch.sin(k)).float().reshape(shape)
+
+
+def value(v):
+    v = float(v)
+    return None if math.isnan(v) else v if math.isinf(v) else float(f"{v:.8g}")
+
+
+def one_hot(label, classes):
+    return torch.cat([(label == k).float() for k in range(classes)], 1)
+
+
+# ---- cases --------------------------------------------------------------------------------------
+
+def scores():
+    """Scores sin(1.3 i) and a label (7 i mod 11) mod 3; the second case's label lacks class 2."""
+    s = torch.sin(1.3 * torch.arange(360 * 3, dtype=torch.float64)).float().reshape(3, 3, 6, 5, 4)
+    label = (7 * torch.arange(360) % 11 % 3).reshape(3, 1, 6, 5, 4)
+    label[1][label[1] == 2] = 0
+    return one_hot(s.argmax(1, keepdim=True), 3), one_hot(label, 3)
+
+
+def boxes():
+    """Classes 1 and 2 are boxes, shifted in the prediction; the second case's label lacks class 2, its
+    prediction too in the third."""
+    pred, label = torch.zeros(3, 1, 12, 10, 8), torch.zeros(3, 1, 12, 10, 8)
+    for n in range(3):
+        label[n, 0, 1:6, 2:7, 1:5] = 1
+        pred[n, 0, 2:8, 1:6 + n, 1:7] = 1
+        if n == 0:
+            label[n, 0, 7:12, 5:9, 2:8] = 2
+        if n < 2:
+            pred[n, 0, 8:11, 6:10, 3:8] = 2
+    return one_hot(pred, 3), one_hot(label, 3)
+
+
+def images():
+    return sines([3, 2, 5, 4, 3], 1), sines([3, 2, 5, 4, 3], 3)
+
+
+DATA = {"scores": scores, "boxes": boxes, "images": images}
+
+
+def by_name(rows, reduction, not_nans, first):
+    """The metrics of our node; `first`: the class of a row's first value, None: one value a case."""
+    def reduced(how):
+        f, n = do_metric_reduction(rows.clone(), how)
+        return [None if how.startswith("mean") and m == 0 else value(v) for v, m in
+                zip(f.reshape(-1).tolist(), n.reshape(-1).tolist())], [int(v) for v in n.reshape(-1).tolist()]
+
+    if reduction == "none":
+        return {f"case_{i}" + ("" if first is None else f"_class_{first + c}"): value(v)
+                for i, row in enumerate(rows.tolist()) for c, v in enumerate(row)}
+    found = {}
+
+    def put(names, how):
+        for name, v, n in zip(names, *reduced(how)):
+            found[name] = v
+            if not_nans:
+                found[name + "_not_nans"] = n
+
+    if reduction in ("mean", "sum"):
+        put([reduction], reduction)
+    if reduction.endswith("channel"):
+        put([f"case_{i}" for i in range(len(rows))], reduction)
+    elif first is not None:
+        put([f"class_{first + c}" for c in range(rows.shape[1])], reduction.split("_")[0] + "_batch")
+    return found
+
+
+def cases(name, make, data, first, ours=None, call=None, **params):
+    """`ours`: parameters of the node that MONAI's class lacks, `call`: those of MONAI's call."""
+    reduction, not_nans = params.get("reduction", "mean"), params.get("get_not_nans", False)
+    m = make(**{k: v for k, v in params.items() if k not in ("reduction", "get_not_nans")}, reduction="none")
+    m(*DATA[data](), **(call or {}))
+    files.setdefault(name, []).append(
+        dict(data=data, params={**params, **(ours or {})},
+             metrics=by_name(m.get_buffer().float(), reduction, not_nans, first)))
+
+
+REDUCTIONS = ("mean", "sum", "mean_batch", "sum_batch", "mean_channel", "sum_channel", "none")
+for name, make in (("dice_metric", M.DiceMetric), ("mean_iou", M.MeanIoU)):
+    for background in (True, False):
+        for empty in (True, False):
+            for data in ("scores", "boxes"):
+                cases(name, make, data, 0 if background else 1, include_background=background, ignore_empty=empty)
+    for reduction in REDUCTIONS:
+        cases(name, make, "boxes", 0, reduction=reduction, get_not_nans=reduction != "none")
+for params in (dict(), dict(percentile=95.0), dict(directed=True), dict(include_background=True)):
+    cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "boxes", int(not params.get("include_background")),
+          **params)
+cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "scores", 1)
+cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "boxes", 1, ours=dict(spacing=[0.85, 1.2, 0.9]),
+      call=dict(spacing=[0.85, 1.2, 0.9]), percentile=80.0)
+for symmetric in (False, True):
+    for background in (False, True):
+        cases("surface_distance_metric", M.SurfaceDistanceMetric, "boxes", int(not background), symmetric=symmetric,
+              include_background=background)
+cases("surface_distance_metric", M.SurfaceDistanceMetric, "boxes", 1, ours=dict(spacing=[0.85, 1.2, 0.9]),
+      call=dict(spacing=[0.85, 1.2, 0.9]))
+for name, make in (("mse_metric", M.MSEMetric), ("mae_metric", M.MAEMetric), ("rmse_metric", M.RMSEMetric)):
+    for reduction in ("mean", "sum", "none"):
+        cases(name, make, "images", None, reduction=reduction)
+cases("psnr_metric", M.PSNRMetric, "images", None, max_val=2.5)
+
+
+# ---- classifiers --------------------------------------------------------------------------------
+
+FIVE = [i * 7 % 5 for i in range(40)]
+LACKING = [i * 5 % 3 for i in range(30)]  # of four classes
+BINARY = [i * 7 % 2 for i in range(20)]
+FOUND = [(i * i // 3) % 4 if i % 3 == 0 else i * 7 % 4 for i in range(60)]
+CLASSES = {"five": (5, FIVE), "lacking": (4, LACKING), "binary": (1, BINARY)}
+
+
+def pooled(name, data, params, metrics):
+    files.setdefault(name, []).append(dict(data=data, params=params, metrics=metrics))
+
+
+for data, (classes, truth) in CLASSES.items():
+    s = (sines([len(truth), classes], 1) * 6).round() / 6
+    t = torch.tensor(truth)
+    for average in ("macro", "weighted", "micro", "none") if classes > 1 else ("macro",):
+        m = M.ROCAUCMetric(average)
+        m(s, F.one_hot(t, classes).float() if classes > 1 else t.float()[:, None])
+        v = m.aggregate()
+        pooled("rocauc", data, dict(average=average),
+               {f"class_{k}": value(x) for k, x in enumerate(v)} if average == "none" else {"mean": value(v)})
+    found = s.argmax(1) if classes > 1 else (s[:, 0] > 0).long()
+    right = (found == t).double()
+    share = {"mean": value(right.mean())}
+    for k in range(max(2, classes)):
+        share[f"class_{k}"] = value(right[t == k].mean())
+    pooled("accuracy", data, {}, share)
+
+truth = torch.tensor([i * 7 % 4 for i in range(60)])
+for name in ("sensitivity", "specificity", "precision", "negative predictive value", "miss rate", "fall out",
+             "false discovery rate", "false omission rate", "prevalence threshold", "threat score", "accuracy",
+             "balanced accuracy", "f1 score", "matthews correlation coefficient", "fowlkes mallows index",
+             "informedness", "markedness"):
+    m = M.ConfusionMatrixMetric(metric_name=name, reduction="none")
+    m(F.one_hot(torch.tensor(FOUND), 4).float(), F.one_hot(truth, 4).float())
+    by_class = compute_confusion_matrix_metric(name, m.get_buffer().sum(0))
+    pooled("confusion_matrix", "found", dict(metric_name=name),
+           {"mean": value(by_class.mean()), **{f"class_{k}": value(v) for k, v in enumerate(by_class)}})
+
+for name, all_cases in files.items():
+    text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": all_cases}, indent=0)
+    text = text.replace("Infinity", '"inf"')
+    (HERE / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

@@ -1,0 +1,173 @@
+// Every metric against MONAI 1.6.1 (tests/golden/make_metrics.py): in one batch, case by case, over
+// a checkpoint and in parts that are merged.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
+#include "nodes/metric/metric.h"
+#include "tests/nodes/drive.h"
+#include "tests/nodes/golden_train.h"
+
+using namespace sluice;
+
+namespace {
+
+struct Pair {
+  at::Tensor pred, label;  // batches
+};
+
+Pair boxes() {
+  at::Tensor pred = at::zeros({3, 1, 12, 10, 8}), label = at::zeros({3, 1, 12, 10, 8});
+  const auto fill = [](const at::Tensor& t, int n, std::vector<std::int64_t> from,
+                       std::vector<std::int64_t> to, int value) {
+    at::Tensor box = t[n][0];
+    for (int d = 0; d < 3; ++d) box = box.slice(d, from[d], to[d]);
+    box.fill_(value);
+  };
+  for (int n = 0; n < 3; ++n) {
+    fill(label, n, {1, 2, 1}, {6, 7, 5}, 1);
+    fill(pred, n, {2, 1, 1}, {8, 6 + n, 7}, 1);
+    if (n == 0) fill(label, n, {7, 5, 2}, {12, 9, 8}, 2);
+    if (n < 2) fill(pred, n, {8, 6, 3}, {11, 10, 8}, 2);
+  }
+  return {at::one_hot(pred.select(1, 0).to(at::kLong), 3).movedim(-1, 1).to(at::kFloat), label};
+}
+
+Pair scores() {
+  const at::Tensor label =
+      (at::arange(360) * 7).remainder(11).remainder(3).reshape({3, 1, 6, 5, 4}).clone();
+  label[1].masked_fill_(label[1].eq(2), 0);
+  return {at::arange(1080, at::kDouble).mul(1.3).sin().to(at::kFloat).reshape({3, 3, 6, 5, 4}),
+          label};
+}
+
+Pair classes(std::int64_t n, std::int64_t of, const at::Tensor& truth) {
+  return {(sines({n, of}, 1) * 6).round() / 6, truth};
+}
+
+// As make_metrics.py's DATA and CLASSES.
+Pair inputs(const std::string& data) {
+  if (data == "boxes") return boxes();
+  if (data == "scores") return scores();
+  if (data == "images") return {sines({3, 2, 5, 4, 3}, 1), sines({3, 2, 5, 4, 3}, 3)};
+  if (data == "five") return classes(40, 5, at::arange(40) * 7 % 5);
+  if (data == "lacking") return classes(30, 4, at::arange(30) * 5 % 3);
+  if (data == "binary") return classes(20, 1, at::arange(20) * 7 % 2);
+  const at::Tensor i = at::arange(60), truth = i * 7 % 4;  // "found"
+  const at::Tensor found = at::where(i % 3 == 0, (i * i).floor_divide(3) % 4, truth);
+  return {at::one_hot(found, 4).to(at::kFloat), truth};
+}
+
+Sample pair_of(const Pair& in, std::int64_t from, std::int64_t to) {
+  Sample s = sample_of("pred", in.pred.slice(0, from, to));
+  s.set("label", Field(in.label.slice(0, from, to), s.at("pred").meta));
+  return s;
+}
+
+// State as a checkpoint has it.
+State saved(Driver& driver) {
+  State state;
+  driver.node().save(state);
+  state.values = Json::parse(state.values.dump());
+  return state;
+}
+
+void check_metrics(const std::vector<std::pair<std::string, double>>& got, const Json& expected) {
+  for (const auto& [name, value] : expected.items()) {
+    CAPTURE(name);
+    const auto found =
+        std::find_if(got.begin(), got.end(), [&, key = name](auto& g) { return g.first == key; });
+    REQUIRE(found != got.end());
+    if (value.is_null())
+      CHECK(std::isnan(found->second));
+    else if (value == "inf")
+      CHECK(std::isinf(found->second));
+    else
+      CHECK(found->second == doctest::Approx(value.get<double>()).epsilon(2e-6));
+  }
+}
+
+// Equal, NaN to NaN.
+void check_same(const std::vector<std::pair<std::string, double>>& a,
+                const std::vector<std::pair<std::string, double>>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].first == b[i].first);
+    CHECK((a[i].second == b[i].second || (std::isnan(a[i].second) && std::isnan(b[i].second))));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("metrics equal MONAI's, by batch, case by case, over a checkpoint and in merged parts") {
+  for (const std::string& type : node_types("metric")) {
+    if (type == "running_mean") continue;  // of a number, not of a prediction
+    for (const Json& c : golden_cases("metrics/" + type + ".json")) {
+      CAPTURE(type);
+      CAPTURE(c["data"].dump());
+      CAPTURE(c["params"].dump());
+      const Pair in = inputs(c["data"]);
+      const std::int64_t n = in.pred.size(0), half = n / 2;
+      Driver batch(type, c["params"]), single(type, c["params"]), resumed(type, c["params"]);
+      Driver part(type, c["params"]), other(type, c["params"]), merged(type, c["params"]);
+      batch.fire({pair_of(in, 0, n)});
+      const auto got = batch.flush();
+      check_metrics(got, c["metrics"]);
+
+      for (std::int64_t i = 0; i < n; ++i) single.fire({pair_of(in, i, i + 1)});
+      check_same(single.flush(), got);
+
+      part.fire({pair_of(in, 0, half)});
+      resumed.node().load(saved(part));
+      resumed.fire({pair_of(in, half, n)});
+      check_same(resumed.flush(), got);
+
+      other.fire({pair_of(in, half, n)});
+      merged.node().load(saved(part));
+      dynamic_cast<Metric&>(merged.node()).merge(saved(other));
+      check_same(merged.flush(), got);
+
+      CHECK(part.flush().size() <= got.size());  // and each epoch begins anew
+      part.fire({pair_of(in, 0, n)});
+      check_same(part.flush(), got);
+    }
+  }
+}
+
+TEST_CASE("metrics refuse another number of classes and names for other classes in one way") {
+  const Pair five = inputs("five"), four = inputs("lacking");
+  for (const char* type : {"accuracy", "confusion_matrix", "rocauc"}) {
+    CAPTURE(type);
+    Driver node(type);
+    node.fire({pair_of(five, 0, 3)});
+    CHECK_THROWS_WITH_AS(node.fire({pair_of(four, 0, 3)}),
+                         "case: 4 classes, unlike the samples before", DataError);
+    CHECK_THROWS_WITH_AS(Driver(type, {{"class_names", {"a", "b"}}}).fire({pair_of(five, 0, 3)}),
+                         "class_names has 2 names for 5 classes", Error);
+  }
+  Driver dice("dice_metric");
+  dice.fire({pair_of(boxes(), 0, 1)});
+  const Pair two{boxes().pred.narrow(1, 0, 2), boxes().label.clamp_max(1)};
+  CHECK_THROWS_WITH_AS(dice.fire({pair_of(two, 1, 2)}),
+                       "case: 2 classes, unlike the samples before", DataError);
+  Driver named("dice_metric", {{"class_names", {"ground", "near", "far"}}});
+  named.fire({pair_of(boxes(), 0, 1)});
+  CHECK(named.flush()[2].first == "class_near");
+}
+
+TEST_CASE("surface metrics take the spacing of the label's affine") {
+  const Pair in = boxes();
+  Affine affine = identity_affine;
+  affine[0] = -0.85, affine[5] = 1.2, affine[10] = 0.9;
+  Sample s = sample_of("pred", in.pred[0], affine);
+  s.set("label", Field(in.label[0], s.at("pred").meta));
+  for (const char* type : {"hausdorff_distance_metric", "surface_distance_metric"}) {
+    CAPTURE(type);
+    Driver by_affine(type, {{"affine_spacing", true}}),
+        given(type, {{"spacing", {0.85, 1.2, 0.9}}});
+    by_affine.fire({s});
+    given.fire({s});
+    CHECK(by_affine.flush() == given.flush());
+  }
+}
