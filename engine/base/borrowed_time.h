@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// Null outside of bodies. A loop that is shared reads it on the body's thread, and what its other
-// threads took is added.
+// The sum of the body that runs on this thread; null outside of bodies. A loop that several threads
+// share reads it on the body's thread; each of its other threads then adds the time that it took.
 inline thread_local std::atomic<std::int64_t>* helped_ns = nullptr;
 
 class HelpTimer {

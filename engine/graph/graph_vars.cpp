@@ -165,7 +165,7 @@ class VariableReader {
     Resolver resolve{reading_, lookup, [this] { return keys_of(vars_); }};
     binding.value = resolve(written, binding.place, binding.path);
     open_.pop_back();
-    // What only stands for another one: diagnostics lead to that.
+    // A variable whose value is another variable: diagnostics name the place of the other one.
     if (written.is_string() && !resolve.origins.empty()) {
       binding.place = resolve.origins.front().place;
       binding.path = resolve.origins.front().path;

@@ -179,8 +179,8 @@ class Spec {
   Arity arity = Arity::one_to_one;
   int concurrency = 0;      // firings at a time; 0: no limit of its own
   bool is_random = false;   // draws depend on the stamp: not allowed in front of a cache
-  bool rearranges = false;  // only puts voxels to other places: what comes after and treats all
-                            // places alike may as well come before
+  bool rearranges = false;  // moves voxels and keeps their values, so it commutes with transforms
+                            // that treat each voxel alone
   bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
   Fuses fusing = Fuses::no;
   bool is_gate = false;  // begins a segment with credits of its own

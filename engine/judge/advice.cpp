@@ -138,9 +138,10 @@ bool share_fields(const GraphNode& a, const GraphNode& b) {
   return false;
 }
 
-// Whether `fixed` may come before `random` instead of behind it: a permutation of the voxels and
-// anything that treats all axes' directions alike in kind, or a change of intensities and a change
-// of geometry. A normalisation would undo a random scale behind it, so these stay.
+// Whether `fixed`, which comes after `random`, may be moved before it. It may where one permutes
+// voxels and the other treats all axes alike, or where one changes intensities and the other the
+// geometry. A normalisation after a random scaling stays: it undoes the scaling, and before it
+// would not.
 std::optional<Change::Effect> may_pass(const GraphNode& fixed, const GraphNode& random) {
   if (fixed.spec->rules.empty() || random.spec->rules.empty()) return std::nullopt;
   if (gives_fields(*fixed.spec)) return std::nullopt;

@@ -330,7 +330,8 @@ class Simulation {
     return cost(body.node).cpu * (step ? std::max(1, threads_.step) : 1);
   }
 
-  // What share of its pace a body has: the cores go to the step lane first.
+  // How fast a body runs, 1: as if it were alone. The step lane gets cores first; data bodies share
+  // the rest.
   double speed(const Body& body, double step_demand, double data_demand) const {
     const double c = std::clamp(cost(body.node).cpu, 0.0, 1.0);
     if (c <= 0) return 1;

@@ -32,10 +32,11 @@ struct DeviceNeed {
 
 DeviceNeed device_need(const Plan& plan);
 
-// Whether it moves samples to a device; and how many of them may then be in flight behind it, or
-// behind a cache there (what it does not keep, and what it hands on): what the mover's parameter
-// says, where that is not given beside those that nodes behind hold back.
+// Whether nodes of this type move samples to a device.
 bool moves_samples(const Spec& spec);
+// How many samples may be on the device at once downstream of `gate`, which moves them there or is
+// a cache there: what the mover's parameter says where the file gives it, else that parameter's
+// default and those that nodes downstream, and the cache, hold back.
 int moved_at_once(const Plan& plan, const PlanNode& gate);
 
 }  // namespace sluice

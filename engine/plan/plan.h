@@ -50,8 +50,8 @@ struct PlanNode {
   bool training = false;            // reads or updates a network on its updater's stream
   bool feeds_cache = false;         // a cache stands behind it: its packets carry the look-ups
   bool discards = false;            // a cut makes it drop what still comes
-  bool aborts = false;              // ... and what its bodies still make: a gate behind drops it
-  int run = -1;                     // of fused nodes: index into Plan::runs
+  bool aborts = false;  // ... and what its bodies still make, which a gate downstream drops
+  int run = -1;         // of fused nodes: index into Plan::runs
   Leaves leaves = Leaves::nothing;  // whether the next node of the run does its work too
   bool narrow = false;              // a cache: all its readers fuse, so that narrow volumes do
   std::vector<std::string> stays;   // a move to a device: fields that are read on the host
@@ -96,7 +96,7 @@ struct Turn {
 // may end a run: it does the work of all its members in one go.
 struct PlanRun {
   std::vector<int> nodes;
-  int resamplings = 0;   // that it may come to; a node that holds others counts as one
+  int resamplings = 0;   // at most; a node that holds other nodes counts as one
   bool batched = false;  // ends with a batch
 };
 

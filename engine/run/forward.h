@@ -1,5 +1,5 @@
-// A node in front of another one: every call goes on to that. What stands in front of a node for a
-// purpose of its own overrides just what it changes.
+// A node that wraps another one and forwards every call to it. A wrapper overrides only the calls
+// that it changes.
 #pragma once
 
 #include <memory>

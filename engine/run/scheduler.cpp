@@ -244,8 +244,8 @@ Outcome Scheduler::run() {
   for (auto& s : stations_)
     if (s->plan().is_source()) s->kick();
   wait();
-  // Whatever waited for an event that a cut made impossible gets one more chance; what then still
-  // stands, stands for ever.
+  // A station may wait for an event that a cut made impossible: each is asked once more. If nothing
+  // moves then, nothing ever will.
   while (!failed() && !all_done()) {
     const std::uint64_t before = progress_;
     for (auto& s : stations_) s->kick();

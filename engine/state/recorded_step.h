@@ -11,7 +11,7 @@
 // Invariants: a recording is repeated only where all that it depends on is as it was: the inputs'
 // shapes, types and layouts, and what Node::recordable says (the learning rate); else it is made
 // anew. Memory that a recording writes is read by copies alone that are queued behind it on the
-// same stream. There is one recording at a time, so the memory of one.
+// same stream. At most one recording is kept, so that only one holds memory.
 #pragma once
 
 #include <memory>
@@ -32,9 +32,9 @@ struct RecordedSteps {
   std::uint64_t repeated = 0;  // so many steps were repetitions
 };
 
-// Puts itself in front of the nodes of each region that is one piece of work: 1:1 nodes of the step
-// lane between the one node that reads the network and the one that updates it. The counts are the
-// step lane's until the run has ended.
+// Wraps the nodes of each region that can be recorded as one piece of work: the 1:1 nodes of the
+// step lane from the one that reads the network to the one that updates it. Only the step lane may
+// read the counts before the run has ended.
 std::vector<std::shared_ptr<const RecordedSteps>> record_steps(
     const Plan& plan, const std::shared_ptr<TensorDevice>& device,
     std::vector<std::unique_ptr<Node>>& nodes);

@@ -23,8 +23,8 @@ class Recording {
  public:
   using Tensors = std::vector<at::Tensor>;
   virtual ~Recording() = default;
-  // Queues it on the calling thread's stream. Gives what its body returned: the same memory each
-  // time, and what it holds is anything until a mark behind this is done.
+  // Queues it on the calling thread's stream. Returns the tensors that its body returned: the same
+  // memory each time, whose values are undefined until a mark after this call is done.
   virtual const Tensors& repeat(Stream& stream) = 0;
 };
 
@@ -35,8 +35,8 @@ class TensorDevice : public Device {
   virtual std::vector<at::Device> places() const { return {place()}; }
   // Bytes on the host that copies may read or fill while the host goes on.
   virtual at::Tensor host_memory(std::int64_t bytes) const = 0;
-  // Queued on the calling thread's stream. Until a mark behind it is done, `from` must not change,
-  // and `to` is anything.
+  // Queued on the calling thread's stream. Until a mark after it is done, `from` must not change
+  // and the values of `to` are undefined.
   virtual void copy(const at::Tensor& to, const at::Tensor& from, Stream& stream) = 0;
   // Records what `body` queues on the calling thread's stream, without doing it; the body may be
   // called now or at each repeat. What it reads and writes and does not make must stay where it is

@@ -5,8 +5,8 @@
 // Blocks of a MiB and more are kept when they are freed and given to the next that asks for about
 // their size, in huge pages where the kernel has them; smaller ones stay glibc's.
 //
-// Invariant: what is kept and what is used together are never more than an eighth above the most
-// that was used at once (and 64 MiB). Results do not depend on any of it.
+// Invariant: kept and used blocks together never exceed the peak of the used ones by more than an
+// eighth and 64 MiB. Results do not depend on it.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 // Invariant: a node's state is its moments by parameter name, the number of steps and the loss
 // scale; the learning rate is a pure function of the epoch. So a resumed run takes the same steps.
 //
-//   scale loss ──backward──▶ gradients ──(every grad_accumulation-th batch) unscale, clip,
-//   update──▶
+//   loss ──scale, backward──▶ gradients ──unscale, clip, update──▶ weights
+//                             (summed over grad_accumulation batches)
 //
 // Mixed precision (Micikevicius et al. 2018): gradients in float16 would underflow, so the loss is
 // multiplied beforehand; a step that overflowed is left out and halves the scale, as many good ones
