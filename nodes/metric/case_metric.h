@@ -48,12 +48,12 @@ Spec& add_case_params(Spec& s, const char* keys) {
       .per_axis("@keys", "spatial_dims");
 }
 
-class CaseMetricBase : public Metric {
+class CaseMetricBase : public RowMetric {
  protected:
   const CaseParams& common() const override = 0;
   virtual Row row(const Case& c) const = 0;
   virtual std::int64_t label_channels(std::int64_t pred) const { return pred; }
-  using Metric::row;
+  using RowMetric::row;
 
  private:
   void add(const Sample& sample) final;

@@ -48,7 +48,7 @@ Spec& add_classes_params(Spec& s, const char* keys) {
 }
 
 // A row is a sample's class and what columns() keeps of its scores.
-class PooledMetricBase : public Metric {
+class PooledMetricBase : public RowMetric {
  protected:
   virtual at::Tensor columns(const at::Tensor& scores) const = 0;  // [N, K] of [N, C]
 

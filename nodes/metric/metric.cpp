@@ -4,22 +4,22 @@
 
 namespace sluice {
 
-void Metric::flush(Flush& end) {
+void RowMetric::flush(Flush& end) {
   report(end);
   clear();
 }
 
-void Metric::save(State& state) const {
+void RowMetric::save(State& state) const {
   state.values = {{"classes", classes_}, {"first", first_}};
   if (count() > 0) state.tensors["rows"] = at::tensor(rows_, at::kDouble).view({count(), width_});
 }
 
-void Metric::load(const State& state) {
+void RowMetric::load(const State& state) {
   clear();
   merge(state);
 }
 
-void Metric::merge(const State& part) {
+void RowMetric::merge(const State& part) {
   const auto found = part.tensors.find("rows");
   if (found == part.tensors.end()) return;
   const at::Tensor rows = found->second.contiguous();
@@ -29,7 +29,7 @@ void Metric::merge(const State& part) {
            "another part");
 }
 
-void Metric::append(const std::vector<double>& row, std::int64_t classes, std::int64_t first,
+void RowMetric::append(const std::vector<double>& row, std::int64_t classes, std::int64_t first,
                     const std::string& name) {
   const auto& names = common().class_names;
   if (!names.empty() && std::ssize(names) != classes)
@@ -44,12 +44,12 @@ void Metric::append(const std::vector<double>& row, std::int64_t classes, std::i
   rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
-std::string Metric::class_metric(std::int64_t c) const {
+std::string RowMetric::class_metric(std::int64_t c) const {
   const auto& names = common().class_names;
   return "class_" + (names.empty() ? std::to_string(c) : names[static_cast<std::size_t>(c)]);
 }
 
-void Metric::clear() {
+void RowMetric::clear() {
   rows_.clear();
   classes_ = first_ = width_ = 0;
 }

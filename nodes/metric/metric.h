@@ -50,7 +50,7 @@ Spec& add_metric_params(Spec& s, const char* keys) {
       .any_device();
 }
 
-class Metric : public Node {
+class RowMetric : public Node {
  public:
   void process(Firing& f) final {
     f.when_done([this, &f] { add(f.in()); });

@@ -11,8 +11,6 @@ import pathlib
 
 import torch
 import torch.nn.functional as F
-from monai.metrics import ConfusionMatrixMetric, ROCAUCMetric
-from monai.metrics.confusion_matrix import compute_confusion_matrix_metric
 from monai.networks.nets import DenseNet, DenseNet121, DenseNet169, DenseNet201, DenseNet264, resnet18, resnet50
 from torch import nn
 
@@ -110,56 +108,5 @@ def nets():
     return cases
 
 
-def losses():
-    pred = sines([6, 5], 1, 2.0)
-    label = torch.arange(6) * 7 % 5
-    cases = []
-    for args in (dict(), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25]), dict(label_smoothing=0.1), dict(ignore_index=2),
-                 dict(reduction="sum"), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25], label_smoothing=0.2, ignore_index=4)):
-        kw = {k: torch.tensor(v) if k == "weight" else v for k, v in args.items()}
-        x = pred.clone().requires_grad_()
-        value = nn.CrossEntropyLoss(**kw)(x, label)
-        value.backward()
-        cases.append(dict(params=args, value=value.item(), grad=floats(x.grad)))
-    return cases
-
-
-def aucs():
-    """Scores with ties; five classes, then a class without samples, then two classes by one score."""
-    cases = []
-    for classes, truth in ((5, [i * 7 % 5 for i in range(40)]), (4, [i * 5 % 3 for i in range(30)])):
-        scores = (sines([len(truth), classes], 1) * 6).round() / 6
-        hot = F.one_hot(torch.tensor(truth), classes).float()
-        for average in ("macro", "weighted", "micro", "none"):
-            metric = ROCAUCMetric(average)
-            metric(scores, hot)
-            value = metric.aggregate()
-            value = list(map(float, value)) if average == "none" else float(value)
-            cases.append(dict(classes=classes, truth=truth, average=average,
-                              value=[None if math.isnan(v) else v for v in value] if average == "none"
-                              else None if math.isnan(value) else value))
-    truth = [i * 7 % 2 for i in range(20)]
-    metric = ROCAUCMetric()
-    metric((sines([20, 1], 1) * 6).round() / 6, torch.tensor(truth).float()[:, None])
-    cases.append(dict(classes=1, truth=truth, average="macro", value=float(metric.aggregate())))
-    return cases
-
-
-def confusions():
-    truth = torch.tensor([i * 7 % 4 for i in range(60)])
-    found = torch.tensor([(i * i // 3) % 4 if i % 3 == 0 else i * 7 % 4 for i in range(60)])
-    names = ["sensitivity", "specificity", "precision", "negative predictive value", "miss rate", "fall out",
-             "false discovery rate", "false omission rate", "prevalence threshold", "threat score", "accuracy",
-             "balanced accuracy", "f1 score", "matthews correlation coefficient", "fowlkes mallows index",
-             "informedness", "markedness"]
-    out = {}
-    for name in names:
-        metric = ConfusionMatrixMetric(metric_name=name, reduction="none")
-        metric(F.one_hot(found, 4).float(), F.one_hot(truth, 4).float())
-        out[name] = floats(compute_confusion_matrix_metric(name, metric.get_buffer().sum(0)))
-    return dict(truth=truth.tolist(), found=found.tolist(), values=out)
-
-
-text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "nets": nets(), "losses": losses(),
-                   "auc": aucs(), "confusion": confusions()}, indent=0)
+text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "nets": nets()}, indent=0)
 (HERE / "classify.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

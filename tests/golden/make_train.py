@@ -1,4 +1,4 @@
-"""Writes unet.json, segresnet.json, losses.json and optimizers.json: what MONAI 1.6.1 and torch 2.11 answer.
+"""Writes unet.json, segresnet.json and optimizers.json: what MONAI 1.6.1 and torch 2.11 answer.
 
 Run with a Python that has both; the results are kept in the repository:
     python tests/golden/make_train.py
@@ -9,7 +9,6 @@ import math
 import pathlib
 
 import torch
-from monai.losses import DiceCELoss, DiceFocalLoss, DiceLoss
 from monai.networks.nets import SegResNet, UNet
 from monai.optimizers import Novograd
 
@@ -93,49 +92,6 @@ def segresnets():
             unet_case(flat, [16, 8], cls=SegResNet)]
 
 
-def losses():
-    p = torch.arange(36).reshape(2, 2, 3, 3).float() / 10 - 1.5
-    y = (torch.arange(18).reshape(2, 1, 3, 3) % 3 == 0).float()
-    p3 = sines([2, 3, 4, 5, 3], 1, 2.0)
-    y3 = (torch.arange(2 * 60).reshape(2, 1, 4, 5, 3) * 7 % 3).float()
-    hot = torch.nn.functional.one_hot(y3[:, 0].long(), 3).movedim(-1, 1).float()
-    soft = dict(to_onehot_y=True, softmax=True)
-    cases = []
-
-    def add(cls, name, data, **kw):
-        pred, label = {"a": (p, y), "b": (p3, y3), "hot": (p3, hot),
-                       "one": (p[:, :1].contiguous(), y)}[data]
-        x = pred.clone().requires_grad_()
-        kwargs = dict(kw)
-        if "weight" in kwargs and isinstance(kwargs["weight"], list):
-            kwargs["weight"] = torch.tensor(kwargs["weight"])
-        value = cls(**kwargs)(x, label)
-        value.backward()
-        cases.append(dict(type=name, data=data, params=kw, value=value.item(), grad=floats(x.grad)[:40]))
-
-    for cls, name in ((DiceLoss, "dice_loss"), (DiceCELoss, "dice_ce_loss")):
-        for data in ("a", "b"):
-            add(cls, name, data, **soft)
-            add(cls, name, data, **soft, squared_pred=True, batch=True)
-            add(cls, name, data, **soft, include_background=False, smooth_nr=0.01, smooth_dr=0.1)
-            add(cls, name, data, **soft, jaccard=True, reduction="sum")
-        add(cls, name, "b", **soft, jaccard=True, squared_pred=True, weight=[0.5, 1.0, 2.0])
-        add(cls, name, "hot", sigmoid=True)
-        add(cls, name, "hot", softmax=True, include_background=False, squared_pred=True)
-        add(cls, name, "one", sigmoid=True)
-    add(DiceLoss, "dice_loss", "b", **soft, include_background=False, weight=[1.0, 3.0])
-    add(DiceCELoss, "dice_ce_loss", "b", **soft, include_background=False, weight=[0.5, 1.0, 2.0],
-        lambda_dice=0.3, lambda_ce=0.7)
-    for more in (dict(data="a"), dict(data="b", squared_pred=True, batch=True, gamma=1.5),
-                 dict(data="b", include_background=False, weight=[1.0, 3.0], alpha=0.75),
-                 dict(data="b", reduction="sum", lambda_dice=0.3, lambda_focal=0.7)):
-        add(DiceFocalLoss, "dice_focal_loss", more.pop("data"), **soft, **more)
-    # The loss of MONAI's BraTS tutorial.
-    add(DiceFocalLoss, "dice_focal_loss", "hot", sigmoid=True, squared_pred=True, batch=True)
-    add(DiceFocalLoss, "dice_focal_loss", "one", sigmoid=True)
-    return cases
-
-
 def optimizers():
     out = []
 
@@ -162,6 +118,6 @@ def optimizers():
     return out
 
 
-for name, make in (("unet", unets), ("segresnet", segresnets), ("losses", losses), ("optimizers", optimizers)):
+for name, make in (("unet", unets), ("segresnet", segresnets), ("optimizers", optimizers)):
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": make()}, indent=0)
     (HERE / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

@@ -126,19 +126,6 @@ TEST_CASE("lenet refuses images of another size and number of channels in words"
                        DataError);
 }
 
-TEST_CASE("cross entropy and its gradient equal torch's") {
-  const at::Tensor label = at::arange(6) * 7 % 5;
-  for (const auto& c : classify("losses")) {
-    CAPTURE(c["params"].dump());
-    at::Tensor pred = sines({6, 5}, 1, 2).requires_grad_();
-    const auto out = drive("cross_entropy_loss", c["params"], {batch(pred, label)});
-    const at::Tensor loss = out.at(0).tensor("loss");
-    CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
-    loss.backward();
-    CHECK(difference(pred.grad(), c["grad"]) < 1e-5);
-  }
-}
-
 TEST_CASE("a class that the network lacks names value and sample") {
   Sample s = batch(sines({2, 3}), at::tensor({1, 3}, at::kLong));
   auto first = std::make_shared<Meta>(), second = std::make_shared<Meta>();
@@ -245,34 +232,6 @@ TEST_CASE("cifar10 reads records in the files' order, shuffles all of them and r
         }).ends_with("no file matches \"test_batch.bin\""));
 }
 
-TEST_CASE("areas under the curve equal MONAI's, ties and missing classes included") {
-  for (const auto& c : classify("auc")) {
-    CAPTURE(c.dump());
-    const std::int64_t classes = c["classes"];
-    const at::Tensor truth = classes_of(c["truth"]);
-    const at::Tensor scores = (sines({truth.numel(), classes}, 1) * 6).round() / 6;
-    Driver node("rocauc", {{"average", c["average"]}});
-    const std::int64_t half = truth.numel() / 2;  // in two batches, over a checkpoint
-    node.fire({batch(scores.narrow(0, 0, half), truth.narrow(0, 0, half))});
-    State saved;
-    node.node().save(saved);
-    Driver second("rocauc", {{"average", c["average"]}});
-    second.node().load(saved);
-    second.fire({batch(scores.narrow(0, half, truth.numel() - half),
-                       truth.narrow(0, half, truth.numel() - half))});
-    const auto found = second.flush();
-    const auto same = [](double got, const Json& wanted) {
-      return wanted.is_null() ? std::isnan(got) : std::abs(got - wanted.get<double>()) < 1e-6;
-    };
-    if (c["average"] == "none") {
-      for (std::size_t k = 0; k < c["value"].size(); ++k)
-        CHECK(same(metric(found, "class_" + std::to_string(k)), c["value"][k]));
-    } else {
-      CHECK(same(metric(found, "mean"), c["value"]));
-    }
-  }
-}
-
 TEST_CASE("the softmax of rocauc compares samples by their probabilities") {
   const at::Tensor logits = at::tensor({5., 5., 1., 0.}).reshape({2, 2});
   Driver raw("rocauc"), soft("rocauc", {{"softmax", true}});
@@ -280,18 +239,4 @@ TEST_CASE("the softmax of rocauc compares samples by their probabilities") {
   soft.fire({batch(logits, classes_of({1, 0}))});
   CHECK(metric(raw.flush(), "class_0") == 0);   // 5 > 1
   CHECK(metric(soft.flush(), "class_0") == 1);  // 0.5 < 0.73
-}
-
-TEST_CASE("confusion measures equal MONAI's for every one of its names") {
-  const Json c = classify("confusion");
-  const at::Tensor scores = at::one_hot(classes_of(c["found"]), 4).to(at::kFloat);
-  for (const auto& [name, wanted] : c["values"].items()) {
-    CAPTURE(name);
-    Driver node("confusion_matrix", {{"metric_name", name}});
-    node.fire({batch(scores, classes_of(c["truth"]))});
-    const auto found = node.flush();
-    for (std::size_t k = 0; k < wanted.size(); ++k)
-      CHECK(metric(found, "class_" + std::to_string(k)) ==
-            doctest::Approx(wanted[k].get<double>()).epsilon(1e-5));
-  }
 }

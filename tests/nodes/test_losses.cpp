@@ -103,7 +103,7 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
 
   s = batch(sines({6, 5}, 1, 2), at::arange(6) * 7 % 5);
   s.set("other", Field(sines({6, 5}, 3, 2), std::make_shared<const Meta>()));
-  const double a = value("cross_entropy_loss", Json::object(), {});
+  const double a = value("cross_entropy_loss", Json::object(), Json::object());
   const double b = value("cross_entropy_loss", Json::object(), {{"key", "other"}});
   CHECK(value("cross_entropy_loss", Json::object(), {{"key", {"pred", "other"}}}) ==
         doctest::Approx((2 * a + b) / 3));
