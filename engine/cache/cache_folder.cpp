@@ -20,6 +20,7 @@
 #include <xxhash.h>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 
 namespace sluice {
 
@@ -376,6 +377,9 @@ bool CacheFolder::write(const CacheKey& key, const Json& header, const Parts& pa
   for (const auto& part : rest) ok = ok && write_all(fd.get(), part);
   ok = land(fresh, file(key), bytes, ok);
   if (!ok) {
+    const int cause = errno;
+    warn(folder_.string() + ": entries cannot be written (" + std::strerror(cause) +
+         "), so their samples are computed each time");
     if (fd) ::unlink(fresh.c_str());
     return false;
   }

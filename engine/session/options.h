@@ -11,6 +11,10 @@ namespace sluice {
 
 struct Options {
   std::string command, out, resume;
+  std::string out_base;    // without `out`: the first free folder of OUT_BASE-1, OUT_BASE-2, ...
+  bool overwrite = false;  // a run that is in `out` goes
+  bool force = false;      // resume: though its state may mean nothing to this graph
+  bool own_graph = false;  // resume: the graph is the one in its folder
   std::vector<std::string> graphs;                    // merged left to right
   std::optional<std::string> text;                    // stands for what the first of them holds
   std::vector<std::string> set;                       // "path=value", "+path=value", "~path"

@@ -1,12 +1,20 @@
 #include "engine/session/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
 
+#include "engine/base/durable_file.h"
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 
 namespace sluice {
 
@@ -16,30 +24,220 @@ namespace fs = std::filesystem;
   throw IoError(path.string() + ": " + what + ": " + std::strerror(errno));
 }
 
-RunFolder::RunFolder(fs::path folder, std::int64_t metrics_bytes) : folder_(std::move(folder)) {
+// ---- whose run it is ----------------------------------------------------------------------------
+
+static Json read_small(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return Json::parse(text, nullptr, false);
+}
+
+RunId read_run_id(const fs::path& folder) {
+  const Json j = read_small(folder / "run.json");
+  RunId run;
+  if (!j.is_object()) return run;
+  try {
+    run.id = j.value("id", "");
+    run.graph_sha256 = j.value("graph_sha256", "");
+    run.graphs = j.value("graphs", run.graphs);
+    run.step_threads = j.value("step_threads", 0);
+  } catch (const Json::exception& e) {
+    throw IoError((folder / "run.json").string() + " is damaged: " + e.what());
+  }
+  return run;
+}
+
+std::string new_run_id() {
+  unsigned char bytes[16];
+  for (std::size_t have = 0; have < sizeof bytes;) {
+    const ssize_t n = ::getrandom(bytes + have, sizeof bytes - have, 0);
+    if (n < 0 && errno != EINTR) fail("getrandom", "no random numbers");
+    if (n > 0) have += static_cast<std::size_t>(n);
+  }
+  std::string id;
+  for (const int byte : bytes)
+    for (const int nibble : {byte >> 4, byte & 15}) id += "0123456789abcdef"[nibble];
+  return id;
+}
+
+static bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool holds_run(const fs::path& folder) {
+  for (const char* name : {"run.json", "metrics.jsonl", "sessions.jsonl", "summary.json"})
+    if (is_file(folder / name)) return true;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
+    if (is_file(entry.path() / "state.json")) return true;
+  return false;
+}
+
+static std::string graph_of(const fs::path& folder) {
+  std::string names;
+  for (const auto& file : read_run_id(folder).graphs) names += (names.empty() ? "" : " ") + file;
+  return names.empty() ? "another graph" : names;
+}
+
+// ---- making room for a new run ------------------------------------------------------------------
+
+static void remove_if_empty(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::is_directory(folder, ignored)) ::rmdir(folder.c_str());
+}
+
+static void remove_checkpoints(const fs::path& folder) {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    const bool unfinished = name.starts_with('.') && name.ends_with(".tmp");
+    if (!unfinished && name != "last" && !name.starts_with("epoch_")) continue;
+    std::error_code cause;
+    fs::remove_all(entry.path(), cause);
+    if (cause) throw IoError("cannot remove " + entry.path().string() + ": " + cause.message());
+  }
+  remove_if_empty(folder);
+}
+
+static void remove_previews(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& epoch : fs::directory_iterator(folder, ignored)) {
+    if (!epoch.path().filename().string().starts_with("epoch_")) continue;
+    for (const auto& picture : fs::directory_iterator(epoch.path(), ignored))
+      if (picture.path().extension() == ".png") fs::remove(picture.path(), ignored);
+    remove_if_empty(epoch.path());
+  }
+  fs::remove(folder / "index.jsonl", ignored);
+  remove_if_empty(folder);
+}
+
+// TensorBoard's, wherever in the folder the node was told to put them.
+static void remove_event_files(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("events.out.tfevents.") && name.ends_with(".sluice"))
+      found.push_back(entry.path());
+  }
+  for (const auto& file : found) {
+    fs::remove(file, ignored);
+    remove_if_empty(file.parent_path());
+  }
+}
+
+// All that a run writes, but for run.json and the lock; nothing else.
+static void remove_run(const fs::path& folder) {
+  remove_checkpoints(folder / "checkpoints");
+  for (const std::string name : {"metrics.jsonl", "quarantine.jsonl", "sessions.jsonl",
+                                 "timeline.json", "summary.json", "profile.json", "graph.json",
+                                 "graph.dot", "environment.json", "trace.pftrace", "report.html"})
+    for (const auto& file : {folder / name, folder / (name + ".part")})
+      if (is_file(file) && ::unlink(file.c_str()) != 0) fail(file, "cannot remove");
+  remove_previews(folder / "previews");
+  remove_event_files(folder);
+}
+
+static void cut_back(const fs::path& file, std::int64_t bytes) {
+  struct stat is {};
+  if (::stat(file.c_str(), &is) != 0 || is.st_size <= bytes) return;
+  if (::truncate(file.c_str(), static_cast<off_t>(bytes)) != 0) fail(file, "cannot write");
+}
+
+// ---- the folder ---------------------------------------------------------------------------------
+
+RunFolder::RunFolder(fs::path folder, Use use) : folder_(std::move(folder)), use_(use) {
   std::error_code error;
-  fs::create_directories(folder_ / "checkpoints", error);
-  if (error) throw IoError(folder_.string() + ": cannot make the run folder: " + error.message());
-  const fs::path metrics = folder_ / "metrics.jsonl";
-  if (metrics_bytes >= 0 && fs::exists(metrics))
-    fs::resize_file(metrics, static_cast<std::uintmax_t>(metrics_bytes));
-  else
-    for (const char* name : {"metrics.jsonl", "quarantine.jsonl", "sessions.jsonl", "timeline.json",
-                             "summary.json", "profile.json"})
-      fs::remove(folder_ / name, error);
-  metrics_ = std::fopen(metrics.c_str(), "a");
-  if (!metrics_) fail(metrics, "cannot write");
+  if (use == Use::resume) {
+    if (!fs::is_directory(folder_, error))
+      throw IoError(folder_.string() + ": there is no run to go on with" +
+                    (error ? ": " + error.message() : std::string()));
+  } else {
+    made_ = fs::create_directories(folder_, error);
+    if (error) throw IoError(folder_.string() + ": cannot make the run folder: " + error.message());
+  }
+  lock();
+  if (use != Use::fresh || !holds_run(folder_)) return;
+  const std::string name = folder_.string();
+  ::close(lock_);
+  throw Error(Exit::usage, name + " holds a run of " + graph_of(folder_) + ": --resume " + name +
+                               " goes on with it, --out OTHER keeps it, --overwrite replaces it");
+}
+
+std::unique_ptr<RunFolder> RunFolder::numbered(const std::string& base) {
+  for (int n = 1;; ++n) {
+    const fs::path folder = base + "-" + std::to_string(n);
+    if (holds_run(folder)) continue;
+    try {
+      return std::make_unique<RunFolder>(folder, Use::fresh);
+    } catch (const Error& e) {
+      if (e.exit != Exit::usage) throw;  // else another process was quicker
+    }
+  }
+}
+
+// The lock goes with the process, however that ends; the text says who it is.
+void RunFolder::lock() {
+  const fs::path file = folder_ / ".lock";
+  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) fail(file, "cannot write");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
+    const std::string pid = std::to_string(::getpid()) + "\n";
+    if (::ftruncate(lock_, 0) != 0 || ::write(lock_, pid.data(), pid.size()) < 0) {
+      ::close(lock_);
+      fail(file, "cannot write");
+    }
+    return;
+  }
+  if (errno != EWOULDBLOCK)
+    return warn(file.string() + ": this file system has no locks (" + std::strerror(errno) +
+                "), so nothing keeps a second process out");
+  char pid[32] = {};
+  const ssize_t n = ::read(lock_, pid, sizeof pid - 1);
+  ::close(lock_);
+  throw Error(Exit::usage, folder_.string() + ": process " +
+                               (n > 1 ? std::string(pid, static_cast<std::size_t>(n) - 1) : "?") +
+                               " works in this folder; wait for its end, or give another --out");
 }
 
 RunFolder::~RunFolder() {
-  if (metrics_) std::fclose(metrics_);
-  if (quarantine_) std::fclose(quarantine_);
-  if (sessions_) std::fclose(sessions_);
+  for (std::FILE* file : {metrics_, quarantine_, sessions_})
+    if (file) std::fclose(file);
+  if (made_ && !begun_) {
+    std::error_code ignored;
+    fs::remove(folder_ / ".lock", ignored);
+    remove_if_empty(folder_);
+  }
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::begin(const RunId& run, std::int64_t metrics_bytes) {
+  begun_ = true;
+  if (!run.id.empty())
+    write("run.json", Json{{"id", run.id},
+                           {"graph_sha256", run.graph_sha256},
+                           {"graphs", run.graphs},
+                           {"step_threads", run.step_threads}}
+                              .dump(2, ' ', false, Json::error_handler_t::replace) +
+                          "\n");
+  const fs::path metrics = folder_ / "metrics.jsonl";
+  if (metrics_bytes < 0) {
+    if (use_ != Use::fresh) remove_run(folder_);
+  } else {
+    cut_back(metrics, metrics_bytes);
+  }
+  std::error_code error;
+  fs::create_directories(checkpoints(), error);
+  if (error) throw IoError(checkpoints().string() + ": cannot make it: " + error.message());
+  sync_folder(folder_);
+  metrics_ = std::fopen(metrics.c_str(), "ae");
+  if (!metrics_) fail(metrics, "cannot write");
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) {
   const fs::path path = folder_ / name, part = folder_ / (name + ".part");
-  std::FILE* f = std::fopen(part.c_str(), "w");
+  std::FILE* f = std::fopen(part.c_str(), "we");
   if (!f) fail(part, "cannot write");
   const bool ok = std::fwrite(text.data(), 1, text.size(), f) == text.size() &&
                   std::fflush(f) == 0 && fsync(fileno(f)) == 0;
@@ -55,7 +253,7 @@ void RunFolder::write(const std::string& name, const std::string& text) {
 
 void RunFolder::append(std::FILE*& file, const char* name, const Json& line) {
   std::lock_guard lock(mutex_);
-  if (!file) file = std::fopen((folder_ / name).c_str(), "a");
+  if (!file) file = std::fopen((folder_ / name).c_str(), "ae");
   if (!file) fail(folder_ / name, "cannot write");
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)

@@ -1,38 +1,73 @@
-// The run folder: graph.json (resolved), graph.dot, environment.json, metrics.jsonl,
-// quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json, summary.json,
-// profile.json, checkpoints/, and what output nodes write.
+// The run folder: run.json (whose run it is), graph.json (resolved), graph.dot, environment.json,
+// metrics.jsonl, quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json,
+// summary.json, profile.json, checkpoints/, and what output nodes write.
 //
-// Invariant: whole files are replaced by rename; the .jsonl files only grow by whole lines. Nothing
-// that stands in it is of an older run than the one that goes on in it.
+// Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One
+// process works in it, which holds `.lock` locked. Nothing of an older run is taken for this one's:
+// run.json names the new run before anything of the older one is removed, and a checkpoint counts
+// only with the same id.
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/graph/spec.h"
 
 namespace sluice {
 
+// run.json. A folder of an earlier version has none: then the id is "", as in its checkpoints.
+struct RunId {
+  std::string id;                   // random, 128 bits
+  std::string graph_sha256;         // of graph.json as the run has it
+  std::vector<std::string> graphs;  // the files it was made from
+  int step_threads = 0;             // the weights' bits depend on it
+};
+RunId read_run_id(const std::filesystem::path& folder);
+std::string new_run_id();
+
+// Whether a run left anything there that another would have to replace.
+bool holds_run(const std::filesystem::path& folder);
+
 class RunFolder {
  public:
-  // Throws IoError where the folder cannot be made or written to. `metrics_bytes` >= 0 cuts
-  // metrics.jsonl back to what it was at the checkpoint that a resumed run goes on from; else the
-  // run is a new one and what an older one left is removed.
-  RunFolder(std::filesystem::path folder, std::int64_t metrics_bytes);
+  enum class Use {
+    fresh,      // the folder must be free
+    overwrite,  // begin() removes what another run left there
+    resume,     // goes on with the run that is there
+  };
+  // Makes the folder, but for a resume, and locks it. Throws Error(usage) where it is not free or
+  // where another process works in it, IoError where it cannot be made or written to.
+  RunFolder(std::filesystem::path folder, Use use);
+  // The first free one of BASE-1, BASE-2, ...
+  static std::unique_ptr<RunFolder> numbered(const std::string& base);
+  // Removes a folder that it made itself and in which no run began.
   ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  // Says whose folder it is from here on, and opens its files. `metrics_bytes` >= 0 cuts
+  // metrics.jsonl back to what it was at the checkpoint that a resumed run goes on from; else the
+  // run is at its beginning, and what an older one left is removed.
+  void begin(const RunId& run, std::int64_t metrics_bytes);
 
   void write(const std::string& name, const std::string& text);  // atomic
   void metric_line(const Json& line);
   void quarantine_line(const Json& line);
   void session_line(const Json& line);
   std::int64_t metrics_bytes() const;
+  const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
 
  private:
+  void lock();
   void append(std::FILE*& file, const char* name, const Json& line);
   const std::filesystem::path folder_;
+  const Use use_;
+  bool made_ = false, begun_ = false;
+  int lock_ = -1;
   mutable std::mutex mutex_;
   std::FILE* metrics_ = nullptr;
   std::FILE* quarantine_ = nullptr;

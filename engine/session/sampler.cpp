@@ -5,9 +5,10 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
-#include <iostream>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 #include "engine/run/lane.h"
 #include "engine/session/process_use.h"
 
@@ -76,8 +77,7 @@ void Sampler::write() {
     folder_.write("timeline.json", j.dump() + "\n");
     folder_.write("profile.json", profile_().dump(2, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& e) {
-    if (!complained_) std::cerr << "error: " << e.what() << "\n";
-    complained_ = true;
+    if (!std::exchange(complained_, true)) warn(e.what());
   }
 }
 

@@ -70,6 +70,7 @@ Outcome Session::run() {
 
 // What is known before the first sample, so that a run that is killed leaves it too.
 void Session::begin_folder() {
+  folder_->begin(run_, metrics_bytes_);
   folder_->write("graph.json", graph_text());
   folder_->write("graph.dot", to_dot(*plan_));
   Json e = environment();

@@ -58,6 +58,8 @@ class Session final : public RunEvents {
   Outcome run();
   void stop() noexcept;  // a cut; signal-safe
   int exit_code(const Outcome& outcome) const;
+  // Whether a resumed run was at its end already, so that what stands in its folder is the result.
+  bool nothing_left() const;
 
   Progress progress() const;
   Json summary(const Outcome& outcome) const;
@@ -86,12 +88,18 @@ class Session final : public RunEvents {
 
  private:
   explicit Session(const Options& options) : options_(options) {}
+  void claim_folder();
   void read_checkpoint();
+  void compare(const RunId& before);
+  void take_step_threads(const RunId& before);
+  void refuse(const std::string& what) const;
   void set_arithmetic();
   void make_networks();
   void make_nodes();
   void open_node(int i);
   void resume();
+  void load_nodes();
+  Json items() const;
   int begins_anew(const Resume& position) const;
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
@@ -115,6 +123,9 @@ class Session final : public RunEvents {
   std::unique_ptr<GpuWatch> gpus_;  // from run() on
   ProcessUse begin_, end_;          // of run()
   std::filesystem::path out_dir_;
+  bool in_place_ = false;  // goes on in the folder of the run that it resumes
+  RunId run_;
+  std::int64_t metrics_bytes_ = -1;  // of the run so far; -1: it begins here
   int threads_ = 2, step_threads_ = 2;
   std::size_t devices_ = 1;
   std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget

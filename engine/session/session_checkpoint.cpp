@@ -1,7 +1,15 @@
 // What a session keeps to go on from, and how it does.
-#include <algorithm>
-#include <iostream>
+#include <torch/version.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "engine/base/version.h"
+#include "engine/graph/merge.h"
+#include "engine/plan/turn_place.h"
+#include "engine/session/differences.h"
 #include "engine/session/session.h"
 #include "engine/session/weights.h"
 
@@ -9,48 +17,167 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
+static Json versions_json() { return {{"sluice", version}, {"torch", TORCH_VERSION}}; }
+
+static void note(const std::string& text) { std::cerr << "note: " + text + "\n"; }
+
+// ---- before nodes are opened --------------------------------------------------------------------
+
 void Session::read_checkpoint() {
+  run_ = {.id = new_run_id(), .graph_sha256 = sha256_of(graph_text()), .graphs = options_.graphs};
   if (options_.resume.empty()) return;
-  checkpoint_path_ = newest_checkpoint(fs::path(options_.resume) / "checkpoints");
-  checkpoint_ = load_checkpoint(checkpoint_path_);
+  const fs::path from = options_.resume;
+  const RunId before = read_run_id(from);
+  if (const auto found = newest_checkpoint_of(before.id, from / "checkpoints")) {
+    checkpoint_path_ = *found;
+    checkpoint_ = load_checkpoint(checkpoint_path_);
+  } else if (!in_place_) {
+    throw IoError("no complete checkpoint in " + (from / "checkpoints").string());
+  } else {
+    note(from.string() + (holds_run(from) ? ": its run wrote no checkpoint yet" : " holds no run") +
+         ", so it begins at the beginning");
+  }
+  compare(before);
+  take_step_threads(before);
+  if (!in_place_) return;
+  if (checkpoint_ || !before.id.empty()) run_.id = before.id;
+  if (options_.own_graph && !before.graphs.empty()) run_.graphs = before.graphs;
 }
 
-void Session::resume() {
-  std::int64_t metrics_bytes = -1;
-  if (checkpoint_) {
-    const fs::path& from = checkpoint_path_;
-    const Checkpoint& c = *checkpoint_;
-    for (const auto& [name, network] : resources_->networks())
-      fill(*network, name, c.model, from.string());
-    resume_.turn = c.state.at("turn");
-    resume_.batch = c.state.at("batch");
-    steps_ = c.state.at("steps");
-    metrics_bytes = c.state.value("metrics_bytes", std::int64_t{-1});
-    if (options_.out.empty() || options_.out == options_.resume) {
-      for (const auto& [name, m] : c.state.at("metrics").items())
-        metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
-    } else {
-      metrics_bytes = -1;
-    }
-    if (c.state.at("seed") != graph_->run.seed)
-      throw Error(Exit::usage, from.string() + ": was made with run.seed " +
-                                   c.state.at("seed").dump() + ", this graph has " +
-                                   std::to_string(graph_->run.seed));
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const std::string prefix = plan_->nodes[i].path() + ":";
-      State state;
-      for (const auto& [key, tensor] : c.optimizer)
-        if (key.starts_with(prefix)) state.tensors[key.substr(prefix.size())] = tensor;
-      const auto& values = c.state.at("nodes");
-      if (values.contains(plan_->nodes[i].path())) {
-        state.values = values.at(plan_->nodes[i].path());
-        nodes_[i]->load(state);
-      }
-    }
-    if (!options_.quiet) std::cerr << "resuming from " << from.string() << "\n";
+// Throws unless --force says to go on with a state that means nothing here.
+void Session::refuse(const std::string& what) const {
+  if (!options_.force)
+    throw Error(Exit::usage, options_.resume + ": " + what + "; --force goes on all the same");
+  note(what);
+}
+
+static std::string listed(const std::vector<Difference>& all, bool reorders) {
+  std::string text;
+  for (const Difference& c : all)
+    if (c.reorders == reorders) text += "\n  " + c.path + ": " + c.before + " -> " + c.after;
+  return text;
+}
+
+// What the graph says otherwise than the one that the run had.
+void Session::compare(const RunId& before) {
+  const fs::path file = fs::path(options_.resume) / "graph.json";
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}}, digest = sha256_of(text);
+  const bool is_known = before.graph_sha256.empty() || digest == before.graph_sha256;
+  std::optional<Graph> was;
+  Diagnostics unseen;
+  if (DocumentPtr document = read_graph_files({file.string()}, unseen, &text))
+    was = load_graph(document, Registry::global().catalogue(), {}, unseen);
+  if (!checkpoint_ && options_.own_graph && !is_known)
+    throw Error(Exit::usage, file.string() + " is not the graph that this run began with: give it");
+  if (!was && holds_run(options_.resume)) note(file.string() + " says no settings to compare with");
+  if (was) {
+    const auto changed = differences(*was, *graph_);
+    if (const auto list = listed(changed, false); !list.empty())
+      note("settings differ from those of " + options_.resume + ":" + list);
+    if (const auto list = listed(changed, true); !list.empty() && checkpoint_)
+      refuse("its place in the data means nothing with these settings:" + list + "\n");
   }
+  if (!checkpoint_) return;
+  const Json& state = checkpoint_->state;
+  const std::string of_checkpoint = state.value("graph_sha256", digest);
+  if (!is_known || of_checkpoint != digest)
+    note(checkpoint_path_.string() + " was written with other settings than those in " +
+         file.string());
+  if (const Json versions = versions_json(); state.value("versions", versions) != versions)
+    note(checkpoint_path_.string() + " was written by " + state["versions"].dump() + ", this is " +
+         versions.dump());
+}
+
+// The bits of the weights depend on it, so it stays what it was unless somebody says otherwise.
+void Session::take_step_threads(const RunId& before) {
+  const int was = checkpoint_ ? checkpoint_->state.value("step_threads", 0) : before.step_threads;
+  if (was <= 0) return;
+  if (options_.step_threads == 0 && graph_->run.step_threads == 0) options_.step_threads = was;
+  if (const int now = thread_counts().step; checkpoint_ && now != was)
+    note("goes on with " + std::to_string(now) + " step threads where the run had " +
+         std::to_string(was) + ": the weights' bits will differ from those of an unbroken run");
+}
+
+// ---- after that ---------------------------------------------------------------------------------
+
+void Session::resume() {
+  if (!checkpoint_) return;
+  const fs::path& from = checkpoint_path_;
+  const Checkpoint& c = *checkpoint_;
+  for (const auto& [name, network] : resources_->networks())
+    fill(*network, name, c.model, from.string());
+  const auto known = weights();
+  for (const auto& [name, tensor] : c.model)
+    if (!known.contains(name)) {
+      refuse("its networks are others: nothing here takes \"" + name + "\"");
+      break;
+    }
+  resume_.turn = turn_at(*plan_, c.state.at("turn"));
+  resume_.batch = c.state.at("batch");
+  steps_ = c.state.at("steps");
+  const auto sequence = plan_->turns.empty() ? std::vector<Turn>() : plan_->sequence(0);
+  if (resume_.turn < sequence.size())
+    epochs_done_ = sequence[resume_.turn].train_epoch;
+  else if (!sequence.empty())
+    epochs_done_ = sequence.back().train_epoch + 1;
+  if (in_place_) {
+    metrics_bytes_ = c.state.value("metrics_bytes", std::int64_t{0});
+    for (const auto& [name, m] : c.state.at("metrics").items())
+      metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
+  }
+  if (c.state.at("seed") != graph_->run.seed)
+    refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
+           std::to_string(graph_->run.seed));
+  const Json had = c.state.value("items", Json::object()), has = items();
+  for (const auto& [source, count] : had.items())
+    if (has.contains(source) && has[source] != count)
+      refuse("its place in the data means nothing any more: " + source + " had " + count.dump() +
+             " items and has " + has[source].dump());
+  load_nodes();
+  if (!options_.quiet) std::cerr << "resuming from " + from.string() + "\n";
   checkpoint_.reset();
-  if (!out_dir_.empty()) folder_ = std::make_unique<RunFolder>(out_dir_, metrics_bytes);
+}
+
+void Session::load_nodes() {
+  const Checkpoint& c = *checkpoint_;
+  const Json types = c.state.value("updaters", Json::object());
+  for (const auto& [path, type] : types.items()) {
+    const int i = graph_->find(path);
+    if (i < 0 || plan_->nodes[static_cast<std::size_t>(i)].spec->name != type)
+      refuse("the state of " + path + ", a node of type " + type.dump() + ", would be lost");
+  }
+  const Json& values = c.state.at("nodes");
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const PlanNode& n = plan_->nodes[i];
+    if (!values.contains(n.path())) continue;
+    if (types.contains(n.path()) && types[n.path()] != n.spec->name) continue;  // --force
+    State state;
+    const std::string prefix = n.path() + ":";
+    for (const auto& [key, tensor] : c.optimizer)
+      if (key.starts_with(prefix)) state.tensors[key.substr(prefix.size())] = tensor;
+    state.values = values.at(n.path());
+    nodes_[i]->load(state);
+  }
+}
+
+// How many items the sources of training have, as far as they know.
+Json Session::items() const {
+  Json all = Json::object();
+  for (const PlanTurns& t : plan_->turns) {
+    const int source = plan_->streams[static_cast<std::size_t>(t.train_stream)].source;
+    const auto i = static_cast<std::size_t>(source);
+    if (const auto size = nodes_[i]->epoch_size()) all[plan_->nodes[i].path()] = *size;
+  }
+  return all;
+}
+
+bool Session::nothing_left() const {
+  if (!in_place_ || plan_->turns.empty() || resume_.turn < plan_->sequence(0).size()) return false;
+  std::ifstream in(out_dir_ / "summary.json");
+  const Json summary = Json::parse(in, nullptr, false);
+  return summary.is_object() && summary.value("status", "") == "done" &&
+         summary.value("weights_sha256", "") == weights_sha256(weights());
 }
 
 std::map<std::string, at::Tensor> Session::weights() const {
@@ -92,8 +219,16 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
   for (const auto& [key, m] : metrics_)
     metrics[key] = {
         {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
-  c.state = {{"turn", position.turn},
+  Json updaters = Json::object();
+  for (const PlanNode& n : plan_->nodes)
+    if (n.spec->access == Access::update) updaters[n.path()] = n.spec->name;
+  c.state = {{"run", run_.id},
+             {"graph_sha256", run_.graph_sha256},
+             {"versions", versions_json()},
+             {"turn", turn_place(*plan_, position.turn)},
              {"batch", position.batch},
+             {"items", items()},
+             {"updaters", updaters},
              {"steps", steps_},
              {"seed", graph_->run.seed},
              {"step_threads", step_threads_},

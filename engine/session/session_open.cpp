@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/random.h"
+#include "engine/base/warnings.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
@@ -46,13 +47,14 @@ static void say_unused(const Plan& plan, const TensorDevice& device) {
 }
 
 std::unique_ptr<Session> Session::open(const Options& options) {
+  forget_warnings();
   std::unique_ptr<Session> s(new Session(options));
   if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
   if (const auto device = find_device(); device && options.warnings) say_unused(*s->plan_, *device);
-  s->threads_ = sluice::thread_counts(options, *s->plan_).compute;
-  s->step_threads_ = sluice::thread_counts(options, *s->plan_).step;
-  s->out_dir_ = !options.out.empty() ? options.out : options.resume;
+  s->claim_folder();
   s->read_checkpoint();
+  s->threads_ = s->thread_counts().compute;
+  s->step_threads_ = s->run_.step_threads = s->thread_counts().step;
   s->set_arithmetic();
   s->make_networks();
   s->make_nodes();
@@ -73,6 +75,35 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (!diagnostics.all().empty() && (options.warnings || !plan))
     diagnostics.print(std::cerr, color);
   return plan.has_value();
+}
+
+static bool same_folder(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;
+  return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, ignored);
+}
+
+// Before any node is opened, so that nothing is read or written in vain.
+void Session::claim_folder() {
+  using Use = RunFolder::Use;
+  const Options& o = options_;
+  in_place_ = !o.resume.empty() && (o.out.empty() || same_folder(o.out, o.resume));
+  if (in_place_ && o.overwrite)
+    throw Error(Exit::usage, "--overwrite removes the run that --resume goes on with: give one");
+  std::error_code ignored;
+  if (!o.out.empty() && !in_place_ && !o.overwrite && !holds_run(o.out))
+    for (const auto& file : o.graphs)
+      if (fs::equivalent(file, fs::path(o.out) / "graph.json", ignored))
+        throw Error(Exit::usage, "a run in " + o.out + " would replace the graph itself, " + file +
+                                     ": give another --out");
+  if (in_place_)
+    folder_ = std::make_unique<RunFolder>(o.resume, Use::resume);
+  else if (!o.out.empty())
+    folder_ = std::make_unique<RunFolder>(o.out, o.overwrite ? Use::overwrite : Use::fresh);
+  else if (!o.out_base.empty())
+    folder_ = RunFolder::numbered(o.out_base);
+  if (folder_) out_dir_ = folder_->path();
+  // Nobody else says where they are.
+  if (!o.out_base.empty()) std::cerr << "results in " + out_dir_.string() + "\n";
 }
 
 // LibTorch's switches are the process's.
@@ -149,7 +180,7 @@ void Session::open_node(int i) {
   OpenContext context = planned_context(*plan_, i);
   context.step_threads = step_threads_;
   context.out_dir = out_dir_;
-  context.resumed = checkpoint_ && (options_.out.empty() || options_.out == options_.resume);
+  context.resumed = checkpoint_ && in_place_;
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
   context.device = find_device();

@@ -36,6 +36,7 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
   WhatIf what{text, options};
   Options& o = what.options;
   o.out.clear();
+  o.out_base.clear();
   o.resume.clear();
   o.what_if.clear();
   o.warnings = false;

@@ -79,16 +79,27 @@ bool is_checkpoint(const fs::directory_entry& entry) {
   return entry.is_directory() && !entry.path().filename().string().starts_with('.');
 }
 
-// Checkpoints with a state that can be read, by serial number; what is wrong with the others.
-std::map<std::uint64_t, fs::path> by_serial(const fs::path& folder,
-                                            const std::function<void(const std::string&)>& warn) {
-  std::map<std::uint64_t, fs::path> found;
+// Checkpoints with a state that can be read, by serial number; what is wrong with the others. With
+// `run`, those of that run alone.
+struct Found {
+  std::map<std::uint64_t, fs::path> by_serial;
+  bool damaged = false;
+};
+using Warn = std::function<void(const std::string&)>;
+
+Found find_checkpoints(const fs::path& folder, const std::string* run, const Warn& warn) {
+  Found found;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     if (!is_checkpoint(entry)) continue;
     try {
-      found[read_state(entry.path()).at("serial").get<std::uint64_t>()] = entry.path();
+      const Json j = read_state(entry.path());
+      if (!run || j.at("state").value("run", "") == *run)
+        found.by_serial[j.at("serial").get<std::uint64_t>()] = entry.path();
+      else
+        warn("left out a checkpoint of another run: " + entry.path().string());
     } catch (const Error& e) {
+      found.damaged = true;
       warn(std::string("left out a checkpoint: ") + e.what());
     }
   }
@@ -145,7 +156,7 @@ void save_checkpoint(const fs::path& folder, const std::string& name,
   fs::create_directories(folder, failed);
   if (failed) fail_io("make", folder, failed.value());
   remove_leftovers(folder);
-  const auto before = by_serial(folder, [](const std::string&) {});
+  const auto before = find_checkpoints(folder, nullptr, [](const std::string&) {}).by_serial;
   const fs::path temporary = folder / hidden(name);
   if (!fs::create_directory(temporary, failed)) fail_io("make", temporary, failed.value());
   try {
@@ -167,24 +178,33 @@ Checkpoint load_checkpoint(const fs::path& checkpoint) {
   return c;
 }
 
-fs::path newest_checkpoint(const fs::path& folder,
-                           const std::function<void(const std::string&)>& warn) {
-  const auto say = [&](const std::string& text) {
-    if (warn)
-      warn(text);
-    else
-      std::fprintf(stderr, "warning: %s\n", text.c_str());
-  };
-  const auto found = by_serial(folder, say);
-  for (auto it = found.rbegin(); it != found.rend(); ++it) {
+static void say_on_stderr(const std::string& text) {
+  std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
+static fs::path newest_of(const Found& found, const fs::path& folder, const Warn& warn) {
+  for (auto it = found.by_serial.rbegin(); it != found.by_serial.rend(); ++it) {
     try {
       load_checkpoint(it->second);
       return it->second;
     } catch (const Error& e) {
-      say(std::string(e.what()) + "; taking the checkpoint before");
+      warn(std::string(e.what()) + "; taking the checkpoint before");
     }
   }
   throw IoError("no complete checkpoint in " + folder.string());
+}
+
+fs::path newest_checkpoint(const fs::path& folder, const Warn& warn) {
+  const Warn say = warn ? warn : say_on_stderr;
+  return newest_of(find_checkpoints(folder, nullptr, say), folder, say);
+}
+
+std::optional<fs::path> newest_checkpoint_of(const std::string& run, const fs::path& folder,
+                                             const Warn& warn) {
+  const Warn say = warn ? warn : say_on_stderr;
+  const Found found = find_checkpoints(folder, &run, say);
+  if (found.by_serial.empty() && !found.damaged) return std::nullopt;
+  return newest_of(found, folder, say);
 }
 
 }  // namespace sluice

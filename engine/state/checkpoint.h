@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/graph/spec.h"
@@ -31,7 +32,7 @@ std::map<std::string, at::Tensor> read_safetensors(const std::filesystem::path& 
 struct Checkpoint {
   std::map<std::string, at::Tensor> model;      // "net.model.0.conv.unit0.conv.weight"
   std::map<std::string, at::Tensor> optimizer;  // "step.exp_avg.<parameter>"
-  Json state = Json::object();                  // turn, epoch, ordinal, node values, seed, ...
+  Json state = Json::object();                  // position, node values, seed, run's id, ...
 };
 
 // Writes `folder/name` atomically; throws IoError (disk full, no rights) and then leaves no trace.
@@ -42,6 +43,11 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint);
 // One that is damaged is passed over, and `warn` (without one: stderr) is told.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& folder,
                                         const std::function<void(const std::string&)>& warn = {});
+// The same of the checkpoints whose state says that they are of this run; nullopt where the folder
+// holds no checkpoint of it, not even a damaged one.
+std::optional<std::filesystem::path> newest_checkpoint_of(
+    const std::string& run, const std::filesystem::path& folder,
+    const std::function<void(const std::string&)>& warn = {});
 
 // Hexadecimal SHA-256 over, for each tensor in name order, its name, a zero byte and its
 // contiguous bytes.

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/base/protobuf.h"
 #include "engine/base/random.h"
+#include "engine/base/warnings.h"
 
 namespace sluice {
 
@@ -225,8 +226,9 @@ static std::string_view whole_packets(std::string_view text, std::uint64_t room)
 }
 
 // What a full disk took of a packet goes; if even that fails, a reader stops there.
-void TraceFile::cut_back() {
+void TraceFile::cut_back(int cause) {
   full_ = true;
+  warn(path_.string() + ": the trace ends here: " + std::strerror(cause));
   [[maybe_unused]] const int ignored = ::ftruncate(file_, static_cast<off_t>(bytes_));
 }
 
@@ -237,10 +239,11 @@ void TraceFile::write(std::string_view text) {
     full_ = true;
     text = whole_packets(text, most_bytes_ - bytes_);
   }
-  if (::write(file_, text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+  const ssize_t n = ::write(file_, text.data(), text.size());
+  if (n == static_cast<ssize_t>(text.size()))
     bytes_ += text.size();
   else
-    cut_back();
+    cut_back(n < 0 ? errno : ENOSPC);
   if (full_) rings_.stop();
 }
 

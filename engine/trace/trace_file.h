@@ -61,7 +61,7 @@ class TraceFile {
   void loop();
   void tick();
   void write(std::string_view text);
-  void cut_back();
+  void cut_back(int cause);
   const std::filesystem::path path_;
   EventRings& rings_;
   const std::function<std::vector<Reading>()> readings_;

@@ -2,7 +2,9 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <mutex>
 
+#include "kernels/files/file_io.h"
 #include "nodes/output/output.h"
 
 namespace sluice {
@@ -40,7 +42,8 @@ struct Preview final : Node {
       return;
     }
     folder_ = context.out_dir / "previews";
-    if (!context.resumed) fs::remove(folder_ / "index.jsonl");
+    std::error_code ignored;
+    if (!context.resumed) fs::remove(folder_ / "index.jsonl", ignored);
   }
 
   void process(Firing& f) override {
@@ -100,23 +103,38 @@ struct Preview final : Node {
   void write(std::uint32_t epoch) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", epoch);
-    fs::create_directories(folder_ / name);
-    std::ofstream index(folder_ / "index.jsonl", std::ios::app);
+    static std::mutex of_all_previews;  // which share the index
+    std::lock_guard lock(of_all_previews);
+    std::string lines = lines_before(epoch);
     std::map<std::string, int> seen;
     for (const File& file : drawn_) {
       const std::string stem = as_file_name(p.prefix + file.name);
       const std::string path =
           std::string(name) + "/" + stem + "_" + std::to_string(seen[stem]++) + ".png";
-      std::ofstream png(folder_ / path, std::ios::binary);
-      png << file.png;
-      png.close();
+      write_text(folder_ / path, file.png);
       Json line = {{"epoch", epoch}, {"file", path}};
       line.update(file.about);
-      index << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-      if (!png) throw IoError((folder_ / path).string() + ": cannot write");
+      lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     }
-    index.close();
-    if (!index) throw IoError((folder_ / "index.jsonl").string() + ": cannot write");
+    write_text(folder_ / "index.jsonl", lines);
+  }
+
+  // What the index says, but for this node's pictures of this epoch and of later ones: a process
+  // that was killed drew them, and the turn was repeated after it.
+  std::string lines_before(std::uint32_t epoch) const {
+    std::string kept;
+    std::ifstream in(folder_ / "index.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      const Json j = Json::parse(line, nullptr, false);
+      if (!j.is_object()) continue;  // half a line, of a kill
+      if (j.value("node", "") != node_ || j.value("epoch", 0u) < epoch) kept += line + "\n";
+    }
+    return kept;
+  }
+
+  // Whole or not there; a failure is an IoError that names path and cause.
+  static void write_text(const fs::path& path, const std::string& text) {
+    write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }
 
   std::optional<Painter> painter_;

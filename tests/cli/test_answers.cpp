@@ -135,7 +135,7 @@ TEST_CASE("a wrong command line ends with 2 and a suggestion") {
 TEST_CASE("a run with a faulty graph or without its runtime does not begin") {
   Folder f;
   f.write("g.json", tiny);
-  const std::string run = "cd " + f.path.string() + "; $SLUICE run g.json ";
+  const std::string run = "cd " + f.path.string() + "; $SLUICE run g.json --no-out ";
   const auto faulty = shell::run(run + "--set nodes.flip.prob=x");
   CHECK(faulty.code == 2);
   CHECK(faulty.err.find("SL0222") != std::string::npos);

@@ -38,7 +38,7 @@ struct Filling {
                                cache + R"(" } } })");
   }
   std::string command() const {
-    return "$SLUICE run " + (folder.path / "g.json").string() + " --quiet";
+    return "$SLUICE run " + (folder.path / "g.json").string() + " --quiet --no-out";
   }
   json listed() const {
     const auto r = shell::run("$SLUICE cache list " + cache + " --verify --json");

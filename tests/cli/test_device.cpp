@@ -199,7 +199,7 @@ TEST_CASE("a device that the graph insists on and that is not there is a GPU err
   const Folder folder;
   const std::string file = folder.write("g.json", graph).string();
   const auto r =
-      shell::run("SLUICE_DEVICE=none $SLUICE run " + file + " --quiet --set nodes.up.device=cuda");
+      shell::run("SLUICE_DEVICE=none $SLUICE run " + file + " --quiet --no-out --set nodes.up.device=cuda");
   CHECK(r.code == 6);
   CHECK(r.err.find("no CUDA device here") != std::string::npos);
 }

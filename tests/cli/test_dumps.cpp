@@ -72,7 +72,7 @@ TEST_CASE("a run that stands still dumps its picture with what runs and which cr
                           "roi_size": [48, 48, 48], "sw_batch_size": 1, "overlap": 0.9 } } })");
   std::string run = s.run;
   run.replace(run.find("g.json"), 6, "g.json more.json");
-  const auto r = shell::run(run);
+  const auto r = shell::run(run + "--no-out");
   INFO(r.err);
   REQUIRE(r.code == 7);
   CHECK(contains(r.err, "stalled: no firing ended for"));
@@ -88,7 +88,7 @@ TEST_CASE("a run that stands still dumps its picture with what runs and which cr
 TEST_CASE("a dump that cannot be written is a warning") {
   const Smoothing s("{}");
   s.folder.write("dumps", "a file");
-  const auto r = shell::run(s.run);
+  const auto r = shell::run(s.run + "--no-out");
   CHECK(r.code == 0);
   CHECK(contains(r.err, "warning: cannot write dumps/a_b_c.done.dot\n"));
 }

@@ -31,7 +31,7 @@ struct Endless {
                  const std::function<bool(const OnTerminal&)>& enough, int width = 80) const {
     OnTerminal t;
     t.screen.width = width;
-    std::vector<std::string> words{SLUICE_BINARY_DIR "/sluice", "run", graph};
+    std::vector<std::string> words{SLUICE_BINARY_DIR "/sluice", "run", graph, "--no-out"};
     if (!more.empty()) words.push_back(more);
     t.run(words, variables, (folder.path / "out").string(), enough);
     return t;

@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> graphs;
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
+  bool no_out = false, overwrite = false, force = false;
   // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache, data: what to do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
@@ -48,6 +49,9 @@ int trace(const Options& options);
 int new_graph(const Options& options);
 int cache(const Options& options);
 int data(const Options& options);
+// From here on, signals that ask for the end are kept until there is a run to be ended, and a
+// reader of our output that goes, or a file that may not grow, ends nothing.
+void keep_signals();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);
@@ -60,7 +64,7 @@ int advise(const Options& options);
 // overrides.
 std::string runtime_file();
 // Hands a request to the runtime library, which does it; says why where it cannot be loaded.
-int run_in_runtime(const Json& request);
+int run_in_runtime(const Json& request, const std::string& runtime = "");
 
 // Every node and network type of this build.
 const Catalogue& catalogue();

@@ -10,9 +10,9 @@
 namespace sluice::cli {
 namespace {
 
-void graphs(CLI::App* command, Options& o, const std::string& text) {
+void graphs(CLI::App* command, Options& o, const std::string& text, bool required = true) {
   command->add_option("graph", o.graphs, text)
-      ->required()
+      ->required(required)
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->option_text("GRAPH...");
 }
@@ -42,10 +42,10 @@ void thread_options(CLI::App* command, Options& o) {
       ->option_text("N");
 }
 
-void run_options(CLI::App* command, Options& o) {
-  graphs(command, o, "Graph file; several are merged left to right");
+void run_options(CLI::App* command, Options& o, const std::string& without_out) {
   set(command, o);
-  command->add_option("--out", o.out, "Folder for results")->option_text("DIR");
+  command->add_option("--out", o.out, "Folder for results; " + without_out)->option_text("DIR");
+  command->add_flag("--overwrite", o.overwrite, "Replaces the run that --out holds");
   thread_options(command, o);
   command->add_flag("--quiet", o.quiet, "No progress");
   command->add_flag("--json", o.json, "One JSON document on stdout");
@@ -93,11 +93,19 @@ void apply_options(CLI::App* command, Options& o) {
 
 void commands(CLI::App& app, Options& o) {
   auto* run = app.add_subcommand("run", "Runs a graph");
-  run_options(run, o);
-  run->add_option("--resume", o.resume, "Goes on from a run's folder")->option_text("DIR");
+  graphs(run, o, "Graph file; several are merged left to right; none: the one in --resume", false);
+  run_options(run, o, "else the first free one of runs/NAME-1, runs/NAME-2, ...");
+  run->add_flag("--no-out", o.no_out, "Keeps nothing")->excludes("--out", "--overwrite", "--trace");
+  run->add_option("--resume", o.resume,
+                  "Goes on from a run's folder, and in it unless --out differs")
+      ->excludes("--no-out")
+      ->option_text("DIR");
+  run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
+      ->needs("--resume");
 
   auto* profile = app.add_subcommand("profile", "Runs for a while; prints what limits throughput");
-  run_options(profile, o);
+  graphs(profile, o, "Graph file; several are merged left to right");
+  run_options(profile, o, "else nothing is kept");
   profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
       ->check(CLI::Range(0.0, 1e9))
       ->option_text("N");
@@ -289,6 +297,8 @@ int parse(int argc, char** argv) {
 }  // namespace sluice::cli
 
 int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "run" || command == "profile" || command == "advise") sluice::cli::keep_signals();
   try {
     return sluice::cli::parse(argc, argv);
   } catch (const std::exception& e) {

@@ -1,10 +1,15 @@
 // Loads the runtime library and hands the options over: `sluice run` and `sluice profile`, and
 // through run_in_runtime() whatever else works on data.
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 
+#include "engine/base/stop_signals.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -12,7 +17,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::atomic<int> signal_number{0};
+
+// Until the runtime's stands, which does the same and knows what is on the screen.
+extern "C" void on_early_signal(int number) {
+  if (signal_number.exchange(number) != 0) _exit(128 + number);
+  static const char text[] = "\nstopping: as soon as the run has begun (again: at once)\n";
+  if (write(2, text, sizeof text - 1) < 0) return;
+}
+
 }  // namespace
+
+void keep_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_early_signal;
+  for (const int number : stop_signals)
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);
+}
 
 std::string runtime_file() {
   if (const char* given = std::getenv("SLUICE_RUNTIME"); given && *given) return given;
@@ -39,6 +63,8 @@ Json document(const std::string& command, const Options& options) {
           {"verify", options.verify},
           {"isolate", options.isolate},
           {"resume", options.resume},
+          {"overwrite", options.overwrite},
+          {"force", options.force},
           {"quiet", options.quiet},
           {"json", options.json},
           {"trace", options.trace},
@@ -47,14 +73,63 @@ Json document(const std::string& command, const Options& options) {
 
 }  // namespace
 
-int start(const std::string& command, const Options& options) {
+namespace {
+
+Json read_json(const fs::path& file) {
+  std::ifstream in(file);
+  return Json::parse(in, nullptr, false);
+}
+
+// The run's own graph, and its working folder, from which the graph's relative paths count.
+void take_graph_of_run(Options& o) {
+  const fs::path run = o.resume;
+  const Json environment = read_json(run / "environment.json");
+  const std::string folder =
+      environment.is_object() ? environment.value("folder", std::string()) : std::string();
+  std::error_code unknown;
+  if (!folder.empty() && fs::is_directory(folder, unknown) &&
+      !fs::equivalent(folder, ".", unknown)) {
+    o.resume = fs::absolute(run).lexically_normal().string();
+    if (!o.out.empty()) o.out = fs::absolute(o.out).lexically_normal().string();
+    std::cerr << "note: relative paths count from " + folder + ", where the run was begun\n";
+    fs::current_path(folder);
+  }
+  o.graphs = {(fs::path(o.resume) / "graph.json").string()};
+}
+
+// runs/NAME-1, runs/NAME-2, ... without the number.
+std::string numbered_base(const Options& o) {
+  return (fs::path("runs") / fs::path(o.graphs.front()).stem()).string();
+}
+
+}  // namespace
+
+int start(const std::string& command, const Options& given) {
+  Options options = given;
+  const bool own_graph = options.graphs.empty();
+  if (own_graph && options.resume.empty()) {
+    print_error("a graph is required, or --resume DIR, which has one");
+    return code(Exit::usage);
+  }
+  const std::string runtime = fs::absolute(runtime_file()).string();
+  if (own_graph) {
+    if (!fs::exists(fs::path(options.resume) / "graph.json")) {
+      print_error(options.resume + " holds no graph.json, so there is no run to go on with");
+      return code(Exit::io);
+    }
+    take_graph_of_run(options);
+  }
   Checked checked;
   check_graph(options.graphs, options, checked);
   if (!checked.plan) {
     print(checked.diagnostics);
     return code(Exit::usage);
   }
-  return run_in_runtime(document(command, options));
+  Json request = document(command, options);
+  request["own_graph"] = own_graph;
+  if (command == "run" && options.out.empty() && options.resume.empty() && !options.no_out)
+    request["out_base"] = numbered_base(options);
+  return run_in_runtime(request, runtime);
 }
 
 int advise(const Options& options) {
@@ -67,14 +142,14 @@ int advise(const Options& options) {
   return run_in_runtime(request);
 }
 
-int run_in_runtime(const Json& request) {
-  const std::string file = runtime_file();
+int run_in_runtime(const Json& request, const std::string& runtime) {
+  const std::string file = runtime.empty() ? runtime_file() : runtime;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     print_error(std::string("cannot load the runtime: ") + dlerror());
     return code(Exit::io);
   }
-  using Main = int (*)(int, char**);
+  using Main = int (*)(int, char**, std::atomic<int>*);
   const auto main = reinterpret_cast<Main>(dlsym(library, "sluice_runtime_main"));
   if (!main) {
     print_error(file + " is not Sluice's runtime: " + dlerror());
@@ -88,7 +163,9 @@ int run_in_runtime(const Json& request) {
     return code(Exit::usage);
   }
   char* argv[] = {name.data(), json.data(), nullptr};
-  return main(2, argv);
+  const std::string command = request.value("command", "");
+  const bool runs = command == "run" || command == "profile" || command == "advise";
+  return main(2, argv, runs ? &signal_number : nullptr);
 }
 
 }  // namespace sluice::cli

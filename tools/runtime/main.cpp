@@ -8,6 +8,7 @@
 #include "tools/runtime/apply.h"
 #include "tools/runtime/data/data_command.h"
 #include "tools/runtime/new/new.h"
+#include "tools/runtime/run/supervise.h"
 
 namespace sluice {
 
@@ -17,6 +18,10 @@ Options Options::from_json(const Json& j) {
   o.graphs = j.at("graphs").get<std::vector<std::string>>();
   o.out = j.value("out", "");
   o.resume = j.value("resume", "");
+  o.out_base = j.value("out_base", "");
+  o.overwrite = j.value("overwrite", false);
+  o.force = j.value("force", false);
+  o.own_graph = j.value("own_graph", false);
   o.set = j.value("set", std::vector<std::string>{});
   o.threads = j.value("threads", 0);
   o.step_threads = j.value("step_threads", 0);
@@ -33,10 +38,12 @@ Options Options::from_json(const Json& j) {
 
 }  // namespace sluice
 
-extern "C" int sluice_runtime_main(int argc, char** argv) {
+// `signal`: the number of the signal that asks for the end, 0 until one comes.
+extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* signal) {
   using namespace sluice;
   if (argc < 2) return static_cast<int>(Exit::usage);
   try {
+    if (signal) obey(*signal);
     tune_allocator();
     const Json request = Json::parse(argv[1]);
     if (request.at("command") == "apply") return apply_command(request);

@@ -27,7 +27,7 @@ void write(const std::string& text, const std::string& out) {
     return;
   }
   write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-  std::cerr << "wrote " << out << "; `sluice run " << out << " --out runs/1` runs it\n";
+  std::cerr << "wrote " << out << "; `sluice run " << out << "` runs it\n";
 }
 
 std::string graph_for_classes(const Json& request) {

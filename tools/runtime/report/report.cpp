@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include "engine/base/version.h"
+#include "engine/base/warnings.h"
 #include "engine/judge/verdict.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/registry.h"
@@ -78,6 +79,8 @@ Json Session::summary(const Outcome& outcome) const {
                                        ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
                                        : Json{{"why_not", r->why_not}};
   j.update(where());
+  if (!out_dir_.empty()) j["folder"] = out_dir_.string();
+  if (const auto all = warnings(); !all.empty()) j["warnings"] = all;
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include "engine/session/what_if.h"
@@ -29,6 +30,17 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
     if (n != 0) fmt::print(" {} {}", n.get<std::uint64_t>(), name);
   fmt::print("\n");
   if (!session.out_dir().empty()) fmt::print("  results in {}\n", session.out_dir().string());
+}
+
+int print_nothing_left(const Session& session, const Options& options) {
+  if (options.json) {
+    std::ifstream in(session.out_dir() / "summary.json");
+    std::cout << in.rdbuf();
+  } else if (!options.quiet) {
+    fmt::print("nothing is left: epochs is {}; --set run.epochs=N goes on\n",
+               session.progress().epochs);
+  }
+  return static_cast<int>(Exit::done);
 }
 
 std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
@@ -155,6 +167,7 @@ void print_isolated(const Json& all) {
 int run_command(const Options& options) {
   auto session = Session::open(options);
   if (!session) return static_cast<int>(Exit::usage);
+  if (session->nothing_left()) return print_nothing_left(*session, options);
   const Outcome outcome = run_for(*session, options);
   print_result(*session, outcome, options);
   return finish(*session, outcome);
@@ -171,6 +184,7 @@ int profile_command(const Options& options) {
     // they are held against.
     Options again = options;
     again.warnings = false;
+    again.overwrite = true;
     session.reset();  // with what it keeps on a device
     session = Session::open(again);
     if (!session) return static_cast<int>(Exit::usage);

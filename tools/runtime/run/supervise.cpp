@@ -8,36 +8,26 @@
 #include <iostream>
 #include <thread>
 
+#include "engine/base/stop_signals.h"
 #include "tools/runtime/run/progress.h"
 
 namespace sluice {
 namespace {
 
-std::atomic<Session*> running{nullptr};
-std::atomic<int> received{0};
+std::atomic<int> no_signal{0};
+std::atomic<std::atomic<int>*> received{&no_signal};
 
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
-  if (received.exchange(number) != 0) _exit(128 + number);
+  if (received.load()->exchange(number) != 0) _exit(128 + number);
   static const char text[] =
       "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
   // Where a block is on the screen the display says it.
   if (!live::Console::drawing() && write(2, text, sizeof text - 1) < 0) return;
-  if (Session* s = running.load()) s->stop();
 }
 
-struct Signals {
-  explicit Signals(Session* s) {
-    running = s;
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    sigaction(SIGINT, &action, nullptr);
-    sigaction(SIGTERM, &action, nullptr);
-  }
-  ~Signals() { running = nullptr; }
-};
-
-// Readings along a run, and its end where that is to come by the clock.
+// Readings along a run, and its end where that is to come by a signal or by the clock. A signal
+// that came before there was anything to stop is obeyed as soon as there is.
 class Watch {
  public:
   Watch(Session& session, double seconds, bool reads)
@@ -63,10 +53,10 @@ class Watch {
     while (!done_) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (reads_ && session_.running()) log_.push_back(session_.running()->readings());
-      if (seconds_ <= 0 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds_)
-        continue;
-      session_.stop();
-      return;
+      const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+      const bool over = seconds_ > 0 && passed >= seconds_;
+      if (over || stopping()) session_.stop();
+      if (over && session_.running()) return;
     }
   }
 
@@ -80,11 +70,18 @@ class Watch {
 
 }  // namespace
 
-bool stopping() { return received != 0; }
+bool stopping() { return *received.load() != 0; }
+
+void obey(std::atomic<int>& signal) {
+  received = &signal;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (const int number : stop_signals)
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+}
 
 Outcome run_for(Session& session, const Options& options, Figures* warm) {
   Watch watch(session, options.seconds, warm != nullptr);
-  Signals signals(&session);
   ProgressDisplay progress(session, options.quiet, stopping);
   const Outcome outcome = session.run();
   if (warm) *warm = watch.second_half();
@@ -97,7 +94,7 @@ int finish(const Session& session, const Outcome& outcome) {
   if (outcome.status == Outcome::Status::stalled)
     std::cerr << "error: stalled; who waits for what:\n" << outcome.stall;
   const int code = session.exit_code(outcome);
-  if (code == 0 && received != 0) return 128 + received;
+  if (code == 0 && stopping()) return 128 + *received.load();
   return code;
 }
 

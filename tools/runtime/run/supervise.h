@@ -3,6 +3,8 @@
 // will be.
 #pragma once
 
+#include <atomic>
+
 #include "engine/session/session.h"
 
 namespace sluice {
@@ -11,7 +13,8 @@ namespace sluice {
 // the second half.
 Outcome run_for(Session& session, const Options& options, Figures* warm = nullptr);
 
-bool stopping();  // a signal came
+bool stopping();                      // a signal came
+void obey(std::atomic<int>& signal);  // of the process, which may have come already
 
 // The exit code, after saying what went wrong.
 int finish(const Session& session, const Outcome& outcome);

@@ -1,0 +1,48 @@
+#include "engine/plan/turn_place.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+
+static const std::string& source_of(const Plan& plan, int stream) {
+  const PlanStream& s = plan.streams[static_cast<std::size_t>(stream)];
+  return plan.nodes[static_cast<std::size_t>(s.source)].path();
+}
+
+Json turn_place(const Plan& plan, std::size_t turn) {
+  if (plan.turns.empty()) return Json::object();
+  const auto sequence = plan.sequence(0);
+  const int trains = plan.turns.front().train_stream;
+  if (turn >= sequence.size())
+    return {{"epoch", plan.streams[static_cast<std::size_t>(trains)].epochs}};
+  const Turn& t = sequence[turn];
+  Json place = {{"epoch", t.train_epoch}};
+  if (t.stream != trains) place["validation"] = source_of(plan, t.stream);
+  return place;
+}
+
+std::size_t turn_at(const Plan& plan, const Json& place) {
+  if (place.is_number()) return place;  // of an earlier version
+  if (plan.turns.empty()) return 0;
+  // Within an epoch: training, then validation streams in the file's order.
+  const PlanTurns& turns = plan.turns.front();
+  const auto rank = [&](int stream) -> std::size_t {
+    if (stream == turns.train_stream) return 0;
+    const auto at = std::find(turns.streams.begin(), turns.streams.end(), stream);
+    return 1 + static_cast<std::size_t>(at - turns.streams.begin());
+  };
+  std::pair<std::uint32_t, std::size_t> from{place.at("epoch"), 0};
+  if (place.contains("validation")) {
+    from.second = 1 + turns.streams.size();  // of a stream that is gone: the epoch is over
+    for (const int s : turns.streams)
+      if (place["validation"] == source_of(plan, s)) from.second = rank(s);
+  }
+  const auto sequence = plan.sequence(0);
+  const auto found = std::find_if(sequence.begin(), sequence.end(), [&](const Turn& t) {
+    return std::pair{t.train_epoch, rank(t.stream)} >= from;
+  });
+  return static_cast<std::size_t>(found - sequence.begin());
+}
+
+}  // namespace sluice

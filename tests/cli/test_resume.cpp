@@ -1,0 +1,298 @@
+// Whose folder it is, and what a resume goes on with.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "engine/plan/turn_place.h"
+#include "tests/cli/tiny_training.h"
+#include "tests/cli/types.h"
+
+using nlohmann::json;
+using shell::Folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The numbers of the turns that a run of `epochs` in all makes after one of `first`.
+std::vector<sluice::Turn> turns(int epochs, int every, const json* place = nullptr,
+                                json* end = nullptr) {
+  json graph = json::parse(tiny_training);
+  graph["run"]["epochs"] = epochs;
+  graph["nodes"]["val"]["every_epochs"] = every;
+  sluice::Diagnostics said;
+  const auto read = sluice::load_graph(sluice::parse_document("g.json", graph.dump(), said),
+                                       types::real(), {}, said);
+  REQUIRE(read);
+  const auto plan = sluice::make_plan(*read, {}, said);
+  REQUIRE(plan);
+  auto all = plan->sequence(0);
+  if (end) *end = sluice::turn_place(*plan, all.size());
+  if (place)
+    all.erase(all.begin(),
+              all.begin() + static_cast<std::ptrdiff_t>(sluice::turn_at(*plan, *place)));
+  for (std::size_t i = 0; i < plan->sequence(0).size(); ++i)
+    CHECK(sluice::turn_at(*plan, sluice::turn_place(*plan, i)) == i);
+  return all;
+}
+
+bool trains(const sluice::Turn& t, const std::vector<sluice::Turn>& all) {
+  return t.stream == all.front().stream;
+}
+
+}  // namespace
+
+TEST_CASE("going on with more epochs trains each of the added ones, wherever validation stands") {
+  for (int every = 1; every <= 3; ++every)
+    for (int first = 1; first <= 4; ++first)
+      for (int all = 1; all <= 4; ++all) {
+        CAPTURE(every);
+        CAPTURE(first);
+        CAPTURE(all);
+        json end;
+        turns(first, every, nullptr, &end);
+        const auto whole = turns(all, every), rest = turns(all, every, &end);
+        std::vector<sluice::Turn> wanted;
+        for (const auto& t : whole)
+          if (static_cast<int>(t.train_epoch) >= first) wanted.push_back(t);
+        CHECK(rest == wanted);
+        CHECK((rest.empty() || trains(rest.front(), whole)));
+      }
+}
+
+TEST_CASE("a validation that the longer run does not have is passed, and its epoch is over") {
+  json place{{"epoch", 0}, {"validation", "val"}};  // the extra one after the last of 1 epoch
+  CHECK(turns(2, 2, &place).front().train_epoch == 1);
+  place["validation"] = "gone";
+  CHECK(turns(2, 1, &place).front().train_epoch == 1);
+  place = {{"epoch", 0}, {"validation", "val"}};
+  CHECK(turns(2, 1, &place).size() == 3);
+}
+
+TEST_CASE("a run that goes on with more epochs ends with the weights of the longer run") {
+  const TinyTraining t;
+  REQUIRE(t.run("--set nodes.val.every_epochs=2 --set run.epochs=2 --out whole").code == 0);
+  REQUIRE(t.run("--set nodes.val.every_epochs=2 --set run.epochs=1 --out r").code == 0);
+  const auto more = shell::run(t.in_folder + "$SLUICE run --resume r --set run.epochs=2");
+  INFO(more.out, more.err);
+  CHECK(more.code == 0);
+  CHECK(contains(more.out, "done: 2 epochs, 6 steps"));
+  CHECK(contains(more.err, "run.epochs: 1 -> 2"));
+  CHECK(t.weights("r") == t.weights("whole"));
+
+  const std::string summary = t.folder.read("r/summary.json");
+  const auto again = shell::run(t.in_folder + "$SLUICE run --resume r");
+  CHECK(again.code == 0);
+  CHECK(again.out == "nothing is left: epochs is 2; --set run.epochs=N goes on\n");
+  CHECK(t.folder.read("r/summary.json") == summary);
+}
+
+TEST_CASE("a folder that holds a run is refused, kept, gone on with or replaced, as is said") {
+  const TinyTraining t;
+  REQUIRE(t.run("--trace --out a").code == 0);
+  const json first = t.json_of("a/run.json");
+  CHECK(first.at("id").get<std::string>().size() == 32);
+  t.folder.write("a/notes.txt", "mine");
+  t.folder.write("a/report.html", "old");
+  t.folder.write("a/tensorboard/events.out.tfevents.0000000001.sluice", "old");
+  t.folder.write("a/previews/epoch_00001/x_0.png", "old");
+  t.folder.write("a/previews/epoch_00001/mine.txt", "mine");
+
+  const auto refused = t.run("--out a");
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err,
+                 "a holds a run of g.json: --resume a goes on with it, "
+                 "--out OTHER keeps it, --overwrite replaces it"));
+  CHECK(t.json_of("a/run.json") == first);
+
+  const auto replaced = t.run("--set nodes.step.lr=0.5 --out a --overwrite");
+  INFO(replaced.err);
+  REQUIRE(replaced.code == 0);
+  CHECK(t.json_of("a/run.json").at("id") != first.at("id"));
+  for (const char* gone :
+       {"a/trace.pftrace", "a/report.html", "a/tensorboard", "a/previews/epoch_00001/x_0.png"})
+    CHECK_MESSAGE(!fs::exists(t.folder.path / gone), gone);
+  CHECK(t.folder.read("a/notes.txt") == "mine");
+  CHECK(t.folder.read("a/previews/epoch_00001/mine.txt") == "mine");
+  CHECK(t.json_of("a/checkpoints/last/state.json").at("state").at("run") ==
+        t.json_of("a/run.json").at("id"));
+
+  t.folder.write("b/notes.txt", "mine");  // no run's
+  CHECK(t.run("--out b").code == 0);
+  // A graph that does not open leaves the run as it is, and no folder of its own.
+  const auto kept = t.json_of("a/run.json");
+  CHECK(t.run("--set models.net.weights=nowhere --out a --overwrite").code != 0);
+  CHECK(t.json_of("a/run.json") == kept);
+  CHECK(t.run("--set models.net.weights=nowhere --out c").code != 0);
+  CHECK(!fs::exists(t.folder.path / "c"));
+}
+
+TEST_CASE("a run that was killed before its first checkpoint begins anew, never with another's") {
+  const TinyTraining t;
+  const std::string lr = "--set nodes.step.lr=0.5 ";
+  REQUIRE(t.run(lr + "--out whole").code == 0);
+  REQUIRE(t.run("--out a").code == 0);
+  // As a kill just after the new run had its name leaves it, and one just before its first step.
+  const fs::path a = t.folder.path / "a";
+  json run = t.json_of("a/run.json");
+  run["id"] = std::string(32, '0');
+  run["graph_sha256"] = t.json_of("whole/run.json").at("graph_sha256");
+  t.folder.write("a/run.json", run.dump());
+  const auto alone = shell::run(t.in_folder + "$SLUICE run --resume a");
+  CHECK(alone.code == 2);
+  CHECK(contains(alone.err, "a/graph.json is not the graph that this run began with"));
+  fs::copy_file(t.folder.path / "whole/graph.json", a / "graph.json",
+                fs::copy_options::overwrite_existing);
+  const auto r = shell::run(t.in_folder + "$SLUICE run --resume a");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(contains(r.err, "left out a checkpoint of another run: a/checkpoints/last"));
+  CHECK(contains(r.err, "its run wrote no checkpoint yet, so it begins at the beginning"));
+  CHECK(t.weights("a") == t.weights("whole"));
+  CHECK(t.json_of("a/run.json").at("id") == std::string(32, '0'));
+}
+
+TEST_CASE("a resume takes the step threads that the run had, and says where it is told otherwise") {
+  const TinyTraining t;
+  REQUIRE(t.run("--set run.epochs=1 --step-threads 3 --out a").code == 0);
+  const auto same = t.run("--set run.epochs=2 --resume a");
+  INFO(same.err);
+  REQUIRE(same.code == 0);
+  CHECK(t.json_of("a/summary.json").at("step_threads") == 3);
+  CHECK(!contains(same.err, "step threads"));
+  const auto other = t.run("--set run.epochs=3 --resume a --step-threads 1");
+  REQUIRE(other.code == 0);
+  CHECK(t.json_of("a/summary.json").at("step_threads") == 1);
+  CHECK(contains(other.err, "goes on with 1 step threads where the run had 3"));
+}
+
+TEST_CASE("a resume says what differs, and refuses what makes its state meaningless") {
+  const TinyTraining t;
+  REQUIRE(t.run("--set run.epochs=1 --out a").code == 0);
+  const auto refused = [&](const std::string& more, const std::string& why) {
+    const auto r = t.run("--set run.epochs=2 --resume a " + more);
+    CAPTURE(more);
+    INFO(r.err);
+    CHECK(r.code == 2);
+    CHECK(contains(r.err, why));
+  };
+  refused("--set nodes.batch.size=3", "nodes.batch.size: 2 -> 3");
+  refused("--set nodes.train.num_samples=4", "nodes.train.num_samples: 6 -> 4");
+  refused("--set run.seed=4", "run.seed");
+  refused("--set nodes.step.type=sgd", "the state of step, a node of type \"adam\", would be lost");
+  refused("--set models.net.channels=[2,8]", "has another shape");
+  const auto forced = t.run("--set run.epochs=2 --set nodes.batch.size=3 --resume a --force");
+  INFO(forced.err);
+  CHECK(forced.code == 0);
+  const auto word = t.run(
+      "--set run.epochs=3 --set nodes.batch.size=3 --set nodes.step.lr=0.5 "
+      "--resume a --quiet");
+  INFO(word.err);
+  CHECK(word.code == 0);
+  CHECK(contains(word.err, "nodes.step.lr: 0.01 -> 0.5"));
+}
+
+TEST_CASE("a resume without a graph finds the graph and its relative paths from anywhere") {
+  const TinyTraining t;
+  const auto made = t.run("--set run.epochs=1 --out a");
+  REQUIRE(made.code == 0);
+  // The network's first weights are a relative path from here on.
+  const std::string more = "--set +models.net.weights=a ";
+  REQUIRE(t.run(more + "--set run.epochs=1 --out b").code == 0);
+  const auto r = shell::run("cd / && $SLUICE run --quiet --set run.epochs=2 --resume " +
+                            (t.folder.path / "b").string());
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(contains(r.err, "relative paths count from " + t.folder.path.string()));
+  CHECK(t.json_of("b/summary.json").at("steps") == 6);
+  CHECK(shell::run(t.in_folder + "$SLUICE run --resume nowhere").code == 4);
+  CHECK(shell::run(t.in_folder + "$SLUICE run --resume nowhere g.json").code == 4);
+  CHECK(!fs::exists(t.folder.path / "nowhere"));
+  CHECK(shell::run(t.in_folder + "$SLUICE run").code == 2);
+}
+
+TEST_CASE("two runs in one folder: the second is refused and names the first") {
+  const TinyTraining t;
+  fs::create_directories(t.folder.path / "a");
+  const auto r = shell::run(
+      t.in_folder +
+      "$SLUICE run g.json --quiet --set run.epochs=100000 --out a & p=$!\n"
+      "until [ -s a/metrics.jsonl ]; do sleep 0.02; done\n"
+      "for more in '' --overwrite; do $SLUICE run g.json --quiet --out a $more; echo $?; done\n"
+      "$SLUICE run g.json --quiet --resume a; echo $?\n"
+      "echo process $p works; kill -INT $p; wait $p; echo $?");
+  INFO(r.out, r.err);
+  CHECK(r.out.starts_with("2\n2\n2\n"));
+  CHECK(r.out.ends_with("130\n"));
+  const std::string word = r.out.substr(6, r.out.find(" works") - 6);
+  CHECK(contains(r.err, "a: " + word + " works in this folder"));
+}
+
+TEST_CASE("without --out results go to the first free runs/NAME-N, and --no-out keeps nothing") {
+  const TinyTraining t;
+  fs::create_directories(t.folder.path / "runs/g-2");
+  t.folder.write("runs/g-2/metrics.jsonl", "{}\n");
+  for (const char* name : {"runs/g-1", "runs/g-3"}) {
+    const auto r = shell::run(t.in_folder + "$SLUICE run g.json");
+    CHECK(r.code == 0);
+    CHECK(r.err.starts_with("results in " + std::string(name) + "\n"));
+    CHECK(fs::exists(t.folder.path / name / "summary.json"));
+  }
+  CHECK(t.run("--no-out").code == 0);
+  CHECK(!fs::exists(t.folder.path / "runs/g-4"));
+  CHECK(t.run("--no-out --out x").code == 2);
+}
+
+TEST_CASE("a folder that cannot be made or written to is exit 4 with the path and the cause") {
+  const TinyTraining t;
+  t.folder.write("file", "");
+  fs::create_directories(t.folder.path / "odd/metrics.jsonl/x");
+  const auto refused = [&](const std::string& out, const std::string& why) {
+    const auto r = t.run("--out " + out);
+    CAPTURE(out);
+    INFO(r.err);
+    CHECK(r.code == 4);
+    CHECK(contains(r.err, why));
+  };
+  refused("file", "file: cannot make the run folder: Not a directory");
+  refused("file/x", "file/x: cannot make the run folder: Not a directory");
+  refused("/dev/null", "/dev/null: cannot make the run folder: Not a directory");
+  refused(std::string(300, 'x'), "cannot make the run folder: File name too long");
+  refused("/proc/x", "/proc/x: cannot make the run folder: No such file or directory");
+  refused("odd", "odd/metrics.jsonl: cannot write: Is a directory");
+}
+
+TEST_CASE("a file that may not grow ends a run with exit 4, and a reader that goes ends nothing") {
+  const TinyTraining t;
+  const auto small = shell::run(t.in_folder +
+                                "ulimit -f 8; $SLUICE run g.json --quiet --out a --set "
+                                "run.epochs=400 --set run.checkpoint.every_epochs=1000");
+  INFO(small.err);
+  CHECK(small.code == 4);
+  CHECK(contains(small.err, "File too large"));
+  const auto alone = shell::run(t.in_folder + "$SLUICE run g.json --out b 2> >(exec true)");
+  CHECK(alone.code == 0);
+  CHECK(t.json_of("b/summary.json").at("status") == "done");
+  const auto cut = shell::run(t.in_folder +
+                              "($SLUICE run g.json --out c 2>&1 >/dev/null; echo $? "
+                              "> status) | head -c 1 >/dev/null");
+  CHECK(t.json_of("c/summary.json").at("status") == "done");
+  CHECK(t.folder.read("status") == "0\n");
+}
+
+TEST_CASE("what could not be kept beside the results is a warning with its path and cause") {
+  const TinyTraining t;
+  fs::create_directories(t.folder.path / "full");
+  const auto full = shell::run(t.in_folder +
+                               "ulimit -f 64; $SLUICE run g.json --quiet --trace --out a --set "
+                               "run.epochs=60");
+  INFO(full.err);
+  CHECK(full.code == 0);
+  CHECK(contains(full.err, "warning: a/trace.pftrace: the trace ends here: File too large"));
+  CHECK(t.json_of("a/summary.json").at("warnings").dump().find("trace.pftrace") !=
+        std::string::npos);
+}
