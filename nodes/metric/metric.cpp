@@ -30,7 +30,7 @@ void RowMetric::merge(const State& part) {
 }
 
 void RowMetric::append(const std::vector<double>& row, std::int64_t classes, std::int64_t first,
-                    const std::string& name) {
+                       const std::string& name) {
   const auto& names = common().class_names;
   if (!names.empty() && std::ssize(names) != classes)
     throw Error(Exit::usage, "class_names has " + std::to_string(names.size()) + " names for " +

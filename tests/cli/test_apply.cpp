@@ -133,23 +133,26 @@ TEST_CASE("apply prints and writes MONAI's losses") {
   npy::write(w.in("pred.npy"), sines({2, 3, 4, 5, 3}, 1, 2));
   npy::write(w.in("label.npy"), classes({2, 1, 4, 5, 3}));
   int tried = 0;
-  const json document = golden("losses.json");
-  for (const json& c : document.at("cases")) {
-    if (c["data"] != "b") continue;
-    CAPTURE(c["type"].dump() + c["params"].dump());
-    const std::string line = c["type"].get<std::string>() + " --in pred=pred.npy label=label.npy" +
-                             params_of(c["params"]);
-    const auto r = w.apply(line + " --out loss=loss.npy");
-    INFO(r.err);
-    REQUIRE(r.code == 0);
-    REQUIRE(r.out.starts_with("loss "));
-    const float printed = std::stof(r.out.substr(5));
-    CHECK(printed == doctest::Approx(c["value"].get<double>()).epsilon(1e-5));
-    std::vector<std::int64_t> shape{7};
-    CHECK(npy::read(w.in("loss.npy"), &shape) == std::vector<float>{printed});
-    CHECK(shape.empty());
-    CHECK(json::parse(w.apply(line + " --json").out)["values"]["loss"].get<float>() == printed);
-    ++tried;
+  for (const std::string type :
+       {"dice_loss", "dice_ce_loss", "dice_focal_loss", "tversky_loss", "generalized_dice_loss"}) {
+    const json document = golden("losses/" + type + ".json");
+    for (const json& c : document.at("cases")) {
+      if (c["data"] != "b") continue;
+      CAPTURE(type + c["params"].dump());
+      const std::string line =
+          type + " --in pred=pred.npy label=label.npy" + params_of(c["params"]);
+      const auto r = w.apply(line + " --out loss=loss.npy");
+      INFO(r.err);
+      REQUIRE(r.code == 0);
+      REQUIRE(r.out.starts_with("loss "));
+      const float printed = std::stof(r.out.substr(5));
+      CHECK(printed == doctest::Approx(c["value"].get<double>()).epsilon(1e-5));
+      std::vector<std::int64_t> shape{7};
+      CHECK(npy::read(w.in("loss.npy"), &shape) == std::vector<float>{printed});
+      CHECK(shape.empty());
+      CHECK(json::parse(w.apply(line + " --json").out)["values"]["loss"].get<float>() == printed);
+      ++tried;
+    }
   }
   CHECK(tried > 1);
 }
