@@ -171,13 +171,29 @@ class Picture {
   void box(int i, int depth) {
     const PlanNode& n = node(i);
     const LaneStyle& style = style_of(n.lane);
-    const bool limits = i == (options_.fault >= 0 ? options_.fault : verdict_.node);
+    const bool limits = options_.fault >= 0 ? i == options_.fault : limits_here(i);
     out_ << tab(depth) << quote(n.path()) << " [id=\"node" << i << "\", label=<" << label(i)
          << ">, color=\"" << (limits ? alarm : style.line) << "\", fillcolor=\"" << fill(i) << "\"";
     if (limits) out_ << ", penwidth=2.4";
     if (n.is_source()) out_ << ", shape=folder, style=filled";
     if (!n.is_source() && n.is_sink()) out_ << ", peripheries=2";
     out_ << ", tooltip=" << quote(tooltip(i)) << link(n.graph->place) << "];\n";
+  }
+
+  bool limits_here(int i) const {
+    if (verdict_.node < 0) return false;
+    const auto all = done_with(plan_, *figures_, verdict_.node);
+    return std::find(all.begin(), all.end(), i) != all.end();
+  }
+
+  std::string busy(int i) const {
+    const NodeFigures& f = *measured(i);
+    const int in = done_in(plan_, *figures_, i);
+    if (in >= 0) return "in the pass of " + node(in).path();
+    std::string text = percent(f.busy) + " busy";
+    if (done_with(plan_, *figures_, i).size() > 1)
+      text = names_done_with(plan_, *figures_, i) + ": " + text;
+    return text;
   }
 
   std::string label(int i) const {
@@ -190,7 +206,7 @@ class Picture {
     if (!more.empty()) out += "<br/>" + small(more);
     if (!n.graph->after.empty()) out += "<br/>" + small(html(turn(*n.graph)));
     if (const NodeFigures* f = measured(i)) {
-      std::string text = percent(f->busy) + " busy";
+      std::string text = html(busy(i));
       if (f->running > 0) text += ", " + std::to_string(f->running) + " running";
       if (f->fired > 0 && f->p99_ms >= 0.1) text += ", p99 " + milliseconds(f->p99_ms);
       out += "<br/>" + small(text, ink);

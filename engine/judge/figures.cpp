@@ -16,6 +16,53 @@ int Threads::slots(const PlanNode& node) const {
   return limit > 0 ? std::min(limit, on(node.lane)) : on(node.lane);
 }
 
+// ---- together -----------------------------------------------------------------------------------
+
+static std::vector<int> others_of(const Plan& plan, int node, std::uint64_t positions) {
+  std::vector<int> others;
+  const int run = plan.nodes[static_cast<std::size_t>(node)].run;
+  if (run < 0) return others;
+  const auto& nodes = plan.runs[static_cast<std::size_t>(run)].nodes;
+  for (std::size_t k = 0; k < nodes.size() && k < 64; ++k)
+    if ((positions >> k & 1) && nodes[k] != node) others.push_back(nodes[k]);
+  return others;
+}
+
+static constexpr double a_twentieth = 0.05;
+
+std::vector<int> done_with(const Plan& plan, const Figures& figures, int node) {
+  const NodeFigures& n = figures.nodes[static_cast<std::size_t>(node)];
+  const int run = plan.nodes[static_cast<std::size_t>(node)].run;
+  if (run < 0 || n.with.empty() || n.shared_s < a_twentieth * n.busy_s) return {node};
+  std::vector<int> all;
+  for (int i : plan.runs[static_cast<std::size_t>(run)].nodes)
+    if (i == node || std::find(n.with.begin(), n.with.end(), i) != n.with.end()) all.push_back(i);
+  return all;
+}
+
+std::string names_done_with(const Plan& plan, const Figures& figures, int node) {
+  std::string names;
+  for (int i : done_with(plan, figures, node))
+    names += (names.empty() ? "" : " + ") + plan.nodes[static_cast<std::size_t>(i)].path();
+  return names;
+}
+
+int done_in(const Plan& plan, const Figures& figures, int node) {
+  const int run = plan.nodes[static_cast<std::size_t>(node)].run;
+  if (run < 0) return -1;
+  int found = -1;
+  double most = 0;
+  for (int i : plan.runs[static_cast<std::size_t>(run)].nodes) {
+    const NodeFigures& n = figures.nodes[static_cast<std::size_t>(i)];
+    const bool here = std::find(n.with.begin(), n.with.end(), node) != n.with.end();
+    if (i == node || !here || n.shared_s <= most) continue;
+    most = n.shared_s;
+    found = i;
+  }
+  const double own = figures.nodes[static_cast<std::size_t>(node)].busy_s;
+  return own < a_twentieth * most ? found : -1;
+}
+
 // ---- making -------------------------------------------------------------------------------------
 
 static double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -36,15 +83,21 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.passed = b.passed - a.passed;
     n.rate = static_cast<double>(n.fired + n.passed) / wall;
     n.busy_s = std::max(0.0, seconds(b.busy_ns - a.busy_ns));
+    n.body_s = std::max(0.0, seconds(b.body_ns - a.body_ns));
+    n.shared_s = std::min(n.busy_s, seconds(b.shared_ns - a.shared_ns));
+    n.with = others_of(plan, static_cast<int>(i), b.with);
     if (b.device_ns > a.device_ns)
       n.host_s = std::exchange(n.busy_s, seconds(b.device_ns - a.device_ns));
+    if (n.host_s > 0) n.body_s = n.busy_s;
+    if (n.host_s > 0 && !n.with.empty()) n.shared_s = n.busy_s;  // a body as a whole
     n.busy = std::min(1.0, n.busy_s / wall / threads.slots(plan.nodes[i]));
     n.starved = std::clamp(seconds(b.starved_ns - a.starved_ns) / wall, 0.0, 1.0);
     n.blocked = std::clamp(seconds(b.blocked_ns - a.blocked_ns) / wall, 0.0, 1.0);
     n.p50_ms = seconds(b.p50_ns) * 1e3;
     n.p95_ms = seconds(b.p95_ns) * 1e3;
     n.p99_ms = seconds(b.p99_ns) * 1e3;
-    if (b.cpu_of_ns > a.cpu_of_ns)
+    n.clocked = b.cpu_of_ns > a.cpu_of_ns;
+    if (n.clocked)
       n.cpu = std::min(1.0, static_cast<double>(b.cpu_ns - a.cpu_ns) /
                                 static_cast<double>(b.cpu_of_ns - a.cpu_of_ns));
     if (n.host_s > 0) n.cpu *= std::min(1.0, n.host_s / n.busy_s);
@@ -61,6 +114,15 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.credits_out = b.credits_out;
     n.credits_most = b.most_credits_out;
   }
+  // What a node left to the last of its run used the cores as that one's bodies do.
+  for (const PlanRun& run : plan.runs)
+    for (int i : run.nodes) {
+      const auto last = static_cast<std::size_t>(run.nodes.back());
+      const auto at = static_cast<std::size_t>(i);
+      if (f.nodes[at].clocked || !f.nodes[last].clocked) continue;
+      f.nodes[at].cpu = f.nodes[last].cpu;
+      f.nodes[at].clocked = f.nodes[at].busy_s > 0;
+    }
   return f;
 }
 
@@ -95,12 +157,21 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     n.busy_s = n.busy * f.wall_s * f.threads.slots(plan.nodes[i]);
     take(*it, "busy_s", n.busy_s);
     take(*it, "host_s", n.host_s);
+    n.body_s = n.busy_s;
+    take(*it, "body_s", n.body_s);
+    take(*it, "shared_s", n.shared_s);
+    if (const auto with = it->find("done_with"); with != it->end() && with->is_array())
+      for (const Json& path : *with)
+        for (std::size_t k = 0; path.is_string() && k < plan.nodes.size(); ++k)
+          if (plan.nodes[k].path() == path.get_ref<const std::string&>())
+            n.with.push_back(static_cast<int>(k));
     take(*it, "starved", n.starved);
     take(*it, "blocked", n.blocked);
     take(*it, "p50_ms", n.p50_ms);
     take(*it, "p95_ms", n.p95_ms);
     take(*it, "p99_ms", n.p99_ms);
     take(*it, "cpu", n.cpu);
+    n.clocked = it->contains("cpu");
     take(*it, "mb", n.mb);
     take(*it, "mb_most", n.mb_most);
     take(*it, "sent", n.out);
@@ -133,7 +204,6 @@ Json Figures::to_json(const Plan& plan) const {
               {"p50_ms", n.p50_ms},
               {"p95_ms", n.p95_ms},
               {"p99_ms", n.p99_ms},
-              {"cpu", n.cpu},
               {"mb", n.mb},
               {"mb_most", n.mb_most},
               {"sent", n.out},
@@ -142,7 +212,14 @@ Json Figures::to_json(const Plan& plan) const {
               {"queue", n.queue},
               {"queue_max", n.queue_max},
               {"running", n.running}};
+    if (n.clocked) j["cpu"] = n.cpu;
     if (n.host_s > 0) j["host_s"] = n.host_s;
+    if (plan.nodes[i].run >= 0) j["body_s"] = n.body_s;
+    if (!n.with.empty()) {
+      j["shared_s"] = n.shared_s;
+      for (int other : n.with)
+        j["done_with"].push_back(plan.nodes[static_cast<std::size_t>(other)].path());
+    }
     if (plan.nodes[i].credits > 0)
       j["credits"] = {
           {"total", plan.nodes[i].credits}, {"out", n.credits_out}, {"most_out", n.credits_most}};

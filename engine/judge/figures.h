@@ -17,13 +17,17 @@ namespace sluice {
 struct NodeFigures {
   bool known = false;  // measured at all
   std::uint64_t fired = 0, passed = 0;
-  double rate = 0;                  // fired and passed, a second
-  double busy = 0;                  // share of the time of all its slots
-  double busy_s = 0;                // of all its bodies together; of the device, where they queue
-  double host_s = 0;                // there: of the bodies themselves, which queue; else 0
+  double rate = 0;        // fired and passed, a second
+  double busy = 0;        // share of the time of all its slots
+  double busy_s = 0;      // of all its bodies together; of the device, where they queue
+  double host_s = 0;      // there: of the bodies themselves, which queue; else 0
+  double body_s = 0;      // of its bodies, with what they did for other nodes of its run (plan.h)
+  double shared_s = 0;    // of busy_s: passes that did the work of other nodes too ...
+  std::vector<int> with;  // ... of these, by plan index
   double starved = 0, blocked = 0;  // shares of the time: waits for input; for a credit or a turn
   double p50_ms = 0, p95_ms = 0, p99_ms = 0;  // since the run began
   double cpu = 1;                   // cores that a body used, of those long enough to be looked at
+  bool clocked = false;             // there were such
   double mb = 0, mb_most = 0;       // MB emitted by a firing, on average and at most
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t epoch_size = -1;     // packets of the last epoch that ended; -1: none yet
@@ -55,6 +59,14 @@ struct Figures {
   Json to_json(const Plan& plan) const;
   bool known() const;  // any node
 };
+
+// The nodes whose work is done in the node's passes, itself among them and in the run's order; the
+// node alone where less than a twentieth of its time is such passes.
+std::vector<int> done_with(const Plan& plan, const Figures& figures, int node);
+// Their names: "spacing", or "spacing + rand_flip".
+std::string names_done_with(const Plan& plan, const Figures& figures, int node);
+// The node in whose passes all or nearly all of this one's work is done; -1: it has its own.
+int done_in(const Plan& plan, const Figures& figures, int node);
 
 // How many packets wait in front of a node at most, which is what its segment's credits allow; 0
 // where nobody knows (behind a 1:n that varies) or nothing waits (a source).

@@ -117,12 +117,18 @@ class Simulation {
       : plan_(plan),
         threads_(threads),
         costs_(costs),
+        service_(plan.nodes.size()),
         at_(plan.nodes.size()),
         epochs_(plan.streams.size()),
         sent_(plan.streams.size()) {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       at_[i].inbox.resize(plan.nodes[i].inputs.size());
       at_[i].free = std::make_shared<int>(plan.nodes[i].credits);
+    }
+    for (std::size_t i = 0; i < at_.size(); ++i) {
+      const int by = done_by(static_cast<int>(i));
+      service_[static_cast<std::size_t>(by)] +=
+          cost(static_cast<int>(i)).service_s * firings_each(static_cast<int>(i), by);
     }
     takes_turns_ = !plan.turns.empty();  // where the length of every epoch is known
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
@@ -169,6 +175,23 @@ class Simulation {
     std::shared_ptr<int> free;             // credits
     double fire = 0, emit = 0, child = 0;  // what is due of the shares
   };
+
+  // Whose bodies do its work: those of a later node of its run where it leaves it.
+  int done_by(int i) const {
+    if (node(i).leaves != Leaves::always) return i;
+    const auto& run = plan_.runs[static_cast<std::size_t>(node(i).run)].nodes;
+    auto at = std::find(run.begin(), run.end(), i);
+    while (at + 1 != run.end() && node(*at).leaves == Leaves::always) ++at;
+    return *at;
+  }
+  // How many of its firings one firing of `by` works for.
+  double firings_each(int i, int by) const {
+    if (i == by) return 1;
+    const double mine = samples_each(plan_, i), theirs = samples_each(plan_, by);
+    const double each =
+        mine > 0 && theirs > 0 ? theirs / mine : 1 / std::max(1.0, cost(i).children);
+    return node(by).spec->arity == Arity::gather ? each * node(by).count : each;
+  }
 
   static double per(std::int64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0; }
   const PlanNode& node(int i) const { return plan_.nodes[static_cast<std::size_t>(i)]; }
@@ -317,10 +340,9 @@ class Simulation {
 
   // ---- time ----
   void run(Body body) {
-    const NodeCost& c = cost(body.node);
     ++at(body.node).running;
     ++lanes_[static_cast<std::size_t>(node(body.node).lane)];
-    body.left_s = c.service_s;
+    body.left_s = service_[static_cast<std::size_t>(body.node)];
     bodies_.push_back(std::move(body));
   }
 
@@ -441,6 +463,7 @@ class Simulation {
   const Threads threads_;
   const Costs& costs_;
   const int train_ = pace_stream(plan_);
+  std::vector<double> service_;  // of a body, with what other nodes of its run leave to it
   std::vector<At> at_;
   std::vector<Body> bodies_;
   std::array<int, 4> lanes_{};

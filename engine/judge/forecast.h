@@ -7,9 +7,10 @@
 //   double then = forecast(plan, threads, costs);        // ... with a load that costs nothing
 //
 // Modelled: lanes and their threads, limits and order of nodes, segments and their credits, n:1 and
-// 1:n nodes, filters, what caches pass, turns of training and validation, and the machine's cores,
-// which bodies share when they compute (the step lane comes first; the data threads have the rest).
-// Not modelled: that packets differ (each costs the mean), memory bandwidth, caches that fill.
+// 1:n nodes, what nodes of a run leave to its last one, filters, what caches pass, turns of
+// training and validation, and the machine's cores, which bodies share when they compute (the step
+// lane comes first; the data threads have the rest). Not modelled: that packets differ (each costs
+// the mean), memory bandwidth, caches that fill.
 //
 // Invariant: a pure function of its arguments; ends after a bounded number of events.
 #pragma once
@@ -22,7 +23,7 @@
 namespace sluice {
 
 struct NodeCost {
-  double service_s = 0;  // of one body alone on a core
+  double service_s = 0;  // of one body alone on a core; of what it leaves to another node too
   double cpu = 1;        // share of that in which it computes: the cores that it uses
   double fires = 1;      // share of what comes in that its body works on; the rest passes for free
   double emits = 1;      // share of its firings that emit something

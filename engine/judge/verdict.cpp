@@ -51,6 +51,15 @@ class Judge {
   const NodeFigures& of(int i) const { return figures_.nodes[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(plan_.nodes.size()); }
   std::string quoted(int i) const { return "`" + node(i).path() + "`"; }
+  // Of what is done in one pass: all of it.
+  std::string quoted(const Limit& l) const {
+    std::string out;
+    for (int i : members(l)) out += (out.empty() ? "" : " + ") + quoted(i);
+    return out;
+  }
+  std::vector<int> members(const Limit& l) const {
+    return l.lone ? std::vector<int>{l.node} : done_with(plan_, figures_, l.node);
+  }
 
   void add(Limit limit) {
     limit.busy = std::min(limit.busy, 1.0);
@@ -81,10 +90,13 @@ class Judge {
     for (int i = 0; i < size(); ++i) {
       const int slots = figures_.threads.slots(node(i));
       if (slots >= figures_.threads.on(node(i).lane)) continue;
-      const double busy = of(i).busy_s / figures_.wall_s / slots;
+      // Its slots are taken by all that its bodies do, for other nodes of its run too.
+      const double busy = in_bodies(i) / figures_.wall_s / slots;
       add({i, node(i).lane, true, slots, busy, busy});
     }
   }
+
+  double in_bodies(int i) const { return node(i).run < 0 ? of(i).busy_s : of(i).body_s; }
 
   // The tightest first, each node once.
   void rank() {
@@ -136,7 +148,7 @@ class Judge {
     double bodies = 0;
     for (int i = 0; i < size(); ++i) {
       if (node(i).segment != gate || node(i).depth_in > node(gate).depth_out) continue;
-      bodies += of(i).busy_s / figures_.wall_s;
+      bodies += in_bodies(i) / figures_.wall_s;
     }
     return bodies;
   }
@@ -153,6 +165,12 @@ class Judge {
   }
 
   // ---- words ----
+  std::string names(const std::vector<int>& all) const {
+    std::string out;
+    for (int i : all) out += (out.empty() ? "" : "+") + node(i).path();
+    return out;
+  }
+
   void credits(int gate) {
     const PlanNode& n = node(gate);
     v_.node = gate;
@@ -170,15 +188,16 @@ class Judge {
   void say_nothing() {
     v_.text = "nothing limits: no thread is busy half of the time";
     if (!v_.limits.empty())
-      v_.text += " (most: " + quoted(v_.limits.front().node) + ", " +
-                 percent(v_.limits.front().busy) + ")";
+      v_.text +=
+          " (most: " + quoted(v_.limits.front()) + ", " + percent(v_.limits.front().busy) + ")";
   }
 
   void say(const Limit& l) {
-    v_.text = quoted(l.node) + " limits: ";
+    const auto all = members(l);
+    v_.text = quoted(l) + (all.size() > 1 ? ", done in one pass, limit: " : " limits: ");
     const std::string slots = std::to_string(l.slots);
     const bool trains = plan_.streams[static_cast<std::size_t>(node(l.node).stream)].trains;
-    v_.change = l.lane == LaneKind::step && trains ? "null:model" : "free:" + node(l.node).path();
+    v_.change = l.lane == LaneKind::step && trains ? "null:model" : "free:" + names(all);
     if (l.lone && node(l.node).graph->threads == l.slots)
       v_.change = node(l.node).path() + ".threads=" + std::to_string(2 * l.slots);
     if (l.lone) {
@@ -198,7 +217,7 @@ class Judge {
     if (!l.lone && l.lane != LaneKind::step && l.lane != LaneKind::copy) lift(l);
     if (v_.rate > 0 && v_.limits.size() > 1 && v_.limits[1].busy >= 0.05 &&
         v_.limits[1].busy <= l.busy)
-      v_.text += "; next limit " + quoted(v_.limits[1].node) + " at " + per_second(next_rate());
+      v_.text += "; next limit " + quoted(v_.limits[1]) + " at " + per_second(next_rate());
   }
 
   // A stream of a device is busy as long as it has work; where the host hardly queues it as fast,

@@ -118,8 +118,9 @@ struct Plan {
 std::string text(const Plan& plan, const PlanRun& run);
 
 struct PlanOptions {
-  int threads = 2;      // data threads: automatic credits follow them
-  bool device = false;  // there is one: what works on its memory goes to the copy lane
+  int threads = 2;                   // data threads: automatic credits follow them
+  bool device = false;               // there is one: what works on its memory goes to the copy lane
+  std::vector<std::string> apart{};  // nodes that are in no run
 };
 
 // Needs a Graph that stays alive. Everything wrong goes to `diagnostics`; nullopt if anything is.

@@ -52,6 +52,11 @@ class Runs : PlanPass {
     return true;
   }
 
+  bool apart(const PlanNode& n) const {
+    const auto& all = options_.apart;
+    return std::find(all.begin(), all.end(), n.path()) != all.end();
+  }
+
   bool works(int i) const { return plan_.nodes[i].spec->fusing != Fuses::fields; }
 
   bool on_device(int i) const {
@@ -72,7 +77,7 @@ class Runs : PlanPass {
   bool fuses(int i, bool behind) const {
     const PlanNode& n = plan_.nodes[i];
     const Spec& s = *n.spec;
-    if (n.run >= 0 || s.fusing == Fuses::no || n.inputs.empty()) return false;
+    if (n.run >= 0 || s.fusing == Fuses::no || n.inputs.empty() || apart(n)) return false;
     if (s.fusing == Fuses::batches) return behind;
     return !s.is_ordered && !n.gate && n.inputs.size() == 1 &&
            (s.arity == Arity::one_to_one || (s.arity == Arity::expand && !behind));

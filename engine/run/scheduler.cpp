@@ -119,8 +119,12 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       options_(std::move(options)),
       events_(events),
       bad_(plan.nodes.size()),
+      position_in_run_(plan.nodes.size(), -1),
       first_epoch_(plan.streams.size(), 0),
       train_epochs_(plan.streams.size()) {
+  for (const PlanRun& run : plan.runs)
+    for (std::size_t k = 0; k < run.nodes.size(); ++k)
+      position_in_run_[static_cast<std::size_t>(run.nodes[k])] = static_cast<int>(k);
   for (std::size_t t = 0; t < plan.turns.size(); ++t) {
     turnstiles_.push_back(
         std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
@@ -421,6 +425,13 @@ bool Scheduler::quarantine(Quarantined what, Exit exit, int node) {
   return true;
 }
 
+// A run's last node fails for the others of the run too.
+Place Scheduler::place_of(const std::string& path, const GraphNode& otherwise) const {
+  for (const PlanNode& n : plan_.nodes)
+    if (n.path() == path) return n.graph->place;
+  return otherwise.place;
+}
+
 void Scheduler::judge(int node, std::uint32_t epoch) {
   const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
   const std::size_t budget = budget_of(g, plan_.graph->run);
@@ -435,7 +446,7 @@ void Scheduler::judge(int node, std::uint32_t epoch) {
             [](const Bad& a, const Bad& b) { return a.what.stamp < b.what.stamp; });
   const Bad& b = bad[budget];
   fail({b.exit, b.what.message + " (more than the " + std::to_string(budget) + " allowed)",
-        b.what.node, b.what.sample, b.what.stamp, g.place});
+        b.what.node, b.what.sample, b.what.stamp, place_of(b.what.node, g)});
 }
 
 // Runs a caller's hook; what it throws ends the run instead of the process.

@@ -136,12 +136,16 @@ class Scheduler {
 
  private:
   friend class Station;
+  friend class StationTimes;
+  // Of a node in its run; -1: it is in none.
+  int position_in_run(int node) const { return position_in_run_[static_cast<std::size_t>(node)]; }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   bool halted() const { return failed() || closing_.load(std::memory_order_relaxed); }
   bool cutting() const { return cut_.load(std::memory_order_relaxed); }
   void fail(Failure failure);
   bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
-  void judge(int node, std::uint32_t epoch);               // of the budget, at an epoch's end
+  Place place_of(const std::string& path, const GraphNode& otherwise) const;
+  void judge(int node, std::uint32_t epoch);  // of the budget, at an epoch's end
   bool between(std::size_t turns, const Turn& ended);
   void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);
@@ -174,6 +178,7 @@ class Scheduler {
   };
   std::vector<std::vector<Bad>> bad_;  // by node
   std::vector<std::unique_ptr<Turnstile>> turnstiles_;
+  std::vector<int> position_in_run_;                      // by node
   std::vector<std::uint32_t> first_epoch_;                // by stream
   std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
   std::unique_ptr<Machine> machine_;

@@ -531,6 +531,9 @@ Reading Station::read(std::int64_t now) const {
   r.out = ledger.out;
   for (const auto& [reason, n] : ledger.lost) r.lost += n;
   r.busy_ns = counters.busy_ns(now);
+  r.body_ns = counters.body_ns(now);
+  r.shared_ns = counters.shared_ns.load(std::memory_order_relaxed);
+  r.with = counters.with.load(std::memory_order_relaxed);
   r.device_ns = counters.device_ns.load(std::memory_order_relaxed);
   const std::int64_t wait = std::max<std::int64_t>(0, now - wait_since_);
   r.starved_ns = counters.starved_ns + (wait_ == Wait::input ? wait : 0);

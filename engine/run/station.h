@@ -59,6 +59,8 @@ struct Job {
   static void recycle(Job* job);
 };
 
+class StationTimes;
+
 class Station {
  public:
   Station(Scheduler& scheduler, int index, Node* node, std::uint32_t first_epoch);
@@ -87,6 +89,7 @@ class Station {
 
  private:
   friend class Scheduler;
+  friend class StationTimes;
   struct Slot {
     Stamp stamp;
     std::vector<Packet> in;  // by input; kind epoch_end marks "not come yet"
@@ -153,13 +156,15 @@ class Station {
   void hand_over(Job& job);
   void count_chained(const Job& job);
   bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
-  void note_body(Firing& firing, std::int64_t start, std::int64_t end);
+  void note_body(Firing& firing, const StationTimes& times, std::int64_t start, std::int64_t end);
+  void note_run(Firing& firing, const StationTimes& times);
   std::uint32_t note_time(Firing& firing, std::int64_t ns);
   void tell_logs(Firing& firing);
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
-  const std::string* failed_body(const Firing& firing, const std::string& why, Exit exit);
+  const std::string* failed_body(const Firing& firing, std::string why, Exit exit);
+  const PlanNode& to_blame(std::string& why) const;
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(Job& job);
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);

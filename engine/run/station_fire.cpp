@@ -9,7 +9,7 @@
 
 #include "engine/base/borrowed_time.h"
 #include "engine/base/error.h"
-#include "engine/run/station.h"
+#include "engine/run/station_times.h"
 
 namespace sluice {
 
@@ -238,14 +238,7 @@ void Station::trace(Firing& firing, std::int64_t start, std::int64_t end) {
   const Stamp& stamp = firing.stamp();
   if (plan_.is_source() && !firing.outs().empty() && firing.outs().front().sample)
     scheduler_.rings_.name(index_, stamp, sample_name(*firing.outs().front().sample));
-  Event e;
-  e.start = start;
-  e.end = end;
-  e.node = index_;
-  e.epoch = stamp.epoch;
-  e.index = stamp.index;
-  e.child = stamp.depth ? stamp.path[stamp.depth - 1] : 0;
-  scheduler_.rings_.record(e);
+  scheduler_.rings_.record(event_of(stamp, index_, start, end));
 }
 
 void Station::trace_link(const Stamp& stamp, const Stamp& from) {
@@ -271,21 +264,23 @@ bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& e
   const bool clocked = counters.is_long.load(std::memory_order_relaxed);
   const std::int64_t cpu = clocked ? thread_cpu_ns() : 0;
   counters.enter(start);
-  const auto outer = std::exchange(helped_ns, &counters.helped_ns);
+  StationTimes times(scheduler_, *this, firing);
+  BodyTimes* const outer = std::exchange(the_body, &times);
+  blamed = {};
   const bool ok = guarded(
       [&] {
         NvtxRange range(nvtx_);
         node_->process(firing);
       },
       why, exit);
-  helped_ns = outer;
+  the_body = outer;
   const std::int64_t end = the_moment = now_ns();
   counters.leave(end);
   if (clocked) {
     counters.cpu_ns.fetch_add(thread_cpu_ns() - cpu, std::memory_order_relaxed);
     counters.cpu_of_ns.fetch_add(end - start, std::memory_order_relaxed);
   }
-  note_body(firing, start, end);
+  note_body(firing, times, start, end);
   return ok;
 }
 
@@ -297,9 +292,15 @@ std::uint32_t Station::note_time(Firing& firing, std::int64_t ns) {
 }
 
 // On a device's lane the body's own time is that of queueing.
-void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
+void Station::note_body(Firing& firing, const StationTimes& times, std::int64_t start,
+                        std::int64_t end) {
   const std::int64_t ns = end - start;
-  const std::uint32_t like_it = stream_ ? 1 : note_time(firing, ns);
+  std::uint32_t like_it = 1;
+  if (!stream_ && plan_.leaves == Leaves::always)
+    like_it = counters.left.fetch_add(1, std::memory_order_relaxed) + 1;
+  else if (!stream_)
+    like_it = note_time(firing, ns - std::min(ns, times.lent()));
+  if (!stream_ && times.position() >= 0) note_run(firing, times);
   const bool is_long = ns > Counters::long_ns;
   if (is_long != counters.is_long.load(std::memory_order_relaxed))
     counters.is_long.store(is_long, std::memory_order_relaxed);
@@ -311,6 +312,22 @@ void Station::note_body(Firing& firing, std::int64_t start, std::int64_t end) {
   }
   if (scheduler_.rings_.on()) trace(firing, start, end);
   if (!stream_) tell_logs(firing);
+}
+
+// What this body took for other nodes of its run, as firings of theirs.
+void Station::note_run(Firing& firing, const StationTimes& times) {
+  const bool last = plan_.leaves != Leaves::always;
+  const auto members = plan_.spec->arity == Arity::gather
+                           ? std::max<std::int64_t>(1, std::ssize(firing.members()))
+                           : 1;
+  for (int k = 0; times.node_at(k) >= 0; ++k) {
+    if (k == times.position() || (times.of(k) == 0 && !last)) continue;
+    Station& owner = *scheduler_.stations_[static_cast<std::size_t>(times.node_at(k))];
+    if (owner.plan_.leaves != Leaves::always) continue;
+    const std::int64_t each = times.of(k) / members;
+    for (std::int64_t i = 0; i < members; ++i) owner.counters.durations.add(each);
+    if (owner.counters.slowest.admits(each)) owner.note_slow(firing, each);
+  }
 }
 
 void Station::tell_logs(Firing& firing) {
@@ -332,14 +349,31 @@ void Station::read_later(Job& job) {
   tell_logs(firing);
 }
 
+// The node whose work failed: of a pass that did the work of several, the one that it is booked to,
+// and `why` names the others.
+const PlanNode& Station::to_blame(std::string& why) const {
+  if (blamed.none() || plan_.run < 0) return plan_;
+  const auto& run = scheduler_.plan_.runs[static_cast<std::size_t>(plan_.run)].nodes;
+  const auto node = [&](int k) -> const PlanNode& {
+    return scheduler_.plan_.nodes[static_cast<std::size_t>(run[static_cast<std::size_t>(k)])];
+  };
+  std::string others;
+  for (int k = 0; k < Owners::most && k < std::ssize(run); ++k)
+    if (k != blamed.first && (blamed.all >> k & 1))
+      others += (others.empty() ? "" : " + ") + node(k).path();
+  if (!others.empty()) why += " (in one pass with " + others + ")";
+  return node(blamed.first);
+}
+
 // Quarantined, or the run has failed.
-const std::string* Station::failed_body(const Firing& firing, const std::string& why, Exit exit) {
+const std::string* Station::failed_body(const Firing& firing, std::string why, Exit exit) {
   const std::string names = names_of(plan_, firing);
   const Stamp& stamp = firing.stamp();
+  const PlanNode& who = to_blame(why);
   if (plan_.graph->on_error == OnError::quarantine && (exit == Exit::data || exit == Exit::io) &&
-      scheduler_.quarantine({plan_.path(), names, why, stamp}, exit, index_))
+      scheduler_.quarantine({who.path(), names, why, stamp}, exit, index_))
     return reasons::quarantined;
-  scheduler_.fail({exit, why, plan_.path(), names, stamp, plan_.graph->place});
+  scheduler_.fail({exit, why, who.path(), names, stamp, who.graph->place});
   return nullptr;
 }
 

@@ -22,7 +22,7 @@ struct Options {
   double seconds = 0;                                 // profile: how long; 0: the whole run
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
-  bool verify = false, isolate = false;
+  bool verify = false, isolate = false, all = false;
   bool warnings = true;           // of the graph; a changed one repeats them
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 

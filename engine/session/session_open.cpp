@@ -69,7 +69,8 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
           read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
     graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
   if (graph)
-    plan = make_plan(*graph, {data_threads(options, *graph), !!find_device()}, diagnostics);
+    plan = make_plan(*graph, {data_threads(options, *graph), !!find_device(), options.free},
+                     diagnostics);
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty() && (options.warnings || !plan))

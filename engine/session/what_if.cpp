@@ -17,6 +17,11 @@ static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
 
 static void free_node(const std::string& path, const Plan& plan, Options& options) {
   const int i = plan.graph->find(path);
+  const auto plus = path.find('+');
+  if (i < 0 && plus != std::string::npos) {  // what is done in one pass
+    free_node(path.substr(0, plus), plan, options);
+    return free_node(path.substr(plus + 1), plan, options);
+  }
   if (i < 0) throw Error(Exit::usage, "--what-if free:" + path + ": no such node");
   const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
   if (on_step(n) && plan.streams[static_cast<std::size_t>(n.stream)].trains)
@@ -26,7 +31,9 @@ static void free_node(const std::string& path, const Plan& plan, Options& option
   options.free.push_back(path);
 }
 
-// All that works in front of the step lane, or on it. Sources stay: they say when an epoch ends.
+// A node that costs nothing is in no run (plan.h): what it emits is made once, so it is done by
+// then. All that works in front of the step lane, or on it. Sources stay: they say when an epoch
+// ends.
 static void free_side(bool step, const Plan& plan, Options& options) {
   for (const PlanNode& n : plan.nodes)
     if (on_step(n) == step && !n.is_source()) options.free.push_back(n.path());

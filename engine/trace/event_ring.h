@@ -23,15 +23,28 @@ struct Event {
   enum class Kind : std::uint8_t {
     body,   // process(), from start to end
     flush,  // flush()
+    pass,   // within a body: the work of another node of its run, `owner`
     link,   // an n:1 node or a shuffle took `from` for (epoch, index), at `start`
   };
   std::int64_t start = 0, end = 0;  // ns
   std::uint64_t index = 0, from_index = 0;
   std::uint32_t epoch = 0, from_epoch = 0;
   std::int32_t node = 0;  // plan index
+  std::int32_t owner = 0;
   std::uint32_t child = 0;
   Kind kind = Kind::body;
 };
+
+inline Event event_of(const Stamp& stamp, int node, std::int64_t start, std::int64_t end) {
+  Event e;
+  e.start = start;
+  e.end = end;
+  e.node = node;
+  e.epoch = stamp.epoch;
+  e.index = stamp.index;
+  e.child = stamp.depth ? stamp.path[stamp.depth - 1] : 0;
+  return e;
+}
 
 class EventRings {
  public:

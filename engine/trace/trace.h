@@ -8,21 +8,15 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "engine/base/spans.h"
 #include "engine/base/stamp.h"
 
 namespace sluice {
-
-inline std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Durations in buckets of an eighth of their size: quantiles to 12 %, for any range.
 class Histogram {
@@ -77,9 +71,14 @@ struct Counters {
   std::atomic<std::uint64_t> bytes{0}, bytes_of{0};   // emitted by so many firings
   std::atomic<std::uint64_t> most_bytes{0};           // by one of them
   std::atomic<std::int64_t> cpu_ns{0}, cpu_of_ns{0};  // processor time, in so much time of bodies
-  std::atomic<std::int64_t> helped_ns{0};             // of other threads, on parts of its bodies
-  std::atomic<std::int64_t> device_ns{0};             // of the device, on what its bodies queued
-  std::atomic<bool> is_long{false};                   // the last body took longer than long_ns
+  Spans helped;                                       // of other threads, on parts of its bodies
+  Spans lent;      // passes of its bodies that did the work of other nodes of its run
+  Spans borrowed;  // passes of their bodies that did its work
+  std::atomic<std::int64_t> shared_ns{0};  // of the passes booked to it: those that did others' too
+  std::atomic<std::uint64_t> with{0};      // whose, by their positions in the run
+  std::atomic<std::int64_t> device_ns{0};  // of the device, on what its bodies queued
+  std::atomic<std::uint32_t> left{0};      // bodies that left their work to another node
+  std::atomic<bool> is_long{false};        // the last body took longer than long_ns
   Histogram durations;
   Slowest slowest;
   std::int64_t starved_ns = 0;           // nothing to do: waits for input
@@ -87,37 +86,32 @@ struct Counters {
   std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
 
   void enter(std::int64_t start) {
-    const std::int64_t before = open_.fetch_add(1 - packed(start), std::memory_order_acq_rel);
-    if ((before & 0xFFF) == 0)
+    if (bodies_.begin(start) == 0)
       idle_ns_.store(idle_ns_.load(std::memory_order_relaxed) + start -
                          idle_since_.load(std::memory_order_relaxed),
                      std::memory_order_relaxed);
   }
   void leave(std::int64_t end) {
     idle_since_.store(end, std::memory_order_relaxed);
-    open_.fetch_add(packed(end) - 1, std::memory_order_acq_rel);
+    bodies_.end(end);
   }
-  // The time of all bodies together, up to now for those under way: one of a minute shows before
-  // it ends.
+  // The time of all its bodies together, up to now for those under way.
+  std::int64_t body_ns(std::int64_t now) const { return bodies_.ns(now) + helped.ns(now); }
+  // The time that its own work took, whoever's bodies did it. Over the nodes of a run the sum of
+  // both is the same.
   std::int64_t busy_ns(std::int64_t now) const {
-    const std::int64_t open = open_.load(std::memory_order_relaxed);
-    return (((open >> 12) + (open & 0xFFF) * ((now - begin_) >> 4)) << 4) +
-           helped_ns.load(std::memory_order_relaxed);
+    return body_ns(now) - lent.ns(now) + borrowed.ns(now);
   }
   std::int64_t idle_ns(std::int64_t now) const {  // no body under way
     const std::int64_t idle = idle_ns_.load(std::memory_order_relaxed);
     return running() ? idle : idle + now - idle_since_.load(std::memory_order_relaxed);
   }
-  int running() const { return static_cast<int>(open_.load(std::memory_order_relaxed) & 0xFFF); }
+  int running() const { return bodies_.running(); }
   void emitted(std::uint64_t size);
 
  private:
-  // The bodies under way in one number: how many in the low 12 bits; above them, in 16 ns (417 days
-  // of bodies), the ends of those that ended minus the starts of all.
-  std::int64_t packed(std::int64_t at) const { return ((at - begin_) >> 4) << 12; }
-  std::atomic<std::int64_t> open_{0};
-  const std::int64_t begin_ = now_ns();
-  std::atomic<std::int64_t> idle_ns_{0}, idle_since_{begin_};
+  Spans bodies_;
+  std::atomic<std::int64_t> idle_ns_{0}, idle_since_{now_ns()};
 };
 
 // One node's counters at one moment: what is under way is counted up to then.
@@ -126,7 +120,10 @@ struct Reading {
   std::uint64_t fired = 0, passed = 0, skipped = 0;
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
-  std::int64_t device_ns = 0;                       // of the device, on what was queued there
+  std::int64_t body_ns = 0;    // of its bodies, with what they did for others of its run
+  std::int64_t shared_ns = 0;  // of busy_ns: passes that did others' work too ...
+  std::uint64_t with = 0;      // ... whose, by their positions in the run, since the run began
+  std::int64_t device_ns = 0;  // of the device, on what was queued there
   std::int64_t cpu_ns = 0, cpu_of_ns = 0;           // processor time, in so much time of bodies
   std::int64_t p50_ns = 0, p95_ns = 0, p99_ns = 0;  // since the run began
   std::uint64_t bytes = 0, bytes_of = 0;            // emitted by so many firings

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -25,7 +26,7 @@ namespace {
 constexpr std::uint64_t process_track = 1, memory_track = 2, first_thread = 1000,
                         first_queue = 1'000'000;
 enum Type { begin = 1, end = 2, instant = 3, counter = 4 };  // TrackEvent.Type
-enum Annotation { epoch_name = 1, index_name, child_name, sample_text };
+enum Annotation { epoch_name = 1, index_name, child_name, sample_text, in_text };
 
 Writer track(std::uint64_t id, const std::string& name) {
   Writer w;
@@ -72,8 +73,9 @@ TraceEncoder::TraceEncoder(const Plan& plan)
   Writer names;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)
     names.message(2, interned(i + 1, plan.nodes[i].path()));
-  const char* annotations[] = {"epoch", "index", "child", "sample"};
-  for (std::uint64_t i = 0; i < 4; ++i) names.message(3, interned(i + 1, annotations[i]));
+  const char* annotations[] = {"epoch", "index", "child", "sample", "in"};
+  for (std::uint64_t i = 0; i < std::size(annotations); ++i)
+    names.message(3, interned(i + 1, annotations[i]));
   Writer first;  // the names, and from here on they are known
   first.number(10, 1).message(12, names).number(13, 1);
   out_ += Writer().message(1, first).text;
@@ -131,12 +133,19 @@ void TraceEncoder::event(std::size_t ring, const Event& e) {
 
 void TraceEncoder::slice(std::size_t ring, const Event& e) {
   const auto node = static_cast<std::size_t>(e.node);
+  const bool is_pass = e.kind == Event::Kind::pass;
   const Arity arity = plan_.nodes[node].spec->arity;
   const bool is_counter = arity == Arity::source || arity == Arity::gather;
   Writer w = event_of(begin, first_thread + ring);
-  w.number(10, node + 1);
+  w.number(10, (is_pass ? static_cast<std::size_t>(e.owner) : node) + 1);
+  const auto own = flow(is_counter ? e.node : root_in_[node], e.epoch, e.index);
+  if (is_pass) {
+    w.fixed64(47, own);
+    annotate(w, index_name, e.index);
+    if (e.child) annotate(w, child_name, e.child);
+    w.message(4, Writer().number(1, in_text).bytes(6, plan_.nodes[node].path()));
+  }
   if (e.kind == Event::Kind::body) {
-    const auto own = flow(is_counter ? e.node : root_in_[node], e.epoch, e.index);
     w.fixed64(47, own);  // first: what goes on from here
     for (const auto other : links_[ring]) w.fixed64(47, other);
     links_[ring].clear();

@@ -91,13 +91,27 @@ class Decoder {
       if (f.number == 1) name = annotations_[f.value];
       if (f.number == 3)
         (name == "epoch" ? s.epoch : name == "index" ? s.index : s.child) = f.value;
-      if (f.number == 6) s.sample = f.bytes;
+      if (f.number == 6) (name == "in" ? s.in : s.sample) = f.bytes;
     }
   }
 
   std::map<std::uint64_t, std::string> events_, annotations_;
   std::map<std::uint64_t, std::size_t> open_;  // by track
 };
+
+// Of slices in their order by begin: a pass lies within the last body of its thread, but where that
+// thread helped with another one's.
+void take_passes_from_bodies(std::vector<Slice>& slices) {
+  std::map<std::uint64_t, Slice*> body;  // by track
+  for (Slice& s : slices) {
+    if (s.is_instant) continue;
+    s.took = s.end > s.begin ? s.end - s.begin : 0;
+    if (s.in.empty())
+      body[s.track] = &s;
+    else if (Slice* of = body[s.track]; of && s.end <= of->end)
+      of->took -= std::min(of->took, s.took);
+  }
+}
 
 }  // namespace
 
@@ -117,8 +131,10 @@ TraceData read_trace(const std::string& file) {
   for (Reader r(text); r.next(f);)
     if (f.number == 1) decoder.packet(f.bytes);
   auto& slices = decoder.data.slices;
-  std::stable_sort(slices.begin(), slices.end(),
-                   [](const Slice& a, const Slice& b) { return a.begin < b.begin; });
+  std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+    return a.begin < b.begin || (a.begin == b.begin && a.in < b.in);
+  });
+  take_passes_from_bodies(slices);
   return std::move(decoder.data);
 }
 

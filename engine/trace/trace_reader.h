@@ -11,7 +11,9 @@ namespace sluice {
 
 struct Slice {
   std::uint64_t track = 0, begin = 0, end = 0;  // ns; end 0: not closed
+  std::uint64_t took = 0;                       // without the passes in it that are slices too
   std::string name, sample;                     // sample: where a source names it
+  std::string in;  // of a pass: the node in whose body `name`'s work was done
   std::uint64_t epoch = 0, index = 0, child = 0;
   std::vector<std::uint64_t> flows;  // the first goes on from here, the others end here
   bool is_instant = false;

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "engine/base/borrowed_time.h"
 #include "engine/base/error.h"
 
 namespace sluice {
@@ -61,6 +62,7 @@ class OnHost {
     switch (step.kind) {
       case PendingStep::Kind::reorder:
         if (pad_) flush();
+        moved_by_.add(step.owner);
         return window_.reorder(step.order);
       case PendingStep::Kind::box:
         return box(step);
@@ -77,8 +79,10 @@ class OnHost {
  private:
   void box(const PendingStep& step) {
     if (pad_) flush();
-    if (inside(step.box, reorder_shape(window_.order, window_.box.size)))
+    if (inside(step.box, reorder_shape(window_.order, window_.box.size))) {
+      moved_by_.add(step.owner);
       return window_.crop(step.box);
+    }
     if (!first_ || !continues(step, first_->how.padding)) flush();
     pad_ = &step;
     if (!first_) flush();
@@ -89,6 +93,7 @@ class OnHost {
     if (lazy_ && first_ && composes(step)) {
       Affine between = window_.map();
       if (pad_) between = multiply(between, box_affine(pad_->box));
+      if (pad_) moved_by_.add(pad_->owner);
       map_ = multiply(multiply(map_, between), step.to_source);
       many_ = true;
       by_ = step.by;
@@ -98,6 +103,7 @@ class OnHost {
       map_ = step.to_source;
       by_ = step.by;
     }
+    sampled_by_.add(step.owner);
     pad_ = nullptr;
     shape_ = step.shape;
     window_ = Window(shape_);
@@ -121,7 +127,9 @@ class OnHost {
     const auto made = linear ? at::kFloat : done_.scalar_type();
     const bool direct = into.defined() && !pad_ && made == into.scalar_type();
     const at::Tensor to = direct ? into : at::Tensor();
-    if (const auto picks = choice()) {
+    const auto picks = choice();
+    if (first_ || !straight || window_.box != whole(done_)) timer_.begin(movers(picks && pad_));
+    if (picks) {
       const bool fits = into.defined() && made == into.scalar_type();
       done_ = resize(done_, shape_, first_->resized->mode, first_->resized->align_corners, *picks,
                      fits ? into : at::Tensor());
@@ -135,15 +143,28 @@ class OnHost {
       done_ = crop_pad(done_, window_.box, 0, to);
     }
     if (linear) stands_for_ = at::kFloat;
+    if (pad_) timer_.begin(Owners(pad_->owner));
     if (pad_ && pad_->value != 0) widen({});  // it may not fit the narrow type
     if (pad_) done_ = crop_pad(done_, pad_->box, pad_->filling, pad_->value);
+    if (!changes_.empty()) timer_.begin(Owners(changes_.front()->owner));
     if (last || !changes_.empty()) widen(into);
     change(result);
     if (result.defined() && !same(result)) done_ = result.copy_(done_);
+    timer_.end();
+    moved_by_ = sampled_by_ = {};
     first_ = pad_ = nullptr;
     by_.reset();
     many_ = false;
     window_ = Window(shape_of(done_));
+  }
+
+  // Whose steps the pass does that moves voxels. It is booked to the resampling's, else to the
+  // first.
+  Owners movers(bool pads) const {
+    Owners all = sampled_by_;
+    all.add(moved_by_);
+    if (pads) all.add(pad_->owner);
+    return all;
   }
 
   // A resize, the window and the pad behind it are a choice of the whole result's voxels.
@@ -169,6 +190,7 @@ class OnHost {
     const PendingStep* const filter = last_filter();
     at::Tensor into = filter ? at::Tensor() : result;
     for (const PendingStep* step : changes_) {
+      timer_.begin(Owners(step->owner));
       if (step == filter) into = result;
       const bool own = done_.const_data_ptr() != source_ && done_.scalar_type() == at::kFloat;
       done_ = step->change(done_, own && step->in_place ? done_ : into);
@@ -209,6 +231,8 @@ class OnHost {
   std::optional<Displacement> by_;           // of the last of them
   Shape3 shape_{};
   bool many_ = false, lazy_;
+  Owners moved_by_, sampled_by_;  // of the moves and resamplings that wait
+  PassTimer timer_;
 };
 
 }  // namespace
@@ -290,6 +314,7 @@ Pending::Pending(const at::Tensor& tensor, at::ScalarType stands_for)
       shape_{tensor.size(1), tensor.size(2), tensor.dim() > 3 ? tensor.size(3) : 1} {}
 
 void Pending::add(PendingStep step) {
+  if (the_body && step.owner < 0) step.owner = the_body->position();
   shape_ = step.result(shape_);
   steps_.push_back(std::move(step));
 }

@@ -11,6 +11,8 @@
 // A source may be kept in a narrower type than it stands for (narrow.h): it is moved as it is kept
 // and widened at the end.
 //
+// The time of each pass is booked to the nodes whose steps it does (engine/base/borrowed_time.h).
+//
 // Invariant: without `lazy`, and with it where there is but one resampling, the result on the host
 // is that of the steps one behind the other to the bit. On a device coordinates differ in the last
 // bits of a float.
@@ -56,6 +58,7 @@ struct PendingStep {
   using Change = std::function<at::Tensor(const at::Tensor& from, const at::Tensor& into)>;
   Change change;
   bool in_place = true;
+  int owner = -1;  // the position in its run of the node that asked for it (Owners)
 
   // Output -> source voxels, and the result's shape, for a volume of shape `from`.
   Affine map(const Shape3& from) const;
@@ -77,7 +80,7 @@ class Pending {
   explicit Pending(const at::Tensor& tensor);  // [C, X, Y, Z] or [C, X, Y]
   Pending(const at::Tensor& kept, at::ScalarType stands_for);
 
-  void add(PendingStep step);
+  void add(PendingStep step);  // asked for by the node whose body this is
   const at::Tensor& source() const { return source_; }
   const std::vector<PendingStep>& steps() const { return steps_; }
   std::int64_t axes() const { return source_.dim() - 1; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/borrowed_time.h"
 #include "engine/base/error.h"
 #include "kernels/augment/augment_chain.h"
 #include "kernels/augment/fused_augment.h"
@@ -156,6 +157,7 @@ class Jobs {
   }
 
   [[noreturn]] static void refuse(const PendingStep& step) {
+    blamed = Owners(step.owner);
     std::string what = step.limited ? step.limited : "this step";
     if (step.kind == PendingStep::Kind::box) what = "a pad other than constant, edge or symmetric";
     if (step.resized) what = "a resize other than linear or nearest";
@@ -195,6 +197,15 @@ void launch(const std::vector<AugmentJob>& jobs, const at::Tensor& like) {
 bool done_as_jobs(const at::Tensor& t) { return t.is_cuda() || host_plays; }
 void host_plays_device(bool does) { host_plays = does; }
 
+// A launch does the work of all at once, and the device's time is known of a body as a whole: it is
+// booked to the node whose body this is.
+static Owners owners_of(std::span<const Pending* const> all) {
+  Owners owners(the_body ? the_body->position() : -1);
+  for (const Pending* one : all)
+    for (const PendingStep& step : one->steps()) owners.add(step.owner);
+  return owners;
+}
+
 void do_as_jobs(std::span<const Pending* const> all, std::span<const at::Tensor> outs, bool lazy) {
   std::vector<Jobs> makers;  // they hold what lies between two jobs
   std::vector<std::vector<AugmentJob>> jobs;
@@ -205,6 +216,8 @@ void do_as_jobs(std::span<const Pending* const> all, std::span<const at::Tensor>
     jobs.push_back(makers.back().into(outs[i]));
     rounds = std::max(rounds, jobs.back().size());
   }
+  PassTimer timer;
+  timer.begin(owners_of(all));
   for (std::size_t r = 0; r < rounds; ++r) {
     std::vector<AugmentJob> together;
     for (const auto& one : jobs)

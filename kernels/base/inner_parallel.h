@@ -22,9 +22,9 @@ void for_range(std::int64_t n, bool parallel, Fn&& fn) {
     return;
   }
   const auto caller = std::this_thread::get_id();
-  tbb::this_task_arena::isolate([&, sum = helped_ns] {
+  tbb::this_task_arena::isolate([&, body = the_body] {
     tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n), [&](const auto& r) {
-      const HelpTimer timer(std::this_thread::get_id() == caller ? nullptr : sum);
+      const HelpTimer timer(std::this_thread::get_id() == caller ? nullptr : body);
       fn(r.begin(), r.end());
     });
   });

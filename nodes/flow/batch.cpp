@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/borrowed_time.h"
 #include "engine/run/registry.h"
 #include "kernels/augment/pending.h"
 #include "kernels/base/inner_parallel.h"
@@ -51,17 +52,25 @@ constexpr std::int64_t worth_sharing = 1 << 20;  // bytes of a batch that severa
 void fill(const at::Tensor& batch, const std::vector<Pending>& all,
           std::span<const SamplePtr> members, bool lazy) {
   const auto slices = batch.unbind();
-  std::vector<std::string> failed(all.size());
+  struct Failed {
+    std::string why;
+    Owners by;
+  };
+  std::vector<Failed> failed(all.size());
   const bool shared = batch.nbytes() > worth_sharing;
   for_range(static_cast<std::int64_t>(all.size()), shared, [&](auto begin, auto end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) try {
+        blamed = {};
         all[i].done(lazy, slices[i]);
       } catch (const DataError& e) {
-        failed[i] = e.what();
+        failed[i] = {e.what(), blamed};
       }
   });
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (!failed[i].empty()) throw DataError(members[i]->name + ": " + failed[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (failed[i].why.empty()) continue;
+    blamed = failed[i].by;
+    throw DataError(members[i]->name + ": " + failed[i].why);
+  }
 }
 
 Field stacked_pending(const std::string& key, std::span<const SamplePtr> members, bool lazy) {

@@ -62,3 +62,20 @@ TEST_CASE("advise does not write over a file, and says what is wrong with a grap
   CHECK(r.code == 2);
   CHECK(r.err.find("did you mean \"cache\"?") != std::string::npos);
 }
+
+TEST_CASE("advise says nothing of sizes that come to no megabyte") {
+  Folder folder;
+  const auto from = folder
+                        .write("g.json", R"({
+  "run": { "epochs": 100000, "threads": 1 },
+  "nodes": {
+    "made": { "type": "synthetic", "num_samples": 6, "spatial_size": [8, 8, 8],
+              "rad_max": 3, "rad_min": 2 },
+    "norm": { "type": "normalize_intensity", "in": "made", "keys": "image" } } })")
+                        .string();
+  const auto r = shell::run("$SLUICE advise " + from + " --seconds 1 --quiet");
+  INFO(r.out + r.err);
+  REQUIRE(r.code == 0);
+  CHECK(r.out.find("  made      6 samples\n") != std::string::npos);
+  CHECK(r.out.find("0.00 MB") == std::string::npos);
+}

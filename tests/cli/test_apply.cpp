@@ -233,7 +233,6 @@ TEST_CASE("apply says what is wrong with its command line before it loads anythi
       {"cache" + io, "nothing to apply"},
       {"to_device" + io, "nothing to apply"},
       {"load_image" + io, "reads or writes files itself"},
-      {"rand_flip --in image=a.npy", "say where the result goes"},
       {"rand_flip --out image=b.npy", "give the node its fields"},
       {"rand_flip --in image --out image=b.npy", "--in image: expected key=FILE"},
       {"rand_flip --in image=a.npy image=a.npy --out image=b.npy", "--in image is given twice"},
@@ -312,4 +311,24 @@ TEST_CASE("apply keeps a real volume's geometry through NIfTI, and losses take N
   INFO(loss.err);
   CHECK(loss.code == 0);
   CHECK(loss.out.starts_with("loss "));
+}
+
+TEST_CASE("apply without --out prints shape, type, range and affine of what comes out") {
+  Workplace w;
+  npy::write(w.in("a.npy"), {{1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7.5F}});
+  const std::string flip = "rand_flip --in image=a.npy --param prob=1 spatial_axis=0";
+  CHECK(w.apply(flip).out == "image  float32 [1, 2, 2, 2], 0 to 7.5, no affine\n");
+  w.folder.write("a.npy.json", R"({"affine": [[2,0,0,5],[0,3,0,0],[0,0,4,0],[0,0,0,1]]})");
+  CHECK(w.apply(flip).out ==
+        "image  float32 [1, 2, 2, 2], 0 to 7.5, affine [[-2, 0, 0, 7], [0, 3, 0, 0], "
+        "[0, 0, 4, 0], [0, 0, 0, 1]]\n");
+  const auto r = w.apply(flip + " --json");
+  REQUIRE(r.code == 0);
+  const json field = json::parse(r.out).at("fields").at(0);
+  CHECK(field.at("shape") == json({1, 2, 2, 2}));
+  CHECK(field.at("most") == 7.5);
+  CHECK(field.at("affine").at(0) == json({-2.0, 0.0, 0.0, 7.0}));
+  const auto crops =
+      w.apply("rand_spatial_crop --in image=a.npy --param roi_size=1 random_size=false");
+  CHECK(crops.out.find("[1, 1, 1, 1]") != std::string::npos);
 }

@@ -107,3 +107,59 @@ TEST_CASE("profile watches the GPU through the driver and judges it by the guide
   CHECK(text.find("Fake 100: 50% busy, 95000 MB (95%), 1755 MHz, 83 C, 512 W; it waits") !=
         std::string::npos);
 }
+
+TEST_CASE("profile states what one pass does for several nodes as one, and frees it as one") {
+  Folder folder;
+  const std::string file = folder
+                               .write("g.json", R"({
+  "run": { "epochs": 4 },
+  "nodes": {
+    "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [32, 32, 32],
+               "rad_max": 10, "rad_min": 4 },
+    "kept":  { "type": "cache", "in": "made" },
+    "space": { "type": "spacing", "in": "kept", "pixdim": 0.7 },
+    "flip":  { "type": "rand_flip", "in": "space", "prob": 1.0, "spatial_axis": 0 },
+    "noise": { "type": "rand_gaussian_noise", "in": "flip", "keys": "image", "prob": 1.0 } } })")
+                               .string();
+  const auto r = shell::run("$SLUICE profile " + file +
+                            " --quiet --json --verify --what-if free:space+flip "
+                            "--what-if free:flip");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json j = json::parse(r.out);
+  const json& space = j.at("nodes").at("space");
+  CHECK(space.at("done_with") == json({"flip"}));
+  CHECK(space.at("shared_s").get<double>() > 0);
+  CHECK(space.at("busy_s").get<double>() > space.at("body_s").get<double>());
+  CHECK_FALSE(j.at("nodes").at("noise").contains("done_with"));
+  CHECK_FALSE(j.at("what_if").at(0).contains("in_one_pass"));
+  CHECK(j.at("what_if").at(0).at("measured").get<double>() > 0);
+  CHECK(j.at("what_if").at(1).at("in_one_pass") == "space + flip");
+
+  const auto text = shell::run("$SLUICE profile " + file + " --quiet --what-if free:flip").out;
+  INFO(text);
+  CHECK(text.find("\nspace + flip ") != std::string::npos);
+  CHECK(text.find("done in the pass of another node: flip (space)\n") != std::string::npos);
+  CHECK(text.find("; one pass does space + flip: free them together") != std::string::npos);
+}
+
+TEST_CASE("profile begins with what limits, and leaves idle nodes to one line") {
+  Graph g;
+  const auto text = g.profile("").out;
+  INFO(text);
+  CHECK(text.substr(0, text.find('\n')).find("limit") != std::string::npos);
+  const auto rows = [](const std::string& out) {
+    const auto begin = out.find("\nnode ");
+    const auto end = out.find("\n\n", begin + 1);
+    return out.substr(begin, end - begin);
+  };
+  // Cache and flip only pass things on, and what is no time has no cores.
+  CHECK(rows(text).find("\nkept ") == std::string::npos);
+  CHECK(rows(text).find(" 0%  100%") == std::string::npos);
+  CHECK(text.find("(--all shows each)") != std::string::npos);
+  const auto all = rows(g.profile("--all").out);
+  for (const char* node : {"made", "norm", "kept", "noise", "batch"})
+    CHECK(all.find("\n" + std::string(node) + " ") != std::string::npos);
+  CHECK(all.find("–") != std::string::npos);
+  CHECK(all.find("(--all shows each)") == std::string::npos);
+}

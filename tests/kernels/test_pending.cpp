@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "engine/base/borrowed_time.h"
+#include "engine/base/error.h"
 #include "kernels/augment/elastic.h"
 #include "kernels/augment/pending.h"
 #include "kernels/image/affine_params.h"
@@ -350,4 +352,98 @@ TEST_CASE("lazily, what no map can express is still done where it stands") {
       resampled(about_centres(centred_affine({{0.3, 0.1, -0.2}, {}, {}, {}}, 3), half, n), n, {});
   const Chain c{v, {resized(n, half, Resizing::area, false), turn}};
   CHECK(at::equal(c.done(true), one_by_one(v, c.steps)));
+}
+
+namespace {
+
+// A body of the run's node at `position` that keeps what is booked.
+struct Booked final : BodyTimes {
+  explicit Booked(int position) : BodyTimes(position) { the_body = this; }
+  ~Booked() override { the_body = nullptr; }
+  void help_begins(std::int64_t) override {}
+  void help_ends(std::int64_t) override {}
+  void pass_begins(const Owners& owners, std::int64_t) override {
+    CHECK(!open);
+    open = true;
+    text += (text.empty() ? "" : ", ") + std::to_string(owners.first);
+    for (int k = 0; k < Owners::most; ++k)
+      if (k != owners.first && (owners.all >> k & 1)) text += "+" + std::to_string(k);
+  }
+  void pass_ends(const Owners&, std::int64_t began, std::int64_t now) override {
+    CHECK(now >= began);
+    CHECK(open);
+    open = false;
+  }
+  std::string text;
+  bool open = false;
+};
+
+PendingStep by(int owner, PendingStep step) {
+  step.owner = owner;
+  return step;
+}
+PendingStep flipped() {
+  Reorder r;
+  r.flip[0] = true;
+  return reordered(r);
+}
+PendingStep zoomed() { return resized({12, 12, 12}, {20, 20, 20}, Resizing::linear, false); }
+PendingStep plus_one(int* calls = nullptr) {
+  return changed({}, [calls](const at::Tensor& from, const at::Tensor&) {
+    if (calls && ++*calls > 0) throw DataError("no");
+    return from + 1;
+  });
+}
+
+std::string passes_of(const std::vector<PendingStep>& steps, const at::Tensor& into = {}) {
+  Booked booked(9);
+  Pending p(volume({1, 12, 12, 12}));
+  for (const PendingStep& step : steps) p.add(step);
+  p.done(false, into);
+  CHECK_FALSE(booked.open);
+  return booked.text;
+}
+
+}  // namespace
+
+TEST_CASE("each pass is booked to the steps that it does, a composed one to its resampling") {
+  CHECK(passes_of({by(0, flipped()), by(1, flipped())}) == "");  // nothing is left to do
+  CHECK(passes_of({by(0, flipped())}) == "0");
+  CHECK(passes_of({by(0, flipped()), by(1, zoomed())}) == "0, 1");
+  CHECK(passes_of({by(0, zoomed()), by(1, flipped()), by(2, plus_one())}) == "0+1, 2");
+  CHECK(passes_of({by(0, plus_one()), by(1, zoomed()), by(2, plus_one()), by(3, flipped())}) ==
+        "0, 1, 2, 3");
+  CHECK(passes_of({by(0, plus_one()), by(0, plus_one())}) == "0");
+  const Box wider{{-2, -2, -2}, {16, 16, 16}};
+  CHECK(passes_of({by(0, flipped()), by(1, boxed(wider, Filling::edge))}) == "0, 1");
+  CHECK(passes_of({by(0, boxed({{1, 1, 1}, {8, 8, 8}})), by(1, flipped())}) == "0+1");
+  CHECK(passes_of({by(0, zoomed())}, at::empty({1, 20, 20, 20})) == "0");
+  CHECK(passes_of({zoomed()}) == "9");  // who adds a step asks for it
+}
+
+TEST_CASE("as jobs, a launch is booked to the body's own node, with all whose work it does") {
+  const HostPlays plays;
+  CHECK(passes_of({by(0, flipped()), by(1, zoomed())}) == "9+0+1");
+}
+
+TEST_CASE("a step that fails is to blame, and so is one that no job does") {
+  int calls = 0;
+  Booked booked(9);
+  blamed = {};
+  {
+    Pending p(volume({1, 12, 12, 12}));
+    for (auto& step : {by(0, flipped()), by(3, plus_one(&calls)), by(4, plus_one())}) p.add(step);
+    CHECK_THROWS_AS(p.done(false), DataError);
+  }
+  CHECK(blamed == Owners(3));
+  CHECK_FALSE(booked.open);
+  blamed = {};
+  const HostPlays plays;
+  Pending p(volume({1, 12, 12, 12}));
+  PendingStep none = by(5, plus_one());
+  none.limited = "that";
+  p.add(by(0, flipped()));
+  p.add(none);
+  CHECK_THROWS_AS(p.done(false), DataError);
+  CHECK(blamed == Owners(5));
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,11 +26,25 @@ struct Collected {
   std::map<std::string, std::vector<SamplePtr>> epochs;  // by "node/epoch", in stamp order
   std::map<std::string, CacheStore::Held> held;          // by cache
   std::map<std::string, std::uint64_t> fired;            // by node
+  std::map<std::string, Reading> read;                   // at the end
+  std::set<std::string> quarantined;                     // "node: message"
   std::string failure;
 };
 
 // Called for what is collected, before it is; `held` answers for the graph's first cache.
 using Watch = std::function<void(const Firing&, const std::function<CacheStore::Held()>& held)>;
+
+struct Quarantines final : RunEvents {
+  explicit Quarantines(Collected& to) : to_(to) {}
+  void quarantined(const Quarantined& q) override {
+    std::lock_guard lock(mutex_);
+    to_.quarantined.insert(q.node + ": " + q.message);
+  }
+
+ private:
+  Collected& to_;
+  std::mutex mutex_;
+};
 
 class Collect final : public Node {
  public:
@@ -93,7 +108,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
   };
   std::vector<Node*> pointers;
   for (auto& n : nodes) pointers.push_back(n.get());
-  RunEvents events;
+  Quarantines events(found);
   Scheduler scheduler(*plan, pointers, options, events);
   const Outcome outcome = scheduler.run();
   if (outcome.status != Outcome::Status::done)
@@ -102,6 +117,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
     const std::string& path = plan->nodes[static_cast<std::size_t>(i)].path();
     if (const CacheStore* store = at(i)->store()) found.held[path] = store->held();
     found.fired[path] = scheduler.ledger(i).fired;
+    found.read[path] = scheduler.readings()[static_cast<std::size_t>(i)];
   }
   return found;
 }

@@ -387,3 +387,100 @@ TEST_CASE("how far one resampling is from three, on a smooth and on a real image
     CHECK(error.mean().item<float>() > 1e-5f);
   }
 }
+
+namespace {
+
+std::int64_t sum_of(const Collected& c, std::int64_t Reading::*ns) {
+  std::int64_t sum = 0;
+  for (const auto& [path, r] : c.read) sum += r.*ns;
+  return sum;
+}
+
+// A slow smoothing between two quick nodes, and a batch that ends the run where `batched`.
+Json smoothed(bool batched) {
+  Json nodes = {
+      {"s", synthetic(6)},
+      {"kept", {{"type", "cache"}, {"in", "s"}}},
+      {"scale", {{"type", "scale_intensity_range"}, {"in", "kept"}, {"a_min", 0}, {"a_max", 2}}},
+      {"smooth", {{"type", "rand_gaussian_smooth"}, {"in", "scale"}, {"prob", 1}}},
+      {"shift", {{"type", "rand_shift_intensity"}, {"in", "smooth"}, {"prob", 1}, {"offsets", 1}}}};
+  for (const char* axis : {"sigma_x", "sigma_y", "sigma_z"}) nodes["smooth"][axis] = {11, 12};
+  if (batched) nodes["batch"] = {{"type", "batch"}, {"in", "shift"}, {"size", 3}};
+  nodes["sink"] = {{"type", "collect"}, {"in", batched ? "batch" : "shift"}};
+  return {{"name", "g"}, {"nodes", nodes}};
+}
+
+}  // namespace
+
+TEST_CASE("of a fused run each member gets its own share of the time, whoever did the work") {
+  for (const bool batched : {false, true}) {
+    CAPTURE(batched);
+    const Collected c = run_graph(smoothed(batched));
+    REQUIRE(c.failure == "");
+    const std::int64_t smooth = c.read.at("smooth").busy_ns;
+    CHECK(smooth > 3 * c.read.at("scale").busy_ns);
+    CHECK(smooth > 3 * c.read.at("shift").busy_ns);
+    CHECK(smooth > 3 * c.read.at("smooth").body_ns);  // its own bodies only write it down
+    if (batched) CHECK(smooth > 3 * c.read.at("batch").busy_ns);
+    CHECK(sum_of(c, &Reading::busy_ns) == sum_of(c, &Reading::body_ns));
+  }
+}
+
+TEST_CASE("a flip in a resampling's gather is stated as one pass with it") {
+  const Collected c = run_graph({{"name", "g"},
+                                 {"nodes",
+                                  {{"s", synthetic(4)},
+                                   {"space", {{"type", "spacing"}, {"in", "s"}, {"pixdim", 0.7}}},
+                                   {"flip", {{"type", "rand_flip"}, {"in", "space"}, {"prob", 1}}},
+                                   {"sink", {{"type", "collect"}, {"in", "flip"}}}}}});
+  REQUIRE(c.failure == "");
+  const Reading &space = c.read.at("space"), &flip = c.read.at("flip");
+  CHECK(space.with == 3);
+  CHECK(space.shared_ns > 0);
+  CHECK(flip.with == 0);
+  CHECK(space.busy_ns > 3 * flip.busy_ns);
+}
+
+TEST_CASE("a failure in a fused run names the member whose work failed, with a batch too") {
+  for (const bool batched : {false, true})
+    for (const bool quarantine : {false, true}) {
+      CAPTURE(batched);
+      CAPTURE(quarantine);
+      Json nodes = {
+          {"s", synthetic(4)},
+          {"two",
+           {{"type", "concat_items"},
+            {"in", "s"},
+            {"keys", {"image", "label"}},
+            {"name", "image"}}},
+          {"kept", {{"type", "cache"}, {"in", "two"}}},
+          {"flip", {{"type", "rand_flip"}, {"in", "kept"}, {"prob", 1}}},
+          {"jitter",
+           {{"type", "rand_color_jitter"}, {"in", "flip"}, {"prob", 1}, {"brightness", 0.3}}},
+          {"shift",
+           {{"type", "rand_shift_intensity"}, {"in", "jitter"}, {"prob", 1}, {"offsets", 1}}}};
+      if (batched) nodes["batch"] = {{"type", "batch"}, {"in", "shift"}, {"size", 2}};
+      nodes["sink"] = {{"type", "collect"}, {"in", batched ? "batch" : "shift"}};
+      if (quarantine)
+        for (const char* name : {"flip", "jitter", "shift", "batch"})
+          if (nodes.contains(name)) {
+            nodes[name]["on_error"] = "quarantine";
+            nodes[name]["max_bad"] = 10;
+          }
+      const Collected c = run_graph({{"name", "g"}, {"nodes", nodes}});
+      const std::string why = "colours need an image of one or three channels";
+      INFO(c.failure);
+      if (quarantine) {
+        REQUIRE(!c.quarantined.empty());
+        for (const auto& q : c.quarantined) {
+          CHECK(q.starts_with("jitter: "));
+          CHECK(q.ends_with(why));
+        }
+      } else {
+        CHECK(c.failure.find("jitter") != std::string::npos);
+        CHECK(c.failure.find("shift") == std::string::npos);
+        CHECK(c.failure.find("batch") == std::string::npos);
+        CHECK(c.failure.find(why) != std::string::npos);
+      }
+    }
+}

@@ -99,8 +99,6 @@ int apply_checked(const Options& options, Diagnostics& diagnostics) {
   }
   const Json in = files_of("--in", options.ins, false), out = files_of("--out", options.outs, true);
   if (in.empty()) throw UsageError("give the node its fields: --in key=FILE");
-  if (out.empty() && node.spec->family != "loss" && node.spec->family != "metric")
-    throw UsageError("say where the result goes: --out key=FILE");
   settle_keys(node, in);
   return run_in_runtime({{"command", "apply"},
                          {"type", node.spec->name},

@@ -32,7 +32,7 @@ struct Options {
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
   bool exact = false, precision = false;  // advise
-  bool verify = false, isolate = false;
+  bool verify = false, isolate = false, all = false;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
 };

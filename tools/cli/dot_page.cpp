@@ -57,7 +57,9 @@ Json flow(const PlanNode& n) {
   return all;
 }
 
-Json node_json(const PlanNode& n, const NodeFigures* f) {
+Json node_json(const Plan& plan, const Figures& figures, std::size_t i) {
+  const PlanNode& n = plan.nodes[i];
+  const NodeFigures* f = i < figures.nodes.size() ? &figures.nodes[i] : nullptr;
   Json j = {{"name", n.path()},
             {"type", n.spec->name},
             {"doc", n.spec->doc},
@@ -80,14 +82,18 @@ Json node_json(const PlanNode& n, const NodeFigures* f) {
                      {"p50", dot::milliseconds(f->p50_ms)},
                      {"p99", dot::milliseconds(f->p99_ms)},
                      {"queue, most", f->queue_max}};
+  if (f && f->known && figures.nodes.size() == plan.nodes.size()) {
+    const int node = static_cast<int>(i), in = done_in(plan, figures, node);
+    const std::string pass = names_done_with(plan, figures, in < 0 ? node : in);
+    if (pass != n.path()) j["measured"]["in one pass"] = pass;
+  }
   return j;
 }
 
 Json data_json(const Plan& plan, const Figures& figures) {
   Json all = Json::object();
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)
-    all["node" + std::to_string(i)] =
-        node_json(plan.nodes[i], i < figures.nodes.size() ? &figures.nodes[i] : nullptr);
+    all["node" + std::to_string(i)] = node_json(plan, figures, i);
   for (std::size_t i = 0; i < plan.graph->models.size(); ++i) {
     const GraphModel& m = plan.graph->models[i];
     Json given = Json::array();

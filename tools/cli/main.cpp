@@ -120,6 +120,7 @@ void commands(CLI::App& app, Options& o) {
   profile->add_flag("--verify", o.verify, "Runs each change too: predicted beside measured");
   profile->add_flag("--isolate", o.isolate,
                     "Replays what came in through each node alone, on 1, 2, 4, ... threads");
+  profile->add_flag("--all", o.all, "Shows the nodes too that are busy less than 1%");
 
   advise_options(
       app.add_subcommand("advise", "Tries what would make a graph faster; says what pays"), o);

@@ -62,6 +62,7 @@ Json document(const std::string& command, const Options& options) {
           {"what_if", options.what_if},
           {"verify", options.verify},
           {"isolate", options.isolate},
+          {"all", options.all},
           {"resume", options.resume},
           {"overwrite", options.overwrite},
           {"force", options.force},

@@ -32,8 +32,9 @@ Json life_json(const TraceData& data, const std::vector<std::size_t>& life) {
                     {"child", s.child},
                     {"at_ms", ms(s.begin - first.begin)},
                     {"waited_ms", s.begin > free ? ms(s.begin - free) : 0.0},
-                    {"took_ms", s.end > s.begin ? ms(s.end - s.begin) : 0.0},
+                    {"took_ms", ms(s.took)},
                     {"thread", data.thread(s.track)}});
+    if (!s.in.empty()) rows.back()["in"] = s.in;
     free = std::max(free, s.end);
   }
   return {{"sample", first.sample},
@@ -53,11 +54,12 @@ void print_life(const Json& life) {
   std::printf("  %-*s  child     at ms  waited ms    took ms  thread\n", static_cast<int>(width),
               "node");
   for (const auto& row : life["life"])
-    std::printf("  %-*s  %5llu %9.2f  %9.2f  %9.3f  %s\n", static_cast<int>(width),
+    std::printf("  %-*s  %5llu %9.2f  %9.2f  %9.3f  %s%s\n", static_cast<int>(width),
                 row["node"].get<std::string>().c_str(),
                 static_cast<unsigned long long>(row["child"].get<std::uint64_t>()),
                 row["at_ms"].get<double>(), row["waited_ms"].get<double>(),
-                row["took_ms"].get<double>(), row["thread"].get<std::string>().c_str());
+                row["took_ms"].get<double>(), row["thread"].get<std::string>().c_str(),
+                row.contains("in") ? (", in " + row["in"].get<std::string>()).c_str() : "");
 }
 
 int one_sample(const TraceData& data, const Options& o) {
@@ -168,15 +170,16 @@ void write_chrome(const TraceData& data, const std::string& file) {
 
 int summary(const TraceData& data) {
   std::map<std::string, std::pair<std::size_t, std::uint64_t>> nodes;
-  std::size_t samples = 0;
+  std::size_t samples = 0, passes = 0;
   for (const Slice& s : data.slices) {
     samples += begins(s);
     if (s.is_instant) continue;
     auto& [count, took] = nodes[s.name];
-    ++count;
-    took += s.end > s.begin ? s.end - s.begin : 0;
+    count += s.in.empty();  // a pass of another node's body is none of its own
+    took += s.took;
+    passes += !s.in.empty();
   }
-  std::printf("%zu bodies of %zu samples on %zu threads\n\n", data.slices.size(), samples,
+  std::printf("%zu bodies of %zu samples on %zu threads\n\n", data.slices.size() - passes, samples,
               data.threads.size());
   for (const auto& [name, n] : nodes)
     std::printf("  %-24s %8zu  %10.1f ms\n", name.c_str(), n.first, ms(n.second));

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/state/drive.h"
@@ -214,8 +215,67 @@ std::string number_text(const at::Tensor& scalar) {
                                             : print(scalar.item<double>());
 }
 
+// What came out where no file was asked for. An affine that is not known is null, and so is
+// the range of no voxels.
+Json described(const Result& result) {
+  Json all = Json::array();
+  for (std::size_t n = 0; n < result.samples.size(); ++n)
+    for (const auto& [key, field] : result.samples[n].fields()) {
+      const at::Tensor& t = field.tensor;
+      if (!t.defined()) continue;
+      Json j = {{"sample", n},
+                {"key", key},
+                {"shape", t.sizes().vec()},
+                {"dtype", disk_type(".npy", t.scalar_type())},
+                {"least", nullptr},
+                {"most", nullptr},
+                {"affine", nullptr}};
+      if (t.numel() > 0) {
+        j["least"] = t.min().item<double>();
+        j["most"] = t.max().item<double>();
+      }
+      const Meta& meta = field.geometry();
+      for (std::size_t i = 0; meta.has_affine && i < 16; i += 4) {
+        if (i == 0) j["affine"] = Json::array();
+        j["affine"].push_back(
+            std::vector<double>(meta.affine.begin() + i, meta.affine.begin() + i + 4));
+      }
+      all.push_back(std::move(j));
+    }
+  return all;
+}
+
+// "image  float32 [1, 20, 20, 20], -1 to 1, affine [[-1, 0, 0, 90], ...]"
+void print(const Json& fields, bool several) {
+  for (const Json& j : fields) {
+    if (several) std::cout << j["sample"] << ' ';
+    std::cout << j["key"].get<std::string>() << "  " << j["dtype"].get<std::string>() << " [";
+    const char* comma = "";
+    for (const Json& extent : j["shape"]) std::cout << std::exchange(comma, ", ") << extent;
+    std::cout << ']';
+    if (!j["least"].is_null())
+      std::cout << ", " << j["least"].get<double>() << " to " << j["most"].get<double>();
+    if (j["affine"].is_null()) {
+      std::cout << ", no affine\n";
+      continue;
+    }
+    std::cout << ", affine [";
+    comma = "";
+    for (const Json& row : j["affine"]) {
+      std::cout << std::exchange(comma, ", ") << '[';
+      const char* between = "";
+      for (const Json& v : row) std::cout << std::exchange(between, ", ") << v.get<double>();
+      std::cout << ']';
+    }
+    std::cout << "]\n";
+  }
+}
+
 void print(const Json& request, const Result& result, const Json& files) {
+  const bool shows = request.at("out").empty() && result.values.empty();
+  const Json fields = shows ? described(result) : Json::array();
   if (!request.at("json").get<bool>()) {
+    print(fields, result.samples.size() > 1);
     for (const auto& [name, value] : result.values)
       std::cout << name << ' ' << number_text(value) << '\n';
     return;
@@ -225,11 +285,9 @@ void print(const Json& request, const Result& result, const Json& files) {
     const double v = value.item<double>();
     values[name] = std::isfinite(v) ? Json(v) : Json();
   }
-  std::cout << Json{{"type", request.at("type")},
-                    {"params", request.at("params")},
-                    {"seed", request.at("seed")},
-                    {"files", files},
-                    {"values", values}}
+  std::cout << Json{{"type", request.at("type")}, {"params", request.at("params")},
+                    {"seed", request.at("seed")}, {"files", files},
+                    {"fields", fields},           {"values", values}}
                    .dump(2, ' ', false, Json::error_handler_t::replace)
             << '\n';
 }

@@ -29,6 +29,7 @@ Options Options::from_json(const Json& j) {
   o.what_if = j.value("what_if", std::vector<std::string>{});
   o.verify = j.value("verify", false);
   o.isolate = j.value("isolate", false);
+  o.all = j.value("all", false);
   o.seconds = j.value("seconds", 0.0);
   o.quiet = j.value("quiet", false);
   o.json = j.value("json", false);

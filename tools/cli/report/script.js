@@ -441,12 +441,15 @@ function nodeTable() {
   const rows = names.map((name, index) => ({name, index, ...nodes[name]}));
   const share = key => ({name: key, value: r => r[key], cell: r => percent(r[key])});
   const time = key => ({name: key, value: r => r[key + "_ms"], cell: r => ms(r[key + "_ms"])});
+  const together = r => r.done_with && r.shared_s >= 0.05 * r.busy_s ?
+    faint(" + " + r.done_with.join(" + ")) : [];
   const rate = r => r.rate >= 100 ? String(Math.round(r.rate)) : r.rate.toFixed(1);
   const credits = r => r.credits ? `${r.credits.most_out}/${r.credits.total}` : "";
   fill(home, lead("Busy: share of the time of all its slots. Starved: it waited for input. ",
-    "Blocked: it had input and waited for a credit or its turn. A click on a column sorts by it."),
+    "Blocked: it had input and waited for a credit or its turn. What one pass does for several ",
+    "nodes stands at the first named. A click on a column sorts by it."),
   table([
-    {name: "node", left: true, value: r => r.index, cell: r => label(r.name)},
+    {name: "node", left: true, value: r => r.index, cell: r => [label(r.name), together(r)]},
     {name: "type", left: true, value: r => r.type, cell: r => faint(r.type)},
     {name: "items", value: r => r.items, title: "how often its body ran"},
     {name: "passed", value: r => r.passed, title: "passed on without its body: found in a cache"},

@@ -7,12 +7,17 @@
 
 namespace sluice {
 
+// Nothing where no sample of it was looked at.
+static std::string decoded(const Advice::Source& s) {
+  if (s.mb < 0.005) return "";
+  return fmt::format(" of up to {:.2f} MB, {:.0f} MB decoded", s.mb,
+                     s.mb * static_cast<double>(s.items));
+}
+
 static void print_sources(const Advice& a) {
   fmt::print("{}", a.folder);
   for (const Advice::Source& s : a.sources)
-    if (s.items > 0)
-      fmt::print("  {:<9} {} samples of up to {:.2f} MB, {:.0f} MB decoded\n", s.name, s.items,
-                 s.mb, s.mb * static_cast<double>(s.items));
+    if (s.items > 0) fmt::print("  {:<9} {} samples{}\n", s.name, s.items, decoded(s));
   fmt::print("\n");
 }
 

@@ -65,20 +65,73 @@ void print_device(double most_mb, const Json& plan) {
   fmt::print("\n");
 }
 
-void print_table(const Plan& plan, const Figures& figures, const Json& profile) {
-  std::size_t width = 4;
-  for (const PlanNode& n : plan.nodes) width = std::max(width, n.path().size());
-  fmt::print("{:<{}}  {:>8} {:>8} {:>9} {:>5} {:>5} {:>8} {:>8} {:>9} {:>9} {:>9} {:>8} {:>6}\n",
-             "node", width, "fired", "passed", "rate/s", "busy", "cpu", "starved", "blocked",
-             "p50 ms", "p95 ms", "p99 ms", "MB each", "queue");
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
-    const NodeFigures& n = figures.nodes[i];
-    fmt::print(
-        "{:<{}}  {:>8} {:>8} {:>9.1f} {:>5} {:>5} {:>8} {:>8} {:>9.3f} {:>9.3f} {:>9.3f} {:>8.2f} "
-        "{:>6}\n",
-        plan.nodes[i].path(), width, n.fired, n.passed, n.rate, percent(n.busy), percent(n.cpu),
-        percent(n.starved), percent(n.blocked), n.p50_ms, n.p95_ms, n.p99_ms, n.mb, n.queue_max);
+// "–" for what was not measured.
+std::string or_dash(bool measured, const std::string& text) { return measured ? text : "–"; }
+
+// A table whose first column is text and whose others are numbers. (fmt counts code points.)
+void print_rows(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> width(rows.front().size(), 0);
+  const auto long_is = [](const std::string& s) {
+    return static_cast<std::size_t>(
+        std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  };
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], long_is(row[i]));
+  for (const auto& row : rows) {
+    std::string line = row[0] + std::string(width[0] - long_is(row[0]), ' ');
+    for (std::size_t i = 1; i < row.size(); ++i)
+      line += std::string(2 + width[i] - long_is(row[i]), ' ') + row[i];
+    fmt::print("{}\n", line);
   }
+}
+
+std::vector<std::string> row_of(const Plan& plan, const Figures& figures, std::size_t i) {
+  const NodeFigures& n = figures.nodes[i];
+  const int node = static_cast<int>(i);
+  const bool in_other = done_in(plan, figures, node) >= 0;
+  const bool timed = !in_other && (n.p50_ms > 0 || n.p99_ms > 0);
+  const auto ms = [&](double value) { return or_dash(timed, fmt::format("{:.3f}", value)); };
+  return {names_done_with(plan, figures, node),
+          std::to_string(n.fired),
+          std::to_string(n.passed),
+          fmt::format("{:.1f}", n.rate),
+          or_dash(!in_other && n.fired > 0, percent(n.busy)),
+          or_dash(!in_other && n.clocked, percent(n.cpu)),
+          percent(n.starved),
+          percent(n.blocked),
+          ms(n.p50_ms),
+          ms(n.p95_ms),
+          ms(n.p99_ms),
+          or_dash(n.mb > 0, fmt::format("{:.2f}", n.mb)),
+          std::to_string(n.queue_max)};
+}
+
+// What limits, then a row for each node that takes a part of the time, and the others' names.
+void print_nodes(const Plan& plan, const Figures& figures, const Json& profile, bool all) {
+  constexpr double little = 0.01;
+  fmt::print("{}\n\n", profile["verdict"].get<std::string>());
+  std::vector<std::vector<std::string>> rows{{"node", "fired", "passed", "rate/s", "busy", "cpu",
+                                              "starved", "blocked", "p50 ms", "p95 ms", "p99 ms",
+                                              "MB each", "queue"}};
+  std::string idle, elsewhere;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const std::string& path = plan.nodes[i].path();
+    const int in = done_in(plan, figures, static_cast<int>(i));
+    if (in >= 0)
+      elsewhere += (elsewhere.empty() ? "" : ", ") + path + " (" +
+                   plan.nodes[static_cast<std::size_t>(in)].path() + ")";
+    if (all || (in < 0 && figures.nodes[i].busy >= little))
+      rows.push_back(row_of(plan, figures, i));
+    else if (in < 0)
+      idle += (idle.empty() ? "" : ", ") + path;
+  }
+  if (rows.size() > 1) print_rows(rows);
+  if (!elsewhere.empty()) fmt::print("done in the pass of another node: {}\n", elsewhere);
+  if (!idle.empty()) fmt::print("busy less than 1%: {} (--all shows each)\n", idle);
+}
+
+void print_table(const Plan& plan, const Figures& figures, const Json& profile, bool all) {
+  print_nodes(plan, figures, profile, all);
   const Json& seconds = profile["shares"]["seconds"];
   fmt::print("\ntime of bodies:");
   for (const auto& [name, s] : seconds.items()) fmt::print(" {} {:.2f} s", name, s.get<double>());
@@ -99,7 +152,6 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile) 
   for (const Json& g : profile["gpus"]) print_gpu(g);
   if (profile.contains("device_mb"))
     print_device(profile["device_mb"].get<double>(), profile["device_plan"]);
-  fmt::print("{}\n", profile["verdict"].get<std::string>());
 }
 
 // ---- what if ------------------------------------------------------------------------------------
@@ -113,12 +165,23 @@ std::optional<double> measure(const WhatIf& what) {
   return pace(session->plan(), session->figures());
 }
 
+// Where a node is to be free whose work is done in one pass with that of others: all their names.
+std::string pass_of(const std::string& change, const Session& session) {
+  const int i = change.starts_with("free:") ? session.plan().graph->find(change.substr(5)) : -1;
+  if (i < 0) return "";
+  const Figures figures = session.figures();
+  const int in = done_in(session.plan(), figures, i);
+  const std::string names = names_done_with(session.plan(), figures, in < 0 ? i : in);
+  return names == change.substr(5) ? "" : names;
+}
+
 Json answer(const std::string& text, const Session& session, const Options& options) {
   const WhatIf what = parse_what_if(text, session.plan(), options);
   const auto predicted = predict(what, session.plan(), session.figures());
   if (!predicted)
     throw Error(Exit::usage, "--what-if " + text + ": the changed graph is not right");
   Json j = {{"change", text}, {"before", predicted->before}, {"predicted", predicted->after}};
+  if (const std::string pass = pass_of(text, session); !pass.empty()) j["in_one_pass"] = pass;
   if (options.verify && !stopping())
     if (const auto measured = measure(what)) j["measured"] = *measured;
   return j;
@@ -147,6 +210,8 @@ void print_answers(const Json& all) {
       fmt::print("; measured {:.1f}/s, the prediction is {:+.0f}% off", measured,
                  100 * (after / std::max(measured, 1e-9) - 1));
     }
+    if (j.contains("in_one_pass"))
+      fmt::print("; one pass does {}: free them together", j["in_one_pass"].get<std::string>());
     fmt::print("\n");
   }
 }
@@ -193,7 +258,7 @@ int profile_command(const Options& options) {
   Json profile = session->profile();
   if (options.isolate && !stopping()) profile["alone"] = session->isolate();
   if (!options.json) {
-    print_table(session->plan(), session->figures(), profile);
+    print_table(session->plan(), session->figures(), profile, options.all);
     print_isolated(profile.value("alone", Json::object()));
   }
   profile["what_if"] = answers(*session, profile, options);
