@@ -17,8 +17,7 @@ struct SurfaceParams : SegmentationParams {
 template <class Params>
 Spec& add_surface_params(Spec& s) {
   return add_segmentation_params<Params>(s)
-      .param("spacing", &Params::spacing, "Millimetres a voxel, by axis; null: 1.")
-      .length_of("spatial_dims")
+      .param("spacing", &Params::spacing, "Millimetres a voxel, by axis, or one for all; null: 1.")
       .param("affine_spacing", &Params::affine_spacing, "Spacing as the label's affine says.")
       .exclusive("spacing", "affine_spacing");
 }
@@ -46,8 +45,11 @@ class SurfaceMetric : public SegmentationMetric<P> {
  private:
   std::vector<double> spacing(const Case& c) const {
     const auto axes = static_cast<std::size_t>(p.spatial_dims);
-    std::vector<double> mm = p.spacing.value_or(std::vector<double>{});
-    if (mm.size() != axes) mm.assign(axes, mm.size() == 1 ? mm[0] : 1.0);
+    std::vector<double> mm = p.spacing.value_or(std::vector<double>{1.0});
+    if (mm.size() == 1) mm.assign(axes, mm[0]);
+    if (mm.size() != axes)
+      throw Error(Exit::usage, "spacing has " + std::to_string(mm.size()) + " values for " +
+                                   std::to_string(axes) + " spatial axes");
     for (std::size_t k = 0; k < axes && p.affine_spacing; ++k) {
       const auto& a = c.geometry->affine;
       mm[k] = std::hypot(a[k], a[4 + k], a[8 + k]);
