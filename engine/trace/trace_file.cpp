@@ -248,11 +248,17 @@ void TraceFile::write(std::string_view text) {
     full_ = true;
     text = whole_packets(text, most_bytes_ - bytes_);
   }
-  const ssize_t n = ::write(file_, text.data(), text.size());
-  if (n == static_cast<ssize_t>(text.size()))
-    bytes_ += text.size();
-  else
-    cut_back(n < 0 ? errno : ENOSPC);
+  const std::size_t size = text.size();
+  while (!text.empty()) {  // a second call only where the first one found the limit: it says why
+    const ssize_t n = ::write(file_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      cut_back(n < 0 ? errno : ENOSPC);
+      break;
+    }
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (text.empty()) bytes_ += size;
   if (full_) rings_.stop();
 }
 

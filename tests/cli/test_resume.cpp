@@ -286,7 +286,6 @@ TEST_CASE("a file that may not grow ends a run with exit 4, and a reader that go
 
 TEST_CASE("what could not be kept beside the results is a warning with its path and cause") {
   const TinyTraining t;
-  fs::create_directories(t.folder.path / "full");
   const auto full = shell::run(t.in_folder +
                                "ulimit -f 64; $SLUICE run g.json --quiet --trace --out a --set "
                                "run.epochs=60");
@@ -295,4 +294,38 @@ TEST_CASE("what could not be kept beside the results is a warning with its path 
   CHECK(contains(full.err, "warning: a/trace.pftrace: the trace ends here: File too large"));
   CHECK(t.json_of("a/summary.json").at("warnings").dump().find("trace.pftrace") !=
         std::string::npos);
+}
+
+TEST_CASE("a cache entry that finds no space is a warning, and the run goes on") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder +
+                            "ulimit -f 20; $SLUICE run g.json --quiet --out a --set run.epochs=1 "
+                            "--set '+nodes.kept={\"type\":\"cache\",\"in\":\"train\","
+                            "\"store\":\"disk\",\"dir\":\"kept\"}' --set nodes.flip.in=kept");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(contains(r.err, "warning: kept: entries cannot be written (File too large)"));
+  CHECK(contains(t.json_of("a/summary.json").at("warnings").dump(), "File too large"));
+}
+
+TEST_CASE("previews of a validation that a resume repeats are listed once") {
+  const TinyTraining t;
+  const std::string more =
+      "--set '+nodes.seen={\"type\":\"preview\",\"in\":\"infer\"}' --set run.epochs=2 ";
+  REQUIRE(t.run(more + "--out a").code == 0);
+  const std::string index = t.folder.read("a/previews/index.jsonl");
+  CHECK(!index.empty());
+  // As a kill leaves it that comes after the second epoch's pictures and before its checkpoint.
+  REQUIRE(t.run(more + "--set run.epochs=1 --out b").code == 0);
+  t.folder.write("b/previews/index.jsonl", index + "{\"epo");
+  const auto r = shell::run(t.in_folder + "$SLUICE run --quiet --resume b --set run.epochs=2");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(t.folder.read("b/previews/index.jsonl") == index);
+
+  t.folder.write("c/previews", "a file");
+  const auto failed = t.run(more + "--out c");
+  INFO(failed.err);
+  CHECK(failed.code == 4);
+  CHECK(contains(failed.err, "c/previews/epoch_00001: cannot make the folder: Not a directory"));
 }
