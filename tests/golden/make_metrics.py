@@ -125,6 +125,8 @@ cases("surface_distance_metric", M.SurfaceDistanceMetric, "boxes", 1, ours=dict(
 for name, make in (("mse_metric", M.MSEMetric), ("mae_metric", M.MAEMetric), ("rmse_metric", M.RMSEMetric)):
     for reduction in ("mean", "sum", "none"):
         cases(name, make, "images", None, reduction=reduction)
+cases("mape_metric", M.MAPEMetric, "images", None)
+cases("mape_metric", M.MAPEMetric, "images", None, epsilon=0.5, reduction="mean_channel")
 cases("psnr_metric", M.PSNRMetric, "images", None, max_val=2.5)
 
 
