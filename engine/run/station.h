@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/cause.h"
 #include "engine/plan/plan.h"
 #include "engine/run/credit.h"
 #include "engine/run/device.h"
@@ -152,14 +153,14 @@ class Station {
   bool goes_on(Job& job) const;
   void hand_over(Job& job);
   void count_chained(const Job& job);
-  bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
+  bool body(Firing& firing, std::int64_t start, Cause& why);
   void note_body(Firing& firing, std::int64_t start, std::int64_t end);
   std::uint32_t note_time(Firing& firing, std::int64_t ns);
   void tell_logs(Firing& firing);
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
-  const std::string* failed_body(const Firing& firing, const std::string& why, Exit exit);
+  const std::string* failed_body(const Firing& firing, const Cause& why);
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(Job& job);
   void remember(std::uint64_t item, CacheStore::Entry entry, const Stamp& stamp);

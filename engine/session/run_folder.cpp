@@ -6,14 +6,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/base/error.h"
+#include "engine/base/system_call.h"
 
 namespace sluice {
 
 namespace fs = std::filesystem;
 
 [[noreturn]] static void fail(const fs::path& path, const char* what) {
-  throw IoError(path.string() + ": " + what + ": " + std::strerror(errno));
+  fail_call(path.string() + ": " + what, errno);
 }
 
 RunFolder::RunFolder(fs::path folder, std::int64_t metrics_bytes) : folder_(std::move(folder)) {

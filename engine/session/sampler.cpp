@@ -5,9 +5,9 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
-#include <iostream>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "engine/run/lane.h"
 #include "engine/session/process_use.h"
 
@@ -75,8 +75,8 @@ void Sampler::write() {
     j["sampler_cpu_s"] = own_cpu_seconds();
     folder_.write("timeline.json", j.dump() + "\n");
     folder_.write("profile.json", profile_().dump(2, ' ', false, Json::error_handler_t::replace));
-  } catch (const Error& e) {
-    if (!complained_) std::cerr << "error: " << e.what() << "\n";
+  } catch (...) {
+    if (!complained_) tell("error: " + cause(Exit::io).text);
     complained_ = true;
   }
 }

@@ -1,7 +1,7 @@
 // What a session keeps to go on from, and how it does.
 #include <algorithm>
-#include <iostream>
 
+#include "engine/base/message.h"
 #include "engine/session/session.h"
 #include "engine/session/weights.h"
 
@@ -47,7 +47,7 @@ void Session::resume() {
         nodes_[i]->load(state);
       }
     }
-    if (!options_.quiet) std::cerr << "resuming from " << from.string() << "\n";
+    if (!options_.quiet) tell("resuming from " + from.string());
   }
   checkpoint_.reset();
   if (!out_dir_.empty()) folder_ = std::make_unique<RunFolder>(out_dir_, metrics_bytes);
@@ -123,7 +123,7 @@ void Session::try_save(const std::string& name, const Resume& position, bool all
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (const Error& e) {
     checkpoint_error_ = e.what();
-    std::cerr << "error: checkpoint " << name << " was not written: " << e.what() << "\n";
+    tell("error: checkpoint " + name + " was not written: " + e.what());
   }
 }
 

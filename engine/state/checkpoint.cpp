@@ -3,9 +3,8 @@
 #include <linux/fs.h>
 #include <stdio.h>
 
-#include <cstdio>
-
 #include "engine/base/durable_file.h"
+#include "engine/base/message.h"
 #include "engine/state/safetensors.h"
 
 namespace sluice {
@@ -88,6 +87,8 @@ std::map<std::uint64_t, fs::path> by_serial(const fs::path& folder,
     if (!is_checkpoint(entry)) continue;
     try {
       found[read_state(entry.path()).at("serial").get<std::uint64_t>()] = entry.path();
+    } catch (const MachineError&) {
+      throw;  // another checkpoint would be taken for this one
     } catch (const Error& e) {
       warn(std::string("left out a checkpoint: ") + e.what());
     }
@@ -173,13 +174,15 @@ fs::path newest_checkpoint(const fs::path& folder,
     if (warn)
       warn(text);
     else
-      std::fprintf(stderr, "warning: %s\n", text.c_str());
+      tell("warning: " + text);
   };
   const auto found = by_serial(folder, say);
   for (auto it = found.rbegin(); it != found.rend(); ++it) {
     try {
       load_checkpoint(it->second);
       return it->second;
+    } catch (const MachineError&) {
+      throw;
     } catch (const Error& e) {
       say(std::string(e.what()) + "; taking the checkpoint before");
     }

@@ -2,7 +2,9 @@
 // through run_in_runtime() whatever else works on data.
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "tools/cli/cli.h"
@@ -71,8 +73,9 @@ int run_in_runtime(const Json& request) {
   const std::string file = runtime_file();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    print_error(std::string("cannot load the runtime: ") + dlerror());
-    return code(Exit::io);
+    const std::string why = dlerror();
+    print_error("cannot load the runtime: " + why);
+    return code(why.find(std::strerror(ENOMEM)) != why.npos ? Exit::memory : Exit::io);
   }
   using Main = int (*)(int, char**);
   const auto main = reinterpret_cast<Main>(dlsym(library, "sluice_runtime_main"));
