@@ -246,6 +246,7 @@ void Session::stalled(const std::string& report) {
   Outcome outcome;
   outcome.status = Outcome::Status::stalled;
   outcome.stall = report;
+  end_ = ProcessUse::now();
   // What is stuck may hold a lock, or be a device or a disk that everything here waits for too.
   std::promise<void> written;
   std::thread([&] {

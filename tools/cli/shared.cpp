@@ -1,3 +1,4 @@
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -83,7 +84,7 @@ int flushed(int code) {
   // Of an earlier write that failed the cause is lost: another one has the same.
   if (errno == 0 && ::write(STDOUT_FILENO, "\n", 1) >= 0) errno = EIO;
   const int cause = errno;
-  std::fclose(stdout);  // what is left in it would be tried again at the process's end
+  __fpurge(stdout);  // what is left in it would be tried again at the process's end
   print_error(std::string("cannot write to stdout: ") + std::strerror(cause));
   return code == sluice::cli::code(Exit::done) ? sluice::cli::code(Exit::io) : code;
 }
