@@ -257,6 +257,11 @@ R"(run.device_budget bounds the samples in a GPU's memory: those in flight behin
 their segments have credits, and those in caches with store "device". Sizes are lower bounds: fields
 whose extents depend on the data are not counted.)"},
 
+  CodeText{"SL0432", "too many samples",
+R"(The numbers of samples that a node gathers, sends or lets ahead are counted, and so are the credits
+that follow from them. No machine holds as many as could not be counted; most likely it is a typing
+error.)"},
+
   CodeText{"SL0440", "an unknown metric in the stop rule",
 R"(The stop rule is applied between two training epochs, and only metrics of validation sinks and
 updaters are complete then. The name is "node.metric".)"},

@@ -1,8 +1,12 @@
 #include "engine/base/diagnostic.h"
 
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <tuple>
+
+#include "engine/base/message.h"
+#include "engine/base/utf8.h"
 
 namespace sluice {
 
@@ -86,52 +90,48 @@ struct Paint {
   }
 };
 
-// What is no UTF-8 is shown as U+FFFD.
-std::string valid(const std::string& line) {
-  const std::string quoted = Json(line).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
-}
-
-std::string line_of(const std::string& text, int line) {
+std::string_view line_of(std::string_view text, int line) {
   std::size_t start = 0;
   for (int i = 1; i < line; ++i) start = text.find('\n', start) + 1;
-  std::string out = text.substr(start, text.find('\n', start) - start);
-  if (out.starts_with("\xEF\xBB\xBF")) out.erase(0, 3);
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';  // tabs too: one column, one character
-  return valid(out);
-}
-
-// A line in single characters, so that columns can be counted in any script.
-std::vector<std::string> characters(const std::string& line) {
-  std::vector<std::string> out;
-  for (char c : line) {
-    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-    if (continues && !out.empty())
-      out.back() += c;
-    else
-      out.emplace_back(1, c);
-  }
+  std::string_view out = text.substr(start, text.find('\n', start) - start);
+  if (out.starts_with("\xEF\xBB\xBF")) out.remove_prefix(3);
   return out;
 }
 
+// Calls `each` with every character of a line: its number and the text that shows it in one column.
+// Columns can so be counted in any script.
+template <class Each>
+int for_each_character(std::string_view line, Each&& each) {
+  int n = 0;
+  for (; !line.empty(); ++n) {
+    const Character c = first_character(line);
+    const bool control = c.code < 0x20 || (c.code >= 0x7F && c.code < 0xA0);  // tabs too
+    each(n, c.bytes == 0 ? "\xEF\xBF\xBD" : control ? " " : line.substr(0, c.bytes));
+    line.remove_prefix(std::max<std::size_t>(c.bytes, 1));
+  }
+  return n;
+}
+
 // The part of a line that is shown, and where the caret stands in it. Long lines are cut to a
-// window around the caret.
+// window around the caret; a file of one line may have thousands of diagnostics, so only the window
+// is copied.
 struct Snippet {
   std::string line;
   int indent, length;
 
-  Snippet(const std::string& text, Mark mark) {
+  Snippet(std::string_view text, Mark mark) {
     constexpr int width = 110, lead = 40;
-    const auto all = characters(line_of(text, mark.line));
-    const int size = static_cast<int>(all.size());
+    const std::string_view all = line_of(text, mark.line);
+    const int size = for_each_character(all, [](int, std::string_view) {});
     int from = 0, to = size;
     if (size > width) {
       from = std::clamp(mark.column - 1 - lead, 0, size - width);
       to = from + width;
     }
     const bool cut = from > 0;
-    for (int i = from; i < to; ++i) line += all[static_cast<std::size_t>(i)];
+    for_each_character(all, [&](int i, std::string_view character) {
+      if (i >= from && i < to) line += character;
+    });
     if (cut) line = "..." + line;
     if (to < size) line += "...";
     indent = mark.column - 1 - from + (cut ? 3 : 0);
@@ -141,31 +141,33 @@ struct Snippet {
 
 void print_one(std::ostream& out, const Diagnostic& d, const Paint& paint) {
   const auto tag = word(d.severity) + (d.code.empty() ? "" : "[" + d.code + "]");
-  out << paint.severity(d.severity, tag) << paint("1", ": " + d.message) << '\n';
+  out << paint.severity(d.severity, tag) << paint("1", ": " + printable(d.message)) << '\n';
 
   const Mark mark = d.place.mark();
+  const std::string hint = printable(d.hint);
   const std::string number = mark.line ? std::to_string(mark.line) : "";
   const std::string gutter(std::max<std::size_t>(2, number.size() + 1), ' ');
-  const std::string where = d.place.str();
-  if (!where.empty() || !d.path.empty()) {
+  const std::string where = printable(d.place.str()), path = printable(d.path);
+  if (!where.empty() || !path.empty()) {
     out << gutter << paint.frame("--> ") << where;
-    if (!d.path.empty()) out << (where.empty() ? "(" : "  (") << d.path << ')';
+    if (!path.empty()) out << (where.empty() ? "(" : "  (") << path << ')';
     out << '\n';
   }
   if (mark.line > 0) {
     const Snippet snippet(d.place.origin().document->text, mark);
     std::string caret(static_cast<std::size_t>(snippet.length), '^');
-    if (!d.hint.empty()) caret += " " + d.hint;
+    if (!hint.empty()) caret += " " + hint;
     out << gutter << paint.frame(" |") << '\n'
         << paint.frame(std::string(gutter.size() - number.size(), ' ') + number + " |") << ' '
         << snippet.line << '\n'
         << gutter << paint.frame(" |") << ' '
         << std::string(static_cast<std::size_t>(snippet.indent), ' ')
         << paint.severity(d.severity, caret) << '\n';
-  } else if (!d.hint.empty()) {
-    out << gutter << paint.frame(" = ") << "help: " << d.hint << '\n';
+  } else if (!hint.empty()) {
+    out << gutter << paint.frame(" = ") << "help: " << hint << '\n';
   }
-  for (const auto& note : d.notes) out << gutter << paint.frame(" = ") << "note: " << note << '\n';
+  for (const auto& note : d.notes)
+    out << gutter << paint.frame(" = ") << "note: " << printable(note) << '\n';
 }
 
 std::string count(std::size_t n, const std::string& what) {
@@ -175,13 +177,13 @@ std::string count(std::size_t n, const std::string& what) {
 std::vector<const Diagnostic*> in_file_order(const std::vector<Diagnostic>& all) {
   std::vector<const Diagnostic*> sorted;
   for (const auto& d : all) sorted.push_back(&d);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic* a, const Diagnostic* b) {
-    const auto key = [](const Diagnostic& d) {
-      const Mark m = d.place.mark();
-      return std::tuple(d.place.document ? d.place.origin().document->file : "", m.line, m.column);
-    };
-    return key(*a) < key(*b);
-  });
+  std::map<const Diagnostic*, std::tuple<std::string, int, int>> keys;
+  for (const auto& d : all) {
+    const Mark m = d.place.mark();
+    keys[&d] = {d.place.document ? d.place.origin().document->file : "", m.line, m.column};
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Diagnostic* a, const Diagnostic* b) { return keys[a] < keys[b]; });
   return sorted;
 }
 
@@ -190,7 +192,14 @@ std::vector<const Diagnostic*> in_file_order(const std::vector<Diagnostic>& all)
 void Diagnostics::print(std::ostream& out, bool color) const {
   if (all_.empty()) return;
   const Paint paint{color};
-  for (const Diagnostic* d : in_file_order(all_)) print_one(out, *d, paint);
+  constexpr std::size_t most = 100;  // of one kind; to_json has all
+  std::map<std::pair<Severity, std::string>, std::size_t> seen;
+  for (const Diagnostic* d : in_file_order(all_))
+    if (++seen[{d->severity, d->code}] <= most) print_one(out, *d, paint);
+  for (const auto& [kind, n] : seen)
+    if (n > most)
+      out << paint.severity(kind.first, std::string(word(kind.first)) + "[" + kind.second + "]")
+          << ": and " << n - most << " more of this kind\n";
   out << "found " << count(errors_, "error") << ", " << count(all_.size() - errors_, "warning")
       << '\n';
 }

@@ -59,7 +59,8 @@ class Diagnostics {
   bool ok() const { return errors_ == 0; }
   std::size_t errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
-  // The text above for each, in file order, and "found 4 errors, 0 warnings".
+  // The text above for each, in file order, and "found 4 errors, 0 warnings". Of one kind the first
+  // hundred are printed, and how many more there are.
   void print(std::ostream& out, bool color) const;
   Json to_json() const;
 

@@ -11,6 +11,8 @@
 #include <unordered_set>
 
 #include "engine/base/diagnostic.h"
+#include "engine/base/read_file.h"
+#include "engine/base/system_call.h"
 
 namespace sluice {
 namespace {
@@ -409,15 +411,14 @@ DocumentPtr read_document(const std::string& file, Diagnostics& diagnostics) {
     diagnostics.error("SL0101", "cannot read " + file + ": " + why, whole_file(file));
     return nullptr;
   };
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) return fail("it is a folder");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return fail(std::strerror(errno));
   std::string text;
-  std::array<char, 65536> piece;
-  while (text.size() <= max_bytes && in.read(piece.data(), piece.size()).gcount() > 0)
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-  if (in.bad()) return fail("the file system reports an error");
+  try {
+    text = read_text(file, max_bytes + 1);
+  } catch (const MachineError&) {
+    throw;  // the graph is not wrong
+  } catch (const IoError& e) {
+    return fail(std::string(e.what()).substr(("cannot read " + file + ": ").size()));
+  }
   return parse_document(file, std::move(text), diagnostics);
 }
 

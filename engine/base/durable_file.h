@@ -19,12 +19,13 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/error.h"
+#include "engine/base/read_file.h"
+#include "engine/base/system_call.h"
 
 namespace sluice {
 
 [[noreturn]] inline void fail_io(const char* what, const std::filesystem::path& path, int cause) {
-  throw IoError(std::string("cannot ") + what + " " + path.string() + ": " + std::strerror(cause));
+  fail_call(std::string("cannot ") + what + " " + path.string(), cause);
 }
 
 class Sha256 {
@@ -54,9 +55,14 @@ class Sha256 {
 
 class File {
  public:
-  File(std::filesystem::path path, int flags)
-      : path_(std::move(path)), fd_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail_io("open", path_, errno);
+  // To read from: regular files only.
+  File(std::filesystem::path path, int flags) : path_(std::move(path)) {
+    const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    fd_ = reads ? open_to_read(path_.c_str()) : ::open(path_.c_str(), flags | O_CLOEXEC, 0644);
+    if (fd_ >= 0) return;
+    if (reads && (errno == ENOTSUP || errno == ENXIO || errno == EISDIR))
+      throw IoError(path_.string() + " is not a regular file");
+    fail_io("open", path_, errno);
   }
   ~File() {
     if (fd_ >= 0) ::close(fd_);
@@ -96,11 +102,9 @@ class File {
     sha256.update(data, bytes);
   }
 
-  // The size of a regular file; a folder or a pipe is an IoError.
   std::uint64_t size() const {
     struct stat s {};
     if (::fstat(fd_, &s) != 0) fail_io("read", path_, errno);
-    if (!S_ISREG(s.st_mode)) throw IoError(path_.string() + " is not a regular file");
     return static_cast<std::uint64_t>(s.st_size);
   }
 
@@ -114,7 +118,7 @@ class File {
  private:
   static constexpr std::size_t largest_call = std::size_t{1} << 30;
   std::filesystem::path path_;
-  int fd_;
+  int fd_ = -1;
 };
 
 // Makes names that were created, renamed or removed in a folder last.

@@ -20,6 +20,7 @@
 #include <xxhash.h>
 
 #include "engine/base/error.h"
+#include "engine/base/read_file.h"
 #include "engine/base/warnings.h"
 
 namespace sluice {
@@ -154,7 +155,7 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
 void remove_abandoned(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / unfinished, ignored)) {
-    const Descriptor fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor fd(open_to_read(entry.path().c_str()));
     if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
 }
@@ -162,7 +163,7 @@ void remove_abandoned(const fs::path& folder) {
 }  // namespace
 
 std::optional<CachedEntry> read_entry(const fs::path& file, const CacheKey& key) {
-  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor fd(open_to_read(file.c_str()));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);

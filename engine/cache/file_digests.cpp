@@ -11,6 +11,8 @@
 #include <sstream>
 #include <vector>
 
+#include "engine/base/read_file.h"
+
 namespace sluice {
 
 namespace fs = std::filesystem;
@@ -22,7 +24,7 @@ constexpr std::int64_t settled_ns = 2'000'000'000;
 std::int64_t nanoseconds(const timespec& t) { return t.tv_sec * 1'000'000'000ll + t.tv_nsec; }
 
 std::optional<CacheKey> digest_of(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open_to_read(path.c_str());
   if (fd < 0) return std::nullopt;
   std::vector<char> block(1 << 20);
   CacheDigest digest;
@@ -42,7 +44,7 @@ FileDigests::FileDigests(fs::path index, bool verify) : index_(std::move(index))
 
 bool FileDigests::look(const std::string& path, Known& known) {
   struct stat s {};
-  if (::stat(path.c_str(), &s) != 0 || S_ISDIR(s.st_mode)) return false;
+  if (::stat(path.c_str(), &s) != 0 || !S_ISREG(s.st_mode)) return false;
   known.size = static_cast<std::uint64_t>(s.st_size);
   known.inode = s.st_ino;
   known.mtime_ns = nanoseconds(s.st_mtim);

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "engine/graph/graph_reader.h"
+#include "engine/graph/type_names.h"
 
 namespace sluice::reading {
 
@@ -21,37 +22,6 @@ std::vector<std::string> types(const Catalogue& catalogue, bool network) {
   for (const auto& spec : catalogue.all())
     if (spec->is_network == network) names.push_back(spec->name);
   return names;
-}
-
-// MONAI's "RandCropByPosNegLabeld" -> "rand_crop_by_pos_neg_label".
-std::string snake_case(const std::string& name) {
-  std::string out;
-  const auto is = [&](std::size_t i, int (*kind)(int)) {
-    return i < name.size() && kind(static_cast<unsigned char>(name[i]));
-  };
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool begins =
-        i > 0 && is(i, std::isupper) && (is(i - 1, std::islower) || is(i + 1, std::islower));
-    if (begins) out += '_';
-    out += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
-  }
-  return out;
-}
-
-std::string suggest_type(const std::string& type, const std::vector<std::string>& known) {
-  if (std::any_of(type.begin(), type.end(), [](unsigned char c) { return std::isupper(c); })) {
-    std::string name = snake_case(type);
-    if (!contains(known, name) && name.ends_with('d')) name.pop_back();
-    if (contains(known, name)) return "here it is called \"" + name + "\"";
-  }
-  std::string hint = did_you_mean(type, known);
-  if (!hint.empty() || type.size() < 3) return hint;
-  // A part of a name: "affine" for "rand_affine".
-  std::vector<std::string> longer;
-  for (const auto& name : known)
-    if (name.find(type) != std::string::npos) longer.push_back(name);
-  if (longer.empty() || longer.size() > 4) return "`sluice inspect` lists the types";
-  return (longer.size() == 1 ? "did you mean " : "did you mean one of ") + listed(longer) + "?";
 }
 
 std::string a_kind(bool network) { return network ? "network" : "node type"; }

@@ -162,7 +162,15 @@ class VariableReader {
       if (found && n != name) reading_.vars.at(n).used = true;
       return found;
     };
-    Resolver resolve{reading_, lookup, [this] { return keys_of(vars_); }};
+    // One that is being defined would only close a circle.
+    const auto others = [this] {
+      std::vector<std::string> names = keys_of(vars_);
+      std::erase_if(names, [this](const std::string& n) {
+        return std::find(open_.begin(), open_.end(), n) != open_.end();
+      });
+      return names;
+    };
+    Resolver resolve{reading_, lookup, others};
     binding.value = resolve(written, binding.place, binding.path);
     open_.pop_back();
     // A variable whose value is another variable: diagnostics name the place of the other one.

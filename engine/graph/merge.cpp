@@ -55,6 +55,13 @@ bool pull_parts(const std::shared_ptr<Document>& merged, Diagnostics& diagnostic
   return complete;
 }
 
+// A run's folder stands for the graph that it holds.
+std::string graph_file(const std::string& file) {
+  const auto in_folder = std::filesystem::path(file) / "graph.json";
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(in_folder, ignored) ? in_folder.string() : file;
+}
+
 }  // namespace
 
 DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
@@ -62,7 +69,7 @@ DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics&
   std::shared_ptr<Document> merged;
   for (const std::string& file : files) {
     const DocumentPtr document = text && !merged ? parse_document(file, *text, diagnostics)
-                                                 : read_document(file, diagnostics);
+                                                 : read_document(graph_file(file), diagnostics);
     if (!document) return nullptr;
     if (!merged) {
       merged = std::make_shared<Document>(*document);

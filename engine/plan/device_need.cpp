@@ -39,7 +39,9 @@ int moved_at_once(const Plan& plan, const PlanNode& gate) {
   const bool moves = moves_samples(*gate.spec);
   const PlanNode& mover = moves ? gate : plan.nodes[static_cast<std::size_t>(gate.flow.moved_by)];
   const std::string& name = mover.spec->credits_param;
-  const int says = mover.graph->params.value(name, 1);
+  // As much as can be counted: plan_credits refuses more.
+  const int says = static_cast<int>(
+      std::min<std::int64_t>(mover.graph->params.value(name, std::int64_t{1}), 1 << 28));
   if (moves && mover.graph->is_given(name)) return says;
   return gate.need - 1 + says + (gate.spec->is_cache ? gate.count - 1 : 0);
 }

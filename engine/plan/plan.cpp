@@ -9,18 +9,12 @@
 
 namespace sluice {
 
-std::vector<Turn> Plan::sequence(int turns_index) const {
+TurnOrder Plan::sequence(int turns_index) const {
   const PlanTurns& t = turns[turns_index];
-  const auto epochs = static_cast<std::uint32_t>(streams[t.train_stream].epochs);
-  std::vector<std::uint32_t> done(streams.size(), 0);
-  std::vector<Turn> all;
-  for (std::uint32_t e = 0; e < epochs; ++e) {
-    all.push_back({t.train_stream, e, e});
-    for (int s : t.streams)
-      if ((e + 1) % static_cast<std::uint32_t>(streams[s].every) == 0 || e + 1 == epochs)
-        all.push_back({s, done[s]++, e});
-  }
-  return all;
+  std::vector<TurnOrder::Validation> validations;
+  for (int s : t.streams) validations.push_back({s, static_cast<std::uint32_t>(streams[s].every)});
+  return {t.train_stream, static_cast<std::uint32_t>(streams[t.train_stream].epochs),
+          std::move(validations)};
 }
 
 std::string text(const Plan& plan, const PlanRun& run) {
@@ -30,6 +24,18 @@ std::string text(const Plan& plan, const PlanRun& run) {
   out += n == 0 ? ": one copy" : n == 1 ? ": one resampling" : ": ";
   if (n > 1) out += std::to_string(n) + " resamplings";
   return out + (run.batched ? " of the whole batch" : "");
+}
+
+int PlanPass::at_most(const PlanNode& n, const std::string& key, std::int64_t samples,
+                      const std::string& what) {
+  if (samples <= most_samples) return static_cast<int>(samples);
+  const std::string said =
+      what.empty() ? "\"" + key + "\" is " + n.graph->params.at(key).dump() : what;
+  error_at(
+      static_cast<int>(&n - plan_.nodes.data()), key, "SL0432",
+      said + ": more than the " + std::to_string(most_samples) + " samples that can be counted",
+      "no machine holds so many: make it smaller");
+  return 1;
 }
 
 Diagnostic& PlanPass::error(int n, std::string code, std::string message, std::string hint) {
@@ -114,14 +120,14 @@ class Planner : PlanPass {
 
  private:
   // A list of numbers (a grid) counts as their product.
-  int count(const PlanNode& n) const {
+  int count(const PlanNode& n) {
     const std::string& name = n.spec->count_param;
     if (name.empty() || !n.graph->params.contains(name) || !n.graph->params.at(name).is_array())
-      return static_cast<int>(param<std::int64_t>(n, name, 1));
+      return at_most(n, name, param<std::int64_t>(n, name, 1));
     std::int64_t all = 1;
     for (const Json& one : n.graph->params.at(name))
-      all = std::min<std::int64_t>(all * one.get<std::int64_t>(), 1 << 20);
-    return static_cast<int>(all);
+      if (__builtin_mul_overflow(all, one.get<std::int64_t>(), &all)) all = most_samples + 1;
+    return at_most(n, name, all);
   }
 
   void nodes() {
@@ -139,12 +145,12 @@ class Planner : PlanPass {
       if (n.lane == LaneKind::io) plan_.io_threads = std::max(plan_.io_threads, g.threads);
       n.ordered = g.spec->is_ordered;
       n.gate = g.spec->is_gate || g.spec->arity == Arity::gather;
-      n.count = count(n);
       n.drop_last = param(n, g.spec->drop_last_param, false);
       n.inputs = g.inputs;
       n.outs.resize(g.spec->outs.size());
       plan_.nodes.push_back(std::move(n));
     }
+    for (PlanNode& n : plan_.nodes) n.count = count(n);
     for (int i = 0; i < size(); ++i)
       for (const GraphInput& in : node(i).inputs)
         node(in.from).outs[in.from_port].push_back({i, in.port});

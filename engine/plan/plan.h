@@ -19,6 +19,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/plan/fields.h"
+#include "engine/plan/turn_order.h"
 
 namespace sluice {
 
@@ -83,14 +84,6 @@ struct PlanTurns {
   std::vector<int> sinks;    // behind a validation reader
 };
 
-// One holding of the networks: a stream's epoch.
-struct Turn {
-  int stream = -1;
-  std::uint32_t epoch = 0;        // ordinal within that stream
-  std::uint32_t train_epoch = 0;  // the training epoch it is or follows
-  friend bool operator==(const Turn&, const Turn&) = default;
-};
-
 // Transforms one behind the other whose work is done together, by the last of them: each of the
 // others writes down what it would do, and passes the sample on with that. On a device a `batch`
 // may end a run: it does the work of all its members in one go.
@@ -110,8 +103,7 @@ struct Plan {
   int threads = 2;
   int io_threads = 0;  // that its nodes ask for
 
-  // The fixed order of turns: train 0, its validations, train 1, ...
-  std::vector<Turn> sequence(int turns_index) const;
+  TurnOrder sequence(int turns_index) const;
 };
 
 // "flip + zoom + affine: 2 resamplings"

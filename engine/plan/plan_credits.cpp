@@ -24,7 +24,9 @@ class Credits : PlanPass {
       Hold hold;
       std::set<int> seen;
       held_behind(i, hold, seen);
-      n.need = 1 + hold.total;
+      n.need = at_most(n, "", 1 + hold.total,
+                       "the segment that begins at \"" + path(i) + "\" needs " +
+                           std::to_string(1 + hold.total) + " credits (1" + hold.text + ")");
       n.why = "1" + hold.text;
       credits(i);
     }
@@ -34,7 +36,7 @@ class Credits : PlanPass {
 
  private:
   struct Hold {
-    int total = 0;
+    std::int64_t total = 0;
     std::string text;
   };
 
@@ -60,6 +62,7 @@ class Credits : PlanPass {
     PlanNode& n = node(i);
     const std::string& name = n.spec->credits_param;
     const bool moves = moves_samples(*n.spec);
+    if (moves) at_most(n, name, param<std::int64_t>(n, name, 1));
     if (n.turns >= 0 && n.training) {
       n.credits = 1;  // the training region: one batch at a time holds the weights
     } else if (n.turns >= 0) {
@@ -67,7 +70,7 @@ class Credits : PlanPass {
     } else if ((moves && n.graph->is_given(name)) || (options_.device && (moves || is_there(n)))) {
       n.credits = moved_at_once(plan_, n);
     } else if (!name.empty() && !moves) {
-      n.credits = param<int>(n, name, 1);
+      n.credits = at_most(n, name, param<std::int64_t>(n, name, 1));
       if (!n.graph->is_given(name)) n.credits = std::max(n.credits, n.need);
     } else {
       n.credits = n.need - 1 + std::max(4, 2 * options_.threads);

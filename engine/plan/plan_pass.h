@@ -38,6 +38,12 @@ class PlanPass {
     return v.is_null() ? otherwise : v.get<T>();
   }
 
+  // Numbers of samples and of credits are ints, and sums of a few of them must be.
+  static constexpr std::int64_t most_samples = 1 << 28;
+  // The number as an int; 1 and a diagnostic at the node's `key` where it is larger than that.
+  int at_most(const PlanNode& n, const std::string& key, std::int64_t samples,
+              const std::string& what = "");
+
   // All nodes reachable from `from` (not itself) / from which `to` can be reached.
   std::set<int> downstream(int from) const;
   std::set<int> upstream(int to) const;

@@ -203,8 +203,9 @@ class Turns : PlanPass {
     for (PlanStream& s : plan_.streams) s.epochs = graph_.run.epochs;
     for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
       for (int s : plan_.turns[t].streams) plan_.streams[s].epochs = 0;
-      for (const Turn& turn : plan_.sequence(static_cast<int>(t)))
-        if (turn.stream != plan_.turns[t].train_stream) ++plan_.streams[turn.stream].epochs;
+      const TurnOrder order = plan_.sequence(static_cast<int>(t));
+      for (int s : plan_.turns[t].streams)
+        plan_.streams[s].epochs = order.epochs_before(s, order.size());
     }
   }
 };

@@ -120,8 +120,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       events_(events),
       bad_(plan.nodes.size()),
       position_in_run_(plan.nodes.size(), -1),
-      first_epoch_(plan.streams.size(), 0),
-      train_epochs_(plan.streams.size()) {
+      first_epoch_(plan.streams.size(), 0) {
   for (const PlanRun& run : plan.runs)
     for (std::size_t k = 0; k < run.nodes.size(); ++k)
       position_in_run_[static_cast<std::size_t>(run.nodes[k])] = static_cast<int>(k);
@@ -129,12 +128,10 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
     turnstiles_.push_back(
         std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
                                     [this, t](const Turn& ended) { return between(t, ended); }));
-    const auto& sequence = turnstiles_[t]->sequence();
-    for (std::size_t i = 0; i < sequence.size(); ++i) {
-      const auto stream = static_cast<std::size_t>(sequence[i].stream);
-      train_epochs_[stream].push_back(sequence[i].train_epoch);
-      if (i < options_.resume.turn) ++first_epoch_[stream];
-    }
+    for (std::size_t s = 0; s < plan.streams.size(); ++s)
+      if (plan.streams[s].turns == static_cast<int>(t))
+        first_epoch_[s] =
+            turnstiles_[t]->sequence().epochs_before(static_cast<int>(s), options_.resume.turn);
   }
   machine_ = std::make_unique<Machine>(options_);
   auto start = [this](LaneKind kind, Stream* stream) {
@@ -288,7 +285,7 @@ void Scheduler::position(Resume& at) const {
   const Turnstile& t = *turnstiles_.front();
   at.turn = t.position();
   if (at.turn >= t.sequence().size()) return;
-  const Turn& turn = t.sequence()[at.turn];
+  const Turn turn = t.sequence()[at.turn];
   std::optional<std::uint64_t> least;
   for (const auto& s : stations_) {
     if (s->turnstile_ != &t || !s->plan_.training || s->plan_.stream != turn.stream) continue;
@@ -391,8 +388,9 @@ std::shared_ptr<const std::vector<Hit>> Scheduler::look_up(int stream, std::uint
 }
 
 std::uint32_t Scheduler::train_epoch(int stream, std::uint32_t epoch) const {
-  const auto& known = train_epochs_[static_cast<std::size_t>(stream)];
-  return epoch < known.size() ? known[epoch] : epoch;
+  const int turns = plan_.streams[static_cast<std::size_t>(stream)].turns;
+  if (turns < 0) return epoch;
+  return turnstiles_[static_cast<std::size_t>(turns)]->sequence().train_epoch(stream, epoch);
 }
 
 // ---- failures -----------------------------------------------------------------------------
@@ -454,10 +452,9 @@ void Scheduler::guard(int node, const Stamp& stamp, const std::function<void()>&
   const GraphNode& g = *plan_.nodes[static_cast<std::size_t>(node)].graph;
   try {
     call();
-  } catch (const Error& e) {
-    fail({e.exit, e.what(), g.path, "", stamp, g.place});
-  } catch (const std::exception& e) {
-    fail({Exit::io, e.what(), g.path, "", stamp, g.place});
+  } catch (...) {
+    const Cause why = cause(Exit::io);
+    fail({why.exit, why.text, g.path, "", stamp, g.place});
   }
 }
 

@@ -178,9 +178,8 @@ class Scheduler {
   };
   std::vector<std::vector<Bad>> bad_;  // by node
   std::vector<std::unique_ptr<Turnstile>> turnstiles_;
-  std::vector<int> position_in_run_;                      // by node
-  std::vector<std::uint32_t> first_epoch_;                // by stream
-  std::vector<std::vector<std::uint32_t>> train_epochs_;  // by stream and its epoch
+  std::vector<int> position_in_run_;        // by node
+  std::vector<std::uint32_t> first_epoch_;  // by stream
   std::unique_ptr<Machine> machine_;
   std::vector<std::unique_ptr<Station>> stations_;
   std::atomic<std::int64_t> begin_ns_{0}, end_ns_{0};

@@ -1,5 +1,7 @@
 #include "engine/run/station.h"
 
+#include "engine/run/at_work.h"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -582,6 +584,7 @@ std::string Station::waiting_for() const {
       s += " of " + std::to_string(e.expected.front());
     if (e.flying) s += ", " + std::to_string(e.flying) + " running";
   }
+  s += bodies_at_work(plan_);
   if (retiring_) s += ", " + std::to_string(retiring_) + " of its firings wait for the device";
   if (awaiting_) s += ", " + std::to_string(awaiting_) + " of its samples wait for the device";
   for (const auto& [stamp, slot] : inbox_) {

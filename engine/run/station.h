@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/cause.h"
 #include "engine/plan/plan.h"
 #include "engine/run/credit.h"
 #include "engine/run/device.h"
@@ -155,7 +156,7 @@ class Station {
   bool goes_on(Job& job) const;
   void hand_over(Job& job);
   void count_chained(const Job& job);
-  bool body(Firing& firing, std::int64_t start, std::string& why, Exit& exit);
+  bool body(Firing& firing, std::int64_t start, Cause& why);
   void note_body(Firing& firing, const StationTimes& times, std::int64_t start, std::int64_t end);
   void note_run(Firing& firing, const StationTimes& times);
   std::uint32_t note_time(Firing& firing, std::int64_t ns);
@@ -163,7 +164,7 @@ class Station {
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
-  const std::string* failed_body(const Firing& firing, std::string why, Exit exit);
+  const std::string* failed_body(const Firing& firing, Cause why);
   const PlanNode& to_blame(std::string& why) const;
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(Job& job);

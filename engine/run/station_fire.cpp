@@ -1,14 +1,12 @@
 // Bodies: running a node's process() or flush() on its lane and turning what it emitted into
 // packets. station.cpp decides when.
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "engine/base/borrowed_time.h"
-#include "engine/base/error.h"
+#include "engine/run/at_work.h"
 #include "engine/run/station_times.h"
 
 namespace sluice {
@@ -144,51 +142,33 @@ void Station::over(const Job& job) {
     --epoch(job.stamp.epoch).flying;
 }
 
-// LibTorch appends its C++ stack; the first line says what happened.
-static std::string first_line(const char* what) {
-  for (const char* stack : {"\nException raised from", "\nframe #"})
-    if (const char* end = std::strstr(what, stack)) return std::string(what, end);
-  return what;
-}
-
 // Runs `body`; false, and why, where it threw.
 template <class Body>
-static bool guarded(Body&& body, std::string& why, Exit& exit) {
+static bool guarded(Body&& body, Cause& why) {
   try {
     body();
     return true;
-  } catch (const Error& e) {
-    why = e.what();
-    exit = e.exit;
-  } catch (const std::bad_alloc&) {
-    why = "out of memory";
-    exit = Exit::memory;
-  } catch (const std::exception& e) {
-    why = first_line(e.what());
-    exit = Exit::data;
-    if (why.find("out of memory") != std::string::npos) exit = Exit::memory;
   } catch (...) {
-    why = "unknown exception";
-    exit = Exit::data;
+    why = cause(Exit::data);
+    return false;
   }
-  return false;
 }
 
 void Station::run_flush(Job& job, Actions& actions) {
   Flush flush;
   flush.epoch = scheduler_.train_epoch(plan_.stream, job.stamp.epoch);
-  std::string why;
-  Exit exit = Exit::done;
+  Cause why;
   const std::int64_t start = job.began = now_ns();
   counters.enter(start);
   const bool ok = guarded(
       [&] {
         NvtxRange range(nvtx_);
+        const AtWork body(plan_, nullptr, start);
         node_->flush(flush);
       },
-      why, exit);
+      why);
   counters.leave(the_moment = now_ns());
-  if (!ok) scheduler_.fail({exit, why, plan_.path(), "", job.stamp, plan_.graph->place});
+  if (!ok) scheduler_.fail({why.exit, why.text, plan_.path(), "", job.stamp, plan_.graph->place});
   for (const auto& [name, value] : flush.metrics)
     scheduler_.guard(index_, job.stamp,
                      [&] { scheduler_.events_.metric(index_, flush.epoch, name, value); });
@@ -214,14 +194,6 @@ static void fill(std::vector<std::vector<SamplePtr>>& ports, const PlanNode& pla
 static const Sample* first_of(const PlanNode& plan, const Firing& firing) {
   if (plan.is_source()) return nullptr;
   return firing.members(plan.inputs.front().port).front().get();
-}
-
-static std::string names_of(const PlanNode& plan, const Firing& firing) {
-  std::string names;
-  if (!plan.is_source())
-    for (const SamplePtr& sample : firing.members(plan.inputs.front().port))
-      if (sample) names += (names.empty() ? "" : ", ") + sample_name(*sample);
-  return names;
 }
 
 // One of the node's longest firings so far: what it was about. A source is about what it sent.
@@ -260,7 +232,7 @@ static std::int64_t thread_cpu_ns() {
 }
 
 // The body itself, timed. False, and why, where it threw.
-bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& exit) {
+bool Station::body(Firing& firing, std::int64_t start, Cause& why) {
   const bool clocked = counters.is_long.load(std::memory_order_relaxed);
   const std::int64_t cpu = clocked ? thread_cpu_ns() : 0;
   counters.enter(start);
@@ -270,9 +242,10 @@ bool Station::body(Firing& firing, std::int64_t start, std::string& why, Exit& e
   const bool ok = guarded(
       [&] {
         NvtxRange range(nvtx_);
+        const AtWork body(plan_, &firing, start);
         node_->process(firing);
       },
-      why, exit);
+      why);
   the_body = outer;
   const std::int64_t end = the_moment = now_ns();
   counters.leave(end);
@@ -340,11 +313,10 @@ void Station::tell_logs(Firing& firing) {
 void Station::read_later(Job& job) {
   Firing& firing = job.firing;
   for (const auto& look : firing.later()) {
-    std::string why;
-    Exit exit = Exit::done;
-    if (!guarded(look, why, exit))
-      return scheduler_.fail(
-          {exit, why, plan_.path(), names_of(plan_, firing), job.stamp, plan_.graph->place});
+    Cause why;
+    if (!guarded(look, why))
+      return scheduler_.fail({why.exit, why.text, plan_.path(), names_of(plan_, firing), job.stamp,
+                              plan_.graph->place});
   }
   tell_logs(firing);
 }
@@ -366,14 +338,14 @@ const PlanNode& Station::to_blame(std::string& why) const {
 }
 
 // Quarantined, or the run has failed.
-const std::string* Station::failed_body(const Firing& firing, std::string why, Exit exit) {
+const std::string* Station::failed_body(const Firing& firing, Cause why) {
   const std::string names = names_of(plan_, firing);
   const Stamp& stamp = firing.stamp();
-  const PlanNode& who = to_blame(why);
-  if (plan_.graph->on_error == OnError::quarantine && (exit == Exit::data || exit == Exit::io) &&
-      scheduler_.quarantine({who.path(), names, why, stamp}, exit, index_))
+  const PlanNode& who = to_blame(why.text);
+  if (plan_.graph->on_error == OnError::quarantine && why.is_of_sample() &&
+      scheduler_.quarantine({who.path(), names, why.text, stamp}, why.exit, index_))
     return reasons::quarantined;
-  scheduler_.fail({exit, why, who.path(), names, stamp, who.graph->place});
+  scheduler_.fail({why.exit, why.text, who.path(), names, stamp, who.graph->place});
   return nullptr;
 }
 
@@ -390,15 +362,13 @@ const std::string* Station::verdict(const Firing& firing, bool emitted) const {
 // and entries are made here. Returns why it is a Skip; null where it is none.
 const std::string* Station::attempt(Job& job, std::int64_t start) {
   Firing& firing = job.firing;
-  std::string why;
-  Exit exit = Exit::done;
-  const bool ok = (aborting() && !plan_.is_source()) || body(firing, start, why, exit);
+  Cause why;
+  const bool ok = (aborting() && !plan_.is_source()) || body(firing, start, why);
   if (stream_) keep_made(firing);
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
-  const std::string* skip =
-      ok ? verdict(firing, first != outs.end()) : failed_body(firing, why, exit);
+  const std::string* skip = ok ? verdict(firing, first != outs.end()) : failed_body(firing, why);
   if (store_ && ok && skip != reasons::discarded) {
     job.entry = skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""};
     if (!stream_) remember(job);

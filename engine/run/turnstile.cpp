@@ -12,9 +12,8 @@ Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
       between_(std::move(between)),
       position_(first),
       closed_(plan.nodes.size(), 0) {
-  for (std::size_t i = 0; i < first && i < sequence_.size(); ++i)
-    for (std::size_t n = 0; n < plan.nodes.size(); ++n)
-      if (plan.nodes[n].stream == sequence_[i].stream) closed_[n] = sequence_[i].epoch + 1;
+  for (std::size_t n = 0; n < plan.nodes.size(); ++n)
+    closed_[n] = sequence_.epochs_before(plan.nodes[n].stream, first);
 }
 
 bool Turnstile::open(int stream, std::uint32_t epoch) const {

@@ -28,7 +28,7 @@ class Turnstile {
   bool closed(int node, std::uint32_t epoch, bool cut);
 
   std::size_t position() const;  // how many turns have ended
-  const std::vector<Turn>& sequence() const { return sequence_; }
+  const TurnOrder& sequence() const { return sequence_; }
   bool ends(int node) const;
 
  private:
@@ -36,7 +36,7 @@ class Turnstile {
 
   const Plan& plan_;
   const PlanTurns& turns_;
-  const std::vector<Turn> sequence_;
+  const TurnOrder sequence_;
   std::function<bool(const Turn&)> between_;
   mutable std::mutex mutex_;
   std::size_t position_;

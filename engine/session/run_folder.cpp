@@ -14,6 +14,7 @@
 
 #include "engine/base/durable_file.h"
 #include "engine/base/error.h"
+#include "engine/base/system_call.h"
 #include "engine/base/warnings.h"
 
 namespace sluice {
@@ -21,7 +22,7 @@ namespace sluice {
 namespace fs = std::filesystem;
 
 [[noreturn]] static void fail(const fs::path& path, const char* what) {
-  throw IoError(path.string() + ": " + what + ": " + std::strerror(errno));
+  fail_call(path.string() + ": " + what, errno);
 }
 
 // ---- whose run it is ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
 #include "engine/base/warnings.h"
 #include "engine/run/lane.h"
 #include "engine/session/process_use.h"
@@ -76,8 +76,8 @@ void Sampler::write() {
     j["sampler_cpu_s"] = own_cpu_seconds();
     folder_.write("timeline.json", j.dump() + "\n");
     folder_.write("profile.json", profile_().dump(2, ' ', false, Json::error_handler_t::replace));
-  } catch (const Error& e) {
-    if (!std::exchange(complained_, true)) warn(e.what());
+  } catch (...) {
+    if (!std::exchange(complained_, true)) warn(cause(Exit::io).text);
   }
 }
 

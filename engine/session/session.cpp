@@ -4,8 +4,12 @@
 #include <ATen/core/grad_mode.h>
 #include <unistd.h>
 
-#include <iostream>
+#include <chrono>
+#include <future>
+#include <thread>
 
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "engine/judge/dot.h"
 #include "engine/session/environment.h"
 #include "engine/session/sampler.h"
@@ -231,7 +235,7 @@ void Session::quarantined(const Quarantined& q) {
     std::lock_guard lock(mutex_);
     ++bad_;
   }
-  std::cerr << "quarantined " << q.sample << ": " << q.node << ": " << q.message << "\n";
+  tell("quarantined " + q.sample + ": " + q.node + ": " + q.message);
   if (folder_)
     folder_->quarantine_line(
         {{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}});
@@ -239,11 +243,23 @@ void Session::quarantined(const Quarantined& q) {
 
 // The stuck body cannot be unwound: say who waits for what and end the process.
 void Session::stalled(const std::string& report) {
-  std::cerr << "error: stalled: " << report;
+  tell("error: stalled: " + report);
   Outcome outcome;
   outcome.status = Outcome::Status::stalled;
   outcome.stall = report;
-  dump_picture(outcome);
+  end_ = ProcessUse::now();
+  // What is stuck may hold a lock, or be a device or a disk that everything here waits for too.
+  std::promise<void> written;
+  std::thread([&] {
+    try {
+      dump_picture(outcome);
+      if (folder_) end_folder(outcome);
+    } catch (...) {
+      tell("error: " + cause(Exit::io).text);
+    }
+    written.set_value();
+  }).detach();
+  written.get_future().wait_for(std::chrono::seconds(5));
   _exit(static_cast<int>(Exit::stalled));
 }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 
+#include "engine/base/message.h"
 #include "engine/base/version.h"
 #include "engine/graph/merge.h"
 #include "engine/plan/turn_place.h"
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 static Json versions_json() { return {{"sluice", version}, {"torch", TORCH_VERSION}}; }
 
-static void note(const std::string& text) { std::cerr << "note: " + text + "\n"; }
+static void note(const std::string& text) { tell("note: " + text); }
 
 // ---- before nodes are opened --------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ void Session::resume() {
       refuse("its place in the data means nothing any more: " + source + " had " + count.dump() +
              " items and has " + has[source].dump());
   load_nodes();
-  if (!options_.quiet) std::cerr << "resuming from " + from.string() + "\n";
+  if (!options_.quiet) tell("resuming from " + from.string());
   checkpoint_.reset();
 }
 
@@ -258,7 +258,7 @@ void Session::try_save(const std::string& name, const Resume& position, bool all
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (const Error& e) {
     checkpoint_error_ = e.what();
-    std::cerr << "error: checkpoint " << name << " was not written: " << e.what() << "\n";
+    tell("error: checkpoint " + name + " was not written: " + e.what());
   }
 }
 

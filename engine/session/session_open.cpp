@@ -7,6 +7,8 @@
 #include <iostream>
 #include <thread>
 
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "engine/base/random.h"
 #include "engine/base/warnings.h"
 #include "engine/graph/merge.h"
@@ -41,8 +43,8 @@ static void say_unused(const Plan& plan, const TensorDevice& device) {
     const bool begins = n.gate && n.turns >= 0 && n.training;
     if (!begins || plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0)
       continue;
-    std::cerr << "note: the network of \"" << n.path() << "\" trains on the CPU, though "
-              << device.name() << " is here: put a to_device in front of it\n";
+    tell("note: the network of \"" + n.path() + "\" trains on the CPU, though " + device.name() +
+         " is here: put a to_device in front of it");
   }
 }
 
@@ -128,14 +130,16 @@ static std::vector<at::Device> sharing(std::int64_t wanted) {
 void Session::make_networks() {
   const std::vector<at::Device> devices = sharing(graph_->run.devices);
   devices_ = devices.size();
-  for (const GraphModel& m : graph_->models) {
-    auto network = Registry::global().make_network(m.spec->name, m.params);
-    network->spread(devices);
-    network->initialise(
-        random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
-    if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
-    resources_->add(m.name, std::move(network));
-  }
+  for (const GraphModel& m : graph_->models) try {
+      auto network = Registry::global().make_network(m.spec->name, m.params);
+      network->spread(devices);
+      network->initialise(
+          random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
+      if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
+      resources_->add(m.name, std::move(network));
+    } catch (...) {
+      rethrow_with(m.place.str() + ": models." + m.name, Exit::usage);
+    }
 }
 
 // Half of what is free: of the rest the networks' largest part, their activations, is not known
@@ -191,10 +195,8 @@ void Session::open_node(int i) {
         *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });
   try {
     node->open(context);
-  } catch (const Error& e) {
-    throw Error(e.exit, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
-  } catch (const std::exception& e) {
-    throw Error(Exit::usage, n.graph->place.str() + ": nodes." + n.path() + ": " + e.what());
+  } catch (...) {
+    rethrow_with(n.graph->place.str() + ": nodes." + n.path(), Exit::usage);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
 #include "engine/judge/forecast.h"
 #include "engine/run/forward.h"
@@ -64,6 +65,16 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
       throw Error(Exit::usage, "--what-if " + text +
                                    ": want threads=N, io_threads=N, NODE.NAME=VALUE, free:NODE, "
                                    "null:data or null:model");
+    const bool is_path = text.starts_with("~") || text.starts_with("+") || first == "run" ||
+                         first == "vars" || first == "models" || first == "nodes" ||
+                         first == "parts";
+    if (!is_node && !is_path) {
+      std::vector<std::string> known;
+      for (const PlanNode& n : plan.nodes) known.push_back(n.path());
+      const std::string hint = did_you_mean(first, known);
+      throw Error(Exit::usage, "--what-if " + text + ": no node is called \"" + first + "\"" +
+                                   (hint.empty() ? "" : "; " + hint));
+    }
     if (is_node) change.insert(0, "nodes.");
     o.set.push_back(change);
   }

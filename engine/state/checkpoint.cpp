@@ -3,9 +3,8 @@
 #include <linux/fs.h>
 #include <stdio.h>
 
-#include <cstdio>
-
 #include "engine/base/durable_file.h"
+#include "engine/base/message.h"
 #include "engine/state/safetensors.h"
 
 namespace sluice {
@@ -98,6 +97,8 @@ Found find_checkpoints(const fs::path& folder, const std::string* run, const War
         found.by_serial[j.at("serial").get<std::uint64_t>()] = entry.path();
       else
         warn("left out a checkpoint of another run: " + entry.path().string());
+    } catch (const MachineError&) {
+      throw;  // another checkpoint would be taken for this one
     } catch (const Error& e) {
       found.damaged = true;
       warn(std::string("left out a checkpoint: ") + e.what());
@@ -178,15 +179,15 @@ Checkpoint load_checkpoint(const fs::path& checkpoint) {
   return c;
 }
 
-static void say_on_stderr(const std::string& text) {
-  std::fprintf(stderr, "warning: %s\n", text.c_str());
-}
+static void say_on_stderr(const std::string& text) { tell("warning: " + text); }
 
 static fs::path newest_of(const Found& found, const fs::path& folder, const Warn& warn) {
   for (auto it = found.by_serial.rbegin(); it != found.by_serial.rend(); ++it) {
     try {
       load_checkpoint(it->second);
       return it->second;
+    } catch (const MachineError&) {
+      throw;
     } catch (const Error& e) {
       warn(std::string(e.what()) + "; taking the checkpoint before");
     }

@@ -12,13 +12,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <iostream>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "engine/run/simulated_device.h"
 #include "engine/trace/trace.h"
 
@@ -30,8 +30,9 @@ template <class Call>
 auto asked(Call&& call) {
   try {
     return call();
-  } catch (const c10::Error& e) {
-    throw Error(Exit::gpu, e.what_without_backtrace());
+  } catch (const c10::Error&) {
+    const Cause why = cause(Exit::gpu);
+    throw Error(why.exit, why.text);
   }
 }
 
@@ -269,7 +270,7 @@ std::shared_ptr<TensorDevice> look() {
   const Driver driver;
   if (driver.gpus == 0) return nullptr;
   const auto unused = [](const char* why) {
-    std::cerr << "note: the driver has a GPU, but the CPU does everything: " << why << "\n";
+    tell("note: the driver has a GPU, but the CPU does everything: " + std::string(why));
     return nullptr;
   };
 #ifdef SLUICE_NO_CUDA

@@ -1,16 +1,13 @@
 #include "engine/trace/trace_reader.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/protobuf.h"
+#include "engine/base/read_file.h"
 
 namespace sluice {
 namespace {
@@ -123,9 +120,7 @@ const std::string& TraceData::thread(std::uint64_t track) const {
 }
 
 TraceData read_trace(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw IoError("cannot read " + file + ": " + std::strerror(errno));
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string text = read_text(file);
   Decoder decoder;
   Field f;
   for (Reader r(text); r.next(f);)

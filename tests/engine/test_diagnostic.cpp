@@ -34,7 +34,8 @@ TEST_CASE("A diagnostic shows code, place, path, line, caret and hint") {
 }
 
 TEST_CASE("Diagnostics stand in file order, with notes, and the gutter fits the line number") {
-  const std::string text = std::string(99, '\n') + "{\"b\":\t\"ä\", \"c\": 1}";
+  std::string text(99, '\n');  // not one sum: g++ 12 reports an overflow that there is not
+  text += "{\"b\":\t\"ä\", \"c\": 1}";
   Diagnostics diagnostics;
   diagnostics.warning("SL0202", "second", place_in(text, "/c").key(), "c");
   diagnostics.error("SL0202", "first", place_in(text, "/b"), "b").notes = {"one", "two"};

@@ -565,7 +565,8 @@ TEST_CASE("the watchdog tells of a body without an end, and who waits for it") {
   o.watchdog_s = 0.2;
   CHECK(run(b, 2, &events, o).status == Outcome::Status::done);
   CHECK(events.report.find("x (x): epoch 0, ") != std::string::npos);
-  CHECK(events.report.find(" dealt with, 1 running") != std::string::npos);
+  CHECK(events.report.find(" dealt with, 1 running, works on v4 (0/0/4) for 0.") !=
+        std::string::npos);
   CHECK(events.report.find("k (k): epoch 0, 4 dealt with, next is 0/0/4") != std::string::npos);
 }
 

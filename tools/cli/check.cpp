@@ -1,6 +1,7 @@
 // `sluice check`: every diagnostic at once.
 #include <iostream>
 
+#include "engine/base/message.h"
 #include "engine/plan/cache_need.h"
 #include "engine/plan/device_need.h"
 #include "tools/cli/cli.h"
@@ -75,15 +76,16 @@ int check(const Options& options) {
     all.push_back(std::move(j));
     if (options.json) continue;
     if (checked.plan)
-      std::cout << "ok: " << checked.file << " (" << count(checked.plan->nodes.size(), "node")
-                << ", " << count(checked.plan->streams.size(), "stream") << ")\n";
+      std::cout << "ok: " << printable(checked.file) << " ("
+                << count(checked.plan->nodes.size(), "node") << ", "
+                << count(checked.plan->streams.size(), "stream") << ")\n";
     for (const auto& [path, need] : needs.items())
-      std::cout << "  " << path << " keeps " << need["text"].get<std::string>() << "\n";
+      std::cout << "  " << printable(path) << " keeps " << need["text"].get<std::string>() << "\n";
     if (const std::string flying = device.value("text", ""); !flying.empty())
-      std::cout << "  on a GPU fly " << flying << "\n";
+      std::cout << "  on a GPU fly " << printable(flying) << "\n";
     if (checked.plan)
       for (const PlanRun& run : checked.plan->runs)
-        std::cout << "  done together: " << text(*checked.plan, run) << "\n";
+        std::cout << "  done together: " << printable(text(*checked.plan, run)) << "\n";
     std::cout << std::flush;
     print(checked.diagnostics);
   }

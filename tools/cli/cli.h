@@ -83,7 +83,11 @@ void plan_as_run(const Json& profile, Checked& checked);
 
 void print(const Diagnostics& diagnostics);    // to stderr, in colour where it may be
 void print_error(const std::string& message);  // "error: ..." to stderr
-std::string dump(const Json& json);            // for stdout; replaces invalid UTF-8
+// Writes a file that is whole or not there. An IoError names it and the cause.
+void write_whole(const std::string& file, const std::string& content);
+// What a command ends with: 4 and a word where its output did not reach stdout.
+int flushed(int code);
+std::string dump(const Json& json);  // for stdout; replaces invalid UTF-8
 constexpr int code(Exit exit) { return static_cast<int>(exit); }
 
 }  // namespace sluice::cli

@@ -1,12 +1,10 @@
 // `sluice dot`: the plan's picture, as text, drawn by Graphviz, or as a page for a browser.
 #include "engine/judge/dot.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
+#include "engine/base/read_file.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/dot_page.h"
 #include "tools/cli/graphviz.h"
@@ -19,18 +17,9 @@ namespace fs = std::filesystem;
 // A run's profile.json.
 Json measured(const std::string& folder) {
   const fs::path file = fs::path(folder) / "profile.json";
-  std::ifstream in(file);
-  if (!in) throw IoError("cannot read " + file.string() + ": " + std::strerror(errno));
-  Json profile = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  Json profile = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
   if (profile.is_discarded()) throw IoError(file.string() + " is not JSON");
   return profile;
-}
-
-void write(const std::string& content, const std::string& file) {
-  std::ofstream out(file, std::ios::binary);
-  out << content;
-  out.close();
-  if (!out) throw IoError("cannot write " + file + ": " + std::strerror(errno));
 }
 
 std::string format_of(const std::string& file) {
@@ -44,11 +33,11 @@ void draw_to(const std::string& file, const Checked& checked, DotOptions how) {
   if (file.empty())
     std::cout << text;
   else if (format == "dot")
-    write(text, file);
+    write_whole(file, text);
   else if (format == "html")
-    write(dot_page(*checked.plan, how.figures, graphviz(text, "svg", file)), file);
+    write_whole(file, dot_page(*checked.plan, how.figures, graphviz(text, "svg", file)));
   else
-    write(graphviz(text, format, file), file);
+    write_whole(file, graphviz(text, format, file));
 }
 
 }  // namespace
@@ -61,8 +50,14 @@ int draw(const Options& options) {
                 ": expected a name that ends in .dot, .svg, .png, .pdf or .html");
     return code(Exit::usage);
   }
+  std::vector<std::string> files = options.graphs;
+  if (files.empty() && !options.run.empty()) files.push_back(options.run);
+  if (files.empty()) {
+    print_error("name a graph, or a run's folder with --run");
+    return code(Exit::usage);
+  }
   Checked checked;
-  check_graph(options.graphs, options, checked);
+  check_graph(files, options, checked);
   print(checked.diagnostics);
   if (!checked.plan) return code(Exit::usage);
   try {

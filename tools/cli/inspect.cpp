@@ -4,6 +4,8 @@
 #include <map>
 #include <sstream>
 
+#include "engine/base/message.h"
+#include "engine/graph/type_names.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/describe.h"
 #include "tools/cli/reference.h"
@@ -125,13 +127,22 @@ int inspect(const Options& options) {
     known.push_back(s->name);
     is_family |= s->family == options.name;
   }
-  if (const Spec* spec = catalogue().find(options.name)) {
+  const std::string here = type_for_class(options.name, known);
+  const auto holding = types_with(options.name, known);
+  if (const Spec* spec = catalogue().find(here.empty() ? options.name : here)) {
+    if (!here.empty() && !options.json)
+      std::cout << "MONAI's " << printable(options.name) << " is " << here << "\n\n";
     if (options.json)
       std::cout << dump(spec->to_json());
     else
       page(*spec);
   } else if (is_family && !options.json) {
     list(options.name);
+  } else if (options.name.size() > 2 && !holding.empty() && !options.json) {
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& name : holding)
+      rows.push_back({name, first_sentence(catalogue().find(name)->doc)});
+    table(rows, 0);
   } else {
     const std::string hint = did_you_mean(options.name, known);
     print_error("no type is called \"" + options.name + "\"" + (hint.empty() ? "" : "; " + hint) +

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "engine/base/cause.h"
 #include "engine/base/version.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/shape.h"
@@ -61,7 +62,7 @@ CLI::Option* pairs(CLI::App* command, const std::string& name, std::vector<std::
 }
 
 void advise_options(CLI::App* command, Options& o) {
-  graphs(command, o, "Graph file; several are merged left to right");
+  graphs(command, o, "Graph file or run folder; several are merged left to right");
   set(command, o);
   thread_options(command, o);
   command->add_option("--seconds", o.seconds, "How long each run takes; 30 unless told")
@@ -132,7 +133,8 @@ void commands(CLI::App& app, Options& o) {
   check->add_flag("--json", o.json, "One JSON document on stdout");
 
   auto* dot = app.add_subcommand("dot", "Draws a graph");
-  graphs(dot, o, "Graph file; several are merged left to right");
+  graphs(dot, o, "Graph file or run folder; several are merged left to right");
+  dot->get_option("graph")->required(false);
   set(dot, o);
   dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
   dot->add_option("-o", o.out, "File: .dot, .svg, .png, .pdf or .html; else DOT on stdout")
@@ -300,10 +302,12 @@ int parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "run" || command == "profile" || command == "advise") sluice::cli::keep_signals();
+  sluice::exit_when_memory_is_out();
   try {
-    return sluice::cli::parse(argc, argv);
-  } catch (const std::exception& e) {
-    sluice::cli::print_error(e.what());
-    return sluice::cli::code(sluice::Exit::usage);
+    return sluice::cli::flushed(sluice::cli::parse(argc, argv));
+  } catch (...) {
+    const sluice::Cause why = sluice::cause(sluice::Exit::usage);
+    sluice::cli::print_error(why.text);
+    return sluice::cli::code(why.exit);
   }
 }

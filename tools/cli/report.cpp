@@ -4,12 +4,9 @@
 // every "<" is escaped, and the page's script shows it as text. A content security policy lets no
 // other script run and loads nothing. The picture is Graphviz's, without its links.
 #include "tools/cli/report.h"
+#include "engine/base/message.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <random>
 
@@ -92,18 +89,6 @@ std::string random_word() {
   return word;
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path part = path.string() + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
-    const std::string why = std::strerror(errno);
-    std::remove(part.c_str());
-    throw IoError("cannot write " + path.string() + ": " + why);
-  }
-}
-
 std::string html(const fs::path& folder, const fs::path& out) {
   Checked checked;
   const fs::path graph = folder / "graph.json";
@@ -128,8 +113,8 @@ int report(const Options& options) {
   const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
   try {
     if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
-    write_file(out, html(folder, out));
-    std::cerr << "wrote " << out.string() << "\n";
+    write_whole(out.string(), html(folder, out));
+    tell("wrote " + out.string());
   } catch (const Error& e) {
     print_error(e.what());
     return code(e.exit);

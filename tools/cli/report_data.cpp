@@ -1,15 +1,17 @@
 #include "tools/cli/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/read_file.h"
 #include "engine/base/version.h"
 #include "engine/judge/verdict.h"
 #include "engine/trace/trace_reader.h"
@@ -24,15 +26,18 @@ constexpr std::size_t most_slices = 3000;  // of a trace, in the page
 
 // ---- files --------------------------------------------------------------------------------------
 
-std::string read_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+// "" where there is none: each file is one that a run may not have left.
+std::string text_of(const fs::path& file) {
+  const int fd = open_to_read(file.c_str());
+  if (fd < 0) return "";
+  ::close(fd);
+  return read_text(file);
 }
 
 // The objects of a .jsonl file; what a kill left of the last line is passed over.
 std::vector<Json> read_lines(const fs::path& file) {
   std::vector<Json> all;
-  std::ifstream in(file);
+  std::istringstream in(text_of(file));
   for (std::string line; std::getline(in, line);) {
     Json j = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (j.is_object()) all.push_back(std::move(j));
@@ -169,7 +174,7 @@ std::string read_png(const fs::path& folder, const std::string& name) {
   if (path.is_absolute() || path.empty() || *path.begin() == "..") return "";
   std::error_code error;
   if (fs::file_size(folder / path, error) > (4u << 20) || error) return "";
-  std::string bytes = read_text(folder / path);
+  std::string bytes = text_of(folder / path);
   return bytes.starts_with("\x89PNG\r\n") ? bytes : "";
 }
 
@@ -299,7 +304,7 @@ Json trace_of(const fs::path& file) {
 }  // namespace
 
 Json read_json(const fs::path& file) {
-  const Json j = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  const Json j = Json::parse(text_of(file), nullptr, /*allow_exceptions=*/false);
   return j.is_object() ? j : Json();
 }
 

@@ -1,8 +1,15 @@
+#include <stdio_ext.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 
+#include "engine/base/message.h"
+#include "engine/base/system_call.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "tools/cli/cli.h"
@@ -47,7 +54,39 @@ static bool color() {
 void print(const Diagnostics& diagnostics) { diagnostics.print(std::cerr, color()); }
 
 void print_error(const std::string& message) {
-  std::cerr << (color() ? "\x1b[1;31merror\x1b[0m: " : "error: ") << message << '\n';
+  std::cerr << (color() ? "\x1b[1;31merror\x1b[0m: " : "error: ") << printable(message, true)
+            << '\n';
+}
+
+// A device or a pipe is written to as it is; a file is replaced once the new one is whole.
+void write_whole(const std::string& file, const std::string& content) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path target =
+      fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored) : fs::path(file);
+  const bool replaces = !fs::exists(target, ignored) || fs::is_regular_file(target, ignored);
+  const std::string part = replaces ? target.string() + ".part" : target.string();
+  std::FILE* out = std::fopen(part.c_str(), "wb");
+  int cause = out ? 0 : errno;
+  if (out && std::fwrite(content.data(), 1, content.size(), out) != content.size()) cause = errno;
+  if (out && std::fclose(out) != 0 && cause == 0) cause = errno;
+  if (cause == 0 && replaces && std::rename(part.c_str(), target.c_str()) != 0) cause = errno;
+  if (cause == 0) return;
+  if (out && replaces) std::remove(part.c_str());
+  fail_call("cannot write " + file, cause);
+}
+
+int flushed(int code) {
+  std::cout.flush();
+  errno = 0;
+  const bool failed = std::fflush(stdout) != 0;
+  if (!failed && std::cout && !std::ferror(stdout)) return code;
+  // Of an earlier write that failed the cause is lost: another one has the same.
+  if (errno == 0 && ::write(STDOUT_FILENO, "\n", 1) >= 0) errno = EIO;
+  const int cause = errno;
+  __fpurge(stdout);  // what is left in it would be tried again at the process's end
+  print_error(std::string("cannot write to stdout: ") + std::strerror(cause));
+  return code == sluice::cli::code(Exit::done) ? sluice::cli::code(Exit::io) : code;
 }
 
 std::string dump(const Json& json) {

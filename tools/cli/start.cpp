@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -147,8 +149,9 @@ int run_in_runtime(const Json& request, const std::string& runtime) {
   const std::string file = runtime.empty() ? runtime_file() : runtime;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    print_error(std::string("cannot load the runtime: ") + dlerror());
-    return code(Exit::io);
+    const std::string why = dlerror();
+    print_error("cannot load the runtime: " + why);
+    return code(why.find(std::strerror(ENOMEM)) != why.npos ? Exit::memory : Exit::io);
   }
   using Main = int (*)(int, char**, std::atomic<int>*);
   const auto main = reinterpret_cast<Main>(dlsym(library, "sluice_runtime_main"));

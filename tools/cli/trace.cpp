@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
+#include <sstream>
 
+#include "engine/base/message.h"
 #include "engine/trace/trace_reader.h"
 #include "tools/cli/chrome.h"
 #include "tools/cli/cli.h"
@@ -45,7 +46,7 @@ Json life_json(const TraceData& data, const std::vector<std::size_t>& life) {
 
 void print_life(const Json& life) {
   std::printf("%s, epoch %llu: %.1f ms from its source to its last node\n\n",
-              life["sample"].get<std::string>().c_str(),
+              printable(life["sample"].get<std::string>()).c_str(),
               static_cast<unsigned long long>(life["epoch"].get<std::uint64_t>()),
               life["total_ms"].get<double>());
   std::size_t width = 4;
@@ -55,7 +56,7 @@ void print_life(const Json& life) {
               "node");
   for (const auto& row : life["life"])
     std::printf("  %-*s  %5llu %9.2f  %9.2f  %9.3f  %s%s\n", static_cast<int>(width),
-                row["node"].get<std::string>().c_str(),
+                printable(row["node"].get<std::string>()).c_str(),
                 static_cast<unsigned long long>(row["child"].get<std::uint64_t>()),
                 row["at_ms"].get<double>(), row["waited_ms"].get<double>(),
                 row["took_ms"].get<double>(), row["thread"].get<std::string>().c_str(),
@@ -148,7 +149,7 @@ int between(const TraceData& data, const Options& o) {
     std::printf(
         "%s -> %s: %zu samples, p50 %.1f, p95 %.1f, p99 %.1f, max %.1f ms (%s, epoch %llu)\n",
         o.from.c_str(), o.to.c_str(), all.size(), at(0.5), at(0.95), at(0.99), worst.ms,
-        worst.sample.c_str(), static_cast<unsigned long long>(worst.epoch));
+        printable(worst.sample).c_str(), static_cast<unsigned long long>(worst.epoch));
   return code(Exit::done);
 }
 
@@ -156,7 +157,7 @@ int between(const TraceData& data, const Options& o) {
 // -----------------------------------------------------------------------------------
 
 void write_chrome(const TraceData& data, const std::string& file) {
-  std::ofstream out(file);
+  std::ostringstream out;
   out << "{\"traceEvents\":[";
   const char* comma = "\n";
   for (const Json& event : chrome_events(data)) {
@@ -164,8 +165,7 @@ void write_chrome(const TraceData& data, const std::string& file) {
     comma = ",\n";
   }
   out << "\n]}\n";
-  out.close();
-  if (!out) throw IoError("cannot write " + file);
+  write_whole(file, out.str());
 }
 
 int summary(const TraceData& data) {
@@ -182,7 +182,7 @@ int summary(const TraceData& data) {
   std::printf("%zu bodies of %zu samples on %zu threads\n\n", data.slices.size() - passes, samples,
               data.threads.size());
   for (const auto& [name, n] : nodes)
-    std::printf("  %-24s %8zu  %10.1f ms\n", name.c_str(), n.first, ms(n.second));
+    std::printf("  %-24s %8zu  %10.1f ms\n", printable(name).c_str(), n.first, ms(n.second));
   return code(Exit::done);
 }
 

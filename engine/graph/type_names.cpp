@@ -1,0 +1,114 @@
+#include "engine/graph/type_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/diagnostic.h"
+#include "engine/graph/graph_reader.h"
+
+namespace sluice {
+namespace {
+
+// Classes whose type is not their own name in small letters.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 30> renamed{{
+    {"CSVDataset", "csv_list"},
+    {"CacheDataset", "cache"},
+    {"CIFAR10", "cifar10"},
+    {"ColorJitter", "rand_color_jitter"},
+    {"ConfusionMatrixMetric", "confusion_matrix"},
+    {"CrossValidation", "decathlon"},
+    {"DataLoader", "batch"},
+    {"Dataset", "file_list"},
+    {"DecathlonDataset", "decathlon"},
+    {"DenseNet121", "densenet121"},
+    {"DenseNet169", "densenet169"},
+    {"DenseNet201", "densenet201"},
+    {"DenseNet264", "densenet264"},
+    {"EnsureChannelFirst", "load_image"},
+    {"EnsureType", "load_image"},
+    {"FashionMNIST", "idx"},
+    {"LMDBDataset", "cache"},
+    {"MNIST", "idx"},
+    {"PersistentDataset", "cache"},
+    {"ROCAUCMetric", "rocauc"},
+    {"Rand2DElastic", "rand_elastic"},
+    {"Rand3DElastic", "rand_elastic"},
+    {"RandTorchVision", "rand_color_jitter"},
+    {"SegResNet", "segresnet"},
+    {"SlidingWindowInferer", "sliding_window"},
+    {"SmartCacheDataset", "smart_cache"},
+    {"SupervisedTrainer", "model"},
+    {"ThreadBuffer", "buffer"},
+    {"ThreadDataLoader", "buffer"},
+    {"UNet", "unet"},
+}};
+
+bool has(const std::vector<std::string>& known, std::string_view name) {
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
+
+// "RandFlip" -> "rand_flip"
+std::string snake_case(std::string_view name) {
+  std::string out;
+  const auto is = [&](std::size_t i, int (*kind)(int)) {
+    return i < name.size() && kind(static_cast<unsigned char>(name[i]));
+  };
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool begins =
+        i > 0 && is(i, std::isupper) && (is(i - 1, std::islower) || is(i + 1, std::islower));
+    if (begins) out += '_';
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+  }
+  return out;
+}
+
+// What a class without the mark of a dictionary transform is here.
+std::string plain(std::string_view name, const std::vector<std::string>& known) {
+  for (const auto& [class_name, type] : renamed)
+    if (class_name == name && has(known, type)) return std::string(type);
+  const std::string own = snake_case(name);
+  if (has(known, own)) return own;
+  std::string together(name);  // "AdamW"
+  for (char& c : together) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return has(known, together) ? together : "";
+}
+
+}  // namespace
+
+std::string type_for_class(const std::string& name, const std::vector<std::string>& known) {
+  std::string_view word = name;
+  word.remove_prefix(word.rfind('.') + 1);  // npos + 1 is 0
+  if (std::none_of(word.begin(), word.end(), [](unsigned char c) { return std::isupper(c); }))
+    return "";
+  for (const std::string_view mark : {"", "d", "D", "Dict"})
+    if (word.ends_with(mark))
+      if (auto type = plain(word.substr(0, word.size() - mark.size()), known); !type.empty())
+        return type;
+  return "";
+}
+
+std::vector<std::string> types_with(const std::string& word,
+                                    const std::vector<std::string>& known) {
+  std::string small = word;
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::vector<std::string> found;
+  for (const auto& name : known)
+    if (name.find(small) != std::string::npos) found.push_back(name);
+  return found;
+}
+
+std::string suggest_type(const std::string& type, const std::vector<std::string>& known) {
+  if (const auto here = type_for_class(type, known); !here.empty())
+    return "here it is called \"" + here + "\"";
+  std::string hint = did_you_mean(type, known);
+  if (!hint.empty() || type.size() < 3) return hint;
+  const auto longer = types_with(type, known);
+  if (longer.empty() || longer.size() > 4) return "`sluice inspect` lists the types";
+  return (longer.size() == 1 ? "did you mean " : "did you mean one of ") + reading::listed(longer) +
+         "?";
+}
+
+}  // namespace sluice
