@@ -20,13 +20,17 @@ struct Work {
   double multiply_adds = 0, on_tensor_cores = 0;
 };
 
-// A network is its named parameters and buffers (PyTorch's state_dict names and order) and a
-// forward pass. Inputs are [N, C, ...]; layout and precision are the network's own business.
+// A network is its named parameters and buffers (PyTorch's state_dict names) and a forward pass.
+// Inputs are [N, C, ...]; layout and precision are the network's own business.
 class Network {
  public:
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  using Tensors = std::vector<at::Tensor>;
   virtual ~Network() = default;
-  virtual at::Tensor forward(const at::Tensor& x) = 0;
+  // The first `count` outputs, the main one first; what only others need is left out. A network of
+  // fewer outputs than that throws.
+  virtual Tensors forward(const Tensors& x, std::size_t count) = 0;
+  at::Tensor forward(const at::Tensor& x) { return forward(Tensors{x}, 1).front(); }
   virtual Named parameters() const = 0;
   virtual Named buffers() const { return {}; }
   // Told before passes whose weights may be others than the last one's.
@@ -49,6 +53,7 @@ class Network {
   }
   // Draws the initial weights (PyTorch's rules), a pure function of the seed.
   virtual void initialise(std::uint64_t seed) = 0;
+  virtual std::size_t output_count() const { return 1; }
 };
 
 class Resources {

@@ -1,7 +1,7 @@
 // What a convolution is, apart from its weights. Lists have one entry a spatial axis.
 //
-// Invariant: weights are [out, in, kernel...], of a transposed convolution [in, out, kernel...],
-// as PyTorch keeps them; dilation and groups are 1.
+// Invariant: weights are [out, in / groups, kernel...], of a transposed convolution
+// [in, out / groups, kernel...], as PyTorch keeps them; dilation is 1.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ struct ConvSpec {
   bool transposed = false;
   std::int64_t in = 1, out = 1;
   std::vector<std::int64_t> kernel, stride, padding, output_padding;
+  std::int64_t groups = 1;
 };
 
 }  // namespace sluice

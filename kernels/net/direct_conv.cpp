@@ -21,6 +21,7 @@ bool has_direct_conv() {
 }
 
 bool direct_conv_pays(const ConvSpec& spec) {
+  if (spec.groups > 1) return false;
   const Size3 k = three(spec.kernel, 1);
   return k[0] * k[1] <= max_rows && spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
 }

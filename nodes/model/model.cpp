@@ -12,7 +12,8 @@ namespace {
 
 struct Model final : Node {
   struct Params {
-    std::string net, key = "image", output_key = "pred";
+    std::string net;
+    std::vector<std::string> keys{"image"}, output_keys{"pred"};
   } p;
 
   static Spec spec() {
@@ -21,16 +22,22 @@ struct Model final : Node {
         .out("sample")
         .param("net", &Params::net, "The network's name in \"models\".")
         .required()
-        .param("key", &Params::key, "Field with the input, [N, C, X, Y(, Z)] float32.")
-        .param("output_key", &Params::output_key, "Field for the output, [N, C', X, Y(, Z)].")
+        .param("keys", &Params::keys,
+               "Fields with the network's inputs in its order, [N, C, X, Y(, Z)] float32.")
+        .length(1)
+        .param("output_keys", &Params::output_keys,
+               "Fields for its outputs, [N, C', X, Y(, Z)]; of a network with several (deep "
+               "supervision) as many as are named here, the main one first. Others are not "
+               "computed.")
+        .length(1)
         .reads("net")
         .random()
         .lane(LaneKind::step)
         .limit(1)
-        .takes("@key", Form::batch, 2, 3)
-        .enters("@key", "net")
-        .gives("@output_key", Form::batch)
-        .like("@key")
+        .takes("@keys", Form::batch, 2, 3)
+        .enters("@keys", "net")
+        .gives("@output_keys", Form::batch)
+        .like("@keys")
         .channels("@net.out_channels")
         .dtype("float32")
         .any_device();
@@ -39,22 +46,29 @@ struct Model final : Node {
   void open(const OpenContext& context) override {
     network_ = context.resources->network(p.net);
     training_ = context.training;
+    if (p.output_keys.size() > network_->output_count())
+      throw Error(Exit::usage, "network \"" + p.net + "\" has " +
+                                   std::to_string(network_->output_count()) + " outputs, but " +
+                                   std::to_string(p.output_keys.size()) + " output_keys are named");
   }
 
   void process(Firing& f) override {
-    const at::Tensor& x = f.in().tensor(p.key);
-    if (x.dim() < 4)
-      throw DataError("\"" + p.key + "\" has " + std::to_string(x.dim()) +
-                      " axes; a network takes a batch [N, C, X, Y(, Z)]");
+    Network::Tensors x;
+    for (const std::string& key : p.keys) {
+      x.push_back(f.in().tensor(key));
+      if (x.back().dim() < 4)
+        throw DataError("\"" + key + "\" has " + std::to_string(x.back().dim()) +
+                        " axes; a network takes a batch [N, C, X, Y(, Z)]");
+    }
     network_->train(training_);
     network_->key_draws(f.random().bits64());
     c10::AutoGradMode mode(training_);
-    emit(f, network_->forward(x));
+    emit(f, network_->forward(x, p.output_keys.size()));
   }
   // A pass elsewhere moves the weights: a recording knows addresses, and cannot move them itself.
   std::optional<std::uint64_t> recordable(const Firing& f) const override {
     if (!network_->recordable()) return std::nullopt;
-    const at::Device here = f.in().tensor(p.key).device();
+    const at::Device here = f.in().tensor(p.keys[0]).device();
     std::uint64_t places = 0;
     for (const auto& named : {network_->parameters(), network_->buffers()})
       for (const auto& [name, t] : named) {
@@ -63,14 +77,20 @@ struct Model final : Node {
       }
     return places;
   }
-  void repeated(Firing& f, const Sample& made) override { emit(f, made.tensor(p.output_key)); }
+  void repeated(Firing& f, const Sample& made) override {
+    Network::Tensors outputs;
+    for (const std::string& key : p.output_keys) outputs.push_back(made.tensor(key));
+    emit(f, std::move(outputs));
+  }
 
  private:
-  void emit(Firing& f, at::Tensor output) const {
+  void emit(Firing& f, Network::Tensors outputs) const {
     Sample out = f.in();
-    Field field = out.at(p.key);
-    field.tensor = std::move(output);
-    out.set(p.output_key, std::move(field));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      Field field = f.in().at(p.keys[0]);
+      field.tensor = std::move(outputs[i]);
+      out.set(p.output_keys[i], std::move(field));
+    }
     f.emit(std::move(out));
   }
 

@@ -2,34 +2,44 @@
 // parameter names. He et al. 2016; Hara, Kataoka, Satoh 2018.
 //
 //   x ─ conv 7 ─ norm ─ relu ─ max pool 3 / 2 ─ layer 1 ─ layer 2 / 2 ─ layer 3 / 2 ─ layer 4 / 2
-//     ─ mean over all places ─ linear ─▶ logits [N, classes]
+//     ─ mean over all voxels ─ linear ─▶ logits [N, classes]
 //   a layer's block:  relu(norm(conv(...)) + x), of two convolutions 3, or of 1, 3 and 1
-#include "nodes/network/program_network.h"
+#include "nodes/network/built_network.h"
 
 namespace sluice {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
+struct Kind {
+  int layers;
+  std::int64_t blocks[4];
+  bool bottleneck;
+};
+constexpr Kind kinds[] = {
+    {18, {2, 2, 2, 2}, false}, {34, {3, 4, 6, 3}, false}, {50, {3, 4, 6, 3}, true}};
 
-struct ResNet : ProgramNetwork {
-  struct Params {
-    std::int64_t spatial_dims = 3, in_channels = 3, out_channels = 400;
-    std::int64_t conv1_t_size = 7, conv1_t_stride = 1;
-    bool no_max_pool = false, bias_downsample = true;
-    double widen_factor = 1;
-    std::string precision = "float32";
-  };
+struct ResNetParams : ImageNet {
+  std::int64_t conv1_t_size = 7, conv1_t_stride = 1;
+  bool no_max_pool = false, bias_downsample = true;
+  double widen_factor = 1;
+  ResNetParams() {
+    in_channels = 3;
+    out_channels = 400;
+  }
+};
 
-  static Spec spec_of(const std::string& name) {
-    return Spec::network(name, "ResNet-" + name.substr(6) +
-                                   " for classes of whole images, 2-D or 3-D (MONAI's ResNet).")
-        .param("spatial_dims", &Params::spatial_dims, "2 or 3.")
-        .range(2, 3)
-        .param("in_channels", &Params::in_channels, "Channels of the image (n_input_channels).")
-        .at_least(1)
-        .param("out_channels", &Params::out_channels,
-               "Classes (num_classes); the output is logits [N, classes].")
-        .at_least(1)
+template <int kind>
+struct ResNet final : ImageNetwork<ResNet<kind>> {
+  using Params = ResNetParams;
+  Params p;
+
+  static Spec spec() {
+    const std::string layers = std::to_string(kinds[kind].layers);
+    return class_net<Params>(
+               "resnet" + layers,
+               "ResNet-" + layers +
+                   " for classes of whole images, 2-D or 3-D (MONAI's ResNet, whose "
+                   "n_input_channels and num_classes are in_channels and out_channels).",
+               false)
         .param("conv1_t_size", &Params::conv1_t_size, "Kernel of the first convolution, odd.")
         .at_least(1)
         .param("conv1_t_stride", &Params::conv1_t_stride, "Its stride.")
@@ -38,109 +48,47 @@ struct ResNet : ProgramNetwork {
         .param("bias_downsample", &Params::bias_downsample,
                "The convolutions beside blocks that halve have a bias.")
         .param("widen_factor", &Params::widen_factor, "Factor of all channels.")
-        .above(0)
-        .param("precision", &Params::precision,
-               "What convolutions and activations compute in; weights stay float32.")
-        .choices(precisions)
-        .gives("logits", Form::any)
-        .dtype("float32");
+        .above(0);
   }
 
-  ResNet(const char* name, const Params& params, const Sizes& blocks, bool bottleneck)
-      : p(params), name_(name), bottleneck_(bottleneck) {
-    if (p.conv1_t_size % 2 == 0)
-      throw Error(Exit::usage, std::string(name) + ": conv1_t_size must be odd");
-    program.compute = compute_type(p.precision);
+  Values build(const Scope& s, const Value& image) const {
+    if (p.conv1_t_size % 2 == 0) this->refuse("conv1_t_size must be odd");
     const auto planes = [&](int level) {
       return static_cast<std::int64_t>(static_cast<double>(64 << level) * p.widen_factor);
     };
-    channels_ = planes(0);
-    int x = conv("conv1", 0, p.in_channels, channels_, p.conv1_t_size, p.conv1_t_stride, false);
-    x = norm("bn1", x, channels_, true);
-    if (!p.no_max_pool) x = program.max_pool(x, every(3), every(2), every(1));
+    Value x = bare_conv(s / "conv1", image, planes(0), p.conv1_t_size, p.conv1_t_stride);
+    x = relu(norm(s / "bn1", x));
+    if (!p.no_max_pool) x = max_pool(x, {.kernel = 3, .stride = 2, .padding = 1});
     for (int level = 0; level < 4; ++level)
-      for (std::int64_t b = 0; b < blocks[static_cast<std::size_t>(level)]; ++b)
-        x = block("layer" + std::to_string(level + 1) + "." + std::to_string(b), x, planes(level),
+      for (std::int64_t b = 0; b < kinds[kind].blocks[level]; ++b)
+        x = block(s / ("layer" + std::to_string(level + 1)) / b, x, planes(level),
                   level > 0 && b == 0 ? 2 : 1);
-    x = program.linear(program.global_avg_pool(x), "fc", channels_, p.out_channels);
-    program.parameters.back().init = Program::Init::zeros;
-    program.finish(x);
+    return {linear(s / "fc", global_avg_pool(x), p.out_channels, {.bias_init = Init::fill(0)})};
   }
 
  private:
-  Sizes every(std::int64_t n) const { return Sizes(static_cast<std::size_t>(p.spatial_dims), n); }
-
-  int conv(const std::string& name, int x, std::int64_t in, std::int64_t out, std::int64_t kernel,
-           std::int64_t stride, bool bias) {
-    const ConvSpec spec{false, in, out, every(kernel), every(stride), every(kernel / 2), every(0)};
-    const auto weight = program.parameters.size();
-    x = program.conv(x, name, spec, bias, false).value;
-    auto& q = program.parameters[weight];
-    q.init = Program::Init::kaiming;
-    q.fan_in = q.tensor.numel() / in;  // mode "fan_out"
-    return x;
+  static Value bare_conv(const Scope& s, const Value& x, std::int64_t out, std::int64_t kernel,
+                         std::int64_t stride, bool bias = false) {
+    return conv(s, x, out,
+                {.kernel = kernel, .stride = stride, .bias = bias, .init = Init::kaiming_out()});
   }
 
-  int norm(const std::string& name, int x, std::int64_t channels, bool relu) {
-    Program::NormActSpec s;
-    s.norm = Norm::batch;
-    s.norm_name = name;
-    if (relu) s.fixed_slope = 0;
-    return program.norm_act(x, channels, s);
+  Value block(const Scope& s, const Value& x, std::int64_t planes, std::int64_t stride) const {
+    const bool deep = kinds[kind].bottleneck;
+    const std::int64_t out = deep ? 4 * planes : planes;
+    Value y = bare_conv(s / "conv1", x, planes, deep ? 1 : 3, deep ? 1 : stride);
+    y = relu(norm(s / "bn1", y));
+    y = norm(s / "bn2", bare_conv(s / "conv2", y, planes, 3, deep ? stride : 1));
+    if (deep) y = norm(s / "bn3", bare_conv(s / "conv3", relu(y), out, 1, 1));
+    if (stride == 1 && x.channels == out) return relu(y + x);
+    const Scope beside = s / "downsample";
+    return relu(y + norm(beside / 1, bare_conv(beside / 0, x, out, 1, stride, p.bias_downsample)));
   }
-
-  int block(const std::string& name, int x, std::int64_t planes, std::int64_t stride) {
-    const std::int64_t out = bottleneck_ ? 4 * planes : planes;
-    int y = x;
-    if (bottleneck_) {
-      y = norm(name + ".bn1", conv(name + ".conv1", y, channels_, planes, 1, 1, false), planes,
-               true);
-      y = norm(name + ".bn2", conv(name + ".conv2", y, planes, planes, 3, stride, false), planes,
-               true);
-      y = norm(name + ".bn3", conv(name + ".conv3", y, planes, out, 1, 1, false), out, false);
-    } else {
-      y = norm(name + ".bn1", conv(name + ".conv1", y, channels_, planes, 3, stride, false), planes,
-               true);
-      y = norm(name + ".bn2", conv(name + ".conv2", y, planes, planes, 3, 1, false), out, false);
-    }
-    int shortcut = x;
-    if (stride != 1 || channels_ != out)
-      shortcut = norm(name + ".downsample.1",
-                      conv(name + ".downsample.0", x, channels_, out, 1, stride, p.bias_downsample),
-                      out, false);
-    channels_ = out;
-    return program.relu(program.add(y, shortcut));
-  }
-
-  void check_input(const at::Tensor& x) const override {
-    require_input(name_, x, p.spatial_dims, p.in_channels);
-  }
-
-  Params p;
-  const char* name_;
-  bool bottleneck_;
-  std::int64_t channels_ = 0;
 };
 
-struct ResNet18 final : ResNet {
-  using Params = ResNet::Params;
-  static Spec spec() { return spec_of("resnet18"); }
-  explicit ResNet18(const Params& p) : ResNet("resnet18", p, {2, 2, 2, 2}, false) {}
-};
-struct ResNet34 final : ResNet {
-  using Params = ResNet::Params;
-  static Spec spec() { return spec_of("resnet34"); }
-  explicit ResNet34(const Params& p) : ResNet("resnet34", p, {3, 4, 6, 3}, false) {}
-};
-struct ResNet50 final : ResNet {
-  using Params = ResNet::Params;
-  static Spec spec() { return spec_of("resnet50"); }
-  explicit ResNet50(const Params& p) : ResNet("resnet50", p, {3, 4, 6, 3}, true) {}
-};
-
-const Register<ResNet18> resnet18;
-const Register<ResNet34> resnet34;
-const Register<ResNet50> resnet50;
+const RegisterNetwork<ResNet<0>> resnet18;
+const RegisterNetwork<ResNet<1>> resnet34;
+const RegisterNetwork<ResNet<2>> resnet50;
 
 }  // namespace
 }  // namespace sluice

@@ -7,10 +7,10 @@
 #include <array>
 
 #include "kernels/image/labels.h"
-#include "kernels/net/classify_steps.h"
+#include "kernels/net/conv_step.h"
 #include "kernels/net/dropout.h"
-#include "kernels/net/residual_steps.h"
-#include "kernels/net/steps.h"
+#include "kernels/net/pool_step.h"
+#include "kernels/net/shape_step.h"
 #include "kernels/optim/optim.h"
 
 using namespace sluice;

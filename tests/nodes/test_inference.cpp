@@ -20,13 +20,15 @@ namespace {
 
 // Two channels that depend on the place in the window, as make_intensity.py's net().
 struct Toy final : Network {
-  at::Tensor forward(const at::Tensor& x) override {
+  using Network::forward;
+  Tensors forward(const Tensors& all, std::size_t) override {
+    const at::Tensor& x = all[0];
     largest_batch = std::max(largest_batch, x.size(0));
     ++calls;
     grad = grad || c10::GradMode::is_enabled();
     const at::Tensor ramp =
         at::arange(x[0][0].numel(), at::kFloat).view(x.sizes().slice(2)).div(50);
-    return at::cat({x * 2 + 1, x * ramp}, 1);
+    return {at::cat({x * 2 + 1, x * ramp}, 1)};
   }
   Named parameters() const override { return {}; }
   void train(bool on) override { training = on; }
@@ -192,7 +194,9 @@ TEST_CASE("a gaussian importance map is a product of Gaussians and never below 1
   // blend of 1 (first window) and 0 (second) at x = 1 is w[1] / (w[1] + w[0]).
   struct Once final : Network {
     int calls = 0;
-    at::Tensor forward(const at::Tensor& x) override { return at::full_like(x, calls++ ? 0 : 1); }
+    Tensors forward(const Tensors& x, std::size_t) override {
+      return {at::full_like(x[0], calls++ ? 0 : 1)};
+    }
     Named parameters() const override { return {}; }
     void initialise(std::uint64_t) override {}
   };

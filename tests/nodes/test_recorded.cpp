@@ -154,7 +154,7 @@ TEST_CASE("a recording is not repeated for weights that have moved since") {
 
 TEST_CASE("a pass begins where the data is, and with data of the host where the weights are") {
   struct Elsewhere final : Network {  // on a device that is always there
-    at::Tensor forward(const at::Tensor& x) override { return x; }
+    Tensors forward(const Tensors& x, std::size_t) override { return x; }
     Named parameters() const override { return {{"w", at::zeros({1}, at::kMeta)}}; }
     void initialise(std::uint64_t) override {}
   };

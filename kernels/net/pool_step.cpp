@@ -1,68 +1,10 @@
-#include "kernels/net/classify_steps.h"
+#include "kernels/net/pool_step.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
 namespace sluice {
-
-// ---- building -----------------------------------------------------------------------------------
-
-int Program::relu(int x) {
-  auto step = std::make_unique<ReluStep>();
-  step->inputs = {x};
-  step->keeps = {true};
-  return append(std::move(step));
-}
-
-int Program::max_pool(int x, std::vector<std::int64_t> kernel, std::vector<std::int64_t> stride,
-                      std::vector<std::int64_t> padding) {
-  auto step = std::make_unique<PoolStep>();
-  step->inputs = {x};
-  step->keeps = {true};
-  step->kernel = std::move(kernel);
-  step->stride = std::move(stride);
-  step->padding = std::move(padding);
-  return append(std::move(step));
-}
-
-int Program::avg_pool(int x, std::vector<std::int64_t> kernel, std::vector<std::int64_t> stride) {
-  auto step = std::make_unique<PoolStep>();
-  step->max = false;
-  step->inputs = {x};
-  step->keeps = {true};  // LibTorch's backward asks for the input's shape and layout
-  step->padding.assign(kernel.size(), 0);
-  step->kernel = std::move(kernel);
-  step->stride = std::move(stride);
-  return append(std::move(step));
-}
-
-int Program::global_avg_pool(int x) {
-  auto step = std::make_unique<GlobalAvgPoolStep>();
-  step->inputs = {x};
-  step->keeps = {true};
-  return append(std::move(step));
-}
-
-int Program::linear(int x, const std::string& name, std::int64_t in, std::int64_t out) {
-  auto step = std::make_unique<LinearStep>();
-  step->inputs = {x};
-  step->keeps = {true};
-  step->out = out;
-  step->weight = parameter(name + ".weight", {out, in}, Init::conv, in);
-  step->bias = parameter(name + ".bias", {out}, Init::conv, in);
-  return append(std::move(step));
-}
-
-// ---- ReLU ---------------------------------------------------------------------------------------
-
-at::Tensor ReluStep::forward(Frame& f) const { return at::relu(f.values[inputs[0]]); }
-
-void ReluStep::backward(Frame& f, const at::Tensor& grad) const {
-  f.add_grad(inputs[0], at::threshold_backward(grad, f.values[inputs[0]], 0));
-}
-
-// ---- pooling ------------------------------------------------------------------------------------
 
 Step::Size PoolStep::output_size(const std::vector<Size>& in) const {
   Size s = in[0];
@@ -75,12 +17,12 @@ at::Tensor PoolStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const bool flat = kernel.size() == 2;
   if (!max)
-    return f.program->laid_out(flat ? at::avg_pool2d(x, kernel, stride)
-                                    : at::avg_pool3d(x, kernel, stride));
+    return f.net->laid_out(flat ? at::avg_pool2d(x, kernel, stride)
+                                : at::avg_pool3d(x, kernel, stride));
   auto [y, indices] = flat ? at::max_pool2d_with_indices(x, kernel, stride, padding)
                            : at::max_pool3d_with_indices(x, kernel, stride, padding);
   if (f.keep) f.saved[number] = {indices};
-  return f.program->laid_out(y);
+  return f.net->laid_out(y);
 }
 
 at::Tensor max_pool_backward(const at::Tensor& grad, const at::Tensor& indices,
@@ -124,8 +66,8 @@ void PoolStep::backward(Frame& f, const at::Tensor& grad) const {
   const at::Tensor& x = f.values[inputs[0]];
   if (max && grad.is_cuda() && kernel != stride && at::globalContext().deterministicCuDNN())
     return f.add_grad(inputs[0],
-                      f.program->laid_out(max_pool_backward(grad, f.saved[number][0], x.sizes(),
-                                                            kernel, stride, padding)));
+                      f.net->laid_out(max_pool_backward(grad, f.saved[number][0], x.sizes(), kernel,
+                                                        stride, padding)));
   const bool flat = kernel.size() == 2;
   const Size dilation(kernel.size(), 1);
   at::Tensor dx;
@@ -140,7 +82,7 @@ void PoolStep::backward(Frame& f, const at::Tensor& grad) const {
              ? at::avg_pool2d_backward(grad, x, kernel, stride, padding, false, true, std::nullopt)
              : at::avg_pool3d_backward(grad, x, kernel, stride, padding, false, true, std::nullopt);
   }
-  f.add_grad(inputs[0], f.program->laid_out(dx));
+  f.add_grad(inputs[0], f.net->laid_out(dx));
 }
 
 at::Tensor GlobalAvgPoolStep::forward(Frame& f) const {
@@ -154,23 +96,7 @@ void GlobalAvgPoolStep::backward(Frame& f, const at::Tensor& grad) const {
   const double share = static_cast<double>(x.size(0) * x.size(1)) / static_cast<double>(x.numel());
   at::Tensor dx = at::mul(grad, share);
   while (dx.dim() < x.dim()) dx = dx.unsqueeze(-1);
-  f.add_grad(inputs[0], f.program->laid_out(dx.expand_as(x)));
-}
-
-// ---- linear -------------------------------------------------------------------------------------
-
-at::Tensor LinearStep::forward(Frame& f) const {
-  const at::Tensor x = f.values[inputs[0]].flatten(1);
-  return at::addmm(f.weight(bias).to(x.scalar_type()), x, f.weight(weight).to(x.scalar_type()).t());
-}
-
-void LinearStep::backward(Frame& f, const at::Tensor& grad) const {
-  const at::Tensor& x = f.values[inputs[0]];
-  f.add_parameter_grad(weight, at::mm(grad.t(), x.flatten(1)));
-  f.add_parameter_grad(bias, grad.sum(0, false, at::kFloat));
-  if (!f.wants[inputs[0]]) return;
-  const at::Tensor dx = at::mm(grad, f.weight(weight).to(grad.scalar_type())).view(x.sizes());
-  f.add_grad(inputs[0], f.program->laid_out(dx));
+  f.add_grad(inputs[0], f.net->laid_out(dx.expand_as(x)));
 }
 
 }  // namespace sluice

@@ -1,0 +1,146 @@
+#include "kernels/net/blocks.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+Value act(const Scope& s, const Value& x, const Act& o) {
+  switch (o.kind) {
+    case Act::Kind::relu:
+      return leaky_relu(x, 0);
+    case Act::Kind::leaky_relu:
+      return leaky_relu(x, o.number);
+    case Act::Kind::prelu:
+      return prelu(s, x, o.number);
+    case Act::Kind::gelu:
+      return gelu(x);
+    case Act::Kind::swish:
+      return silu(x);
+  }
+  return x;
+}
+
+namespace {
+
+// Without the letters that nothing is set for.
+std::string effective(const Adn& o) {
+  std::string order = o.ordering;
+  if (!o.norm) std::erase(order, 'N');
+  if (!o.act) std::erase(order, 'A');
+  if (o.dropout == 0) std::erase(order, 'D');
+  return order;
+}
+
+PerAxis mapped(const PerAxis& a, int axes, const auto& function) {
+  std::vector<std::int64_t> all = a.over(axes);
+  for (auto& n : all) n = function(n);
+  return all;
+}
+PerAxis mapped(const PerAxis& a, const PerAxis& b, int axes, const auto& function) {
+  std::vector<std::int64_t> all = a.over(axes);
+  const std::vector<std::int64_t> other = b.over(axes);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = function(all[i], other[i]);
+  return all;
+}
+
+}  // namespace
+
+Value adn(const Scope& s, const Value& x, const Adn& o) {
+  Value y = x;
+  for (const char letter : effective(o)) {
+    if (letter == 'N') y = norm(s / "N", y, *o.norm);
+    if (letter == 'D') y = dropout(y, o.dropout);
+    if (letter == 'A') y = act(s / "A", y, *o.act);
+  }
+  return y;
+}
+
+Value convolution(const Scope& s, const Value& x, std::int64_t out, const ConvolutionOptions& o) {
+  ConvOptions c{.kernel = o.kernel_size, .stride = o.strides, .padding = o.padding};
+  c.transposed = o.is_transposed;
+  c.bias = o.bias;
+  c.normed = !o.conv_only && effective(o.adn).starts_with('N');
+  c.init = o.init;
+  c.bias_init = o.bias_init;
+  if (o.is_transposed)
+    c.output_padding = o.output_padding.value_or(
+        mapped(o.strides, x.axes, [](std::int64_t stride) { return stride - 1; }));
+  const Value y = conv(s / "conv", x, out, c);
+  return o.conv_only ? y : adn(s / "adn", y, o.adn);
+}
+
+Value residual_unit(const Scope& s, const Value& x, std::int64_t out,
+                    const ResidualUnitOptions& o) {
+  ConvolutionOptions c{.strides = o.strides, .kernel_size = o.kernel_size, .adn = o.adn};
+  c.bias = o.bias;
+  Value y = x;
+  for (std::int64_t u = 0; u < std::max<std::int64_t>(1, o.subunits); ++u) {
+    c.conv_only = o.last_conv_only && u == o.subunits - 1;
+    y = convolution(s / "conv" / ("unit" + std::to_string(u)), y, out, c);
+    c.strides = 1;
+  }
+  const bool strided = !o.strides.is_one();
+  if (!strided && x.channels == out) return y + x;
+  ConvOptions r{.kernel = 1, .stride = o.strides, .bias = o.bias};
+  if (strided) r.kernel = o.kernel_size;
+  return y + conv(s / "residual", x, out, r);
+}
+
+// ---- nnU-Net ------------------------------------------------------------------------------------
+
+Value conv_layer(const Scope& s, const Value& x, std::int64_t out, const UnetBlockOptions& o,
+                 bool bias, bool transposed) {
+  ConvolutionOptions c{.strides = o.stride, .kernel_size = o.kernel_size};
+  c.adn.dropout = o.dropout;
+  c.bias = bias;
+  c.is_transposed = transposed;
+  c.init = o.init;
+  c.bias_init = o.bias_init;
+  c.padding = mapped(o.kernel_size, o.stride, x.axes, [&](std::int64_t k, std::int64_t stride) {
+    if (k + 1 < stride) s.refuse("a kernel is smaller than its stride");
+    return (k - stride + 1) / 2;
+  });
+  c.output_padding = mapped(
+      mapped(*c.padding, o.stride, x.axes, [](auto p, auto stride) { return 2 * p + stride; }),
+      o.kernel_size, x.axes, [](auto sum, auto k) { return sum - k; });
+  return convolution(s, x, out, c);
+}
+
+Value unet_block(const Scope& s, const Value& x, std::int64_t out, const UnetBlockOptions& o) {
+  UnetBlockOptions second = o, beside = o;
+  second.stride = 1;
+  beside.kernel_size = 1;
+  Value y = conv_layer(s / "conv1", x, out, o);
+  y = act(s / "lrelu", norm(s / "norm1", y, o.norm), o.act);
+  y = norm(s / "norm2", conv_layer(s / "conv2", y, out, second), o.norm);
+  if (!o.residual) return act(s / "lrelu", y, o.act);
+  const bool same = x.channels == out && o.stride.is_one();
+  const Value r = same ? x : norm(s / "norm3", conv_layer(s / "conv3", x, out, beside), o.norm);
+  return act(s / "lrelu", y + r, o.act);
+}
+
+Value unet_up_block(const Scope& s, const Value& x, const Value& skip, std::int64_t out,
+                    const PerAxis& upsample_kernel_size, const UnetBlockOptions& o,
+                    bool trans_bias) {
+  UnetBlockOptions up = o, after = o;
+  up.kernel_size = up.stride = upsample_kernel_size;
+  after.stride = 1;
+  const Value y = conv_layer(s / "transp_conv", x, out, up, trans_bias, true);
+  return unet_block(s / "conv_block", concat({y, skip}), out, after);
+}
+
+// ---- EfficientNet -------------------------------------------------------------------------------
+
+Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, const Init& init) {
+  const ConvOptions one{.kernel = 1, .init = init, .bias_init = Init::fill(0)};
+  const int axes = x.axes;
+  Value y = x.op("mean", [axes](In t) {
+    std::vector<std::int64_t> spatial;
+    for (int a = 0; a < axes; ++a) spatial.push_back(a + 2);
+    return t[0].mean(spatial, /*keepdim=*/true);
+  });
+  y = silu(conv(s / "_se_reduce", y, squeezed, one));
+  return product(x, sigmoid(conv(s / "_se_expand", y, x.channels, one)));
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// MONAI's blocks of convolutions, under MONAI's names: a block's parameters are named as in
+// monai.networks.blocks 1.6.1.
+#pragma once
+
+#include "kernels/net/ops.h"
+
+namespace sluice {
+
+struct Act {
+  enum class Kind { relu, leaky_relu, prelu, gelu, swish } kind = Kind::relu;
+  double number = 0;  // leaky_relu: the slope; prelu: the first slope
+};
+Value act(const Scope& s, const Value& x, const Act& o);
+
+// Activation, dropout and norm in an order; what is not set is left out.
+struct Adn {
+  std::string ordering = "NDA";
+  std::optional<NormOptions> norm = {};
+  std::optional<Act> act = {};
+  double dropout = 0;
+};
+Value adn(const Scope& s, const Value& x, const Adn& o);  // NAME.A, NAME.N
+
+struct ConvolutionOptions {
+  PerAxis strides = 1, kernel_size = 3;
+  Adn adn = {};
+  bool bias = true, conv_only = false, is_transposed = false;
+  std::optional<PerAxis> padding = {};         // (kernel_size - 1) / 2
+  std::optional<PerAxis> output_padding = {};  // of a transposed one: strides - 1
+  Init init = {}, bias_init = {};
+};
+Value convolution(const Scope& s, const Value& x, std::int64_t out, const ConvolutionOptions& o);
+
+struct ResidualUnitOptions {
+  PerAxis strides = 1, kernel_size = 3;
+  std::int64_t subunits = 2;
+  Adn adn = {};
+  bool bias = true, last_conv_only = false;
+};
+Value residual_unit(const Scope& s, const Value& x, std::int64_t out, const ResidualUnitOptions& o);
+
+// Of nnU-Net: DynUNet's and UNETR's blocks.
+struct UnetBlockOptions {
+  PerAxis kernel_size = 3, stride = 1;
+  NormOptions norm = {.kind = Norm::instance, .affine = false};
+  Act act = {Act::Kind::leaky_relu, 0.01};
+  double dropout = 0;
+  bool residual = false;  // UnetResBlock instead of UnetBasicBlock
+  Init init = {}, bias_init = {};
+};
+Value unet_block(const Scope& s, const Value& x, std::int64_t out, const UnetBlockOptions& o);
+// A convolution alone, as in these blocks: get_conv_layer.
+Value conv_layer(const Scope& s, const Value& x, std::int64_t out, const UnetBlockOptions& o,
+                 bool bias = false, bool transposed = false);
+// Up by its kernel, beside the skip, a basic or residual block: UnetUpBlock, UnetrUpBlock.
+Value unet_up_block(const Scope& s, const Value& x, const Value& skip, std::int64_t out,
+                    const PerAxis& upsample_kernel_size, const UnetBlockOptions& o,
+                    bool trans_bias = false);
+
+// Squeeze and excitation as EfficientNet has it: NAME._se_reduce, NAME._se_expand.
+Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, const Init& init);
+
+// ---- transformers -------------------------------------------------------------------------------
+
+struct VitOptions {
+  std::vector<std::int64_t> img_size;
+  std::int64_t patch = 16, hidden = 768, mlp = 3072, layers = 12, heads = 12;
+  std::string proj_type = "conv";  // or "perceptron"
+  bool qkv_bias = false;
+  double dropout = 0;
+};
+struct Vit {
+  Value out;
+  Values hidden;  // after each layer
+};
+Vit vit(const Scope& s, const Value& x, const VitOptions& o);
+// Tokens [N, T, C] as the image of their grid.
+Value to_image(const Value& tokens, const std::vector<std::int64_t>& grid);
+
+}  // namespace sluice

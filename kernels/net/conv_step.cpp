@@ -1,0 +1,119 @@
+#include "kernels/net/conv_step.h"
+
+#include <ATen/ATen.h>
+
+#include "kernels/net/direct_conv.h"
+#include "kernels/net/norm_act.h"
+
+namespace sluice {
+namespace {
+
+// Either the two gathers of the direct convolutions or a weight for LibTorch's.
+struct ConvWeights {
+  std::optional<Gather> forward, adjoint;
+  at::Tensor cast;
+};
+const ConvWeights& weights_of(const Frame& f, const Step& s) {
+  return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
+}
+
+}  // namespace
+
+// Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
+Step::Product ConvStep::product(const Size& input) const {
+  const Size size = spec.transposed ? input : conv_output_size(spec, input);
+  Product p{static_cast<double>(spec.in / spec.groups * spec.out * size[0]), spec.in, spec.out};
+  for (std::size_t i = 0; i < spec.kernel.size(); ++i)
+    p.multiply_adds *= static_cast<double>(spec.kernel[i] * size[i + 2]);
+  return p;
+}
+
+at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
+  if (layout == at::MemoryFormat::ChannelsLast3d)
+    return t.as_strided(t.sizes(), c10::get_channels_last_strides_3d(t.sizes()));
+  if (layout == at::MemoryFormat::ChannelsLast)
+    return t.as_strided(t.sizes(), c10::get_channels_last_strides_2d(t.sizes()));
+  return t;
+}
+
+std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
+  auto w = std::make_shared<ConvWeights>();
+  const Net& p = pass.net;
+  if (pass.cpu && p.compute == at::kBFloat16 && p.channels_last && has_direct_conv() &&
+      direct_conv_pays(spec)) {
+    w->forward.emplace(spec, pass.weights[weight], false);
+    if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true);
+  } else {
+    w->cast = p.laid_out(pass.weights[weight].to(p.compute));
+    if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
+  }
+  return w;
+}
+
+at::Tensor ConvStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const ConvWeights& w = weights_of(f, *this);
+  if (w.forward) {
+    // A network's output stays in float32, as it was summed, and goes where it belongs.
+    at::Tensor y = f.result_of(output);
+    if (!y.defined())
+      y = at::empty(conv_output_size(spec, x.sizes()), x.options(), channels_last_of(x));
+    w.forward->run(x, bias >= 0 ? f.weight(bias) : at::Tensor(), residual(f), y);
+    return y;
+  }
+  std::optional<at::Tensor> b;
+  if (bias >= 0) b = f.weight(bias).to(x.scalar_type());
+  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
+  at::Tensor y =
+      f.net->laid_out(at::convolution(x, w.cast, b, spec.stride, spec.padding, dilation,
+                                      spec.transposed, spec.output_padding, spec.groups));
+  if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
+  return y;
+}
+
+// A gradient that another step has left for the input is added in the same pass.
+void ConvStep::input_grad(Frame& f, const at::Tensor& grad) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  at::Tensor dx = at::empty_like(x);
+  weights_of(f, *this).adjoint->run(grad, {}, f.grads[inputs[0]], dx);
+  f.grads[inputs[0]] = dx;
+}
+
+void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const ConvWeights& w = weights_of(f, *this);
+  const bool wanted = f.wants[inputs[0]];
+  if (w.adjoint) {
+    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad));
+    if (wanted) input_grad(f, grad);
+  } else {
+    const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
+    const auto [dx, dw, db] = at::convolution_backward(
+        grad, x, w.cast, std::nullopt, spec.stride, spec.padding, dilation, spec.transposed,
+        spec.output_padding, spec.groups, {wanted, true, false});
+    f.add_parameter_grad(weight, dw.contiguous());
+    if (wanted) f.add_grad(inputs[0], f.net->laid_out(dx));
+  }
+  if (bias >= 0) f.add_parameter_grad(bias, channel_sums(grad));
+  if (silent_bias >= 0) f.add_parameter_grad(silent_bias, at::zeros_like(f.weight(silent_bias)));
+  if (inputs.size() > 1) f.add_grad(inputs[1], grad);
+}
+
+Attributes ConvStep::attributes() const {
+  Attributes all{{"out", spec.out}, {"kernel", spec.kernel}, {"stride", spec.stride}};
+  all.emplace_back("padding", spec.padding);
+  if (spec.transposed) all.emplace_back("output_padding", spec.output_padding);
+  if (spec.groups > 1) all.emplace_back("groups", spec.groups);
+  all.emplace_back("bias", bias >= 0);
+  if (inputs.size() > 1) all.emplace_back("residual", true);
+  return all;
+}
+
+std::vector<int> ConvStep::parameters() const {
+  std::vector<int> all{weight};
+  for (const int p : {bias, silent_bias})
+    if (p >= 0) all.push_back(p);
+  return all;
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// Convolution or transposed convolution, plus a residual where inputs[1] exists.
+#pragma once
+
+#include "kernels/net/conv_spec.h"
+#include "kernels/net/direct_conv.h"
+#include "kernels/net/net.h"
+
+namespace sluice {
+
+struct ConvStep final : Step {
+  ConvSpec spec;
+  int weight = -1;
+  int bias = -1;         // computed with
+  int silent_bias = -1;  // not computed with; its gradient is zero
+  bool normed = false;   // a norm may take the bias away again (ConvOptions)
+  std::string kind() const override { return spec.transposed ? "conv_transposed" : "conv"; }
+  Attributes attributes() const override;
+  std::vector<int> parameters() const override;
+  std::shared_ptr<const void> prepare(const Preparation& pass) const override;
+  Size output_size(const std::vector<Size>& in) const override {
+    return conv_output_size(spec, in[0]);
+  }
+  Product product(const Size& input) const override;
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  at::Tensor residual(const Frame& f) const {
+    return inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor();
+  }
+  void input_grad(Frame& f, const at::Tensor& grad) const;
+};
+
+// t, dense in a layout, with that layout's own strides. What has one channel is dense in all of
+// them, and cuDNN's callers read the layout from the strides: with others, such a convolution would
+// be done in another layout and its result be moved.
+at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#include "kernels/net/dropout_step.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/base/random.h"
+#include "kernels/net/dropout.h"
+
+namespace sluice {
+
+kernels::DropoutRule DropoutStep::rule(const Frame& f) const {
+  return kernels::DropoutRule::of(p, mix(f.key + static_cast<std::uint64_t>(number)),
+                                  f.first_sample);
+}
+
+at::Tensor DropoutStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  return f.training ? dropout(x, rule(f)) : x;
+}
+
+void DropoutStep::backward(Frame& f, const at::Tensor& grad) const {
+  f.add_grad(inputs[0], f.training ? dropout(grad, rule(f)) : grad);
+}
+
+at::Tensor MaskStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  if (!f.training) return x;
+  // Each of several such steps on samples has draws of its own.
+  const std::uint64_t key =
+      of == Of::channel ? f.key : mix(f.key + static_cast<std::uint64_t>(number));
+  Size shape{x.size(0), of == Of::channel ? x.size(1) : 1};
+  at::Tensor mask = at::empty(shape, at::kFloat);
+  auto* m = mask.mutable_data_ptr<float>();
+  const std::int64_t first = f.first_sample * shape[1];
+  const float kept = static_cast<float>(1 / (1 - p));
+  for (std::int64_t i = 0; i < mask.numel(); ++i)
+    m[i] = unit_float(philox(static_cast<std::uint64_t>(first + i), 0, key).v[0]) < p ? 0.f : kept;
+  shape.resize(static_cast<std::size_t>(x.dim()), 1);
+  mask = mask.view(shape).to(x.options(), /*non_blocking=*/true);
+  if (f.keep) f.saved[number] = {mask};
+  return x * mask;
+}
+
+void MaskStep::backward(Frame& f, const at::Tensor& grad) const {
+  f.add_grad(inputs[0], f.training ? grad * f.saved[number][0] : grad);
+}
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+// Steps that draw: dropout of numbers, of whole channels, of whole samples.
+//
+// Invariant: a draw is a pure function of the pass's key, the sample and the place in it.
+#pragma once
+
+#include "kernels/net/dropout_value.h"
+#include "kernels/net/net.h"
+
+namespace sluice {
+
+struct DropoutStep final : Step {
+  double p = 0;
+  std::string kind() const override { return "dropout"; }
+  Attributes attributes() const override { return {{"p", p}}; }
+  bool draws() const override { return true; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  kernels::DropoutRule rule(const Frame& f) const;
+};
+
+struct MaskStep final : Step {
+  enum class Of { channel, sample } of = Of::channel;
+  double p = 0;
+  std::string kind() const override {
+    return of == Of::channel ? "dropout_channels" : "dropout_samples";
+  }
+  Attributes attributes() const override { return {{"p", p}}; }
+  bool draws() const override { return true; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+}  // namespace sluice

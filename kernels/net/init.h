@@ -1,0 +1,24 @@
+// How a parameter begins. Draws depend on the seed and the parameter's name alone.
+#pragma once
+
+namespace sluice {
+
+struct Init {
+  enum class Rule {
+    uniform,  // within 1 / sqrt(fan): PyTorch's default for convolutions and linear layers
+    kaiming,  // normal with variance 2 / ((1 + value^2) fan), for leaky ReLU (He et al. 2015)
+    normal,   // with the standard deviation `value`
+    fill,     // `value` everywhere
+  } rule = Rule::uniform;
+  double value = 0;
+  bool fan_out =
+      false;  // the fan counts what a number of the input adds to, and not the sum's terms
+
+  static Init kaiming(double slope = 0) { return {Rule::kaiming, slope}; }
+  static Init kaiming_out() { return {Rule::kaiming, 0, true}; }
+  static Init uniform_out() { return {Rule::uniform, 0, true}; }
+  static Init normal(double deviation) { return {Rule::normal, deviation}; }
+  static Init fill(double value) { return {Rule::fill, value}; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,105 @@
+// A network: its list of steps, its parameters and buffers. builder.h makes one, pass.h runs it.
+// Autograd sees one node for the whole network, whatever its depth.
+//
+// Invariant: where no step mixes samples (everything but batch norm), each thread takes its share
+// of a batch, one sample after the other from first to last step (what one step wrote the next
+// finds in the cache), and adds up its parameter gradients; the threads' sums are added in order.
+// So equal step threads give equal bits.
+//
+//   thread 0   forward 0 ▶ 1 ▶ 2 ▶ 3 ▶       (loss)   backward 0 ▶ 1 ▶ 2 ▶ 3 ▶
+//   thread 1   forward 4 ▶ 5 ▶ 6 ▶ 7 ▶                backward 4 ▶ 5 ▶ 6 ▶ 7 ▶  sum of gradients
+//
+// Several devices are the same with a device for a thread (places.h): spread() says which.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/net/init.h"
+#include "kernels/net/step.h"
+
+namespace sluice {
+
+struct Spread;
+
+// What a pass does that makes the first so many outputs.
+struct Schedule {
+  std::vector<int> steps;     // those that such an output needs, in order
+  std::vector<int> last_use;  // by value: the last step that reads it; -1: none does
+  std::vector<bool> kept;     // by value: some backward reads it
+};
+
+// A step in words and numbers, for whoever walks the list: an exporter, a profile, a picture.
+struct Described {
+  std::string kind, name;
+  std::vector<int> inputs;  // values; those of the network come first
+  int output = 0;
+  std::vector<std::string> parameters;
+  Attributes attributes;
+  std::string text() const;  // on one line
+};
+
+class Net {
+ public:
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;  // float32, a leaf that requires a gradient
+    Init init;
+    std::int64_t fan = 0;
+  };
+  struct Buffer {
+    std::string name;
+    at::Tensor tensor;
+  };
+  using Tensors = std::vector<at::Tensor>;
+
+  // Float32 in, float32 out, on x's device, where the weights follow; differentiable where autograd
+  // is recording. The first `count` outputs; what only others need is not computed.
+  Tensors forward(const Tensors& x, std::size_t count, bool training, std::uint64_t key);
+  void initialise(std::uint64_t seed);
+  // A batch on the first of these devices is from now on shared by all of them, as under PyTorch's
+  // nn.DataParallel: parts of even size, one less where the batch is small; gradients added up in
+  // the devices' order. Batch norm takes a part's own statistics, and the running ones follow those
+  // of the first part. Weights, gradients, inputs and outputs stay on the first device.
+  void spread(std::vector<at::Device> devices);
+  // Copies on other devices are made anew by each pass that keeps something for a backward one, and
+  // by the first pass after this call; others use them again.
+  void forget_copies();
+  bool is_spread() const { return spread_ != nullptr; }
+  // The layout that values have, and t in it.
+  at::MemoryFormat layout(std::size_t axes) const;
+  at::Tensor laid_out(const at::Tensor& t) const;
+  bool draws() const { return draws_; }  // it has dropout
+  std::size_t output_count() const { return outputs.size(); }
+  std::vector<Described> describe() const;
+  // The products of the last forward pass.
+  std::vector<Step::Product> products() const;
+
+  at::ScalarType compute = at::kFloat;  // of values and convolution weights
+  bool channels_last = true;
+  bool whole_batches = false;  // the host makes one frame of a batch
+  std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
+  std::vector<std::unique_ptr<Step>> steps;
+  int inputs = 0, values = 0;  // values 0 .. inputs - 1 are the inputs
+  std::vector<int> outputs;    // values
+
+ private:
+  friend class Builder;
+  friend class Pass;
+  void finish();  // once the list is complete
+  const Schedule& schedule(std::size_t outputs) const { return schedules_.at(outputs - 1); }
+  void move_to(const at::Device& device);
+  const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;  // by value
+
+  std::shared_ptr<Spread> spread_;  // null: all on one device
+  mutable std::vector<Step::Size> sized_for_, sizes_;
+  std::vector<Schedule> schedules_;  // by number of outputs, less one
+  bool mixes_samples_ = false, draws_ = false;
+};
+
+}  // namespace sluice

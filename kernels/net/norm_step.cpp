@@ -1,0 +1,137 @@
+#include "kernels/net/norm_step.h"
+
+#include <ATen/ATen.h>
+
+namespace sluice {
+namespace {
+
+void add_activation(Attributes& all, const std::optional<double>& slope) {
+  if (slope && *slope == 0) all.emplace_back("act", "relu");
+  if (slope && *slope != 0) all.emplace_back("slope", *slope);
+}
+
+}  // namespace
+
+// ---- norm and activation ------------------------------------------------------------------------
+
+std::string NormActStep::kind() const {
+  if (norm == Norm::none) return slope >= 0 ? "prelu" : "leaky_relu";
+  return norm == Norm::batch ? "batch_norm" : "instance_norm";
+}
+
+Attributes NormActStep::attributes() const {
+  Attributes all;
+  if (norm != Norm::none) all.emplace_back("eps", eps);
+  if (norm == Norm::batch) all.emplace_back("momentum", momentum);
+  if (norm != Norm::none && slope >= 0) all.emplace_back("act", "prelu");
+  add_activation(all, fixed_slope);
+  if (inputs.size() > 1) all.emplace_back("residual", true);
+  return all;
+}
+
+std::vector<int> NormActStep::parameters() const {
+  std::vector<int> all;
+  for (const int p : {gamma, beta, slope, bias})
+    if (p >= 0) all.push_back(p);
+  return all;
+}
+
+// The statistics x is normalised with; in training, batch norm's running ones follow them.
+NormStats NormActStep::statistics(Frame& f, const at::Tensor& x) const {
+  if (norm == Norm::instance) return norm_stats(x, true);
+  const auto& buffers = f.replica->buffers;
+  const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
+  const at::Tensor b = bias >= 0 ? f.weight(bias) : at::zeros_like(mean);
+  if (!f.training) return {(mean - b).unsqueeze(0), var.unsqueeze(0)};
+  NormStats s = norm_stats(x, false);
+  if (!f.leads) return s;
+  const double n = static_cast<double>(x.numel() / x.size(1));
+  mean.lerp_(s.mean[0] + b, momentum);
+  var.lerp_(s.variance[0] * (n / std::max(1.0, n - 1)), momentum);
+  buffers[batches].add_(1);
+  return s;
+}
+
+NormAct NormActStep::numbers(Frame& f, const at::Tensor& x) const {
+  NormAct p;
+  const auto options = x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  if (norm == Norm::none) {
+    p.mean = at::zeros({1, x.size(1)}, options);
+    p.rstd = at::ones({1, x.size(1)}, options);
+  } else {
+    const NormStats s = statistics(f, x);
+    p.mean = s.mean.contiguous();
+    p.rstd = (s.variance + eps).rsqrt_();
+  }
+  p.frozen = norm == Norm::none || (norm == Norm::batch && !f.training);
+  if (gamma >= 0) {
+    p.gamma = f.weight(gamma);
+    p.beta = f.weight(beta);
+  }
+  if (slope >= 0)
+    p.slope = f.weight(slope);
+  else if (fixed_slope)
+    p.slope = at::full({1}, *fixed_slope, options);
+  return p;
+}
+
+at::Tensor NormActStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const NormAct p = numbers(f, x);
+  if (f.keep) f.saved[number] = {p.mean, p.rstd, p.slope};
+  return norm_act(x, p, inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor());
+}
+
+void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
+  const auto& saved = f.saved[number];
+  NormAct p{saved[0], saved[1], {},
+            {},       saved[2], norm == Norm::none || (norm == Norm::batch && !f.training)};
+  if (gamma >= 0) {
+    p.gamma = f.weight(gamma);
+    p.beta = f.weight(beta);
+  }
+  const NormActGrad g = norm_act_backward(grad, f.values[inputs[0]], p);
+  f.add_grad(inputs[0], g.input);
+  if (slope >= 0) f.add_parameter_grad(slope, g.slope);
+  if (gamma >= 0) {
+    f.add_parameter_grad(gamma, g.gamma);
+    f.add_parameter_grad(beta, g.beta);
+  }
+  // With running statistics nothing takes the convolution's bias away again.
+  if (p.frozen && bias >= 0) f.add_parameter_grad(bias, channel_sums(g.input));
+  if (inputs.size() > 1) f.add_grad(inputs[1], grad);
+}
+
+// ---- group norm ---------------------------------------------------------------------------------
+
+Attributes GroupNormStep::attributes() const {
+  Attributes all{{"groups", groups}, {"eps", eps}};
+  if (relu) add_activation(all, 0);
+  return all;
+}
+
+// With ReLU: its output tells the slope and is kept in any case, by the convolution that reads it.
+at::Tensor GroupNormStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const std::int64_t n = x.size(0), c = x.size(1);
+  const auto type = x.scalar_type();
+  auto [y, mean, rstd] = at::native_group_norm(x, f.weight(gamma).to(type), f.weight(beta).to(type),
+                                               n, c, x.numel() / (n * c), groups, eps);
+  if (relu) y.relu_();
+  if (f.keep) f.saved[number] = {relu ? y : at::Tensor(), mean, rstd};
+  return y;
+}
+
+void GroupNormStep::backward(Frame& f, const at::Tensor& grad) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const auto& saved = f.saved[number];
+  const std::int64_t n = x.size(0), c = x.size(1);
+  const auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
+      relu ? at::threshold_backward(grad, saved[0], 0) : grad, x, saved[1], saved[2],
+      f.weight(gamma).to(x.scalar_type()), n, c, x.numel() / (n * c), groups, {true, true, true});
+  f.add_parameter_grad(gamma, dgamma);
+  f.add_parameter_grad(beta, dbeta);
+  f.add_grad(inputs[0], f.net->laid_out(dx));
+}
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+// Normalisation, with the activation and the residual that one pass over memory does as well.
+#pragma once
+
+#include <optional>
+
+#include "kernels/net/net.h"
+#include "kernels/net/norm_act.h"
+
+namespace sluice {
+
+enum class Norm { none, instance, batch, group };
+
+// Instance or batch norm, activation and residual (inputs[1]), each optional.
+struct NormActStep final : Step {
+  Norm norm = Norm::none;
+  double eps = 1e-5, momentum = 0.1;
+  int gamma = -1, beta = -1, slope = -1;  // parameters
+  int bias = -1;                          // of the convolution upstream, left out there
+  std::optional<double> fixed_slope;      // u > 0 ? u : slope * u, without a parameter
+  int running_mean = -1, running_var = -1, batches = -1;  // buffers
+  bool activates() const { return slope >= 0 || fixed_slope; }
+  std::string kind() const override;
+  Attributes attributes() const override;
+  std::vector<int> parameters() const override;
+  Layout layout() const override { return Layout::channels_last; }
+  bool mixes_samples() const override { return norm == Norm::batch; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  NormAct numbers(Frame& f, const at::Tensor& x) const;
+  NormStats statistics(Frame& f, const at::Tensor& x) const;
+};
+
+// Group norm, LibTorch's, and ReLU.
+struct GroupNormStep final : Step {
+  std::int64_t groups = 1;
+  double eps = 1e-5;
+  int gamma = -1, beta = -1;  // parameters
+  bool relu = false;
+  std::string kind() const override { return "group_norm"; }
+  Attributes attributes() const override;
+  std::vector<int> parameters() const override { return {gamma, beta}; }
+  Layout layout() const override { return Layout::channels_first_whole_batches; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+}  // namespace sluice

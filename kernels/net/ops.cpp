@@ -1,0 +1,254 @@
+#include "kernels/net/ops.h"
+
+#include <ATen/ATen.h>
+
+#include <stdexcept>
+
+#include "kernels/net/conv_step.h"
+#include "kernels/net/dense_step.h"
+#include "kernels/net/dropout_step.h"
+#include "kernels/net/pointwise_step.h"
+#include "kernels/net/pool_step.h"
+#include "kernels/net/shape_step.h"
+#include "kernels/net/torch_step.h"
+
+namespace sluice {
+namespace {
+
+template <class T>
+std::unique_ptr<T> step(const Scope& s = {}) {
+  auto made = std::make_unique<T>();
+  made->name = s.name;
+  return made;
+}
+
+Value with_channels(Value v, std::int64_t channels) {
+  v.channels = channels;
+  return v;
+}
+
+Value vector_of(Value v, std::int64_t channels) {
+  v.axes = 0;
+  return with_channels(v, channels);
+}
+
+void require_equal_channels(const char* what, const Value& x, const Value& y) {
+  if (x.channels == y.channels && x.tokens == y.tokens) return;
+  throw std::logic_error(std::string(what) + " of " + std::to_string(x.channels) + " and " +
+                         std::to_string(y.channels) + " channels");
+}
+
+}  // namespace
+
+// ---- convolution, norm, activation --------------------------------------------------------------
+
+Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
+  auto made = step<ConvStep>(s);
+  ConvSpec& spec = made->spec;
+  spec = {o.transposed,          x.channels, out, o.kernel.over(x.axes),
+          o.stride.over(x.axes), {},         {},  o.groups};
+  spec.output_padding = o.output_padding.over(x.axes);
+  if (o.padding) spec.padding = o.padding->over(x.axes);
+  std::vector<std::int64_t> shape{o.transposed ? x.channels : out,
+                                  (o.transposed ? out : x.channels) / o.groups};
+  std::int64_t fan_in = shape[1];  // PyTorch's rule, for transposed convolutions too
+  for (const auto k : spec.kernel) {
+    if (!o.padding) spec.padding.push_back((k - 1) / 2);
+    shape.push_back(k);
+    fan_in *= k;
+  }
+  made->weight = s.parameter("weight", shape, o.init, fan_in);
+  if (o.bias) made->bias = s.parameter("bias", {out}, o.bias_init, fan_in);
+  made->normed = o.normed;
+  return x.builder->append(std::move(made), {x}, {true}, with_channels(x, out));
+}
+
+Value norm(const Scope& s, const Value& x, const NormOptions& o) {
+  const bool affine = o.affine || o.kind != Norm::instance;
+  const int gamma = affine ? s.parameter("weight", {x.channels}, Init::fill(1)) : -1;
+  const int beta = affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
+  if (o.kind == Norm::group) {
+    auto made = step<GroupNormStep>(s);
+    made->groups = o.groups;
+    made->eps = o.eps;
+    made->gamma = gamma;
+    made->beta = beta;
+    return x.builder->append(std::move(made), {x}, {true}, x);
+  }
+  auto made = step<NormActStep>(s);
+  made->norm = o.kind;
+  made->eps = o.eps;
+  made->momentum = o.momentum;
+  made->gamma = gamma;
+  made->beta = beta;
+  if (o.kind == Norm::batch) {
+    made->running_mean = s.buffer("running_mean", at::zeros({x.channels}));
+    made->running_var = s.buffer("running_var", at::ones({x.channels}));
+    made->batches = s.buffer("num_batches_tracked", at::zeros({}, at::kLong));
+  }
+  return x.builder->append(std::move(made), {x}, {true}, x);
+}
+
+Value relu(const Value& x) { return x.builder->append(step<ReluStep>(), {x}, {true}, x); }
+
+Value leaky_relu(const Value& x, double slope) {
+  auto made = step<NormActStep>();
+  made->fixed_slope = slope;
+  return x.builder->append(std::move(made), {x}, {true}, x);
+}
+
+Value prelu(const Scope& s, const Value& x, double first) {
+  auto made = step<NormActStep>(s);
+  made->slope = s.parameter("weight", {1}, Init::fill(first));
+  return x.builder->append(std::move(made), {x}, {true}, x);
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+Value dropout(const Value& x, double p) {
+  auto made = step<DropoutStep>();
+  made->p = p;
+  return x.builder->append(std::move(made), {x}, {false}, x);
+}
+
+Value dropout_channels(const Value& x, double p) {
+  auto made = step<MaskStep>();
+  made->p = p;
+  return x.builder->append(std::move(made), {x}, {false}, x);
+}
+
+Value dropout_samples(const Value& x, double p) {
+  auto made = step<MaskStep>();
+  made->of = MaskStep::Of::sample;
+  made->p = p;
+  return x.builder->append(std::move(made), {x}, {false}, x);
+}
+
+// ---- sum, concatenation, shape ------------------------------------------------------------------
+
+Value add(const Value& x, const Value& y) {
+  require_equal_channels("the sum", x, y);
+  return x.builder->append(step<AddStep>(), {x, y}, {false, false}, x);
+}
+
+Value concat(const Values& all) {
+  Value x = all.at(0);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    auto made = step<ConcatStep>();
+    made->first_channels = x.channels;
+    x = x.builder->append(std::move(made), {x, all[i]}, {false, false},
+                          with_channels(x, x.channels + all[i].channels));
+  }
+  return x;
+}
+
+Value max_pool(const Value& x, const PoolOptions& o) {
+  auto made = step<PoolStep>();
+  made->kernel = o.kernel.over(x.axes);
+  made->stride = o.stride.value_or(o.kernel).over(x.axes);
+  made->padding = o.padding.over(x.axes);
+  return x.builder->append(std::move(made), {x}, {true}, x);
+}
+
+// LibTorch's backward asks for the input's shape and layout.
+Value avg_pool(const Value& x, const PoolOptions& o) {
+  auto made = step<PoolStep>();
+  made->max = false;
+  made->kernel = o.kernel.over(x.axes);
+  made->stride = o.stride.value_or(o.kernel).over(x.axes);
+  made->padding = PerAxis(0).over(x.axes);
+  return x.builder->append(std::move(made), {x}, {true}, x);
+}
+
+Value global_avg_pool(const Value& x) {
+  return x.builder->append(step<GlobalAvgPoolStep>(), {x}, {true}, vector_of(x, x.channels));
+}
+
+Value flatten(const Value& x, std::int64_t voxels) {
+  return x.builder->append(step<FlattenStep>(), {x}, {true}, vector_of(x, x.channels * voxels));
+}
+
+Value doubled(const Value& x) { return x.builder->append(step<DoubleStep>(), {x}, {false}, x); }
+
+Value linear(const Scope& s, const Value& x, std::int64_t out, const LinearOptions& o) {
+  if (x.axes > 0) s.refuse("a linear layer takes vectors or tokens, not an image");
+  auto made = step<LinearStep>(s);
+  made->in = x.channels;
+  made->out = out;
+  made->weight = s.parameter("weight", {out, x.channels}, o.init, x.channels);
+  if (o.bias) made->bias = s.parameter("bias", {out}, o.bias_init, x.channels);
+  return x.builder->append(std::move(made), {x}, {true}, with_channels(x, out));
+}
+
+// ---- LibTorch's ---------------------------------------------------------------------------------
+
+Value Value::op(const std::string& kind, TorchFunction function) const {
+  return op(kind, std::move(function), {});
+}
+
+Value Value::op(const std::string& kind, TorchFunction function, const OpOptions& o) const {
+  auto made = std::make_unique<TorchStep>();
+  made->function_name = kind;
+  made->function = std::move(function);
+  made->name = o.name;
+  made->given = o.attributes;
+  made->weights = o.parameters;
+  for (const int w : o.parameters)
+    made->weight_sizes.push_back(builder->parameter(w).tensor.sizes().vec());
+  Values inputs{*this};
+  inputs.insert(inputs.end(), o.with.begin(), o.with.end());
+  Value like = *this;
+  like.channels = o.channels.value_or(channels);
+  like.axes = o.axes.value_or(axes);
+  like.tokens = o.tokens.value_or(tokens);
+  return builder->append(std::move(made), inputs, std::vector<bool>(inputs.size(), false), like);
+}
+
+Value gelu(const Value& x) {
+  return x.op("gelu", [](In t) { return at::gelu(t[0]); });
+}
+Value silu(const Value& x) {
+  return x.op("silu", [](In t) { return at::silu(t[0]); });
+}
+Value sigmoid(const Value& x) {
+  return x.op("sigmoid", [](In t) { return at::sigmoid(t[0]); });
+}
+
+Value product(const Value& x, const Value& y) {
+  require_equal_channels("the product", x, y);
+  const auto multiply = [](In t) {
+    at::Tensor y = t[1];
+    while (y.dim() < t[0].dim()) y = y.unsqueeze(-1);
+    return t[0] * y;
+  };
+  return x.op("product", multiply, {.with = {y}});
+}
+
+Value layer_norm(const Scope& s, const Value& x) {
+  const auto c = x.channels;
+  return x.op("layer_norm", [c](In t) { return at::layer_norm(t[0], {c}, t[1], t[2]); },
+              {.parameters = {s.parameter("weight", {c}, Init::fill(1)),
+                              s.parameter("bias", {c}, Init::fill(0))},
+               .name = s.name});
+}
+
+Value resized(const Value& x, const Value& like) {
+  const auto nearest = [](In t) {
+    const at::IntArrayRef size = t[1].sizes().slice(2);
+    return size.size() == 3 ? at::upsample_nearest3d(t[0], size)
+                            : at::upsample_nearest2d(t[0], size);
+  };
+  return x.op("resize", nearest, {.with = {like}, .attributes = {{"mode", "nearest"}}});
+}
+
+Value padded(const Value& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& pads) {
+  std::vector<std::int64_t> list;  // last axis first
+  for (auto p = pads.rbegin(); p != pads.rend(); ++p) {
+    list.push_back(p->first);
+    list.push_back(p->second);
+  }
+  return x.op("pad", [list](In t) { return at::constant_pad_nd(t[0], list); },
+              {.attributes = {{"pads", list}}});
+}
+
+}  // namespace sluice

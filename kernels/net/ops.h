@@ -1,0 +1,73 @@
+// The operations that networks are written with. Those with loops of their own first, then what is
+// one line over LibTorch (see Value::op for more).
+#pragma once
+
+#include "kernels/net/builder.h"
+#include "kernels/net/norm_step.h"
+#include "kernels/net/value.h"
+
+namespace sluice {
+
+struct ConvOptions {
+  PerAxis kernel = 3, stride = 1;
+  std::optional<PerAxis> padding;  // (kernel - 1) / 2
+  PerAxis output_padding = 0;
+  std::int64_t groups = 1;
+  bool transposed = false, bias = true;
+  // A norm reads it that takes the bias away again: the bias need not be computed with.
+  bool normed = false;
+  Init init = {}, bias_init = {};
+};
+// NAME.weight and NAME.bias.
+Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o = {});
+
+struct NormOptions {
+  Norm kind = Norm::batch;
+  bool affine = true;  // instance norm: NAME.weight and NAME.bias; the others have them always
+  double eps = 1e-5, momentum = 0.1;
+  std::int64_t groups = 1;  // of group norm
+};
+Value norm(const Scope& s, const Value& x, const NormOptions& o = {});
+Value relu(const Value& x);
+Value leaky_relu(const Value& x, double slope);
+Value prelu(const Scope& s, const Value& x, double first = 0.25);  // NAME.weight, one for all
+
+Value dropout(const Value& x, double p);           // of single numbers
+Value dropout_channels(const Value& x, double p);  // of whole channels
+Value dropout_samples(const Value& x, double p);   // "drop connect", "drop path"
+
+Value add(const Value& x, const Value& y);
+inline Value operator+(const Value& x, const Value& y) { return add(x, y); }
+Value concat(const Values& all);  // along the channels
+
+struct PoolOptions {
+  PerAxis kernel = 2;
+  std::optional<PerAxis> stride;  // the kernel
+  PerAxis padding = 0;            // of max_pool
+};
+Value max_pool(const Value& x, const PoolOptions& o = {});
+Value avg_pool(const Value& x, const PoolOptions& o = {});
+Value global_avg_pool(const Value& x);  // [N, C]
+// All axes but the first; `voxels`: the product of the spatial ones.
+Value flatten(const Value& x, std::int64_t voxels);
+Value doubled(const Value& x);  // every extent, by linear interpolation
+
+struct LinearOptions {
+  bool bias = true;
+  Init init = {}, bias_init = {};
+};
+// Of [N, C] and of tokens: NAME.weight and NAME.bias.
+Value linear(const Scope& s, const Value& x, std::int64_t out, const LinearOptions& o = {});
+
+// ---- LibTorch's ---------------------------------------------------------------------------------
+
+Value gelu(const Value& x);
+Value silu(const Value& x);
+Value sigmoid(const Value& x);
+Value product(const Value& x, const Value& y);     // numbers of [N, C] count for a whole channel
+Value layer_norm(const Scope& s, const Value& x);  // of tokens, over C: NAME.weight and NAME.bias
+Value resized(const Value& x, const Value& like);  // to its extents, by the nearest voxel
+// Spatial axes first to last, {before, after} each.
+Value padded(const Value& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& pads);
+
+}  // namespace sluice

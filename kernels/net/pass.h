@@ -1,0 +1,64 @@
+// One pass of a network over a batch: how the batch is cut into frames, on which thread or device
+// each runs, what they share, and how their gradients come together.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/net/net.h"
+#include "kernels/net/places.h"
+
+namespace sluice {
+
+using Replicas = std::vector<std::shared_ptr<const Replica>>;  // by place
+
+class Pass {
+ public:
+  using Tensors = Net::Tensors;
+
+  // x[i] requires a gradient where the network's input i has one to be given.
+  Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool keep,
+       std::uint64_t key);
+  Tensors forward(const Tensors& x);
+  // The gradients of the inputs (where wanted) and of every parameter, from those of the outputs;
+  // undefined ones stand for zero.
+  Tensors backward(const Tensors& grads);
+
+ private:
+  void cut(const at::Tensor& x);
+  template <class F>
+  void each_frame(const F& body);
+  void forward_frame(Frame& f, const Tensors& x);
+  void backward_frame(Frame& f, const Tensors& grads);
+  std::vector<bool> wanted(const Tensors& x) const;
+
+  at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;
+  at::Tensor part(const at::Tensor& t, std::size_t frame) const;
+  Tensors parts(const Tensors& all, std::size_t frame, int thread) const;
+  at::Tensor to_compute(const at::Tensor& t) const;
+
+  // On other devices.
+  bool away(int thread) const { return spread_ && thread > 0; }
+  at::Device place(int thread) const;
+  at::Tensor brought(const at::Tensor& t, int thread) const;
+  bool may_keep_copies() const { return !keep_ && !training_; }
+  Packed packed();
+  std::vector<at::Tensor> read_by_passes() const;
+  std::shared_ptr<const Replica> copied(const Packed& weights, at::Device device) const;
+  std::shared_ptr<const Replica> prepared(Replica r) const;
+  void send_home(const std::vector<at::Tensor>& grads, const Packed& home) const;
+
+  Net& net_;
+  const Schedule& schedule_;
+  const bool training_, keep_;
+  Replicas replicas_;  // the network's own, then those of other places
+  std::vector<Frame> frames_;
+  std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
+  int threads_ = 1;
+  std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
+  std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
+  Tensors results_;
+  std::vector<Step::Size> input_sizes_;
+};
+
+}  // namespace sluice

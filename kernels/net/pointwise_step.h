@@ -1,0 +1,20 @@
+// Steps that treat every number alike: ReLU alone, sum.
+#pragma once
+
+#include "kernels/net/net.h"
+
+namespace sluice {
+
+struct ReluStep final : Step {
+  std::string kind() const override { return "relu"; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+struct AddStep final : Step {
+  std::string kind() const override { return "add"; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+}  // namespace sluice

@@ -1,0 +1,157 @@
+#include "kernels/net/shape_step.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "kernels/net/norm_act.h"
+
+namespace sluice {
+
+// ---- concatenation ------------------------------------------------------------------------------
+
+namespace {
+
+// Moves `from`'s channels into `to`'s from channel `first` on, or out of them, value by value of a
+// channels-last image; both have rows of so many bytes.
+void copy_channels(const char* from, std::int64_t from_row, char* to, std::int64_t to_row,
+                   std::int64_t rows) {
+  const std::int64_t n = std::min(from_row, to_row);
+  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * to_row, from + r * from_row, n);
+}
+
+// [N, C, ...], channels last, as [rows, C]; and back, of as many rows as `like` has.
+at::Tensor as_rows(const at::Tensor& t) { return t.movedim(1, -1).reshape({-1, t.size(1)}); }
+at::Tensor as_image(const at::Tensor& rows, const at::Tensor& like) {
+  auto shape = like.movedim(1, -1).sizes().vec();
+  shape.back() = rows.size(1);
+  return rows.view(shape).movedim(-1, 1);
+}
+
+// Columns as whole words where all numbers of columns allow it.
+at::Tensor in_words(const at::Tensor& rows, bool words) {
+  return words ? rows.view(at::kLong) : rows;
+}
+bool is_words(const at::Tensor& rows, std::int64_t columns) {
+  return columns * rows.element_size() % 8 == 0;
+}
+
+bool last_on_device(const at::Tensor& t) {
+  return !t.is_cpu() && t.dim() > 3 && t.is_contiguous(channels_last_of(t));
+}
+
+}  // namespace
+
+at::Tensor concatenated(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = as_rows(a), y = as_rows(b);
+  const bool words = is_words(x, x.size(1)) && is_words(y, y.size(1));
+  const at::Tensor both = at::cat({in_words(x, words), in_words(y, words)}, 1);
+  return as_image(words ? both.view(a.scalar_type()) : both, a);
+}
+
+at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t count) {
+  const at::Tensor rows = as_rows(t);
+  const bool words = is_words(rows, rows.size(1)) && is_words(rows, first) && is_words(rows, count);
+  const std::int64_t each = words ? 8 / rows.element_size() : 1;
+  const at::Tensor part = in_words(rows, words).narrow(1, first / each, count / each).contiguous();
+  return as_image(words ? part.view(t.scalar_type()) : part, t);
+}
+
+at::Tensor ConcatStep::forward(Frame& f) const {
+  const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
+  if (last_on_device(a) && last_on_device(b)) return concatenated(a, b);
+  if (!norm_act_is_fused(a) || !norm_act_is_fused(b)) return f.net->laid_out(at::cat({a, b}, 1));
+  auto size = a.sizes().vec();
+  size[1] += b.size(1);
+  at::Tensor y = at::empty(size, a.options(), channels_last_of(a));
+  const std::int64_t rows = a.numel() / a.size(1), item = a.element_size();
+  char* to = static_cast<char*>(y.data_ptr());
+  copy_channels(static_cast<const char*>(a.const_data_ptr()), a.size(1) * item, to, size[1] * item,
+                rows);
+  copy_channels(static_cast<const char*>(b.const_data_ptr()), b.size(1) * item,
+                to + a.size(1) * item, size[1] * item, rows);
+  return y;
+}
+
+void ConcatStep::backward(Frame& f, const at::Tensor& grad) const {
+  for (int i : {0, 1}) {
+    const std::int64_t first = i == 0 ? 0 : first_channels;
+    const std::int64_t n = i == 0 ? first_channels : grad.size(1) - first_channels;
+    if (last_on_device(grad)) {
+      f.add_grad(inputs[i], channels_of(grad, first, n));
+      continue;
+    }
+    if (!norm_act_is_fused(grad)) {
+      f.add_grad(inputs[i], f.net->laid_out(grad.narrow(1, first, n)));
+      continue;
+    }
+    auto size = grad.sizes().vec();
+    size[1] = n;
+    at::Tensor part = at::empty(size, grad.options(), channels_last_of(grad));
+    const std::int64_t item = grad.element_size();
+    copy_channels(static_cast<const char*>(grad.const_data_ptr()) + first * item,
+                  grad.size(1) * item, static_cast<char*>(part.data_ptr()), n * item,
+                  grad.numel() / grad.size(1));
+    f.add_grad(inputs[i], part);
+  }
+}
+
+// ---- flattening ---------------------------------------------------------------------------------
+
+Step::Size FlattenStep::output_size(const std::vector<Size>& in) const {
+  std::int64_t all = 1;
+  for (std::size_t i = 1; i < in[0].size(); ++i) all *= in[0][i];
+  return {in[0][0], all};
+}
+
+at::Tensor FlattenStep::forward(Frame& f) const { return f.values[inputs[0]].flatten(1); }
+
+void FlattenStep::backward(Frame& f, const at::Tensor& grad) const {
+  f.add_grad(inputs[0], f.net->laid_out(grad.view(f.values[inputs[0]].sizes())));
+}
+
+// ---- doubling -----------------------------------------------------------------------------------
+
+Step::Size DoubleStep::output_size(const std::vector<Size>& in) const {
+  Size size = in[0];
+  for (std::size_t d = 2; d < size.size(); ++d) size[d] *= 2;
+  return size;
+}
+
+at::Tensor DoubleStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const Size size = output_size({x.sizes().vec()});
+  const at::IntArrayRef extents = at::IntArrayRef(size).slice(2);
+  return f.net->laid_out(x.dim() == 5 ? at::upsample_trilinear3d(x, extents, false)
+                                      : at::upsample_bilinear2d(x, extents, false));
+}
+
+// Along an axis 2i is 3/4 of i and 1/4 of i - 1, 2i + 1 is 3/4 of i and 1/4 of i + 1; beyond the
+// ends stands the last one.
+at::Tensor doubling_backward(at::Tensor grad) {
+  for (std::int64_t d = 2; d < grad.dim(); ++d) {
+    const at::Tensor even = grad.slice(d, 0, std::nullopt, 2),
+                     odd = grad.slice(d, 1, std::nullopt, 2);
+    at::Tensor sum = even.add(odd).mul_(0.75);
+    const std::int64_t n = sum.size(d) - 1;
+    sum.narrow(d, 0, n).add_(even.narrow(d, 1, n), 0.25);
+    sum.narrow(d, 1, n).add_(odd.narrow(d, 0, n), 0.25);
+    sum.select(d, 0).add_(even.select(d, 0), 0.25);
+    sum.select(d, n).add_(odd.select(d, n), 0.25);
+    grad = std::move(sum);
+  }
+  return grad;
+}
+
+void DoubleStep::backward(Frame& f, const at::Tensor& grad) const {
+  if (grad.is_cuda()) return f.add_grad(inputs[0], f.net->laid_out(doubling_backward(grad)));
+  const at::IntArrayRef extents = grad.sizes().slice(2);
+  Size size = grad.sizes().vec();
+  for (std::size_t d = 2; d < size.size(); ++d) size[d] /= 2;
+  f.add_grad(inputs[0],
+             f.net->laid_out(grad.dim() == 5
+                                 ? at::upsample_trilinear3d_backward(grad, extents, size, false)
+                                 : at::upsample_bilinear2d_backward(grad, extents, size, false)));
+}
+
+}  // namespace sluice

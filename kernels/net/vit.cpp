@@ -1,0 +1,116 @@
+// The vision transformer of MONAI's ViT: patches as tokens, layers of attention and perceptrons.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "kernels/net/blocks.h"
+
+namespace sluice {
+namespace {
+
+// [N, T, 3 * C] holds queries, keys and values, each by head: which one, [N, heads, T, C / heads].
+at::Tensor heads_of(const at::Tensor& qkv, std::int64_t heads, std::int64_t which) {
+  const std::int64_t n = qkv.size(0), tokens = qkv.size(1), each = qkv.size(2) / 3 / heads;
+  return qkv.view({n, tokens, 3, heads, each}).select(2, which).transpose(1, 2);
+}
+
+// softmax(Q K') V in two steps, with the dropout of the shares between them.
+Value attention(const Scope& s, const Value& x, const VitOptions& o) {
+  const std::int64_t heads = o.heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(o.hidden / heads));
+  const Value qkv = linear(s / "qkv", x, 3 * o.hidden, {.bias = o.qkv_bias});
+  const auto shares_of = [=](In t) {  // [N, heads * T, T]
+    const at::Tensor q = heads_of(t[0], heads, 0), k = heads_of(t[0], heads, 1);
+    return at::softmax(at::matmul(q, k.transpose(2, 3)) * scale, -1).flatten(1, 2);
+  };
+  const auto weighted = [=](In t) {
+    const at::Tensor v = heads_of(t[0], heads, 2);
+    const at::Tensor shares = t[1].unflatten(1, {heads, -1});
+    return at::matmul(shares, v).transpose(1, 2).flatten(2);
+  };
+  const Attributes attributes{{"heads", heads}};
+  Value shares = qkv.op("attention_shares", shares_of, {.attributes = attributes});
+  if (o.dropout > 0) shares = dropout(shares, o.dropout);
+  Value y = qkv.op("attention", weighted,
+                   {.with = {shares}, .channels = o.hidden, .attributes = attributes});
+  y = linear(s / "out_proj", y, o.hidden);
+  return o.dropout > 0 ? dropout(y, o.dropout) : y;
+}
+
+Value perceptron(const Scope& s, const Value& x, const VitOptions& o) {
+  Value y = gelu(linear(s / "linear1", x, o.mlp));
+  if (o.dropout > 0) y = dropout(y, o.dropout);
+  y = linear(s / "linear2", y, o.hidden);
+  return o.dropout > 0 ? dropout(y, o.dropout) : y;
+}
+
+Value layer(const Scope& s, const Value& x, const VitOptions& o) {
+  Value y = x + attention(s / "attn", layer_norm(s / "norm1", x), o);
+  y = y + perceptron(s / "mlp", layer_norm(s / "norm2", y), o);
+  // MONAI makes this norm for a cross attention that is not there.
+  (s / "norm_cross_attn").parameter("weight", {o.hidden}, Init::fill(1));
+  (s / "norm_cross_attn").parameter("bias", {o.hidden}, Init::fill(0));
+  return y;
+}
+
+// A patch's voxels, then its channels, as einops' "(p1 p2 p3 c)".
+at::Tensor patches(const at::Tensor& x, std::int64_t patch) {
+  std::vector<std::int64_t> split{x.size(0), x.size(1)}, order{0}, within;
+  const std::int64_t axes = x.dim() - 2;
+  for (std::int64_t a = 0; a < axes; ++a) {
+    split.push_back(x.size(a + 2) / patch);
+    split.push_back(patch);
+    order.push_back(2 + 2 * a);
+    within.push_back(3 + 2 * a);
+  }
+  order.insert(order.end(), within.begin(), within.end());
+  order.push_back(1);
+  return x.reshape(split).permute(order).flatten(1, axes).flatten(2);
+}
+
+Value embedded(const Scope& s, const Value& x, const VitOptions& o) {
+  std::int64_t count = 1, voxels = 1;
+  for (const std::int64_t extent : o.img_size) count *= extent / o.patch, voxels *= o.patch;
+  Value y;
+  if (o.proj_type == "perceptron") {
+    y = x.op("patches", [patch = o.patch](In t) { return patches(t[0], patch); },
+             {.channels = x.channels * voxels, .axes = 0, .tokens = true});
+    y = linear(s / "patch_embeddings.1", y, o.hidden,
+               {.init = Init::normal(0.02), .bias_init = Init::fill(0)});
+  } else {
+    y = conv(s / "patch_embeddings", x, o.hidden,
+             {.kernel = o.patch, .stride = o.patch, .padding = 0});
+    y = y.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
+             {.axes = 0, .tokens = true});
+  }
+  const int where = s.parameter("position_embeddings", {1, count, o.hidden}, Init::normal(0.02));
+  y = y.op("add_positions", [](In t) { return t[0] + t[1]; },
+           {.parameters = {where}, .name = s.name});
+  return o.dropout > 0 ? dropout(y, o.dropout) : y;
+}
+
+}  // namespace
+
+Vit vit(const Scope& s, const Value& x, const VitOptions& o) {
+  if (o.hidden % o.heads != 0) s.refuse("hidden_size is no multiple of num_heads");
+  Vit v{embedded(s / "patch_embedding", x, o), {}};
+  for (std::int64_t i = 0; i < o.layers; ++i) {
+    v.out = layer(s / "blocks" / i, v.out, o);
+    v.hidden.push_back(v.out);
+  }
+  v.out = layer_norm(s / "norm", v.out);
+  return v;
+}
+
+Value to_image(const Value& tokens, const std::vector<std::int64_t>& grid) {
+  const auto function = [grid](In t) {
+    std::vector<std::int64_t> size{t[0].size(0), t[0].size(2)};
+    size.insert(size.end(), grid.begin(), grid.end());
+    return t[0].transpose(1, 2).reshape(size);
+  };
+  return tokens.op(
+      "to_image", function,
+      {.axes = static_cast<int>(grid.size()), .tokens = false, .attributes = {{"grid", grid}}});
+}
+
+}  // namespace sluice

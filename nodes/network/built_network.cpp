@@ -1,0 +1,123 @@
+#include "nodes/network/built_network.h"
+
+#include <ATen/ATen.h>
+
+namespace sluice {
+
+ImageNet::ImageNet() = default;
+
+void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool channels_last,
+                        const std::function<Values(const Scope&, const Value&)>& build) {
+  type_ = type;
+  channels_ = shared.in_channels;
+  dims_ = shared.spatial_dims;
+  const auto compute = shared.precision == "bfloat16"  ? at::kBFloat16
+                       : shared.precision == "float16" ? at::kHalf
+                                                       : at::kFloat;
+  try {
+    Builder b;
+    const Value x = b.input(channels_, static_cast<int>(dims_));
+    net_ = b.finish(build(b.scope(), x), {compute, channels_last});
+  } catch (const Error& e) {
+    throw Error(e.exit, type + ": " + e.what());
+  }
+}
+
+Network::Tensors BuiltNetwork::forward(const Tensors& x, std::size_t count) {
+  const at::Tensor& image = x[0];
+  if (image.dim() != dims_ + 2 || image.size(1) != channels_)
+    throw DataError(type_ + " takes [N, " + std::to_string(channels_) + "] and " +
+                    std::to_string(dims_) + " spatial axes, got " +
+                    std::to_string(image.dim() - 2) + " axes and " +
+                    std::to_string(image.dim() > 1 ? image.size(1) : 0) + " channels");
+  if (const std::string why = unfit(image.sizes().slice(2)); !why.empty())
+    throw DataError(type_ + " " + why);
+  if (x.size() != static_cast<std::size_t>(net_.inputs))
+    throw Error(Exit::usage, type_ + " takes " + std::to_string(net_.inputs) + " inputs, got " +
+                                 std::to_string(x.size()));
+  return net_.forward(x, count, training_, key_);
+}
+
+Network::Named BuiltNetwork::parameters() const {
+  Named out;
+  for (const auto& q : net_.parameters) out.emplace_back(q.name, q.tensor);
+  return out;
+}
+
+Network::Named BuiltNetwork::buffers() const {
+  Named out;
+  for (const auto& b : net_.buffers) out.emplace_back(b.name, b.tensor);
+  return out;
+}
+
+Work BuiltNetwork::last_work() const {
+  Work work;
+  for (const Step::Product& p : net_.products()) {
+    work.multiply_adds += p.multiply_adds;
+    if (net_.compute != at::kFloat && p.in % 8 == 0 && p.out % 8 == 0)
+      work.on_tensor_cores += p.multiply_adds;
+  }
+  return work;
+}
+
+// ---- MONAI's names ------------------------------------------------------------------------------
+
+namespace {
+
+struct Named {
+  std::string name;  // in lower case
+  Json arguments = Json::object();
+};
+
+Named read(const Json& given, const char* what) {
+  Named n;
+  const Json& name = given.is_array() && !given.empty() ? given[0] : given;
+  if (!name.is_string() || (given.is_array() && given.size() > 2))
+    throw Error(Exit::usage,
+                std::string(what) + " is a name or [name, {arguments}], found " + given.dump());
+  n.name = name.get<std::string>();
+  for (char& c : n.name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (given.is_array() && given.size() == 2) n.arguments = given[1];
+  return n;
+}
+
+[[noreturn]] void unknown(const char* what, const std::string& found, const char* known) {
+  throw Error(Exit::usage, std::string(what) + " " + known + " is known, found " + found);
+}
+
+}  // namespace
+
+NormOptions norm_of(const Json& given) {
+  const Named n = read(given, "a norm");
+  NormOptions o{.kind = Norm::instance, .affine = n.name != "instance"};
+  if (n.name == "batch") o.kind = Norm::batch;
+  if (n.name == "group") o.kind = Norm::group;
+  if (n.name != "batch" && n.name != "group" && n.name != "instance")
+    unknown("norm", n.name, "instance, batch or group");
+  for (const auto& [key, value] : n.arguments.items()) {
+    if (key == "affine")
+      o.affine = value;
+    else if (key == "eps")
+      o.eps = value;
+    else if (key == "momentum")
+      o.momentum = value;
+    else if (key == "num_groups")
+      o.groups = value;
+    else
+      unknown("norm argument", key, "affine, eps, momentum or num_groups");
+  }
+  return o;
+}
+
+Act act_of(const Json& given) {
+  const Named n = read(given, "an activation");
+  using Kind = Act::Kind;
+  if (n.name == "relu") return {Kind::relu};
+  if (n.name == "leakyrelu") return {Kind::leaky_relu, n.arguments.value("negative_slope", 0.01)};
+  if (n.name == "prelu") return {Kind::prelu, n.arguments.value("init", 0.25)};
+  if (n.name == "gelu") return {Kind::gelu};
+  if (n.name == "swish" || n.name == "memswish") return {Kind::swish};
+  unknown("activation", n.name, "relu, leakyrelu, prelu, gelu or swish");
+}
+
+}  // namespace sluice

@@ -1,0 +1,119 @@
+// What networks of steps share: the file's parameters of a network of images, its building, the
+// forward pass, and PyTorch's view of its tensors.
+//
+// Invariant: parameters have the names of the state_dict of the network that it says it is.
+#pragma once
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "kernels/net/blocks.h"
+
+namespace sluice {
+
+// The parameters that networks of images share.
+struct ImageNet {
+  std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 2;
+  std::string precision = "float32";
+  ImageNet();  // not inline: g++ 12 would take `precision` for uninitialised in derived ones
+};
+
+// A network's Spec with these parameters, as members of its Params: so their defaults are its own.
+// `given`: all but precision must be.
+template <class Params>
+Spec image_net(std::string name, std::string doc, bool given = true,
+               std::string outputs = "Channels of the output, logits.") {
+  using Number = std::int64_t Params::*;
+  using Text = std::string Params::*;
+  Spec s = Spec::network(std::move(name), std::move(doc));
+  s.param("spatial_dims", Number{&ImageNet::spatial_dims}, "2 or 3.").range(2, 3);
+  s.params.back().required = given;
+  s.param("in_channels", Number{&ImageNet::in_channels}, "Channels of the image.").at_least(1);
+  s.params.back().required = given;
+  s.param("out_channels", Number{&ImageNet::out_channels}, std::move(outputs)).at_least(1);
+  s.params.back().required = given;
+  s.param("precision", Text{&ImageNet::precision},
+          "What convolutions and activations compute in; weights stay float32.")
+      .choices({"float32", "bfloat16", "float16"});
+  return s;
+}
+// ... of one that answers with classes of whole images.
+template <class Params>
+Spec class_net(std::string name, std::string doc, bool given = true) {
+  return image_net<Params>(std::move(name), std::move(doc), given,
+                           "Classes; the output is logits [N, classes].")
+      .gives("logits", Form::any)
+      .dtype("float32");
+}
+
+// MONAI's "norm" and "act": a name, or [name, {arguments}].
+NormOptions norm_of(const Json& given);
+Act act_of(const Json& given);
+
+class BuiltNetwork : public Network {
+ public:
+  using Network::forward;
+  Tensors forward(const Tensors& x, std::size_t count) override;
+  std::size_t output_count() const override { return net_.output_count(); }
+  Named parameters() const override;
+  Named buffers() const override;
+  void train(bool on) override {
+    training_ = on;
+    net_.forget_copies();
+  }
+  void spread(const std::vector<at::Device>& devices) override { net_.spread(devices); }
+  void key_draws(std::uint64_t k) override { key_ = k; }
+  void initialise(std::uint64_t seed) override { net_.initialise(seed); }
+  // Copies go to other devices in the streams of other threads, which a recording does not see.
+  bool recordable() const override { return !net_.draws() && !net_.is_spread(); }
+  bool computes_in_half() const override { return net_.compute == at::kHalf; }
+  Work last_work() const override;
+  const Net& net() const { return net_; }
+
+ protected:
+  // Runs `build` on an image input; what it refuses is said in the network's name.
+  void make(const std::string& type, const ImageNet& shared, bool channels_last,
+            const std::function<Values(const Scope&, const Value&)>& build);
+  // Why an image of these spatial extents does not fit; "": it does.
+  virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
+  [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
+
+ private:
+  Net net_;
+  std::string type_;
+  std::int64_t channels_ = 0, dims_ = 0;
+  bool training_ = false;
+  std::uint64_t key_ = 0;
+};
+
+// A network of images of type T, which has Params p (derived from ImageNet), spec() and
+// Values build(const Scope&, const Value& image) const.
+template <class T>
+class ImageNetwork : public BuiltNetwork {
+ public:
+  void open(const Spec& spec) {
+    const T& self = static_cast<const T&>(*this);
+    bool channels_last = true;
+    if constexpr (requires { self.p.channels_last; }) channels_last = self.p.channels_last;
+    make(spec.name, self.p, channels_last,
+         [&](const Scope& s, const Value& x) { return self.build(s, x); });
+  }
+};
+
+// `const RegisterNetwork<UNet> registered;` in the network's file.
+template <class T>
+struct RegisterNetwork {
+  explicit RegisterNetwork(const char* file = __builtin_FILE()) {
+    Registry::global().add(
+        T::spec(), nullptr,
+        [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
+          auto network = std::make_shared<T>();
+          spec.apply(&network->p, params);
+          network->open(spec);
+          return network;
+        },
+        file);
+  }
+};
+
+}  // namespace sluice

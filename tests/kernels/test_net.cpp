@@ -1,0 +1,180 @@
+// How networks are written: values, operations of LibTorch, fusing, several inputs and outputs.
+#include <doctest/doctest.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/net/blocks.h"
+
+using namespace sluice;
+
+namespace {
+
+using Tensors = Net::Tensors;
+
+// `build` on one image input.
+Net made(std::int64_t channels, int axes, const std::function<Values(Scope, Value)>& build) {
+  Builder b;
+  const Value x = b.input(channels, axes);
+  Net net = b.finish(build(b.scope(), x), {});
+  net.initialise(1);
+  return net;
+}
+
+std::string kinds(const Net& net) {
+  std::string all;
+  for (const auto& d : net.describe()) all += (all.empty() ? "" : " ") + d.kind;
+  return all;
+}
+
+const at::Tensor& weight(const Net& net, const std::string& name) {
+  for (const auto& p : net.parameters)
+    if (p.name == name) return p.tensor;
+  FAIL("no parameter " << name);
+  return net.parameters[0].tensor;
+}
+
+at::Tensor image(std::int64_t n, std::int64_t channels) {
+  at::manual_seed(3);
+  return at::rand({n, channels, 6, 6}) - 0.5;
+}
+
+bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-6); }
+
+// The gradients that `loss` of the network's outputs has, and those that LibTorch finds for the
+// same formula.
+void check_gradients(Net& net, const Tensors& x,
+                     const std::function<at::Tensor(const Tensors&)>& formula) {
+  Tensors leaves = x, grads;
+  for (auto& t : leaves) t = t.detach().clone().requires_grad_();
+  const at::Tensor y = net.forward(leaves, 1, true, 5)[0];
+  (y * y).sum().backward();
+  for (const auto& t : leaves) grads.push_back(t.grad());
+  for (auto& p : net.parameters) {
+    grads.push_back(p.tensor.grad());
+    p.tensor.mutable_grad() = at::Tensor();
+  }
+  for (auto& t : leaves) t = t.detach().clone().requires_grad_();
+  const at::Tensor z = formula(leaves);
+  CHECK(close(y, z));
+  (z * z).sum().backward();
+  for (std::size_t i = 0; i < leaves.size(); ++i) CHECK(close(grads[i], leaves[i].grad()));
+  for (std::size_t i = 0; i < net.parameters.size(); ++i) {
+    CAPTURE(net.parameters[i].name);
+    const at::Tensor &mine = grads[leaves.size() + i], &wanted = net.parameters[i].tensor.grad();
+    CHECK(mine.defined() == wanted.defined());
+    if (wanted.defined()) CHECK(close(mine, wanted));
+    net.parameters[i].tensor.mutable_grad() = at::Tensor();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what reads a value before a sum does is not overtaken by fusing") {
+  // As in a dense or U-Net++ graph: the convolution's value is read by ReLU, then added to it.
+  Net net = made(2, 2, [](Scope s, Value x) {
+    const Value c = conv(s / "a", x, 2, {});
+    const Value r = relu(c);
+    return Values{c + conv(s / "b", r, 2, {})};
+  });
+  CHECK(kinds(net) == "conv relu conv add");
+  const auto formula = [&](const Tensors& t) {
+    const at::Tensor c = at::conv2d(t[0], weight(net, "a.weight"), weight(net, "a.bias"), 1, 1);
+    return c + at::conv2d(at::relu(c), weight(net, "b.weight"), weight(net, "b.bias"), 1, 1);
+  };
+  check_gradients(net, {image(3, 2)}, formula);
+}
+
+TEST_CASE("norm, activation and residual become one step where each is read once") {
+  const auto block = [](Scope s, Value x, bool read_twice) {
+    Value n = norm(s / "n", conv(s / "c", x, 2, {.normed = true}));
+    Value y = relu(n) + x;
+    return Values{read_twice ? y + n : y};
+  };
+  CHECK(kinds(made(2, 2, [&](Scope s, Value x) { return block(s, x, false); })) ==
+        "conv batch_norm");
+  CHECK(kinds(made(2, 2, [&](Scope s, Value x) { return block(s, x, true); })) ==
+        "conv batch_norm relu add add");
+  // A bias that a norm takes away again stays where something else reads the convolution.
+  const Net net = made(2, 2, [&](Scope s, Value x) {
+    const Value c = conv(s / "c", x, 2, {.normed = true});
+    return Values{norm(s / "n", c) + relu(c)};
+  });
+  CHECK(net.describe()[0].text().ends_with("bias yes"));
+}
+
+TEST_CASE("the list's end says layout and frames: no network does") {
+  const Net images = made(2, 2, [](Scope s, Value x) { return Values{norm(s / "n", x)}; });
+  CHECK(images.channels_last);
+  const Net groups =
+      made(2, 2, [](Scope s, Value x) { return Values{norm(s / "n", x, {.kind = Norm::group})}; });
+  CHECK_FALSE(groups.channels_last);
+  CHECK(groups.whole_batches);
+  const Net flat =
+      made(2, 2, [](Scope s, Value x) { return Values{linear(s / "l", flatten(x, 36), 3)}; });
+  CHECK_FALSE(flat.channels_last);
+  CHECK_FALSE(flat.whole_batches);
+}
+
+TEST_CASE("any operation of LibTorch has LibTorch's gradients, parameters' too, cut into frames") {
+  Net net = made(2, 2, [](Scope s, Value x) {
+    const int scale = s.parameter("scale", {1, 4, 1, 1}, Init::normal(1));
+    const Value y = gelu(conv(s / "c", x, 4, {}));
+    const Value z = y.op("scaled", [](In t) { return at::tanh(t[0]) * t[2] + t[1]; },
+                         {.with = {y}, .parameters = {scale}});
+    return Values{conv(s / "d", z, 2, {})};
+  });
+  const auto formula = [&](const Tensors& t) {
+    const at::Tensor y =
+        at::gelu(at::conv2d(t[0], weight(net, "c.weight"), weight(net, "c.bias"), 1, 1));
+    const at::Tensor z = at::tanh(y) * weight(net, "scale") + y;
+    return at::conv2d(z, weight(net, "d.weight"), weight(net, "d.bias"), 1, 1);
+  };
+  for (const int threads : {1, 2, 3}) {
+    CAPTURE(threads);
+    at::set_num_threads(threads);
+    check_gradients(net, {image(5, 2)}, formula);
+  }
+  at::set_num_threads(1);
+  const at::NoGradGuard no_grad;
+  CHECK(close(net.forward({image(5, 2)}, 1, false, 0)[0], formula({image(5, 2)})));
+}
+
+TEST_CASE("operations of LibTorch work on several places, each with copies of its own") {
+  const auto build = [](Scope s, Value x) {
+    return Values{conv(s / "d", silu(conv(s / "c", x, 4, {})), 2, {}),
+                  silu(conv(s / "e", x, 2, {}))};
+  };
+  Net one = made(2, 2, build), shared = made(2, 2, build);
+  shared.spread(std::vector<at::Device>(3, at::kCPU));
+  for (Net* net : {&one, &shared}) {
+    const Tensors y = net->forward({image(5, 2)}, 2, true, 0);
+    y[0].square().sum().backward();  // not of the second: "e" has no gradient
+  }
+  for (std::size_t i = 0; i < one.parameters.size(); ++i) {
+    CAPTURE(one.parameters[i].name);
+    const at::Tensor &a = one.parameters[i].tensor.grad(), &b = shared.parameters[i].tensor.grad();
+    CHECK(a.defined() == b.defined());
+    CHECK(a.defined() == !one.parameters[i].name.starts_with("e."));
+    if (a.defined()) CHECK(close(a, b));
+  }
+}
+
+TEST_CASE("a network takes several inputs and gives several outputs") {
+  Builder b;
+  const Value moving = b.input(1, 2), fixed = b.input(3, 2);
+  const Scope s = b.scope();
+  const Value both = concat({moving, fixed});
+  CHECK(both.channels == 4);
+  const Value field = conv(s / "f", both, 2, {});
+  Net net = b.finish({field, conv(s / "g", field, 1, {})}, {});
+  net.initialise(1);
+  const Tensors y = net.forward({image(4, 1), image(4, 3)}, 2, true, 0);
+  CHECK(y[0].sizes() == at::IntArrayRef({4, 2, 6, 6}));
+  CHECK(y[1].sizes() == at::IntArrayRef({4, 1, 6, 6}));
+  check_gradients(net, {image(4, 1), image(4, 3)}, [&](const Tensors& t) {
+    return at::conv2d(at::cat({t[0], t[1]}, 1), weight(net, "f.weight"), weight(net, "f.bias"), 1,
+                      1);
+  });
+}

@@ -1,0 +1,177 @@
+// Every network of tests/golden/nets against MONAI 1.6.1 (tests/golden/make_nets.py): names,
+// shapes, outputs, gradients, running statistics. A new network is a file there, and nothing here.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "nodes/network/built_network.h"
+#include "tests/nodes/golden_train.h"
+
+using namespace sluice;
+
+namespace {
+
+// zlib's crc32: Python's zlib.crc32 says the same.
+double first_of(const std::string& name) {
+  std::uint32_t crc = ~0u;
+  for (const char c : name) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc % 1000;
+}
+
+void fill(Network& net) {
+  at::NoGradGuard no_grad;
+  for (auto& [name, p] : net.parameters()) {
+    const double first = first_of(name);
+    if (p.dim() > 1)
+      p.copy_(sines(p.sizes(), first, 1.5 / std::sqrt(static_cast<double>(p[0].numel()))));
+    else
+      p.copy_(0.5 + sines(p.sizes(), first, 0.3));
+  }
+  for (auto& [name, b] : net.buffers()) {
+    if (b.scalar_type() != at::kFloat) continue;
+    const double first = first_of(name);
+    b.copy_(name.ends_with("mean") ? sines(b.sizes(), first, 0.1)
+                                   : 1 + sines(b.sizes(), first, 0.5));
+  }
+}
+
+void check_names(const Network& net, const Json& c) {
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const auto& [name, p] : net.parameters()) shapes[name] = p.sizes().vec();
+  CHECK(shapes == c["shapes"].get<decltype(shapes)>());
+  std::vector<std::string> buffers, expected;
+  for (const auto& [name, b] : net.buffers()) buffers.push_back(name);
+  for (const auto& [name, sum] : c["buffers"].items()) expected.push_back(name);
+  std::sort(buffers.begin(), buffers.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK(buffers == expected);
+}
+
+void check_output(const at::Tensor& y, const Json& o) {
+  REQUIRE(y.sizes() == at::IntArrayRef(o["size"].get<std::vector<std::int64_t>>()));
+  const double abs = o["abs"], size = abs / static_cast<double>(y.numel());
+  const at::Tensor first = y.detach().contiguous().flatten();
+  for (std::size_t i = 0; i < o["first"].size(); ++i)
+    CHECK(first[static_cast<std::int64_t>(i)].item<double>() ==
+          doctest::Approx(o["first"][i].get<double>()).epsilon(1e-4).scale(size));
+  CHECK(y.to(at::kDouble).sum().item<double>() ==
+        doctest::Approx(o["sum"].get<double>()).epsilon(1e-4).scale(abs));
+}
+
+void check_gradients(const Network& net, const at::Tensor& x, const Json& c) {
+  double largest = 0;
+  for (const auto& [name, g] : c["grads"].items())
+    if (!g.is_null()) largest = std::max(largest, g.get<double>());
+  for (const auto& [name, p] : net.parameters()) {
+    CAPTURE(name);
+    const Json& wanted = c["grads"].at(name);
+    CHECK(p.grad().defined() == !wanted.is_null());
+    if (!p.grad().defined() || wanted.is_null()) continue;
+    const double norm = p.grad().to(at::kDouble).norm().item<double>();
+    // What a norm takes away again has a gradient of rounding alone.
+    CHECK(std::abs(norm - wanted.get<double>()) <= 1e-3 * wanted.get<double>() + 2e-6 * largest);
+  }
+  CHECK(x.grad().to(at::kDouble).norm().item<double>() ==
+        doctest::Approx(c["input_grad"].get<double>()).epsilon(1e-3));
+}
+
+void check_case(const std::string& type, const Json& c) {
+  const auto net = Registry::global().make_network(type, c["params"]);
+  check_names(*net, c);
+  fill(*net);
+  net->train(c["train"]);
+  at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
+  const auto y = net->forward({x}, c["outputs"].size());
+  at::Tensor loss = at::zeros({});
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    CAPTURE(k);
+    check_output(y[k], c["outputs"][k]);
+    loss = loss + (y[k] * sines(y[k].sizes(), 5 + static_cast<double>(k))).sum();
+  }
+  loss.backward();
+  check_gradients(*net, x, c);
+  for (const auto& [name, b] : net->buffers())
+    CHECK(b.to(at::kDouble).sum().item<double>() ==
+          doctest::Approx(c["buffers"].at(name).get<double>()).epsilon(1e-4));
+}
+
+}  // namespace
+
+TEST_CASE("networks have MONAI's names, outputs and gradients") {
+  int tried = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
+    const Json all = golden("nets/" + file.path().filename().string());
+    for (const Json& c : all["cases"]) {
+      CAPTURE(all["type"].dump());
+      CAPTURE(c["params"].dump());
+      check_case(all["type"], c);
+      ++tried;
+    }
+  }
+  CHECK(tried >= 5);
+}
+
+TEST_CASE("an output that nobody asks for is not computed, and its parameters have no gradient") {
+  const Json params{{"spatial_dims", 2},    {"in_channels", 1},
+                    {"out_channels", 2},    {"kernel_size", {3, 3, 3}},
+                    {"strides", {1, 2, 2}}, {"upsample_kernel_size", {2, 2}},
+                    {"filters", {4, 4, 4}}, {"deep_supervision", true}};
+  const auto net = Registry::global().make_network("dynunet", params);
+  net->initialise(1);
+  CHECK(net->output_count() == 2);
+  const at::Tensor x = sines({2, 1, 8, 8});
+  const auto both = net->forward({x}, 2), one = net->forward({x}, 1);
+  CHECK(one.size() == 1);
+  CHECK(both[1].sizes() == one[0].sizes());
+  CHECK(at::equal(both[0], one[0]));
+  one[0].sum().backward();
+  for (const auto& [name, p] : net->parameters())
+    CHECK(p.grad().defined() == !name.starts_with("deep_supervision_heads"));
+  both[1].sum().backward();  // of two outputs the second alone
+  for (const auto& [name, p] : net->parameters())
+    if (name.starts_with("deep_supervision_heads")) CHECK(p.grad().defined());
+}
+
+TEST_CASE("a network's list says what it computes, with names and attributes") {
+  const auto net = Registry::global().make_network("unet", {{"spatial_dims", 2},
+                                                            {"in_channels", 1},
+                                                            {"out_channels", 2},
+                                                            {"channels", {4, 8}},
+                                                            {"strides", {2}},
+                                                            {"num_res_units", 1},
+                                                            {"norm", "BATCH"}});
+  std::string text;
+  for (const Described& d : dynamic_cast<const BuiltNetwork&>(*net).net().describe())
+    text += d.text() + "\n";
+  const std::string norm = ": eps 1e-05, momentum 0.1, act prelu";
+  CHECK(text ==
+        "1 = conv(0) model.0.conv.unit0.conv: out 4, kernel 3x3, stride 2x2, padding 1x1, bias no\n"
+        "4 = conv(0) model.0.residual: out 4, kernel 3x3, stride 2x2, padding 1x1, bias yes\n"
+        "5 = batch_norm(1, 4) model.0.conv.unit0.adn.N" +
+            norm +
+            ", residual yes\n"
+            "6 = conv(5) model.1.submodule.conv.unit0.conv: out 8, kernel 3x3, stride 1x1, "
+            "padding 1x1, bias no\n"
+            "9 = conv(5) model.1.submodule.residual: out 8, kernel 1x1, stride 1x1, padding 0x0, "
+            "bias yes\n"
+            "10 = batch_norm(6, 9) model.1.submodule.conv.unit0.adn.N" +
+            norm +
+            ", residual yes\n"
+            "11 = concat(5, 10)\n"
+            "12 = conv_transposed(11) model.2.0.conv: out 2, kernel 3x3, stride 2x2, padding 1x1, "
+            "output_padding 1x1, bias no\n"
+            "14 = batch_norm(12) model.2.0.adn.N" +
+            norm +
+            "\n"
+            "16 = conv(14, 14) model.2.1.conv.unit0.conv: out 2, kernel 3x3, stride 1x1, "
+            "padding 1x1, bias yes, residual yes\n");
+}
