@@ -298,10 +298,12 @@ TEST_CASE("what could not be kept beside the results is a warning with its path 
 
 TEST_CASE("a cache entry that finds no space is a warning, and the run goes on") {
   const TinyTraining t;
-  const auto r = shell::run(t.in_folder +
-                            "ulimit -f 20; $SLUICE run g.json --quiet --out a --set run.epochs=1 "
-                            "--set '+nodes.kept={\"type\":\"cache\",\"in\":\"train\","
-                            "\"store\":\"disk\",\"dir\":\"kept\"}' --set nodes.flip.in=kept");
+  const auto r =
+      shell::run(t.in_folder +
+                 "ulimit -f 64; $SLUICE run g.json --quiet --out a --set run.epochs=1 --set "
+                 "nodes.train.spatial_size=[48,48,48] "
+                 "--set '+nodes.kept={\"type\":\"cache\",\"in\":\"train\","
+                 "\"store\":\"disk\",\"dir\":\"kept\"}' --set nodes.flip.in=kept");
   INFO(r.err);
   CHECK(r.code == 0);
   CHECK(contains(r.err, "warning: kept: entries cannot be written (File too large)"));
