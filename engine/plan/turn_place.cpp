@@ -1,6 +1,7 @@
 #include "engine/plan/turn_place.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace sluice {
@@ -16,7 +17,7 @@ Json turn_place(const Plan& plan, std::size_t turn) {
   const int trains = plan.turns.front().train_stream;
   if (turn >= sequence.size())
     return {{"epoch", plan.streams[static_cast<std::size_t>(trains)].epochs}};
-  const Turn& t = sequence[turn];
+  const Turn t = sequence[turn];
   Json place = {{"epoch", t.train_epoch}};
   if (t.stream != trains) place["validation"] = source_of(plan, t.stream);
   return place;
@@ -39,10 +40,12 @@ std::size_t turn_at(const Plan& plan, const Json& place) {
       if (place["validation"] == source_of(plan, s)) from.second = rank(s);
   }
   const auto sequence = plan.sequence(0);
-  const auto found = std::find_if(sequence.begin(), sequence.end(), [&](const Turn& t) {
-    return std::pair{t.train_epoch, rank(t.stream)} >= from;
+  const auto all = std::views::iota(std::size_t{0}, sequence.size());
+  const auto found = std::ranges::partition_point(all, [&](std::size_t i) {
+    const Turn t = sequence[i];
+    return std::pair{t.train_epoch, rank(t.stream)} < from;
   });
-  return static_cast<std::size_t>(found - sequence.begin());
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 }  // namespace sluice

@@ -116,11 +116,11 @@ void Session::resume() {
   resume_.turn = turn_at(*plan_, c.state.at("turn"));
   resume_.batch = c.state.at("batch");
   steps_ = c.state.at("steps");
-  const auto sequence = plan_->turns.empty() ? std::vector<Turn>() : plan_->sequence(0);
-  if (resume_.turn < sequence.size())
-    epochs_done_ = sequence[resume_.turn].train_epoch;
-  else if (!sequence.empty())
-    epochs_done_ = sequence.back().train_epoch + 1;
+  if (!plan_->turns.empty()) {
+    const auto sequence = plan_->sequence(0);
+    epochs_done_ = resume_.turn < sequence.size() ? sequence[resume_.turn].train_epoch
+                                                  : sequence[sequence.size() - 1].train_epoch + 1;
+  }
   if (in_place_) {
     metrics_bytes_ = c.state.value("metrics_bytes", std::int64_t{0});
     for (const auto& [name, m] : c.state.at("metrics").items())

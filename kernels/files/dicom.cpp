@@ -16,7 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "engine/base/error.h"
+#include "engine/base/system_call.h"
+#include "kernels/files/file_io.h"
 #include "kernels/files/text_header.h"
 
 extern char** environ;
@@ -45,7 +46,7 @@ class Child {
  public:
   Child(const std::vector<std::string>& command, const std::string& name) : name_(name) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError(name + ": no pipe: " + std::strerror(errno));
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail_call(name + ": no pipe", errno);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -60,7 +61,7 @@ class Child {
     out_ = ends[0];
     if (error != 0) {
       ::close(out_);
-      throw IoError(command[0] + ": cannot be started: " + std::strerror(error));
+      fail_call(command[0] + ": cannot be started", error);
     }
   }
   ~Child() {
@@ -109,7 +110,7 @@ std::uint64_t total_bytes(const fs::path& folder, const ReadBytes& read) {
   std::error_code problem;
   for (const auto& entry : fs::directory_iterator(folder, problem))
     if (!entry.path().filename().string().starts_with('.')) total += read(entry.path()).size();
-  if (problem) throw DataError(folder.string() + ": cannot list the folder: " + problem.message());
+  if (problem) fail_to_list(folder, problem);
   if (total == 0) throw DataError(folder.string() + ": is an empty folder");
   return total;
 }
@@ -144,6 +145,8 @@ bool is_dicom_file(const fs::path& file) {
   try {
     const Buffer front = read_file_front(file, 132);
     return front.size() == 132 && std::memcmp(front.data() + 128, "DICM", 4) == 0;
+  } catch (const MachineError&) {
+    throw;
   } catch (const Error&) {
     return false;
   }

@@ -7,11 +7,10 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <utility>
 
-#include "engine/base/error.h"
+#include "engine/base/system_call.h"
 
 namespace sluice {
 namespace {
@@ -29,7 +28,7 @@ struct Descriptor {
 };
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action, int error) {
-  throw IoError(path.string() + ": " + action + ": " + std::strerror(error));
+  fail_call(path.string() + ": " + action, error);
 }
 
 void write_all(int fd, std::span<const std::uint8_t> bytes, const std::filesystem::path& path) {
@@ -150,6 +149,12 @@ void write_file(const std::filesystem::path& path,
   if (::rename(temporary.path.c_str(), path.c_str()) != 0) fail(path, "cannot rename to", errno);
   temporary.kept = true;
   sync_folder(path.parent_path());
+}
+
+void fail_to_list(const std::filesystem::path& folder, const std::error_code& why) {
+  const std::string text = folder.string() + ": cannot list the folder";
+  if (is_of_machine(why.value())) fail_call(text, why.value());
+  throw DataError(text + ": " + why.message());
 }
 
 std::string with_commas(std::uint64_t n) {

@@ -60,6 +60,9 @@ Buffer read_file_front(const std::filesystem::path& path, std::size_t most);
 void write_file(const std::filesystem::path& path,
                 std::initializer_list<std::span<const std::uint8_t>> parts);
 
+// A folder that cannot be listed is bad data, unless the machine has run out of something.
+[[noreturn]] void fail_to_list(const std::filesystem::path& folder, const std::error_code& why);
+
 // "52,429,152"
 std::string with_commas(std::uint64_t n);
 

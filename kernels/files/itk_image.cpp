@@ -90,7 +90,10 @@ template <class Io>
 Volume read_with(const std::string& name, at::ScalarType dtype) {
   try {
     return read_by(*Io::New(), name, dtype);
+  } catch (const itk::MemoryAllocationError&) {
+    throw std::bad_alloc();
   } catch (const itk::ExceptionObject& e) {
+    read_file_front(name, 1);  // throws where ITK could not open it because the machine cannot
     throw DataError(name + ": " + e.GetDescription());
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "kernels/files/file_io.h"
 #include "kernels/files/volume.h"
 #include "kernels/lists/numpy_random.h"
 
@@ -18,7 +19,7 @@ std::vector<fs::path> sub_folders(const fs::path& root) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(root, error))
     if (entry.is_directory() && !hidden(entry.path())) found.push_back(entry.path());
-  if (error) throw DataError(root.string() + ": cannot list the folder: " + error.message());
+  if (error) fail_to_list(root, error);
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -29,7 +30,7 @@ std::vector<fs::path> images_below(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder, error))
     if (entry.is_regular_file() && !hidden(entry.path()) && is_volume_name(entry.path()))
       found.push_back(entry.path());
-  if (error) throw DataError(folder.string() + ": cannot list the folder: " + error.message());
+  if (error) fail_to_list(folder, error);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -159,7 +159,7 @@ std::map<std::string, std::string> matches(const fs::path& root, const std::stri
     if (!found.emplace(stars, at->path().string()).second)
       throw DataError(root.string() + ": two files fit \"" + given + "\" with \"" + stars + "\"");
   }
-  if (problem) throw DataError(root.string() + ": cannot list the folder: " + problem.message());
+  if (problem) fail_to_list(root, problem);
   if (found.empty()) throw DataError(root.string() + ": no file matches \"" + given + "\"");
   return found;
 }

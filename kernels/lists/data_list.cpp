@@ -126,7 +126,7 @@ DataList list_of_files(const fs::path& folder, const std::string& pattern, const
     if (::fnmatch(pattern.c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0 &&
         !entry.is_directory())
       paths.push_back(entry.path());
-  if (error) throw DataError(folder.string() + ": cannot list the folder: " + error.message());
+  if (error) fail_to_list(folder, error);
   if (paths.empty()) throw DataError(folder.string() + ": no file matches \"" + pattern + "\"");
   std::sort(paths.begin(), paths.end());
   DataList list;

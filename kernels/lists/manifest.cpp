@@ -12,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/error.h"
+#include "engine/base/read_file.h"
+#include "engine/base/system_call.h"
 
 namespace sluice {
 
@@ -87,9 +88,11 @@ std::string sha256(std::span<const std::uint8_t> bytes) {
 }
 
 std::string sha256_of_file(const fs::path& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (!file) throw IoError(path.string() + ": cannot open: " + std::strerror(errno));
+  const int fd = open_to_read(path.c_str());
+  if (fd < 0 && is_of_machine(errno)) fail_call(path.string() + ": cannot open", errno);
+  if (fd < 0) throw IoError(path.string() + ": cannot open: " + why_not_opened(errno));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(::fdopen(fd, "rb"), &std::fclose);
+  if (!file) throw std::bad_alloc();
   Sha256 digest;
   std::vector<char> block(1u << 20);
   for (std::size_t n; (n = std::fread(block.data(), 1, block.size(), file.get())) > 0;)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "kernels/files/file_io.h"
 
 namespace sluice {
 namespace {
@@ -37,7 +38,7 @@ std::vector<std::string> cases_in(const fs::path& folder, const std::string& end
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (const std::string name = case_of(entry.path().filename().string(), ending); !name.empty())
       names.insert(name);
-  if (error) throw DataError(folder.string() + ": cannot list the folder: " + error.message());
+  if (error) fail_to_list(folder, error);
   if (names.empty()) throw DataError(folder.string() + ": no file is named CASE_0000" + ending);
   return {names.begin(), names.end()};
 }

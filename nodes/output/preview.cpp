@@ -1,9 +1,9 @@
 // preview: pictures of what goes in and comes out, so that a person sees how a training is doing.
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <mutex>
 
+#include "engine/base/message.h"
 #include "kernels/files/file_io.h"
 #include "nodes/output/output.h"
 
@@ -38,7 +38,7 @@ struct Preview final : Node {
     painter_.emplace(p);
     node_ = context.node;
     if (context.out_dir.empty()) {
-      std::cerr << "nodes." << node_ << ": no run folder (--out), so no previews are written\n";
+      tell("nodes." + node_ + ": no run folder (--out), so no previews are written");
       return;
     }
     folder_ = context.out_dir / "previews";

@@ -1,8 +1,8 @@
 // tensorboard: the run's metrics and logged values, and pictures of the samples that come in, as
 // an event file for TensorBoard.
-#include <iostream>
 #include <mutex>
 
+#include "engine/base/message.h"
 #include "kernels/files/event_file.h"
 #include "nodes/output/output.h"
 
@@ -35,7 +35,7 @@ struct Tensorboard final : Node {
     painter_.emplace(p);
     node_ = context.node;
     if (context.out_dir.empty() && fs::path(p.log_dir).is_relative()) {
-      std::cerr << "nodes." << node_ << ": no run folder (--out), so no event file is written\n";
+      tell("nodes." + node_ + ": no run folder (--out), so no event file is written");
       return;
     }
     folder_ = context.out_dir / p.log_dir;

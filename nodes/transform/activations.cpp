@@ -2,6 +2,8 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
+#include <algorithm>
+
 #include "engine/run/registry.h"
 #include "nodes/fields.h"
 
@@ -36,11 +38,10 @@ struct Activations final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      const std::int64_t channel = field.tensor.dim() - p.spatial_dims - 1;
-      if (channel < 0)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        ": too few axes");
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+      // Fewer axes than a sample has: the channels come first, as in MONAI.
+      const std::int64_t channel =
+          std::max<std::int64_t>(0, field.tensor.dim() - p.spatial_dims - 1);
       if (p.sigmoid) field.tensor = at::sigmoid(field.tensor);
       if (p.softmax) field.tensor = at::softmax(field.tensor, channel);
     });

@@ -35,7 +35,7 @@ struct KeepLargestConnectedComponent final : Node {
                "Neighbours differ in at most so many coordinates; null: in all.")
         .range(1, 3)
         .param("num_components", &Params::num_components, "How many are kept.")
-        .at_least(1)
+        .at_least(0)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image, 2, 3);
   }

@@ -44,7 +44,8 @@ struct ResampleToMatch final : Node {
           at::Tensor t = volume;
           if (shape_of(volume) != size ||
               !(near(source, target, same) || near(m, identity_affine, same)))
-            t = resample(volume, m, size, how);
+            t = resample(volume, how.align_corners ? on_aligned_grid(m, shape_of(volume), size) : m,
+                         size, how);
           else if (how.mode == Interpolation::linear)
             t = volume.to(at::kFloat);
           // values: interpolation and padding as their enums' numbers.

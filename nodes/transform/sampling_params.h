@@ -1,6 +1,8 @@
 // What the transforms share that read between voxels.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/graph/spec.h"
 #include "kernels/image/resample.h"
 #include "nodes/transform/transform.h"
@@ -31,6 +33,17 @@ Spec& add_sampling_params(Spec& s) {
       .choices({"zeros", "border", "reflection"})
       .per("keys")
       .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+}
+
+// PyTorch's grid for align_corners, as MONAI asks for it: its point on an axis of one voxel is half
+// a voxel from that voxel's centre, and in a source of one voxel every point is that voxel.
+inline Affine on_aligned_grid(Affine to_source, const Shape3& from, const Shape3& to) {
+  for (std::size_t d = 0; d < 3; ++d)
+    for (std::size_t row = 0; row < 3 && to[d] == 1; ++row)
+      to_source[4 * row + 3] += 0.5 * to_source[4 * row + d];
+  for (std::size_t d = 0; d < 3; ++d)
+    if (from[d] == 1) std::fill_n(to_source.begin() + static_cast<long>(4 * d), 4, 0.0);
+  return to_source;
 }
 
 template <class Params>

@@ -71,7 +71,9 @@ struct Spacing final : FusedNode {
     }
     // values: the voxel sizes reached, then interpolation and padding as their enums' numbers.
     const Vec3 reached = voxel_spacing(target);
-    record(field, resampled(to_source, place.shape, how), target, "spacing",
+    const Affine grid =
+        p.align_corners ? on_aligned_grid(to_source, shape, place.shape) : to_source;
+    record(field, resampled(grid, place.shape, how), target, "spacing",
            {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
   }
 

@@ -6,28 +6,10 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "engine/base/utf8.h"
+
 namespace sluice::live {
 namespace {
-
-// One character from the front of `text`; 0 bytes long where it is not UTF-8.
-struct Character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-Character first(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char b = byte(0);
-  if (b < 0x80) return {b, 1};
-  const std::size_t n = b >= 0xF0 && b < 0xF5 ? 4 : b >= 0xE0 ? 3 : b >= 0xC2 ? 2 : 0;
-  if (n == 0 || b >= 0xF5 || text.size() < n) return {};
-  std::uint32_t code = b & (0xFF >> (n + 1));
-  for (std::size_t i = 1; i < n; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  return {code, n};
-}
 
 struct Range {
   std::uint32_t from, to;
@@ -59,8 +41,6 @@ int width_of(Character c) {
   return in(zero, c.code) ? 0 : in(wide, c.code) ? 2 : 1;
 }
 
-bool control(std::uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
-
 std::string form(const char* format, double value) {
   char out[64];
   std::snprintf(out, sizeof out, format, value);
@@ -71,7 +51,7 @@ std::string form(const char* format, double value) {
 std::string_view front(std::string_view text, int width) {
   std::size_t at = 0;
   for (int used = 0; at < text.size();) {
-    const Character c = first(text.substr(at));
+    const Character c = first_character(text.substr(at));
     used += width_of(c);
     if (used > width) break;
     at += std::max<std::size_t>(c.bytes, 1);
@@ -84,25 +64,11 @@ std::string_view front(std::string_view text, int width) {
 int columns(std::string_view text) {
   int n = 0;
   while (!text.empty()) {
-    const Character c = first(text);
+    const Character c = first_character(text);
     n += width_of(c);
     text.remove_prefix(std::max<std::size_t>(c.bytes, 1));
   }
   return n;
-}
-
-std::string printable(std::string_view text, bool lines) {
-  std::string out;
-  while (!text.empty()) {
-    const Character c = first(text);
-    const bool kept = lines && (c.code == '\n' || c.code == '\t');
-    if (c.bytes == 0 || (control(c.code) && !kept))
-      out += '?';
-    else
-      out += text.substr(0, c.bytes);
-    text.remove_prefix(std::max<std::size_t>(c.bytes, 1));
-  }
-  return out;
 }
 
 std::string cut(std::string_view text, int width, bool utf8, bool middle) {
@@ -114,7 +80,7 @@ std::string cut(std::string_view text, int width, bool utf8, bool middle) {
   if (!middle) return out;
   std::string_view rest = text;
   while (columns(rest) > width - 1 - left)
-    rest.remove_prefix(std::max<std::size_t>(first(rest).bytes, 1));
+    rest.remove_prefix(std::max<std::size_t>(first_character(rest).bytes, 1));
   return out + std::string(rest);
 }
 

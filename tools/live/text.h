@@ -7,14 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/message.h"
+
 namespace sluice::live {
 
 // Columns of UTF-8 text: 2 for East Asian wide characters and emoji, 0 for combining marks; what
 // is not UTF-8 counts 1 a byte.
 int columns(std::string_view text);
-
-// Control characters, and bytes that are not UTF-8, become '?'. `lines` keeps '\n' and '\t'.
-std::string printable(std::string_view text, bool lines = false);
 
 // At most `width` columns; what is cut is marked. The middle goes where `middle` is set, since the
 // ends of a path tell most.

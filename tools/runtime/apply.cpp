@@ -9,7 +9,7 @@
 #include <iostream>
 #include <utility>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
 #include "engine/state/drive.h"
 #include "kernels/files/file_io.h"
 #include "kernels/files/nifti.h"
@@ -311,16 +311,10 @@ int apply_command(const Json& request) {
   const Spec& spec = *Registry::global().catalogue().find(request.at("type").get<std::string>());
   const at::NoGradGuard no_grad;
   at::set_num_threads(1);  // the same numbers on every machine
-  const auto say = [&](const std::string& why) { return spec.name + ": " + why; };
   try {
     return apply(request, spec);
-  } catch (const Error& e) {
-    throw Error(e.exit, say(e.what()));
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& e) {  // LibTorch's messages end with a backtrace
-    const std::string text = e.what();
-    throw DataError(say(text.substr(0, text.find('\n'))));
+  } catch (...) {
+    rethrow_with(spec.name, Exit::data);
   }
 }
 

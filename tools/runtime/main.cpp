@@ -1,7 +1,6 @@
 // The runtime's one door: the binary dlopens this library and calls sluice_runtime_main.
-#include <iostream>
-
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "engine/session/options.h"
 #include "kernels/base/allocator.h"
 #include "tools/runtime/advise/advise.h"
@@ -43,6 +42,7 @@ Options Options::from_json(const Json& j) {
 extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* signal) {
   using namespace sluice;
   if (argc < 2) return static_cast<int>(Exit::usage);
+  exit_when_memory_is_out();
   try {
     if (signal) obey(*signal);
     tune_allocator();
@@ -58,14 +58,9 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
                              .precision = request.value("precision", false),
                              .memory = request.value("memory", std::uint64_t{0})});
     return options.command == "profile" ? profile_command(options) : run_command(options);
-  } catch (const Error& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return static_cast<int>(e.exit);
-  } catch (const std::bad_alloc&) {
-    std::cerr << "error: out of memory\n";
-    return static_cast<int>(Exit::memory);
-  } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return static_cast<int>(Exit::usage);
+  } catch (...) {
+    const Cause why = cause(Exit::usage);
+    tell("error: " + why.text);
+    return static_cast<int>(why.exit);
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 #include "tools/runtime/data/data_check.h"
 
 namespace sluice {
@@ -70,15 +71,15 @@ void print_kind(const DataKind& kind, const std::vector<const Finding*>& finding
              kind.text);
   for (std::size_t i = 0; i < std::min(findings.size(), most_lines); ++i) {
     const auto& [name, file, text] = *findings[i];
-    fmt::print("  {}\n", text.starts_with(file + ": ") ? text : file + ": " + text);
+    fmt::print("  {}\n", printable(text.starts_with(file + ": ") ? text : file + ": " + text));
   }
   if (findings.size() > most_lines)
     fmt::print("  ... and {} more; --json has all\n", findings.size() - most_lines);
 }
 
 void print(const DataSet& set, const DataCheck& check, const std::string& name) {
-  fmt::print("{}: {}; cases: {}; {} files, {:.1f} MB\n", name, set.layout, cases_text(set),
-             check.files, static_cast<double>(check.bytes) / 1e6);
+  fmt::print("{}: {}; cases: {}; {} files, {:.1f} MB\n", printable(name), set.layout,
+             cases_text(set), check.files, static_cast<double>(check.bytes) / 1e6);
   for (const DataKind& kind : data_kinds()) {
     std::vector<const Finding*> findings;
     for (const Finding& f : check.findings)

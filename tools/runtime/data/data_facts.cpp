@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
 
 namespace sluice {
 namespace {
@@ -87,8 +87,10 @@ FileFacts facts_of(const std::string& file, bool is_label, const Manifest* manif
   };
   try {
     describe(facts, read_volume(file, is_label ? at::kDouble : at::kFloat, read), is_label);
-  } catch (const std::exception& e) {
-    facts.why = e.what();
+  } catch (...) {
+    const Cause why = cause(Exit::data);
+    if (why.of_machine) throw;
+    facts.why = why.text;
   }
   return facts;
 }

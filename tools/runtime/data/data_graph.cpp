@@ -1,5 +1,5 @@
 // The data set that a graph trains on: what its sources list.
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
 #include "engine/session/session.h"
 #include "engine/state/sample.h"
 #include "kernels/lists/data_list.h"
@@ -22,8 +22,10 @@ void add_cases(DataSet& set, const Graph& graph, const GraphNode& n, const std::
   std::unique_ptr<Node> node;
   try {
     node = opened(graph, n);
-  } catch (const Error& e) {
-    return set.find("list", "nodes." + n.path, e.what());
+  } catch (const Error&) {
+    const Cause why = cause(Exit::data);
+    if (why.of_machine) throw;
+    return set.find("list", "nodes." + n.path, why.text);
   }
   const std::uint64_t items = node->epoch_size().value_or(0);
   for (std::uint64_t i = 0; i < items; ++i) {

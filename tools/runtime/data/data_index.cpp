@@ -6,7 +6,8 @@
 #include <iostream>
 #include <set>
 
-#include "engine/base/error.h"
+#include "engine/base/cause.h"
+#include "engine/base/message.h"
 #include "kernels/lists/manifest.h"
 #include "tools/runtime/data/data_command.h"
 #include "tools/runtime/data/data_set.h"
@@ -62,8 +63,10 @@ void add_digests(Manifest& manifest, const std::set<fs::path>& files) {
   tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
     try {
       digests[i] = sha256_of_file(all[i]);
-    } catch (const std::exception& e) {
-      problems[i] = e.what();
+    } catch (...) {
+      const Cause why = cause(Exit::io);
+      if (why.of_machine) throw;
+      problems[i] = why.text;
     }
   });
   std::string failed;
@@ -149,7 +152,8 @@ fs::path manifest_file_of(const fs::path& given) {
 
 void print(const std::vector<Change>& all, std::size_t files) {
   for (const Change& c : all)
-    fmt::print("{:<8} {}{}\n", c.kind, c.path, c.from.empty() ? "" : "  (was " + c.from + ")");
+    fmt::print("{:<8} {}{}\n", c.kind, printable(c.path),
+               c.from.empty() ? "" : printable("  (was " + c.from + ")"));
   fmt::print("{} of {} files differ\n", all.size(), files);
 }
 
@@ -171,7 +175,7 @@ int index_data(const Json& request) {
   if (request.value("json", false))
     std::cout << Json{{"manifest", out}, {"files", manifest.digests.size()}}.dump(2) << "\n";
   else
-    fmt::print("{}: {} files\n", out, manifest.digests.size());
+    fmt::print("{}: {} files\n", printable(out), manifest.digests.size());
   return static_cast<int>(Exit::done);
 }
 

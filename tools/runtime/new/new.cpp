@@ -1,8 +1,10 @@
 #include "tools/runtime/new/new.h"
 
 #include <iostream>
+#include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 #include "engine/plan/plan.h"
 #include "kernels/files/file_io.h"
 #include "tools/runtime/new/class_survey.h"
@@ -27,18 +29,25 @@ void write(const std::string& text, const std::string& out) {
     return;
   }
   write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-  std::cerr << "wrote " << out << "; `sluice run " << out << "` runs it\n";
+  tell("wrote " + out + "; `sluice run " + out + "` runs it");
+}
+
+template <class S>
+void tell_survey(const S& survey) {
+  std::ostringstream lines;
+  print_survey(survey, lines);
+  tell(lines.str());
 }
 
 std::string graph_for_classes(const Json& request) {
   const ClassSurvey survey = survey_classes(request.at("folder").get<std::string>());
-  print_survey(survey, std::cerr);
+  tell_survey(survey);
   return classification_graph(survey);
 }
 
 std::string graph_for(const Json& request, bool segments) {
   const Survey survey = survey_folder(request.at("folder").get<std::string>(), segments);
-  print_survey(survey, std::cerr);
+  tell_survey(survey);
   const Recipe recipe = make_recipe(survey, segments);
   if (segments) return segmentation_graph(survey, recipe);
   const std::string weights = request.value("weights", "");

@@ -3,8 +3,8 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 
+#include "engine/base/message.h"
 #include "engine/judge/dot.h"
 #include "engine/session/session.h"
 
@@ -50,7 +50,7 @@ void Session::dump_picture(const Outcome& outcome) const {
   std::ofstream out(path);
   out << picture(outcome, folder);
   out.close();
-  if (!out) std::cerr << "warning: cannot write " << path.string() << "\n";
+  if (!out) tell("warning: cannot write " + path.string());
 }
 
 }  // namespace sluice

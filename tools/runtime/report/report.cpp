@@ -57,8 +57,10 @@ Json Session::summary(const Outcome& outcome) const {
         {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
   const auto digest = [&] {
     try {
-      return resources_->networks().empty() ? Json() : Json(weights_sha256(weights()));
+      const bool stalled = outcome.status == Outcome::Status::stalled;
+      return stalled || resources_->networks().empty() ? Json() : Json(weights_sha256(weights()));
     } catch (const std::exception&) {
+      if (outcome.status != Outcome::Status::failed) throw;
       return Json();  // of a device that failed: why is said, and must not be lost for this
     }
   };

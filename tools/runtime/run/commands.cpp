@@ -242,7 +242,12 @@ int profile_command(const Options& options) {
   auto session = Session::open(options);
   if (!session) return static_cast<int>(Exit::usage);
   for (const auto& text : options.what_if)  // before the run, which may take long
-    if (text != "verdict") parse_what_if(text, session->plan(), options);
+    if (text != "verdict") {
+      std::optional<Graph> graph;
+      std::optional<Plan> plan;
+      if (!load_plan(parse_what_if(text, session->plan(), options).options, graph, plan))
+        throw Error(Exit::usage, "--what-if " + text + ": the changed graph is not right");
+    }
   Outcome outcome = run_for(*session, options);
   if (options.verify && !stopping() && finish(*session, outcome) == 0) {
     // The runs to come find files in the page cache and threads that exist; so must the one that

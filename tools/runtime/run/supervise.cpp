@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <iostream>
 #include <thread>
 
+#include "engine/base/message.h"
 #include "engine/base/stop_signals.h"
 #include "tools/runtime/run/progress.h"
 
@@ -89,10 +89,9 @@ Outcome run_for(Session& session, const Options& options, Figures* warm) {
 }
 
 int finish(const Session& session, const Outcome& outcome) {
-  if (outcome.status == Outcome::Status::failed)
-    std::cerr << "error: " << outcome.failure.str() << "\n";
+  if (outcome.status == Outcome::Status::failed) tell("error: " + outcome.failure.str());
   if (outcome.status == Outcome::Status::stalled)
-    std::cerr << "error: stalled; who waits for what:\n" << outcome.stall;
+    tell("error: stalled; who waits for what:\n" + outcome.stall);
   const int code = session.exit_code(outcome);
   if (code == 0 && stopping()) return 128 + *received.load();
   return code;
