@@ -55,7 +55,7 @@ std::string list_text(const Range& numbers) {
   return s + "]";
 }
 
-// The extents behind the channel axis of [C, X, Y, Z] or [C, X, Y].
+// The extents after the channel axis of [C, X, Y, Z] or [C, X, Y].
 inline std::vector<std::int64_t> spatial_shape(const at::Tensor& t) {
   const auto sizes = t.sizes();
   if (sizes.empty()) throw DataError("a tensor of rank 0 has no channel axis");

@@ -4,7 +4,7 @@
 //
 //   sluice_dicom MEMORY_BYTES SECONDS FOLDER
 //
-// stdout: one line of JSON, {"error": why} or {"type", "dim", "affine"}, and behind that line the
+// stdout: one line of JSON, {"error": why} or {"type", "dim", "affine"}, and after that line the
 // voxels, X fastest. The affine is RAS. Nothing is guessed: what does not fit together is an error
 // that names the file.
 #include <gdcmReader.h>

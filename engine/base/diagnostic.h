@@ -28,7 +28,7 @@ struct Diagnostic {
   std::string message;             // one sentence, lower case, no full stop
   Place place;                     // where; place.document may be null (command line)
   std::string path;                // "nodes.load.type"
-  std::string hint;                // shown behind the caret: `did you mean "load_image"?`
+  std::string hint;                // shown after the caret: `did you mean "load_image"?`
   std::vector<std::string> notes;  // further lines: "the value comes from vars.lr at a.json:3:12"
   bool indirect = false;           // the faulty value stands elsewhere: a variable's
 };

@@ -2,7 +2,7 @@
 // generated code (https://protobuf.dev/programming-guides/encoding). Debian's libprotobuf would
 // bring a compiler step and 3 MB for what is 60 lines here.
 //
-// Invariant: reading never looks behind its text; a message that is cut short ends the reading.
+// Invariant: reading never goes beyond its text; a message that is cut short ends the reading.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,7 @@ class Reader {
     at_ = begin;
     return false;
   }
-  std::size_t position() const { return at_; }  // behind the last whole field
+  std::size_t position() const { return at_; }  // after the last whole field
 
  private:
   bool varint(std::uint64_t& value) {

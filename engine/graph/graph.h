@@ -72,7 +72,7 @@ struct RunSettings {
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
   double watchdog_s = 300;   // no progress for so long: stall report, exit 7
-  bool fuse = true;          // transforms one behind the other are done together (plan.h's runs)
+  bool fuse = true;          // transforms one after the other are done together (plan.h's runs)
   bool lazy = false;         // ... and their resamplings become one: sharper, other numbers
   bool cuda_graphs = false;  // a device repeats the training step from a recording
   // Of LibTorch on a GPU: convolutions of float32 in TF32; cuDNN's algorithms chosen by timing

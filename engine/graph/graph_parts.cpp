@@ -11,7 +11,7 @@ constexpr std::size_t max_nodes = 100'000;
 constexpr std::size_t max_nesting = 64;
 const std::vector<std::string> part_keys{"in", "out", "params", "nodes", "desc"};
 const std::vector<std::string> use_keys{"part", "in", "desc", "disabled"};
-// Node names cannot begin so: what stands in front of the nodes of a part that nothing uses.
+// Node names cannot begin so: what stands before the nodes of a part that nothing uses.
 constexpr char rehearsal = '(';
 
 bool contains(const std::vector<std::string>& list, std::string_view key) {
@@ -166,7 +166,7 @@ class Expander {
   }
 
  private:
-  // Where nodes are read: what stands in front of their names, and of their paths.
+  // Where nodes are read: what stands before their names, and of their paths.
   struct Level {
     std::string prefix, path;
     Scope scope;

@@ -72,7 +72,7 @@ struct Written {
 
 // "node" or "node.port" as written somewhere.
 struct Ref {
-  std::string text, prefix;  // names are looked up behind the prefix: "pre/"
+  std::string text, prefix;  // names are looked up after the prefix: "pre/"
   Place place;
   std::string path;  // "nodes.pre/load.in"
 };

@@ -49,7 +49,7 @@ bool GraphText::holds(const std::string& pointer) const {
 
 // ---- where things stand -------------------------------------------------------------------------
 
-// Columns count characters; those behind the first byte of one are continuation bytes of UTF-8.
+// Columns count characters; those after the first byte of one are continuation bytes of UTF-8.
 std::size_t GraphText::byte(const Mark& mark) const {
   std::size_t at = lines_[static_cast<std::size_t>(mark.line - 1)];
   if (at == 0 && from_.starts_with("\xEF\xBB\xBF")) at = 3;
@@ -167,7 +167,7 @@ void GraphText::remove(const std::string& pointer) {
     while (from_[end] == ' ') ++end;
     if (from_[end] == '\n')
       while (from_[begin - 1] == ' ') --begin;
-  } else {  // the last one: the comma behind the one before it goes
+  } else {  // the last one: the comma after the one before it goes
     const std::size_t comma = comma_before(pointer);
     if (comma > 0 && from_.find_first_not_of(" \t\r\n", comma + 1) == begin)
       begin = comma;
@@ -177,7 +177,7 @@ void GraphText::remove(const std::string& pointer) {
   edits_.push_back({begin, end - begin, ""});
 }
 
-// Behind the member in front of this one; 0 where it is the first.
+// After the member before this one; 0 where it is the first.
 std::size_t GraphText::comma_before(const std::string& pointer) const {
   const Place object{document_, parent_of(pointer)};
   std::size_t comma = 0;

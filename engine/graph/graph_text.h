@@ -27,7 +27,7 @@ class GraphText {
 
   void set(const std::string& pointer, const Json& value);
   void remove(const std::string& pointer);
-  // A member of the same object, on a line of its own behind the member `pointer`.
+  // A member of the same object, on a line of its own after the member `pointer`.
   void add_behind(const std::string& pointer, const std::string& key, const Json& value,
                   const std::string& comment = "");
   // A comment on a line of its own above a member.

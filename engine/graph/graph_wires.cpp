@@ -310,7 +310,7 @@ class Wiring {
     return inner;
   }
 
-  // Names that can be written behind a prefix.
+  // Names that can be written after a prefix.
   template <class Wanted>
   std::vector<std::string> names_behind(const std::string& prefix, Wanted&& wanted) const {
     std::vector<std::string> known;

@@ -178,7 +178,7 @@ class Spec {
   LaneKind lane_kind = LaneKind::compute;
   Arity arity = Arity::one_to_one;
   int concurrency = 0;      // firings at a time; 0: no limit of its own
-  bool is_random = false;   // draws depend on the stamp: not allowed in front of a cache
+  bool is_random = false;   // draws depend on the stamp: not allowed before a cache
   bool rearranges = false;  // moves voxels and keeps their values, so it commutes with transforms
                             // that treat each voxel alone
   bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
@@ -187,7 +187,7 @@ class Spec {
   bool is_cache = false;
   std::string credits_param;    // gate: the parameter that says how many credits
   std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window;
-                                // cache: how many samples may wait behind it
+                                // cache: how many samples may wait after it
   std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
   std::string network_param;    // the parameter that names a network of "models"
   Access access = Access::none;
@@ -327,7 +327,7 @@ class Spec {
     credits_param = std::move(credits);
     return *this;
   }
-  // `ahead`: the parameter that says how many more samples than usual may wait behind it.
+  // `ahead`: the parameter that says how many more samples than usual may wait after it.
   Spec& cache(std::string ahead = "") {
     is_cache = true;
     count_param = std::move(ahead);

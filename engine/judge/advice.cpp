@@ -13,9 +13,9 @@ using Pointer = nlohmann::json_pointer<std::string>;
 
 std::string quoted(const std::string& name) { return "`" + name + "`"; }
 
-// ---- chains: what stands one behind the other ---------------------------------------------------
+// ---- chains: what stands one after the other ---------------------------------------------------
 
-// Nodes behind a source, up to the first that has another arity, keeps state, forks, joins or
+// Nodes after a source, up to the first that has another arity, keeps state, forks, joins or
 // touches a network.
 std::vector<int> chain_behind(const Graph& graph, int source) {
   std::vector<std::vector<int>> next(graph.nodes.size());
@@ -152,7 +152,7 @@ std::optional<Change::Effect> may_pass(const GraphNode& fixed, const GraphNode& 
   return Change::Effect::draws;
 }
 
-// Moves chain[d] in front of chain[r]; nothing where the text does not allow it.
+// Moves chain[d] before chain[r]; nothing where the text does not allow it.
 std::optional<Change> move_in_front(const Graph& graph, const std::vector<int>& chain,
                                     std::size_t d, std::size_t r) {
   Wires w(graph);
@@ -202,7 +202,7 @@ std::optional<Change> reorder(const Graph& graph, const std::vector<int>& all) {
 struct Prefix {
   int last = -1;            // of the nodes that do the same in every epoch; -1: there is none
   std::vector<int> caches;  // of the whole chain
-  bool held = false;        // a cache stands behind `last` already
+  bool held = false;        // a cache stands after `last` already
 };
 
 Prefix prefix_of(const Graph& graph, const std::vector<int>& chain) {

@@ -28,7 +28,7 @@ struct Change {
     draws,      // what is drawn acts on something else; the same kind of augmentation
     precision,  // fewer bits
   };
-  std::string title;  // "cache behind `pre/fit`"
+  std::string title;  // "cache after `pre/fit`"
   std::string why, cost;
   Effect effect = Effect::none;
   std::string text;  // of the graph file, changed

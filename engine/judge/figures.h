@@ -31,7 +31,7 @@ struct NodeFigures {
   double mb = 0, mb_most = 0;       // MB emitted by a firing, on average and at most
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t epoch_size = -1;     // packets of the last epoch that ended; -1: none yet
-  std::uint64_t queue = 0, queue_max = 0;  // packets waiting in front of it
+  std::uint64_t queue = 0, queue_max = 0;  // packets waiting before it
   int running = 0;                         // bodies under way
   int credits_out = 0, credits_most = 0;   // of the segment that begins here
 };
@@ -68,12 +68,12 @@ std::string names_done_with(const Plan& plan, const Figures& figures, int node);
 // The node in whose passes all or nearly all of this one's work is done; -1: it has its own.
 int done_in(const Plan& plan, const Figures& figures, int node);
 
-// How many packets wait in front of a node at most, which is what its segment's credits allow; 0
-// where nobody knows (behind a 1:n that varies) or nothing waits (a source).
+// How many packets wait before a node at most, which is what its segment's credits allow; 0
+// where nobody knows (after a 1:n that varies) or nothing waits (a source).
 int queue_room(const Plan& plan, int node);
 
-// The samples of its source that one packet in front of a node stands for, where that is fixed:
-// behind a batch of 8 it is 8, behind a 1:2 one half. 0 where it varies.
+// The samples of its source that one packet before a node stands for, where that is fixed:
+// after a batch of 8 it is 8, after a 1:2 one half. 0 where it varies.
 double samples_each(const Plan& plan, int node);
 
 // The stream that sets the pace: the one that trains, else the first that runs freely.

@@ -1,5 +1,5 @@
 // What a run's data takes of a GPU's memory, as far as it is certain without data: samples and
-// batches in flight behind `to_device`, as many as their segments have credits, and the budgets of
+// batches in flight after `to_device`, as many as their segments have credits, and the budgets of
 // caches that keep samples there. What they leave of run.device_budget is for caches without a
 // budget of their own; what networks need is not counted here.
 #pragma once

@@ -188,7 +188,7 @@ class Planner : PlanPass {
         if (works_on_device(n)) n.lane = LaneKind::copy;
   }
 
-  // Small fields that steer nodes behind it: they would only come back.
+  // Small fields that steer nodes after it: they would only come back.
   void stay() {
     for (int i = 0; i < size(); ++i) {
       if (!moves_samples(*node(i).spec)) continue;

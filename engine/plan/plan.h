@@ -8,7 +8,7 @@
 //  - every node belongs to one stream; ports are joined only within one domain (a source, a 1:n,
 //    an n:1 or a shuffle opens one), so their stamps agree one to one;
 //  - a segment has at least 1 + the sum of what all nodes it feeds hold back, so the lowest stamp
-//    in flight can always move. A batch of B holds back B-1 credits even behind a 1:n node: a
+//    in flight can always move. A batch of B holds back B-1 credits even after a 1:n node: a
 //    filter may leave one child of each parent, and a shuffle mixes the children of many;
 //  - a network that is updated is read by one turn at a time, in an order fixed by the file.
 #pragma once
@@ -49,7 +49,7 @@ struct PlanNode {
   std::vector<int> prefix_of;       // caches whose hit makes this node pass packets on
   int turns = -1;                   // gates bound to turns, and updaters: index into Plan::turns
   bool training = false;            // reads or updates a network on its updater's stream
-  bool feeds_cache = false;         // a cache stands behind it: its packets carry the look-ups
+  bool feeds_cache = false;         // a cache stands after it: its packets carry the look-ups
   bool discards = false;            // a cut makes it drop what still comes
   bool aborts = false;  // ... and what its bodies still make, which a gate downstream drops
   int run = -1;         // of fused nodes: index into Plan::runs
@@ -81,10 +81,10 @@ struct PlanTurns {
   int train_stream = -1;
   std::vector<int> updaters;
   std::vector<int> streams;  // validation streams, in file order
-  std::vector<int> sinks;    // behind a validation reader
+  std::vector<int> sinks;    // after a validation reader
 };
 
-// Transforms one behind the other whose work is done together, by the last of them: each of the
+// Transforms one after the other whose work is done together, by the last of them: each of the
 // others writes down what it would do, and passes the sample on with that. On a device a `batch`
 // may end a run: it does the work of all its members in one go.
 struct PlanRun {

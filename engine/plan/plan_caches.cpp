@@ -1,4 +1,4 @@
-// Caches: what stands in front of one, and what must not.
+// Caches: what stands before one, and what must not.
 #include <set>
 
 #include "engine/plan/cache_need.h"
@@ -35,7 +35,7 @@ class Caches : PlanPass {
   }
 
  private:
-  // What gives something else in every epoch belongs behind the cache: the first such node is
+  // What gives something else in every epoch belongs after the cache: the first such node is
   // named.
   void frozen(int c, const std::set<int>& before) {
     int first = -1;

@@ -40,7 +40,7 @@ class Credits : PlanPass {
     std::string text;
   };
 
-  // Sums what the nodes behind `i`, up to the next gates, hold back of its segment.
+  // Sums what the nodes after `i`, up to the next gates, hold back of its segment.
   void held_behind(int i, Hold& hold, std::set<int>& seen) {
     for (const auto& port : node(i).outs)
       for (const PlanEdge& e : port) {
@@ -86,8 +86,8 @@ class Credits : PlanPass {
   }
 
   // Nodes that finish whatever comes, cut or not. A batch that a training region's gate admitted
-  // counts as trained on, so it must reach every updater and every sink behind it; and validation
-  // sinks must agree whether their turn is complete. That holds for what stands behind a turn's
+  // counts as trained on, so it must reach every updater and every sink after it; and validation
+  // sinks must agree whether their turn is complete. That holds for what stands after a turn's
   // gate and for side branches that are joined there.
   std::set<int> admitted() const {
     std::set<int> finish, front;
@@ -103,7 +103,7 @@ class Credits : PlanPass {
     return finish;
   }
 
-  // Gates and what stands in front of them drop at a cut.
+  // Gates and what stands before them drop at a cut.
   void cuts() {
     const std::set<int> finish = admitted();
     for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {

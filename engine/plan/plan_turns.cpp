@@ -111,7 +111,7 @@ class Turns : PlanPass {
     }
   }
 
-  // An updater that no reader stands in front of is its own region: without a gate it would go on
+  // An updater that no reader stands before is its own region: without a gate it would go on
   // to the next training epoch while a validation turn reads what it changes.
   void lone_updater(int u) {
     for (int a : upstream(u))

@@ -38,11 +38,11 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void enter() {}       // called once, on the thread that owns it
-  virtual PointPtr mark() = 0;  // behind all that is queued now
+  virtual PointPtr mark() = 0;  // after all that is queued now
   // What is queued from now on waits; the host goes on. Nothing to do for a mark of its own.
   virtual void wait(const Point& before) = 0;
 
-  // What a body's work uses lives until the mark behind the body is done.
+  // What a body's work uses lives until the mark after the body is done.
   void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
   std::vector<std::shared_ptr<const void>> take_kept() { return std::exchange(kept_, {}); }
 

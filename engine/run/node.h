@@ -36,7 +36,7 @@ std::string sample_name(const Sample& sample);   // for messages: "hippocampus_0
 std::size_t sample_bytes(const Sample& sample);  // what its tensors hold
 std::string sample_file(const Sample& sample);   // the first file it was read from; "" for none
 
-// What stands in front of a cache, so that it can tell whether an item would become the same sample
+// What stands before a cache, so that it can tell whether an item would become the same sample
 // as in another run. Its functions answer once all nodes are open.
 struct Upstream {
   std::string lineage;                                  // plan/lineage.h
@@ -72,7 +72,7 @@ struct OpenContext {
 class CacheStore {
  public:
   struct Entry {
-    SamplePtr sample;  // null: the item was skipped in front of the cache, and is again
+    SamplePtr sample;  // null: the item was skipped before the cache, and is again
     std::string skip_reason;
   };
   // What it holds and did, for profiles. A miss that was not put is "refused" where a budget was

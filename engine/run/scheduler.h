@@ -4,7 +4,7 @@
 //   Station decides: join, Skip, credit, turn, order        --> work (function_node or async_node)
 //   body done --> out-port (broadcast_node) --> in-ports of the successors
 //
-// Stock edges (limiter, rejecting, reserving join) lose packets behind a functional node, so none
+// Stock edges (limiter, rejecting, reserving join) lose packets after a functional node, so none
 // is used: TBB moves packets and runs bodies; what may fire when is decided in station.cpp.
 //
 // Invariants: results depend on the plan, the seed and the data alone, never on threads or timing;
@@ -114,7 +114,7 @@ class Scheduler {
   ~Scheduler();
 
   Outcome run();  // once
-  // Asks for a cut: sources end, what is in front of the last gate is discarded and counted,
+  // Asks for a cut: sources end, what is before the last gate is discarded and counted,
   // firings inside a region finish. Safe in a signal handler.
   void stop() noexcept { cut_.store(true); }
 

@@ -139,7 +139,7 @@ Station::Fate Station::fate(std::span<const Packet> in, bool cut) const {
   return Fate::fire;
 }
 
-// Counted in packets of the edge, Skips included: an index says less behind a filter or a 1:n.
+// Counted in packets of the edge, Skips included: an index says less after a filter or a 1:n.
 bool Station::replays(std::uint32_t e) const {
   const auto it = epochs_.find(e);
   return e == scheduler_.first_epoch_[static_cast<std::size_t>(plan_.stream)] &&
@@ -330,7 +330,7 @@ bool Station::boundary_reached(const Epoch& e) const {
   return e.consumed == static_cast<std::uint64_t>(e.expected.front());
 }
 
-// flush() is a firing: on the node's lane, behind the epoch's last and before the next one's first.
+// flush() is a firing: on the node's lane, after the epoch's last and before the next one's first.
 void Station::flush(Actions& actions) {
   Job* job = Job::make(Job::Kind::flush, next_, 0);
   flushing_ = true;

@@ -5,7 +5,7 @@
 //  - decisions are made under the station's lock and carried out after it is released (Actions),
 //    so that dropping a packet, which may wake any other station, never happens under a lock;
 //  - a sequenced station (ordered, gate, n:1, shuffle) admits stamps in order, each exactly once;
-//  - of a chain (1:1 compute nodes one behind the other, without limit, order or store) a packet
+//  - of a chain (1:1 compute nodes one after the other, without limit, order or store) a packet
 //    passes all stations in one firing of the first; Skips and markers go from station to station;
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
 //    been dealt with; then, and in epoch order, its own marker goes out;

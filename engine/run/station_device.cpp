@@ -1,5 +1,5 @@
 // What a device has not done yet. A body on a device's lane only queues work, so what it read and
-// made, and the credits of both, stay in its Job until the device is past the mark behind it.
+// made, and the credits of both, stay in its Job until the device is past the mark after it.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ void Station::keep_made(Firing& firing) {
     if (out.sample) stream_->keep(out.sample);
 }
 
-// The mark behind the body.
+// The mark after the body.
 void Station::hold(Job& job) {
   job.kept = stream_->take_kept();
   scheduler_.guard(index_, job.stamp, [&] {

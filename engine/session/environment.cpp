@@ -19,7 +19,7 @@ extern char** environ;
 
 namespace sluice {
 
-// What stands behind `key` and the separator in a file of "key : value" lines.
+// What stands after `key` and the separator in a file of "key : value" lines.
 static std::string look_up(const char* file, const std::string& key, char separator) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

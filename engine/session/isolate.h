@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// Stands in front of a node and keeps the inputs of its first firings.
+// Stands before a node and keeps the inputs of its first firings.
 class Captured final : public Forward {
  public:
   static constexpr std::size_t keep = 8;

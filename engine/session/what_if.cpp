@@ -33,7 +33,7 @@ static void free_node(const std::string& path, const Plan& plan, Options& option
 }
 
 // A node that costs nothing is in no run (plan.h): what it emits is made once, so it is done by
-// then. All that works in front of the step lane, or on it. Sources stay: they say when an epoch
+// then. All that works before the step lane, or on it. Sources stay: they say when an epoch
 // ends.
 static void free_side(bool step, const Plan& plan, Options& options) {
   for (const PlanNode& n : plan.nodes)

@@ -4,7 +4,7 @@
 //   threads=4, io_threads=4     data threads, reading threads
 //   load.threads=4, run.x=..    any value of the graph, as behind --set; "nodes." may be left out
 //   free:load                   the node's body costs nothing
-//   null:data, null:model       so do all nodes in front of the step lane, or all on it
+//   null:data, null:model       so do all nodes before the step lane, or all on it
 #pragma once
 
 #include <memory>

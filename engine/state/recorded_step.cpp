@@ -95,7 +95,7 @@ class RecordedStep {
     ++counts_->recorded;
   }
 
-  // The bodies one behind the other on the fixed inputs; the tensors that they made.
+  // The bodies one after the other on the fixed inputs; the tensors that they made.
   Recording::Tensors run(const Stamp& stamp, Stream& stream) {
     const std::function<bool()> stopped = [] { return false; };
     const auto first = std::make_shared<const Sample>(inputs_);

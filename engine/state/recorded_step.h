@@ -5,12 +5,12 @@
 //     └─copy─▶ fixed inputs ─▶ recording ─copy─▶ what each body made, for these same firings
 //
 // The nodes of the region stay where they are and fire as always, so stamps, counts, credits and
-// logs know nothing of it: the first one's firing repeats the whole step, those behind it hand on
+// logs know nothing of it: the first one's firing repeats the whole step, those after it hand on
 // what was made. Shapes that come for the first time run as usual: libraries choose and allocate.
 //
 // Invariants: a recording is repeated only where all that it depends on is as it was: the inputs'
 // shapes, types and layouts, and what Node::recordable says (the learning rate); else it is made
-// anew. Memory that a recording writes is read by copies alone that are queued behind it on the
+// anew. Memory that a recording writes is read by copies alone that are queued after it on the
 // same stream. At most one recording is kept, so that only one holds memory.
 #pragma once
 

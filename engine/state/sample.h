@@ -28,8 +28,8 @@ inline constexpr Affine identity_affine{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0
 // What a spatial transform did, so that `invert` and writers can undo it.
 struct Applied {
   std::string transform;                   // type name: "spacing", "orientation", "crop", ...
-  Affine affine_before;                    // the field's affine in front of the transform
-  std::vector<std::int64_t> shape_before;  // spatial shape in front of it
+  Affine affine_before;                    // the field's affine before the transform
+  std::vector<std::int64_t> shape_before;  // spatial shape before it
   std::vector<double> values;              // the transform's own numbers, in its own order
 };
 

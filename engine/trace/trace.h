@@ -83,7 +83,7 @@ struct Counters {
   Slowest slowest;
   std::int64_t starved_ns = 0;           // nothing to do: waits for input
   std::int64_t blocked_ns = 0;           // has input: waits for a credit or its turn
-  std::size_t queue = 0, queue_max = 0;  // packets waiting in front of it
+  std::size_t queue = 0, queue_max = 0;  // packets waiting before it
 
   void enter(std::int64_t start) {
     if (bodies_.begin(start) == 0)
@@ -128,7 +128,7 @@ struct Reading {
   std::int64_t p50_ns = 0, p95_ns = 0, p99_ns = 0;  // since the run began
   std::uint64_t bytes = 0, bytes_of = 0;            // emitted by so many firings
   std::uint64_t most_bytes = 0;                     // by one of them, since the run began
-  std::uint64_t queue = 0, queue_max = 0;           // packets waiting in front of it
+  std::uint64_t queue = 0, queue_max = 0;           // packets waiting before it
   int running = 0;                                  // bodies under way
   int credits_out = 0, most_credits_out = 0;        // of the segment that begins here
   std::uint32_t epoch = 0;                          // the one that it works on

@@ -102,7 +102,7 @@ bool AugmentChain::crop(const Shape3& start_, const Shape3& size_, float fill) {
     inside &= start[d] >= 0 && start[d] + size[d] <= shape_[d];
   }
   const bool resampled = job_.sampling.resample;
-  // Padding in front of an operation would be changed by it; a second one has its own value, and
+  // Padding before an operation would be changed by it; a second one has its own value, and
   // would show again what a crop in between has cut off.
   if (!inside && (resampled || valued_ || padded_)) return false;
   if (inside && !resampled && !padded_) {

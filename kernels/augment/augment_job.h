@@ -4,7 +4,7 @@
 //                                                                                 operations
 //
 // A view is a window of the volume with strides of its own, so crops, flips and quarter turns in
-// front of the resampling cost nothing; those behind it are a renumbering of the output's voxels.
+// front of the resampling cost nothing; those after it are a renumbering of the output's voxels.
 // kernels/augment/augment_chain.h makes jobs from a list of operations.
 //
 // Invariant: a job changes nothing but its output and its part of the workspace; pointers are all
@@ -74,7 +74,7 @@ enum class AugmentKind : std::uint8_t {
   standardize,     // (x - a0) / a1; a2 != 0: of voxels that are not 0, and only them; a3 != 0: by
                    // the image's mean and not a0, a4 != 0: by its deviation (1 where it is flat)
   to_range,        // the image's range to a1, a1 + a0; where it is flat: x a2
-  restore,         // back to mean and deviation that the image had in front of the last contrast
+  restore,         // back to mean and deviation that the image had before the last contrast
   blur,            // Gaussian, the job's `taps`; zeros outside
   low_resolution,  // down to a0 a1 a2 voxels by nearest, and back up linearly
 };

@@ -77,7 +77,7 @@ SLUICE_HD inline AugmentSums counted(const AugmentOp& op, AugmentSums s, int cha
 struct AugmentNumbers {
   float low = 0, range = 1, gain = 1, offset = 0;
 
-  // `old` is of the image in front of the last contrast.
+  // `old` is of the image before the last contrast.
   SLUICE_HD static AugmentNumbers of(const AugmentOp& op, const AugmentSums& now,
                                      const AugmentSums& old) {
     AugmentNumbers out;

@@ -1,6 +1,6 @@
 // Colour jitter as torchvision's functional does it, for channels red, green, blue (or one gray).
 //
-// Steps one behind the other are done together, block by block; only a contrast, which needs the
+// Steps one after the other are done together, block by block; only a contrast, which needs the
 // mean of what it is given, begins a pass of its own.
 //
 // Invariant: float images are 0..1 and stay so; uint8 images are 0..255 and are rounded after every

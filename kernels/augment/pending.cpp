@@ -167,7 +167,7 @@ class OnHost {
     return all;
   }
 
-  // A resize, the window and the pad behind it are a choice of the whole result's voxels.
+  // A resize, the window and the pad after it are a choice of the whole result's voxels.
   std::optional<Picks> choice() const {
     if (!first_ || !first_->resized || many_ || window_.order != Reorder{}) return std::nullopt;
     Picks picks = picks_of(window_.box, shape_);
@@ -225,8 +225,8 @@ class OnHost {
   at::ScalarType stands_for_;                // what `done_` may be kept narrower than
   Window window_;                            // of what waits, else of what is done
   const PendingStep* first_ = nullptr;       // a resampling that waits; its mode and padding count
-  const PendingStep* pad_ = nullptr;         // behind the window
-  std::vector<const PendingStep*> changes_;  // behind all of these
+  const PendingStep* pad_ = nullptr;         // after the window
+  std::vector<const PendingStep*> changes_;  // after all of these
   Affine map_ = none;                        // of all resamplings that wait
   std::optional<Displacement> by_;           // of the last of them
   Shape3 shape_{};

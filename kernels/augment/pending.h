@@ -3,10 +3,10 @@
 //   crop, flip | affine, crop, turn | affine ... | noise, scale
 //     a copy      one resampling                   in the pass before (on the host: in place)
 //
-// Flips, turns by right angles and crops between two resamplings are one copy; a crop behind a
+// Flips, turns by right angles and crops between two resamplings are one copy; a crop after a
 // resampling is all of it that is resampled. With `lazy` resamplings that meet become one, as with
 // MONAI's lazy transforms: their maps are multiplied and the volume is sampled once, with the first
-// one's padding. That is sharper, and not what one behind the other gives.
+// one's padding. That is sharper, and not what one after the other gives.
 //
 // A source may be kept in a narrower type than it stands for (narrow.h): it is moved as it is kept
 // and widened at the end.
@@ -14,7 +14,7 @@
 // The time of each pass is booked to the nodes whose steps it does (engine/base/borrowed_time.h).
 //
 // Invariant: without `lazy`, and with it where there is but one resampling, the result on the host
-// is that of the steps one behind the other to the bit. On a device coordinates differ in the last
+// is that of the steps one after the other to the bit. On a device coordinates differ in the last
 // bits of a float.
 #pragma once
 

@@ -3,9 +3,9 @@
 // the volume itself; drawing a crop's centre reads one block of it. For host and device.
 //
 //   words   32 voxels each, voxel i is bit i % 32 of word i / 32
-//   ranks   ranks[b]: voxels that are set in front of block b, of 32 words; the last: all of them
+//   ranks   ranks[b]: voxels that are set before block b, of 32 words; the last: all of them
 //
-// Invariant: bits behind the last voxel are 0, so nothing behind it is ever drawn.
+// Invariant: bits after the last voxel are 0, so nothing after it is ever drawn.
 #pragma once
 
 #include <algorithm>

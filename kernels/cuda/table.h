@@ -38,7 +38,7 @@ struct CudaTable {
 #undef ENTRY
 };
 
-// The functions behind it, each in the .cu file beside its kernel.
+// The functions that it points to, each in the .cu file beside its kernel.
 #define ENTRY(result, name, parameters) result cuda_##name parameters;
 #include "kernels/cuda/entries.inc"
 #undef ENTRY

@@ -1,4 +1,4 @@
-// MetaImage volumes: `.mha` with the voxels behind the header, `.mhd` with them in a file beside
+// MetaImage volumes: `.mha` with the voxels after the header, `.mhd` with them in a file beside
 // it; plain or compressed (zlib).
 //
 // Invariant: as nifti.h's: the whole file and nothing but the file. Components and a fourth axis

@@ -20,7 +20,7 @@ namespace sluice {
 Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat,
                   const ReadBytes& read = read_plain);
 
-// The header alone; of the file only its front is read, and nothing behind it is checked.
+// The header alone; of the file only its front is read, and nothing after it is checked.
 NiftiHeader read_nifti_header(const std::filesystem::path& path);
 
 // Writes [X, Y, Z] or [C, X, Y, Z] (C > 1 becomes the file's fourth axis) as NIfTI-1 with sform

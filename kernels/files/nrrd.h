@@ -1,4 +1,4 @@
-// NRRD volumes: `.nrrd` with the voxels behind the header, `.nhdr` with them in a file beside it;
+// NRRD volumes: `.nrrd` with the voxels after the header, `.nhdr` with them in a file beside it;
 // encodings raw and gzip.
 //
 // Invariant: as nifti.h's: the whole file and nothing but the file. One to three axes are space;

@@ -117,7 +117,7 @@ at::Tensor to_tensor(const std::uint8_t* voxels, const RawVolume& raw, at::Scala
   return out;
 }
 
-// Channels moved behind all axes.
+// Channels moved after all axes.
 Buffer in_planes(std::span<const std::uint8_t> voxels, const RawVolume& raw) {
   std::size_t block = size_of(raw.type);
   for (std::size_t d = 0; d < raw.channel_axis; ++d) block *= static_cast<std::size_t>(raw.dim[d]);

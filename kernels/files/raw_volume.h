@@ -4,7 +4,7 @@
 // Invariant: whoever makes a RawVolume has checked that its numbers fit the bytes: the product of
 // all axes and channels times the size of a number is exactly what there is.
 //
-//   planes:       [channel][z][y][x]       NIfTI, and axes behind the third
+//   planes:       [channel][z][y][x]       NIfTI, and axes after the third
 //   interleaved:  [z][y][x][channel]       MetaImage, NRRD's vectors and colours
 #pragma once
 

@@ -1,4 +1,4 @@
-// What NRRD and MetaImage have in common: a header of lines with named fields, and voxels behind it
+// What NRRD and MetaImage have in common: a header of lines with named fields, and voxels after it
 // or in a file beside it.
 //
 // Invariant: a field that is asked for has exactly the numbers that it must have, or a DataError
@@ -25,7 +25,7 @@ class HeaderLines {
  public:
   HeaderLines(std::span<const std::uint8_t> file, const std::string& name)
       : file_(file), name_(name) {}
-  // The next one without its end and blanks around it; nullopt behind the last.
+  // The next one without its end and blanks around it; nullopt after the last.
   std::optional<std::string> next();
   std::size_t position() const { return at_; }
 
@@ -69,11 +69,11 @@ std::uint64_t voxel_bytes(const RawVolume& raw, const std::string& name);
 
 enum class Packing { raw, gzip, zlib };
 
-// Where the voxels are: behind the header, or in a file beside it.
+// Where the voxels are: after the header, or in a file beside it.
 struct VoxelSource {
   std::size_t header_end = 0;
-  std::string file;       // "": behind the header
-  std::int64_t skip = 0;  // bytes in front of them; -1: the voxels are the file's last
+  std::string file;       // "": after the header
+  std::int64_t skip = 0;  // bytes before them; -1: the voxels are the file's last
   Packing packing = Packing::raw;
 };
 // The voxels decoded, exactly as many as the header announces.

@@ -81,7 +81,7 @@ Components find_components(const at::Tensor& mask, int connectivity) {
   found.runs = runs_of(static_cast<const std::uint8_t*>(mask.const_data_ptr()), n, row_begin);
   std::vector<std::int32_t> parent(found.runs.size());
   std::iota(parent.begin(), parent.end(), 0);
-  // Rows in front of this one: their offsets in x and y, and in how many coordinates they differ.
+  // Rows before this one: their offsets in x and y, and in how many coordinates they differ.
   constexpr int before[][3] = {{0, -1, 1}, {-1, 0, 1}, {-1, -1, 2}, {-1, 1, 2}};
   for (std::int64_t x = 0; x < n[0]; ++x)
     for (std::int64_t y = 0; y < n[1]; ++y)

@@ -55,7 +55,7 @@ struct Pairs {
   SLUICE_INLINE F8 between(F8 w0, F8 w1) const { return low * w0 + high * w1; }
 };
 
-// The cells of a block's voxels and the weights of an axis' two; behind the n-th what is harmless.
+// The cells of a block's voxels and the weights of an axis' two; after the n-th what is harmless.
 struct Cells {
   std::int32_t base[block];
   float w[3][2][block];
@@ -326,7 +326,7 @@ void run_padding(const Volumes& v, const Rows& rows, Padding padding) {
 }
 
 // Rows that are turned read the source across its rows, which no processor foresees: each asks for
-// what a row some way behind it will read. A place outside of the volume does no harm.
+// what a row some way after it will read. A place outside of the volume does no harm.
 std::int64_t rows_ahead(const Volumes& v, const Affine& m) {
   constexpr double rows = 8;
   const int along = v.shape[1] > 1 ? 1 : 0;  // the axis of the next row

@@ -23,7 +23,7 @@ struct Volumes {
   std::int64_t ahead = 0;  // from what a row reads to what a later one does
 };
 
-// Keeps the tensors behind the pointers alive. Linear sources become float32.
+// Keeps the tensors that the pointers point into alive. Linear sources become float32.
 struct Resampling {
   at::Tensor source, out;
   Volumes volumes;

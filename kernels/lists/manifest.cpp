@@ -70,7 +70,7 @@ std::string unescaped(std::string_view text) {
   throw DataError(file.string() + ": is no whole manifest: " + why);
 }
 
-// "# end: 440 files, DIGEST\n" and nothing behind it.
+// "# end: 440 files, DIGEST\n" and nothing after it.
 void check_end(std::string_view lines, std::string_view end, std::size_t files,
                const fs::path& file) {
   const std::string expected =

@@ -1,7 +1,7 @@
 // Sizes and padded copies that the direct convolutions share.
 //
 // Invariant: every position a tap can reach lies in the padded copy, so inner loops have no
-// borders; what lies outside the image is zero, and so is a little slack behind the last row.
+// borders; what lies outside the image is zero, and so is a little slack after the last row.
 #pragma once
 
 #include <ATen/core/Tensor.h>

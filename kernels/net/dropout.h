@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// x [N, C, ...] times its factors, and so the gradient of that from the gradient behind it.
+// x [N, C, ...] times its factors, and so the gradient of that from the gradient after it.
 at::Tensor dropout(const at::Tensor& x, const kernels::DropoutRule& rule);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// repeat: the same files many times, each time as an item of its own. Random transforms behind it
+// repeat: the same files many times, each time as an item of its own. Random transforms after it
 // turn one scan into a data set; benchmarks read one file as often as they like.
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // save_image: MONAI's SaveImaged. Files carry the field's current affine; bring a prediction back
-// to its image's grid (invert) in front of it where that is wanted.
+// to its image's grid (invert) before it where that is wanted.
 #include <set>
 
 #include "engine/base/error.h"

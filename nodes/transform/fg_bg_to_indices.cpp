@@ -1,4 +1,4 @@
-// fg_bg_to_indices: MONAI's FgBgToIndicesd. In front of a cache it is done once, and the crops
+// fg_bg_to_indices: MONAI's FgBgToIndicesd. Before a cache it is done once, and the crops
 // behind draw their centres without looking for voxels. MONAI's lists of int64 take as much memory
 // as the volumes; a bit a voxel says the same.
 #include "engine/run/registry.h"

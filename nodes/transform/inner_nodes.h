@@ -41,7 +41,7 @@ class InnerNodes {
 
   std::size_t size() const { return entries_.size(); }
 
-  // The sample behind an entry; null where one of its nodes keeps it back, and says why on `f`.
+  // The sample after an entry; null where one of its nodes keeps it back, and says why on `f`.
   SamplePtr run(std::size_t entry, SamplePtr sample, Firing& f) const {
     const std::function<bool()> stopped = [&f] { return f.stopped(); };
     for (const Inner& inner : entries_[entry]) {

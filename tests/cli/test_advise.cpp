@@ -8,7 +8,7 @@ using shell::Folder;
 
 namespace {
 
-// A cache behind a flip: `check` refuses it, `advise` mends it.
+// A cache after a flip: `check` refuses it, `advise` mends it.
 const char* badly_written = R"({
   // of the user's own
   "run": { "epochs": 1000, "threads": 1 },
@@ -47,7 +47,7 @@ TEST_CASE("advise mends a graph whose cache cannot stand where it does, and says
   CHECK(text.find("// of the user's own") != std::string::npos);
   CHECK(text.find("    \"made\":  { \"type\": \"synthetic\",") != std::string::npos);
   CHECK(shell::run("$SLUICE check " + to).code == 0);
-  // The cache stands in front of the flip now, whatever else was found worth it.
+  // The cache stands before the flip now, whatever else was found worth it.
   const auto dot = shell::run("$SLUICE dot " + to);
   CHECK(dot.out.find("\"kept\" -> \"flip\"") != std::string::npos);
 }

@@ -136,7 +136,7 @@ TEST_CASE("the data set graphs differ in one node") {
     g.erase("name");
     g.erase("desc");
     json& nodes = g.at("nodes");
-    if (device) {  // the node that moves its samples stands in front of it, and else behind `batch`
+    if (device) {  // the node that moves its samples stands before it, and else after `batch`
       CHECK(nodes.at("kept").at("in") == "gpu");
     } else {
       CHECK(nodes.at("gpu").at("in") == "batch");

@@ -12,7 +12,7 @@ using shell::Folder;
 
 namespace {
 
-// Copies in front of a cache and a batch, a region on the device, predictions that come back.
+// Copies before a cache and a batch, a region on the device, predictions that come back.
 const char* const graph = R"({
   "run": { "epochs": 2, "step_threads": 1 },
   "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
@@ -198,8 +198,8 @@ TEST_CASE(
 TEST_CASE("a device that the graph insists on and that is not there is a GPU error") {
   const Folder folder;
   const std::string file = folder.write("g.json", graph).string();
-  const auto r =
-      shell::run("SLUICE_DEVICE=none $SLUICE run " + file + " --quiet --no-out --set nodes.up.device=cuda");
+  const auto r = shell::run("SLUICE_DEVICE=none $SLUICE run " + file +
+                            " --quiet --no-out --set nodes.up.device=cuda");
   CHECK(r.code == 6);
   CHECK(r.err.find("no CUDA device here") != std::string::npos);
 }

@@ -47,7 +47,7 @@ json run(const Folder& folder, const std::string& name, int devices, const std::
   return json::parse(folder.read(name + "/summary.json"));
 }
 
-// All numbers of a file's tensors, one behind the other.
+// All numbers of a file's tensors, one after the other.
 std::vector<float> weights(const Folder& folder, const std::string& name) {
   const std::string file = folder.read(name + "/checkpoints/last/model.safetensors");
   std::uint64_t header = 0;

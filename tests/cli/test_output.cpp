@@ -123,7 +123,7 @@ TEST_CASE("a killed and resumed run leaves every step once in TensorBoard's eyes
   Watched w;
   if (!w.ready) return;
   const std::string run = "$SLUICE run " + w.graph + w.flags + "--set vars.epochs=40 ";
-  // Killed for good, in some epoch behind a checkpoint.
+  // Killed for good, in some epoch after a checkpoint.
   const auto killed = shell::run(
       run + "--out " + w.out("run") + " & p=$!; for i in $(seq 1200); do [ -e " + w.out("run") +
       "/checkpoints/epoch_00003 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p");

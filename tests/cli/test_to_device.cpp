@@ -75,7 +75,7 @@ TEST_CASE(
 
 TEST_CASE("to_device lets as few samples fly as it says, and none wait where there is no device") {
   const Planned device(crops(""), true), host(crops(""), false);
-  // On a device 2; batches of 8 are held back behind `there`, which is a segment of its own.
+  // On a device 2; batches of 8 are held back after `there`, which is a segment of its own.
   CHECK(device.node("gpu").credits == 2);
   CHECK(host.node("gpu").credits == 16);  // as any other segment with 8 threads
   // What the cache there does not keep is on the device too.

@@ -1,7 +1,7 @@
 // What a Program must give, worked out one packet after another on one thread: no plan, no
 // credits, no lanes, and no code of the scheduler but the draws (engine/base/random.h).
 //
-// A packet goes depth-first through everything behind it before the next one starts, which is the
+// A packet goes depth-first through everything after it before the next one starts, which is the
 // order that turns and a region of one credit demand; everything else does not depend on order.
 #pragma once
 

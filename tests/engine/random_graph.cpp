@@ -12,7 +12,7 @@ struct Open {
   int node, port;
   int domain;  // outputs of one domain can be joined
   int children = 1, depth = 0;
-  bool pure = true;  // nothing in front of it that a cache may not stand behind
+  bool pure = true;  // nothing before it that a cache may not stand behind
 };
 
 class Generator {
@@ -198,7 +198,7 @@ class Generator {
     }
   }
 
-  // Everything in front of the region stays open beside it: side branches may be joined inside.
+  // Everything before the region stays open beside it: side branches may be joined inside.
   int region(const char* name, int net) {
     const std::size_t o = below(open_.size());
     Item n = fresh(Kind::reader, name, {o});

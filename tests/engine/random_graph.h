@@ -3,7 +3,7 @@
 //
 // Two things are made from a Program that share no code: a Graph with toy nodes for the scheduler
 // (program_nodes.h), and the expected results (interpreter.h). Every value is a hash of all that
-// the body saw, so a wrong sample, order, draw or weight shows in everything behind it.
+// the body saw, so a wrong sample, order, draw or weight shows in everything after it.
 #pragma once
 
 #include <cstdint>

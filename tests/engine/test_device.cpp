@@ -40,13 +40,13 @@ std::shared_ptr<Sample> on_device(Pool& pool) {
   return sample;
 }
 
-// Training with all that a device can get wrong: pinned slots, a cache behind the copy, a region
+// Training with all that a device can get wrong: pinned slots, a cache after the copy, a region
 // that runs ahead, a checkpoint between turns, validation, metrics on the host.
 //
 //   s ─▶ up (copy lane) ─▶ kept (a cache) ─▶ fwd (step lane) ─▶ upd      v ─▶ vup ─▶ infer ─▶ dice
 //                                              └▶ metric (host)
 struct Training {
-  static constexpr std::uint64_t items = 5;  // each is asked for twice, one behind the other
+  static constexpr std::uint64_t items = 5;  // each is asked for twice, one after the other
   static constexpr std::uint32_t epochs = 3;
 
   Pool memory, pinned;

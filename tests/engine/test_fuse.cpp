@@ -44,7 +44,7 @@ const Catalogue& types() {
   return all;
 }
 
-// "cases flip zoom": one behind the other, each called like its type and its place.
+// "cases flip zoom": one after the other, each called like its type and its place.
 std::string chain(const std::string& words, const std::string& run = "{}",
                   const std::string& more = "") {
   std::string nodes, before, word;

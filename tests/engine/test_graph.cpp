@@ -10,7 +10,7 @@ using toys::faults;
 using toys::hint;
 using toys::load;
 
-// `nodes` with a source "s" and a reader "l" in front of what a test brings.
+// `nodes` with a source "s" and a reader "l" before what a test brings.
 static std::string with(const std::string& more, const std::string& top = "") {
   return "{" + top + "\"nodes\": {\"s\": {\"type\": \"cases\", \"root\": \"d\"},\n" +
          "\"l\": {\"type\": \"load\", \"in\": \"s\"},\n" + more + "}}";
@@ -301,7 +301,7 @@ TEST_CASE("Wrong parts") {
                "\"parts\": {\"a\": {\"nodes\": {\"x\": {\"part\": \"b\"}}},\n"
                "\"b\": {\"nodes\": {\"y\": {\"part\": \"a\"}}}}}") ==
         "SL0207 3:31 nodes.p/x/y.part\n");
-  // in front of the use: an unknown parameter, an unconnected input
+  // before the use: an unknown parameter, an unconnected input
   CHECK(faults("{" + s +
                "\"p\": {\"part\": \"q\", \"kes\": 1}},\n"
                R"("parts": {"q": {"in": "a", "params": {"keys": []},

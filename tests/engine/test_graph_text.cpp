@@ -95,7 +95,7 @@ TEST_CASE("A member behind another stands on a line of its own, with its comment
   CHECK(text.text() == R"({
   // what it is for
   "run": { "epochs": 3, "threads": 1 },  // one thread
-  // behind a comment
+  // after a comment
   "more": 1,
   "nodes": {
     "norm": { "type": "norm", "in": "load" },

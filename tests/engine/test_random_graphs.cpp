@@ -29,7 +29,7 @@ void sort_unordered(const Program& p, std::map<std::string, Log>& logs) {
 }
 
 // The first difference between what nodes wrote down; "" where there is none. `exact`: only what
-// stands behind a turn's gate, which alone is exact where a run was cut.
+// stands after a turn's gate, which alone is exact where a run was cut.
 std::string difference(const Program& p, Memory got, Results want, bool exact) {
   sort_unordered(p, got.logs);
   sort_unordered(p, want.logs);
@@ -151,8 +151,8 @@ static void stops_behind_a_turn(bool device, std::uint64_t few, std::uint64_t ma
 
 namespace {
 
-// What a resumed process would load: networks and the states behind the training region. A
-// validation turn that was cut begins anew, and what stands in front of a gate begins its epoch.
+// What a resumed process would load: networks and the states after the training region. A
+// validation turn that was cut begins anew, and what stands before a gate begins its epoch.
 void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory) {
   const auto sequence = plan.sequence(0);
   if (at.turn >= sequence.size()) return;

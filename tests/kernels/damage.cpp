@@ -193,7 +193,7 @@ void change_header(const Base& base, Bytes& b, Dice& dice, bool extreme) {
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-// Behind a plain header where a checksum covers the rest, else anywhere.
+// After a plain header where a checksum covers the rest, else anywhere.
 void change_data(const Base& base, Bytes& b, Damage damage, Dice& dice) {
   const std::size_t first = base.checksum ? base.header : 0, n = b.size() - first;
   const auto place = [&](std::size_t run) { return first + dice.below(n - run + 1); };

@@ -60,8 +60,9 @@ using Tally = std::map<std::array<std::string, 3>, std::uint64_t>;
 
 struct Campaign {
   Tally tally;
-  std::uint64_t files = 0, with_manifest = 0;  // ... accepted behind a manifest of the bases
-  std::vector<std::string> crashes;            // "format damage number"
+  std::uint64_t files = 0,
+                with_manifest = 0;   // ... accepted where a manifest of the bases is given
+  std::vector<std::string> crashes;  // "format damage number"
 };
 
 // Reads `count` mutants, in children of this process, so that one that dies is counted.

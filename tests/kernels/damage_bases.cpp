@@ -43,7 +43,7 @@ void put_big(Bytes& bytes, std::size_t at, T value) {
   std::reverse(bytes.begin() + long(at), bytes.begin() + long(at + sizeof value));
 }
 
-// A slope, and 16 bytes of extension in front of the voxels.
+// A slope, and 16 bytes of extension before the voxels.
 Bytes scaled_nifti() {
   Bytes bytes = nifti(ramp({nx, ny, nz}), "int16");
   put(bytes, 108, 368.0f);
@@ -182,7 +182,7 @@ Bytes bmp() {
   return b;
 }
 
-// 16 x 12, grey, 8 bits, one strip behind the directory; compression 1 (none) or 8 (deflate).
+// 16 x 12, grey, 8 bits, one strip after the directory; compression 1 (none) or 8 (deflate).
 Bytes tiff(std::uint32_t compression) {
   Bytes pixels;
   for (std::uint32_t i = 0; i < 16 * 12; ++i) append(pixels, static_cast<std::uint32_t>(mix(i)), 1);

@@ -1,6 +1,6 @@
 // Damaged files by the thousand (by the million with SLUICE_LONG=1): none may crash a reader, no
 // cut file may be accepted, no damaged one either where the format has a checksum, and none of any
-// kind behind a manifest.
+// kind where a manifest is given.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -50,7 +50,7 @@ void check(const std::vector<Base>& bases, const Campaign& c) {
       CAPTURE(damage);
       CHECK(count_of(c, base.format, damage, Verdict::other) == 0);
       CHECK(count_of(c, base.format, damage, Verdict::geometry) == 0);
-      // A TIFF says where its pixels are; what stands behind them is nobody's.
+      // A TIFF says where its pixels are; what stands after them is nobody's.
       if (base.extension != ".tif" || damage != "longer")
         CHECK(count_of(c, base.format, damage, Verdict::refused) > 0);
     }

@@ -1,4 +1,4 @@
-// Work that is left pending and done at once, against the same steps one behind the other.
+// Work that is left pending and done at once, against the same steps one after the other.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 

@@ -128,7 +128,7 @@ void check_order(const std::vector<at::Device>& devices, int count, int fails = 
       CHECK((s.own == Name{0, 77}) == (place == 0));
       distinct.insert(s.own);
       if (place > 0 && s.device != 0) CHECK(s.on_first != Name{0, 77});
-      // Behind the fork is what the caller had queued, behind the join all that the place has.
+      // After the fork is what the caller had queued, after the join all that the place has.
       CHECK(s.before.at({0, 77}) >= fork.at({0, 77}));
       CHECK(join.at(s.own) >= s.before.at(s.own));
       const std::lock_guard lock(world.mutex);

@@ -1,5 +1,5 @@
 // Runs the cases that tests/monai/make_cases.py writes: a node (or, as "kernel.NAME", a function
-// behind one) on MONAI's inputs, held against MONAI's results.
+// after one) on MONAI's inputs, held against MONAI's results.
 //
 // Invariant: what a case says is all that is compared: every field it names in every sample, its
 // shape, its affine and its values (every `every`-th of them).

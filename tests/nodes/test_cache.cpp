@@ -72,7 +72,7 @@ struct Bench {
 
 std::vector<CachedFile> entries(const Bench& b) { return cached_files(b.cache()); }
 
-// One random change of what stands in front of the cache.
+// One random change of what stands before the cache.
 class Editor {
  public:
   Editor(Bench& bench, unsigned seed) : bench_(bench), random_(seed) {}

@@ -23,7 +23,7 @@ Json synthetic(int samples) {
           {"num_objs", 4},       {"rad_max", 12},          {"num_seg_classes", 3}};
 }
 
-// Random transforms with random parameters, one behind the other.
+// Random transforms with random parameters, one after the other.
 class Draws {
  public:
   explicit Draws(unsigned seed) : random_(seed) {}

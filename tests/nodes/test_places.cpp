@@ -60,7 +60,7 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
       .item<double>();
 }
 
-// Of all gradients together: that of a bias in front of a norm is rounding and no more.
+// Of all gradients together: that of a bias before a norm is rounding and no more.
 double relative(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

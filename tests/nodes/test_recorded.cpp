@@ -26,7 +26,7 @@ const char* const text = R"({
     "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
     "step":  { "type": "adam", "in": "loss", "net": "net", "lr": 0.01 } } })";
 
-// The region's nodes, fired one behind the other; what is read later is read when the test says so.
+// The region's nodes, fired one after the other; what is read later is read when the test says so.
 struct Region {
   std::shared_ptr<TensorDevice> device = simulated_tensors();
   std::unique_ptr<Stream> stream = device->stream(true);

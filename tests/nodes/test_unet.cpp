@@ -97,7 +97,7 @@ TEST_CASE("unet's output and gradients equal MONAI's for weights filled with sin
       for (std::size_t i = 0; i < params.size(); ++i) {
         CAPTURE(params[i].first);
         const double norm = params[i].second.grad().to(at::kDouble).norm().item<double>();
-        // A bias in front of a norm has no effect: MONAI's gradient is rounding, ours is zero.
+        // A bias before a norm has no effect: MONAI's gradient is rounding, ours is zero.
         if (norm == 0)
           CHECK(c["grads"][i].get<double>() < 1e-3);
         else

@@ -30,7 +30,7 @@ struct Stage {
   double sleep_ms = 0, burn_ms = 0;
   LaneKind lane = LaneKind::compute;
   int threads = 0;            // its own limit
-  int buffer = 0, batch = 0;  // credits behind it; members
+  int buffer = 0, batch = 0;  // credits after it; members
 };
 
 struct Planted {

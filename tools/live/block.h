@@ -22,7 +22,7 @@ struct NodeRow {
   double busy = 0;  // share of its slots' time, recently
   double rate = 0;  // packets a second
   double p99_ms = 0;
-  std::uint64_t queue = 0, room = 0;  // in front of it; room 0: nobody knows
+  std::uint64_t queue = 0, room = 0;  // before it; room 0: nobody knows
   bool limits = false;
 };
 

@@ -27,7 +27,7 @@ std::vector<NodeRow> Rows::pick(const Figures& figures, const Verdict& verdict, 
     r.p99_ms = f.p99_ms;
     r.queue = f.queue;
     r.room = static_cast<std::uint64_t>(queue_room(plan_, i));
-    if (plan_.nodes[static_cast<std::size_t>(i)].is_source()) {  // nothing waits in front of it
+    if (plan_.nodes[static_cast<std::size_t>(i)].is_source()) {  // nothing waits before it
       r.queue = static_cast<std::uint64_t>(std::max(f.credits_out, 0));
       r.room = static_cast<std::uint64_t>(plan_.nodes[static_cast<std::size_t>(i)].credits);
     }

@@ -19,8 +19,8 @@ int columns(std::string_view text);
 // ends of a path tell most.
 std::string cut(std::string_view text, int width, bool utf8, bool middle = false);
 
-std::string padded(std::string text, int width);         // blanks behind it
-std::string right_aligned(std::string text, int width);  // blanks in front of it
+std::string padded(std::string text, int width);         // blanks after it
+std::string right_aligned(std::string text, int width);  // blanks before it
 
 // "42 s", "3 min 07 s", "3 h 12 min", "2 d 4 h"
 std::string duration(double seconds);

@@ -132,7 +132,7 @@ void read_nnunet_labels(DataSet& set, const Json& labels) {
       if (number.is_number_integer()) set.labels.emplace(number.get<std::int64_t>(), name);
 }
 
-// The names in imagesTr or imagesTs: what stands in front of "_0000".
+// The names in imagesTr or imagesTs: what stands before "_0000".
 std::set<std::string> case_names(const fs::path& folder, const std::string& ending, bool channels) {
   std::set<std::string> names;
   std::error_code problem;

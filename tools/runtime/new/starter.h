@@ -33,7 +33,7 @@ std::string text_of(const Json& value);  // on one line, with blanks behind , an
 // the first line are taken.
 std::string members_of(const Json& object, const std::string& indent, std::size_t used);
 std::vector<std::string> image_keys(const Survey& survey);
-// The source node's text behind its name: "{ ... }".
+// The source node's text after its name: "{ ... }".
 std::string source_node(const Survey& survey, const std::string& split, bool shuffle,
                         const std::vector<std::string>& keys,
                         const std::vector<std::string>& more = {});

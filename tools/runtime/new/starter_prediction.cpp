@@ -65,7 +65,7 @@ void follow(const Json& nodes, const std::string& reader, const Catalogue& catal
   throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
 }
 
-// roi_size of the sliding window; else the size that images have in front of the network.
+// roi_size of the sliding window; else the size that images have before the network.
 void find_window(const Json& reader, Trained& t) {
   t.window = reader;
   for (const char* key : {"type", "in", "net", "desc", "output_key"}) t.window.erase(key);
@@ -76,7 +76,7 @@ void find_window(const Json& reader, Trained& t) {
   t.window = {{"roi_size", size}, {"sw_batch_size", 4}, {"overlap", 0.5}, {"mode", "gaussian"}};
 }
 
-// Nodes one behind the other, each called after its type.
+// Nodes one after the other, each called after its type.
 struct Chain {
   std::string text, last = "load";
   void add(const Json& node) {

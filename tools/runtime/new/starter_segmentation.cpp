@@ -101,7 +101,7 @@ std::string loaded_part(const Survey& s, const Recipe& r) {
       last, text);
 }
 
-// The node "load" or "vload" behind the source `from`.
+// The node "load" or "vload" after the source `from`.
 std::string loading(const Survey& s, const Recipe& r, const std::string& from) {
   std::string note;
   if (from == "train" && !r.binarise)
