@@ -24,6 +24,8 @@ inline Character first_character(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3F);
   }
+  const bool overlong = code < (n == 4 ? 0x10000u : n == 3 ? 0x800u : 0x80u);
+  if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};  // surrogates
   return {code, n};
 }
 

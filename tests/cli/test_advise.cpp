@@ -74,7 +74,7 @@ TEST_CASE("advise says nothing of sizes that come to no megabyte") {
     "norm": { "type": "normalize_intensity", "in": "made", "keys": "image" } } })")
                         .string();
   const auto r = shell::run("$SLUICE advise " + from + " --seconds 1 --quiet");
-  INFO(r.out + r.err);
+  INFO((r.out + r.err));
   REQUIRE(r.code == 0);
   CHECK(r.out.find("  made      6 samples\n") != std::string::npos);
   CHECK(r.out.find("0.00 MB") == std::string::npos);

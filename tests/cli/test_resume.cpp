@@ -30,12 +30,12 @@ std::vector<sluice::Turn> turns(int epochs, int every, const json* place = nullp
   REQUIRE(read);
   const auto plan = sluice::make_plan(*read, {}, said);
   REQUIRE(plan);
-  auto all = plan->sequence(0);
-  if (end) *end = sluice::turn_place(*plan, all.size());
-  if (place)
-    all.erase(all.begin(),
-              all.begin() + static_cast<std::ptrdiff_t>(sluice::turn_at(*plan, *place)));
-  for (std::size_t i = 0; i < plan->sequence(0).size(); ++i)
+  const auto order = plan->sequence(0);
+  if (end) *end = sluice::turn_place(*plan, order.size());
+  std::vector<sluice::Turn> all;
+  for (std::size_t i = place ? sluice::turn_at(*plan, *place) : 0; i < order.size(); ++i)
+    all.push_back(order[i]);
+  for (std::size_t i = 0; i < order.size(); ++i)
     CHECK(sluice::turn_at(*plan, sluice::turn_place(*plan, i)) == i);
   return all;
 }

@@ -95,7 +95,7 @@ TEST_CASE("A member behind another stands on a line of its own, with its comment
   CHECK(text.text() == R"({
   // what it is for
   "run": { "epochs": 3, "threads": 1 },  // one thread
-  // after a comment
+  // behind a comment
   "more": 1,
   "nodes": {
     "norm": { "type": "norm", "in": "load" },

@@ -4,6 +4,7 @@
 
 #include "engine/run/registry.h"
 #include "golden.h"
+#include "kernels/image/affine.h"
 #include "tests/nodes/drive.h"
 
 using namespace sluice;

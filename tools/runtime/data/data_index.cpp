@@ -114,17 +114,17 @@ Manifest named_like(const Manifest& m, const Manifest& other) {
   return paths_in_both(common, other) > paths_in_both(m, other) ? common : m;
 }
 
-struct Change {
+struct FileChange {
   const char* kind;
   std::string path, from;
 };
 
 // A file that is gone and one that is new with the same bytes have moved.
-std::vector<Change> changes(const Manifest& before, const Manifest& after) {
+std::vector<FileChange> changes(const Manifest& before, const Manifest& after) {
   std::multimap<std::string, std::string> gone;  // digest -> path
   for (const auto& [path, digest] : before.digests)
     if (!after.digests.count(path)) gone.emplace(digest, path);
-  std::vector<Change> found;
+  std::vector<FileChange> found;
   for (const auto& [path, digest] : after.digests) {
     const auto old = before.digests.find(path);
     if (old != before.digests.end()) {
@@ -132,12 +132,12 @@ std::vector<Change> changes(const Manifest& before, const Manifest& after) {
       continue;
     }
     const auto moved = gone.find(digest);
-    found.push_back(moved == gone.end() ? Change{"added", path, ""}
-                                        : Change{"moved", path, moved->second});
+    found.push_back(moved == gone.end() ? FileChange{"added", path, ""}
+                                        : FileChange{"moved", path, moved->second});
     if (moved != gone.end()) gone.erase(moved);
   }
   for (const auto& [digest, path] : gone) found.push_back({"missing", path, ""});
-  std::sort(found.begin(), found.end(), [](const Change& a, const Change& b) {
+  std::sort(found.begin(), found.end(), [](const FileChange& a, const FileChange& b) {
     return std::string_view(a.kind) != b.kind ? std::string_view(a.kind) < b.kind : a.path < b.path;
   });
   return found;
@@ -150,8 +150,8 @@ fs::path manifest_file_of(const fs::path& given) {
   return file;
 }
 
-void print(const std::vector<Change>& all, std::size_t files) {
-  for (const Change& c : all)
+void print(const std::vector<FileChange>& all, std::size_t files) {
+  for (const FileChange& c : all)
     fmt::print("{:<8} {}{}\n", c.kind, printable(c.path),
                c.from.empty() ? "" : printable("  (was " + c.from + ")"));
   fmt::print("{} of {} files differ\n", all.size(), files);
@@ -194,7 +194,7 @@ int diff_data(const Json& request) {
   const auto found = changes(before, after);
   if (request.value("json", false)) {
     Json all = Json::array();
-    for (const Change& c : found) {
+    for (const FileChange& c : found) {
       all.push_back({{"kind", c.kind}, {"file", c.path}});
       if (!c.from.empty()) all.back()["from"] = c.from;
     }
