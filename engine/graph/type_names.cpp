@@ -13,7 +13,7 @@ namespace sluice {
 namespace {
 
 // Classes whose type is not their own name in small letters.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 30> renamed{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 32> renamed{{
     {"CSVDataset", "csv_list"},
     {"CacheDataset", "cache"},
     {"CIFAR10", "cifar10"},
@@ -27,11 +27,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 30> renamed{
     {"DenseNet169", "densenet169"},
     {"DenseNet201", "densenet201"},
     {"DenseNet264", "densenet264"},
+    {"EfficientNetBN", "efficientnet"},
     {"EnsureChannelFirst", "load_image"},
     {"EnsureType", "load_image"},
     {"FashionMNIST", "idx"},
     {"LMDBDataset", "cache"},
     {"MNIST", "idx"},
+    {"MeanIoU", "mean_iou"},
     {"PersistentDataset", "cache"},
     {"ROCAUCMetric", "rocauc"},
     {"Rand2DElastic", "rand_elastic"},

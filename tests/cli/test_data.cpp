@@ -478,8 +478,8 @@ TEST_CASE("One flipped bit of an uncompressed image is seen with a manifest, and
                      {"load", {{"type", "load_image"}, {"in", "train"}}}}}};
   set.folder.write("graph.json", graph.dump());
   const auto run = [&](const std::string& more) {
-    return shell::run("cd " + set.folder.path.string() + " && $SLUICE run graph.json --quiet --no-out " +
-                      more);
+    return shell::run("cd " + set.folder.path.string() +
+                      " && $SLUICE run graph.json --quiet --no-out " + more);
   };
   CHECK(run("").code == 0);
   const auto refused = run("--set nodes.load.manifest=manifest.sha256");

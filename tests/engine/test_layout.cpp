@@ -60,7 +60,7 @@ const std::vector<Room> engine_rooms{
     {"run", {"base", "graph", "plan", "trace"}, true},
     {"cache", {"base"}},
     {"state", {"base", "graph", "plan", "trace", "run", "cache"}, false, true},
-    {"session", {"base", "graph", "plan", "trace", "judge", "run", "state", "cache"}, false, true},
+    {"session", {"base", "graph", "plan", "trace", "judge", "run", "state", "cache"}, true, true},
 };
 
 // All of them see LibTorch.
