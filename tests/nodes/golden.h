@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,13 @@
 
 namespace sluice {
 
-inline Json golden(const std::string& name) {
+// Kept, so that a loop over a part of it may name it in its head.
+inline const Json& golden(const std::string& name) {
+  static std::map<std::string, Json> all;
+  if (const auto known = all.find(name); known != all.end()) return known->second;
   std::ifstream file(std::string(SLUICE_SOURCE_DIR "/tests/golden/") + name);
   REQUIRE(file.good());
-  return Json::parse(file);
+  return all[name] = Json::parse(file);
 }
 
 // 100 sin(0.7 i) + 20, with every fifth voxel 0.

@@ -448,9 +448,10 @@ TEST_CASE("a failure in a fused run names the member whose work failed, with a b
       CAPTURE(quarantine);
       Json nodes = {
           {"s", synthetic(4)},
+          {"real", {{"type", "scale_intensity"}, {"in", "s"}, {"keys", {"image", "label"}}}},
           {"two",
            {{"type", "concat_items"},
-            {"in", "s"},
+            {"in", "real"},
             {"keys", {"image", "label"}},
             {"name", "image"}}},
           {"kept", {{"type", "cache"}, {"in", "two"}}},
