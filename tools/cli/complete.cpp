@@ -173,7 +173,7 @@ Candidates fields(const Line& line, const std::string& prefix) {
   std::set<std::string> names;
   if (const Spec* spec = spec_on(line))
     for (const auto& p : spec->params)
-      if (p.name == "keys" || p.name.ends_with("key"))
+      if (p.name == "keys" || (p.name.ends_with("key") && p.name != "output_key"))
         for (const auto& key : p.fallback.is_array() ? p.fallback : Json::array({p.fallback}))
           if (key.is_string() && !key.get<std::string>().empty()) names.insert(key);
   for (const auto& name : names) found.push_back({name + "=", "field"});
