@@ -178,7 +178,7 @@ TEST_CASE("a run leaves previews, a timeline, the environment and its slowest sa
   CHECK(slow.at("file").get<std::string>().find(slow.at("sample").get<std::string>()) !=
         std::string::npos);
   // Another run in the same folder is another run: nothing of this one stays.
-  REQUIRE(w.run("--set vars.epochs=1 --out " + w.out("run")).code == 0);
+  REQUIRE(w.run("--overwrite --set vars.epochs=1 --out " + w.out("run")).code == 0);
   CHECK(w.lines("run/previews/index.jsonl").size() == 2);
   CHECK(w.lines("run/sessions.jsonl").size() == 2);
 }

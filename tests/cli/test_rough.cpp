@@ -12,7 +12,8 @@ namespace {
 const char* const tiny = R"({
   "run": { "watchdog_s": 300 },
   "nodes": {
-    "train": { "type": "synthetic", "num_samples": 2, "spatial_size": [16, 16, 16] },
+    "train": { "type": "synthetic", "num_samples": 2, "spatial_size": [16, 16, 16],
+               "rad_min": 2, "rad_max": 6 },
     "scale": { "type": "scale_intensity", "in": "train", "keys": ["image"] },
     "save":  { "type": "save_image", "in": "scale", "keys": ["image"], "output_dir": "/tmp" }
   }
@@ -70,7 +71,7 @@ TEST_CASE("escape sequences in names do not reach the terminal") {
 
 TEST_CASE("thousands of warnings in a file of one line are said in seconds") {
   const Folder folder;
-  json g = {{"nodes", {{"train", {{"type", "synthetic"}, {"spatial_size", {8, 8, 8}}}}}}};
+  json g = {{"nodes", {{"train", {{"type", "synthetic"}, {"num_samples", 2}, {"spatial_size", {64, 64, 64}}}}}}};
   for (int i = 0; i < 4000; ++i)
     g["nodes"]["n" + std::to_string(i)] = {
         {"type", "scale_intensity"}, {"in", "train"}, {"keys", "image"}};

@@ -337,8 +337,12 @@ Json graph_of(const Spec& spec) {
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
   if (!spec.network_param.empty()) node[spec.network_param] = "net";
-  for (const auto& r : spec.param_rules)
+  for (const auto& r : spec.param_rules) {
     if (r.kind == ParamRule::Kind::one_of) node[r.a] = sample("", *spec.find_param(r.a));
+    if (r.kind == ParamRule::Kind::length && node[r.a].is_array() && !node[r.a].empty())
+      node[r.a] = std::vector<Json>(node[r.b].size() + static_cast<std::size_t>(r.shift),
+                                    node[r.a].front());
+  }
   return g;
 }
 

@@ -299,10 +299,14 @@ int parse(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::cli
 
+// Before the constructors of static objects, which may find no memory either.
+__attribute__((constructor(101))) static void before_statics() {
+  sluice::exit_when_memory_is_out();
+}
+
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "run" || command == "profile" || command == "advise") sluice::cli::keep_signals();
-  sluice::exit_when_memory_is_out();
   try {
     return sluice::cli::flushed(sluice::cli::parse(argc, argv));
   } catch (...) {
