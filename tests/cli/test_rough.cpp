@@ -71,7 +71,9 @@ TEST_CASE("escape sequences in names do not reach the terminal") {
 
 TEST_CASE("thousands of warnings in a file of one line are said in seconds") {
   const Folder folder;
-  json g = {{"nodes", {{"train", {{"type", "synthetic"}, {"num_samples", 2}, {"spatial_size", {64, 64, 64}}}}}}};
+  json g = {
+      {"nodes",
+       {{"train", {{"type", "synthetic"}, {"num_samples", 2}, {"spatial_size", {64, 64, 64}}}}}}};
   for (int i = 0; i < 4000; ++i)
     g["nodes"]["n" + std::to_string(i)] = {
         {"type", "scale_intensity"}, {"in", "train"}, {"keys", "image"}};
