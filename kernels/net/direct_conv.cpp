@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/base/simd.h"
@@ -15,15 +16,18 @@ namespace sluice {
 
 static constexpr int max_rows = 64;  // of taps: kernel z times kernel y
 
-bool has_direct_conv() {
-  static const bool yes = has_avx512() && __builtin_cpu_supports("avx512bf16");
-  return yes;
+std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
+  const bool is_float = type == at::kFloat;
+  if (level == CpuLevel::none || (!is_float && type != at::kBFloat16)) return std::nullopt;
+  if (level == CpuLevel::avx2) return Products::avx2;
+  return level == CpuLevel::avx512_bf16 && !is_float ? Products::pairs : Products::avx512;
 }
 
-bool direct_conv_pays(const ConvSpec& spec) {
+bool direct_conv_pays(const ConvSpec& spec, Products products) {
   if (spec.groups > 1) return false;
   const Size3 k = three(spec.kernel, 1);
-  return k[0] * k[1] <= max_rows && spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
+  const std::int64_t numbers = spec.in * spec.out * k[0] * k[1] * k[2];
+  return k[0] * k[1] <= max_rows && numbers * bytes_a_number(products) <= 512 * 1024;
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {
@@ -60,8 +64,13 @@ std::vector<Tap> taps(bool transposed, std::int64_t kernel, std::int64_t stride,
 
 }  // namespace
 
-Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint)
-    : in_channels_(adjoint ? spec.out : spec.in), out_channels_(adjoint ? spec.in : spec.out) {
+Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
+               at::ScalarType type)
+    : products_(products),
+      type_(type),
+      tile_(micro_tile_of(products)),
+      in_channels_(adjoint ? spec.out : spec.in),
+      out_channels_(adjoint ? spec.in : spec.out) {
   const bool transposed = spec.transposed != adjoint;
   const Size3 stride = three(spec.stride, 1), ones{1, 1, 1};
   kernel_ = three(spec.kernel, 1);
@@ -72,7 +81,7 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint)
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
-  const at::Tensor w = weight.detach().to(at::kFloat).contiguous();
+  const at::Tensor w = weight.detach().to(type).to(at::kFloat).contiguous();
   for (std::int64_t z = 0; z < out_step_[0]; ++z)
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
       for (std::int64_t x = 0; x < (merged_ ? 1 : out_step_[2]); ++x)
@@ -106,7 +115,8 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   for (const Tap& t : z) c.z.push_back(static_cast<int>(t.offset));
   for (const Tap& t : y) c.y.push_back(static_cast<int>(t.offset));
   c.x = static_cast<int>(first);
-  c.pairs = static_cast<int>(((end - first) * in_channels_ + 1) / 2);
+  const std::int64_t each = numbers_a_word(products_);
+  c.words = static_cast<int>(((end - first) * in_channels_ + each - 1) / each);
   for (const Tap& t : z)
     low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
   for (const Tap& t : y)
@@ -115,7 +125,7 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   high_[2] = std::max(high_[2], end - 1);
 
   const std::int64_t rows = static_cast<std::int64_t>(z.size() * y.size());
-  c.weights.assign(rows * c.pairs * vectors_ * 32, 0);
+  c.weights.assign(rows * c.words * vectors_ * 16, 0);
   const float* w = weight.const_data_ptr<float>();
   const std::int64_t volume = kernel_[0] * kernel_[1] * kernel_[2];
   for (std::size_t iz = 0; iz < z.size(); ++iz)
@@ -127,13 +137,17 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
           const std::int64_t row = static_cast<std::int64_t>(iz * y.size() + iy);
           for (std::int64_t co = 0; co < out_channels_; ++co) {
             const std::int64_t lane = r.lane + co, vector = lane / 16;
-            const std::int64_t in_group =
-                vector / 2 * 2;  // groups are two vectors, the last maybe one
-            const std::int64_t width = std::min<std::int64_t>(2, vectors_ - in_group);
-            const std::int64_t at = in_group * rows * c.pairs +
-                                    (row * c.pairs + value / 2) * width + (vector - in_group);
+            const std::int64_t group = vector / tile_.vectors * tile_.vectors;
+            const std::int64_t width = std::min<std::int64_t>(tile_.vectors, vectors_ - group);
+            const std::int64_t at =
+                group * rows * c.words + (row * c.words + value / each) * width + (vector - group);
             const std::int64_t from = transposed ? ci * out_channels_ + co : co * in_channels_ + ci;
-            c.weights[at * 32 + lane % 16 * 2 + value % 2] = to_bf16(w[from * volume + k]);
+            const float number = w[from * volume + k];
+            std::uint32_t& word = c.weights[at * 16 + lane % 16];
+            if (each == 1)
+              word = std::bit_cast<std::uint32_t>(number);
+            else
+              word |= std::uint32_t{to_bf16(number)} << (value % 2 * 16);
           }
         }
   classes_.push_back(std::move(c));
@@ -141,11 +155,12 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
 
 // ---- running ------------------------------------------------------------------------------------
 
+template <class T, class C>
 struct Gather::Job {
-  PaddedRows in;  // the sample, with its borders
+  PaddedRows<T, C> in;  // the sample, with its borders
   Size3 out_size;
   const float* bias;
-  const Bf16Bits* residual;
+  const T* residual;
   void* out;
   bool wide;  // out is float32
 };
@@ -153,39 +168,68 @@ struct Gather::Job {
 namespace {
 
 // Where a tile's sums go: values `step` apart, one a position.
+template <class T, class O>
 struct Store {
-  const float* bias;         // 16 a vector
-  const Bf16Bits* residual;  // as out
-  void* out;
+  const float* bias;  // 16 a vector
+  const T* residual;  // as out
+  O* out;
   std::int64_t at, step;  // values from `out` on
 };
 
+// The bits of 16 or fewer numbers, to and from float32.
+SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const float* p) {
+  return _mm512_maskz_loadu_ps(mask, p);
+}
+SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const Bf16Bits* p) {
+  const __m256i bits = _mm256_maskz_loadu_epi16(mask, p);
+  return _mm512_castsi512_ps(
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+template <Products products>
+SLUICE_AVX512 inline void store_some(__mmask16 mask, float* p, __m512 v) {
+  _mm512_mask_storeu_ps(p, mask, v);
+}
+template <Products products>
+SLUICE_AVX512 inline void store_some(__mmask16 mask, Bf16Bits* p, __m512 v) {
+  __m256i bits;
+  if constexpr (products == Products::pairs)
+    asm("vcvtneps2bf16 %1, %0" : "=v"(bits) : "v"(v));
+  else
+    store(reinterpret_cast<Bf16Bits*>(&bits), reinterpret_cast<F16>(v));
+  _mm256_mask_storeu_epi16(p, mask, bits);
+}
+
 // A tile's sums to memory, plus bias and residual. `last` lanes are real at the last position,
 // `lanes` at all others; `acc` has `width` vectors a position, this is the first of them.
-template <bool wide>
-SLUICE_BF16 void store_tile(const float* acc, int width, std::int64_t positions, int lanes,
-                            int last, Store s) {
+template <Products products, class T, class O>
+SLUICE_AVX512 void store_wide(const float* acc, int width, std::int64_t positions, int lanes,
+                              int last, Store<T, O> s) {
   const __m512 bias = s.bias ? _mm512_loadu_ps(s.bias) : _mm512_setzero_ps();
   auto mask = static_cast<__mmask16>((1u << lanes) - 1);
   for (std::int64_t i = 0; i < positions; ++i, s.at += s.step) {
     if (i == positions - 1) mask = static_cast<__mmask16>((1u << last) - 1);
     __m512 v = _mm512_add_ps(_mm512_load_ps(acc + i * width * 16), bias);
-    if (s.residual) {
-      const __m256i r = _mm256_maskz_loadu_epi16(mask, s.residual + s.at);
-      v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_maskz_slli_epi32(
-                               0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, r), 16)));
-    }
-    if constexpr (wide)
-      _mm512_mask_storeu_ps(static_cast<float*>(s.out) + s.at, mask, v);
-    else
-      _mm256_mask_storeu_epi16(static_cast<Bf16Bits*>(s.out) + s.at, mask,
-                               reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
+    if (s.residual) v = _mm512_add_ps(v, load_some(mask, s.residual + s.at));
+    store_some<products>(mask, s.out + s.at, v);
   }
+}
+
+template <class T, class O>
+void store_narrow(const float* acc, int width, std::int64_t positions, int lanes, int last,
+                  Store<T, O> s) {
+  for (std::int64_t i = 0; i < positions; ++i, s.at += s.step)
+    each(i == positions - 1 ? last : lanes, [&]<class V>(V, std::int64_t l) SLUICE_INLINE {
+      V v = load<V>(acc + i * width * 16 + l);
+      if (s.bias) v += load<V>(s.bias + l);
+      if (s.residual) v += load<V>(s.residual + s.at + l);
+      store(s.out + s.at + l, v);
+    });
 }
 
 }  // namespace
 
-void Gather::run_row(const Job& job, const Class& c, std::int64_t jz, std::int64_t jy) const {
+template <class T, class C>
+void Gather::run_row(const Job<T, C>& job, const Class& c, std::int64_t jz, std::int64_t jy) const {
   const std::int64_t oz = out_step_[0] * jz + c.residue[0], oy = out_step_[1] * jy + c.residue[1];
   const std::int64_t step = merged_ ? out_step_[2] * block_ : out_step_[2];
   const std::int64_t count = (job.out_size[2] - c.residue[2] + step - 1) / step;
@@ -197,15 +241,37 @@ void Gather::run_row(const Job& job, const Class& c, std::int64_t jz, std::int64
       rows[n_rows++] = job.in.offset(in_step_[0] * jz + z, in_step_[1] * jy + y, c.x);
   const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2];
   alignas(64) float acc[micro_tile * 16];
-  MicroTask t{rows, n_rows, c.pairs, nullptr, in_step_[2] * block_ * in_channels_ * 2,
-              4,    0,      nullptr, acc,     false};
-  for (int v = 0; v < vectors_; v += 2) {
-    const int width = std::min(2, vectors_ - v);
-    const std::int64_t most = micro_tile / width, tiles = (count + most - 1) / most;
+  MicroTask t{rows,
+              n_rows,
+              c.words,
+              nullptr,
+              in_step_[2] * block_ * in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C)),
+              4,
+              0,
+              nullptr,
+              acc,
+              false};
+  const auto store = [&]<class O>(O* out, int v, int width, std::int64_t m, std::int64_t at,
+                                  std::int64_t real) {
+    for (int b = 0; b < width; ++b) {
+      const int from = (v + b) * 16;
+      const Store<T, O> s{job.bias ? job.bias + from : nullptr, job.residual, out, at + from,
+                          step * out_channels_};
+      const int lanes = std::min(16, lanes_ - from);
+      const int last = static_cast<int>(std::min<std::int64_t>(16, real - from));
+      const auto store_tile = products_ == Products::avx2    ? store_narrow<T, O>
+                              : products_ == Products::pairs ? store_wide<Products::pairs, T, O>
+                                                             : store_wide<Products::avx512, T, O>;
+      store_tile(acc + b * 16, width, m, lanes, last, s);
+    }
+  };
+  for (int v = 0; v < vectors_; v += tile_.vectors) {
+    const int width = std::min(tile_.vectors, vectors_ - v);
+    const std::int64_t most = tile_.sums / width, tiles = (count + most - 1) / most;
     const std::int64_t m = (count + tiles - 1) / tiles;
-    const Micro micro = find_micro(1, static_cast<int>(m), width);
+    const Micro micro = find_micro(products_, 1, static_cast<int>(m), width);
     t.weights = reinterpret_cast<const char*>(c.weights.data() +
-                                              static_cast<std::int64_t>(v) * n_rows * c.pairs * 32);
+                                              static_cast<std::int64_t>(v) * n_rows * c.words * 16);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t j = std::min(tile * m, count - m);  // the last tile may overlap
       t.in = job.in.bytes() + j * t.mstep;
@@ -214,35 +280,32 @@ void Gather::run_row(const Job& job, const Class& c, std::int64_t jz, std::int64
       const std::int64_t real =
           merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_)
                   : lanes_;
-      for (int b = 0; b < width; ++b) {
-        const int from = (v + b) * 16;
-        (job.wide
-             ? store_tile<true>
-             : store_tile<false>)(acc + b * 16, width, m, std::min(16, lanes_ - from),
-                                  static_cast<int>(std::min<std::int64_t>(16, real - from)),
-                                  {job.bias ? job.bias + from : nullptr, job.residual, job.out,
-                                   (row_out + first) * out_channels_ + from, step * out_channels_});
-      }
+      const std::int64_t at = (row_out + first) * out_channels_;
+      if (job.wide)
+        store(static_cast<float*>(job.out), v, width, m, at, real);
+      else
+        store(static_cast<T*>(job.out), v, width, m, at, real);
     }
   }
 }
 
-void Gather::run_sample(const Job& job) const {
+template <class T, class C>
+void Gather::run_sample(const Job<T, C>& job) const {
   const std::int64_t jz = (job.out_size[0] + out_step_[0] - 1) / out_step_[0];
   const std::int64_t jy = (job.out_size[1] + out_step_[1] - 1) / out_step_[1];
-  team_for(jz, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t z = begin; z < end; ++z)
+  team_for(jz * jy, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t z = begin / jy; z * jy < end; ++z)
       for (const Class& c : classes_)
-        for (std::int64_t y = 0; y < jy; ++y) run_row(job, c, z, y);
+        for (std::int64_t y = std::max<std::int64_t>(0, begin - z * jy);
+             y < std::min(jy, end - z * jy); ++y)
+          run_row(job, c, z, y);
   });
 }
 
-void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-                 at::Tensor& out) const {
+template <class T, class C>
+void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
+                     at::Tensor& out) const {
   const Size3 size = spatial(in), out_size = spatial(out);
-  std::vector<float> lane_bias(vectors_ * 16, 0.f);
-  if (bias.defined())
-    for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
   Size3 need;  // positions that taps reach, from low_ on
   for (int d = 0; d < 3; ++d) {
     const std::int64_t step = out_step_[d] * (d == 2 ? block_ : 1);
@@ -251,15 +314,28 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
   }
   const bool wide = out.scalar_type() == at::kFloat;
   const std::int64_t in_volume = in.numel() / in.size(0), out_volume = out.numel() / out.size(0);
-  PaddedRows rows(size, in_channels_, low_, need);
+  Job<T, C> job{{size, in_channels_, low_, need}, out_size, bias, nullptr, nullptr, wide};
   for (std::int64_t n = 0; n < in.size(0); ++n) {
-    rows.fill(static_cast<const Bf16Bits*>(in.const_data_ptr()) + n * in_volume);
-    const std::int64_t at = n * out_volume;
-    run_sample({rows, out_size, bias.defined() ? lane_bias.data() : nullptr,
-                residual.defined() ? static_cast<const Bf16Bits*>(residual.const_data_ptr()) + at
-                                   : nullptr,
-                static_cast<char*>(out.data_ptr()) + at * (wide ? 4 : 2), wide});
+    job.in.fill(static_cast<const T*>(in.const_data_ptr()) + n * in_volume);
+    if (residual.defined())
+      job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;
+    job.out = static_cast<char*>(out.data_ptr()) + n * out_volume * out.element_size();
+    run_sample(job);
   }
+}
+
+void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+                 at::Tensor& out) const {
+  std::vector<float> lane_bias(vectors_ * 16, 0.f);
+  if (bias.defined())
+    for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
+  const float* b = bias.defined() ? lane_bias.data() : nullptr;
+  if (type_ == at::kFloat)
+    run_all<float, float>(in, b, residual, out);
+  else if (products_ == Products::pairs)
+    run_all<Bf16Bits, Bf16Bits>(in, b, residual, out);
+  else
+    run_all<Bf16Bits, float>(in, b, residual, out);
 }
 
 }  // namespace sluice
