@@ -14,7 +14,9 @@
 
 namespace sluice {
 
-static constexpr int max_rows = 64;  // of taps: kernel z times kernel y
+static constexpr int max_rows = 64;                       // of taps: kernel z times kernel y
+static constexpr std::size_t heavy_weights = 512 * 1024;  // bytes
+static constexpr std::int64_t sums_of_block = 16 * 1024;  // that go on from one tap to the next
 
 std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   const bool is_float = type == at::kFloat;
@@ -26,8 +28,9 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
 bool direct_conv_pays(const ConvSpec& spec, Products products) {
   if (spec.groups > 1) return false;
   const Size3 k = three(spec.kernel, 1);
-  const std::int64_t numbers = spec.in * spec.out * k[0] * k[1] * k[2];
-  return k[0] * k[1] <= max_rows && numbers * bytes_a_number(products) <= 512 * 1024;
+  if (k[0] * k[1] > max_rows) return false;
+  // LibTorch's own in float32 are slower (tools/bench/convolutions.cpp).
+  return products != Products::pairs || spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {
@@ -66,7 +69,8 @@ std::vector<Tap> taps(bool transposed, std::int64_t kernel, std::int64_t stride,
 
 Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
                at::ScalarType type)
-    : products_(products),
+    : spec_(spec),
+      products_(products),
       type_(type),
       tile_(micro_tile_of(products)),
       in_channels_(adjoint ? spec.out : spec.in),
@@ -176,6 +180,10 @@ struct Store {
   std::int64_t at, step;  // values from `out` on
 };
 
+float* aligned(float* p) {
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64);
+}
+
 // The bits of 16 or fewer numbers, to and from float32.
 SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const float* p) {
   return _mm512_maskz_loadu_ps(mask, p);
@@ -228,84 +236,146 @@ void store_narrow(const float* acc, int width, std::int64_t positions, int lanes
 
 }  // namespace
 
+// Some rows of outputs of one class, for one group of vectors: first all sums, then all stores.
 template <class T, class C>
-void Gather::run_row(const Job<T, C>& job, const Class& c, std::int64_t jz, std::int64_t jy) const {
-  const std::int64_t oz = out_step_[0] * jz + c.residue[0], oy = out_step_[1] * jy + c.residue[1];
-  const std::int64_t step = merged_ ? out_step_[2] * block_ : out_step_[2];
-  const std::int64_t count = (job.out_size[2] - c.residue[2] + step - 1) / step;
-  if (oz >= job.out_size[0] || oy >= job.out_size[1] || count <= 0) return;
-  std::ptrdiff_t rows[max_rows];
-  int n_rows = 0;
-  for (int z : c.z)
-    for (int y : c.y)
-      rows[n_rows++] = job.in.offset(in_step_[0] * jz + z, in_step_[1] * jy + y, c.x);
-  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2];
-  alignas(64) float acc[micro_tile * 16];
-  MicroTask t{rows,
-              n_rows,
-              c.words,
-              nullptr,
-              in_step_[2] * block_ * in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C)),
-              4,
-              0,
-              nullptr,
-              acc,
-              false};
-  const auto store = [&]<class O>(O* out, int v, int width, std::int64_t m, std::int64_t at,
-                                  std::int64_t real) {
-    for (int b = 0; b < width; ++b) {
-      const int from = (v + b) * 16;
-      const Store<T, O> s{job.bias ? job.bias + from : nullptr, job.residual, out, at + from,
-                          step * out_channels_};
-      const int lanes = std::min(16, lanes_ - from);
-      const int last = static_cast<int>(std::min<std::int64_t>(16, real - from));
-      const auto store_tile = products_ == Products::avx2    ? store_narrow<T, O>
-                              : products_ == Products::pairs ? store_wide<Products::pairs, T, O>
-                                                             : store_wide<Products::avx512, T, O>;
-      store_tile(acc + b * 16, width, m, lanes, last, s);
-    }
-  };
-  for (int v = 0; v < vectors_; v += tile_.vectors) {
-    const int width = std::min(tile_.vectors, vectors_ - v);
-    const std::int64_t most = tile_.sums / width, tiles = (count + most - 1) / most;
-    const std::int64_t m = (count + tiles - 1) / tiles;
-    const Micro micro = find_micro(products_, 1, static_cast<int>(m), width);
-    t.weights = reinterpret_cast<const char*>(c.weights.data() +
-                                              static_cast<std::int64_t>(v) * n_rows * c.words * 16);
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t j = std::min(tile * m, count - m);  // the last tile may overlap
-      t.in = job.in.bytes() + j * t.mstep;
-      micro(t);
-      const std::int64_t first = j * step + c.residue[2], end = first + (m - 1) * step;
-      const std::int64_t real =
-          merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_)
-                  : lanes_;
-      const std::int64_t at = (row_out + first) * out_channels_;
-      if (job.wide)
-        store(static_cast<float*>(job.out), v, width, m, at, real);
-      else
-        store(static_cast<T*>(job.out), v, width, m, at, real);
+struct Gather::Block {
+  const Job<T, C>& job;
+  const Class& c;
+  int v, width;           // vectors
+  int taps;               // rows of taps in one go
+  std::int64_t tiles, m;  // of a row of outputs: tiles of m positions
+
+  void run(const Gather& g, const Position* rows, std::int64_t n, float* acc) const;
+  void sum(const Gather& g, const Position* rows, std::int64_t n, float* acc) const;
+  void store(const Gather& g, const Position& row, const float* acc) const;
+  template <class O>
+  void store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
+                std::int64_t real) const;
+};
+
+std::int64_t Gather::step() const { return out_step_[2] * (merged_ ? block_ : 1); }
+std::int64_t Gather::count(const Class& c, const Size3& out_size) const {
+  return (out_size[2] - c.residue[2] + step() - 1) / step();
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_t n,
+                              float* acc) const {
+  const auto all = static_cast<int>(c.z.size() * c.y.size()), ys = static_cast<int>(c.y.size());
+  std::ptrdiff_t offsets[max_rows];
+  MicroTask t{};
+  t.rows = offsets;
+  t.words = c.words;
+  t.mstep = g.in_step_[2] * g.block_ * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
+  t.pstep = 4;
+  const Micro micro = find_micro(g.products_, 1, static_cast<int>(m), width);
+  const std::int64_t across = g.count(c, job.out_size);
+  for (int first = 0; first < all; first += taps) {
+    t.n_rows = std::min(taps, all - first);
+    t.add = first > 0;
+    t.weights = reinterpret_cast<const char*>(
+        c.weights.data() +
+        (static_cast<std::int64_t>(v) * all + static_cast<std::int64_t>(first) * width) * c.words *
+            16);
+    for (std::int64_t r = 0; r < n; ++r) {
+      for (int k = 0; k < t.n_rows; ++k)
+        offsets[k] = job.in.offset(g.in_step_[0] * rows[r].z + c.z[(first + k) / ys],
+                                   g.in_step_[1] * rows[r].y + c.y[(first + k) % ys], c.x);
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        t.in = job.in.bytes() + std::min(tile * m, across - m) * t.mstep;  // the last may overlap
+        t.acc = acc + (r * tiles + tile) * m * width * 16;
+        micro(t);
+      }
     }
   }
 }
 
 template <class T, class C>
-void Gather::run_sample(const Job<T, C>& job) const {
-  const std::int64_t jz = (job.out_size[0] + out_step_[0] - 1) / out_step_[0];
-  const std::int64_t jy = (job.out_size[1] + out_step_[1] - 1) / out_step_[1];
-  team_for(jz * jy, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t z = begin / jy; z * jy < end; ++z)
-      for (const Class& c : classes_)
-        for (std::int64_t y = std::max<std::int64_t>(0, begin - z * jy);
-             y < std::min(jy, end - z * jy); ++y)
-          run_row(job, c, z, y);
+template <class O>
+void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
+                                   std::int64_t real) const {
+  const auto store_tile = g.products_ == Products::avx2    ? store_narrow<T, O>
+                          : g.products_ == Products::pairs ? store_wide<Products::pairs, T, O>
+                                                           : store_wide<Products::avx512, T, O>;
+  for (int b = 0; b < width; ++b) {
+    const int from = (v + b) * 16;
+    store_tile(acc + b * 16, width, m, std::min(16, g.lanes_ - from),
+               static_cast<int>(std::min<std::int64_t>(16, real - from)),
+               {job.bias ? job.bias + from : nullptr, job.residual, out, at + from,
+                g.step() * g.out_channels_});
+  }
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::store(const Gather& g, const Position& row, const float* acc) const {
+  const std::int64_t oz = g.out_step_[0] * row.z + c.residue[0];
+  const std::int64_t oy = g.out_step_[1] * row.y + c.residue[1];
+  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2], step = g.step();
+  const std::int64_t across = g.count(c, job.out_size);
+  for (std::int64_t tile = 0; tile < tiles; ++tile, acc += m * width * 16) {
+    const std::int64_t first = std::min(tile * m, across - m) * step + c.residue[2];
+    const std::int64_t left = job.out_size[2] - first - (m - 1) * step;
+    const std::int64_t real =
+        g.merged_ ? std::min<std::int64_t>(g.lanes_, left * g.out_channels_) : g.lanes_;
+    const std::int64_t at = (row_out + first) * g.out_channels_;
+    if (job.wide)
+      store_to(g, static_cast<float*>(job.out), acc, at, real);
+    else
+      store_to(g, static_cast<T*>(job.out), acc, at, real);
+  }
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::run(const Gather& g, const Position* rows, std::int64_t n,
+                              float* acc) const {
+  sum(g, rows, n, acc);
+  for (std::int64_t r = 0; r < n; ++r) store(g, rows[r], acc + r * tiles * m * width * 16);
+}
+
+// The outputs of one class.
+template <class T, class C>
+void Gather::run_class(const Job<T, C>& job, const Class& c) const {
+  const std::int64_t across = count(c, job.out_size);
+  std::vector<Position> rows;
+  for (std::int64_t z = 0; out_step_[0] * z + c.residue[0] < job.out_size[0]; ++z)
+    for (std::int64_t y = 0; out_step_[1] * y + c.residue[1] < job.out_size[1]; ++y)
+      rows.push_back({z, y});
+  if (across <= 0 || rows.empty()) return;
+  // Weights that the cache cannot hold are read once for many rows of outputs.
+  const auto taps = static_cast<int>(c.z.size() * c.y.size());
+  const bool heavy = c.weights.size() * 4 > heavy_weights;
+  const auto n = static_cast<std::int64_t>(rows.size());
+  const auto run = [&](int v, std::int64_t begin, std::int64_t end, std::vector<float>& sums) {
+    const int width = std::min(tile_.vectors, vectors_ - v);
+    const std::int64_t most = tile_.sums / width, tiles = (across + most - 1) / most;
+    const std::int64_t m = (across + tiles - 1) / tiles;
+    const std::int64_t row = tiles * m * width * 16, block = heavy ? 1 + sums_of_block / row : 1;
+    sums.resize(static_cast<std::size_t>(std::min(block, n) * row + 16));
+    float* acc = aligned(sums.data());
+    const Block<T, C> b{job, c, v, width, heavy ? 1 : taps, tiles, m};
+    for (std::int64_t r = begin; r < end; r += block)
+      b.run(*this, rows.data() + r, std::min(block, end - r), acc);
+  };
+  if (heavy) {
+    const std::int64_t groups = (vectors_ + tile_.vectors - 1) / tile_.vectors;
+    team_for(groups, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> sums;
+      for (std::int64_t g = begin; g < end; ++g)
+        run(static_cast<int>(g) * tile_.vectors, 0, n, sums);
+    });
+    return;
+  }
+  team_for(n, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> sums;
+    for (std::int64_t r = begin; r < end; ++r)
+      for (int v = 0; v < vectors_; v += tile_.vectors) run(v, r, r + 1, sums);
   });
 }
 
 template <class T, class C>
 void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
                      at::Tensor& out) const {
-  const Size3 size = spatial(in), out_size = spatial(out);
+  const Size3 size = long_rows(spec_, spatial(in)), out_size = long_rows(spec_, spatial(out));
   Size3 need;  // positions that taps reach, from low_ on
   for (int d = 0; d < 3; ++d) {
     const std::int64_t step = out_step_[d] * (d == 2 ? block_ : 1);
@@ -320,7 +390,7 @@ void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& 
     if (residual.defined())
       job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;
     job.out = static_cast<char*>(out.data_ptr()) + n * out_volume * out.element_size();
-    run_sample(job);
+    for (const Class& c : classes_) run_class(job, c);
   }
 }
 

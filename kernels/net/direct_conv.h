@@ -61,17 +61,23 @@ class Gather {
     int words = 0;                       // of input values, from there on
     std::vector<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
   };
+  struct Position {  // a row of outputs, before it is stepped and shifted by the residue
+    std::int64_t z, y;
+  };
   template <class T, class C>
   struct Job;
+  template <class T, class C>
+  struct Block;
   void add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
   template <class T, class C>
   void run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
                at::Tensor& out) const;
   template <class T, class C>
-  void run_sample(const Job<T, C>& job) const;
-  template <class T, class C>
-  void run_row(const Job<T, C>& job, const Class& c, std::int64_t jz, std::int64_t jy) const;
+  void run_class(const Job<T, C>& job, const Class& c) const;
+  std::int64_t step() const;  // outputs along x from one position to the next
+  std::int64_t count(const Class& c, const Size3& out_size) const;  // positions along x
 
+  ConvSpec spec_;
   Products products_;
   at::ScalarType type_;
   MicroTile tile_;

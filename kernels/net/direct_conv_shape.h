@@ -28,6 +28,20 @@ inline Size3 spatial(const at::Tensor& t) {
   return three({t.sizes().begin() + 2, t.sizes().end()}, 1);
 }
 
+// A convolution of single positions knows no rows: few long ones are quicker than many short ones.
+inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
+  const auto all = [](const std::vector<std::int64_t>& v, std::int64_t n) {
+    return std::all_of(v.begin(), v.end(), [n](std::int64_t one) { return one == n; });
+  };
+  if (!all(spec.kernel, 1) || !all(spec.stride, 1) || !all(spec.padding, 0) ||
+      !all(spec.output_padding, 0))
+    return size;
+  const std::int64_t positions = size[0] * size[1] * size[2];
+  std::int64_t rows = size[0] * size[1];
+  while (rows > 1 && (positions / rows < 256 || positions % rows != 0)) --rows;
+  return {1, std::max<std::int64_t>(1, rows), positions / std::max<std::int64_t>(1, rows)};
+}
+
 // n numbers of one type as another.
 template <class To, class From>
 void copy_numbers(To* to, const From* from, std::int64_t n) {

@@ -2,7 +2,7 @@
 // ours at every level this processor has beside LibTorch's (oneDNN), as multiply-adds a second and
 // as a share of what a plain loop of the same instruction reaches.
 //
-//   bench_convolutions [repeats]
+//   bench_convolutions [repeats] [first shape]
 //
 // Prints one JSON line a shape and way: billions of multiply-adds a second.
 #include <ATen/ATen.h>
@@ -44,6 +44,14 @@ const std::vector<Shape> shapes{
     {"32 to 32, 256^2", false, 32, 32, 3, 1, {256, 256}},
     {"64 to 64, 56^2", false, 64, 64, 3, 1, {56, 56}},
     {"256 to 256, 14^2", false, 256, 256, 3, 1, {14, 14}},
+    {"1 to 64 k7, 64^3", false, 1, 64, 7, 2, {64, 64, 64}},
+    {"320 to 320, 8^3", false, 320, 320, 3, 1, {8, 8, 8}},
+    {"512 to 512, 4^3", false, 512, 512, 3, 1, {4, 4, 4}},
+    {"512 to 512, 2^3", false, 512, 512, 3, 1, {2, 2, 2}},
+    {"64 to 128 s2 1x1, 16^3", false, 64, 128, 1, 2, {16, 16, 16}},
+    {"512 to 2048 1x1, 7^2", false, 512, 2048, 1, 1, {7, 7}},
+    {"16 to 96 1x1, 112^2", false, 16, 96, 1, 1, {112, 112}},
+    {"128 to 32, 28^2", false, 128, 32, 3, 1, {28, 28}},
     {"256 to 64 1x1, 56^2", false, 256, 64, 1, 1, {56, 56}},
 };
 
@@ -148,8 +156,9 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);
   at::NoGradGuard no_grad;
   const int repeats = argc > 1 ? std::stoi(argv[1]) : 5;
+  const std::size_t first = argc > 2 ? std::stoul(argv[2]) : 0;
   for (const Products p : {Products::avx2, Products::avx512, Products::pairs})
     std::printf("{\"peak\": \"%s\", \"billions\": %.1f}\n", name_of(p), peak(p));
-  for (const Shape& s : shapes)
-    for (const auto type : {at::kFloat, at::kBFloat16}) measure(s, type, repeats);
+  for (std::size_t i = first; i < shapes.size(); ++i)
+    for (const auto type : {at::kFloat, at::kBFloat16}) measure(shapes[i], type, repeats);
 }
