@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-static constexpr int max_rows = 64;                       // of taps: kernel z times kernel y
-static constexpr std::size_t heavy_weights = 512 * 1024;  // bytes
-static constexpr std::int64_t sums_of_block = 16 * 1024;  // that go on from one tap to the next
+static constexpr int max_rows = 64;                        // of taps: kernel z times kernel y
+static constexpr std::int64_t heavy_weights = 512 * 1024;  // bytes
+static constexpr std::int64_t sums_of_block = 16 * 1024;   // that go on from one tap to the next
 
 std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   const bool is_float = type == at::kFloat;
@@ -92,68 +92,111 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
         add_class({z, y, x}, w, transposed);
 }
 
+// Where the taps of one class find their weights, and where those go.
+struct Gather::Pack {
+  struct Read {  // along x: the window that all outputs of a vector read, and who reads what of it
+    std::int64_t lane, offset, kernel;  // lane: the first of out_channels_
+  };
+  const Gather& g;
+  Class& c;
+  const float* from;
+  bool transposed;
+  std::vector<Tap> z, y;
+  std::vector<Read> reads;
+  std::int64_t first;  // offset
+
+  void channel(std::int64_t ci) const;
+  // The word of a lane for one value of the window.
+  std::uint32_t& word(std::int64_t row, std::int64_t value, std::int64_t lane) const {
+    const std::int64_t vector = lane / 16, each = numbers_a_word(g.products_);
+    const std::int64_t group = vector / g.tile_.vectors * g.tile_.vectors;
+    const std::int64_t width = std::min<std::int64_t>(g.tile_.vectors, g.vectors_ - group);
+    const auto rows = static_cast<std::int64_t>(z.size() * y.size());
+    const std::int64_t at =
+        group * rows * c.words + (row * c.words + value / each) * width + (vector - group);
+    return c.weights[at * 16 + lane % 16];
+  }
+};
+
+// The weights of one input channel: up to 16 outputs' kernels at a time, so that lines of memory
+// are met once.
+void Gather::Pack::channel(std::int64_t ci) const {
+  const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
+  const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
+  const float* const channel = from + ci * (transposed ? out : 1) * volume;
+  const bool pairs = numbers_a_word(g.products_) == 2;
+  for (std::int64_t co = 0; co < out; co += 16)
+    for (std::size_t iz = 0; iz < z.size(); ++iz)
+      for (std::size_t iy = 0; iy < y.size(); ++iy)
+        for (const Read& r : reads) {
+          const auto row = static_cast<std::int64_t>(iz * y.size() + iy);
+          const std::int64_t k =
+              (z[iz].kernel * g.kernel_[1] + y[iy].kernel) * g.kernel_[2] + r.kernel;
+          const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
+          const float* w = channel + co * to_next + k;
+          const std::int64_t lane = r.lane + co, n = std::min<std::int64_t>(16, out - co);
+          // 16 words side by side, or those of two vectors.
+          std::uint32_t* to = &word(row, value, lane);
+          for (std::int64_t l = 0; l < n; ++l, w += to_next) {
+            if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
+            if (pairs)
+              to[l] |= std::uint32_t{to_bf16(*w)} << (value % 2 * 16);
+            else
+              to[l] = std::bit_cast<std::uint32_t>(*w);
+          }
+        }
+}
+
 void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool transposed) {
   const Size3 stride = transposed ? out_step_ : in_step_;
   auto axis = [&](int d, std::int64_t r) {
     return taps(transposed, kernel_[d], stride[d], pad_[d], r);
   };
-  const auto z = axis(0, residue[0]), y = axis(1, residue[1]);
-  // Along x: the window that all outputs of a vector read, and who reads what of it.
-  struct Read {
-    std::int64_t lane, offset, kernel;  // lane: the first of out_channels_
-  };
-  std::vector<Read> reads;
+  Class c;
+  Pack pack{*this,
+            c,
+            weight.const_data_ptr<float>(),
+            transposed,
+            axis(0, residue[0]),
+            axis(1, residue[1]),
+            {},
+            0};
   for (int b = 0; b < block_; ++b)
     for (std::int64_t r = merged_ ? 0 : residue[2]; r < (merged_ ? out_step_[2] : residue[2] + 1);
          ++r)
       for (const Tap& t : axis(2, r))
-        reads.push_back({(b * (merged_ ? out_step_[2] : 1) + (merged_ ? r : 0)) * out_channels_,
-                         t.offset + in_step_[2] * b, t.kernel});
+        pack.reads.push_back(
+            {(b * (merged_ ? out_step_[2] : 1) + (merged_ ? r : 0)) * out_channels_,
+             t.offset + in_step_[2] * b, t.kernel});
   std::int64_t first = 0, end = 0;
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    first = i == 0 ? reads[i].offset : std::min(first, reads[i].offset);
-    end = i == 0 ? reads[i].offset + 1 : std::max(end, reads[i].offset + 1);
+  for (std::size_t i = 0; i < pack.reads.size(); ++i) {
+    const std::int64_t offset = pack.reads[i].offset;
+    first = i == 0 ? offset : std::min(first, offset);
+    end = i == 0 ? offset + 1 : std::max(end, offset + 1);
   }
-  Class c;
+  pack.first = first;
   c.residue = residue;
-  for (const Tap& t : z) c.z.push_back(static_cast<int>(t.offset));
-  for (const Tap& t : y) c.y.push_back(static_cast<int>(t.offset));
+  for (const Tap& t : pack.z) c.z.push_back(static_cast<int>(t.offset));
+  for (const Tap& t : pack.y) c.y.push_back(static_cast<int>(t.offset));
   c.x = static_cast<int>(first);
   const std::int64_t each = numbers_a_word(products_);
   c.words = static_cast<int>(((end - first) * in_channels_ + each - 1) / each);
-  for (const Tap& t : z)
+  for (const Tap& t : pack.z)
     low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
-  for (const Tap& t : y)
+  for (const Tap& t : pack.y)
     low_[1] = std::min(low_[1], t.offset), high_[1] = std::max(high_[1], t.offset);
   low_[2] = std::min(low_[2], first);
   high_[2] = std::max(high_[2], end - 1);
 
-  const std::int64_t rows = static_cast<std::int64_t>(z.size() * y.size());
-  c.weights.assign(rows * c.words * vectors_ * 16, 0);
-  const float* w = weight.const_data_ptr<float>();
-  const std::int64_t volume = kernel_[0] * kernel_[1] * kernel_[2];
-  for (std::size_t iz = 0; iz < z.size(); ++iz)
-    for (std::size_t iy = 0; iy < y.size(); ++iy)
-      for (const Read& r : reads)
-        for (std::int64_t ci = 0; ci < in_channels_; ++ci) {
-          const std::int64_t k = (z[iz].kernel * kernel_[1] + y[iy].kernel) * kernel_[2] + r.kernel;
-          const std::int64_t value = (r.offset - first) * in_channels_ + ci;
-          const std::int64_t row = static_cast<std::int64_t>(iz * y.size() + iy);
-          for (std::int64_t co = 0; co < out_channels_; ++co) {
-            const std::int64_t lane = r.lane + co, vector = lane / 16;
-            const std::int64_t group = vector / tile_.vectors * tile_.vectors;
-            const std::int64_t width = std::min<std::int64_t>(tile_.vectors, vectors_ - group);
-            const std::int64_t at =
-                group * rows * c.words + (row * c.words + value / each) * width + (vector - group);
-            const std::int64_t from = transposed ? ci * out_channels_ + co : co * in_channels_ + ci;
-            const float number = w[from * volume + k];
-            std::uint32_t& word = c.weights[at * 16 + lane % 16];
-            if (each == 1)
-              word = std::bit_cast<std::uint32_t>(number);
-            else
-              word |= std::uint32_t{to_bf16(number)} << (value % 2 * 16);
-          }
-        }
+  const auto rows = static_cast<std::int64_t>(pack.z.size() * pack.y.size());
+  c.weight_words = rows * c.words * vectors_ * 16;
+  c.weights = Buffer<std::uint32_t>(c.weight_words);
+  std::memset(c.weights.data(), 0, static_cast<std::size_t>(c.weight_words) * 4);
+  // Channels that share a word of pairs are packed by one thread.
+  const std::int64_t together = each == 1 ? 1 : in_channels_ % 2 == 0 ? 2 : in_channels_;
+  team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
+    for (std::int64_t ci = together * begin; ci < together * finish; ++ci) pack.channel(ci);
+  });
   classes_.push_back(std::move(c));
 }
 
@@ -179,10 +222,6 @@ struct Store {
   O* out;
   std::int64_t at, step;  // values from `out` on
 };
-
-float* aligned(float* p) {
-  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64);
-}
 
 // The bits of 16 or fewer numbers, to and from float32.
 SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const float* p) {
@@ -236,21 +275,23 @@ void store_narrow(const float* acc, int width, std::int64_t positions, int lanes
 
 }  // namespace
 
-// Some rows of outputs of one class, for one group of vectors: first all sums, then all stores.
+// Some rows of outputs of one class, for one group of vectors.
 template <class T, class C>
 struct Gather::Block {
   const Job<T, C>& job;
   const Class& c;
-  int v, width;           // vectors
-  int taps;               // rows of taps in one go
-  std::int64_t tiles, m;  // of a row of outputs: tiles of m positions
+  int v, width;                   // vectors
+  int taps;                       // rows of taps in one go
+  std::int64_t across, tiles, m;  // positions of a row; tiles of m of them, the last may overlap
 
-  void run(const Gather& g, const Position* rows, std::int64_t n, float* acc) const;
-  void sum(const Gather& g, const Position* rows, std::int64_t n, float* acc) const;
-  void store(const Gather& g, const Position& row, const float* acc) const;
+  // The sums of tiles [first, end) of each row, one row after the other; then their stores.
+  void sum(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
+           std::int64_t end, float* acc) const;
+  void store(const Gather& g, const Position& row, std::int64_t tile, const float* acc) const;
   template <class O>
   void store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
                 std::int64_t real) const;
+  std::int64_t start(std::int64_t tile) const { return std::min(tile * m, across - m); }
 };
 
 std::int64_t Gather::step() const { return out_step_[2] * (merged_ ? block_ : 1); }
@@ -260,7 +301,7 @@ std::int64_t Gather::count(const Class& c, const Size3& out_size) const {
 
 template <class T, class C>
 void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_t n,
-                              float* acc) const {
+                              std::int64_t first, std::int64_t end, float* acc) const {
   const auto all = static_cast<int>(c.z.size() * c.y.size()), ys = static_cast<int>(c.y.size());
   std::ptrdiff_t offsets[max_rows];
   MicroTask t{};
@@ -269,21 +310,19 @@ void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_
   t.mstep = g.in_step_[2] * g.block_ * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
   t.pstep = 4;
   const Micro micro = find_micro(g.products_, 1, static_cast<int>(m), width);
-  const std::int64_t across = g.count(c, job.out_size);
-  for (int first = 0; first < all; first += taps) {
-    t.n_rows = std::min(taps, all - first);
-    t.add = first > 0;
-    t.weights = reinterpret_cast<const char*>(
-        c.weights.data() +
-        (static_cast<std::int64_t>(v) * all + static_cast<std::int64_t>(first) * width) * c.words *
-            16);
+  const std::uint32_t* const weights =
+      c.weights.data() + static_cast<std::int64_t>(v) * all * c.words * 16;
+  for (int tap = 0; tap == 0 || tap < all; tap += std::max(1, taps)) {  // no tap at all: zeros
+    t.n_rows = std::min(taps, all - tap);
+    t.add = tap > 0;
+    t.weights = reinterpret_cast<const char*>(weights + std::int64_t{tap} * width * c.words * 16);
     for (std::int64_t r = 0; r < n; ++r) {
       for (int k = 0; k < t.n_rows; ++k)
-        offsets[k] = job.in.offset(g.in_step_[0] * rows[r].z + c.z[(first + k) / ys],
-                                   g.in_step_[1] * rows[r].y + c.y[(first + k) % ys], c.x);
-      for (std::int64_t tile = 0; tile < tiles; ++tile) {
-        t.in = job.in.bytes() + std::min(tile * m, across - m) * t.mstep;  // the last may overlap
-        t.acc = acc + (r * tiles + tile) * m * width * 16;
+        offsets[k] = job.in.offset(g.in_step_[0] * rows[r].z + c.z[(tap + k) / ys],
+                                   g.in_step_[1] * rows[r].y + c.y[(tap + k) % ys], c.x);
+      for (std::int64_t tile = first; tile < end; ++tile) {
+        t.in = job.in.bytes() + start(tile) * t.mstep;
+        t.acc = acc + (r * (end - first) + tile - first) * m * width * 16;
         micro(t);
       }
     }
@@ -307,29 +346,20 @@ void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, st
 }
 
 template <class T, class C>
-void Gather::Block<T, C>::store(const Gather& g, const Position& row, const float* acc) const {
+void Gather::Block<T, C>::store(const Gather& g, const Position& row, std::int64_t tile,
+                                const float* acc) const {
   const std::int64_t oz = g.out_step_[0] * row.z + c.residue[0];
   const std::int64_t oy = g.out_step_[1] * row.y + c.residue[1];
   const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2], step = g.step();
-  const std::int64_t across = g.count(c, job.out_size);
-  for (std::int64_t tile = 0; tile < tiles; ++tile, acc += m * width * 16) {
-    const std::int64_t first = std::min(tile * m, across - m) * step + c.residue[2];
-    const std::int64_t left = job.out_size[2] - first - (m - 1) * step;
-    const std::int64_t real =
-        g.merged_ ? std::min<std::int64_t>(g.lanes_, left * g.out_channels_) : g.lanes_;
-    const std::int64_t at = (row_out + first) * g.out_channels_;
-    if (job.wide)
-      store_to(g, static_cast<float*>(job.out), acc, at, real);
-    else
-      store_to(g, static_cast<T*>(job.out), acc, at, real);
-  }
-}
-
-template <class T, class C>
-void Gather::Block<T, C>::run(const Gather& g, const Position* rows, std::int64_t n,
-                              float* acc) const {
-  sum(g, rows, n, acc);
-  for (std::int64_t r = 0; r < n; ++r) store(g, rows[r], acc + r * tiles * m * width * 16);
+  const std::int64_t first = start(tile) * step + c.residue[2];
+  const std::int64_t left = job.out_size[2] - first - (m - 1) * step;
+  const std::int64_t real =
+      g.merged_ ? std::min<std::int64_t>(g.lanes_, left * g.out_channels_) : g.lanes_;
+  const std::int64_t at = (row_out + first) * g.out_channels_;
+  if (job.wide)
+    store_to(g, static_cast<float*>(job.out), acc, at, real);
+  else
+    store_to(g, static_cast<T*>(job.out), acc, at, real);
 }
 
 // The outputs of one class.
@@ -341,34 +371,43 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
     for (std::int64_t y = 0; out_step_[1] * y + c.residue[1] < job.out_size[1]; ++y)
       rows.push_back({z, y});
   if (across <= 0 || rows.empty()) return;
-  // Weights that the cache cannot hold are read once for many rows of outputs.
   const auto taps = static_cast<int>(c.z.size() * c.y.size());
-  const bool heavy = c.weights.size() * 4 > heavy_weights;
   const auto n = static_cast<std::int64_t>(rows.size());
-  const auto run = [&](int v, std::int64_t begin, std::int64_t end, std::vector<float>& sums) {
+  const auto block = [&](int v, int taps_at_once) {
     const int width = std::min(tile_.vectors, vectors_ - v);
     const std::int64_t most = tile_.sums / width, tiles = (across + most - 1) / most;
-    const std::int64_t m = (across + tiles - 1) / tiles;
-    const std::int64_t row = tiles * m * width * 16, block = heavy ? 1 + sums_of_block / row : 1;
-    sums.resize(static_cast<std::size_t>(std::min(block, n) * row + 16));
-    float* acc = aligned(sums.data());
-    const Block<T, C> b{job, c, v, width, heavy ? 1 : taps, tiles, m};
-    for (std::int64_t r = begin; r < end; r += block)
-      b.run(*this, rows.data() + r, std::min(block, end - r), acc);
+    return Block<T, C>{job, c, v, width, taps_at_once, across, tiles, (across + tiles - 1) / tiles};
   };
-  if (heavy) {
-    const std::int64_t groups = (vectors_ + tile_.vectors - 1) / tile_.vectors;
-    team_for(groups, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> sums;
-      for (std::int64_t g = begin; g < end; ++g)
-        run(static_cast<int>(g) * tile_.vectors, 0, n, sums);
+  if (c.weight_words * 4 <= heavy_weights) {
+    team_for(n, [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) float acc[micro_tile * 16];
+      for (std::int64_t r = begin; r < end; ++r)
+        for (int v = 0; v < vectors_; v += tile_.vectors) {
+          const auto b = block(v, taps);
+          for (std::int64_t tile = 0; tile < b.tiles; ++tile) {
+            b.sum(*this, &rows[static_cast<std::size_t>(r)], 1, tile, tile + 1, acc);
+            b.store(*this, rows[static_cast<std::size_t>(r)], tile, acc);
+          }
+        }
     });
     return;
   }
-  team_for(n, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> sums;
-    for (std::int64_t r = begin; r < end; ++r)
-      for (int v = 0; v < vectors_; v += tile_.vectors) run(v, r, r + 1, sums);
+  // Weights that the cache cannot hold are read once for many rows of outputs.
+  team_for((vectors_ + tile_.vectors - 1) / tile_.vectors, [&](std::int64_t from, std::int64_t to) {
+    Buffer<float> sums;
+    for (std::int64_t group = from; group < to; ++group) {
+      const auto b = block(static_cast<int>(group) * tile_.vectors, 1);
+      const std::int64_t tile = b.m * b.width * 16, row = b.tiles * tile;
+      const std::int64_t together = 1 + sums_of_block / row;
+      if (!sums.data()) sums = Buffer<float>(together * row);
+      for (std::int64_t r = 0; r < n; r += together) {
+        const Position* some = rows.data() + r;
+        const std::int64_t count = std::min(together, n - r);
+        b.sum(*this, some, count, 0, b.tiles, sums.data());
+        for (std::int64_t i = 0; i < count * b.tiles; ++i)
+          b.store(*this, some[i / b.tiles], i % b.tiles, sums.data() + i * tile);
+      }
+    }
   });
 }
 

@@ -24,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/base/buffer.h"
 #include "kernels/base/cpu.h"
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv_micro.h"
@@ -56,11 +57,13 @@ class Gather {
  private:
   struct Class {  // the outputs of one residue
     Size3 residue{};
-    std::vector<int> z, y;               // offsets of the rows that taps read
-    int x = 0;                           // first offset along x
-    int words = 0;                       // of input values, from there on
-    std::vector<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
+    std::vector<int> z, y;          // offsets of the rows that taps read
+    int x = 0;                      // first offset along x
+    int words = 0;                  // of input values, from there on
+    Buffer<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
+    std::int64_t weight_words = 0;
   };
+  struct Pack;
   struct Position {  // a row of outputs, before it is stepped and shifted by the residue
     std::int64_t z, y;
   };

@@ -94,7 +94,7 @@ struct WeightGrad {
   };
   std::vector<Item> items;
   std::vector<std::size_t> first_item;  // by kz, ky and group of vectors: of all its m
-  std::unique_ptr<float[]> acc;         // micro_tile vectors an item
+  Buffer<float> acc;                    // micro_tile vectors an item
   std::vector<char> begun;              // by item: its sums are there
   std::vector<std::uint32_t> v;         // [group][z][y][word][vector][lane]
   std::vector<std::uint32_t> u;         // [z][y][x][a]
@@ -111,11 +111,6 @@ struct WeightGrad {
   void add_sample(const T* u, const T* v);
   void run(std::size_t item, const Chunk& c);
   class Places;
-  // acc from its first aligned value on.
-  float* sums() const {
-    const auto at = reinterpret_cast<std::uintptr_t>(acc.get());
-    return reinterpret_cast<float*>((at + 63) / 64 * 64);
-  }
   at::Tensor result(at::IntArrayRef shape) const;
 };
 
@@ -159,7 +154,7 @@ void WeightGrad<T>::plan() {
         for (std::int64_t m = 0; m < M; m += size)
           items.push_back({kz, ky, vec, width, m, std::min(size, M - m)});
       }
-  acc.reset(new float[items.size() * micro_tile * 16 + 16]);
+  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * micro_tile * 16);
   begun.assign(items.size(), 0);
 }
 
@@ -229,7 +224,7 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   t.mstep = 4;
   t.pstep = each * stride[2] * A * 4;
   t.ystep = u_width * A * 4;
-  t.acc = sums() + number * micro_tile * 16;
+  t.acc = acc.data() + number * micro_tile * 16;
   const Micro micro =
       find_micro(products, ny, static_cast<int>(item.size), static_cast<int>(item.width));
   const std::uint32_t* group = v.data() + item.vector * c.planes * c.rows * words * 16;
@@ -286,9 +281,10 @@ class WeightGrad<T>::Places {
         const std::size_t i =
             g.first_item[(kz * steps + ky / g.ny) * groups + vector / g.tile.vectors];
         // A plane of the kernel may never have met the image.
-        first_.push_back(g.begun[i] ? g.sums() + static_cast<std::int64_t>(i) * micro_tile * 16 +
-                                          (vector - g.items[i].vector) * 16
-                                    : nullptr);
+        first_.push_back(g.begun[i]
+                             ? g.acc.data() + static_cast<std::int64_t>(i) * micro_tile * 16 +
+                                   (vector - g.items[i].vector) * 16
+                             : nullptr);
         if (kz > 0 || ky >= g.ny) continue;
         for (std::int64_t m = 0; m < g.M; ++m) {
           const std::int64_t size = g.items[i].size, k = m / size;

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "kernels/base/buffer.h"
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv.h"
@@ -62,15 +62,16 @@ class PaddedRows {
       : size_(size), low_(low), padded_(need), channels_(channels) {
     const bool whole_words = channels * sizeof(C) % 4 == 0;
     direct_ = std::is_same_v<T, C> && low == Size3{0, 0, 0} && need == size && whole_words;
-    if (!direct_) copy_.reset(new C[padded_[0] * padded_[1] * padded_[2] * channels + 64]);
-    if (!direct_) std::memset(copy_.get() + padded_[0] * padded_[1] * padded_[2] * channels, 0, 64);
+    if (!direct_) copy_ = Buffer<C>(padded_[0] * padded_[1] * padded_[2] * channels + 64);
+    if (!direct_)
+      std::memset(copy_.data() + padded_[0] * padded_[1] * padded_[2] * channels, 0, 64);
   }
   void fill(const T* sample) {
     if (direct_) {
       data_ = reinterpret_cast<const C*>(sample);
       return;
     }
-    data_ = copy_.get();
+    data_ = copy_.data();
     const std::int64_t rows = padded_[0] * padded_[1];
     team_for(rows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) fill_row(sample, r / padded_[1], r % padded_[1]);
@@ -85,7 +86,7 @@ class PaddedRows {
 
  private:
   void fill_row(const T* sample, std::int64_t z, std::int64_t y) {
-    C* to = copy_.get() + (z * padded_[1] + y) * padded_[2] * channels_;
+    C* to = copy_.data() + (z * padded_[1] + y) * padded_[2] * channels_;
     const std::int64_t iz = z + low_[0], iy = y + low_[1], left = -low_[2];
     const std::int64_t n = std::min(size_[2], padded_[2] - left);
     const auto clear = [&](std::int64_t from, std::int64_t count) {
@@ -101,7 +102,7 @@ class PaddedRows {
   Size3 size_, low_, padded_;
   std::int64_t channels_;
   bool direct_;
-  std::unique_ptr<C[]> copy_;
+  Buffer<C> copy_;
   const C* data_ = nullptr;
 };
 
