@@ -81,7 +81,6 @@ class Net {
 
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
-  bool whole_batches = false;  // the host makes one frame of a batch
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
   std::vector<std::unique_ptr<Step>> steps;

@@ -87,7 +87,7 @@ void Pass::cut(const at::Tensor& x) {
     frames_.resize(bounds_.size() - 1);
     return;
   }
-  const bool together = net_.whole_batches || (net_.mixes_samples_ && training_);
+  const bool together = net_.mixes_samples_ && training_;
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
     const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
