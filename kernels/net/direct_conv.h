@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cpu.h"
+#include "engine/base/cpu.h"
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv_micro.h"
 
