@@ -156,6 +156,26 @@ TEST_CASE("operations of LibTorch work on several places, each with copies of it
   }
 }
 
+TEST_CASE("predictions follow the weights, whoever changes them and however") {
+  Net net = made(3, 2, [](Scope s, Value x) { return Values{conv(s / "c", x, 4, {})}; });
+  const at::Tensor x = image(2, 3), w = weight(net, "c.weight").detach();
+  const auto holds = [&] {
+    const c10::NoGradGuard no_grad;
+    return close(net.forward({x}, 1, false, 0)[0],
+                 at::conv2d(x, w, weight(net, "c.bias").detach(), 1, 1));
+  };
+  CHECK(holds());
+  CHECK(holds());
+  w.mul_(2);
+  CHECK(holds());
+  w.mutable_data_ptr<float>()[0] += 1;  // as kernels do, which tell nobody
+  net.forget_copies();
+  CHECK(holds());
+  net.forward({x}, 1, true, 0)[0].sum().backward();
+  w.mutable_data_ptr<float>()[1] += 1;
+  CHECK(holds());
+}
+
 TEST_CASE("a network takes several inputs and gives several outputs") {
   Builder b;
   const Value moving = b.input(1, 2), fixed = b.input(3, 2);
