@@ -139,7 +139,7 @@ void Session::make_networks() {
       network->spread(devices);
       network->initialise(
           random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
-      if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
+      if (!m.weights.file.empty()) begin_with(*network, m.name, m.weights, options_.quiet);
       resources_->add(m.name, std::move(network));
     } catch (...) {
       rethrow_with(m.place.str() + ": models." + m.name, Exit::usage);
