@@ -76,3 +76,25 @@ TEST_CASE("partial weights are taken where they fit, and the rest is named") {
   const auto nothing = b.run("--set +models.net.partial=true --out b");
   CHECK(nothing.code == 2);
 }
+
+TEST_CASE("a TorchScript module trains, and a resume ends with its bits, dropout and all") {
+  const TinyTraining t;
+  const auto run = [&](const std::string& more) {
+    const auto r =
+        t.run("--set 'models.net={\"type\":\"torchscript\",\"file\":\"" + folder +
+              "script.pt\",\"spatial_dims\":3,\"in_channels\":1,\"out_channels\":2}' " + more);
+    CHECK_MESSAGE(r.code == 0, r.err);
+  };
+  run("--out whole");
+  run("--set run.epochs=1 --out cut");
+  CHECK(t.weights("cut") != t.weights("whole"));
+  run("--resume cut");
+  CHECK(t.weights("cut") == t.weights("whole"));
+  const auto names = shell::run(t.in_folder + "$SLUICE weights whole");
+  CHECK(contains(names.out, "net.0.weight  float32 [4, 1, 3, 3, 3]"));
+  const auto refused =
+      t.run("--set 'models.net={\"type\":\"torchscript\",\"file\":\"" + folder +
+            "state.pt\",\"spatial_dims\":3,\"in_channels\":1,\"out_channels\":2}'");
+  CHECK(refused.code == 3);
+  CHECK(contains(refused.err, "state.pt: is no TorchScript module"));
+}

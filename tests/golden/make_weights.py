@@ -66,3 +66,9 @@ net = UNet(spatial_dims=3, in_channels=1, out_channels=2, channels=[2, 4], strid
 for parameter in net.parameters():
     parameter.data = waves(*parameter.shape)
 torch.save({"epoch": 1, "state_dict": torch.nn.DataParallel(net).state_dict()}, OUT / "unet.pt")
+
+small = torch.nn.Sequential(torch.nn.Conv3d(1, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+                            torch.nn.Conv3d(4, 2, 1))
+for parameter in small.parameters():
+    parameter.data = waves(*parameter.shape)
+torch.jit.save(torch.jit.script(small), OUT / "script.pt")

@@ -1,0 +1,107 @@
+// torchscript: a module that torch.jit.script or torch.jit.trace made and saved, trained and asked
+// as it is: its parameters, buffers and modes are those of the file.
+#include <ATen/ATen.h>
+#include <torch/script.h>
+
+#include "engine/base/read_file.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+
+namespace sluice {
+namespace {
+
+struct TorchScript final : Network {
+  struct Params {
+    std::string file;
+    std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 1;
+  } p;
+  torch::jit::Module module;
+
+  static Spec spec() {
+    return Spec::network("torchscript",
+                         "A module of torch.jit.script or torch.jit.trace, as it is.")
+        .param("file", &Params::file, "What torch.jit.save() wrote.")
+        .required()
+        .param("spatial_dims", &Params::spatial_dims, "What the module takes: 2 or 3.")
+        .range(2, 3)
+        .required()
+        .param("in_channels", &Params::in_channels, "Channels of the image that it takes.")
+        .at_least(1)
+        .required()
+        .param("out_channels", &Params::out_channels, "Channels of its output, logits.")
+        .at_least(1)
+        .required();
+  }
+
+  void open() {
+    read_text(p.file, 1);  // says why it cannot be read
+    try {
+      module = torch::jit::load(p.file);
+    } catch (const c10::Error& e) {
+      throw DataError(p.file +
+                      ": is no TorchScript module: " + std::string(e.what_without_backtrace()));
+    }
+    const auto arguments = module.get_method("forward").function().getSchema().arguments().size();
+    if (arguments != 2)  // itself, and the image
+      throw Error(Exit::usage, p.file + ": its forward takes " + std::to_string(arguments - 1) +
+                                   " inputs; one image is given");
+  }
+
+  // A module may answer with several: the main one first.
+  Tensors forward(const Tensors& x, std::size_t count) override {
+    if (x.size() != 1)
+      throw Error(Exit::usage, "torchscript takes one input, got " + std::to_string(x.size()));
+    const at::Device here = x[0].device();
+    if (const auto all = module.parameters(); all.size() > 0 && (*all.begin()).device() != here)
+      module.to(here);
+    at::manual_seed(key_);  // of its dropout
+    const c10::IValue y = module.forward({x[0]});
+    Tensors all;
+    if (y.isTensor())
+      all = {y.toTensor()};
+    else if (y.isTensorList())
+      all = y.toTensorVector();
+    else if (y.isTuple())
+      for (const c10::IValue& one : y.toTupleRef().elements()) {
+        if (!one.isTensor()) break;
+        all.push_back(one.toTensor());
+      }
+    if (all.size() < count)
+      throw Error(Exit::usage, p.file + ": its forward answers with " + std::to_string(all.size()) +
+                                   " tensors, and " + std::to_string(count) + " are asked for");
+    all.resize(count);
+    for (auto& t : all) t = t.to(at::kFloat);
+    return all;
+  }
+  Named parameters() const override { return named(module.named_parameters()); }
+  Named buffers() const override { return named(module.named_buffers()); }
+  void train(bool on) override { module.train(on); }
+  void key_draws(std::uint64_t key) override { key_ = key; }
+  void initialise(std::uint64_t) override {}  // the file's weights
+
+ private:
+  template <class List>
+  static Named named(const List& list) {
+    Named all;
+    for (const auto& one : list) all.emplace_back(one.name, one.value);
+    return all;
+  }
+  std::uint64_t key_ = 0;
+};
+
+const struct Registered {
+  Registered() {
+    Registry::global().add(
+        TorchScript::spec(), nullptr,
+        [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
+          auto network = std::make_shared<TorchScript>();
+          spec.apply(&network->p, params);
+          network->open();
+          return network;
+        },
+        __FILE__);
+  }
+} registered_torchscript;
+
+}  // namespace
+}  // namespace sluice
