@@ -125,7 +125,11 @@ void Net::initialise(std::uint64_t seed) {
     }
     p.tensor.copy_(t);
   }
-  for (auto& b : buffers) b.tensor.fill_(b.name.ends_with("running_var") ? 1 : 0);
+  for (auto& b : buffers)  // others are constants
+    if (b.name.ends_with("running_var"))
+      b.tensor.fill_(1);
+    else if (b.name.ends_with("running_mean") || b.name.ends_with("num_batches_tracked"))
+      b.tensor.zero_();
 }
 
 // ---- layout and sizes ---------------------------------------------------------------------------

@@ -35,11 +35,10 @@ void fill(Network& net) {
     else
       p.copy_(0.5 + sines(p.sizes(), first, 0.3));
   }
-  for (auto& [name, b] : net.buffers()) {
-    if (b.scalar_type() != at::kFloat) continue;
+  for (auto& [name, b] : net.buffers()) {  // others are constants
     const double first = first_of(name);
-    b.copy_(name.ends_with("mean") ? sines(b.sizes(), first, 0.1)
-                                   : 1 + sines(b.sizes(), first, 0.5));
+    if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
+    if (name.ends_with("running_var")) b.copy_(1 + sines(b.sizes(), first, 0.5));
   }
 }
 
@@ -89,7 +88,11 @@ void check_case(const std::string& type, const Json& c) {
   fill(*net);
   net->train(c["train"]);
   at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
-  const auto y = net->forward({x}, c["outputs"].size());
+  Network::Tensors inputs{x};
+  if (c.contains("more"))
+    for (const auto& size : c["more"])
+      inputs.push_back(sines(size.get<std::vector<std::int64_t>>(), 1.0 + inputs.size()));
+  const auto y = net->forward(inputs, c["outputs"].size());
   at::Tensor loss = at::zeros({});
   for (std::size_t k = 0; k < y.size(); ++k) {
     CAPTURE(k);
