@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -36,36 +39,73 @@ void* map_block(std::size_t bytes) {
   return reinterpret_cast<void*>(block);
 }
 
+// Where so many bytes may begin, from `begin` on.
+char* aligned(char* begin, std::size_t bytes) {
+  if (bytes < huge_page) return begin;
+  const auto at = reinterpret_cast<std::uintptr_t>(begin);
+  return begin + ((at + huge_page - 1) / huge_page * huge_page - at);
+}
+
 }  // namespace
 
 // ---- the pool -----------------------------------------------------------------------------------
 
 struct BlockPool::State {
   struct Kept {
-    void* block;
+    std::size_t bytes;
     std::uint64_t since;
   };
   mutable std::mutex mutex;
   std::unordered_map<void*, std::size_t> used;
-  std::multimap<std::size_t, Kept> kept;  // by size
+  std::map<char*, Kept> kept;  // by address: neighbours are one block
+  std::set<std::pair<std::size_t, char*>> by_size;
   Held held;
   std::uint64_t clock = 0;
 
-  void* use(void* block, std::size_t bytes) {
+  void* use(char* block, std::size_t bytes) {
     used.emplace(block, bytes);
     held.used += bytes;
     held.most_used = std::max(held.most_used, held.used);
     return block;
   }
-  // A kept block that is at most an eighth too large; of several the smallest.
+  void forget(std::map<char*, Kept>::iterator one) {
+    held.kept -= one->second.bytes;
+    by_size.erase({one->second.bytes, one->first});
+    kept.erase(one);
+  }
+  void keep(char* block, std::size_t bytes, std::uint64_t since) {
+    const auto next = kept.find(block + bytes);
+    if (next != kept.end()) {
+      bytes += next->second.bytes;
+      forget(next);
+    }
+    const auto after = kept.lower_bound(block);
+    if (after != kept.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second.bytes == block) {
+        block = before->first;
+        bytes += before->second.bytes;
+        forget(before);
+      }
+    }
+    kept.emplace(block, Kept{bytes, since});
+    by_size.emplace(bytes, block);
+    held.kept += bytes;
+  }
+  // From the smallest kept block that has room; what is left of it stays.
   void* reuse(std::size_t bytes) {
-    const auto found = kept.lower_bound(bytes);
-    if (found == kept.end() || found->first > bytes + bytes / 8) return nullptr;
-    void* const block = found->second.block;
-    const std::size_t size = found->first;
-    kept.erase(found);
-    held.kept -= size;
-    return use(block, size);
+    for (auto i = by_size.lower_bound({bytes, nullptr}); i != by_size.end(); ++i) {
+      const auto [size, begin] = *i;
+      char* const block = aligned(begin, bytes);
+      if (block + bytes > begin + size) continue;
+      const std::uint64_t since = kept.at(begin).since;
+      forget(kept.find(begin));
+      if (block > begin) keep(begin, static_cast<std::size_t>(block - begin), since);
+      if (block + bytes < begin + size)
+        keep(block + bytes, static_cast<std::size_t>(begin + size - block) - bytes, since);
+      return use(block, bytes);
+    }
+    return nullptr;
   }
   void* map(std::size_t bytes) {
     const std::size_t now = held.used + bytes, most = std::max(held.most_used, now);
@@ -81,16 +121,15 @@ struct BlockPool::State {
       const auto oldest = std::min_element(
           kept.begin(), kept.end(),
           [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
-      munmap(oldest->second.block, oldest->first);
-      held.kept -= oldest->first;
-      kept.erase(oldest);
+      munmap(oldest->first, oldest->second.bytes);
+      forget(oldest);
     }
   }
 };
 
 BlockPool::BlockPool() : state_(std::make_unique<State>()) {}
 BlockPool::~BlockPool() {
-  for (const auto& [bytes, kept] : state_->kept) munmap(kept.block, bytes);
+  for (const auto& [block, kept] : state_->kept) munmap(block, kept.bytes);
 }
 
 void* BlockPool::take(std::size_t wanted) {
@@ -99,7 +138,7 @@ void* BlockPool::take(std::size_t wanted) {
   if (void* block = state_->reuse(bytes)) return block;
   if (state_->used.size() >= most_blocks) return nullptr;
   void* const block = state_->map(bytes);
-  return block ? state_->use(block, bytes) : nullptr;
+  return block ? state_->use(static_cast<char*>(block), bytes) : nullptr;
 }
 
 bool BlockPool::give(void* block) {
@@ -109,8 +148,7 @@ bool BlockPool::give(void* block) {
   const std::size_t bytes = found->second;
   state_->used.erase(found);
   state_->held.used -= bytes;
-  state_->kept.emplace(bytes, State::Kept{block, ++state_->clock});
-  state_->held.kept += bytes;
+  state_->keep(static_cast<char*>(block), bytes, ++state_->clock);
   return true;
 }
 

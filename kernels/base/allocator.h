@@ -2,8 +2,8 @@
 // blocks again and again; by themselves each would be mapped, page-faulted, cleared and unmapped
 // every time, which for a batch of pictures takes longer than to make it.
 //
-// Blocks of a MiB and more are kept when they are freed and given to the next that asks for about
-// their size, in huge pages where the kernel has them; smaller ones stay glibc's.
+// Blocks of a MiB and more are kept when they are freed, become one with kept neighbours, and are
+// cut for the next that asks, in huge pages where the kernel has them; smaller ones stay glibc's.
 //
 // Invariant: kept and used blocks together never exceed the peak of the used ones by more than an
 // eighth and 64 MiB. Results do not depend on it.

@@ -16,10 +16,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/base/cpu.h"
+
 // Every function that passes a vector is inlined, so its calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define SLUICE_INLINE __attribute__((always_inline))
+#define SLUICE_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")]]
 
 namespace sluice {
 
@@ -31,14 +34,12 @@ using H16 = std::uint16_t __attribute__((vector_size(32)));
 using Bf16Bits = std::uint16_t;
 
 inline bool has_avx512() {
-  static const bool yes = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  static const bool yes = cpu_level() >= CpuLevel::avx512;
   return yes;
 }
 
 template <class F>
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512"), gnu::noinline]] void
-run_wide(const F& body) {
+SLUICE_AVX512 [[gnu::noinline]] void run_wide(const F& body) {
   body();
 }
 // Calls `body`, a lambda marked SLUICE_INLINE whose callees are too.

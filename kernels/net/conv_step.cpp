@@ -11,6 +11,7 @@ namespace {
 // Either the two gathers of the direct convolutions or a weight for LibTorch's.
 struct ConvWeights {
   std::optional<Gather> forward, adjoint;
+  Products products{};  // of the gathers
   at::Tensor cast;
 };
 const ConvWeights& weights_of(const Frame& f, const Step& s) {
@@ -39,10 +40,11 @@ at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
 std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Net& p = pass.net;
-  if (pass.cpu && p.compute == at::kBFloat16 && p.channels_last && has_direct_conv() &&
-      direct_conv_pays(spec)) {
-    w->forward.emplace(spec, pass.weights[weight], false);
-    if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true);
+  const auto products = products_for(p.compute);
+  if (pass.cpu && p.channels_last && products && direct_conv_pays(spec, *products)) {
+    w->products = *products;
+    w->forward.emplace(spec, pass.weights[weight], false, *products, p.compute);
+    if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true, *products, p.compute);
   } else {
     w->cast = p.laid_out(pass.weights[weight].to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
@@ -84,7 +86,7 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
   const ConvWeights& w = weights_of(f, *this);
   const bool wanted = f.wants[inputs[0]];
   if (w.adjoint) {
-    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad));
+    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad, w.products));
     if (wanted) input_grad(f, grad);
   } else {
     const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);

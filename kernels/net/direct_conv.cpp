@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/base/simd.h"
@@ -13,17 +14,23 @@
 
 namespace sluice {
 
-static constexpr int max_rows = 64;  // of taps: kernel z times kernel y
+static constexpr int max_rows = 64;                        // of taps: kernel z times kernel y
+static constexpr std::int64_t heavy_weights = 512 * 1024;  // bytes
+static constexpr std::int64_t sums_of_block = 16 * 1024;   // that go on from one tap to the next
 
-bool has_direct_conv() {
-  static const bool yes = has_avx512() && __builtin_cpu_supports("avx512bf16");
-  return yes;
+std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
+  const bool is_float = type == at::kFloat;
+  if (level == CpuLevel::none || (!is_float && type != at::kBFloat16)) return std::nullopt;
+  if (level == CpuLevel::avx2) return Products::avx2;
+  return level == CpuLevel::avx512_bf16 && !is_float ? Products::pairs : Products::avx512;
 }
 
-bool direct_conv_pays(const ConvSpec& spec) {
+bool direct_conv_pays(const ConvSpec& spec, Products products) {
   if (spec.groups > 1) return false;
   const Size3 k = three(spec.kernel, 1);
-  return k[0] * k[1] <= max_rows && spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
+  if (k[0] * k[1] > max_rows) return false;
+  // LibTorch's own in float32 are slower (tools/bench/convolutions.cpp).
+  return products != Products::pairs || spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {
@@ -60,8 +67,14 @@ std::vector<Tap> taps(bool transposed, std::int64_t kernel, std::int64_t stride,
 
 }  // namespace
 
-Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint)
-    : in_channels_(adjoint ? spec.out : spec.in), out_channels_(adjoint ? spec.in : spec.out) {
+Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
+               at::ScalarType type)
+    : spec_(spec),
+      products_(products),
+      type_(type),
+      tile_(micro_tile_of(products)),
+      in_channels_(adjoint ? spec.out : spec.in),
+      out_channels_(adjoint ? spec.in : spec.out) {
   const bool transposed = spec.transposed != adjoint;
   const Size3 stride = three(spec.stride, 1), ones{1, 1, 1};
   kernel_ = three(spec.kernel, 1);
@@ -72,11 +85,66 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint)
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
-  const at::Tensor w = weight.detach().to(at::kFloat).contiguous();
+  const at::Tensor w = weight.detach().to(type).to(at::kFloat).contiguous();
   for (std::int64_t z = 0; z < out_step_[0]; ++z)
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
       for (std::int64_t x = 0; x < (merged_ ? 1 : out_step_[2]); ++x)
         add_class({z, y, x}, w, transposed);
+}
+
+// Where the taps of one class find their weights, and where those go.
+struct Gather::Pack {
+  struct Read {  // along x: the window that all outputs of a vector read, and who reads what of it
+    std::int64_t lane, offset, kernel;  // lane: the first of out_channels_
+  };
+  const Gather& g;
+  Class& c;
+  const float* from;
+  bool transposed;
+  std::vector<Tap> z, y;
+  std::vector<Read> reads;
+  std::int64_t first;  // offset
+
+  void channel(std::int64_t ci) const;
+  // The word of a lane for one value of the window.
+  std::uint32_t& word(std::int64_t row, std::int64_t value, std::int64_t lane) const {
+    const std::int64_t vector = lane / 16, each = numbers_a_word(g.products_);
+    const std::int64_t group = vector / g.tile_.vectors * g.tile_.vectors;
+    const std::int64_t width = std::min<std::int64_t>(g.tile_.vectors, g.vectors_ - group);
+    const auto rows = static_cast<std::int64_t>(z.size() * y.size());
+    const std::int64_t at =
+        group * rows * c.words + (row * c.words + value / each) * width + (vector - group);
+    return c.weights[at * 16 + lane % 16];
+  }
+};
+
+// The weights of one input channel: up to 16 outputs' kernels at a time, so that lines of memory
+// are met once.
+void Gather::Pack::channel(std::int64_t ci) const {
+  const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
+  const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
+  const float* const channel = from + ci * (transposed ? out : 1) * volume;
+  const bool pairs = numbers_a_word(g.products_) == 2;
+  for (std::int64_t co = 0; co < out; co += 16)
+    for (std::size_t iz = 0; iz < z.size(); ++iz)
+      for (std::size_t iy = 0; iy < y.size(); ++iy)
+        for (const Read& r : reads) {
+          const auto row = static_cast<std::int64_t>(iz * y.size() + iy);
+          const std::int64_t k =
+              (z[iz].kernel * g.kernel_[1] + y[iy].kernel) * g.kernel_[2] + r.kernel;
+          const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
+          const float* w = channel + co * to_next + k;
+          const std::int64_t lane = r.lane + co, n = std::min<std::int64_t>(16, out - co);
+          // 16 words side by side, or those of two vectors.
+          std::uint32_t* to = &word(row, value, lane);
+          for (std::int64_t l = 0; l < n; ++l, w += to_next) {
+            if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
+            if (pairs)
+              to[l] |= std::uint32_t{to_bf16(*w)} << (value % 2 * 16);
+            else
+              to[l] = std::bit_cast<std::uint32_t>(*w);
+          }
+        }
 }
 
 void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool transposed) {
@@ -84,68 +152,62 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   auto axis = [&](int d, std::int64_t r) {
     return taps(transposed, kernel_[d], stride[d], pad_[d], r);
   };
-  const auto z = axis(0, residue[0]), y = axis(1, residue[1]);
-  // Along x: the window that all outputs of a vector read, and who reads what of it.
-  struct Read {
-    std::int64_t lane, offset, kernel;  // lane: the first of out_channels_
-  };
-  std::vector<Read> reads;
+  Class c;
+  Pack pack{*this,
+            c,
+            weight.const_data_ptr<float>(),
+            transposed,
+            axis(0, residue[0]),
+            axis(1, residue[1]),
+            {},
+            0};
   for (int b = 0; b < block_; ++b)
     for (std::int64_t r = merged_ ? 0 : residue[2]; r < (merged_ ? out_step_[2] : residue[2] + 1);
          ++r)
       for (const Tap& t : axis(2, r))
-        reads.push_back({(b * (merged_ ? out_step_[2] : 1) + (merged_ ? r : 0)) * out_channels_,
-                         t.offset + in_step_[2] * b, t.kernel});
+        pack.reads.push_back(
+            {(b * (merged_ ? out_step_[2] : 1) + (merged_ ? r : 0)) * out_channels_,
+             t.offset + in_step_[2] * b, t.kernel});
   std::int64_t first = 0, end = 0;
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    first = i == 0 ? reads[i].offset : std::min(first, reads[i].offset);
-    end = i == 0 ? reads[i].offset + 1 : std::max(end, reads[i].offset + 1);
+  for (std::size_t i = 0; i < pack.reads.size(); ++i) {
+    const std::int64_t offset = pack.reads[i].offset;
+    first = i == 0 ? offset : std::min(first, offset);
+    end = i == 0 ? offset + 1 : std::max(end, offset + 1);
   }
-  Class c;
+  pack.first = first;
   c.residue = residue;
-  for (const Tap& t : z) c.z.push_back(static_cast<int>(t.offset));
-  for (const Tap& t : y) c.y.push_back(static_cast<int>(t.offset));
+  for (const Tap& t : pack.z) c.z.push_back(static_cast<int>(t.offset));
+  for (const Tap& t : pack.y) c.y.push_back(static_cast<int>(t.offset));
   c.x = static_cast<int>(first);
-  c.pairs = static_cast<int>(((end - first) * in_channels_ + 1) / 2);
-  for (const Tap& t : z)
+  const std::int64_t each = numbers_a_word(products_);
+  c.words = static_cast<int>(((end - first) * in_channels_ + each - 1) / each);
+  for (const Tap& t : pack.z)
     low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
-  for (const Tap& t : y)
+  for (const Tap& t : pack.y)
     low_[1] = std::min(low_[1], t.offset), high_[1] = std::max(high_[1], t.offset);
   low_[2] = std::min(low_[2], first);
   high_[2] = std::max(high_[2], end - 1);
 
-  const std::int64_t rows = static_cast<std::int64_t>(z.size() * y.size());
-  c.weights.assign(rows * c.pairs * vectors_ * 32, 0);
-  const float* w = weight.const_data_ptr<float>();
-  const std::int64_t volume = kernel_[0] * kernel_[1] * kernel_[2];
-  for (std::size_t iz = 0; iz < z.size(); ++iz)
-    for (std::size_t iy = 0; iy < y.size(); ++iy)
-      for (const Read& r : reads)
-        for (std::int64_t ci = 0; ci < in_channels_; ++ci) {
-          const std::int64_t k = (z[iz].kernel * kernel_[1] + y[iy].kernel) * kernel_[2] + r.kernel;
-          const std::int64_t value = (r.offset - first) * in_channels_ + ci;
-          const std::int64_t row = static_cast<std::int64_t>(iz * y.size() + iy);
-          for (std::int64_t co = 0; co < out_channels_; ++co) {
-            const std::int64_t lane = r.lane + co, vector = lane / 16;
-            const std::int64_t in_group =
-                vector / 2 * 2;  // groups are two vectors, the last maybe one
-            const std::int64_t width = std::min<std::int64_t>(2, vectors_ - in_group);
-            const std::int64_t at = in_group * rows * c.pairs +
-                                    (row * c.pairs + value / 2) * width + (vector - in_group);
-            const std::int64_t from = transposed ? ci * out_channels_ + co : co * in_channels_ + ci;
-            c.weights[at * 32 + lane % 16 * 2 + value % 2] = to_bf16(w[from * volume + k]);
-          }
-        }
+  const auto rows = static_cast<std::int64_t>(pack.z.size() * pack.y.size());
+  c.weight_words = rows * c.words * vectors_ * 16;
+  c.weights = Buffer<std::uint32_t>(c.weight_words);
+  std::memset(c.weights.data(), 0, static_cast<std::size_t>(c.weight_words) * 4);
+  // Channels that share a word of pairs are packed by one thread.
+  const std::int64_t together = each == 1 ? 1 : in_channels_ % 2 == 0 ? 2 : in_channels_;
+  team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
+    for (std::int64_t ci = together * begin; ci < together * finish; ++ci) pack.channel(ci);
+  });
   classes_.push_back(std::move(c));
 }
 
 // ---- running ------------------------------------------------------------------------------------
 
+template <class T, class C>
 struct Gather::Job {
-  PaddedRows in;  // the sample, with its borders
+  PaddedRows<T, C> in;  // the sample, with its borders
   Size3 out_size;
   const float* bias;
-  const Bf16Bits* residual;
+  const T* residual;
   void* out;
   bool wide;  // out is float32
 };
@@ -153,96 +215,206 @@ struct Gather::Job {
 namespace {
 
 // Where a tile's sums go: values `step` apart, one a position.
+template <class T, class O>
 struct Store {
-  const float* bias;         // 16 a vector
-  const Bf16Bits* residual;  // as out
-  void* out;
+  const float* bias;  // 16 a vector
+  const T* residual;  // as out
+  O* out;
   std::int64_t at, step;  // values from `out` on
 };
 
+// The bits of 16 or fewer numbers, to and from float32.
+SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const float* p) {
+  return _mm512_maskz_loadu_ps(mask, p);
+}
+SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const Bf16Bits* p) {
+  const __m256i bits = _mm256_maskz_loadu_epi16(mask, p);
+  return _mm512_castsi512_ps(
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+template <Products products>
+SLUICE_AVX512 inline void store_some(__mmask16 mask, float* p, __m512 v) {
+  _mm512_mask_storeu_ps(p, mask, v);
+}
+template <Products products>
+SLUICE_AVX512 inline void store_some(__mmask16 mask, Bf16Bits* p, __m512 v) {
+  __m256i bits;
+  if constexpr (products == Products::pairs)
+    asm("vcvtneps2bf16 %1, %0" : "=v"(bits) : "v"(v));
+  else
+    store(reinterpret_cast<Bf16Bits*>(&bits), reinterpret_cast<F16>(v));
+  _mm256_mask_storeu_epi16(p, mask, bits);
+}
+
 // A tile's sums to memory, plus bias and residual. `last` lanes are real at the last position,
 // `lanes` at all others; `acc` has `width` vectors a position, this is the first of them.
-template <bool wide>
-SLUICE_BF16 void store_tile(const float* acc, int width, std::int64_t positions, int lanes,
-                            int last, Store s) {
+template <Products products, class T, class O>
+SLUICE_AVX512 void store_wide(const float* acc, int width, std::int64_t positions, int lanes,
+                              int last, Store<T, O> s) {
   const __m512 bias = s.bias ? _mm512_loadu_ps(s.bias) : _mm512_setzero_ps();
   auto mask = static_cast<__mmask16>((1u << lanes) - 1);
   for (std::int64_t i = 0; i < positions; ++i, s.at += s.step) {
     if (i == positions - 1) mask = static_cast<__mmask16>((1u << last) - 1);
     __m512 v = _mm512_add_ps(_mm512_load_ps(acc + i * width * 16), bias);
-    if (s.residual) {
-      const __m256i r = _mm256_maskz_loadu_epi16(mask, s.residual + s.at);
-      v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_maskz_slli_epi32(
-                               0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, r), 16)));
-    }
-    if constexpr (wide)
-      _mm512_mask_storeu_ps(static_cast<float*>(s.out) + s.at, mask, v);
-    else
-      _mm256_mask_storeu_epi16(static_cast<Bf16Bits*>(s.out) + s.at, mask,
-                               reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
+    if (s.residual) v = _mm512_add_ps(v, load_some(mask, s.residual + s.at));
+    store_some<products>(mask, s.out + s.at, v);
   }
+}
+
+template <class T, class O>
+void store_narrow(const float* acc, int width, std::int64_t positions, int lanes, int last,
+                  Store<T, O> s) {
+  for (std::int64_t i = 0; i < positions; ++i, s.at += s.step)
+    each(i == positions - 1 ? last : lanes, [&]<class V>(V, std::int64_t l) SLUICE_INLINE {
+      V v = load<V>(acc + i * width * 16 + l);
+      if (s.bias) v += load<V>(s.bias + l);
+      if (s.residual) v += load<V>(s.residual + s.at + l);
+      store(s.out + s.at + l, v);
+    });
 }
 
 }  // namespace
 
-void Gather::run_row(const Job& job, const Class& c, std::int64_t jz, std::int64_t jy) const {
-  const std::int64_t oz = out_step_[0] * jz + c.residue[0], oy = out_step_[1] * jy + c.residue[1];
-  const std::int64_t step = merged_ ? out_step_[2] * block_ : out_step_[2];
-  const std::int64_t count = (job.out_size[2] - c.residue[2] + step - 1) / step;
-  if (oz >= job.out_size[0] || oy >= job.out_size[1] || count <= 0) return;
-  std::ptrdiff_t rows[max_rows];
-  int n_rows = 0;
-  for (int z : c.z)
-    for (int y : c.y)
-      rows[n_rows++] = job.in.offset(in_step_[0] * jz + z, in_step_[1] * jy + y, c.x);
-  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2];
-  alignas(64) float acc[micro_tile * 16];
-  MicroTask t{rows, n_rows, c.pairs, nullptr, in_step_[2] * block_ * in_channels_ * 2,
-              4,    0,      nullptr, acc,     false};
-  for (int v = 0; v < vectors_; v += 2) {
-    const int width = std::min(2, vectors_ - v);
-    const std::int64_t most = micro_tile / width, tiles = (count + most - 1) / most;
-    const std::int64_t m = (count + tiles - 1) / tiles;
-    const Micro micro = find_micro(1, static_cast<int>(m), width);
-    t.weights = reinterpret_cast<const char*>(c.weights.data() +
-                                              static_cast<std::int64_t>(v) * n_rows * c.pairs * 32);
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t j = std::min(tile * m, count - m);  // the last tile may overlap
-      t.in = job.in.bytes() + j * t.mstep;
-      micro(t);
-      const std::int64_t first = j * step + c.residue[2], end = first + (m - 1) * step;
-      const std::int64_t real =
-          merged_ ? std::min<std::int64_t>(lanes_, (job.out_size[2] - end) * out_channels_)
-                  : lanes_;
-      for (int b = 0; b < width; ++b) {
-        const int from = (v + b) * 16;
-        (job.wide
-             ? store_tile<true>
-             : store_tile<false>)(acc + b * 16, width, m, std::min(16, lanes_ - from),
-                                  static_cast<int>(std::min<std::int64_t>(16, real - from)),
-                                  {job.bias ? job.bias + from : nullptr, job.residual, job.out,
-                                   (row_out + first) * out_channels_ + from, step * out_channels_});
+// Some rows of outputs of one class, for one group of vectors.
+template <class T, class C>
+struct Gather::Block {
+  const Job<T, C>& job;
+  const Class& c;
+  int v, width;                   // vectors
+  int taps;                       // rows of taps in one go
+  std::int64_t across, tiles, m;  // positions of a row; tiles of m of them, the last may overlap
+
+  // The sums of tiles [first, end) of each row, one row after the other; then their stores.
+  void sum(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
+           std::int64_t end, float* acc) const;
+  void store(const Gather& g, const Position& row, std::int64_t tile, const float* acc) const;
+  template <class O>
+  void store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
+                std::int64_t real) const;
+  std::int64_t start(std::int64_t tile) const { return std::min(tile * m, across - m); }
+};
+
+std::int64_t Gather::step() const { return out_step_[2] * (merged_ ? block_ : 1); }
+std::int64_t Gather::count(const Class& c, const Size3& out_size) const {
+  return (out_size[2] - c.residue[2] + step() - 1) / step();
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_t n,
+                              std::int64_t first, std::int64_t end, float* acc) const {
+  const auto all = static_cast<int>(c.z.size() * c.y.size()), ys = static_cast<int>(c.y.size());
+  std::ptrdiff_t offsets[max_rows];
+  MicroTask t{};
+  t.rows = offsets;
+  t.words = c.words;
+  t.mstep = g.in_step_[2] * g.block_ * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
+  t.pstep = 4;
+  const Micro micro = find_micro(g.products_, 1, static_cast<int>(m), width);
+  const std::uint32_t* const weights =
+      c.weights.data() + static_cast<std::int64_t>(v) * all * c.words * 16;
+  for (int tap = 0; tap == 0 || tap < all; tap += std::max(1, taps)) {  // no tap at all: zeros
+    t.n_rows = std::min(taps, all - tap);
+    t.add = tap > 0;
+    t.weights = reinterpret_cast<const char*>(weights + std::int64_t{tap} * width * c.words * 16);
+    for (std::int64_t r = 0; r < n; ++r) {
+      for (int k = 0; k < t.n_rows; ++k)
+        offsets[k] = job.in.offset(g.in_step_[0] * rows[r].z + c.z[(tap + k) / ys],
+                                   g.in_step_[1] * rows[r].y + c.y[(tap + k) % ys], c.x);
+      for (std::int64_t tile = first; tile < end; ++tile) {
+        t.in = job.in.bytes() + start(tile) * t.mstep;
+        t.acc = acc + (r * (end - first) + tile - first) * m * width * 16;
+        micro(t);
       }
     }
   }
 }
 
-void Gather::run_sample(const Job& job) const {
-  const std::int64_t jz = (job.out_size[0] + out_step_[0] - 1) / out_step_[0];
-  const std::int64_t jy = (job.out_size[1] + out_step_[1] - 1) / out_step_[1];
-  team_for(jz, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t z = begin; z < end; ++z)
-      for (const Class& c : classes_)
-        for (std::int64_t y = 0; y < jy; ++y) run_row(job, c, z, y);
+template <class T, class C>
+template <class O>
+void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
+                                   std::int64_t real) const {
+  const auto store_tile = g.products_ == Products::avx2    ? store_narrow<T, O>
+                          : g.products_ == Products::pairs ? store_wide<Products::pairs, T, O>
+                                                           : store_wide<Products::avx512, T, O>;
+  for (int b = 0; b < width; ++b) {
+    const int from = (v + b) * 16;
+    store_tile(acc + b * 16, width, m, std::min(16, g.lanes_ - from),
+               static_cast<int>(std::min<std::int64_t>(16, real - from)),
+               {job.bias ? job.bias + from : nullptr, job.residual, out, at + from,
+                g.step() * g.out_channels_});
+  }
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::store(const Gather& g, const Position& row, std::int64_t tile,
+                                const float* acc) const {
+  const std::int64_t oz = g.out_step_[0] * row.z + c.residue[0];
+  const std::int64_t oy = g.out_step_[1] * row.y + c.residue[1];
+  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2], step = g.step();
+  const std::int64_t first = start(tile) * step + c.residue[2];
+  const std::int64_t left = job.out_size[2] - first - (m - 1) * step;
+  const std::int64_t real =
+      g.merged_ ? std::min<std::int64_t>(g.lanes_, left * g.out_channels_) : g.lanes_;
+  const std::int64_t at = (row_out + first) * g.out_channels_;
+  if (job.wide)
+    store_to(g, static_cast<float*>(job.out), acc, at, real);
+  else
+    store_to(g, static_cast<T*>(job.out), acc, at, real);
+}
+
+// The outputs of one class.
+template <class T, class C>
+void Gather::run_class(const Job<T, C>& job, const Class& c) const {
+  const std::int64_t across = count(c, job.out_size);
+  std::vector<Position> rows;
+  for (std::int64_t z = 0; out_step_[0] * z + c.residue[0] < job.out_size[0]; ++z)
+    for (std::int64_t y = 0; out_step_[1] * y + c.residue[1] < job.out_size[1]; ++y)
+      rows.push_back({z, y});
+  if (across <= 0 || rows.empty()) return;
+  const auto taps = static_cast<int>(c.z.size() * c.y.size());
+  const auto n = static_cast<std::int64_t>(rows.size());
+  const auto block = [&](int v, int taps_at_once) {
+    const int width = std::min(tile_.vectors, vectors_ - v);
+    const std::int64_t most = tile_.sums / width, tiles = (across + most - 1) / most;
+    return Block<T, C>{job, c, v, width, taps_at_once, across, tiles, (across + tiles - 1) / tiles};
+  };
+  if (c.weight_words * 4 <= heavy_weights) {
+    team_for(n, [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) float acc[micro_tile * 16];
+      for (std::int64_t r = begin; r < end; ++r)
+        for (int v = 0; v < vectors_; v += tile_.vectors) {
+          const auto b = block(v, taps);
+          for (std::int64_t tile = 0; tile < b.tiles; ++tile) {
+            b.sum(*this, &rows[static_cast<std::size_t>(r)], 1, tile, tile + 1, acc);
+            b.store(*this, rows[static_cast<std::size_t>(r)], tile, acc);
+          }
+        }
+    });
+    return;
+  }
+  // Weights that the cache cannot hold are read once for many rows of outputs.
+  team_for((vectors_ + tile_.vectors - 1) / tile_.vectors, [&](std::int64_t from, std::int64_t to) {
+    Buffer<float> sums;
+    for (std::int64_t group = from; group < to; ++group) {
+      const auto b = block(static_cast<int>(group) * tile_.vectors, 1);
+      const std::int64_t tile = b.m * b.width * 16, row = b.tiles * tile;
+      const std::int64_t together = 1 + sums_of_block / row;
+      if (!sums.data()) sums = Buffer<float>(together * row);
+      for (std::int64_t r = 0; r < n; r += together) {
+        const Position* some = rows.data() + r;
+        const std::int64_t count = std::min(together, n - r);
+        b.sum(*this, some, count, 0, b.tiles, sums.data());
+        for (std::int64_t i = 0; i < count * b.tiles; ++i)
+          b.store(*this, some[i / b.tiles], i % b.tiles, sums.data() + i * tile);
+      }
+    }
   });
 }
 
-void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-                 at::Tensor& out) const {
-  const Size3 size = spatial(in), out_size = spatial(out);
-  std::vector<float> lane_bias(vectors_ * 16, 0.f);
-  if (bias.defined())
-    for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
+template <class T, class C>
+void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
+                     at::Tensor& out) const {
+  const Size3 size = long_rows(spec_, spatial(in)), out_size = long_rows(spec_, spatial(out));
   Size3 need;  // positions that taps reach, from low_ on
   for (int d = 0; d < 3; ++d) {
     const std::int64_t step = out_step_[d] * (d == 2 ? block_ : 1);
@@ -251,15 +423,28 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
   }
   const bool wide = out.scalar_type() == at::kFloat;
   const std::int64_t in_volume = in.numel() / in.size(0), out_volume = out.numel() / out.size(0);
-  PaddedRows rows(size, in_channels_, low_, need);
+  Job<T, C> job{{size, in_channels_, low_, need}, out_size, bias, nullptr, nullptr, wide};
   for (std::int64_t n = 0; n < in.size(0); ++n) {
-    rows.fill(static_cast<const Bf16Bits*>(in.const_data_ptr()) + n * in_volume);
-    const std::int64_t at = n * out_volume;
-    run_sample({rows, out_size, bias.defined() ? lane_bias.data() : nullptr,
-                residual.defined() ? static_cast<const Bf16Bits*>(residual.const_data_ptr()) + at
-                                   : nullptr,
-                static_cast<char*>(out.data_ptr()) + at * (wide ? 4 : 2), wide});
+    job.in.fill(static_cast<const T*>(in.const_data_ptr()) + n * in_volume);
+    if (residual.defined())
+      job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;
+    job.out = static_cast<char*>(out.data_ptr()) + n * out_volume * out.element_size();
+    for (const Class& c : classes_) run_class(job, c);
   }
+}
+
+void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+                 at::Tensor& out) const {
+  std::vector<float> lane_bias(vectors_ * 16, 0.f);
+  if (bias.defined())
+    for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];
+  const float* b = bias.defined() ? lane_bias.data() : nullptr;
+  if (type_ == at::kFloat)
+    run_all<float, float>(in, b, residual, out);
+  else if (products_ == Products::pairs)
+    run_all<Bf16Bits, Bf16Bits>(in, b, residual, out);
+  else
+    run_all<Bf16Bits, float>(in, b, residual, out);
 }
 
 }  // namespace sluice

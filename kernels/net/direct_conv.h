@@ -1,6 +1,7 @@
-// Convolutions of thin networks, computed directly from channels-last bfloat16 with float32 sums:
-// forward, and backward by data and by weight, plain and transposed, any stride and kernel, in 2-D
-// and 3-D.
+// Convolutions of thin networks, computed directly from channels-last images in float32 or bfloat16
+// with float32 sums: forward, and backward by data and by weight, plain and transposed, any stride
+// and kernel, in 2-D and 3-D. Where the processor has no products of bfloat16, its numbers are
+// multiplied as float32.
 //
 // All of them are one form. A *gather* makes each output from inputs at fixed offsets; a transposed
 // convolution is one gather for each residue of the output position by the stride:
@@ -20,19 +21,23 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
+#include "kernels/base/buffer.h"
+#include "kernels/base/cpu.h"
 #include "kernels/net/conv_spec.h"
+#include "kernels/net/direct_conv_micro.h"
 
 namespace sluice {
 
-// Whether this machine has the instructions (AVX-512 with bfloat16 products).
-bool has_direct_conv();
+// How this processor, or one of that level, multiplies numbers of this type; nothing: LibTorch
+// does.
+std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_level());
 
-// And whether it pays for this one: weights that leave the second-level cache between two rows of
+// Whether it pays for this one: weights that leave the second-level cache between two rows of
 // outputs are better off with LibTorch's blocked kernels.
-bool direct_conv_pays(const ConvSpec& spec);
+bool direct_conv_pays(const ConvSpec& spec, Products products);
 
 using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
@@ -40,26 +45,45 @@ using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 class Gather {
  public:
   // The convolution's own map (`adjoint` false), or the map from output's to input's gradient.
-  Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint);
+  // Weights for products of bfloat16 numbers are rounded to such, however they are computed with.
+  Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
+         at::ScalarType type);
 
-  // in [N, C, ...] channels-last bfloat16 -> out, channels-last bfloat16 or float32, its size given
-  // by the tensor. `bias` float32 and `residual` (as out) may be undefined.
+  // in [N, C, ...], channels-last of the given type -> out, channels-last of that type or float32,
+  // its size given by the tensor. `bias` float32 and `residual` (as in) may be undefined.
   void run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
            at::Tensor& out) const;
 
  private:
   struct Class {  // the outputs of one residue
     Size3 residue{};
-    std::vector<int> z, y;               // offsets of the rows that taps read
-    int x = 0;                           // first offset along x
-    int pairs = 0;                       // two input values each, from there on
-    std::vector<std::uint16_t> weights;  // [group of vectors][z][y][pair][vector][lane][2]
+    std::vector<int> z, y;          // offsets of the rows that taps read
+    int x = 0;                      // first offset along x
+    int words = 0;                  // of input values, from there on
+    Buffer<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
+    std::int64_t weight_words = 0;
   };
+  struct Pack;
+  struct Position {  // a row of outputs, before it is stepped and shifted by the residue
+    std::int64_t z, y;
+  };
+  template <class T, class C>
   struct Job;
+  template <class T, class C>
+  struct Block;
   void add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
-  void run_sample(const Job& job) const;
-  void run_row(const Job& job, const Class& c, std::int64_t jz, std::int64_t jy) const;
+  template <class T, class C>
+  void run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
+               at::Tensor& out) const;
+  template <class T, class C>
+  void run_class(const Job<T, C>& job, const Class& c) const;
+  std::int64_t step() const;  // outputs along x from one position to the next
+  std::int64_t count(const Class& c, const Size3& out_size) const;  // positions along x
 
+  ConvSpec spec_;
+  Products products_;
+  at::ScalarType type_;
+  MicroTile tile_;
   std::int64_t in_channels_, out_channels_;
   Size3 in_step_, out_step_, kernel_, pad_, low_{}, high_{};  // low, high: extreme offsets
   bool merged_;                                               // outputs along x share a vector
@@ -69,7 +93,8 @@ class Gather {
 };
 
 // The gradient of a convolution's weight, float32 in the weight's shape.
-at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad);
+at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
+                              Products products);
 
 // The output's size for an input's.
 std::vector<std::int64_t> conv_output_size(const ConvSpec& spec, at::IntArrayRef input);

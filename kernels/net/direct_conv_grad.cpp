@@ -1,9 +1,10 @@
 // The weight gradient: dW[t][a][b] = sum over j of U[s j + offset_t][a] V[j][b], where U and V are
 // input and output gradient (transposed convolutions: the other way round).
 //
-// Products take two positions j at a time, so rows are stored as pairs: of V (V[j], V[j+1]) by
-// lane, of U (U[x], U[x+s]) by channel. Neighbouring taps and channels of U then lie side by side:
-// m = kx A + a counts them all. A V of few channels puts its kx taps into the lanes instead.
+// Rows are stored as words. Products of pairs take two positions j at a time: of V (V[j], V[j+1])
+// by lane, of U (U[x], U[x+s]) by channel; else a word is one number. Neighbouring taps and
+// channels of U then lie side by side: m = kx A + a counts them all. A V of few channels puts its
+// kx taps into the lanes instead.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -16,214 +17,350 @@
 namespace sluice {
 namespace {
 
-struct WeightGrad {
-  Size3 stride, kernel, pad, u_size, v_size;
-  std::int64_t A, B;       // channels of U and V
-  bool in_lanes;           // kx taps are in the lanes
-  std::int64_t positions;  // along x, of the sum
-  std::int64_t pairs, M, lanes, vectors;
-  std::int64_t u_rows, u_width;  // of a plane of U: rows, pairs of a row
-  int ny;                        // ky taps in one tile
-
-  // A piece of the result that one tile sums.
-  struct Item {
-    std::int64_t kz, ky, vector, width, m, size;
-  };
-  std::vector<Item> items;
-  std::vector<float> acc;                            // micro_tile vectors an item
-  std::vector<std::uint32_t> v_plane;                // [group][y][pair][vector][lane]
-  std::vector<std::vector<std::uint32_t>> u_planes;  // by z % kernel: [y][x][a]
-  std::vector<std::int64_t> u_held;                  // which z a slot holds
-
-  WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v);
-  void plan();
-  void make_u(const Bf16Bits* u, std::int64_t z);
-  void make_v(const Bf16Bits* v, std::int64_t z);
-  void add_sample(const Bf16Bits* u, const Bf16Bits* v);
-  void run(const Item& item, const std::uint32_t* u, float* to) const;
-  // acc from its first aligned value on.
-  float* sums() const {
-    const auto at = reinterpret_cast<std::uintptr_t>(acc.data());
-    return reinterpret_cast<float*>((at + 63) / 64 * 64);
-  }
-  at::Tensor result(at::IntArrayRef shape) const;
-};
-
-WeightGrad::WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v)
-    : stride(three(spec.stride, 1)),
-      kernel(three(spec.kernel, 1)),
-      pad(three(spec.padding, 0)),
-      u_size(spatial(u)),
-      v_size(spatial(v)),
-      A(u.size(1)),
-      B(v.size(1)) {
-  in_lanes = stride[2] == 1 && kernel[2] > 1 && kernel[2] * B <= 16;
-  positions = in_lanes ? u_size[2] : v_size[2];
-  pairs = (positions + 1) / 2;
-  M = in_lanes ? A : kernel[2] * A;
-  lanes = in_lanes ? kernel[2] * B : B;
-  vectors = (lanes + 15) / 16;
-  u_rows = stride[1] * (v_size[1] - 1) + kernel[1];
-  u_width = stride[2] * 2 * pairs + kernel[2];
-  u_planes.assign(kernel[0], std::vector<std::uint32_t>(u_rows * u_width * A));
-  u_held.assign(kernel[0], -1);
-  v_plane.resize(vectors * v_size[1] * pairs * 16);
-  plan();
+// n words of these numbers and those at the same places of `next`.
+template <class T>
+void make_pairs(const T* numbers, const T* next, std::int64_t n, std::uint32_t* to) {
+  if constexpr (std::is_same_v<T, Bf16Bits>)
+    simd([=]() SLUICE_INLINE {
+      std::int64_t i = 0;
+      for (; i + 16 <= n; i += 16) {
+        H16 a, b;
+        std::memcpy(&a, numbers + i, 32);
+        std::memcpy(&b, next + i, 32);
+        const U16 pair = __builtin_convertvector(a, U16) | __builtin_convertvector(b, U16) << 16;
+        std::memcpy(to + i, &pair, 64);
+      }
+      for (; i < n; ++i) to[i] = numbers[i] | static_cast<std::uint32_t>(next[i]) << 16;
+    });
 }
 
-void WeightGrad::plan() {
-  ny = kernel[1] == 3 && 3 * M * std::min<std::int64_t>(2, vectors) <= micro_tile ? 3 : 1;
-  for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
-    for (std::int64_t ky = 0; ky < kernel[1]; ky += ny)
-      for (std::int64_t v = 0; v < vectors; v += 2) {
-        const std::int64_t width = std::min<std::int64_t>(2, vectors - v);
-        const std::int64_t most = micro_tile / width / ny, tiles = (M + most - 1) / most;
-        const std::int64_t size = (M + tiles - 1) / tiles;
-        for (std::int64_t m = 0; m < M; m += size)
-          items.push_back({kz, ky, v, width, m, std::min(size, M - m)});
-      }
-  acc.assign(items.size() * micro_tile * 16 + 16, 0.f);
-}
-
-// Plane z of U with its borders, as pairs (U[x], U[x + s]).
-void WeightGrad::make_u(const Bf16Bits* u, std::int64_t z) {
-  auto& plane = u_planes[z % kernel[0]];
-  if (u_held[z % kernel[0]] == z) return;
-  u_held[z % kernel[0]] = z;
-  const std::int64_t left = in_lanes ? 0 : pad[2], n = std::min(u_size[2], u_width - left);
-  team_for(u_rows, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Bf16Bits> row((u_width + stride[2]) * A, 0);
-    for (std::int64_t y = begin; y < end; ++y) {
-      std::uint32_t* to = plane.data() + y * u_width * A;
-      const std::int64_t iy = y - pad[1];
-      if (iy < 0 || iy >= u_size[1]) {
-        std::memset(to, 0, u_width * A * 4);
-        continue;
-      }
-      std::memcpy(row.data() + left * A, u + ((z * u_size[1] + iy) * u_size[2]) * A, n * A * 2);
-      const Bf16Bits *low = row.data(), *high = row.data() + stride[2] * A;
-      simd([=, count = u_width * A]() SLUICE_INLINE {
-        std::int64_t i = 0;
-        for (; i + 16 <= count; i += 16) {
+// Of each row of B numbers, or of each two rows, the first `lanes` (at most 16) as words; `step`
+// words from one to the next.
+template <class T>
+void spread_lanes(const T* from, std::int64_t B, std::int64_t words, std::int64_t lanes,
+                  std::int64_t each, std::uint32_t* to, std::int64_t step) {
+  if constexpr (std::is_same_v<T, float>) {
+    for (std::int64_t p = 0; p < words; ++p)
+      if (lanes == 16)
+        std::memcpy(to + p * step, from + p * B, 64);
+      else
+        std::memcpy(to + p * step, from + p * B, lanes * 4);
+    return;
+  } else {
+    simd([=]() SLUICE_INLINE {
+      for (std::int64_t p = 0; p < words; ++p) {
+        const T *low = from + each * p * B, *high = low + B;
+        std::uint32_t* word = to + p * step;
+        if (lanes == 16) {
           H16 a, b;
-          std::memcpy(&a, low + i, 32);
-          std::memcpy(&b, high + i, 32);
-          const U16 pair = __builtin_convertvector(a, U16) | __builtin_convertvector(b, U16) << 16;
-          std::memcpy(to + i, &pair, 64);
+          std::memcpy(&a, low, 32);
+          std::memcpy(&b, high, 32);
+          const U16 x = __builtin_convertvector(a, U16), y = __builtin_convertvector(b, U16);
+          const U16 both = each == 2 ? x | y << 16 : x << 16;
+          std::memcpy(word, &both, 64);
+        } else {
+          for (std::int64_t l = 0; l < lanes; ++l)
+            word[l] =
+                each == 2 ? low[l] | std::uint32_t{high[l]} << 16 : std::uint32_t{low[l]} << 16;
         }
-        for (; i < count; ++i) to[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
-      });
-    }
-  });
-}
-
-// Plane z of V as pairs of positions by lane; lanes that are not there stay zero.
-void WeightGrad::make_v(const Bf16Bits* v, std::int64_t z) {
-  const std::int64_t W = v_size[2];
-  // With taps in the lanes, lane (r, b) at x is V[x + r - (K - 1 - pad)][b], r = K - 1 - kx.
-  const std::int64_t left = in_lanes ? kernel[2] - 1 - pad[2] : 0;
-  team_for(v_size[1], [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Bf16Bits> row((2 * pairs + 2 * kernel[2] + W) * B + 16 * vectors, 0);
-    for (std::int64_t y = begin; y < end; ++y) {
-      std::memcpy(row.data() + left * B, v + (z * v_size[1] + y) * W * B, W * B * 2);
-      for (std::int64_t vec = 0; vec < vectors; ++vec) {
-        const std::int64_t group = vec / 2 * 2, width = std::min<std::int64_t>(2, vectors - group);
-        const std::int64_t n = std::min<std::int64_t>(16, lanes - vec * 16);
-        std::uint32_t* to =
-            v_plane.data() + (group * v_size[1] * pairs + y * pairs * width + vec - group) * 16;
-        const Bf16Bits* from = row.data() + vec * 16;
-        if (n == 16)
-          simd([=, this]() SLUICE_INLINE {
-            for (std::int64_t p = 0; p < pairs; ++p) {
-              H16 a, b;
-              std::memcpy(&a, from + 2 * p * B, 32);
-              std::memcpy(&b, from + (2 * p + 1) * B, 32);
-              const U16 pair = __builtin_convertvector(a, U16) | __builtin_convertvector(b, U16)
-                                                                     << 16;
-              std::memcpy(to + p * width * 16, &pair, 64);
-            }
-          });
-        else
-          for (std::int64_t p = 0; p < pairs; ++p)
-            for (std::int64_t l = 0; l < n; ++l)
-              to[p * width * 16 + l] =
-                  from[2 * p * B + l] | static_cast<std::uint32_t>(from[(2 * p + 1) * B + l]) << 16;
-      }
-    }
-  });
-}
-
-void WeightGrad::run(const Item& item, const std::uint32_t* u, float* to) const {
-  std::vector<std::ptrdiff_t> rows(v_size[1]);
-  for (std::int64_t y = 0; y < v_size[1]; ++y)
-    rows[y] = (stride[1] * y + item.ky) * u_width * A * 4;
-  MicroTask t;
-  t.rows = rows.data();
-  t.n_rows = static_cast<int>(v_size[1]);
-  t.pairs = static_cast<int>(pairs);
-  t.in = reinterpret_cast<const char*>(u + item.m);
-  t.mstep = 4;
-  t.pstep = 2 * stride[2] * A * 4;
-  t.ystep = u_width * A * 4;
-  t.weights = reinterpret_cast<const char*>(v_plane.data() + item.vector * v_size[1] * pairs * 16);
-  t.acc = to;
-  t.add = true;
-  find_micro(ny, static_cast<int>(item.size), static_cast<int>(item.width))(t);
-}
-
-void WeightGrad::add_sample(const Bf16Bits* u, const Bf16Bits* v) {
-  std::fill(u_held.begin(), u_held.end(), -1);
-  for (std::int64_t z = 0; z < v_size[0]; ++z) {
-    make_v(v, z);
-    for (std::int64_t kz = 0; kz < kernel[0]; ++kz) {
-      const std::int64_t uz = stride[0] * z + kz - pad[0];
-      if (uz >= 0 && uz < u_size[0]) make_u(u, uz);
-    }
-    team_for(static_cast<std::int64_t>(items.size()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t uz = stride[0] * z + items[i].kz - pad[0];
-        if (uz < 0 || uz >= u_size[0]) continue;
-        run(items[i], u_planes[uz % kernel[0]].data(), sums() + i * micro_tile * 16);
       }
     });
   }
 }
 
-at::Tensor WeightGrad::result(at::IntArrayRef shape) const {
-  at::Tensor out = at::zeros(shape, at::kFloat);
-  float* w = out.data_ptr<float>();
-  const std::int64_t KX = kernel[2], volume = kernel[0] * kernel[1] * KX;
-  std::vector<std::int64_t> of_lane(lanes), of_m(M);  // offsets in the weight
-  for (std::int64_t l = 0; l < lanes; ++l)
-    of_lane[l] = in_lanes ? l % B * A * volume + KX - 1 - l / B : l * A * volume;
-  for (std::int64_t m = 0; m < M; ++m) of_m[m] = in_lanes ? m * volume : m % A * volume + m / A;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Item& item = items[i];
-    const std::int64_t first = item.vector * 16, end = std::min(lanes, first + item.width * 16);
-    const float* from = sums() + i * micro_tile * 16;
-    for (std::int64_t y = 0; y < ny; ++y)
-      for (std::int64_t m = 0; m < item.size; ++m, from += item.width * 16) {
-        float* to = w + of_m[item.m + m] + (item.kz * kernel[1] + item.ky + y) * KX;
-        for (std::int64_t l = first; l < end; ++l) to[of_lane[l]] = from[l - first];
+// Numbers that stay in the second-level cache while all pieces of the result read them.
+constexpr std::int64_t chunk_words = 80 * 1024;
+
+template <class T>  // the numbers of U and V
+struct WeightGrad {
+  Products products;
+  MicroTile tile;
+  std::int64_t each;  // positions in a word
+  Size3 stride, kernel, pad, u_size, v_size;
+  std::int64_t A, B;       // channels of U and V
+  bool in_lanes;           // kx taps are in the lanes
+  std::int64_t positions;  // along x, of the sum
+  std::int64_t words, M, lanes, vectors;
+  std::int64_t u_width;  // words of a row of U
+  int ny;                // ky taps in one tile
+
+  // A piece of the result that one tile sums.
+  struct Item {
+    std::int64_t kz, ky, vector, width, m, size;
+  };
+  // Rows of V that are worked on at once: whole planes, or some rows of one.
+  struct Chunk {
+    std::int64_t z, y, planes, rows;
+  };
+  std::vector<Item> items;
+  std::vector<std::size_t> first_item;  // by kz, ky and group of vectors: of all its m
+  Buffer<float> acc;                    // micro_tile vectors an item
+  std::vector<char> begun;              // by item: its sums are there
+  std::vector<std::uint32_t> v;         // [group][z][y][word][vector][lane]
+  std::vector<std::uint32_t> u;         // [z][y][x][a]
+
+  WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v, Products products);
+  void plan();
+  Chunk largest() const;
+  std::int64_t u_planes(const Chunk& c) const { return stride[0] * (c.planes - 1) + kernel[0]; }
+  std::int64_t u_rows(const Chunk& c) const { return stride[1] * (c.rows - 1) + kernel[1]; }
+  void make_u_row(const T* from, std::int64_t z, std::int64_t y, std::uint32_t* to) const;
+  void make_v_row(const T* from, std::int64_t z, std::int64_t y, std::int64_t row,
+                  std::int64_t rows);
+  void add_chunk(const T* u, const T* v, const Chunk& c);
+  void add_sample(const T* u, const T* v);
+  void run(std::size_t item, const Chunk& c);
+  class Places;
+  at::Tensor result(at::IntArrayRef shape) const;
+};
+
+template <class T>
+WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::Tensor& v_,
+                          Products products_)
+    : products(products_),
+      tile(micro_tile_of(products)),
+      each(numbers_a_word(products)),
+      stride(three(spec.stride, 1)),
+      kernel(three(spec.kernel, 1)),
+      pad(three(spec.padding, 0)),
+      u_size(long_rows(spec, spatial(u_))),
+      v_size(long_rows(spec, spatial(v_))),
+      A(u_.size(1)),
+      B(v_.size(1)) {
+  in_lanes = stride[2] == 1 && kernel[2] > 1 && kernel[2] * B <= 16;
+  positions = in_lanes ? u_size[2] : v_size[2];
+  words = (positions + each - 1) / each;
+  M = in_lanes ? A : kernel[2] * A;
+  lanes = in_lanes ? kernel[2] * B : B;
+  vectors = (lanes + 15) / 16;
+  u_width = stride[2] * each * words + kernel[2];
+  const Chunk c = largest();
+  u.resize(u_planes(c) * u_rows(c) * u_width * A);
+  v.resize(vectors * c.planes * c.rows * words * 16);
+  plan();
+}
+
+template <class T>
+void WeightGrad<T>::plan() {
+  const auto most_wide = std::min<std::int64_t>(tile.vectors, vectors);
+  ny = kernel[1] == 3 && 3 * M * most_wide <= tile.sums ? 3 : 1;
+  for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
+    for (std::int64_t ky = 0; ky < kernel[1]; ky += ny)
+      for (std::int64_t vec = 0; vec < vectors; vec += tile.vectors) {
+        const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - vec);
+        const std::int64_t most = tile.sums / width / ny, tiles = (M + most - 1) / most;
+        const std::int64_t size = (M + tiles - 1) / tiles;
+        first_item.push_back(items.size());
+        for (std::int64_t m = 0; m < M; m += size)
+          items.push_back({kz, ky, vec, width, m, std::min(size, M - m)});
+      }
+  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * micro_tile * 16);
+  begun.assign(items.size(), 0);
+}
+
+template <class T>
+typename WeightGrad<T>::Chunk WeightGrad<T>::largest() const {
+  const std::int64_t v_row = vectors * words * 16, u_row = u_width * A;
+  const std::int64_t plane = v_size[1] * v_row + stride[0] * (stride[1] * v_size[1] + 2) * u_row;
+  if (plane <= chunk_words) return {0, 0, std::min(v_size[0], chunk_words / plane), v_size[1]};
+  const std::int64_t rows = chunk_words / (v_row + kernel[0] * stride[1] * u_row);
+  return {0, 0, 1, std::clamp<std::int64_t>(rows, std::min<std::int64_t>(4, v_size[1]), v_size[1])};
+}
+
+// Row (z, y) of U, which may lie outside of it, as words: of pairs (U[x], U[x + s]).
+template <class T>
+void WeightGrad<T>::make_u_row(const T* from, std::int64_t z, std::int64_t y,
+                               std::uint32_t* to) const {
+  const std::int64_t left = in_lanes ? 0 : pad[2], n = std::min(u_size[2], u_width - left);
+  if (y < 0 || y >= u_size[1]) {
+    std::memset(to, 0, u_width * A * 4);
+    return;
+  }
+  from += (z * u_size[1] + y) * u_size[2] * A;
+  if (each == 1) {
+    std::memset(to, 0, left * A * 4);
+    copy_numbers(reinterpret_cast<float*>(to + left * A), from, n * A);
+    std::memset(to + (left + n) * A, 0, (u_width - left - n) * A * 4);
+    return;
+  }
+  std::vector<T> row((u_width + stride[2]) * A, 0);
+  std::memcpy(row.data() + left * A, from, n * A * sizeof(T));
+  make_pairs(row.data(), row.data() + stride[2] * A, u_width * A, to);
+}
+
+// Row (z, y) of V, the `row`th of so many, as words of positions by lane; lanes that are not there
+// stay zero. With taps in the lanes, lane (r, b) at x is V[x + r - (K - 1 - pad)][b], r = K - 1 -
+// kx.
+template <class T>
+void WeightGrad<T>::make_v_row(const T* from, std::int64_t z, std::int64_t y, std::int64_t row,
+                               std::int64_t rows) {
+  const std::int64_t W = v_size[2], left = in_lanes ? kernel[2] - 1 - pad[2] : 0;
+  std::vector<T> wide((each * words + 2 * kernel[2] + W) * B + 16 * vectors, 0);
+  std::memcpy(wide.data() + left * B, from + (z * v_size[1] + y) * W * B, W * B * sizeof(T));
+  for (std::int64_t vec = 0; vec < vectors; ++vec) {
+    const std::int64_t group = vec / tile.vectors * tile.vectors;
+    const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - group);
+    spread_lanes(wide.data() + vec * 16, B, words, std::min<std::int64_t>(16, lanes - vec * 16),
+                 each, v.data() + ((group * rows + row * width) * words + vec - group) * 16,
+                 width * 16);
+  }
+}
+
+template <class T>
+void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
+  const Item& item = items[number];
+  // Planes of V whose plane of U lies in the image.
+  std::int64_t first = 0, end = c.planes;
+  const auto u_plane = [&](std::int64_t z) { return stride[0] * (c.z + z) + item.kz - pad[0]; };
+  while (first < end && u_plane(first) < 0) ++first;
+  while (first < end && u_plane(end - 1) >= u_size[0]) --end;
+  if (first == end) return;
+  constexpr std::int64_t most = 256;
+  std::ptrdiff_t rows[most];
+  MicroTask t;
+  t.rows = rows;
+  t.words = static_cast<int>(words);
+  t.in = reinterpret_cast<const char*>(u.data() + item.m);
+  t.mstep = 4;
+  t.pstep = each * stride[2] * A * 4;
+  t.ystep = u_width * A * 4;
+  t.acc = acc.data() + number * micro_tile * 16;
+  const Micro micro =
+      find_micro(products, ny, static_cast<int>(item.size), static_cast<int>(item.width));
+  const std::uint32_t* group = v.data() + item.vector * c.planes * c.rows * words * 16;
+  for (std::int64_t r = first * c.rows; r < end * c.rows; r += most) {
+    t.n_rows = static_cast<int>(std::min(most, end * c.rows - r));
+    for (int i = 0; i < t.n_rows; ++i) {
+      const std::int64_t z = (r + i) / c.rows, y = (r + i) % c.rows;
+      rows[i] = ((stride[0] * z + item.kz) * u_rows(c) + stride[1] * y + item.ky) * t.ystep;
+    }
+    t.weights = reinterpret_cast<const char*>(group + r * words * item.width * 16);
+    t.add = begun[number];
+    micro(t);
+    begun[number] = 1;
+  }
+}
+
+template <class T>
+void WeightGrad<T>::add_chunk(const T* from_u, const T* from_v, const Chunk& c) {
+  const std::int64_t rows = c.planes * c.rows, per_plane = u_rows(c);
+  team_for(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r)
+      make_v_row(from_v, c.z + r / c.rows, c.y + r % c.rows, r, rows);
+  });
+  team_for(u_planes(c) * per_plane, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t z = stride[0] * c.z - pad[0] + r / per_plane;
+      if (z >= 0 && z < u_size[0])
+        make_u_row(from_u, z, stride[1] * c.y - pad[1] + r % per_plane, u.data() + r * u_width * A);
+    }
+  });
+  team_for(static_cast<std::int64_t>(items.size()), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) run(static_cast<std::size_t>(i), c);
+  });
+}
+
+template <class T>
+void WeightGrad<T>::add_sample(const T* from_u, const T* from_v) {
+  const Chunk most = largest();
+  for (std::int64_t z = 0; z < v_size[0]; z += most.planes)
+    for (std::int64_t y = 0; y < v_size[1]; y += most.rows)
+      add_chunk(from_u, from_v,
+                {z, y, std::min(most.planes, v_size[0] - z), std::min(most.rows, v_size[1] - y)});
+}
+
+// Where sums of 16 lanes stand: of each kernel position, and from there of each m.
+template <class T>
+class WeightGrad<T>::Places {
+ public:
+  Places(const WeightGrad& g, std::int64_t vector) : g_(g) {
+    const std::int64_t groups = (g.vectors + g.tile.vectors - 1) / g.tile.vectors;
+    const std::int64_t steps = (g.kernel[1] + g.ny - 1) / g.ny;
+    for (std::int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (std::int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+        const std::size_t i =
+            g.first_item[(kz * steps + ky / g.ny) * groups + vector / g.tile.vectors];
+        // A plane of the kernel may never have met the image.
+        first_.push_back(g.begun[i]
+                             ? g.acc.data() + static_cast<std::int64_t>(i) * micro_tile * 16 +
+                                   (vector - g.items[i].vector) * 16
+                             : nullptr);
+        if (kz > 0 || ky >= g.ny) continue;
+        for (std::int64_t m = 0; m < g.M; ++m) {
+          const std::int64_t size = g.items[i].size, k = m / size;
+          const Item& item = g.items[i + static_cast<std::size_t>(k)];
+          of_m_.push_back((k * micro_tile + (ky * item.size + m % size) * item.width) * 16);
+        }
       }
   }
+  const float* at(std::int64_t kz, std::int64_t ky, std::int64_t m) const {
+    const float* first = first_[kz * g_.kernel[1] + ky];
+    return first ? first + of_m_[(g_.ny == 1 ? 0 : ky) * g_.M + m] : zeros;
+  }
+
+ private:
+  alignas(64) inline static const float zeros[16] = {};
+  const WeightGrad& g_;
+  std::vector<const float*> first_;
+  std::vector<std::int64_t> of_m_;
+};
+
+// [B][A][kz][ky][kx]: a channel of U and 16 lanes at a time, so that lines of memory are met once.
+template <class T>
+at::Tensor WeightGrad<T>::result(at::IntArrayRef shape) const {
+  at::Tensor out = at::empty(shape, at::kFloat);
+  float* w = out.data_ptr<float>();
+  const std::int64_t KY = kernel[1], KX = kernel[2], volume = kernel[0] * KY * KX;
+  if (in_lanes) {
+    const Places places(*this, 0);
+    for (std::int64_t l = 0; l < lanes; ++l)
+      for (std::int64_t a = 0; a < A; ++a)
+        for (std::int64_t k = 0; k < kernel[0] * KY; ++k)
+          w[(l % B * A + a) * volume + k * KX + KX - 1 - l / B] = places.at(k / KY, k % KY, a)[l];
+    return out;
+  }
+  team_for(vectors, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<const float*> from(volume);
+    for (std::int64_t vector = begin; vector < end; ++vector) {
+      const Places places(*this, vector);
+      const std::int64_t n = std::min<std::int64_t>(16, lanes - vector * 16);
+      for (std::int64_t a = 0; a < A; ++a) {
+        std::size_t i = 0;
+        for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
+          for (std::int64_t ky = 0; ky < KY; ++ky)
+            for (std::int64_t kx = 0; kx < KX; ++kx) from[i++] = places.at(kz, ky, kx * A + a);
+        for (std::int64_t l = 0; l < n; ++l) {
+          float* to = w + ((vector * 16 + l) * A + a) * volume;
+          for (std::int64_t k = 0; k < volume; ++k) to[k] = from[k][l];
+        }
+      }
+    }
+  });
   return out;
 }
 
-}  // namespace
-
-at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad) {
-  const at::Tensor& u = spec.transposed ? grad : x;
-  const at::Tensor& v = spec.transposed ? x : grad;
-  WeightGrad g(spec, u, v);
+template <class T>
+at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v,
+                       Products products) {
+  WeightGrad<T> g(spec, u, v, products);
   const std::int64_t u_volume = u.numel() / u.size(0), v_volume = v.numel() / v.size(0);
   for (std::int64_t n = 0; n < u.size(0); ++n)
-    g.add_sample(static_cast<const Bf16Bits*>(u.const_data_ptr()) + n * u_volume,
-                 static_cast<const Bf16Bits*>(v.const_data_ptr()) + n * v_volume);
+    g.add_sample(static_cast<const T*>(u.const_data_ptr()) + n * u_volume,
+                 static_cast<const T*>(v.const_data_ptr()) + n * v_volume);
   std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,
                                   spec.transposed ? spec.out : spec.in};
   shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
   return g.result(shape);
+}
+
+}  // namespace
+
+at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
+                              Products products) {
+  const at::Tensor& u = spec.transposed ? grad : x;
+  const at::Tensor& v = spec.transposed ? x : grad;
+  return u.scalar_type() == at::kFloat ? weight_grad<float>(spec, u, v, products)
+                                       : weight_grad<Bf16Bits>(spec, u, v, products);
 }
 
 }  // namespace sluice

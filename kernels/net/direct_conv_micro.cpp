@@ -1,22 +1,44 @@
 #include "kernels/net/direct_conv_micro.h"
 
-#include <immintrin.h>
-
 #include <array>
 #include <cstring>
 #include <utility>
 
-#define SLUICE_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
+#include "kernels/base/simd.h"
 
 namespace sluice {
 namespace {
 
-template <int NY, int M, int B>
-SLUICE_BF16 void micro(const MicroTask& t) {
-  __m512 acc[NY][M][B];
-#pragma GCC unroll 32
-  for (int i = 0; i < NY * M * B; ++i)
-    (&acc[0][0][0])[i] = t.add ? _mm512_load_ps(t.acc + 16 * i) : _mm512_setzero_ps();
+struct Numbers {
+  template <class V>
+  SLUICE_INLINE static void add_product(V& sum, const V& weights, const char* word) {
+    float x;
+    std::memcpy(&x, word, sizeof x);
+    sum += weights * x;
+  }
+};
+
+struct Pairs {
+  // In the assembler's words: an intrinsic would ask for its instruction set here already.
+  template <class V>
+  SLUICE_INLINE static void add_product(V& sum, const V& weights, const char* word) {
+    struct Word {
+      char bytes[4];
+    };
+    asm("vdpbf16ps %2%{1to16%}, %1, %0"
+        : "+v"(sum)
+        : "v"(weights), "m"(*reinterpret_cast<const Word*>(word)));
+  }
+};
+
+// V: F16, or F8 of which two make 16 lanes.
+template <class V, class Product, int NY, int M, int B>
+SLUICE_INLINE inline void tile(const MicroTask& t) {
+  constexpr int H = 64 / sizeof(V);
+  V acc[NY][M][B * H];
+#pragma GCC unroll 64
+  for (int i = 0; i < NY * M * B * H; ++i)
+    (&acc[0][0][0])[i] = t.add ? load<V>(t.acc + 16 / H * i) : V{};
   const char* w = t.weights;
   const std::ptrdiff_t mstep = t.mstep, pstep = t.pstep, ystep = t.ystep;
   for (int row = 0; row < t.n_rows; ++row) {
@@ -25,46 +47,63 @@ SLUICE_BF16 void micro(const MicroTask& t) {
     const char* at[NY][P];
     for (int y = 0; y < NY; ++y)
       for (int k = 0; k < P; ++k) at[y][k] = t.in + t.rows[row] + y * ystep + 3 * k * mstep;
-    for (int p = 0; p < t.pairs; ++p) {
-      __m512i v[B];
-#pragma GCC unroll 2
-      for (int b = 0; b < B; ++b) v[b] = _mm512_loadu_si512(w + 64 * b);
+    for (int p = 0; p < t.words; ++p) {
+      V v[B * H];
+#pragma GCC unroll 4
+      for (int b = 0; b < B * H; ++b) std::memcpy(&v[b], w + sizeof(V) * b, sizeof(V));
       w += 64 * B;
 #pragma GCC unroll 3
       for (int y = 0; y < NY; ++y) {
 #pragma GCC unroll 32
-        for (int m = 0; m < M; ++m) {
-          std::int32_t pair;
-          std::memcpy(&pair, at[y][m / 3] + (m % 3) * mstep, sizeof pair);
-          const __m512i both = _mm512_set1_epi32(pair);
-#pragma GCC unroll 2
-          for (int b = 0; b < B; ++b)
-            acc[y][m][b] = _mm512_dpbf16_ps(acc[y][m][b], reinterpret_cast<__m512bh>(v[b]),
-                                            reinterpret_cast<__m512bh>(both));
-        }
+        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+          for (int b = 0; b < B * H; ++b)
+            Product::add_product(acc[y][m][b], v[b], at[y][m / 3] + (m % 3) * mstep);
 #pragma GCC unroll 8
         for (int k = 0; k < P; ++k) at[y][k] += pstep;
       }
     }
   }
-#pragma GCC unroll 32
-  for (int i = 0; i < NY * M * B; ++i) _mm512_store_ps(t.acc + 16 * i, (&acc[0][0][0])[i]);
+#pragma GCC unroll 64
+  for (int i = 0; i < NY * M * B * H; ++i) store(t.acc + 16 / H * i, (&acc[0][0][0])[i]);
 }
 
-template <int NY, int B, int... M>
-constexpr auto table(std::integer_sequence<int, M...>) {
-  return std::array<Micro, sizeof...(M)>{micro<NY, M + 1, B>...};
+template <class Product, int NY, int M, int B>
+SLUICE_AVX512 void wide(const MicroTask& t) {
+  tile<F16, Product, NY, M, B>(t);
 }
-constexpr auto one = table<1, 1>(std::make_integer_sequence<int, 24>());
-constexpr auto two = table<1, 2>(std::make_integer_sequence<int, 12>());
-constexpr auto three = table<3, 1>(std::make_integer_sequence<int, 8>());
-constexpr auto three_two = table<3, 2>(std::make_integer_sequence<int, 4>());
+template <int NY, int M, int B>
+void narrow(const MicroTask& t) {
+  tile<F8, Numbers, NY, M, B>(t);
+}
+
+template <class Product, int NY, int B, int... M>
+constexpr auto wide_table(std::integer_sequence<int, M...>) {
+  return std::array<Micro, sizeof...(M)>{wide<Product, NY, M + 1, B>...};
+}
+template <class Product>
+Micro find_wide(int ny, int m, int b) {
+  static constexpr auto one = wide_table<Product, 1, 1>(std::make_integer_sequence<int, 24>());
+  static constexpr auto two = wide_table<Product, 1, 2>(std::make_integer_sequence<int, 12>());
+  static constexpr auto three = wide_table<Product, 3, 1>(std::make_integer_sequence<int, 8>());
+  static constexpr auto both = wide_table<Product, 3, 2>(std::make_integer_sequence<int, 4>());
+  if (ny == 1) return b == 1 ? one.at(m - 1) : two.at(m - 1);
+  return b == 1 ? three.at(m - 1) : both.at(m - 1);
+}
+
+template <int NY, int... M>
+constexpr auto narrow_table(std::integer_sequence<int, M...>) {
+  return std::array<Micro, sizeof...(M)>{narrow<NY, M + 1, 1>...};
+}
 
 }  // namespace
 
-Micro find_micro(int ny, int m, int b) {
-  if (ny == 1) return b == 1 ? one.at(m - 1) : two.at(m - 1);
-  return b == 1 ? three.at(m - 1) : three_two.at(m - 1);
+Micro find_micro(Products p, int ny, int m, int b) {
+  static constexpr auto one = narrow_table<1>(std::make_integer_sequence<int, 6>());
+  static constexpr auto three = narrow_table<3>(std::make_integer_sequence<int, 2>());
+  if (p == Products::pairs) return find_wide<Pairs>(ny, m, b);
+  if (p == Products::avx512) return find_wide<Numbers>(ny, m, b);
+  return ny == 1 ? one.at(m - 1) : three.at(m - 1);
 }
 
 }  // namespace sluice

@@ -1,10 +1,10 @@
 // The one inner loop of the direct convolutions: a tile of sums held in registers,
 //
-//   acc[m][b] += sum over rows, pairs p:  pair(rows[row] + m mstep + p pstep) . w[row][p][b]
+//   acc[m][b] += sum over rows, words p:  word(rows[row] + m mstep + p pstep) . w[row][p][b]
 //
-// where pair() is two bfloat16 values, broadcast, and w 16 lanes of two values. Forward: m counts
-// output positions, pairs run over the taps' input channels. Weight gradient: m counts (tap,
-// channel), pairs run over positions.
+// where a word is 32 bits, broadcast, and w 16 lanes of words. A word is one float32 number or two
+// bfloat16 ones. Forward: m counts output positions, words run over the taps' input channels.
+// Weight gradient: m counts (tap, channel), words run over positions.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,37 @@
 
 namespace sluice {
 
+// The instructions that multiply and add words.
+enum class Products {
+  avx2,    // one number a word, vectors of 8
+  avx512,  // one number a word
+  pairs,   // two bfloat16 numbers a word (AVX512_BF16)
+};
+inline int numbers_a_word(Products p) { return p == Products::pairs ? 2 : 1; }
+inline int bytes_a_number(Products p) { return 4 / numbers_a_word(p); }
+
 struct MicroTask {
   const std::ptrdiff_t* rows;  // byte offsets from `in`
-  int n_rows, pairs;
+  int n_rows, words;
   const char* in;
   std::ptrdiff_t mstep, pstep, ystep;  // bytes; ystep: between the tiles of NY rows
-  const char* weights;                 // 64 bytes a vector, advancing with (row, pair, b)
+  const char* weights;                 // 64 bytes a vector, advancing with (row, word, b)
   float* acc;                          // [ny][m][b][16], aligned
   bool add;                            // go on from acc instead of from zero
 };
 using Micro = void (*)(const MicroTask&);
 
-inline constexpr int micro_tile = 24;  // sums (vectors) in a tile
+inline constexpr int micro_tile = 24;  // sums (of 16 lanes) in the largest tile
 
-// The loop for a tile of ny x m x b; ny * m * b <= micro_tile, b is 1 or 2, ny 1 or 3.
-Micro find_micro(int ny, int m, int b);
+// What the registers hold: sums of a tile, and how many vectors of weights stand side by side.
+struct MicroTile {
+  int sums, vectors;
+};
+inline MicroTile micro_tile_of(Products p) {
+  return p == Products::avx2 ? MicroTile{6, 1} : MicroTile{micro_tile, 2};
+}
+
+// The loop for a tile of ny x m x b sums, as many as micro_tile_of() allows; ny is 1 or 3.
+Micro find_micro(Products p, int ny, int m, int b);
 
 }  // namespace sluice

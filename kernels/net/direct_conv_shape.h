@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/base/buffer.h"
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv.h"
-
-#define SLUICE_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
 
 namespace sluice {
 
@@ -28,51 +28,82 @@ inline Size3 spatial(const at::Tensor& t) {
   return three({t.sizes().begin() + 2, t.sizes().end()}, 1);
 }
 
-// One channels-last sample from position `low` (not above 0) on; nothing is copied where there is
-// nothing to pad.
+// A convolution of single positions knows no rows: few long ones are quicker than many short ones.
+inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
+  const auto all = [](const std::vector<std::int64_t>& v, std::int64_t n) {
+    return std::all_of(v.begin(), v.end(), [n](std::int64_t one) { return one == n; });
+  };
+  if (!all(spec.kernel, 1) || !all(spec.stride, 1) || !all(spec.padding, 0) ||
+      !all(spec.output_padding, 0))
+    return size;
+  const std::int64_t positions = size[0] * size[1] * size[2];
+  std::int64_t rows = size[0] * size[1];
+  while (rows > 1 && (positions / rows < 256 || positions % rows != 0)) --rows;
+  return {1, std::max<std::int64_t>(1, rows), positions / std::max<std::int64_t>(1, rows)};
+}
+
+// n numbers of one type as another.
+template <class To, class From>
+void copy_numbers(To* to, const From* from, std::int64_t n) {
+  if constexpr (std::is_same_v<To, From>)
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
+  else
+    simd([=]() SLUICE_INLINE {
+      each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE { store(to + i, load<V>(from + i)); });
+    });
+}
+
+// One channels-last sample of numbers T from position `low` (not above 0) on, as numbers C; nothing
+// is copied where there is nothing to change.
+template <class T, class C>
 class PaddedRows {
  public:
   PaddedRows(const Size3& size, std::int64_t channels, const Size3& low, const Size3& need)
-      : size_(size), low_(low), channels_(channels) {
-    for (int d = 0; d < 3; ++d) padded_[d] = need[d];
-    direct_ = low == Size3{0, 0, 0} && need == size && channels % 2 == 0;
-    if (!direct_) copy_.resize(padded_[0] * padded_[1] * padded_[2] * channels + 64);
+      : size_(size), low_(low), padded_(need), channels_(channels) {
+    const bool whole_words = channels * sizeof(C) % 4 == 0;
+    direct_ = std::is_same_v<T, C> && low == Size3{0, 0, 0} && need == size && whole_words;
+    if (!direct_) copy_ = Buffer<C>(padded_[0] * padded_[1] * padded_[2] * channels + 64);
+    if (!direct_)
+      std::memset(copy_.data() + padded_[0] * padded_[1] * padded_[2] * channels, 0, 64);
   }
-  void fill(const Bf16Bits* sample) {
-    data_ = direct_ ? sample : copy_.data();
-    if (direct_) return;
-    team_for(padded_[0], [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t z = begin; z < end; ++z)
-        for (std::int64_t y = 0; y < padded_[1]; ++y) fill_row(sample, z, y);
+  void fill(const T* sample) {
+    if (direct_) {
+      data_ = reinterpret_cast<const C*>(sample);
+      return;
+    }
+    data_ = copy_.data();
+    const std::int64_t rows = padded_[0] * padded_[1];
+    team_for(rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) fill_row(sample, r / padded_[1], r % padded_[1]);
     });
   }
-  const Bf16Bits* data() const { return data_; }
   const char* bytes() const { return reinterpret_cast<const char*>(data_); }
   // Bytes to the image's position (z, y, x).
   std::ptrdiff_t offset(std::int64_t z, std::int64_t y, std::int64_t x) const {
-    return (((z - low_[0]) * padded_[1] + y - low_[1]) * padded_[2] + x - low_[2]) * channels_ * 2;
+    return (((z - low_[0]) * padded_[1] + y - low_[1]) * padded_[2] + x - low_[2]) * channels_ *
+           static_cast<std::ptrdiff_t>(sizeof(C));
   }
 
  private:
-  void fill_row(const Bf16Bits* sample, std::int64_t z, std::int64_t y) {
-    Bf16Bits* to = copy_.data() + (z * padded_[1] + y) * padded_[2] * channels_;
+  void fill_row(const T* sample, std::int64_t z, std::int64_t y) {
+    C* to = copy_.data() + (z * padded_[1] + y) * padded_[2] * channels_;
     const std::int64_t iz = z + low_[0], iy = y + low_[1], left = -low_[2];
     const std::int64_t n = std::min(size_[2], padded_[2] - left);
-    if (iz < 0 || iz >= size_[0] || iy < 0 || iy >= size_[1]) {
-      std::memset(to, 0, padded_[2] * channels_ * 2);
-      return;
-    }
-    std::memset(to, 0, left * channels_ * 2);
-    std::memcpy(to + left * channels_, sample + (iz * size_[1] + iy) * size_[2] * channels_,
-                n * channels_ * 2);
-    std::memset(to + (left + n) * channels_, 0, (padded_[2] - left - n) * channels_ * 2);
+    const auto clear = [&](std::int64_t from, std::int64_t count) {
+      std::memset(to + from * channels_, 0, count * channels_ * sizeof(C));
+    };
+    if (iz < 0 || iz >= size_[0] || iy < 0 || iy >= size_[1]) return clear(0, padded_[2]);
+    clear(0, left);
+    copy_numbers(to + left * channels_, sample + (iz * size_[1] + iy) * size_[2] * channels_,
+                 n * channels_);
+    clear(left + n, padded_[2] - left - n);
   }
 
-  Size3 size_, low_, padded_{};
+  Size3 size_, low_, padded_;
   std::int64_t channels_;
   bool direct_;
-  std::vector<Bf16Bits> copy_;
-  const Bf16Bits* data_ = nullptr;
+  Buffer<C> copy_;
+  const C* data_ = nullptr;
 };
 
 }  // namespace sluice

@@ -16,16 +16,21 @@ namespace {
 constexpr std::size_t mebibyte = 1 << 20;
 }
 
-TEST_CASE("a block that was given back is taken again by what is about as large") {
+TEST_CASE("a block that was given back is cut for the next ones, and is whole again after them") {
   BlockPool pool;
   void* const block = pool.take(96 * mebibyte);
   std::memset(block, 1, 96 * mebibyte);
   CHECK(pool.give(block));
-  CHECK(pool.take(95 * mebibyte) == block);
+  void* const first = pool.take(64 * mebibyte);
+  void* const second = pool.take(32 * mebibyte);
+  CHECK(first == block);
+  CHECK(second == static_cast<char*>(block) + 64 * mebibyte);
+  CHECK(pool.held().kept == 0);
+  CHECK(pool.give(second));
+  CHECK(pool.give(first));
+  CHECK(pool.held().kept == 96 * mebibyte);
+  CHECK(pool.take(96 * mebibyte) == block);
   CHECK(pool.give(block));
-  void* const other = pool.take(64 * mebibyte);  // more than an eighth would be wasted
-  CHECK(other != block);
-  CHECK(pool.give(other));
 }
 
 TEST_CASE("blocks of the pool begin at huge pages where they hold one") {

@@ -1,4 +1,5 @@
-// The direct convolutions against LibTorch's, in float32 from the same bfloat16 numbers.
+// The direct convolutions against LibTorch's, in float32 from the same numbers, at each level of
+// processors up to this one's.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
@@ -9,11 +10,11 @@ using namespace sluice;
 
 namespace {
 
-at::Tensor sines(at::IntArrayRef shape, double first) {
+at::Tensor sines(at::IntArrayRef shape, double first, at::ScalarType type = at::kBFloat16) {
   const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
   const auto format =
       shape.size() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
-  return at::sin(k * k * 0.37).reshape(shape).to(at::kBFloat16).contiguous(format);
+  return at::sin(k * k * 0.37).reshape(shape).to(type).contiguous(format);
 }
 
 double relative(const at::Tensor& a, const at::Tensor& b) {
@@ -50,56 +51,74 @@ std::vector<Case> cases() {
   return out;
 }
 
+// What this machine can multiply with.
+std::vector<std::pair<Products, at::ScalarType>> ways() {
+  std::vector<std::pair<Products, at::ScalarType>> all;
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const auto level : {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16}) {
+      const auto p = level <= cpu_level() ? products_for(type, level) : std::nullopt;
+      if (p && (all.empty() || all.back() != std::pair(*p, type))) all.emplace_back(*p, type);
+    }
+  return all;
+}
+
+void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products p,
+             at::ScalarType type) {
+  std::vector<std::int64_t> x_size{2, s.in},
+      w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
+  x_size.insert(x_size.end(), size.begin(), size.end());
+  w_size.insert(w_size.end(), s.kernel.begin(), s.kernel.end());
+  CAPTURE(s.transposed);
+  CAPTURE(c10::str(x_size));
+  CAPTURE(c10::str(w_size));
+  CAPTURE(c10::str(s.stride));
+  CAPTURE(static_cast<int>(p));
+  const auto format =
+      size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const at::Tensor x = sines(x_size, 1, type), w = sines(w_size, 2, type).contiguous();
+  const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
+  const std::vector<std::int64_t> dilation(size.size(), 1);
+  const at::Tensor expected = at::convolution(wide(x), wide(w), wide(b), s.stride, s.padding,
+                                              dilation, s.transposed, s.output_padding, 1);
+  REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
+  const at::Tensor residual = sines(expected.sizes(), 4, type);
+  at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
+  Gather(s, w, false, p, type).run(x, b, residual, y);
+  CHECK(relative(y, expected + residual) < 1e-5);
+
+  const at::Tensor g = sines(expected.sizes(), 5, type);
+  const auto [dx, dw, db] =
+      at::convolution_backward(wide(g), wide(x), wide(w), std::nullopt, s.stride, s.padding,
+                               dilation, s.transposed, s.output_padding, 1, {true, true, false});
+  at::Tensor mine = at::empty(x_size, at::TensorOptions(type), format);
+  Gather(s, w, true, p, type).run(g, {}, {}, mine);
+  CHECK(relative(mine, dx) < (type == at::kFloat ? 1e-5 : 4e-3));  // it is rounded to bfloat16
+  CHECK(relative(direct_weight_grad(s, x, g, p), dw) < 1e-5);
+}
+
 }  // namespace
 
 TEST_CASE("direct convolutions equal LibTorch's forward and backward") {
-  if (!has_direct_conv()) return;
-  for (const auto& [s, size] : cases()) {
-    std::vector<std::int64_t> x_size{2, s.in},
-        w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
-    x_size.insert(x_size.end(), size.begin(), size.end());
-    w_size.insert(w_size.end(), s.kernel.begin(), s.kernel.end());
-    CAPTURE(s.transposed);
-    CAPTURE(c10::str(x_size));
-    CAPTURE(c10::str(w_size));
-    CAPTURE(c10::str(s.stride));
-    const auto format =
-        size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
-    const at::Tensor x = sines(x_size, 1), w = sines(w_size, 2).to(at::kFloat).contiguous();
-    const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
-    const std::vector<std::int64_t> dilation(size.size(), 1);
-    const at::Tensor expected = at::convolution(x.to(at::kFloat), w, b, s.stride, s.padding,
-                                                dilation, s.transposed, s.output_padding, 1);
-    REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
-    const at::Tensor residual = sines(expected.sizes(), 4);
-    at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
-    Gather(s, w, false).run(x, b, residual, y);
-    CHECK(relative(y, expected + residual) < 1e-5);
-
-    const at::Tensor g = sines(expected.sizes(), 5);
-    const auto [dx, dw, db] = at::convolution_backward(
-        g.to(at::kFloat), x.to(at::kFloat), w, std::nullopt, s.stride, s.padding, dilation,
-        s.transposed, s.output_padding, 1, {true, true, false});
-    at::Tensor mine = at::empty(x_size, at::TensorOptions(at::kBFloat16), format);
-    Gather(s, w, true).run(g, {}, {}, mine);
-    CHECK(relative(mine, dx) < 4e-3);  // it is rounded to bfloat16
-    CHECK(relative(direct_weight_grad(s, x, g), dw) < 1e-5);
-  }
+  for (const auto& [products, type] : ways())
+    for (const auto& [s, size] : cases()) compare(s, size, products, type);
 }
 
 TEST_CASE("direct convolutions give equal bits for any number of threads") {
-  if (!has_direct_conv()) return;
   const ConvSpec s = spec(true, 32, 3, {3, 3, 3}, {2, 2, 2});
-  const at::Tensor x = sines({1, 32, 9, 8, 12}, 1), w = sines({32, 3, 3, 3, 3}, 2).to(at::kFloat);
-  const at::Tensor g = sines({1, 3, 18, 16, 24}, 3);
-  std::vector<at::Tensor> ys, dws;
-  for (int threads : {1, 2, 5}) {
-    at::set_num_threads(threads);
-    ys.push_back(at::empty_like(g));
-    Gather(s, w, false).run(x, {}, {}, ys.back());
-    dws.push_back(direct_weight_grad(s, x, g));
-    CHECK(ys.back().equal(ys[0]));
-    CHECK(dws.back().equal(dws[0]));
+  for (const auto& [products, type] : ways()) {
+    const at::Tensor x = sines({1, 32, 9, 8, 12}, 1, type);
+    const at::Tensor w = sines({32, 3, 3, 3, 3}, 2).to(at::kFloat);
+    const at::Tensor g = sines({1, 3, 18, 16, 24}, 3, type);
+    std::vector<at::Tensor> ys, dws;
+    for (int threads : {1, 2, 5}) {
+      at::set_num_threads(threads);
+      ys.push_back(at::empty_like(g));
+      Gather(s, w, false, products, type).run(x, {}, {}, ys.back());
+      dws.push_back(direct_weight_grad(s, x, g, products));
+      CHECK(ys.back().equal(ys[0]));
+      CHECK(dws.back().equal(dws[0]));
+    }
   }
   at::set_num_threads(1);
 }

@@ -1,0 +1,22 @@
+// What this machine's processor computes with, of what the kernels have loops for.
+#pragma once
+
+#include <string>
+
+namespace sluice {
+
+// Each has what those before it have.
+enum class CpuLevel {
+  none,         // LibTorch's own kernels in place of ours, where there is a choice
+  avx2,         // with FMA: what the build asks for
+  avx512,       // F, BW, VL, DQ
+  avx512_bf16,  // products of bfloat16
+};
+
+// The machine's, or what SLUICE_CPU names where that is less: for tests and comparisons. Read once.
+CpuLevel cpu_level();
+const char* name_of(CpuLevel level);
+// Of a name; `otherwise` where there is no such level.
+CpuLevel cpu_level_of(const std::string& name, CpuLevel otherwise);
+
+}  // namespace sluice

@@ -1,0 +1,79 @@
+// One network's training step without its optimizer: forward, the mean of the outputs' squares, and
+// backward. What networks.py runs.
+//
+//   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
+//                          "precision": "float32", "steps": 5, "threads": 2}
+//
+// Prints a JSON object: milliseconds of the fastest and the median step, the process's CPU time a
+// step, and by how many MB the resident set grew at most.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "kernels/base/allocator.h"
+
+using namespace sluice;
+
+namespace {
+
+double seconds() {
+  using clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
+}
+double cpu_seconds() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+// "VmRSS" or "VmHWM" (the most so far), in MB.
+double resident(const std::string& which) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(which)) return std::stod(line.substr(which.size() + 1)) / 1024;
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  tune_allocator();
+  const Json job = Json::parse(argv[1]);
+  at::get_num_threads();
+  at::set_num_threads(job.value("threads", 2));
+  Json params = job["params"];
+  params["precision"] = job.value("precision", "float32");
+  const auto net = Registry::global().make_network(job["type"], params);
+  net->initialise(1);
+  net->train(true);
+  const auto size = job["size"].get<std::vector<std::int64_t>>();
+  const at::Tensor x =
+      at::sin(at::arange(c10::multiply_integers(size), at::kFloat)).reshape(size).contiguous();
+  const double before = resident("VmRSS");
+  std::vector<double> times;
+  double cpu = 0;
+  const int steps = job.value("steps", 5);
+  for (int i = -1; i < steps; ++i) {
+    const double start = seconds(), cpu_start = cpu_seconds();
+    const at::Tensor loss = net->forward(x).square().mean();
+    loss.backward();
+    for (auto& [name, p] : net->parameters()) p.mutable_grad().reset();
+    if (i < 0) continue;  // the first fills caches
+    times.push_back(1e3 * (seconds() - start));
+    cpu += 1e3 * (cpu_seconds() - cpu_start);
+  }
+  std::sort(times.begin(), times.end());
+  std::cout << Json{{"min_ms", times.front()},
+                    {"median_ms", times[times.size() / 2]},
+                    {"cpu_ms", cpu / steps},
+                    {"peak_mb", resident("VmHWM") - before}}
+                   .dump()
+            << std::endl;
+}

@@ -1,0 +1,152 @@
+"""A training step (without the optimizer) of every network, ours and MONAI's in turn.
+
+usage: networks.py PYTHON [TYPE ...] [--precision float32 bfloat16] [--repeats 3] [--steps 4]
+                   [--threads 2] [--cpu avx2] [--out F.json]
+
+PYTHON has MONAI and torch. Its arms: eager, and eager in channels-last; bfloat16 by autocast; glibc's
+thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
+MONAI's better arm divided by ours, and the memory of that arm and ours. --cpu sets SLUICE_CPU for us.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(os.path.dirname(here))
+raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
+          "MALLOC_TOP_PAD_": "268435456"}
+solid, flat = [2, 1, 64, 64, 64], [2, 1, 256, 256]
+one, two = dict(in_channels=1, out_channels=2), dict(spatial_dims=2)
+three = dict(spatial_dims=3)
+
+# name: our type, MONAI's class, parameters, size, and parameters that have another name there.
+NETS = {
+    "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
+                                    "num_res_units": 1}, solid, {}),
+    "unet spleen": ("unet", "UNet", {**three, **one, "channels": [16, 32, 64, 128, 256],
+                                     "strides": [2, 2, 2, 2], "num_res_units": 2, "norm": "batch"},
+                    [2, 1, 96, 96, 96], {}),
+    "unet 2-D": ("unet", "UNet", {**two, **one, "channels": [16, 32, 64, 128], "strides": [2, 2, 2],
+                                  "num_res_units": 2}, flat, {}),
+    "dynunet": ("dynunet", "DynUNet", {**three, **one, "kernel_size": [3, 3, 3, 3], "strides": [1, 2, 2, 2],
+                                       "upsample_kernel_size": [2, 2, 2]}, solid, {}),
+    "segresnet": ("segresnet", "SegResNet", {**three, **one, "init_filters": 16}, solid, {}),
+    "unetr": ("unetr", "UNETR", {**one, "img_size": [64, 64, 64]}, solid, {}),
+    "densenet121": ("densenet121", "DenseNet121", {**two, **one}, flat, {}),
+    "resnet18": ("resnet18", "resnet18", {**three, "in_channels": 1, "out_channels": 2}, solid,
+                 {"spatial_dims": 3, "n_input_channels": 1, "num_classes": 2}),
+    "efficientnet": ("efficientnet", "EfficientNetBN", {**two, "in_channels": 1, "out_channels": 2,
+                                                        "model_name": "efficientnet-b0"}, flat,
+                     {"model_name": "efficientnet-b0", "pretrained": False, "spatial_dims": 2,
+                      "in_channels": 1, "num_classes": 2}),
+}
+
+
+def ours(job, cpu):
+    env = {**os.environ, **({"SLUICE_CPU": cpu} if cpu else {})}
+    text = subprocess.run([f"{root}/build/bench_network", json.dumps(job)], check=True, env=env,
+                          capture_output=True, text=True).stdout
+    return json.loads(text)
+
+
+class Peer:
+    """A process that has imported MONAI once and forks for each job."""
+    def __init__(self, python):
+        self.process = subprocess.Popen([python, __file__, "--serve"], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, env={**os.environ, **raised})
+
+    def __call__(self, job):
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def resident(which):
+    for line in open("/proc/self/status"):
+        if line.startswith(which):
+            return int(line.split()[1]) / 1024
+
+
+def peer_step(job):
+    import time
+    import torch
+    from monai.networks import nets
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(1)
+    net = getattr(nets, job["class"])(**job["params"]).train()
+    size, layout = job["size"], torch.contiguous_format
+    if job["last"]:
+        layout = torch.channels_last_3d if len(size) == 5 else torch.channels_last
+    net = net.to(memory_format=layout)
+    n = 1
+    for s in size:
+        n *= s
+    x = torch.sin(torch.arange(n, dtype=torch.float32)).reshape(size).contiguous(memory_format=layout)
+    open("/proc/self/clear_refs", "w").write("5")
+    before, times, cpu = resident("VmRSS"), [], 0
+    for i in range(-1, job["steps"]):
+        start, cpu_start = time.perf_counter(), time.process_time()
+        with torch.autocast("cpu", torch.bfloat16, enabled=job["precision"] == "bfloat16"):
+            y = net(x)
+        y = y[0] if isinstance(y, (tuple, list)) else y
+        y.float().square().mean().backward()
+        net.zero_grad(set_to_none=True)
+        if i >= 0:
+            times.append(1e3 * (time.perf_counter() - start))
+            cpu += 1e3 * (time.process_time() - cpu_start)
+    return {"min_ms": min(times), "median_ms": statistics.median(times), "cpu_ms": cpu / len(times),
+            "peak_mb": resident("VmHWM") - before}
+
+
+def serve():
+    from monai.networks import nets  # noqa: F401  (before the first fork)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                print(json.dumps(peer_step(json.loads(line))), flush=True)
+            except Exception as e:
+                print(json.dumps({"error": str(e)[:300]}), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("python")
+    p.add_argument("types", nargs="*", default=list(NETS))
+    p.add_argument("--precision", nargs="+", default=["float32", "bfloat16"])
+    p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--steps", type=int, default=4)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--cpu")
+    p.add_argument("--out")
+    a = p.parse_args()
+    peer, rows = Peer(a.python), []
+    print("| network | precision | ours ms | MONAI's better ms | its layout | MONAI / ours | memory MB |\n|---|---|---|---|---|---|---|")
+    for name in a.types or NETS:
+        kind, cls, params, size, there = NETS[name]
+        for precision in a.precision:
+            job = dict(size=size, precision=precision, steps=a.steps, threads=a.threads)
+            arms = {"ours": [], "channels first": [], "channels last": []}
+            for _ in range(a.repeats):
+                arms["ours"].append(ours({**job, "type": kind, "params": params}, a.cpu))
+                for last in (False, True):
+                    arms["channels last" if last else "channels first"].append(
+                        peer({**job, "class": cls, "params": there or params, "last": last}))
+            rows.append(dict(name=name, precision=precision, arms=arms))
+            ms = {k: statistics.median(r["median_ms"] for r in v) if "error" not in v[0] else float("inf")
+                  for k, v in arms.items()}
+            best = min(("channels first", "channels last"), key=ms.get)
+            mb = [statistics.median(r.get("peak_mb", 0) for r in arms[k]) for k in ("ours", best)]
+            print(f"| {name} | {precision} | {ms['ours']:.0f} | {ms[best]:.0f} | {best} | "
+                  f"{ms[best] / ms['ours']:.2f} | {mb[0]:.0f} / {mb[1]:.0f} |", flush=True)
+    if a.out:
+        json.dump(rows, open(a.out, "w"), indent=1)
+
+
+if __name__ == "__main__":
+    serve() if sys.argv[1:] == ["--serve"] else main()
