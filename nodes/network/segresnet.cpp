@@ -59,9 +59,10 @@ struct SegResNet final : ImageNetwork<SegResNet> {
       x = doubled(x) + skips.back();
       for (std::int64_t b = 0; b < p.blocks_up[i]; ++b) x = block(level / b, x);
     }
-    if (!p.use_conv_final) return {x};
-    return {conv(s / "conv_final.2.conv", norm_relu(s / "conv_final.0", x), p.out_channels,
-                 {.kernel = 1})};
+    // MONAI has its parameters where it is not used, too.
+    const Value last = conv(s / "conv_final.2.conv", norm_relu(s / "conv_final.0", x),
+                            p.out_channels, {.kernel = 1});
+    return {p.use_conv_final ? last : x};
   }
 
  private:

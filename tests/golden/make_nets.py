@@ -12,7 +12,7 @@ import sys
 import zlib
 
 import torch
-from monai.networks.nets import UNETR, DynUNet, EfficientNetBN
+from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 
 HERE = pathlib.Path(__file__).parent
@@ -145,6 +145,66 @@ def vit_auto_enc():
 
 
 NETS = dict(unetr=unetr, dynunet=dynunet, efficientnet=efficientnet)
+
+
+def unet():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=3, channels=[6, 8, 12], strides=[2, 2], num_res_units=1)
+    flat = dict(solid, spatial_dims=2, num_res_units=2, dropout=0.2)
+    plain = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[6, 10], strides=[2], bias=False, act="RELU")
+    uneven = dict(spatial_dims=3, in_channels=3, out_channels=2, channels=[4, 8, 8], strides=[[2, 2, 1], [2, 1, 2]],
+                  kernel_size=[3, 3, 1], up_kernel_size=[3, 3, 5], adn_ordering="AN", act="LEAKYRELU",
+                  num_res_units=3)
+    normed = dict(solid, norm="BATCH")
+    return [case(UNet, args, size, train, channels_last=last) for args, size, train, last in (
+        (flat, [2, 1, 12, 16], False, True), (solid, [2, 1, 8, 12, 8], True, True),
+        (solid, [2, 1, 8, 12, 8], True, False), (normed, [2, 1, 8, 12, 8], True, True),
+        (normed, [2, 1, 8, 12, 8], True, False), (normed, [2, 1, 8, 12, 8], False, True),
+        (plain, [2, 1, 6, 8, 6], True, True), (uneven, [2, 3, 8, 8, 6], True, True))]
+
+
+def segresnet():
+    small = dict(spatial_dims=3, init_filters=8, in_channels=2, out_channels=3, blocks_down=[1, 2], blocks_up=[1])
+    flat = dict(spatial_dims=2, init_filters=8, in_channels=1, out_channels=2)
+    return [case(SegResNet, small, [2, 2, 6, 8, 4], True), case(SegResNet, flat, [2, 1, 16, 8], True),
+            case(SegResNet, dict(small, dropout_prob=0.2, use_conv_final=False), [2, 2, 6, 8, 4], False)]
+
+
+def densenet121():
+    small = dict(in_channels=1, out_channels=3, init_features=8, growth_rate=4, block_config=[2, 3, 2], bn_size=2)
+    flat, solid = dict(spatial_dims=2, **small), dict(spatial_dims=3, **small)
+    return [case(DenseNet, args, size, train) for train in (True, False)
+            for args, size in ((flat, [3, 1, 32, 36]), (solid, [2, 1, 32, 32, 36]))]
+
+
+# Not in training: so deep, and with few samples a statistic, torch's own float32 gradients differ
+# from float64's by a tenth.
+def resnet(make, thinner):
+    flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
+    solid = dict(flat, spatial_dims=3, conv1_t_size=5, conv1_t_stride=2, no_max_pool=True, bias_downsample=False)
+    return [case(make, flat, [2, 1, 32, 40], False), case(make, solid, [2, 1, 16, 16, 20], False)]
+
+
+class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
+    def __init__(self, in_channels=3, out_channels=10, image_size=32):
+        super().__init__()
+        side = ((image_size - 4) // 2 - 4) // 2
+        self.conv1, self.conv2 = torch.nn.Conv2d(in_channels, 6, 5), torch.nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2 = torch.nn.Linear(16 * side * side, 120), torch.nn.Linear(120, 84)
+        self.fc3 = torch.nn.Linear(84, out_channels)
+
+    def forward(self, x):
+        for c in (self.conv1, self.conv2):
+            x = torch.max_pool2d(torch.relu(c(x)), 2)
+        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x.flatten(1))))))
+
+
+def lenet():
+    small = dict(in_channels=1, out_channels=7, image_size=28)
+    return [case(LeNet, {}, [4, 3, 32, 32], True), case(LeNet, small, [3, 1, 28, 28], True)]
+
+
+NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
+NETS |= dict(resnet18=lambda: resnet(resnet18, 0.125), resnet50=lambda: resnet(resnet50, 0.0625))
 NETS |= dict(swin_unetr=swin_unetr, vit=vit, vit_auto_enc=vit_auto_enc)
 
 (HERE / "nets").mkdir(exist_ok=True)
