@@ -117,7 +117,14 @@ Act act_of(const Json& given) {
   if (n.name == "prelu") return {Kind::prelu, n.arguments.value("init", 0.25)};
   if (n.name == "gelu") return {Kind::gelu};
   if (n.name == "swish" || n.name == "memswish") return {Kind::swish};
-  unknown("activation", n.name, "relu, leakyrelu, prelu, gelu or swish");
+  if (n.name == "elu") return {Kind::elu, n.arguments.value("alpha", 1.0)};
+  if (n.name == "relu6") return {Kind::relu6};
+  if (n.name == "selu") return {Kind::selu};
+  if (n.name == "sigmoid") return {Kind::sigmoid};
+  if (n.name == "tanh") return {Kind::tanh};
+  if (n.name == "mish") return {Kind::mish};
+  unknown("activation", n.name,
+          "relu, leakyrelu, prelu, gelu, swish, elu, relu6, selu, sigmoid, tanh or mish");
 }
 
 }  // namespace sluice
