@@ -13,6 +13,8 @@ import zlib
 
 import torch
 from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
+from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
+from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 
 HERE = pathlib.Path(__file__).parent
@@ -165,7 +167,8 @@ def unet():
 def segresnet():
     small = dict(spatial_dims=3, init_filters=8, in_channels=2, out_channels=3, blocks_down=[1, 2], blocks_up=[1])
     flat = dict(spatial_dims=2, init_filters=8, in_channels=1, out_channels=2)
-    return [case(SegResNet, small, [2, 2, 6, 8, 4], True), case(SegResNet, flat, [2, 1, 16, 8], True),
+    shuffled = dict(flat, norm="batch", act="elu", upsample_mode="pixelshuffle", blocks_down=[1, 1], blocks_up=[1])
+    return [case(SegResNet, shuffled, [2, 1, 8, 8], True), case(SegResNet, small, [2, 2, 6, 8, 4], True), case(SegResNet, flat, [2, 1, 16, 8], True),
             case(SegResNet, dict(small, dropout_prob=0.2, use_conv_final=False), [2, 2, 6, 8, 4], False)]
 
 
@@ -203,6 +206,79 @@ def lenet():
     return [case(LeNet, {}, [4, 3, 32, 32], True), case(LeNet, small, [3, 1, 28, 28], True)]
 
 
+def basic_unet():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features=[2, 4, 4, 6, 8, 3])
+    flat = dict(solid, spatial_dims=2, in_channels=2, norm="batch", act="elu", bias=False, upsample="nontrainable")
+    shuffled = dict(flat, norm=["group", {"num_groups": 2}], features=[2, 4, 4, 6, 8, 4], upsample="pixelshuffle")
+    # Extents that do not halve evenly are padded.
+    return [case(BasicUNet, solid, [1, 1, 32, 48, 34], True), case(BasicUNet, flat, [2, 2, 48, 39], True),
+            case(BasicUNet, shuffled, [2, 2, 32, 32], True)]
+
+
+def basic_unet_plus_plus():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features=[2, 4, 4, 6, 8, 3])
+    flat = dict(solid, spatial_dims=2, deep_supervision=True, norm="batch", act="mish", upsample="nontrainable")
+    return [case(BasicUNetPlusPlus, solid, [1, 1, 32, 32, 16], True),
+            case(BasicUNetPlusPlus, flat, [2, 1, 48, 39], True)]
+
+
+def attention_unet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, channels=[4, 6, 8], strides=[2, 2])
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[4, 5], strides=[2], kernel_size=5,
+                 up_kernel_size=5, dropout=0.1)
+    return [case(AttentionUnet, flat, [2, 2, 16, 24], True),
+            case(AttentionUnet, solid, [2, 1, 8, 8, 12], False, kernel_size=[5], up_kernel_size=[5])]
+
+
+# Not in training: its skips have dropout, whatever is set.
+def vnet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, act="prelu", bias=True, dropout_dim=1,
+                dropout_prob_up=[None, 0.2], dropout_prob_down=None)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2)
+    return [case(VNet, flat, [2, 2, 32, 48], False), case(VNet, solid, [1, 1, 16, 16, 16], False)]
+
+
+# One sample, and latent numbers without noise: ours are so outside training.
+class PlainVae(SegResNetVAE):
+    def forward(self, x):
+        drawn, torch.randn_like = torch.randn_like, torch.zeros_like
+        y, loss = super().forward(x)
+        torch.randn_like = drawn
+        return y, loss.reshape(1)
+
+
+def segresnet_vae():
+    small = dict(spatial_dims=3, init_filters=4, in_channels=2, out_channels=3, blocks_down=[1, 1], blocks_up=[1],
+                 input_image_size=[8, 12, 8], norm=["group", {"num_groups": 4}], vae_nz=6)
+    flat = dict(small, spatial_dims=2, input_image_size=[16, 8], vae_estimate_std=True, act="elu",
+                norm=["instance", {"affine": True}], upsample_mode="deconv")
+    return [case(PlainVae, small, [1, 2, 8, 12, 8], True) | dict(train=False),
+            case(PlainVae, flat, [1, 2, 16, 8], True) | dict(train=False)]
+
+
+def segresnet_ds():
+    flat = dict(spatial_dims=2, init_filters=4, in_channels=2, out_channels=3, blocks_down=[1, 2, 1], dsdepth=2,
+                norm=["group", {"num_groups": 2}], act="leakyrelu", upsample_mode="nontrainable")
+    solid = dict(spatial_dims=3, init_filters=4, in_channels=1, out_channels=2, blocks_down=[1, 1, 1, 1],
+                 blocks_up=[2, 1, 1], resolution=[1.0, 1.2, 5.0], norm="instance")
+    normed = dict(spatial_dims=3, init_filters=2, in_channels=1, out_channels=2, blocks_down=[1, 1], dsdepth=3,
+                  upsample_mode="pixelshuffle")
+    return [case(SegResNetDS, flat, [2, 2, 16, 24], True), case(SegResNetDS, solid, [1, 1, 16, 24, 4], True),
+            case(SegResNetDS, normed, [2, 1, 8, 6, 8], True)]
+
+
+def high_res_net():
+    layers = [dict(n_features=4, kernel_size=3), dict(n_features=4, kernels=[3, 3], repeat=2),
+              dict(n_features=7, kernels=[5, 1], repeat=2), dict(n_features=6, kernel_size=1), dict(kernel_size=1)]
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, layer_params=layers, dropout_prob=0.3)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, layer_params=layers, channel_matching="project",
+                 bias=True, norm_type=["instance", {"affine": True}], acti_type="prelu")
+    return [case(HighResNet, flat, [2, 2, 12, 16], False), case(HighResNet, solid, [2, 1, 8, 6, 8], True)]
+
+
+NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, high_res_net=high_res_net)
+NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
+NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
 NETS |= dict(resnet18=lambda: resnet(resnet18, 0.125), resnet50=lambda: resnet(resnet50, 0.0625))
 NETS |= dict(swin_unetr=swin_unetr, vit=vit, vit_auto_enc=vit_auto_enc)
