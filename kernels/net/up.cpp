@@ -10,6 +10,10 @@ at::Tensor linear_to(const at::Tensor& x, at::IntArrayRef size, bool align_corne
                       : at::upsample_bilinear2d(x, size, align_corners);
 }
 
+at::Tensor nearest_to(const at::Tensor& x, at::IntArrayRef size) {
+  return x.dim() == 5 ? at::upsample_nearest3d(x, size) : at::upsample_nearest2d(x, size);
+}
+
 // [N, C f^d, ...] as [N, C, f ...]: a group of channels is a cube of voxels.
 Value shuffled(const Value& x, std::int64_t factor) {
   std::int64_t all = 1;
@@ -70,16 +74,17 @@ const std::vector<std::string>& upsample_modes() {
   return all;
 }
 
-Value magnified(const Value& x, const PerAxis& factor, bool align_corners) {
+Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_corners) {
   const auto factors = factor.over(x.axes);
-  const auto function = [factors, align_corners](In t) {
+  const auto function = [factors, linear, align_corners](In t) {
     std::vector<std::int64_t> size = t[0].sizes().slice(2).vec();
     for (std::size_t a = 0; a < size.size(); ++a) size[a] *= factors[a];
-    return linear_to(t[0], size, align_corners);
+    return linear ? linear_to(t[0], size, align_corners) : nearest_to(t[0], size);
   };
+  const std::string mode = linear ? "linear" : "nearest";
   return x.op(
       "resize", function,
-      {.attributes = {{"mode", "linear"}, {"factor", factors}, {"align_corners", align_corners}}});
+      {.attributes = {{"mode", mode}, {"factor", factors}, {"align_corners", align_corners}}});
 }
 
 Value resized_linear(const Value& x, const Value& like, bool align_corners) {
@@ -112,7 +117,7 @@ Value upsample(const Scope& s, const Value& x, std::int64_t out, const UpSampleO
   Value y = x;
   if (o.pre_conv && x.channels != out)
     y = conv(s / "preconv", x, out, {.kernel = 1, .bias = o.bias});
-  return magnified(y, o.scale_factor, o.align_corners);
+  return magnified(y, o.scale_factor, o.interp_mode != "nearest", o.align_corners);
 }
 
 Value two_conv(const Scope& s, const Value& x, std::int64_t out, const Adn& adn, bool bias) {

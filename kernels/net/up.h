@@ -10,13 +10,14 @@ struct UpSampleOptions {
   std::optional<PerAxis> kernel_size = {};  // of "deconv": the scale
   std::string mode = "deconv";              // or "nontrainable", "pixelshuffle"
   bool pre_conv = true;                     // where channels change, and of "pixelshuffle"
+  std::string interp_mode = "linear";       // or "nearest", of "nontrainable"
   bool align_corners = true, bias = true, apply_pad_pool = true;
 };
 const std::vector<std::string>& upsample_modes();
 // NAME.deconv, NAME.preconv or NAME.pixelshuffle.conv_block.
 Value upsample(const Scope& s, const Value& x, std::int64_t out, const UpSampleOptions& o = {});
-// Linear between voxels, each extent times its factor.
-Value magnified(const Value& x, const PerAxis& factor, bool align_corners);
+// Each extent times its factor: linear between voxels, or by the nearest.
+Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_corners);
 // To the extents of `like`, linear.
 Value resized_linear(const Value& x, const Value& like, bool align_corners);
 // The last voxels repeated up to the extents of `like`.
