@@ -122,6 +122,9 @@ void Net::initialise(std::uint64_t seed) {
         break;
       case Init::Rule::fill:
         t.fill_(p.init.value);
+        break;
+      case Init::Rule::eye:
+        t.zero_().view({static_cast<std::int64_t>(p.init.value), -1}).diagonal().fill_(1);
     }
     p.tensor.copy_(t);
   }
