@@ -14,6 +14,7 @@ import zlib
 import torch
 from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
 from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
+from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet
 from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 
@@ -65,7 +66,7 @@ def outputs_of(net, x, args):
 
 
 # MONAI's names of what every network of ours has by one name.
-RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels")
+RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
 
 
 # `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared.
@@ -276,6 +277,102 @@ def high_res_net():
     return [case(HighResNet, flat, [2, 2, 12, 16], False), case(HighResNet, solid, [2, 1, 8, 6, 8], True)]
 
 
+# Not in training: few samples a statistic, and a torch that is itself a tenth off.
+def ahnet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, layers=[1, 1, 1, 1], psp_block_num=2,
+                upsample_mode="bilinear")
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, layers=[1, 1, 1, 1], psp_block_num=1)
+    return [case(AHNet, flat, [1, 2, 64, 32], False), case(AHNet, solid, [1, 1, 32, 32, 32], False)]
+
+
+def quicknat():
+    args = dict(num_classes=3, num_channels=2, num_filters=4, se_block="CSE")
+    plain = dict(num_classes=3, num_filters=4, kernel_size=3)
+    return [case(Quicknat, args, [2, 2, 16, 32], True),
+            case(Quicknat, plain, [1, 1, 32, 32], True, kernel_size=[3])]
+
+
+def reg_unet():
+    flat = dict(spatial_dims=2, in_channels=2, num_channel_initial=3, depth=2, out_channels=2, extract_levels=[0, 2],
+                concat_skip=True, encode_kernel_sizes=[5, 3, 3])
+    solid = dict(spatial_dims=3, in_channels=2, num_channel_initial=2, depth=2, pooling=False, extract_levels=[0, 1, 2],
+                 out_activation="sigmoid")
+    return [case(RegUNet, flat, [2, 2, 16, 24], True), case(RegUNet, solid, [2, 2, 8, 12, 8], True)]
+
+
+def global_net():
+    flat = dict(spatial_dims=2, image_size=[16, 24], in_channels=2, num_channel_initial=2, depth=2)
+    solid = dict(spatial_dims=3, image_size=[8, 12, 8], in_channels=2, num_channel_initial=2, depth=1, pooling=False)
+    return [case(GlobalNet, flat, [2, 2, 16, 24], True, out_channels=2),
+            case(GlobalNet, solid, [2, 2, 8, 12, 8], True, out_channels=3)]
+
+
+def local_net():
+    flat = dict(spatial_dims=2, in_channels=2, num_channel_initial=2, extract_levels=[0, 2], out_channels=2,
+                mode="bilinear", align_corners=True)
+    solid = dict(spatial_dims=3, in_channels=2, num_channel_initial=2, extract_levels=[0, 1], out_channels=3)
+    bare = dict(flat, use_additive_sampling=False, concat_skip=True)
+    return [case(LocalNet, flat, [2, 2, 16, 24], True), case(LocalNet, solid, [2, 2, 8, 12, 8], True),
+            case(LocalNet, bare, [2, 2, 16, 24], True)]
+
+
+def med_next():
+    flat = dict(spatial_dims=2, init_filters=4, in_channels=2, out_channels=3, encoder_expansion_ratio=[2, 3],
+                blocks_down=[1, 2], blocks_up=[2, 1], blocks_bottleneck=1, kernel_size=3, deep_supervision=True,
+                use_residual_connection=True)
+    solid = dict(spatial_dims=3, init_filters=3, in_channels=1, out_channels=2, blocks_down=[1, 1], blocks_up=[1, 1],
+                 blocks_bottleneck=1, kernel_size=5, global_resp_norm=True)
+    return [case(MedNeXt, flat, [2, 2, 16, 24], True, encoder_expansion_ratio=[2, 3]),
+            case(MedNeXt, solid, [1, 1, 8, 12, 8], True)]
+
+
+# nnU-Net's, from a plan's architecture.
+def nnunet(cls, spatial_dims, in_channels, out_channels, features_per_stage, dropout=0.0, **args):
+    from torch import nn
+
+    conv, norm = ((nn.Conv2d, nn.InstanceNorm2d), (nn.Conv3d, nn.InstanceNorm3d))[spatial_dims - 2]
+    return cls(input_channels=in_channels, n_stages=len(features_per_stage), features_per_stage=features_per_stage,
+               conv_op=conv, num_classes=out_channels, norm_op=norm, norm_op_kwargs=dict(affine=True, eps=1e-5),
+               dropout_op=(nn.Dropout2d, nn.Dropout3d)[spatial_dims - 2] if dropout else None,
+               dropout_op_kwargs=dict(p=dropout), nonlin=nn.LeakyReLU, nonlin_kwargs=dict(inplace=True), **args)
+
+
+def nnunets(cls, name):
+    def make(**args):
+        return nnunet(cls, **args)
+
+    # n_conv_per_stage or n_blocks_per_stage.
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, features_per_stage=[4, 6, 6], conv_bias=True,
+                kernel_sizes=[3, [5, 3], 3], strides=[1, [2, 1], 2], n_conv_per_stage_decoder=[1, 2],
+                deep_supervision=True, **{name: [1, 2, 1]})
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features_per_stage=[4, 8], conv_bias=False,
+                 kernel_sizes=[[1, 3, 3], 3], strides=[1, 2], n_conv_per_stage_decoder=[1], deep_supervision=False,
+                 dropout=0.2, **{name: [2, 2]})
+    return [case(make, flat, [2, 2, 16, 24], True), case(make, solid, [2, 1, 6, 8, 8], False)]
+
+
+def plain_conv_unet():
+    from dynamic_network_architectures.architectures.unet import PlainConvUNet
+
+    return nnunets(PlainConvUNet, "n_conv_per_stage")
+
+
+def residual_encoder_unet():
+    from dynamic_network_architectures.architectures.unet import ResidualEncoderUNet
+
+    return nnunets(ResidualEncoderUNet, "n_blocks_per_stage")
+
+
+# Not in training, where MONAI's dropout draws other numbers than ours.
+def flexible_unet():
+    flat = dict(in_channels=1, out_channels=3, backbone="efficientnet-b0", decoder_channels=[16, 12, 8, 6, 4])
+    return [case(FlexibleUNet, flat, [2, 1, 64, 96], False)]
+
+
+NETS |= dict(flexible_unet=flexible_unet)
+NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
+NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
+NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
 NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, high_res_net=high_res_net)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
