@@ -7,7 +7,8 @@ namespace sluice {
 ImageNet::ImageNet() = default;
 
 void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool channels_last,
-                        const std::function<Values(const Scope&, const Value&)>& build) {
+                        int images,
+                        const std::function<Values(const Scope&, const Values&)>& build) {
   type_ = type;
   channels_ = shared.in_channels;
   dims_ = shared.spatial_dims;
@@ -16,7 +17,8 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
                                                        : at::kFloat;
   try {
     Builder b;
-    const Value x = b.input(channels_, static_cast<int>(dims_));
+    Values x;
+    for (int i = 0; i < images; ++i) x.push_back(b.input(channels_, static_cast<int>(dims_)));
     net_ = b.finish(build(b.scope(), x), {compute, channels_last});
   } catch (const Error& e) {
     throw Error(e.exit, type + ": " + e.what());
@@ -35,6 +37,10 @@ Network::Tensors BuiltNetwork::forward(const Tensors& x, std::size_t count) {
   if (x.size() != static_cast<std::size_t>(net_.inputs))
     throw Error(Exit::usage, type_ + " takes " + std::to_string(net_.inputs) + " inputs, got " +
                                  std::to_string(x.size()));
+  for (const at::Tensor& other : x)
+    if (other.sizes() != image.sizes())
+      throw DataError(type_ + " takes images of one size, got " + c10::str(image.sizes()) +
+                      " and " + c10::str(other.sizes()));
   return net_.forward(x, count, training_, key_);
 }
 

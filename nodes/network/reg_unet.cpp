@@ -181,7 +181,7 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
     return deep_spec<Params>(
                reg_spec<Params>("global_net",
                                 "Affine registration (MONAI's GlobalNet): displacements in voxels; "
-                                "out_channels is not read, there is one for each axis."))
+                                "out_channels must be spatial_dims."))
         .param("image_size", &Params::image_size, "Extents of the images.")
         .at_least(1)
         .required()
@@ -190,6 +190,7 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
   Values build(const Scope& s, const Value& image) const {
     if (p.image_size.size() != static_cast<std::size_t>(image.axes))
       refuse("image_size needs a number for each axis");
+    if (p.out_channels != image.axes) refuse("out_channels must be spatial_dims");
     const Reg r{p, each_level(p.encode_kernel_sizes, p.depth), p.depth, false, Reg::deconv};
     if (const std::string why = r.unfit(p.image_size); !why.empty()) refuse(why);
     std::int64_t voxels = 1;

@@ -14,7 +14,7 @@ import zlib
 import torch
 from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
 from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
-from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet
+from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet, VoxelMorph, VoxelMorphUNet
 from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 
@@ -369,7 +369,20 @@ def flexible_unet():
     return [case(FlexibleUNet, flat, [2, 1, 64, 96], False)]
 
 
-NETS |= dict(flexible_unet=flexible_unet)
+def voxel_morph():
+    def make(integration_steps=7, half_res=False, **unet):
+        return VoxelMorph(VoxelMorphUNet(**unet), integration_steps, half_res, unet["spatial_dims"])
+
+    flat = dict(spatial_dims=2, in_channels=2, unet_out_channels=4, channels=[3, 4, 5, 4], final_conv_channels=[3],
+                integration_steps=0, norm="batch", use_maxpool=False)
+    solid = dict(spatial_dims=3, in_channels=2, unet_out_channels=4, channels=[3, 4], final_conv_channels=[4, 3],
+                 half_res=True, act="relu")
+    # Ours counts the channels of one image.
+    return [case(make, flat, [2, 1, 16, 24], True, more=[[2, 1, 16, 24]], in_channels=1),
+            case(make, solid, [1, 1, 8, 12, 8], True, more=[[1, 1, 8, 12, 8]], in_channels=1)]
+
+
+NETS |= dict(flexible_unet=flexible_unet, voxel_morph=voxel_morph)
 NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
 NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
 NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
