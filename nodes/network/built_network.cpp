@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/diagnostic.h"
+
 namespace sluice {
 
 ImageNet::ImageNet() = default;
@@ -87,8 +89,13 @@ Named read(const Json& given, const char* what) {
   return n;
 }
 
-[[noreturn]] void unknown(const char* what, const std::string& found, const char* known) {
-  throw Error(Exit::usage, std::string(what) + " " + known + " is known, found " + found);
+[[noreturn]] void unknown(const char* what, const std::string& found,
+                          const std::vector<std::string>& known) {
+  std::string all;
+  for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
+  const std::string hint = did_you_mean(found, known);
+  throw Error(Exit::usage, "no " + std::string(what) + " is called " + found +
+                               (hint.empty() ? "; " : "; " + hint + " ") + "there are " + all);
 }
 
 }  // namespace
@@ -99,7 +106,7 @@ NormOptions norm_of(const Json& given) {
   if (n.name == "batch") o.kind = Norm::batch;
   if (n.name == "group") o.kind = Norm::group;
   if (n.name != "batch" && n.name != "group" && n.name != "instance")
-    unknown("norm", n.name, "instance, batch or group");
+    unknown("norm", n.name, {"instance", "batch", "group"});
   for (const auto& [key, value] : n.arguments.items()) {
     if (key == "affine")
       o.affine = value;
@@ -110,7 +117,7 @@ NormOptions norm_of(const Json& given) {
     else if (key == "num_groups")
       o.groups = value;
     else
-      unknown("norm argument", key, "affine, eps, momentum or num_groups");
+      unknown("norm argument", key, {"affine", "eps", "momentum", "num_groups"});
   }
   return o;
 }
@@ -130,7 +137,8 @@ Act act_of(const Json& given) {
   if (n.name == "tanh") return {Kind::tanh};
   if (n.name == "mish") return {Kind::mish};
   unknown("activation", n.name,
-          "relu, leakyrelu, prelu, gelu, swish, elu, relu6, selu, sigmoid, tanh or mish");
+          {"relu", "leakyrelu", "prelu", "gelu", "swish", "elu", "relu6", "selu", "sigmoid", "tanh",
+           "mish"});
 }
 
 }  // namespace sluice

@@ -200,16 +200,17 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
     const Value theta = linear(s / "output_block.fc", flatten(x, voxels), axes * (axes + 1),
                                {.init = Init::fill(0), .bias_init = Init::eye(axes)});
     const auto displacements = [size = p.image_size, axes](In t) {
+      const at::Tensor theta = t[0].to(at::kFloat);  // half precision does not count far
       std::vector<at::Tensor> along;
-      for (const auto n : size) along.push_back(at::arange(n, t[0].options()));
+      for (const auto n : size) along.push_back(at::arange(n, theta.options()));
       auto grid = at::meshgrid(along, "ij");
       const at::Tensor places = at::stack(grid).flatten(1);
       const at::Tensor one = at::ones({1, places.size(1)}, places.options());
       const at::Tensor moved =
-          at::matmul(t[0].view({-1, axes, axes + 1}), at::cat({places, one})) - places;
+          at::matmul(theta.view({-1, axes, axes + 1}), at::cat({places, one})) - places;
       std::vector<std::int64_t> all{-1, axes};
       all.insert(all.end(), size.begin(), size.end());
-      return moved.reshape(all);
+      return moved.reshape(all).to(t[0].scalar_type());
     };
     return {
         theta.op("affine_displacements", displacements,
