@@ -1,7 +1,6 @@
 #include "engine/graph/type_names.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <string_view>
 #include <utility>
@@ -13,10 +12,13 @@ namespace sluice {
 namespace {
 
 // Classes whose type is not their own name in small letters.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 32> renamed{{
+constexpr std::pair<std::string_view, std::string_view> renamed[]{
+    {"AHNet", "ahnet"},
+    {"BasicUNet", "basic_unet"},
+    {"BasicUNetPlusPlus", "basic_unet_plus_plus"},
+    {"CIFAR10", "cifar10"},
     {"CSVDataset", "csv_list"},
     {"CacheDataset", "cache"},
-    {"CIFAR10", "cifar10"},
     {"ColorJitter", "rand_color_jitter"},
     {"ConfusionMatrixMetric", "confusion_matrix"},
     {"CrossValidation", "decathlon"},
@@ -31,22 +33,31 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 32> renamed{
     {"EnsureChannelFirst", "load_image"},
     {"EnsureType", "load_image"},
     {"FashionMNIST", "idx"},
+    {"FlexibleUNet", "flexible_unet"},
     {"LMDBDataset", "cache"},
     {"MNIST", "idx"},
     {"MeanIoU", "mean_iou"},
+    {"MedNeXt", "med_next"},
     {"PersistentDataset", "cache"},
+    {"PlainConvUNet", "plain_conv_unet"},
     {"ROCAUCMetric", "rocauc"},
     {"Rand2DElastic", "rand_elastic"},
     {"Rand3DElastic", "rand_elastic"},
     {"RandTorchVision", "rand_color_jitter"},
+    {"RegUNet", "reg_unet"},
+    {"ResidualEncoderUNet", "residual_encoder_unet"},
     {"SegResNet", "segresnet"},
+    {"SegResNetDS", "segresnet_ds"},
+    {"SegResNetVAE", "segresnet_vae"},
     {"SlidingWindowInferer", "sliding_window"},
     {"SmartCacheDataset", "smart_cache"},
     {"SupervisedTrainer", "model"},
     {"ThreadBuffer", "buffer"},
     {"ThreadDataLoader", "buffer"},
     {"UNet", "unet"},
-}};
+    {"VNet", "vnet"},
+    {"VoxelMorphUNet", "voxel_morph"},
+};
 
 bool has(const std::vector<std::string>& known, std::string_view name) {
   return std::find(known.begin(), known.end(), name) != known.end();

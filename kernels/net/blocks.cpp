@@ -11,11 +11,24 @@ Value act(const Scope& s, const Value& x, const Act& o) {
     case Act::Kind::leaky_relu:
       return leaky_relu(x, o.number);
     case Act::Kind::prelu:
-      return prelu(s, x, o.number);
+      return o.channels ? prelu_channels(s, x, o.number) : prelu(s, x, o.number);
     case Act::Kind::gelu:
       return gelu(x);
     case Act::Kind::swish:
       return silu(x);
+    case Act::Kind::elu:
+      return x.op("elu", [alpha = o.number](In t) { return at::elu(t[0], alpha); },
+                  {.attributes = {{"alpha", o.number}}});
+    case Act::Kind::relu6:
+      return x.op("relu6", [](In t) { return at::hardtanh(t[0], 0, 6); });
+    case Act::Kind::selu:
+      return x.op("selu", [](In t) { return at::selu(t[0]); });
+    case Act::Kind::sigmoid:
+      return sigmoid(x);
+    case Act::Kind::tanh:
+      return x.op("tanh", [](In t) { return at::tanh(t[0]); });
+    case Act::Kind::mish:
+      return x.op("mish", [](In t) { return at::mish(t[0]); });
   }
   return x;
 }

@@ -7,8 +7,21 @@
 namespace sluice {
 
 struct Act {
-  enum class Kind { relu, leaky_relu, prelu, gelu, swish } kind = Kind::relu;
-  double number = 0;  // leaky_relu: the slope; prelu: the first slope
+  enum class Kind {
+    relu,
+    leaky_relu,
+    prelu,
+    gelu,
+    swish,
+    elu,
+    relu6,
+    selu,
+    sigmoid,
+    tanh,
+    mish
+  } kind = Kind::relu;
+  double number = 0;      // leaky_relu: the slope; prelu: the first slope; elu: alpha
+  bool channels = false;  // prelu: a slope for each
 };
 Value act(const Scope& s, const Value& x, const Act& o);
 

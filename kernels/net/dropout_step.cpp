@@ -25,8 +25,9 @@ at::Tensor MaskStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   if (!f.training) return x;
   // Each of several such steps on samples has draws of its own.
-  const std::uint64_t key =
-      of == Of::channel ? f.key : mix(f.key + static_cast<std::uint64_t>(number));
+  const std::uint64_t key = of == Of::sample ? mix(f.key + static_cast<std::uint64_t>(number))
+                            : stream == 0    ? f.key
+                                             : mix(f.key + stream);
   Size shape{x.size(0), of == Of::channel ? x.size(1) : 1};
   at::Tensor mask = at::empty(shape, at::kFloat);
   auto* m = mask.mutable_data_ptr<float>();
@@ -42,6 +43,21 @@ at::Tensor MaskStep::forward(Frame& f) const {
 
 void MaskStep::backward(Frame& f, const at::Tensor& grad) const {
   f.add_grad(inputs[0], f.training ? grad * f.saved[number][0] : grad);
+}
+
+at::Tensor NormalStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  if (!f.training) return at::zeros_like(x);
+  const std::uint64_t key = mix(f.key + static_cast<std::uint64_t>(number));
+  at::Tensor drawn = at::empty(x.sizes(), at::kFloat);
+  auto* d = drawn.mutable_data_ptr<float>();
+  const std::int64_t each = x.numel() / x.size(0);
+  for (std::int64_t i = 0; i < drawn.numel(); ++i) {
+    const Block4 bits = philox(static_cast<std::uint64_t>(f.first_sample * each + i), 2, key);
+    float other;
+    normal_pair(bits.v[0], bits.v[1], d[i], other);
+  }
+  return f.net->laid_out(drawn.to(x.options()));
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Steps that draw: dropout of numbers, of whole channels, of whole samples.
+// Steps that draw: dropout of numbers, of whole channels, of whole samples; normal numbers.
 //
 // Invariant: a draw is a pure function of the pass's key, the sample and the place in it.
 #pragma once
@@ -23,6 +23,7 @@ struct DropoutStep final : Step {
 struct MaskStep final : Step {
   enum class Of { channel, sample } of = Of::channel;
   double p = 0;
+  std::uint64_t stream = 0;  // of channels
   std::string kind() const override {
     return of == Of::channel ? "dropout_channels" : "dropout_samples";
   }
@@ -30,6 +31,14 @@ struct MaskStep final : Step {
   bool draws() const override { return true; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
+};
+
+// Numbers of its input's size from the standard normal distribution.
+struct NormalStep final : Step {
+  std::string kind() const override { return "normal"; }
+  bool draws() const override { return true; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& /*f*/, const at::Tensor& /*grad*/) const override {}
 };
 
 }  // namespace sluice

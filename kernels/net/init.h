@@ -9,6 +9,7 @@ struct Init {
     kaiming,  // normal with variance 2 / ((1 + value^2) fan), for leaky ReLU (He et al. 2015)
     normal,   // with the standard deviation `value`
     fill,     // `value` everywhere
+    eye,      // the identity, [I, 0], of `value` rows written one after the other
   } rule = Rule::uniform;
   double value = 0;
   bool fan_out =
@@ -19,6 +20,7 @@ struct Init {
   static Init uniform_out() { return {Rule::uniform, 0, true}; }
   static Init normal(double deviation) { return {Rule::normal, deviation}; }
   static Init fill(double value) { return {Rule::fill, value}; }
+  static Init eye(double rows) { return {Rule::eye, rows}; }
 };
 
 }  // namespace sluice

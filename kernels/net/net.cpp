@@ -123,10 +123,17 @@ void Net::initialise(std::uint64_t seed) {
         break;
       case Init::Rule::fill:
         t.fill_(p.init.value);
+        break;
+      case Init::Rule::eye:
+        t.zero_().view({static_cast<std::int64_t>(p.init.value), -1}).diagonal().fill_(1);
     }
     p.tensor.copy_(t);
   }
-  for (auto& b : buffers) b.tensor.fill_(b.name.ends_with("running_var") ? 1 : 0);
+  for (auto& b : buffers)  // others are constants
+    if (b.name.ends_with("running_var"))
+      b.tensor.fill_(1);
+    else if (b.name.ends_with("running_mean") || b.name.ends_with("num_batches_tracked"))
+      b.tensor.zero_();
 }
 
 // ---- layout and sizes ---------------------------------------------------------------------------

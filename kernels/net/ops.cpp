@@ -42,7 +42,42 @@ void require_equal_channels(const char* what, const Value& x, const Value& y) {
 
 // ---- convolution, norm, activation --------------------------------------------------------------
 
+namespace {
+
+Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
+  if (o.transposed) s.refuse("a transposed convolution has no dilation");
+  const auto kernel = o.kernel.over(x.axes), stride = o.stride.over(x.axes),
+             dilation = o.dilation.over(x.axes);
+  std::vector<std::int64_t> shape{out, x.channels / o.groups}, padding;
+  std::int64_t fan_in = shape[1];
+  for (std::size_t a = 0; a < kernel.size(); ++a) {
+    shape.push_back(kernel[a]);
+    fan_in *= kernel[a];
+    padding.push_back((kernel[a] - 1) * dilation[a] / 2);
+  }
+  if (o.padding) padding = o.padding->over(x.axes);
+  std::vector<int> parameters{s.parameter("weight", shape, o.init, fan_in)};
+  if (o.bias) parameters.push_back(s.parameter("bias", {out}, o.bias_init, fan_in));
+  const auto function = [=, groups = o.groups](In t) {
+    const std::vector<std::int64_t> none(stride.size(), 0);
+    const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
+    return at::convolution(t[0], t[1], bias, stride, padding, dilation, false, none, groups);
+  };
+  return x.op("conv_dilated", function,
+              {.parameters = parameters,
+               .channels = out,
+               .name = s.name,
+               .attributes = {{"out", out},
+                              {"kernel", kernel},
+                              {"stride", stride},
+                              {"padding", padding},
+                              {"dilation", dilation}}});
+}
+
+}  // namespace
+
 Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
+  if (!o.dilation.is_one()) return dilated_conv(s, x, out, o);
   auto made = step<ConvStep>(s);
   ConvSpec& spec = made->spec;
   spec = {o.transposed,          x.channels, out, o.kernel.over(x.axes),
@@ -99,6 +134,12 @@ Value prelu(const Scope& s, const Value& x, double first) {
   return x.builder->append(std::move(made), {x}, {true}, x);
 }
 
+Value prelu_channels(const Scope& s, const Value& x, double first) {
+  return x.op(
+      "prelu", [](In t) { return at::prelu(t[0], t[1]); },
+      {.parameters = {s.parameter("weight", {x.channels}, Init::fill(first))}, .name = s.name});
+}
+
 // ---- dropout ------------------------------------------------------------------------------------
 
 Value dropout(const Value& x, double p) {
@@ -107,9 +148,10 @@ Value dropout(const Value& x, double p) {
   return x.builder->append(std::move(made), {x}, {false}, x);
 }
 
-Value dropout_channels(const Value& x, double p) {
+Value dropout_channels(const Value& x, double p, std::uint64_t number) {
   auto made = step<MaskStep>();
   made->p = p;
+  made->stream = number;
   return x.builder->append(std::move(made), {x}, {false}, x);
 }
 
@@ -118,6 +160,10 @@ Value dropout_samples(const Value& x, double p) {
   made->of = MaskStep::Of::sample;
   made->p = p;
   return x.builder->append(std::move(made), {x}, {false}, x);
+}
+
+Value normals(const Value& like) {
+  return like.builder->append(step<NormalStep>(), {like}, {false}, like);
 }
 
 // ---- sum, concatenation, shape ------------------------------------------------------------------

@@ -10,9 +10,10 @@ namespace sluice {
 
 struct ConvOptions {
   PerAxis kernel = 3, stride = 1;
-  std::optional<PerAxis> padding;  // (kernel - 1) / 2
+  std::optional<PerAxis> padding;  // (kernel - 1) / 2, times the dilation
   PerAxis output_padding = 0;
   std::int64_t groups = 1;
+  PerAxis dilation = 1;  // others than 1 through LibTorch, and not of a transposed one
   bool transposed = false, bias = true;
   // A norm reads it that takes the bias away again: the bias need not be computed with.
   bool normed = false;
@@ -31,10 +32,13 @@ Value norm(const Scope& s, const Value& x, const NormOptions& o = {});
 Value relu(const Value& x);
 Value leaky_relu(const Value& x, double slope);
 Value prelu(const Scope& s, const Value& x, double first = 0.25);  // NAME.weight, one for all
+Value prelu_channels(const Scope& s, const Value& x, double first = 0.25);  // ... one a channel
 
-Value dropout(const Value& x, double p);           // of single numbers
-Value dropout_channels(const Value& x, double p);  // of whole channels
-Value dropout_samples(const Value& x, double p);   // "drop connect", "drop path"
+Value dropout(const Value& x, double p);  // of single numbers
+// Of whole channels. Several in a network need numbers of their own, or they drop the same ones.
+Value dropout_channels(const Value& x, double p, std::uint64_t number = 0);
+Value dropout_samples(const Value& x, double p);  // "drop connect", "drop path"
+Value normals(const Value& like);  // drawn from the standard normal distribution; 0 if not training
 
 Value add(const Value& x, const Value& y);
 inline Value operator+(const Value& x, const Value& y) { return add(x, y); }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/diagnostic.h"
 #include "engine/session/precision.h"
 
 namespace sluice {
@@ -9,7 +10,8 @@ namespace sluice {
 ImageNet::ImageNet() = default;
 
 void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool channels_last,
-                        const std::function<Values(const Scope&, const Value&)>& build) {
+                        int images,
+                        const std::function<Values(const Scope&, const Values&)>& build) {
   type_ = type;
   channels_ = shared.in_channels;
   dims_ = shared.spatial_dims;
@@ -20,7 +22,8 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
                                                 : at::kFloat;
   try {
     Builder b;
-    const Value x = b.input(channels_, static_cast<int>(dims_));
+    Values x;
+    for (int i = 0; i < images; ++i) x.push_back(b.input(channels_, static_cast<int>(dims_)));
     net_ = b.finish(build(b.scope(), x), {compute, channels_last});
   } catch (const Error& e) {
     throw Error(e.exit, type + ": " + e.what());
@@ -39,6 +42,10 @@ Network::Tensors BuiltNetwork::forward(const Tensors& x, std::size_t count) {
   if (x.size() != static_cast<std::size_t>(net_.inputs))
     throw Error(Exit::usage, type_ + " takes " + std::to_string(net_.inputs) + " inputs, got " +
                                  std::to_string(x.size()));
+  for (const at::Tensor& other : x)
+    if (other.sizes() != image.sizes())
+      throw DataError(type_ + " takes images of one size, got " + c10::str(image.sizes()) +
+                      " and " + c10::str(other.sizes()));
   return net_.forward(x, count, training_, key_);
 }
 
@@ -85,8 +92,13 @@ Named read(const Json& given, const char* what) {
   return n;
 }
 
-[[noreturn]] void unknown(const char* what, const std::string& found, const char* known) {
-  throw Error(Exit::usage, std::string(what) + " " + known + " is known, found " + found);
+[[noreturn]] void unknown(const char* what, const std::string& found,
+                          const std::vector<std::string>& known) {
+  std::string all;
+  for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
+  const std::string hint = did_you_mean(found, known);
+  throw Error(Exit::usage, "no " + std::string(what) + " is called " + found +
+                               (hint.empty() ? "; " : "; " + hint + " ") + "there are " + all);
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ NormOptions norm_of(const Json& given) {
   if (n.name == "batch") o.kind = Norm::batch;
   if (n.name == "group") o.kind = Norm::group;
   if (n.name != "batch" && n.name != "group" && n.name != "instance")
-    unknown("norm", n.name, "instance, batch or group");
+    unknown("norm", n.name, {"instance", "batch", "group"});
   for (const auto& [key, value] : n.arguments.items()) {
     if (key == "affine")
       o.affine = value;
@@ -108,7 +120,7 @@ NormOptions norm_of(const Json& given) {
     else if (key == "num_groups")
       o.groups = value;
     else
-      unknown("norm argument", key, "affine, eps, momentum or num_groups");
+      unknown("norm argument", key, {"affine", "eps", "momentum", "num_groups"});
   }
   return o;
 }
@@ -121,7 +133,15 @@ Act act_of(const Json& given) {
   if (n.name == "prelu") return {Kind::prelu, n.arguments.value("init", 0.25)};
   if (n.name == "gelu") return {Kind::gelu};
   if (n.name == "swish" || n.name == "memswish") return {Kind::swish};
-  unknown("activation", n.name, "relu, leakyrelu, prelu, gelu or swish");
+  if (n.name == "elu") return {Kind::elu, n.arguments.value("alpha", 1.0)};
+  if (n.name == "relu6") return {Kind::relu6};
+  if (n.name == "selu") return {Kind::selu};
+  if (n.name == "sigmoid") return {Kind::sigmoid};
+  if (n.name == "tanh") return {Kind::tanh};
+  if (n.name == "mish") return {Kind::mish};
+  unknown("activation", n.name,
+          {"relu", "leakyrelu", "prelu", "gelu", "swish", "elu", "relu6", "selu", "sigmoid", "tanh",
+           "mish"});
 }
 
 }  // namespace sluice

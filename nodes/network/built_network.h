@@ -73,9 +73,9 @@ class BuiltNetwork : public Network {
   const Net& net() const { return net_; }
 
  protected:
-  // Runs `build` on an image input; what it refuses is said in the network's name.
-  void make(const std::string& type, const ImageNet& shared, bool channels_last,
-            const std::function<Values(const Scope&, const Value&)>& build);
+  // Runs `build` on so many image inputs; what it refuses is said in the network's name.
+  void make(const std::string& type, const ImageNet& shared, bool channels_last, int images,
+            const std::function<Values(const Scope&, const Values&)>& build);
   // Why an image of these spatial extents does not fit; "": it does.
   virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
   [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
@@ -89,7 +89,8 @@ class BuiltNetwork : public Network {
 };
 
 // A network of images of type T, which has Params p (derived from ImageNet), spec() and
-// Values build(const Scope&, const Value& image) const.
+// Values build(const Scope&, const Value& image) const; one of several images of equal size says
+// `static constexpr int images = 2`, and builds on const Values&.
 template <class T>
 class ImageNetwork : public BuiltNetwork {
  public:
@@ -97,8 +98,12 @@ class ImageNetwork : public BuiltNetwork {
     const T& self = static_cast<const T&>(*this);
     bool channels_last = true;
     if constexpr (requires { self.p.channels_last; }) channels_last = self.p.channels_last;
-    make(spec.name, self.p, channels_last,
-         [&](const Scope& s, const Value& x) { return self.build(s, x); });
+    if constexpr (requires { T::images; })
+      make(spec.name, self.p, channels_last, T::images,
+           [&](const Scope& s, const Values& x) { return self.build(s, x); });
+    else
+      make(spec.name, self.p, channels_last, 1,
+           [&](const Scope& s, const Values& x) { return self.build(s, x[0]); });
   }
 };
 

@@ -10,11 +10,11 @@
 namespace sluice {
 namespace {
 
-struct Kind {
+struct DenseKind {
   int layers;
   std::int64_t blocks[4];
 };
-constexpr Kind kinds[] = {
+constexpr DenseKind dense_kinds[] = {
     {121, {6, 12, 24, 16}}, {169, {6, 12, 32, 32}}, {201, {6, 12, 48, 32}}, {264, {6, 12, 64, 48}}};
 
 template <int kind>
@@ -26,9 +26,9 @@ struct DenseNet final : ImageNetwork<DenseNet<kind>> {
   } p;
 
   static Spec spec() {
-    const std::string layers = std::to_string(kinds[kind].layers);
+    const std::string layers = std::to_string(dense_kinds[kind].layers);
     std::string blocks;
-    for (const auto n : kinds[kind].blocks)
+    for (const auto n : dense_kinds[kind].blocks)
       blocks += (blocks.empty() ? "" : ", ") + std::to_string(n);
     return class_net<Params>("densenet" + layers,
                              "DenseNet-" + layers +
@@ -67,7 +67,7 @@ struct DenseNet final : ImageNetwork<DenseNet<kind>> {
 
  private:
   std::vector<std::int64_t> blocks() const {
-    const auto& usual = kinds[kind].blocks;
+    const auto& usual = dense_kinds[kind].blocks;
     return p.block_config.value_or(std::vector<std::int64_t>(usual, usual + 4));
   }
   static Value bare_conv(const Scope& s, const Value& x, std::int64_t out, std::int64_t kernel,

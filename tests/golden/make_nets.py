@@ -1,17 +1,22 @@
 """Writes nets/*.json: what MONAI 1.6.1's networks answer, a file for each of ours.
 
 Run with a Python that has MONAI and torch; the results are kept in the repository:
-    python tests/golden/make_nets.py
+    python tests/golden/make_nets.py [NAME...]
 A parameter is filled by its name (tests/nodes/test_networks.cpp does the same), so the order in which a network
 declares its parameters does not matter. A new network is an entry of NETS here, and no C++.
 """
 import json
 import math
 import pathlib
+import sys
 import zlib
 
 import torch
-from monai.networks.nets import UNETR, DynUNet, EfficientNetBN
+from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
+from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
+from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet, VoxelMorph, VoxelMorphUNet
+from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
+from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
@@ -27,17 +32,26 @@ def first_of(name):
     return zlib.crc32(name.encode()) % 1000
 
 
+# Parameters that are not trained are constants, as buffers are, and named like those.
+def parts(net):
+    every = dict(net.named_parameters())
+    trained = {n: p for n, p in every.items() if p.requires_grad}
+    constant = {n: p.data for n, p in every.items() if not p.requires_grad}
+    return trained, constant | dict(net.named_buffers())
+
+
 # Weights of a size that keeps activations near 1, or a deep network answers only zeros.
 def fill(net):
-    for name, p in net.named_parameters():
+    for name, p in parts(net)[0].items():
         if p.dim() > 1:
             p.data = sines(p.shape, first_of(name), 1.5 / math.sqrt(p[0].numel()))
         else:
             p.data = 0.5 + sines(p.shape, first_of(name), 0.3)
     for name, b in net.named_buffers():
-        if b.dtype == torch.float32:
-            b.data = sines(b.shape, first_of(name), 0.1) if name.endswith("mean") else \
-                1 + sines(b.shape, first_of(name), 0.5)
+        if name.endswith("running_mean"):
+            b.data = sines(b.shape, first_of(name), 0.1)
+        if name.endswith("running_var"):
+            b.data = 1 + sines(b.shape, first_of(name), 0.5)
 
 
 def number(v):
@@ -45,28 +59,33 @@ def number(v):
 
 
 def outputs_of(net, x, args):
-    y = net(x)
+    y = net(*x)
+    if isinstance(y, (list, tuple)):  # and lists within it
+        return [v for part in y for v in (part if isinstance(part, (list, tuple)) else [part])]
     return list(y.unbind(1)) if args.get("deep_supervision") and net.training else [y]
 
 
-def case(make, args, size, train, **ours):
+# MONAI's names of what every network of ours has by one name.
+RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+
+
+# `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared.
+def case(make, args, size, train, more=(), outputs=None, **ours):
     net = make(**args)
     fill(net)
     net.train(train)
     x = sines(size).requires_grad_()
-    ys = outputs_of(net, x, args)
+    ys = outputs_of(net, [x, *(sines(s, 2 + k) for k, s in enumerate(more))], args)[:outputs]
     sum((y * sines(y.shape, 5 + k)).sum() for k, y in enumerate(ys)).backward()
-    params = {k: v for k, v in args.items() if k not in ("pretrained", "num_classes")}
-    if "num_classes" in args:
-        params["out_channels"] = args["num_classes"]
+    params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
+    trained, constants = parts(net)
     return dict(
-        params={**params, **ours}, size=size, train=train,
+        params={**params, **ours}, size=size, train=train, **(dict(more=list(more)) if more else {}),
         outputs=[dict(size=list(y.shape), sum=number(y.double().sum()), abs=number(y.double().abs().sum()),
                       first=[number(v) for v in y.detach().flatten()[:16]]) for y in ys],
-        grads={n: number(p.grad.double().norm()) if p.grad is not None else None
-               for n, p in net.named_parameters()},
-        shapes={n: list(p.shape) for n, p in net.named_parameters()},
-        buffers={n: number(b.double().sum()) for n, b in net.named_buffers()},
+        grads={n: number(p.grad.double().norm()) if p.grad is not None else None for n, p in trained.items()},
+        shapes={n: list(p.shape) for n, p in trained.items()},
+        buffers={n: number(b.double().sum()) for n, b in constants.items()},
         input_grad=number(x.grad.double().norm()))
 
 
@@ -96,9 +115,287 @@ def efficientnet():
     return [case(EfficientNetBN, args, [2, 1, 64, 96], False)]
 
 
+def swin_unetr():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, feature_size=12, window_size=3, num_heads=[1, 2, 3, 4],
+                depths=[2, 1, 2, 2], mlp_ratio=1.5, qkv_bias=False, patch_norm=True, norm_name="batch")
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, feature_size=12, window_size=[3, 4, 5],
+                 num_heads=[2, 1, 3, 2], depths=[2, 2, 1, 1], downsample="mergingv2", use_v2=True, normalize=False,
+                 mlp_ratio=1.0)
+    plain = dict(spatial_dims=3, in_channels=1, out_channels=2, feature_size=12, window_size=[4, 4, 2],
+                 num_heads=[1, 1, 1, 1], depths=[1, 2, 1, 1], mlp_ratio=1.0)
+    return [case(SwinUNETR, flat, [2, 2, 64, 96], True), case(SwinUNETR, solid, [1, 1, 32, 64, 32], True),
+            case(SwinUNETR, plain, [1, 1, 32, 32, 64], True)]
+
+
+def vit():
+    flat = dict(spatial_dims=2, in_channels=2, img_size=[18, 12], patch_size=[6, 4], hidden_size=16, mlp_dim=20,
+                num_layers=2, num_heads=2, classification=True, num_classes=3, pos_embed_type="sincos")
+    solid = dict(spatial_dims=3, in_channels=1, img_size=[8, 8, 12], patch_size=4, hidden_size=12, mlp_dim=16,
+                 num_layers=3, num_heads=3, proj_type="perceptron", qkv_bias=True)
+    bare = dict(solid, proj_type="conv", pos_embed_type="sincos", classification=True, post_activation="none")
+    return [case(ViT, flat, [2, 2, 18, 12], True), case(ViT, solid, [2, 1, 8, 8, 12], True),
+            case(ViT, bare, [1, 1, 8, 8, 12], True)]
+
+
+def vit_auto_enc():
+    flat = dict(spatial_dims=2, in_channels=2, img_size=[16, 32], patch_size=[4, 16], out_channels=2, deconv_chns=5,
+                hidden_size=12, mlp_dim=16, num_layers=2, num_heads=3)
+    solid = dict(spatial_dims=3, in_channels=1, img_size=8, patch_size=4, out_channels=1, deconv_chns=3,
+                 hidden_size=8, mlp_dim=12, num_layers=1, num_heads=2, proj_type="perceptron", qkv_bias=True)
+    listed = dict(solid, img_size=[8], patch_size=[4])
+    return [case(ViTAutoEnc, flat, [2, 2, 16, 32], True),
+            case(ViTAutoEnc, solid, [2, 1, 8, 8, 8], True, img_size=listed["img_size"], patch_size=listed["patch_size"])]
+
+
 NETS = dict(unetr=unetr, dynunet=dynunet, efficientnet=efficientnet)
+
+
+def unet():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=3, channels=[6, 8, 12], strides=[2, 2], num_res_units=1)
+    flat = dict(solid, spatial_dims=2, num_res_units=2, dropout=0.2)
+    plain = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[6, 10], strides=[2], bias=False, act="RELU")
+    uneven = dict(spatial_dims=3, in_channels=3, out_channels=2, channels=[4, 8, 8], strides=[[2, 2, 1], [2, 1, 2]],
+                  kernel_size=[3, 3, 1], up_kernel_size=[3, 3, 5], adn_ordering="AN", act="LEAKYRELU",
+                  num_res_units=3)
+    normed = dict(solid, norm="BATCH")
+    return [case(UNet, args, size, train, channels_last=last) for args, size, train, last in (
+        (flat, [2, 1, 12, 16], False, True), (solid, [2, 1, 8, 12, 8], True, True),
+        (solid, [2, 1, 8, 12, 8], True, False), (normed, [2, 1, 8, 12, 8], True, True),
+        (normed, [2, 1, 8, 12, 8], True, False), (normed, [2, 1, 8, 12, 8], False, True),
+        (plain, [2, 1, 6, 8, 6], True, True), (uneven, [2, 3, 8, 8, 6], True, True))]
+
+
+def segresnet():
+    small = dict(spatial_dims=3, init_filters=8, in_channels=2, out_channels=3, blocks_down=[1, 2], blocks_up=[1])
+    flat = dict(spatial_dims=2, init_filters=8, in_channels=1, out_channels=2)
+    shuffled = dict(flat, norm="batch", act="elu", upsample_mode="pixelshuffle", blocks_down=[1, 1], blocks_up=[1])
+    return [case(SegResNet, shuffled, [2, 1, 8, 8], True), case(SegResNet, small, [2, 2, 6, 8, 4], True), case(SegResNet, flat, [2, 1, 16, 8], True),
+            case(SegResNet, dict(small, dropout_prob=0.2, use_conv_final=False), [2, 2, 6, 8, 4], False)]
+
+
+def densenet121():
+    small = dict(in_channels=1, out_channels=3, init_features=8, growth_rate=4, block_config=[2, 3, 2], bn_size=2)
+    flat, solid = dict(spatial_dims=2, **small), dict(spatial_dims=3, **small)
+    return [case(DenseNet, args, size, train) for train in (True, False)
+            for args, size in ((flat, [3, 1, 32, 36]), (solid, [2, 1, 32, 32, 36]))]
+
+
+# Not in training: so deep, and with few samples a statistic, torch's own float32 gradients differ
+# from float64's by a tenth.
+def resnet(make, thinner):
+    flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
+    solid = dict(flat, spatial_dims=3, conv1_t_size=5, conv1_t_stride=2, no_max_pool=True, bias_downsample=False)
+    return [case(make, flat, [2, 1, 32, 40], False), case(make, solid, [2, 1, 16, 16, 20], False)]
+
+
+class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
+    def __init__(self, in_channels=3, out_channels=10, image_size=32):
+        super().__init__()
+        side = ((image_size - 4) // 2 - 4) // 2
+        self.conv1, self.conv2 = torch.nn.Conv2d(in_channels, 6, 5), torch.nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2 = torch.nn.Linear(16 * side * side, 120), torch.nn.Linear(120, 84)
+        self.fc3 = torch.nn.Linear(84, out_channels)
+
+    def forward(self, x):
+        for c in (self.conv1, self.conv2):
+            x = torch.max_pool2d(torch.relu(c(x)), 2)
+        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x.flatten(1))))))
+
+
+def lenet():
+    small = dict(in_channels=1, out_channels=7, image_size=28)
+    return [case(LeNet, {}, [4, 3, 32, 32], True), case(LeNet, small, [3, 1, 28, 28], True)]
+
+
+def basic_unet():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features=[2, 4, 4, 6, 8, 3])
+    flat = dict(solid, spatial_dims=2, in_channels=2, norm="batch", act="elu", bias=False, upsample="nontrainable")
+    shuffled = dict(flat, norm=["group", {"num_groups": 2}], features=[2, 4, 4, 6, 8, 4], upsample="pixelshuffle")
+    # Extents that do not halve evenly are padded.
+    return [case(BasicUNet, solid, [1, 1, 32, 48, 34], True), case(BasicUNet, flat, [2, 2, 48, 39], True),
+            case(BasicUNet, shuffled, [2, 2, 32, 32], True)]
+
+
+def basic_unet_plus_plus():
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features=[2, 4, 4, 6, 8, 3])
+    flat = dict(solid, spatial_dims=2, deep_supervision=True, norm="batch", act="mish", upsample="nontrainable")
+    return [case(BasicUNetPlusPlus, solid, [1, 1, 32, 32, 16], True),
+            case(BasicUNetPlusPlus, flat, [2, 1, 48, 39], True)]
+
+
+def attention_unet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, channels=[4, 6, 8], strides=[2, 2])
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[4, 5], strides=[2], kernel_size=5,
+                 up_kernel_size=5, dropout=0.1)
+    return [case(AttentionUnet, flat, [2, 2, 16, 24], True),
+            case(AttentionUnet, solid, [2, 1, 8, 8, 12], False, kernel_size=[5], up_kernel_size=[5])]
+
+
+# Not in training: its skips have dropout, whatever is set.
+def vnet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, act="prelu", bias=True, dropout_dim=1,
+                dropout_prob_up=[None, 0.2], dropout_prob_down=None)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2)
+    return [case(VNet, flat, [2, 2, 32, 48], False), case(VNet, solid, [1, 1, 16, 16, 16], False)]
+
+
+# One sample, and latent numbers without noise: ours are so outside training.
+class PlainVae(SegResNetVAE):
+    def forward(self, x):
+        drawn, torch.randn_like = torch.randn_like, torch.zeros_like
+        y, loss = super().forward(x)
+        torch.randn_like = drawn
+        return y, loss.reshape(1)
+
+
+def segresnet_vae():
+    small = dict(spatial_dims=3, init_filters=4, in_channels=2, out_channels=3, blocks_down=[1, 1], blocks_up=[1],
+                 input_image_size=[8, 12, 8], norm=["group", {"num_groups": 4}], vae_nz=6)
+    flat = dict(small, spatial_dims=2, input_image_size=[16, 8], vae_estimate_std=True, act="elu",
+                norm=["instance", {"affine": True}], upsample_mode="deconv")
+    return [case(PlainVae, small, [1, 2, 8, 12, 8], True) | dict(train=False),
+            case(PlainVae, flat, [1, 2, 16, 8], True) | dict(train=False)]
+
+
+def segresnet_ds():
+    flat = dict(spatial_dims=2, init_filters=4, in_channels=2, out_channels=3, blocks_down=[1, 2, 1], dsdepth=2,
+                norm=["group", {"num_groups": 2}], act="leakyrelu", upsample_mode="nontrainable")
+    solid = dict(spatial_dims=3, init_filters=4, in_channels=1, out_channels=2, blocks_down=[1, 1, 1, 1],
+                 blocks_up=[2, 1, 1], resolution=[1.0, 1.2, 5.0], norm="instance")
+    normed = dict(spatial_dims=3, init_filters=2, in_channels=1, out_channels=2, blocks_down=[1, 1], dsdepth=3,
+                  upsample_mode="pixelshuffle")
+    return [case(SegResNetDS, flat, [2, 2, 16, 24], True), case(SegResNetDS, solid, [1, 1, 16, 24, 4], True),
+            case(SegResNetDS, normed, [2, 1, 8, 6, 8], True)]
+
+
+def high_res_net():
+    layers = [dict(n_features=4, kernel_size=3), dict(n_features=4, kernels=[3, 3], repeat=2),
+              dict(n_features=7, kernels=[5, 1], repeat=2), dict(n_features=6, kernel_size=1), dict(kernel_size=1)]
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, layer_params=layers, dropout_prob=0.3)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, layer_params=layers, channel_matching="project",
+                 bias=True, norm_type=["instance", {"affine": True}], acti_type="prelu")
+    return [case(HighResNet, flat, [2, 2, 12, 16], False), case(HighResNet, solid, [2, 1, 8, 6, 8], True)]
+
+
+# Not in training: few samples a statistic, and a torch that is itself a tenth off.
+def ahnet():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, layers=[1, 1, 1, 1], psp_block_num=2,
+                upsample_mode="bilinear")
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, layers=[1, 1, 1, 1], psp_block_num=1)
+    return [case(AHNet, flat, [1, 2, 64, 32], False), case(AHNet, solid, [1, 1, 32, 32, 32], False)]
+
+
+def quicknat():
+    args = dict(num_classes=3, num_channels=2, num_filters=4, se_block="CSE")
+    plain = dict(num_classes=3, num_filters=4, kernel_size=3)
+    return [case(Quicknat, args, [2, 2, 16, 32], True),
+            case(Quicknat, plain, [1, 1, 32, 32], True, kernel_size=[3])]
+
+
+def reg_unet():
+    flat = dict(spatial_dims=2, in_channels=2, num_channel_initial=3, depth=2, out_channels=2, extract_levels=[0, 2],
+                concat_skip=True, encode_kernel_sizes=[5, 3, 3])
+    solid = dict(spatial_dims=3, in_channels=2, num_channel_initial=2, depth=2, pooling=False, extract_levels=[0, 1, 2],
+                 out_activation="sigmoid")
+    return [case(RegUNet, flat, [2, 2, 16, 24], True), case(RegUNet, solid, [2, 2, 8, 12, 8], True)]
+
+
+def global_net():
+    flat = dict(spatial_dims=2, image_size=[16, 24], in_channels=2, num_channel_initial=2, depth=2)
+    solid = dict(spatial_dims=3, image_size=[8, 12, 8], in_channels=2, num_channel_initial=2, depth=1, pooling=False)
+    return [case(GlobalNet, flat, [2, 2, 16, 24], True, out_channels=2),
+            case(GlobalNet, solid, [2, 2, 8, 12, 8], True, out_channels=3)]
+
+
+def local_net():
+    flat = dict(spatial_dims=2, in_channels=2, num_channel_initial=2, extract_levels=[0, 2], out_channels=2,
+                mode="bilinear", align_corners=True)
+    solid = dict(spatial_dims=3, in_channels=2, num_channel_initial=2, extract_levels=[0, 1], out_channels=3)
+    bare = dict(flat, use_additive_sampling=False, concat_skip=True)
+    return [case(LocalNet, flat, [2, 2, 16, 24], True), case(LocalNet, solid, [2, 2, 8, 12, 8], True),
+            case(LocalNet, bare, [2, 2, 16, 24], True)]
+
+
+def med_next():
+    flat = dict(spatial_dims=2, init_filters=4, in_channels=2, out_channels=3, encoder_expansion_ratio=[2, 3],
+                blocks_down=[1, 2], blocks_up=[2, 1], blocks_bottleneck=1, kernel_size=3, deep_supervision=True,
+                use_residual_connection=True)
+    solid = dict(spatial_dims=3, init_filters=3, in_channels=1, out_channels=2, blocks_down=[1, 1], blocks_up=[1, 1],
+                 blocks_bottleneck=1, kernel_size=5, global_resp_norm=True)
+    return [case(MedNeXt, flat, [2, 2, 16, 24], True, encoder_expansion_ratio=[2, 3]),
+            case(MedNeXt, solid, [1, 1, 8, 12, 8], True)]
+
+
+# nnU-Net's, from a plan's architecture.
+def nnunet(cls, spatial_dims, in_channels, out_channels, features_per_stage, dropout=0.0, **args):
+    from torch import nn
+
+    conv, norm = ((nn.Conv2d, nn.InstanceNorm2d), (nn.Conv3d, nn.InstanceNorm3d))[spatial_dims - 2]
+    return cls(input_channels=in_channels, n_stages=len(features_per_stage), features_per_stage=features_per_stage,
+               conv_op=conv, num_classes=out_channels, norm_op=norm, norm_op_kwargs=dict(affine=True, eps=1e-5),
+               dropout_op=(nn.Dropout2d, nn.Dropout3d)[spatial_dims - 2] if dropout else None,
+               dropout_op_kwargs=dict(p=dropout), nonlin=nn.LeakyReLU, nonlin_kwargs=dict(inplace=True), **args)
+
+
+def nnunets(cls, name):
+    def make(**args):
+        return nnunet(cls, **args)
+
+    # n_conv_per_stage or n_blocks_per_stage.
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, features_per_stage=[4, 6, 6], conv_bias=True,
+                kernel_sizes=[3, [5, 3], 3], strides=[1, [2, 1], 2], n_conv_per_stage_decoder=[1, 2],
+                deep_supervision=True, **{name: [1, 2, 1]})
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features_per_stage=[4, 8], conv_bias=False,
+                 kernel_sizes=[[1, 3, 3], 3], strides=[1, 2], n_conv_per_stage_decoder=[1], deep_supervision=False,
+                 dropout=0.2, **{name: [2, 2]})
+    return [case(make, flat, [2, 2, 16, 24], True), case(make, solid, [2, 1, 6, 8, 8], False)]
+
+
+def plain_conv_unet():
+    from dynamic_network_architectures.architectures.unet import PlainConvUNet
+
+    return nnunets(PlainConvUNet, "n_conv_per_stage")
+
+
+def residual_encoder_unet():
+    from dynamic_network_architectures.architectures.unet import ResidualEncoderUNet
+
+    return nnunets(ResidualEncoderUNet, "n_blocks_per_stage")
+
+
+# Not in training, where MONAI's dropout draws other numbers than ours.
+def flexible_unet():
+    flat = dict(in_channels=1, out_channels=3, backbone="efficientnet-b0", decoder_channels=[16, 12, 8, 6, 4])
+    return [case(FlexibleUNet, flat, [2, 1, 64, 96], False)]
+
+
+def voxel_morph():
+    def make(integration_steps=7, half_res=False, **unet):
+        return VoxelMorph(VoxelMorphUNet(**unet), integration_steps, half_res, unet["spatial_dims"])
+
+    flat = dict(spatial_dims=2, in_channels=2, unet_out_channels=4, channels=[3, 4, 5, 4], final_conv_channels=[3],
+                integration_steps=0, norm="batch", use_maxpool=False)
+    solid = dict(spatial_dims=3, in_channels=2, unet_out_channels=4, channels=[3, 4], final_conv_channels=[4, 3],
+                 half_res=True, act="relu")
+    # Ours counts the channels of one image.
+    return [case(make, flat, [2, 1, 16, 24], True, more=[[2, 1, 16, 24]], in_channels=1),
+            case(make, solid, [1, 1, 8, 12, 8], True, more=[[1, 1, 8, 12, 8]], in_channels=1)]
+
+
+NETS |= dict(flexible_unet=flexible_unet, voxel_morph=voxel_morph)
+NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
+NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
+NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
+NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, high_res_net=high_res_net)
+NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
+NETS |= dict(attention_unet=attention_unet, vnet=vnet)
+NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
+NETS |= dict(resnet18=lambda: resnet(resnet18, 0.125), resnet50=lambda: resnet(resnet50, 0.0625))
+NETS |= dict(swin_unetr=swin_unetr, vit=vit, vit_auto_enc=vit_auto_enc)
 
 (HERE / "nets").mkdir(exist_ok=True)
 for name, cases in NETS.items():
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        continue
     text = json.dumps(dict(monai="1.6.1", torch=torch.__version__, type=name, cases=cases()), indent=0)
     (HERE / "nets" / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

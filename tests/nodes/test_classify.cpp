@@ -1,7 +1,5 @@
-// Classifiers, their loss and their metrics against torch 2.11 and MONAI 1.6.1
-// (tests/golden/make_classify.py).
+// Classifiers' names against MONAI 1.6.1 (tests/golden/make_classify.py); loss and metrics.
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 #include <openssl/sha.h>
 
@@ -23,25 +21,6 @@ Json classify(const std::string& part) { return golden("classify.json").at(part)
 
 std::shared_ptr<Network> make_net(const Json& c) {
   return Registry::global().make_network(c["type"], c["params"]);
-}
-
-// As make_classify.py's fill().
-void fill(Network& net) {
-  at::NoGradGuard no_grad;
-  double k = 1;
-  for (auto& [name, p] : net.parameters()) {
-    if (p.dim() > 1)
-      p.copy_(sines(p.sizes(), k, 1.5 / std::sqrt(static_cast<double>(p[0].numel()))));
-    else
-      p.copy_(0.5 + sines(p.sizes(), k, 0.3));
-    k += static_cast<double>(p.numel());
-  }
-  k = 1;
-  for (auto& [name, b] : net.buffers()) {
-    if (b.scalar_type() != at::kFloat) continue;
-    b.copy_(name.ends_with("mean") ? sines(b.sizes(), k, 0.1) : 1 + sines(b.sizes(), k, 0.5));
-    k += static_cast<double>(b.numel());
-  }
 }
 
 std::string digest(const Network::Named& list) {
@@ -76,7 +55,7 @@ double metric(const std::vector<std::pair<std::string, double>>& all, const std:
 
 }  // namespace
 
-TEST_CASE("classifiers have the names of torch's and MONAI's state_dict, in order, and counts") {
+TEST_CASE("classifiers have the names of MONAI's state_dict, in order, and counts") {
   for (const auto& c : classify("nets")) {
     CAPTURE(c["type"].dump());
     CAPTURE(c["params"].dump());
@@ -86,34 +65,6 @@ TEST_CASE("classifiers have the names of torch's and MONAI's state_dict, in orde
     CHECK(count == c["count"].get<std::int64_t>());
     CHECK(digest(net->parameters()) == c["parameters_sha256"]);
     CHECK(digest(net->buffers()) == c["buffers_sha256"]);
-  }
-}
-
-TEST_CASE("classifiers' outputs, gradients and statistics equal torch's and MONAI's") {
-  for (const auto& c : classify("nets")) {
-    if (!c.contains("size")) continue;
-    CAPTURE(c["type"].dump());
-    CAPTURE(c["params"].dump());
-    CAPTURE(c["train"]);
-    const auto net = make_net(c);
-    fill(*net);
-    net->train(c["train"]);
-    at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
-    const at::Tensor y = net->forward(x);
-    CHECK(difference(y.detach(), c["output"]) < 1e-4);
-    (y * sines(y.sizes(), 5)).sum().backward();
-    const auto params = net->parameters();
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      CAPTURE(params[i].first);
-      const double norm = params[i].second.grad().to(at::kDouble).norm().item<double>();
-      const double wanted = c["grads"][i];
-      CHECK(std::abs(norm - wanted) <= 1e-3 * wanted + 1e-4);
-    }
-    CHECK(x.grad().to(at::kDouble).norm().item<double>() ==
-          doctest::Approx(c["input_grad"].get<double>()).epsilon(1e-3));
-    double running = 0;
-    for (const auto& [name, b] : net->buffers()) running += b.to(at::kDouble).sum().item<double>();
-    CHECK(running == doctest::Approx(c["running"].get<double>()).epsilon(1e-4));
   }
 }
 

@@ -1,4 +1,4 @@
-// Losses against MONAI 1.6.1 (tests/golden/make_train.py, and the values of its own tests).
+// Losses against MONAI 1.6.1 (tests/golden/make_losses.py, and the values of its own tests).
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 

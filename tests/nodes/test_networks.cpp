@@ -9,6 +9,7 @@
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "kernels/net/builder.h"
 #include "nodes/network/built_network.h"
 #include "tests/nodes/golden_train.h"
 
@@ -35,11 +36,10 @@ void fill(Network& net) {
     else
       p.copy_(0.5 + sines(p.sizes(), first, 0.3));
   }
-  for (auto& [name, b] : net.buffers()) {
-    if (b.scalar_type() != at::kFloat) continue;
+  for (auto& [name, b] : net.buffers()) {  // others are constants
     const double first = first_of(name);
-    b.copy_(name.ends_with("mean") ? sines(b.sizes(), first, 0.1)
-                                   : 1 + sines(b.sizes(), first, 0.5));
+    if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
+    if (name.ends_with("running_var")) b.copy_(1 + sines(b.sizes(), first, 0.5));
   }
 }
 
@@ -89,7 +89,11 @@ void check_case(const std::string& type, const Json& c) {
   fill(*net);
   net->train(c["train"]);
   at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
-  const auto y = net->forward({x}, c["outputs"].size());
+  Network::Tensors inputs{x};
+  if (c.contains("more"))
+    for (const auto& size : c["more"])
+      inputs.push_back(sines(size.get<std::vector<std::int64_t>>(), 1.0 + inputs.size()));
+  const auto y = net->forward(inputs, c["outputs"].size());
   at::Tensor loss = at::zeros({});
   for (std::size_t k = 0; k < y.size(); ++k) {
     CAPTURE(k);
@@ -174,4 +178,96 @@ TEST_CASE("a network's list says what it computes, with names and attributes") {
             "\n"
             "16 = conv(14, 14) model.2.1.conv.unit0.conv: out 2, kernel 3x3, stride 1x1, "
             "padding 1x1, bias yes, residual yes\n");
+}
+
+TEST_CASE("segresnet_vae draws its noise by the pass's key, and none outside training") {
+  const Json params{{"spatial_dims", 2}, {"in_channels", 1},       {"out_channels", 2},
+                    {"vae_nz", 4},       {"blocks_down", {1, 1}},  {"blocks_up", {1}},
+                    {"init_filters", 8}, {"vae_default_std", 1.0}, {"input_image_size", {8, 8}}};
+  const auto net = Registry::global().make_network("segresnet_vae", params);
+  net->initialise(1);
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = sines({3, 1, 8, 8});
+  const auto loss = [&](bool train, std::uint64_t key) {
+    net->train(train);
+    net->key_draws(key);
+    return net->forward({x}, 2)[1];
+  };
+  CHECK(loss(true, 1).sizes() == at::IntArrayRef({3}));
+  CHECK(at::equal(loss(true, 1), loss(true, 1)));
+  CHECK_FALSE(at::equal(loss(true, 1), loss(true, 2)));
+  CHECK(at::equal(loss(false, 1), loss(false, 2)));
+  // Of three equal samples each has numbers of its own.
+  net->train(true);
+  const at::Tensor same = net->forward({sines({1, 1, 8, 8}).repeat({3, 1, 1, 1})}, 2)[1];
+  CHECK(same[0].item<float>() != same[1].item<float>());
+  CHECK(same[1].item<float>() != same[2].item<float>());
+}
+
+TEST_CASE("global_net begins with the identity and moves nothing") {
+  for (const int axes : {2, 3}) {
+    Json size = Json::array({8, 12});
+    if (axes == 3) size.push_back(4);
+    const auto net = Registry::global().make_network("global_net", {{"spatial_dims", axes},
+                                                                    {"in_channels", 2},
+                                                                    {"out_channels", axes},
+                                                                    {"num_channel_initial", 2},
+                                                                    {"depth", 1},
+                                                                    {"image_size", size}});
+    net->initialise(1);
+    std::vector<std::int64_t> shape{2, 2};
+    for (const auto& n : size) shape.push_back(n);
+    const at::Tensor y = net->forward({sines(shape)}, 1)[0];
+    CHECK(y.size(1) == axes);
+    CHECK(y.abs().max().item<double>() < 1e-5);
+  }
+}
+
+TEST_CASE("several dropouts of channels in one network drop different ones") {
+  Builder b;
+  const Value x = b.input(64, 2);
+  Net net = b.finish({dropout_channels(x, 0.5, 1), dropout_channels(x, 0.5, 2)}, {});
+  const auto y = net.forward({at::ones({2, 64, 2, 2})}, 2, /*training=*/true, /*key=*/7);
+  const at::Tensor first = y[0].select(3, 0).select(2, 0), second = y[1].select(3, 0).select(2, 0);
+  CHECK_FALSE(at::equal(first, second));
+  CHECK(at::equal(y[0], first.unsqueeze(-1).unsqueeze(-1).expand_as(y[0])));
+}
+
+TEST_CASE("networks say in words what they cannot be and what does not fit") {
+  const auto make = [](const char* type, Json more) {
+    Json params{{"spatial_dims", 2}, {"in_channels", 1}, {"out_channels", 2}};
+    params.update(more);
+    return Registry::global().make_network(type, params);
+  };
+  CHECK_THROWS_WITH(
+      make("attention_unet", {{"channels", {4, 8}}, {"strides", {2}}, {"kernel_size", {4}}}),
+      "attention_unet: kernel sizes must be odd, found 4");
+  CHECK_THROWS_WITH(make("med_next", {{"kernel_size", 4}}),
+                    "med_next: kernel sizes must be odd, found 4");
+  CHECK_THROWS_WITH(make("vnet", {{"in_channels", 3}}),
+                    "vnet: in_channels must divide 16, found 3");
+  CHECK_THROWS_WITH(make("ahnet", {{"upsample_mode", "trilinear"}}),
+                    "ahnet: upsample_mode trilinear is not for 2 axes");
+  CHECK_THROWS_WITH(
+      make("reg_unet", {{"num_channel_initial", 2}, {"depth", 2}, {"extract_levels", {0, 1}}}),
+      "reg_unet: the deepest of extract_levels must be depth, 2");
+  CHECK_THROWS_WITH(make("plain_conv_unet", {{"features_per_stage", {4, 8}},
+                                             {"kernel_sizes", {3, 3}},
+                                             {"strides", {1, 2}},
+                                             {"n_conv_per_stage", {1, 2, 3}}}),
+                    "plain_conv_unet: n_conv_per_stage has one number or 2, found 3");
+  CHECK_THROWS_WITH(make("basic_unet", {{"act", "rely"}}),
+                    doctest::Contains("basic_unet: no activation is called rely; did you mean "
+                                      "\"relu\"? there are relu, leakyrelu"));
+  CHECK_THROWS_WITH(make("vnet", {{"act", "linear"}}),
+                    doctest::Contains("vnet: no activation is called linear; there are relu"));
+  CHECK_THROWS_WITH(make("high_res_net", {{"norm_type", {"batch", {{"epsilon", 1}}}}}),
+                    doctest::Contains("high_res_net: no norm argument is called epsilon; "));
+  CHECK_THROWS_WITH(make("vnet", Json::object())->forward(at::zeros({1, 1, 16, 20})),
+                    "vnet takes extents that are multiples of 16, got [16, 20]");
+  const auto two = make("voxel_morph", {{"out_channels", 1}, {"channels", {2, 2}}});
+  CHECK_THROWS_WITH(two->forward({at::zeros({1, 1, 8, 8})}, 1),
+                    "voxel_morph takes 2 inputs, got 1");
+  CHECK_THROWS_WITH(two->forward({at::zeros({1, 1, 8, 8}), at::zeros({1, 1, 8, 4})}, 1),
+                    "voxel_morph takes images of one size, got [1, 1, 8, 8] and [1, 1, 8, 4]");
 }

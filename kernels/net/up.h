@@ -1,0 +1,37 @@
+// Ways up, under MONAI's names: UpSample, and the blocks of BasicUNet.
+#pragma once
+
+#include "kernels/net/blocks.h"
+
+namespace sluice {
+
+struct UpSampleOptions {
+  PerAxis scale_factor = 2;
+  std::optional<PerAxis> kernel_size = {};  // of "deconv": the scale
+  std::string mode = "deconv";              // or "nontrainable", "pixelshuffle"
+  bool pre_conv = true;                     // where channels change, and of "pixelshuffle"
+  std::string interp_mode = "linear";       // or "nearest", of "nontrainable"
+  bool align_corners = true, bias = true, apply_pad_pool = true;
+};
+const std::vector<std::string>& upsample_modes();
+// NAME.deconv, NAME.preconv or NAME.pixelshuffle.conv_block.
+Value upsample(const Scope& s, const Value& x, std::int64_t out, const UpSampleOptions& o = {});
+// Each extent times its factor: linear between voxels, or by the nearest.
+Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_corners);
+// To the extents of `like`, linear.
+Value resized_linear(const Value& x, const Value& like, bool align_corners);
+// The last voxels repeated up to the extents of `like`.
+Value padded_to(const Value& x, const Value& like);
+
+// TwoConv and UpCat.
+Value two_conv(const Scope& s, const Value& x, std::int64_t out, const Adn& adn, bool bias);
+struct UpCatOptions {
+  Adn adn = {};
+  bool bias = true, halves = true, is_pad = true;
+  UpSampleOptions up = {};
+};
+// `skip` null: nothing beside it.
+Value up_cat(const Scope& s, const Value& x, const Value* skip, std::int64_t out,
+             const UpCatOptions& o);
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+// flexible_unet: MONAI's FlexibleUNet (monai.networks.nets.FlexibleUNet 1.6.1) on an EfficientNet,
+// without pretrained weights, with its parameter names and defaults.
+//
+//   x ─ encoder ─ five features, each of half the extents of the one before ─ last ─ up + fourth ─
+//     up + third ─ ... ─ up to the extents of x ─ conv 3 ─▶ logits
+#include "kernels/net/efficientnet.h"
+#include "kernels/net/up.h"
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
+  struct Params : ImageNet {
+    std::string backbone;
+    std::vector<std::int64_t> decoder_channels{256, 128, 64, 32, 16};
+    Json norm = Json::array({"batch", {{"eps", 1e-3}, {"momentum", 0.1}}});
+    Json act = Json::array({"relu", {{"inplace", true}}});
+    double dropout = 0;
+    bool decoder_bias = false, is_pad = true;
+    std::string upsample = "nontrainable", interp_mode = "nearest";
+    std::optional<std::string> pre_conv = "default";
+    Params() { spatial_dims = 2; }
+  } p;
+
+  static Spec spec() {
+    Spec s = image_net<Params>("flexible_unet",
+                               "U-Net on the features of a network of classes (MONAI's "
+                               "FlexibleUNet).");
+    s.params.front().required = false;  // spatial_dims
+    return s.param("backbone", &Params::backbone, "Which network.")
+        .choices(efficientnet_names())
+        .required()
+        .param("decoder_channels", &Params::decoder_channels, "On the way up, bottom first.")
+        .at_least(1)
+        .length(5)
+        .param("norm", &Params::norm, "On the way up, as in MONAI: a name, or [name, {arguments}].")
+        .param("act", &Params::act, "The same.")
+        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .range(0, 0.99)
+        .param("decoder_bias", &Params::decoder_bias, "Convolutions on the way up have a bias.")
+        .param("upsample", &Params::upsample, "How extents are doubled.")
+        .choices(upsample_modes())
+        .param("pre_conv", &Params::pre_conv, "A convolution before it; null: none.")
+        .choices({"default"})
+        .param("interp_mode", &Params::interp_mode, "Of nontrainable.")
+        .choices({"nearest", "linear", "bilinear", "trilinear"})
+        .param("is_pad", &Params::is_pad, "What does not fit its skip is padded.");
+  }
+
+  Values build(const Scope& s, const Value& image) const {
+    const NormOptions usual{.eps = 1e-3, .momentum = 0.01};
+    const Values f = efficientnet(s / "encoder", image, p.backbone, 1000, usual).features;
+    UpCatOptions o{.adn = adn(), .bias = p.decoder_bias, .is_pad = p.is_pad};
+    o.up.mode = p.upsample;
+    o.up.pre_conv = p.pre_conv.has_value();
+    o.up.interp_mode = p.interp_mode == "nearest" ? "nearest" : "linear";
+    o.up.align_corners = false;
+    Value x = f.back();
+    for (std::size_t i = 0; i < 5; ++i) {
+      o.halves = i < 4;
+      x = up_cat(s / "decoder.blocks" / static_cast<std::int64_t>(i), x,
+                 i < 4 ? &f[3 - i] : nullptr, p.decoder_channels[i], o);
+    }
+    return {conv(s / "segmentation_head.0", x, p.out_channels, {.kernel = 3})};
+  }
+
+  Adn adn() const { return {.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout}; }
+  std::string unfit(at::IntArrayRef extents) const override {
+    for (const std::int64_t n : extents)
+      if (n % 32 != 0 && (!p.is_pad || n % 2 != 0))
+        return std::string("takes extents that are multiples of ") + (p.is_pad ? "2" : "32") +
+               ", got " + c10::str(extents);
+    return "";
+  }
+};
+
+const RegisterNetwork<FlexibleUNet> registered;
+
+}  // namespace
+}  // namespace sluice

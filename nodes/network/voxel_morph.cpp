@@ -1,0 +1,162 @@
+// voxel_morph: MONAI's VoxelMorph on its VoxelMorphUNet (monai.networks.nets 1.6.1), the parameters
+// of both in one, with their names and defaults. Two images come in, moving and fixed; the moved
+// one comes out, then the displacements. Balakrishnan et al. 2019; Dalca et al. 2019.
+//
+//   moving, fixed ─ U-Net ─ velocities ─ integrated ─ displacements ─ the moving image, warped
+#include <ATen/ATen.h>
+
+#include "kernels/net/up.h"
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+// The image where the displacements, in voxels, point to; zeros outside.
+at::Tensor warped(const at::Tensor& image, const at::Tensor& by) {
+  const std::int64_t axes = by.dim() - 2;
+  const auto wide = by.options().dtype(at::kFloat);
+  std::vector<at::Tensor> places;  // from -1 to 1, the last axis first
+  for (std::int64_t a = axes - 1; a >= 0; --a) {
+    const std::int64_t n = by.size(a + 2);
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(axes), 1);
+    shape[static_cast<std::size_t>(a)] = n;
+    const at::Tensor at = by.select(1, a).to(at::kFloat) + at::arange(n, wide).view(shape);
+    places.push_back(at * 2 / static_cast<double>(std::max<std::int64_t>(n - 1, 1)) - 1);
+  }
+  constexpr int linear = 0, zeros = 0;
+  return at::grid_sampler(image.to(at::kFloat), at::stack(places, -1), linear, zeros, true)
+      .to(image.scalar_type());
+}
+
+struct VoxelMorph final : ImageNetwork<VoxelMorph> {
+  static constexpr int images = 2;
+  struct Params : ImageNet {
+    std::int64_t unet_out_channels = 32, integration_steps = 7;
+    std::vector<std::int64_t> channels{16, 32, 32, 32, 32, 32}, final_conv_channels{16, 16};
+    std::vector<std::int64_t> kernel_size{3}, up_kernel_size{3};
+    Json act = "LEAKYRELU", final_conv_act = "LEAKYRELU";
+    std::optional<Json> norm;
+    double dropout = 0;
+    bool bias = true, use_maxpool = true, half_res = false;
+    std::string adn_ordering = "NDA";
+    Params() { out_channels = 1; }
+  } p;
+
+  static Spec spec() {
+    return image_net<Params>(
+               "voxel_morph",
+               "Registration (MONAI's VoxelMorph on its VoxelMorphUNet). Inputs: the moving and "
+               "the "
+               "fixed image (the model node's keys). Outputs: the moving one, warped, and the "
+               "displacements in voxels.",
+               false, "Channels of the first output, the warped image: as many as of each image.")
+        .param("unet_out_channels", &Params::unet_out_channels, "Channels that the U-Net makes.")
+        .at_least(1)
+        .param("channels", &Params::channels,
+               "A pair for each level, top first: on the way down and up.")
+        .at_least(1)
+        .length(2)
+        .param("final_conv_channels", &Params::final_conv_channels,
+               "Channels of the convolutions after the U-Net.")
+        .at_least(1)
+        .param("final_conv_act", &Params::final_conv_act,
+               "Theirs, as in MONAI; LEAKYRELU alone has the slope 0.2.")
+        .param("kernel_size", &Params::kernel_size, "Odd; a number or one a dimension.")
+        .at_least(1)
+        .param("up_kernel_size", &Params::up_kernel_size, "The same for the upward path.")
+        .at_least(1)
+        .param("act", &Params::act, "As final_conv_act.")
+        .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}]; null: none.")
+        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .range(0, 0.99)
+        .param("bias", &Params::bias, "Convolutions have a bias.")
+        .param("use_maxpool", &Params::use_maxpool, "Levels halve by pools, and not by strides.")
+        .param("adn_ordering", &Params::adn_ordering, "Order of activation, dropout and norm.")
+        .param("integration_steps", &Params::integration_steps,
+               "Squarings from velocities to displacements; 0: the U-Net makes displacements.")
+        .range(0, 32)
+        .param("half_res", &Params::half_res, "Velocities are integrated at half of the extents.");
+  }
+
+  Values build(const Scope& s, const Values& both) const {
+    if (p.channels.size() % 2 != 0) refuse("channels needs pairs");
+    if (p.in_channels != p.out_channels) refuse("out_channels must be in_channels");
+    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
+      for (const auto k : kernel)
+        if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    if (p.adn_ordering.find_first_not_of("ADN") != std::string::npos)
+      refuse("adn_ordering is made of A, D and N, found \"" + p.adn_ordering + "\"");
+    const Scope net = s / "backbone.net";
+    Value x = level(net / 0, concat(both), p.unet_out_channels, 0);
+    std::int64_t i = 0;
+    for (const auto out : p.final_conv_channels)
+      x = block(net / 1 / ("final_conv_" + std::to_string(i++)), x, out, 1, p.kernel_size,
+                slope(p.final_conv_act));
+    x = block(net / 1 / "final_conv_out", x, both[0].axes, 1, p.kernel_size, std::nullopt);
+    const Value by = displacements(x);
+    return {both[0].op("warp", [](In t) { return warped(t[0], t[1]); }, {.with = {by}}), by};
+  }
+
+ private:
+  static Act slope(const Json& given) {
+    const Act a = act_of(given);
+    return a.kind == Act::Kind::leaky_relu && given.is_string() ? Act{a.kind, 0.2} : a;
+  }
+  Value block(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
+              const PerAxis& kernel, const std::optional<Act>& act) const {
+    Adn adn{.ordering = p.adn_ordering, .act = act, .dropout = p.dropout};
+    if (p.norm) adn.norm = norm_of(*p.norm);
+    return convolution(s, x, out,
+                       {.strides = stride, .kernel_size = kernel, .adn = adn, .bias = p.bias});
+  }
+  Value down(const Scope& s, const Value& x, std::int64_t out, bool top) const {
+    const bool pools = p.use_maxpool && !top;
+    return block(pools ? s / 1 : s, pools ? max_pool(x) : x, out, p.use_maxpool || top ? 1 : 2,
+                 p.kernel_size, slope(p.act));
+  }
+  static Value twice(const Value& x) { return magnified(x, 2, false, false); }
+  // One level and all below it.
+  Value level(const Scope& s, const Value& x, std::int64_t out, std::size_t i) const {
+    const bool top = i == 0, last = 2 * i + 2 == p.channels.size();
+    const Value in = down(s / 0, x, p.channels[2 * i], top);
+    const Scope sub = s / "1.submodule";
+    const std::int64_t back = p.channels[2 * i + 1];
+    const Value below = last ? twice(down(sub / 0, in, back, false)) : level(sub, in, back, i + 1);
+    const Value y =
+        block(top ? s / 2 : s / "2.0", concat({in, below}), out, 1, p.up_kernel_size, slope(p.act));
+    return top ? y : twice(y);
+  }
+  Value displacements(const Value& velocities) const {
+    const auto function = [steps = p.integration_steps, half = p.half_res](In t) {
+      at::Tensor y = t[0];
+      const auto full = y.sizes().slice(2).vec();
+      const auto sized = [](const at::Tensor& x, at::IntArrayRef size) {
+        return x.dim() == 5 ? at::upsample_trilinear3d(x, size, /*align_corners=*/true)
+                            : at::upsample_bilinear2d(x, size, /*align_corners=*/true);
+      };
+      if (half) {
+        auto size = full;
+        for (auto& n : size) n /= 2;
+        y = sized(y, size) * 2;
+      }
+      if (steps > 0) y = y / static_cast<double>(std::int64_t{1} << steps);
+      for (std::int64_t i = 0; i < steps; ++i) y = y + warped(y, y);
+      return half ? sized(y * 0.5, full) : y;
+    };
+    return velocities.op("integrate", function, {.attributes = {{"steps", p.integration_steps}}});
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    const std::int64_t step = std::int64_t{1} << (p.channels.size() / 2);
+    for (const std::int64_t n : extents)
+      if (n % step != 0)
+        return "takes extents that are multiples of " + std::to_string(step) + ", got " +
+               c10::str(extents);
+    return "";
+  }
+};
+
+const RegisterNetwork<VoxelMorph> registered;
+
+}  // namespace
+}  // namespace sluice
