@@ -42,25 +42,53 @@ Diagnostic& Diagnostics::warning(std::string code, std::string message, Place pl
               {}});
 }
 
+Diagnostic* Diagnostics::first_of(const std::string& kind, const std::string& code,
+                                  const std::string& message, const Place& place,
+                                  const std::string& path, const std::string& hint) {
+  const auto [at, is_new] = once_.emplace(kind, all_.size());
+  if (!is_new) return &all_[at->second];
+  const std::size_t before = all_.size();
+  Diagnostic& d = error(code, message, place, path, hint);
+  if (all_.size() == before) at->second = static_cast<std::size_t>(&d - all_.data());
+  return nullptr;
+}
+
+// The first three are named.
+static void add_note(Diagnostic& to, const std::string& note, const std::string& more) {
+  constexpr std::size_t most = 3;
+  if (std::find(to.notes.begin(), to.notes.end(), note) != to.notes.end()) return;
+  if (to.notes.size() < most)
+    to.notes.push_back(note);
+  else if (to.notes.size() == most)
+    to.notes.push_back(more);
+}
+
 void Diagnostics::error_once(const std::string& code, const std::string& message,
                              const Place& place, const std::string& path, const std::string& hint,
                              const std::string& scope) {
-  constexpr std::size_t most = 3;  // places that are named
-  const auto [at, is_new] = once_.emplace(code + '\n' + message + '\n' + scope, all_.size());
-  if (is_new) {
-    const std::size_t before = all_.size();
-    Diagnostic& d = error(code, message, place, path, hint);
-    if (all_.size() == before) at->second = static_cast<std::size_t>(&d - all_.data());
+  Diagnostic* first =
+      first_of(code + '\n' + message + '\n' + scope, code, message, place, path, hint);
+  if (first && place.str() != first->place.str())
+    add_note(*first, "also at " + place.str(), "and at more places");
+}
+
+void Diagnostics::error_of_node(const std::string& node, const std::string& code,
+                                const std::string& message, const Place& place,
+                                const std::string& path, const std::string& hint) {
+  const auto slash = node.rfind('/');
+  if (slash == std::string::npos || place.mark().line == 0) {
+    error(code, message, place, path, hint);
     return;
   }
-  Diagnostic& first = all_[at->second];
-  const std::string note = "also at " + place.str();
-  if (place.str() == first.place.str()) return;
-  if (std::find(first.notes.begin(), first.notes.end(), note) != first.notes.end()) return;
-  if (first.notes.size() < most)
-    first.notes.push_back(note);
-  else if (first.notes.size() == most)
-    first.notes.push_back("and at more places");
+  // Names as they stand within the part.
+  const std::string part = '"' + node.substr(0, slash + 1);
+  std::string within = message;
+  for (auto at = within.find(part); at != std::string::npos; at = within.find(part, at + 1))
+    within.erase(at + 1, part.size() - 1);
+  Diagnostic* first = first_of(code + '\n' + within + '\n' + place.str() + '\n' + place.pointer,
+                               code, message, place, path, hint);
+  if (first && first->path != path)
+    add_note(*first, "also in \"" + node + '"', "and in more nodes");
 }
 
 // ---- text ---------------------------------------------------------------------------------------

@@ -56,6 +56,10 @@ class Diagnostics {
   // is misspelt where it is declared is one mistake, however often it is used.
   void error_once(const std::string& code, const std::string& message, const Place& place,
                   const std::string& path, const std::string& hint, const std::string& scope = "");
+  // As error(), but of nodes that a part which is used twice makes, the further ones become notes
+  // of the first: `also in "vpre/norm"`.
+  void error_of_node(const std::string& node, const std::string& code, const std::string& message,
+                     const Place& place, const std::string& path, const std::string& hint);
   bool ok() const { return errors_ == 0; }
   std::size_t errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
@@ -69,6 +73,10 @@ class Diagnostics {
   std::unordered_map<std::string, std::size_t> known_;  // code, message, place -> index in all_
   std::unordered_map<std::string, std::size_t> once_;   // code, message, scope -> index in all_
   std::size_t errors_ = 0;
+
+  // The first of a kind, or null where this one became it.
+  Diagnostic* first_of(const std::string& kind, const std::string& code, const std::string& message,
+                       const Place& place, const std::string& path, const std::string& hint);
 };
 
 // The nearest of `known` by Damerau-Levenshtein distance (optimal string alignment), or "" where

@@ -158,11 +158,23 @@ void name_models(Reading& reading) {
 }
 
 struct ModelSettings {
-  std::string desc, weights;
+  std::string desc, weights, weights_key, strip_prefix;
+  bool partial = false;
   static const Spec& spec() {
     static const Spec s = Spec("network", "Settings of every network.")
                               .param("desc", &ModelSettings::desc, "What it is for.")
-                              .param("weights", &ModelSettings::weights, "What to begin with.");
+                              .param("weights", &ModelSettings::weights,
+                                     "What to begin with: a run folder, a checkpoint folder, a "
+                                     ".safetensors file or one of torch.save().")
+                              .param("weights_key", &ModelSettings::weights_key,
+                                     "Which dictionary of such a file: \"state_dict\", or "
+                                     "\"network_weights\" of nnU-Net's; \"\": the only one.")
+                              .param("strip_prefix", &ModelSettings::strip_prefix,
+                                     "What the names in the file begin with and the network's do "
+                                     "not: \"module.\".")
+                              .param("partial", &ModelSettings::partial,
+                                     "Weights that the file lacks, or has in another shape, stay "
+                                     "as they are drawn.");
     return s;
   }
 };
@@ -174,12 +186,14 @@ GraphModel read_model(Reading& reading, const std::string& name, Written& writte
   model.spec = find_spec(reading, written, true);
   std::vector<std::string> given;
   if (model.spec)
-    read_params(reading, *model.spec, written, {"type", "weights", "desc"}, model.params, given);
+    read_params(reading, *model.spec, written,
+                {"type", "weights", "weights_key", "strip_prefix", "partial", "desc"}, model.params,
+                given);
   ModelSettings settings;
   for (const ParamSpec& p : ModelSettings::spec().params)
     if (const Field* field = written.find(p.name))
       if (accepts(reading, *field, p, written.path + "." + p.name)) p.set(&settings, *field->value);
-  model.weights = settings.weights;
+  model.weights = {settings.weights, settings.weights_key, settings.strip_prefix, settings.partial};
   return model;
 }
 

@@ -48,11 +48,19 @@ struct GraphNode {
   }
 };
 
+// Where a network's first weights come from.
+struct WeightsFile {
+  std::string file;          // a file or a folder; "": none
+  std::string key;           // of the dictionary in it; "": the only one
+  std::string strip_prefix;  // what its names begin with and the network's do not
+  bool partial = false;      // what is not there, or has another shape, stays as it is drawn
+};
+
 struct GraphModel {
   std::string name;
   const Spec* spec = nullptr;
   Json params = Json::object();
-  std::string weights;  // safetensors file or checkpoint folder to begin with; "" : none
+  WeightsFile weights;  // to begin with
   Place place;
 };
 

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "engine/graph/graph_reader.h"
+#include "engine/graph/param_names.h"
 #include "engine/graph/type_names.h"
 
 namespace sluice::reading {
@@ -134,7 +135,7 @@ void mend_keys(const Reading& reading, Written& written, const std::vector<std::
                const std::string& owner, const std::string& otherwise) {
   for (Field& field : written.fields) {
     if (contains(known, field.key)) continue;
-    const std::string meant = nearest(field.key, known);
+    const std::string meant = meant_param(field.key, known);
     reading.error(code,
                   owner + " has no " + (code == "SL0218" ? "setting" : "parameter") + " \"" +
                       field.key + "\"",

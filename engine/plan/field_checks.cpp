@@ -52,8 +52,8 @@ void Walk::error(const char* code, const std::string& name, std::string message,
     if (element.mark().line > 0) place = element;
   }
   if (!said_.insert(code + place.pointer + (is_given ? field : "")).second) return;
-  diagnostics_.error(code, std::move(message), place, "nodes." + node_.path() + "." + key,
-                     std::move(hint));
+  diagnostics_.error_of_node(node_.path(), code, message, place,
+                             "nodes." + node_.path() + "." + key, hint);
 }
 
 std::string Walk::source_of(const std::string& text) {

@@ -60,6 +60,16 @@ class Turns : PlanPass {
     n.concurrency = 1;
   }
 
+  // An updater that misses a field is connected to the wrong node.
+  bool updater_has_no_loss(int t) {
+    const auto& all = diagnostics_.all();
+    return std::any_of(all.begin(), all.end(), [&](const Diagnostic& d) {
+      const auto of = [&](int u) { return d.path.starts_with("nodes." + path(u) + "."); };
+      const auto& updaters = plan_.turns[t].updaters;
+      return d.code == "SL0601" && std::any_of(updaters.begin(), updaters.end(), of);
+    });
+  }
+
   void reader(int i) {
     PlanNode& n = node(i);
     const int t = turns_of(network_of(n));
@@ -73,6 +83,7 @@ class Turns : PlanPass {
                behind.count(plan_.turns[t].updaters[k]) > 0;
     const bool same_stream = n.stream == plan_.turns[t].train_stream;
     if (same_stream && !feeds) {
+      if (updater_has_no_loss(t)) return;  // it was said already
       error_at(
           i, n.spec->network_param, "SL0411",
           "\"" + path(i) + "\" reads network \"" + network_of(n) +

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -99,7 +100,9 @@ class Session final : public RunEvents {
   void open_node(int i);
   void resume();
   void load_nodes();
+  Json of_sources(const std::function<Json(const Node&)>& what) const;
   Json items() const;
+  Json source_files() const;
   int begins_anew(const Resume& position) const;
   void save(const std::string& name, const Resume& position, bool all_nodes);
   void try_save(const std::string& name, const Resume& position, bool all_nodes);
@@ -133,6 +136,7 @@ class Session final : public RunEvents {
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
   std::string checkpoint_error_;
+  Json files_;  // of the sources of training, as the run began
   std::atomic<bool> stopped_by_rule_{false};
 
   mutable std::mutex mutex_;  // what follows

@@ -11,6 +11,7 @@
 #include "engine/plan/turn_place.h"
 #include "engine/session/differences.h"
 #include "engine/session/session.h"
+#include "engine/session/source_files.h"
 #include "engine/session/weights.h"
 
 namespace sluice {
@@ -102,6 +103,7 @@ void Session::take_step_threads(const RunId& before) {
 // ---- after that ---------------------------------------------------------------------------------
 
 void Session::resume() {
+  files_ = source_files();
   if (!checkpoint_) return;
   const fs::path& from = checkpoint_path_;
   const Checkpoint& c = *checkpoint_;
@@ -134,6 +136,11 @@ void Session::resume() {
     if (has.contains(source) && has[source] != count)
       refuse("its place in the data means nothing any more: " + source + " had " + count.dump() +
              " items and has " + has[source].dump());
+  const Json files = c.state.value("files", Json::object());
+  for (const auto& [source, digest] : files.items())
+    if (files_.contains(source) && files_[source] != digest)
+      note("the files of " + source + " are others than those of " + options_.resume +
+           ", or were written to since");
   load_nodes();
   if (!options_.quiet) tell("resuming from " + from.string());
   checkpoint_.reset();
@@ -161,15 +168,25 @@ void Session::load_nodes() {
   }
 }
 
-// How many items the sources of training have, as far as they know.
-Json Session::items() const {
+// What the sources of training say, by path; null and "" are left out.
+Json Session::of_sources(const std::function<Json(const Node&)>& what) const {
   Json all = Json::object();
   for (const PlanTurns& t : plan_->turns) {
     const int source = plan_->streams[static_cast<std::size_t>(t.train_stream)].source;
     const auto i = static_cast<std::size_t>(source);
-    if (const auto size = nodes_[i]->epoch_size()) all[plan_->nodes[i].path()] = *size;
+    if (const Json said = what(*nodes_[i]); !said.is_null() && said != "")
+      all[plan_->nodes[i].path()] = said;
   }
   return all;
+}
+Json Session::items() const {
+  return of_sources([](const Node& source) {
+    const auto size = source.epoch_size();
+    return size ? Json(*size) : Json();
+  });
+}
+Json Session::source_files() const {
+  return of_sources([](const Node& source) { return Json(source_digest(source)); });
 }
 
 bool Session::nothing_left() const {
@@ -228,6 +245,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"turn", turn_place(*plan_, position.turn)},
              {"batch", position.batch},
              {"items", items()},
+             {"files", files_},
              {"updaters", updaters},
              {"steps", steps_},
              {"seed", graph_->run.seed},

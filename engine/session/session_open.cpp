@@ -17,6 +17,7 @@
 #include "engine/run/open_context.h"
 #include "engine/run/windowed_source.h"
 #include "engine/session/isolate.h"
+#include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/session/weights.h"
 #include "engine/session/what_if.h"
@@ -70,9 +71,12 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (DocumentPtr document =
           read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
     graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
-  if (graph)
-    plan = make_plan(*graph, {data_threads(options, *graph), !!find_device(), options.free},
-                     diagnostics);
+  const auto device = find_device();
+  if (graph) {
+    choose_precision(*graph, device && device->place().is_cuda(),
+                     options.warnings && !options.quiet);
+    plan = make_plan(*graph, {data_threads(options, *graph), !!device, options.free}, diagnostics);
+  }
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
   if (!diagnostics.all().empty() && (options.warnings || !plan))
@@ -135,7 +139,7 @@ void Session::make_networks() {
       network->spread(devices);
       network->initialise(
           random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
-      if (!m.weights.empty()) fill(*network, m.name, read_weights(m.weights), m.weights);
+      if (!m.weights.file.empty()) begin_with(*network, m.name, m.weights, options_.quiet);
       resources_->add(m.name, std::move(network));
     } catch (...) {
       rethrow_with(m.place.str() + ": models." + m.name, Exit::usage);

@@ -9,6 +9,7 @@
 #include "engine/plan/device_need.h"
 #include "engine/run/registry.h"
 #include "engine/session/isolate.h"
+#include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/resource.h"
@@ -72,6 +73,7 @@ Json Session::summary(const Outcome& outcome) const {
             {"samples", samples_json(*plan_, *scheduler_)},
             {"weights_sha256", digest()},
             {"graph_sha256", sha256_of(graph_text())},
+            {"precision", precisions(*graph_)},
             {"seed", graph_->run.seed},
             {"threads", threads_},
             {"step_threads", step_threads_},

@@ -1,39 +1,151 @@
 #include "engine/session/weights.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
+#include <set>
+
+#include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 #include "engine/state/checkpoint.h"
+#include "engine/state/torch_file.h"
 
 namespace sluice {
 
 namespace fs = std::filesystem;
+using Named = std::map<std::string, at::Tensor>;
 
-std::map<std::string, at::Tensor> read_weights(const fs::path& from) {
+static Named read(const fs::path& from, const std::string& key) {
+  if (fs::is_regular_file(from) && is_torch_file(from)) return read_torch_file(from, key);
+  if (!key.empty())
+    throw Error(Exit::usage, from.string() + ": holds no dictionaries, so no \"" + key + "\"");
   if (fs::is_regular_file(from)) return read_safetensors(from);
   if (fs::is_directory(from / "checkpoints"))
     return load_checkpoint(newest_checkpoint(from / "checkpoints")).model;
   if (fs::is_directory(from)) return load_checkpoint(from).model;
   throw IoError(from.string() +
-                ": no weights here: give a run folder, a checkpoint folder or a "
-                ".safetensors file");
+                ": no weights here: give a run folder, a checkpoint folder, a .safetensors file or "
+                "one of torch.save()");
 }
 
-void fill(Network& network, const std::string& name,
-          const std::map<std::string, at::Tensor>& tensors, const std::string& from) {
-  at::NoGradGuard no_grad;
-  auto all = network.parameters();
-  for (auto& b : network.buffers()) all.push_back(b);
-  for (auto& [key, tensor] : all) {
+Named read_weights(const fs::path& from, const std::string& key, const std::string& strip_prefix) {
+  Named all = read(from, key);
+  if (strip_prefix.empty()) return all;
+  Named stripped;
+  for (auto& [name, tensor] : all) {
+    const std::string rest =
+        name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name;
+    if (!stripped.emplace(rest, tensor).second)
+      throw Error(Exit::usage, from.string() + ": without \"" + strip_prefix +
+                                   "\" there would be two \"" + printable(rest) + "\"");
+  }
+  return stripped;
+}
+
+// ---- what fits ----------------------------------------------------------------------------------
+
+namespace weights {
+
+// The first three, and how many more.
+static std::string listed(const std::vector<std::string>& all) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, all.size()); ++i)
+    text += (i ? ", " : "") + all[i];
+  return all.size() > 3 ? text + " and " + std::to_string(all.size() - 3) + " more" : text;
+}
+
+struct Fit {
+  std::vector<std::string> filled, missing, misshapen, unused;
+};
+
+static Fit copy(Network& network, const std::string& name, const Named& tensors, bool all) {
+  const at::NoGradGuard no_grad;
+  auto mine = network.parameters();
+  for (auto& b : network.buffers()) mine.push_back(b);
+  Fit fit;
+  std::set<std::string> used;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  for (auto& [key, tensor] : mine) {
     auto it = tensors.find(name + "." + key);
     if (it == tensors.end()) it = tensors.find(key);
-    if (it == tensors.end())
-      throw Error(Exit::usage, from + ": no tensor \"" + key + "\" for network \"" + name + "\"");
-    if (it->second.sizes() != tensor.sizes())
-      throw Error(Exit::usage, from + ": \"" + key + "\" has another shape than network \"" + name +
-                                   "\" declares");
-    tensor.copy_(it->second);
+    if (it == tensors.end()) {
+      fit.missing.push_back('"' + key + '"');
+      continue;
+    }
+    used.insert(it->first);
+    if (it->second.sizes() != tensor.sizes()) {
+      fit.misshapen.push_back('"' + key + "\" is " + c10::str(it->second.sizes()) + " there and " +
+                              c10::str(tensor.sizes()) + " here");
+      continue;
+    }
+    fit.filled.push_back(key);
+    copies.emplace_back(tensor, it->second);
   }
+  for (const auto& [key, tensor] : tensors)
+    if (!used.contains(key)) fit.unused.push_back('"' + printable(key) + '"');
+  if (!all || (fit.missing.empty() && fit.misshapen.empty()))
+    for (const auto& [to, value] : copies) to.copy_(value);
+  return fit;
+}
+
+// What all names begin with that end like the network's: "module." of nn.DataParallel.
+static std::string foreign_prefix(Network& network, const Named& tensors) {
+  const auto mine = network.parameters();
+  if (mine.empty()) return "";
+  for (const auto& [key, tensor] : tensors) {
+    const std::string& first = mine.front().first;
+    if (!key.ends_with("." + first)) continue;
+    std::string prefix = key.substr(0, key.size() - first.size());
+    const auto has = [&](const auto& m) { return tensors.contains(prefix + m.first); };
+    if (std::all_of(mine.begin(), mine.end(), has)) return prefix;
+  }
+  return "";
+}
+
+static std::string advice(Network& network, const Named& tensors, const Fit& fit) {
+  if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty())
+    return "; all its names begin with \"" + printable(prefix) + "\": \"strip_prefix\": \"" +
+           printable(prefix) + "\"";
+  if (fit.missing.empty()) return "; \"partial\": true leaves these as they are drawn";
+  std::vector<std::string> there;
+  for (const auto& [key, tensor] : tensors) there.push_back(key);
+  const std::string first = fit.missing.front().substr(1, fit.missing.front().size() - 2);
+  const std::string near = nearest(first, there);
+  if (!near.empty()) return "; the file has \"" + printable(near) + "\"";
+  return "; the file has " + (fit.unused.empty() ? "nothing else" : listed(fit.unused));
+}
+
+[[noreturn]] static void refuse(Network& network, const std::string& name, const Named& tensors,
+                                const std::string& from, const Fit& fit) {
+  const std::string what =
+      fit.missing.empty() ? "other shapes than network \"" + name + "\": " + listed(fit.misshapen)
+                          : "no tensor " + listed(fit.missing) + " for network \"" + name + "\"";
+  throw Error(Exit::usage, from + ": " + what + advice(network, tensors, fit));
+}
+
+}  // namespace weights
+
+void fill(Network& network, const std::string& name, const Named& tensors,
+          const std::string& from) {
+  const auto fit = weights::copy(network, name, tensors, true);
+  if (!fit.missing.empty() || !fit.misshapen.empty())
+    weights::refuse(network, name, tensors, from, fit);
+}
+
+void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet) {
+  const Named tensors = read_weights(from.file, from.key, from.strip_prefix);
+  const auto fit = weights::copy(network, name, tensors, !from.partial);
+  const bool whole = fit.missing.empty() && fit.misshapen.empty();
+  if (fit.filled.empty() || (!from.partial && !whole))
+    weights::refuse(network, name, tensors, from.file, fit);
+  if (quiet) return;
+  std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
+                     " tensors of " + from.file;
+  if (!fit.missing.empty()) said += "; not there: " + weights::listed(fit.missing);
+  if (!fit.misshapen.empty()) said += "; of another shape: " + weights::listed(fit.misshapen);
+  if (!fit.unused.empty()) said += "; not used: " + weights::listed(fit.unused);
+  if (!whole || from.partial) tell(said);
 }
 
 }  // namespace sluice

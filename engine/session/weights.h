@@ -6,16 +6,27 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "engine/graph/graph.h"
 #include "engine/state/resource.h"
 
 namespace sluice {
 
-// "runs/x", "runs/x/checkpoints/epoch_3" or "net.safetensors": the tensors of one network.
-std::map<std::string, at::Tensor> read_weights(const std::filesystem::path& from);
+// "runs/x", "runs/x/checkpoints/epoch_3", "net.safetensors", or a file of torch.save(): all
+// tensors, of its dictionary `key`; names that begin with `strip_prefix` without it.
+std::map<std::string, at::Tensor> read_weights(const std::filesystem::path& from,
+                                               const std::string& key = "",
+                                               const std::string& strip_prefix = "");
 
-// Copies every tensor of the network from `tensors`; all must be there and fit.
+// Copies every tensor of the network from `tensors`, where it is called KEY or NAME.KEY; all must
+// be there and fit. What is wrong is said with the first three names and what might have been
+// meant.
 void fill(Network& network, const std::string& name,
           const std::map<std::string, at::Tensor>& tensors, const std::string& from);
+
+// What a network begins with. Says what of the file was not used and, of a partial one, what was
+// not there; throws where nothing was.
+void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet);
 
 }  // namespace sluice

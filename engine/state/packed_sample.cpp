@@ -9,22 +9,12 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "engine/state/dtype.h"
+
 namespace sluice {
 namespace {
 
 constexpr std::size_t alignment = 64;
-constexpr std::pair<const char*, at::ScalarType> dtype_names[] = {
-    {"float64", at::kDouble},    {"float32", at::kFloat}, {"float16", at::kHalf},
-    {"bfloat16", at::kBFloat16}, {"int64", at::kLong},    {"int32", at::kInt},
-    {"int16", at::kShort},       {"int8", at::kChar},     {"uint8", at::kByte},
-    {"bool", at::kBool}};
-
-const char* name_of(at::ScalarType type) {
-  for (const auto& [name, known] : dtype_names)
-    if (known == type) return name;
-  return nullptr;
-}
-
 // ---- geometry: numbers as their bits, since JSON has no NaN -------------------------------------
 
 template <class Range>
@@ -181,13 +171,13 @@ class Packer {
 
   // False where the tensor has no bytes of its own to keep.
   bool add(const at::Tensor& given, Json& j) {
-    const char* dtype = name_of(given.scalar_type());
+    const Dtype* dtype = find_dtype(given.scalar_type());
     if (!dtype || !given.device().is_cpu() || given.layout() != at::kStrided || given.is_neg())
       return false;
     const bool dense = given.is_non_overlapping_and_dense();
     const bool view = given.storage().nbytes() > given.nbytes();
     const at::Tensor t = dense && !view ? given.detach() : given.detach().contiguous();
-    j["dtype"] = dtype;
+    j["dtype"] = dtype->name;
     j["shape"] = t.sizes().vec();
     if (!t.is_contiguous()) j["strides"] = t.strides().vec();
     const Coded c = coded(t);
@@ -225,9 +215,8 @@ std::span<const std::byte> part_of(const CachedEntry& entry, const Json& j) {
 }
 
 at::Tensor tensor_of(const CachedEntry& entry, const Json& j) {
-  const auto dtype = std::find_if(std::begin(dtype_names), std::end(dtype_names),
-                                  [&](const auto& d) { return j.at("dtype") == d.first; });
-  require(dtype != std::end(dtype_names));
+  const Dtype* dtype = find_dtype(&Dtype::name, j.at("dtype").get_ref<const std::string&>());
+  require(dtype);
   const auto shape = j.at("shape").get<std::vector<std::int64_t>>();
   const int bits = j.at("bits");
   const auto bytes = part_of(entry, j.at("at"));
@@ -237,16 +226,16 @@ at::Tensor tensor_of(const CachedEntry& entry, const Json& j) {
   if (j.contains("strides")) strides = j.at("strides").get<std::vector<std::int64_t>>();
   std::size_t n = 1;
   for (const std::int64_t extent : shape) n *= static_cast<std::size_t>(extent);
-  const std::size_t size = at::elementSize(dtype->second);
+  const std::size_t size = at::elementSize(dtype->type);
   if (bits == 0) {
     require(bytes.size() == n * size);
     auto* p = const_cast<std::byte*>(bytes.data());
     return at::from_blob(
-        p, shape, strides, [keep = entry.bytes](void*) {}, dtype->second);
+        p, shape, strides, [keep = entry.bytes](void*) {}, dtype->type);
   }
   require(bytes.size() == (bits == 1 ? (n + 7) / 8 : n * static_cast<std::size_t>(bits) / 8));
   const auto table = part_of(entry, j.at("table"));
-  at::Tensor t = at::empty_strided(shape, strides, dtype->second);
+  at::Tensor t = at::empty_strided(shape, strides, dtype->type);
   void* to = t.mutable_data_ptr();
   if (size == 1) decode<std::uint8_t>(bits, table, bytes.data(), to, n);
   if (size == 2) decode<std::uint16_t>(bits, table, bytes.data(), to, n);

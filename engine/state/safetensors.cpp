@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/state/checkpoint.h"
+#include "engine/state/dtype.h"
 
 namespace sluice {
 namespace {
@@ -14,14 +15,8 @@ namespace {
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr int deepest_header = 3;  // the whole, an entry, its list
 
-constexpr std::pair<const char*, at::ScalarType> dtypes[] = {
-    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
-    {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
-    {"U8", at::kByte},    {"BOOL", at::kBool}};
-
 std::string dtype_name(const std::string& tensor, at::ScalarType type) {
-  for (const auto& [name, known] : dtypes)
-    if (known == type) return name;
+  if (const Dtype* d = find_dtype(type)) return std::string(d->safetensors);
   throw DataError("tensor \"" + tensor + "\": safetensors has no type for " + at::toString(type));
 }
 
@@ -80,10 +75,11 @@ Entry parse_entry(const std::string& name, const Json& j) {
     throw DataError("expected exactly dtype, shape and data_offsets");
   Entry e;
   e.name = name;
-  const auto known = std::find_if(std::begin(dtypes), std::end(dtypes),
-                                  [&](const auto& d) { return j["dtype"] == d.first; });
-  if (known == std::end(dtypes)) throw DataError("unknown dtype " + j["dtype"].dump());
-  e.dtype = known->second;
+  const Dtype* known = j["dtype"].is_string() ? find_dtype(&Dtype::safetensors,
+                                                           j["dtype"].get_ref<const std::string&>())
+                                              : nullptr;
+  if (!known) throw DataError("unknown dtype " + j["dtype"].dump());
+  e.dtype = known->type;
   if (!j["shape"].is_array() || j["shape"].size() > 64) throw DataError("bad shape");
   for (const Json& extent : j["shape"]) {
     const std::uint64_t n = natural(extent);

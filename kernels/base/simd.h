@@ -16,7 +16,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/base/cpu.h"
+#include "engine/base/cpu.h"
 
 // Every function that passes a vector is inlined, so its calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"

@@ -88,7 +88,6 @@ Net Builder::finish(const Values& outputs, const Options& options) {
   net_.compute = options.compute;
   net_.channels_last =
       options.channels_last && (layout == Layout::any || layout == Layout::channels_last);
-  net_.whole_batches = layout == Layout::channels_first_whole_batches;
   net_.finish();
   return std::move(net_);
 }

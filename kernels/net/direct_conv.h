@@ -24,8 +24,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/cpu.h"
 #include "kernels/base/buffer.h"
-#include "kernels/base/cpu.h"
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv_micro.h"
 

@@ -41,15 +41,11 @@ bool take_activation(Step* maker, const Step& s) {
   const auto* act = dynamic_cast<const NormActStep*>(&s);
   if (act && (act->norm != Norm::none || has_residual(*act))) return false;
   if (!relu && !act) return false;
-  if (auto* norm = as<NormActStep>(maker)) {
-    if (norm->norm == Norm::none || norm->activates() || has_residual(*norm)) return false;
-    norm->fixed_slope = relu ? 0.0 : act->fixed_slope;
-    if (act) norm->slope = act->slope;
-    return true;
-  }
-  auto* group = as<GroupNormStep>(maker);
-  if (!group || !relu || group->relu) return false;
-  return group->relu = true;
+  auto* norm = as<NormActStep>(maker);
+  if (!norm || norm->norm == Norm::none || norm->activates() || has_residual(*norm)) return false;
+  norm->fixed_slope = relu ? 0.0 : act->fixed_slope;
+  if (act) norm->slope = act->slope;
+  return true;
 }
 
 bool take_residual(Step* maker, const Step& s) {
@@ -94,7 +90,7 @@ Layout chosen_layout(const Steps& steps) {
   for (const auto& s : steps) {
     const Layout wish = s->layout();
     if (wish == Layout::channels_last) return wish;
-    if (wish != Layout::any && found != Layout::channels_first_whole_batches) found = wish;
+    if (wish != Layout::any) found = wish;
   }
   return found;
 }

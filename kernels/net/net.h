@@ -24,6 +24,7 @@
 
 namespace sluice {
 
+struct Prepared;
 struct Spread;
 
 // What a pass does that makes the first so many outputs.
@@ -66,8 +67,9 @@ class Net {
   // the devices' order. Batch norm takes a part's own statistics, and the running ones follow those
   // of the first part. Weights, gradients, inputs and outputs stay on the first device.
   void spread(std::vector<at::Device> devices);
-  // Copies on other devices are made anew by each pass that keeps something for a backward one, and
-  // by the first pass after this call; others use them again.
+  // Copies on other devices, and weights in the form that steps compute with, are made anew by each
+  // pass that keeps something for a backward one, and by the first pass after this call; others use
+  // them again.
   void forget_copies();
   bool is_spread() const { return spread_ != nullptr; }
   // The layout that values have, and t in it.
@@ -81,7 +83,6 @@ class Net {
 
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
-  bool whole_batches = false;  // the host makes one frame of a batch
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
   std::vector<std::unique_ptr<Step>> steps;
@@ -96,7 +97,8 @@ class Net {
   void move_to(const at::Device& device);
   const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;  // by value
 
-  std::shared_ptr<Spread> spread_;  // null: all on one device
+  std::shared_ptr<Spread> spread_;      // null: all on one device
+  std::shared_ptr<Prepared> prepared_;  // of passes without gradients
   mutable std::vector<Step::Size> sized_for_, sizes_;
   std::vector<Schedule> schedules_;  // by number of outputs, less one
   bool mixes_samples_ = false, draws_ = false;

@@ -190,22 +190,25 @@ NormActGrad fused_backward(const at::Tensor& grad, const at::Tensor& x, const No
   out.input = at::empty_like(x);
   with_type(x, [&]<class T>(T*) {
     const BackwardSums s = backward_sums<T>(grad, x, p, b, a);
-    // dL/dx = d * scale + x * px + q; the last two are what mean and variance answer.
-    std::vector<float> px(b.groups * C), q(b.groups * C);
+    std::vector<kernels::NormActAnswer> parts(b.groups * C);
+    std::vector<float> by_x(b.groups * C), by_1(b.groups * C);
     if (!p.frozen)
-      for (std::int64_t i = 0; i < b.groups * C; ++i) {
-        const double f = -a.scale[i] * rstd[i] * rstd[i] * s.dx[i] / b.rows;
-        px[i] = static_cast<float>(f);
-        q[i] = static_cast<float>(-a.scale[i] * s.d[i] / b.rows - f * mean[i]);
-      }
+      for (std::int64_t i = 0; i < b.groups * C; ++i)
+        parts[i] = kernels::NormActAnswer::part(s.d[i], s.dx[i], b.rows, a.scale[i], rstd[i]);
+    for (std::int64_t i = 0; i < b.groups * C; ++i) {
+      const auto answer =
+          kernels::NormActAnswer::of(&parts[i - i % p.together], p.together, mean[i]);
+      by_x[i] = static_cast<float>(answer.by_x);
+      by_1[i] = static_cast<float>(answer.by_1);
+    }
     team_for(b.count(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t k = begin; k < end; ++k) {
         const std::int64_t at = (k / b.per_group) * C, o = b.offset(k);
         const auto scale = repeat(&a.scale[at], C, b.period);
         const auto shift = repeat(&a.shift[at], C, b.period);
-        const auto px_ = repeat(&px[at], C, b.period), q_ = repeat(&q[at], C, b.period);
+        const auto x_part = repeat(&by_x[at], C, b.period), one = repeat(&by_1[at], C, b.period);
         backward_block(data<T>(grad, o), data<T>(x, o), data<T>(out.input, o), b.length(k),
-                       scale.data(), shift.data(), px_.data(), q_.data(), slope, b.period);
+                       scale.data(), shift.data(), x_part.data(), one.data(), slope, b.period);
       }
     });
     if (p.slope.defined()) out.slope = at::full({1}, s.slope, at::kFloat);
@@ -239,6 +242,13 @@ std::vector<std::int64_t> all_but_channels(const at::Tensor& x, bool batch_too) 
   return dims;
 }
 
+// [G, C] -> [G, C], each the mean of its `together` channels.
+at::Tensor common_mean(const at::Tensor& t, int together) {
+  if (together == 1) return t;
+  const at::Tensor groups = t.reshape({t.size(0), -1, together});
+  return groups.mean(2, true).expand_as(groups).reshape(t.sizes()).contiguous();
+}
+
 NormStats composed_stats(const at::Tensor& x, bool per_sample) {
   const auto [variance, mean] =
       at::var_mean(x.to(wide_type(x)), all_but_channels(x, !per_sample), c10::Scalar(0), false);
@@ -262,7 +272,12 @@ at::Tensor composed_forward(const at::Tensor& x, const NormAct& p, const at::Ten
 NormActGrad composed_backward(const at::Tensor& grad, const at::Tensor& x_, const NormAct& p) {
   const at::Tensor x = x_.to(wide_type(x_)), g = grad.to(x.scalar_type());
   const at::Tensor u = composed_u(x, p);
-  const auto dims = all_but_channels(x, p.mean.size(0) == 1);
+  const auto mean = [&](const at::Tensor& t) {
+    return over(
+        common_mean(t.mean(all_but_channels(x, p.mean.size(0) == 1)).reshape(p.mean.sizes()),
+                    p.together),
+        x);
+  };
   NormActGrad out;
   at::Tensor d = g;
   if (p.slope.defined()) {
@@ -275,7 +290,7 @@ NormActGrad composed_backward(const at::Tensor& grad, const at::Tensor& x_, cons
     out.beta = d.sum(all_but_channels(x, true));
     d = d * over(p.gamma, x);
   }
-  if (!p.frozen) d = d - d.mean(dims, true) - xhat * (d * xhat).mean(dims, true);
+  if (!p.frozen) d = d - mean(d) - xhat * mean(d * xhat);
   out.input = (d * over(p.rstd, x)).to(x_.scalar_type());
   return out;
 }
@@ -309,6 +324,7 @@ kernels::NormActCall device_call(const at::Tensor& x, const NormAct& p) {
   c.beta = floats(p.beta);
   c.slope = floats(p.slope);
   c.frozen = p.frozen;
+  c.together = p.together;
   return c;
 }
 
@@ -371,6 +387,11 @@ bool norm_act_is_fused(const at::Tensor& x) {
 NormStats norm_stats(const at::Tensor& x, bool per_sample) {
   if (device_takes(x)) return device_stats(x, per_sample);
   return norm_act_is_fused(x) ? fused_stats(x, per_sample) : composed_stats(x, per_sample);
+}
+
+NormStats in_common(const NormStats& every, int together) {
+  const at::Tensor mean = common_mean(every.mean, together);
+  return {mean, common_mean(every.variance + (every.mean - mean).square(), together)};
 }
 
 at::Tensor channel_sums(const at::Tensor& x) {

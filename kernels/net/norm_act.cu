@@ -16,7 +16,8 @@
 namespace sluice::kernels {
 namespace {
 
-// The workspace: counters | totals [G, 3, C] | partial sums [G, blocks, 3, C] | answers [G, C].
+// The workspace: counters | totals [G, 3, C] | partial sums [G, blocks, 3, C] | parts of
+// the answers [G, C].
 struct Places {
   unsigned* arrived;  // [groups * tiles], and one for all of them
   double *totals, *parts;
@@ -157,11 +158,10 @@ __global__ void __launch_bounds__(column_threads)
     const std::int64_t channel = at.first_channel + i, at_group = at.group * c.channels + channel;
     if (channel >= c.channels) continue;
     const double* t = p.totals + 3 * at.group * c.channels + channel;
-    p.answers[at_group] = c.frozen
-                              ? NormActAnswer{}
-                              : NormActAnswer::of(t[0], t[c.channels], static_cast<double>(c.rows),
-                                                  value_of(c, at.group, channel).scale,
-                                                  c.rstd[at_group], c.mean[at_group]);
+    p.answers[at_group] =
+        c.frozen ? NormActAnswer{}
+                 : NormActAnswer::part(t[0], t[c.channels], static_cast<double>(c.rows),
+                                       value_of(c, at.group, channel).scale, c.rstd[at_group]);
   }
   if (last_block(&p.arrived[gridDim.y * gridDim.z], gridDim.y * gridDim.z))
     parameter_gradients(c, p.totals, out, held_totals);
@@ -173,10 +173,14 @@ __global__ void __launch_bounds__(column_threads)
   const Column at = Column::here<V>(c, k);
   if (at.row >= c.rows) return;
   NormActValue f[V];
-  NormActAnswer a[V];
+  float by_x[V], by_1[V];
   for (int v = 0; v < V; ++v) {
     f[v] = value_of(c, at.group, at.channel + v);
-    a[v] = p.answers[at.group * c.channels + at.channel + v];
+    const std::int64_t i = at.group * c.channels + at.channel + v;
+    const auto a =
+        NormActAnswer::of(p.answers + i - (at.channel + v) % c.together, c.together, c.mean[i]);
+    by_x[v] = static_cast<float>(a.by_x);
+    by_1[v] = static_cast<float>(a.by_1);
   }
   Pack<T, V> x[4], g[4];
   at.each_row(
@@ -188,7 +192,7 @@ __global__ void __launch_bounds__(column_threads)
       [&](int j, std::int64_t o) {
         Pack<T, V> out;
         for (int v = 0; v < V; ++v)
-          from_float(f[v].backward(to_float(x[j].v[v]), to_float(g[j].v[v]), a[v].by_x, a[v].by_1),
+          from_float(f[v].backward(to_float(x[j].v[v]), to_float(g[j].v[v]), by_x[v], by_1[v]),
                      out.v[v]);
         store_pack(dx, o, out);
       });
@@ -198,7 +202,8 @@ bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 ==
 bool fits(const NormActCall& c) {
   const bool type =
       c.type == VoxelType::f32 || c.type == VoxelType::f16 || c.type == VoxelType::bf16;
-  return type && c.groups > 0 && c.groups < 65536 && c.rows > 0 && c.channels > 0;
+  return type && c.groups > 0 && c.groups < 65536 && c.rows > 0 && c.channels > 0 &&
+         c.together > 0 && c.channels % c.together == 0;
 }
 dim3 grid_of(const NormActCall& c, const Columns& k) {
   return {static_cast<unsigned>(k.blocks), static_cast<unsigned>(c.groups),

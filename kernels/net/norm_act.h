@@ -2,8 +2,9 @@
 //
 //   u = (x - mean) * rstd * gamma + beta,   y = (u > 0 ? u : slope * u) + residual
 //
-// Instance norm has statistics for every sample and channel, batch norm for every channel; beyond
-// that both are the same code. Statistics and sums are float32 or better whatever x is.
+// Instance norm has statistics for every sample and channel, group norm for every sample and group
+// of channels, batch norm for every channel; beyond that all are the same code. Statistics and sums
+// are float32 or better whatever x is.
 //
 // Invariant: sums are formed over blocks of a fixed size and added in order, so results do not
 // depend on the number of threads. Tensors in channels-last layout take fused loops, on the CPU
@@ -20,7 +21,8 @@ inline at::MemoryFormat channels_last_of(const at::Tensor& t) {
   return t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
 }
 
-// [G, C] each, G = N for instance norm and 1 for batch norm; float32 (float64 for float64 x).
+// [G, C] each, G = N for instance and group norm and 1 for batch norm; float32 (float64 for
+// float64 x).
 struct NormStats {
   at::Tensor mean;
   at::Tensor variance;  // biased
@@ -32,6 +34,7 @@ struct NormAct {
   at::Tensor gamma, beta;  // [C] or undefined: 1 and 0
   at::Tensor slope;        // one number for u <= 0, or undefined: no activation
   bool frozen = false;     // mean and rstd are constants (running statistics, or no norm at all)
+  int together = 1;        // so many channels, one after another, have their statistics in common
 };
 
 struct NormActGrad {
@@ -41,6 +44,8 @@ struct NormActGrad {
 };
 
 NormStats norm_stats(const at::Tensor& x, bool per_sample);
+// Of `together` channels at a time, from those of every channel: the same shape, equal numbers.
+NormStats in_common(const NormStats& every_channel, int together);
 // `residual` as x, or undefined.
 at::Tensor norm_act(const at::Tensor& x, const NormAct& p, const at::Tensor& residual);
 // The residual's gradient is `grad` itself.

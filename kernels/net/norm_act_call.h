@@ -1,5 +1,5 @@
 // What norm_act is asked for, in plain pointers: channels-last memory [groups, rows, channels], as
-// a device reads it. Instance norm has a group a sample, batch norm one for all.
+// a device reads it. Instance and group norm have a group a sample, batch norm one for all.
 #pragma once
 
 #include "kernels/net/norm_act_value.h"
@@ -14,6 +14,7 @@ struct NormActCall {
   const float *gamma = nullptr, *beta = nullptr;  // [channels]; null: 1 and 0
   const float* slope = nullptr;                   // one number; null: no activation
   bool frozen = false;                            // mean and rstd are constants
+  int together = 1;                               // channels with statistics in common
 };
 
 struct NormActGradients {

@@ -44,11 +44,20 @@ struct NormActSums {
 
 // dL/dx = through * scale + x * by_x + by_1. Zero where mean and rstd are constants.
 struct NormActAnswer {
-  float by_x = 0, by_1 = 0;
-  SLUICE_HD static NormActAnswer of(double d, double dx, double rows, float scale, float rstd,
-                                    float mean) {
-    const double f = -static_cast<double>(scale) * rstd * rstd * dx / rows;
-    return {static_cast<float>(f), static_cast<float>(-scale * d / rows - f * mean)};
+  double by_x = 0, by_1 = 0;
+  // A channel's part in it, from its sums over `rows` values.
+  SLUICE_HD static NormActAnswer part(double d, double dx, double rows, float scale, float rstd) {
+    return {-scale * rstd * rstd * dx / rows, -scale * d / rows};
+  }
+  // Of `together` channels that have their statistics in common.
+  SLUICE_HD static NormActAnswer of(const NormActAnswer* parts, int together, float mean) {
+    NormActAnswer a;
+    for (int k = 0; k < together; ++k) {
+      a.by_x += parts[k].by_x / together;
+      a.by_1 += parts[k].by_1 / together;
+    }
+    a.by_1 -= a.by_x * mean;
+    return a;
   }
 };
 

@@ -16,11 +16,13 @@ void add_activation(Attributes& all, const std::optional<double>& slope) {
 
 std::string NormActStep::kind() const {
   if (norm == Norm::none) return slope >= 0 ? "prelu" : "leaky_relu";
+  if (norm == Norm::group) return "group_norm";
   return norm == Norm::batch ? "batch_norm" : "instance_norm";
 }
 
 Attributes NormActStep::attributes() const {
   Attributes all;
+  if (norm == Norm::group) all.emplace_back("groups", groups);
   if (norm != Norm::none) all.emplace_back("eps", eps);
   if (norm == Norm::batch) all.emplace_back("momentum", momentum);
   if (norm != Norm::none && slope >= 0) all.emplace_back("act", "prelu");
@@ -36,9 +38,19 @@ std::vector<int> NormActStep::parameters() const {
   return all;
 }
 
+// Mean and rstd are constants.
+bool NormActStep::is_frozen(const Frame& f) const {
+  return norm == Norm::none || (norm == Norm::batch && !f.training);
+}
+// Channels with statistics in common.
+int NormActStep::together(const at::Tensor& x) const {
+  return norm == Norm::group ? static_cast<int>(x.size(1) / groups) : 1;
+}
+
 // The statistics x is normalised with; in training, batch norm's running ones follow them.
 NormStats NormActStep::statistics(Frame& f, const at::Tensor& x) const {
   if (norm == Norm::instance) return norm_stats(x, true);
+  if (norm == Norm::group) return in_common(norm_stats(x, true), together(x));
   const auto& buffers = f.replica->buffers;
   const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
   const at::Tensor b = bias >= 0 ? f.weight(bias) : at::zeros_like(mean);
@@ -63,7 +75,7 @@ NormAct NormActStep::numbers(Frame& f, const at::Tensor& x) const {
     p.mean = s.mean.contiguous();
     p.rstd = (s.variance + eps).rsqrt_();
   }
-  p.frozen = norm == Norm::none || (norm == Norm::batch && !f.training);
+  p.frozen = is_frozen(f);
   if (gamma >= 0) {
     p.gamma = f.weight(gamma);
     p.beta = f.weight(beta);
@@ -84,13 +96,13 @@ at::Tensor NormActStep::forward(Frame& f) const {
 
 void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
   const auto& saved = f.saved[number];
-  NormAct p{saved[0], saved[1], {},
-            {},       saved[2], norm == Norm::none || (norm == Norm::batch && !f.training)};
+  const at::Tensor& x = f.values[inputs[0]];
+  NormAct p{saved[0], saved[1], {}, {}, saved[2], is_frozen(f), together(x)};
   if (gamma >= 0) {
     p.gamma = f.weight(gamma);
     p.beta = f.weight(beta);
   }
-  const NormActGrad g = norm_act_backward(grad, f.values[inputs[0]], p);
+  const NormActGrad g = norm_act_backward(grad, x, p);
   f.add_grad(inputs[0], g.input);
   if (slope >= 0) f.add_parameter_grad(slope, g.slope);
   if (gamma >= 0) {
@@ -100,38 +112,6 @@ void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
   // With running statistics nothing takes the convolution's bias away again.
   if (p.frozen && bias >= 0) f.add_parameter_grad(bias, channel_sums(g.input));
   if (inputs.size() > 1) f.add_grad(inputs[1], grad);
-}
-
-// ---- group norm ---------------------------------------------------------------------------------
-
-Attributes GroupNormStep::attributes() const {
-  Attributes all{{"groups", groups}, {"eps", eps}};
-  if (relu) add_activation(all, 0);
-  return all;
-}
-
-// With ReLU: its output tells the slope and is kept in any case, by the convolution that reads it.
-at::Tensor GroupNormStep::forward(Frame& f) const {
-  const at::Tensor& x = f.values[inputs[0]];
-  const std::int64_t n = x.size(0), c = x.size(1);
-  const auto type = x.scalar_type();
-  auto [y, mean, rstd] = at::native_group_norm(x, f.weight(gamma).to(type), f.weight(beta).to(type),
-                                               n, c, x.numel() / (n * c), groups, eps);
-  if (relu) y.relu_();
-  if (f.keep) f.saved[number] = {relu ? y : at::Tensor(), mean, rstd};
-  return y;
-}
-
-void GroupNormStep::backward(Frame& f, const at::Tensor& grad) const {
-  const at::Tensor& x = f.values[inputs[0]];
-  const auto& saved = f.saved[number];
-  const std::int64_t n = x.size(0), c = x.size(1);
-  const auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
-      relu ? at::threshold_backward(grad, saved[0], 0) : grad, x, saved[1], saved[2],
-      f.weight(gamma).to(x.scalar_type()), n, c, x.numel() / (n * c), groups, {true, true, true});
-  f.add_parameter_grad(gamma, dgamma);
-  f.add_parameter_grad(beta, dbeta);
-  f.add_grad(inputs[0], f.net->laid_out(dx));
 }
 
 }  // namespace sluice

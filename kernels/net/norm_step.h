@@ -10,9 +10,10 @@ namespace sluice {
 
 enum class Norm { none, instance, batch, group };
 
-// Instance or batch norm, activation and residual (inputs[1]), each optional.
+// Instance, batch or group norm, activation and residual (inputs[1]), each optional.
 struct NormActStep final : Step {
   Norm norm = Norm::none;
+  std::int64_t groups = 1;  // of group norm
   double eps = 1e-5, momentum = 0.1;
   int gamma = -1, beta = -1, slope = -1;  // parameters
   int bias = -1;                          // of the convolution upstream, left out there
@@ -28,22 +29,10 @@ struct NormActStep final : Step {
   void backward(Frame& f, const at::Tensor& grad) const override;
 
  private:
+  bool is_frozen(const Frame& f) const;
+  int together(const at::Tensor& x) const;
   NormAct numbers(Frame& f, const at::Tensor& x) const;
   NormStats statistics(Frame& f, const at::Tensor& x) const;
-};
-
-// Group norm, LibTorch's, and ReLU.
-struct GroupNormStep final : Step {
-  std::int64_t groups = 1;
-  double eps = 1e-5;
-  int gamma = -1, beta = -1;  // parameters
-  bool relu = false;
-  std::string kind() const override { return "group_norm"; }
-  Attributes attributes() const override;
-  std::vector<int> parameters() const override { return {gamma, beta}; }
-  Layout layout() const override { return Layout::channels_first_whole_batches; }
-  at::Tensor forward(Frame& f) const override;
-  void backward(Frame& f, const at::Tensor& grad) const override;
 };
 
 }  // namespace sluice

@@ -67,16 +67,12 @@ Value norm(const Scope& s, const Value& x, const NormOptions& o) {
   const bool affine = o.affine || o.kind != Norm::instance;
   const int gamma = affine ? s.parameter("weight", {x.channels}, Init::fill(1)) : -1;
   const int beta = affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
-  if (o.kind == Norm::group) {
-    auto made = step<GroupNormStep>(s);
-    made->groups = o.groups;
-    made->eps = o.eps;
-    made->gamma = gamma;
-    made->beta = beta;
-    return x.builder->append(std::move(made), {x}, {true}, x);
-  }
+  if (o.kind == Norm::group && x.channels % o.groups != 0)
+    s.refuse("the groups of a group norm divide its channels: " + std::to_string(o.groups) +
+             " of " + std::to_string(x.channels));
   auto made = step<NormActStep>(s);
   made->norm = o.kind;
+  made->groups = o.groups;
   made->eps = o.eps;
   made->momentum = o.momentum;
   made->gamma = gamma;

@@ -36,13 +36,24 @@ struct Spread {
   std::uint64_t version_ = 0;
 };
 
+// The network's own tensors with what steps made of them, for passes that need no gradients.
+struct Prepared {
+  std::mutex mutex;
+  std::shared_ptr<const Replica> replica;
+  std::uint64_t version = 0;
+};
+
+static std::uint64_t version_of(const Net& net) {
+  std::uint64_t version = 0;
+  for (const auto& p : net.parameters) version += p.tensor._version();
+  for (const auto& b : net.buffers) version += b.tensor._version();
+  return version;
+}
+
 Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool keep,
            std::uint64_t key)
     : net_(net), schedule_(net.schedule(outputs)), training_(training), keep_(keep) {
-  Replica own;
-  for (const auto& q : net.parameters) own.weights.push_back(q.tensor.detach());
-  for (const auto& b : net.buffers) own.buffers.push_back(b.tensor);
-  replicas_.push_back(prepared(std::move(own)));
+  replicas_.push_back(own());
   for (const auto& t : x) input_sizes_.push_back(t.sizes().vec());
   const auto& sizes = net.sizes(input_sizes_);
   for (std::size_t i = 0; i < outputs; ++i)
@@ -61,6 +72,27 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
     f.key = key;
     f.wants = wants;
   }
+}
+
+// Passes that need no gradients share one until the weights change.
+std::shared_ptr<const Replica> Pass::own() {
+  const auto made = [this] {
+    Replica own;
+    for (const auto& q : net_.parameters) own.weights.push_back(q.tensor.detach());
+    for (const auto& b : net_.buffers) own.buffers.push_back(b.tensor);
+    return prepared(std::move(own));
+  };
+  Prepared& kept = *net_.prepared_;
+  std::lock_guard lock(kept.mutex);
+  if (!may_keep_copies()) {
+    kept.replica = nullptr;
+    return made();
+  }
+  if (const auto version = version_of(net_); !kept.replica || kept.version != version) {
+    kept.replica = made();
+    kept.version = version;
+  }
+  return kept.replica;
 }
 
 // A value has a gradient where an input that wants one, or a parameter, has a part in it.
@@ -87,7 +119,7 @@ void Pass::cut(const at::Tensor& x) {
     frames_.resize(bounds_.size() - 1);
     return;
   }
-  const bool together = net_.whole_batches || (net_.mixes_samples_ && training_);
+  const bool together = net_.mixes_samples_ && training_;
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
     const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
@@ -237,12 +269,9 @@ at::Tensor Pass::brought(const at::Tensor& t, int thread) const {
 
 // Everything that passes read of the network, for those places that have no copy of it.
 Packed Pass::packed() {
-  std::uint64_t version = 0;
-  for (const auto& p : net_.parameters) version += p.tensor._version();
-  for (const auto& b : net_.buffers) version += b.tensor._version();
   auto own = replicas_[0];
   if (!may_keep_copies()) spread_->keep({});
-  replicas_ = spread_->kept(version);
+  replicas_ = spread_->kept(version_of(net_));
   replicas_[0] = std::move(own);
   if (std::all_of(replicas_.begin(), replicas_.begin() + threads_, [](auto& r) { return !!r; }))
     return {};
@@ -306,6 +335,9 @@ void Net::spread(std::vector<at::Device> devices) {
 
 void Net::forget_copies() {
   if (spread_) spread_->keep({});
+  if (!prepared_) prepared_ = std::make_shared<Prepared>();
+  std::lock_guard lock(prepared_->mutex);
+  prepared_->replica = nullptr;
 }
 
 // Keeps the tensors' identity, as torch's Module.to() does: whoever holds one sees it move.

@@ -45,6 +45,7 @@ class Pass {
   Packed packed();
   std::vector<at::Tensor> read_by_passes() const;
   std::shared_ptr<const Replica> copied(const Packed& weights, at::Device device) const;
+  std::shared_ptr<const Replica> own();
   std::shared_ptr<const Replica> prepared(Replica r) const;
   void send_home(const std::vector<at::Tensor>& grads, const Packed& home) const;
 

@@ -13,12 +13,20 @@ Step::Size PoolStep::output_size(const std::vector<Size>& in) const {
   return s;
 }
 
+// On the CPU, LibTorch averages in three dimensions in float32 and float64 only.
+static at::Tensor widened(const at::Tensor& t) {
+  const bool is_half = t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf;
+  return t.is_cpu() && t.dim() == 5 && is_half ? t.to(at::kFloat) : t;
+}
+
 at::Tensor PoolStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const bool flat = kernel.size() == 2;
-  if (!max)
-    return f.net->laid_out(flat ? at::avg_pool2d(x, kernel, stride)
-                                : at::avg_pool3d(x, kernel, stride));
+  if (!max) {
+    const at::Tensor y =
+        flat ? at::avg_pool2d(x, kernel, stride) : at::avg_pool3d(widened(x), kernel, stride);
+    return f.net->laid_out(y.to(x.scalar_type()));
+  }
   auto [y, indices] = flat ? at::max_pool2d_with_indices(x, kernel, stride, padding)
                            : at::max_pool3d_with_indices(x, kernel, stride, padding);
   if (f.keep) f.saved[number] = {indices};
@@ -78,9 +86,10 @@ void PoolStep::backward(Frame& f, const at::Tensor& grad) const {
               : at::max_pool3d_with_indices_backward(grad, x, kernel, stride, padding, dilation,
                                                      false, indices);
   } else {
-    dx = flat
-             ? at::avg_pool2d_backward(grad, x, kernel, stride, padding, false, true, std::nullopt)
-             : at::avg_pool3d_backward(grad, x, kernel, stride, padding, false, true, std::nullopt);
+    dx = flat ? at::avg_pool2d_backward(grad, x, kernel, stride, padding, false, true, std::nullopt)
+              : at::avg_pool3d_backward(widened(grad), widened(x), kernel, stride, padding, false,
+                                        true, std::nullopt)
+                    .to(grad.scalar_type());
   }
   f.add_grad(inputs[0], f.net->laid_out(dx));
 }

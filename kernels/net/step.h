@@ -63,13 +63,7 @@ using Attribute = std::variant<bool, std::int64_t, double, std::vector<std::int6
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
 
 // The memory layout that a step's loops are made for.
-enum class Layout {
-  any,
-  channels_last,
-  channels_first,
-  // LibTorch's float32 convolutions take another, slower way for small images that come one by one.
-  channels_first_whole_batches,
-};
+enum class Layout { any, channels_last, channels_first };
 
 class Step {
  public:

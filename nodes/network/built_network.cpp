@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/session/precision.h"
+
 namespace sluice {
 
 ImageNet::ImageNet() = default;
@@ -11,9 +13,11 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
   type_ = type;
   channels_ = shared.in_channels;
   dims_ = shared.spatial_dims;
-  const auto compute = shared.precision == "bfloat16"  ? at::kBFloat16
-                       : shared.precision == "float16" ? at::kHalf
-                                                       : at::kFloat;
+  const std::string precision =
+      shared.precision == "auto" ? precision_here(false) : shared.precision;
+  const auto compute = precision == "bfloat16"  ? at::kBFloat16
+                       : precision == "float16" ? at::kHalf
+                                                : at::kFloat;
   try {
     Builder b;
     const Value x = b.input(channels_, static_cast<int>(dims_));

@@ -32,9 +32,11 @@ Spec image_net(std::string name, std::string doc, bool given = true,
   s.params.back().required = given;
   s.param("out_channels", Number{&ImageNet::out_channels}, std::move(outputs)).at_least(1);
   s.params.back().required = given;
-  s.param("precision", Text{&ImageNet::precision},
-          "What convolutions and activations compute in; weights stay float32.")
-      .choices({"float32", "bfloat16", "float16"});
+  s.param(
+       "precision", Text{&ImageNet::precision},
+       "What convolutions and activations compute in; weights stay float32. auto: bfloat16 where "
+       "the GPU or the CPU multiplies in it, else float32.")
+      .choices({"float32", "bfloat16", "float16", "auto"});
   return s;
 }
 // ... of one that answers with classes of whole images.

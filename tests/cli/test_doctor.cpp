@@ -75,6 +75,19 @@ TEST_CASE("doctor notes settings that hurt, and variables that nothing reads") {
   CHECK(fine.out.find("OMP_") == std::string::npos);
 }
 
+TEST_CASE("doctor says which loops convolutions take") {
+  const auto level = [](const std::string& wanted) {
+    const auto r = shell::run("export SLUICE_CPU=" + wanted + "; $SLUICE doctor --json");
+    CHECK(r.code == 0);
+    return finding(r.out, "convolutions");
+  };
+  CHECK(level("none")["text"] == "LibTorch's (SLUICE_CPU)");
+  CHECK(level("none")["level"] == "ok");
+  const json odd = level("avx1024");
+  CHECK(odd["level"] == "note");
+  CHECK(odd["advice"].get<std::string>().ends_with("none, avx2, avx512, avx512_bf16"));
+}
+
 TEST_CASE("doctor names the GPU, and survives a driver that does not") {
   const std::string fake = "export LD_LIBRARY_PATH=" SLUICE_BINARY_DIR "/fake FAKE_CUDA=";
   const auto seen = [&](const std::string& how) {

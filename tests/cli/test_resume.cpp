@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "engine/plan/turn_place.h"
+#include "tests/cli/nifti.h"
 #include "tests/cli/tiny_training.h"
 #include "tests/cli/types.h"
 
@@ -194,6 +195,30 @@ TEST_CASE("a resume says what differs, and refuses what makes its state meaningl
   INFO(word.err);
   CHECK(word.code == 0);
   CHECK(contains(word.err, "nodes.step.lr: 0.01 -> 0.5"));
+}
+
+TEST_CASE("a resume says that the files of training are others, and not that they moved") {
+  const TinyTraining t;
+  std::string graph = tiny_training;
+  const std::string from = "\"train\": {", to = "\"flip\":";
+  const auto begin = graph.find(from), end = graph.find(to);
+  graph.replace(begin, end - begin, R"("list": { "type": "file_patterns", "root": "a_root",
+      "patterns": { "image": "i*.nii", "label": "l*.nii" } },
+    "train": { "type": "load_image", "in": "list" }, )");
+  t.folder.write("g.json", graph);
+  for (const char* name : {"i1", "i2", "l1", "l2"})
+    t.folder.write(std::string("a_root/") + name + ".nii", shell::nifti(16));
+  const auto first = t.run("--set run.epochs=1 --out a");
+  INFO(first.err);
+  REQUIRE(first.code == 0);
+  fs::rename(t.folder.path / "a_root", t.folder.path / "b_root");
+  const std::string moved = "--set nodes.list.root=b_root --force --resume a --set run.epochs=";
+  CHECK(!contains(t.run(moved + "2").err, "files of list are others"));
+  t.folder.write("b_root/i1.nii", shell::nifti(16));
+  const auto r = t.run(moved + "3");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(contains(r.err, "the files of list are others than those of a, or were written to since"));
 }
 
 TEST_CASE("a resume without a graph finds the graph and its relative paths from anywhere") {

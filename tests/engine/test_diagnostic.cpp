@@ -33,6 +33,21 @@ TEST_CASE("A diagnostic shows code, place, path, line, caret and hint") {
         "found 1 error, 0 warnings\n");
 }
 
+TEST_CASE("What is wrong in a part that is used twice is one diagnostic, with the other nodes") {
+  const Place place = place_in("{\n  \"norm\": { \"keys\": \"imgae\" }\n}", "/norm/keys");
+  Diagnostics d;
+  for (const std::string part : {"pre/", "vpre/", "pre/"})
+    d.error_of_node(part + "norm", "SL0601",
+                    "\"" + part + "norm\" needs what \"" + part + "load\" does not give", place,
+                    "nodes." + part + "norm.keys", "");
+  REQUIRE(d.errors() == 1);
+  CHECK(d.all()[0].message == "\"pre/norm\" needs what \"pre/load\" does not give");
+  CHECK(d.all()[0].notes == std::vector<std::string>{"also in \"vpre/norm\""});
+  d.error_of_node("vpre/norm", "SL0601", "\"vpre/norm\" needs more", place, "nodes.vpre/norm.keys",
+                  "");
+  CHECK(d.errors() == 2);
+}
+
 TEST_CASE("Diagnostics stand in file order, with notes, and the gutter fits the line number") {
   std::string text(99, '\n');  // not one sum: g++ 12 reports an overflow that there is not
   text += "{\"b\":\t\"ä\", \"c\": 1}";

@@ -79,7 +79,7 @@ TEST_CASE("A whole graph is read: variables, parts, defaults, settings, inputs")
 
   REQUIRE(g.models.size() == 1);
   CHECK(g.models[0].params.dump() == R"({"channels":[8,16],"dropout":0.5})");
-  CHECK(g.models[0].weights == "w.safetensors");
+  CHECK(g.models[0].weights.file == "w.safetensors");
   CHECK(g.run.epochs == 3);
   CHECK(g.run.seed == 7);
   CHECK(g.run.stop->metric == "score.mean");
@@ -103,7 +103,7 @@ static std::string content(const Graph& g) {
     for (const auto& in : n.inputs) out << ' ' << in.port << '<' << in.from << '.' << in.from_port;
     out << '\n';
   }
-  for (const auto& m : g.models) out << m.name << m.spec->name << m.params.dump() << m.weights;
+  for (const auto& m : g.models) out << m.name << m.spec->name << m.params.dump() << m.weights.file;
   const auto& r = g.run;
   out << r.epochs << ' ' << r.seed << ' ' << r.stop.has_value() << ' ' << r.checkpoint_every << ' '
       << r.checkpoint_keep << ' ' << r.max_bad << ' ' << r.threads << ' ' << r.io_threads << ' '

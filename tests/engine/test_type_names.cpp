@@ -7,6 +7,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/graph/merge.h"
+#include "engine/graph/param_names.h"
 #include "engine/graph/type_names.h"
 #include "tests/engine/toy_graph.h"
 #include "tests/temporary_folder.h"
@@ -62,6 +63,15 @@ TEST_CASE("classes are found with MONAI's marks of dictionary transforms, and pa
   CHECK(type_for_class("RandZoomd", known) == "");
   CHECK(types_with("Flip", known) == std::vector<std::string>{"flip", "rand_flip"});
   CHECK(suggest_type("UNet", known) == "here it is called \"unet\"");
+}
+
+TEST_CASE("a parameter is found by another word for it, where that means one alone") {
+  CHECK(meant_param("num", {"root", "limit", "shuffle"}) == "limit");
+  CHECK(meant_param("patch", {"keys", "spatial_size"}) == "spatial_size");
+  CHECK(meant_param("batch_size", {"size", "drop_last"}) == "size");
+  CHECK(meant_param("size", {"spatial_size", "roi_size"}) == "");  // either
+  CHECK(meant_param("spatal_size", {"spatial_size", "mode"}) == "spatial_size");
+  CHECK(meant_param("colour", {"spatial_size", "mode"}) == "");
 }
 
 TEST_CASE("a variable that is being defined is not what was meant") {

@@ -76,11 +76,13 @@ TEST_CASE("the norm's functor equals the kernel, forward and backward") {
       at::Tensor to = at::empty_like(from), back = at::empty_like(from);
       NormActSums sums;
       for (int i = 0; i < 210; ++i) sums.add(f, v[i], q[i], p.mean[n][c].item<float>());
-      const auto answer = NormActAnswer::of(sums.d, sums.dx, 210, f.scale,
-                                            p.rstd[n][c].item<float>(), p.mean[n][c].item<float>());
+      const auto part =
+          NormActAnswer::part(sums.d, sums.dx, 210, f.scale, p.rstd[n][c].item<float>());
+      const auto answer = NormActAnswer::of(&part, 1, p.mean[n][c].item<float>());
       for (int i = 0; i < 210; ++i) {
         to.mutable_data_ptr<float>()[i] = f.forward(v[i], q[i]);
-        back.mutable_data_ptr<float>()[i] = f.backward(v[i], q[i], answer.by_x, answer.by_1);
+        back.mutable_data_ptr<float>()[i] = f.backward(v[i], q[i], static_cast<float>(answer.by_x),
+                                                       static_cast<float>(answer.by_1));
       }
       mine[n][c].copy_(to);
       dx[n][c].copy_(back);

@@ -104,17 +104,12 @@ TEST_CASE("norm, activation and residual become one step where each is read once
   CHECK(net.describe()[0].text().ends_with("bias yes"));
 }
 
-TEST_CASE("the list's end says layout and frames: no network does") {
+TEST_CASE("the list's end says the layout: no network does") {
   const Net images = made(2, 2, [](Scope s, Value x) { return Values{norm(s / "n", x)}; });
   CHECK(images.channels_last);
-  const Net groups =
-      made(2, 2, [](Scope s, Value x) { return Values{norm(s / "n", x, {.kind = Norm::group})}; });
-  CHECK_FALSE(groups.channels_last);
-  CHECK(groups.whole_batches);
   const Net flat =
       made(2, 2, [](Scope s, Value x) { return Values{linear(s / "l", flatten(x, 36), 3)}; });
   CHECK_FALSE(flat.channels_last);
-  CHECK_FALSE(flat.whole_batches);
 }
 
 TEST_CASE("any operation of LibTorch has LibTorch's gradients, parameters' too, cut into frames") {
@@ -159,6 +154,26 @@ TEST_CASE("operations of LibTorch work on several places, each with copies of it
     CHECK(a.defined() == !one.parameters[i].name.starts_with("e."));
     if (a.defined()) CHECK(close(a, b));
   }
+}
+
+TEST_CASE("predictions follow the weights, whoever changes them and however") {
+  Net net = made(3, 2, [](Scope s, Value x) { return Values{conv(s / "c", x, 4, {})}; });
+  const at::Tensor x = image(2, 3), w = weight(net, "c.weight").detach();
+  const auto holds = [&] {
+    const c10::NoGradGuard no_grad;
+    return close(net.forward({x}, 1, false, 0)[0],
+                 at::conv2d(x, w, weight(net, "c.bias").detach(), 1, 1));
+  };
+  CHECK(holds());
+  CHECK(holds());
+  w.mul_(2);
+  CHECK(holds());
+  w.mutable_data_ptr<float>()[0] += 1;  // as kernels do, which tell nobody
+  net.forget_copies();
+  CHECK(holds());
+  net.forward({x}, 1, true, 0)[0].sum().backward();
+  w.mutable_data_ptr<float>()[1] += 1;
+  CHECK(holds());
 }
 
 TEST_CASE("a network takes several inputs and gives several outputs") {

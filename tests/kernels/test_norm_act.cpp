@@ -25,25 +25,30 @@ struct Answer {
   at::Tensor y, dx, dgamma, dbeta, dslope;
 };
 
+// Of instance, group (of 2) and batch norm: channels with common statistics, 0 for batch norm.
+constexpr int batch_norm = 0;
+
 // In float64, by autograd.
-Answer expected(const at::Tensor& x_, const at::Tensor& r, const at::Tensor& g, bool per_sample) {
+Answer expected(const at::Tensor& x_, const at::Tensor& r, const at::Tensor& g, int together) {
   at::Tensor x = x_.to(at::kDouble).contiguous().clone().requires_grad_();
   const std::int64_t C = x.size(1);
   at::Tensor gamma = (sines({C}, 1) + 1.5).requires_grad_(), beta = sines({C}, 2).requires_grad_();
   at::Tensor slope = at::full({1}, 0.25, at::kDouble).requires_grad_();
-  at::Tensor u = per_sample ? at::instance_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false)
-                            : at::batch_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false);
+  const at::Tensor u = together ? at::group_norm(x, C / together, gamma, beta, 1e-5, false)
+                                : at::batch_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false);
   const at::Tensor y = at::where(u > 0, u, u * slope) + r.to(at::kDouble);
   (y * g.to(at::kDouble)).sum().backward();
   return {y.detach(), x.grad(), gamma.grad(), beta.grad(), slope.grad()};
 }
 
-Answer fused(const at::Tensor& x, const at::Tensor& r, const at::Tensor& g, bool per_sample) {
-  const NormStats s = norm_stats(x, per_sample);
+Answer fused(const at::Tensor& x, const at::Tensor& r, const at::Tensor& g, int together) {
+  NormStats s = norm_stats(x, together != batch_norm);
+  if (together) s = in_common(s, together);
   const auto type = s.mean.scalar_type();
   const std::int64_t C = x.size(1);
-  const NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), (sines({C}, 1) + 1.5).to(type),
-                  sines({C}, 2).to(type), at::full({1}, 0.25, type)};
+  NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), (sines({C}, 1) + 1.5).to(type),
+            sines({C}, 2).to(type), at::full({1}, 0.25, type)};
+  if (together) p.together = together;
   const NormActGrad d = norm_act_backward(g, x, p);
   return {norm_act(x, p, r), d.input, d.gamma, d.beta, d.slope};
 }
@@ -53,15 +58,16 @@ Answer fused(const at::Tensor& x, const at::Tensor& r, const at::Tensor& g, bool
 TEST_CASE("fused norm and activation equal LibTorch's forward and backward") {
   for (const std::vector<std::int64_t>& size : std::vector<std::vector<std::int64_t>>{
            {2, 16, 5, 6, 7}, {3, 3, 9, 8, 11}, {2, 5, 13, 17}, {1, 40, 33, 35}, {2, 1, 4, 4, 4}})
-    for (const bool per_sample : {true, false})
+    for (const int together : {1, 2, 5, batch_norm})
       for (const auto& [type, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 6e-3}}) {
         CAPTURE(c10::str(size));
-        CAPTURE(per_sample);
+        if (together && size[1] % together != 0) continue;
+        CAPTURE(together);
         CAPTURE(c10::str(type));
         const at::Tensor x = last(sines(size, 3) * 2 + 5, type), r = last(sines(size, 4), type);
         const at::Tensor g = last(sines(size, 5), type);
         REQUIRE(norm_act_is_fused(x));
-        const Answer a = fused(x, r, g, per_sample), b = expected(x, r, g, per_sample);
+        const Answer a = fused(x, r, g, together), b = expected(x, r, g, together);
         CHECK(relative(a.y, b.y) < limit);
         CHECK(relative(a.dx, b.dx) < limit);
         CHECK(relative(a.dgamma, b.dgamma) < limit);
@@ -74,9 +80,9 @@ TEST_CASE("the composed form takes every other layout and type, with the same an
   const at::Tensor x = sines({2, 4, 5, 6, 7}, 3), r = sines({2, 4, 5, 6, 7}, 4);
   const at::Tensor g = sines({2, 4, 5, 6, 7}, 5);
   REQUIRE(!norm_act_is_fused(x));
-  for (const bool per_sample : {true, false}) {
-    CAPTURE(per_sample);
-    const Answer a = fused(x, r, g, per_sample), b = expected(x, r, g, per_sample);
+  for (const int together : {1, 2, 4, batch_norm}) {
+    CAPTURE(together);
+    const Answer a = fused(x, r, g, together), b = expected(x, r, g, together);
     CHECK(relative(a.y, b.y) < 1e-12);
     CHECK(relative(a.dx, b.dx) < 1e-12);
     CHECK(relative(a.dgamma, b.dgamma) < 1e-12);
@@ -98,7 +104,7 @@ TEST_CASE("norm and activation give equal bits for any number of threads") {
   std::vector<Answer> all;
   for (int threads : {1, 2, 5}) {
     at::set_num_threads(threads);
-    all.push_back(fused(x, x, x, threads != 0));
+    all.push_back(fused(x, x, x, 1));
     CHECK(all.back().y.equal(all[0].y));
     CHECK(all.back().dx.equal(all[0].dx));
     CHECK(all.back().dslope.equal(all[0].dslope));

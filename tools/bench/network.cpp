@@ -1,13 +1,14 @@
 // One network's training step without its optimizer: forward, the mean of the outputs' squares, and
-// backward. What networks.py runs.
+// backward; or a prediction alone. What networks.py and prediction.py run.
 //
 //   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
-//                          "precision": "float32", "steps": 5, "threads": 2}
+//                          "precision": "float32", "steps": 5, "threads": 2, "predict": false}
 //
 // Prints a JSON object: milliseconds of the fastest and the median step, the process's CPU time a
 // step, and by how many MB the resident set grew at most.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -52,7 +53,9 @@ int main(int, char** argv) {
   params["precision"] = job.value("precision", "float32");
   const auto net = Registry::global().make_network(job["type"], params);
   net->initialise(1);
-  net->train(true);
+  const bool predicts = job.value("predict", false);
+  net->train(!predicts);
+  const c10::AutoGradMode mode(!predicts);
   const auto size = job["size"].get<std::vector<std::int64_t>>();
   const at::Tensor x =
       at::sin(at::arange(c10::multiply_integers(size), at::kFloat)).reshape(size).contiguous();
@@ -62,8 +65,8 @@ int main(int, char** argv) {
   const int steps = job.value("steps", 5);
   for (int i = -1; i < steps; ++i) {
     const double start = seconds(), cpu_start = cpu_seconds();
-    const at::Tensor loss = net->forward(x).square().mean();
-    loss.backward();
+    const at::Tensor y = net->forward(x);
+    if (!predicts) y.square().mean().backward();
     for (auto& [name, p] : net->parameters()) p.mutable_grad().reset();
     if (i < 0) continue;  // the first fills caches
     times.push_back(1e3 * (seconds() - start));

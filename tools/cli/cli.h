@@ -27,6 +27,7 @@ struct Options {
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;
   std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
+  std::string key, strip_prefix;  // weights
   int threads = 0, step_threads = 0, io_threads = 0;
   std::vector<std::string> what_if;
   std::optional<std::uint64_t> budget;  // cache, advise
@@ -49,6 +50,7 @@ int trace(const Options& options);
 int new_graph(const Options& options);
 int cache(const Options& options);
 int data(const Options& options);
+int weights(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

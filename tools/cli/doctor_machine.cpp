@@ -11,6 +11,7 @@
 #include <limits>
 #include <sstream>
 
+#include "engine/base/cpu.h"
 #include "tools/cli/doctor.h"
 
 namespace sluice::cli {
@@ -116,6 +117,25 @@ static void look_at_cores(Findings& findings) {
   findings.push_back(std::move(f));
 }
 
+// Of the loops that convolutions have, those that this process takes.
+void look_at_loops(Findings& findings) {
+  const char* wanted = std::getenv("SLUICE_CPU");
+  const std::string level = name_of(cpu_level());
+  Finding f{Finding::Level::ok,
+            "convolutions",
+            cpu_level() == CpuLevel::none ? "LibTorch's" : level + ", float32 and bfloat16",
+            "",
+            {{"level", level}, {"SLUICE_CPU", wanted ? Json(wanted) : Json()}}};
+  if (wanted && level != wanted) {
+    f.level = Finding::Level::note;
+    f.advice = "SLUICE_CPU=" + std::string(wanted) +
+               " is no level that this processor has: none, avx2, avx512, avx512_bf16";
+  } else if (wanted) {
+    f.text += " (SLUICE_CPU)";
+  }
+  findings.push_back(std::move(f));
+}
+
 void look_at_cpu(Findings& findings) {
   const std::string flags = value_in("/proc/cpuinfo", "flags");
   std::string model = value_in("/proc/cpuinfo", "model name");
@@ -140,6 +160,7 @@ void look_at_cpu(Findings& findings) {
     f.advice = "the kernels are built for AVX2 and FMA: configure with -DSLUICE_MARCH=x86-64-v2";
   }
   findings.push_back(std::move(f));
+  look_at_loops(findings);
 }
 
 void look_at_memory(Findings& findings) {

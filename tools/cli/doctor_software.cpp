@@ -79,9 +79,9 @@ void look_at_graphviz(Findings& findings) {
 }
 
 void look_at_own_variables(Findings& findings) {
-  const std::vector<std::string> known{"SLUICE_RUNTIME",      "SLUICE_DUMP_DOT_DIR", "SLUICE_VENV",
-                                       "SLUICE_TEST_DATA",    "SLUICE_SEED",         "SLUICE_LONG",
-                                       "SLUICE_UPDATE_GOLDEN"};
+  const std::vector<std::string> known{
+      "SLUICE_RUNTIME", "SLUICE_DUMP_DOT_DIR",  "SLUICE_VENV", "SLUICE_TEST_DATA", "SLUICE_SEED",
+      "SLUICE_LONG",    "SLUICE_UPDATE_GOLDEN", "SLUICE_CPU",  "SLUICE_DEVICE"};
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
     if (!name.starts_with("SLUICE_")) continue;

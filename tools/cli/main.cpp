@@ -210,6 +210,20 @@ void commands(CLI::App& app, Options& o) {
   set(data, o);
   data->add_flag("--json", o.json, "One JSON document on stdout");
 
+  auto* weights =
+      app.add_subcommand("weights", "Says what a file of weights holds, and converts it");
+  weights
+      ->add_option("file", o.data,
+                   "A .safetensors file, one of torch.save(), a run's or a checkpoint's folder")
+      ->required()
+      ->option_text("FILE");
+  weights->add_option("--key", o.key, "Which dictionary of it: state_dict, network_weights")
+      ->option_text("KEY");
+  weights->add_option("--strip-prefix", o.strip_prefix, "What is left out of names: module.")
+      ->option_text("TEXT");
+  weights->add_option("-o,--out", o.out, "Writes them as safetensors")->option_text("FILE");
+  weights->add_flag("--json", o.json, "One JSON document on stdout");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -230,6 +244,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "cache") return cache(o);
   if (command == "advise") return advise(o);
   if (command == "data") return data(o);
+  if (command == "weights") return weights(o);
   return start(command, o);
 }
 

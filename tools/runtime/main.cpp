@@ -8,6 +8,7 @@
 #include "tools/runtime/data/data_command.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/run/supervise.h"
+#include "tools/runtime/weights.h"
 
 namespace sluice {
 
@@ -50,6 +51,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
     if (request.at("command") == "data") return data_command(request);
+    if (request.at("command") == "weights") return weights_command(request);
     const Options options = Options::from_json(request);
     if (options.command == "advise")
       return advise_command({.run = options,

@@ -84,7 +84,8 @@ std::string head(const ClassSurvey& s, const Numbers& n) {
     "checkpoint": {{ "every_epochs": {}, "keep": 2 }}
   }},
   "models": {{
-    "net": {{ "type": "densenet121", "spatial_dims": {}, "in_channels": {}, "out_channels": {} }}
+    "net": {{ "type": "densenet121", "spatial_dims": {}, "in_channels": {}, "out_channels": {},
+             "precision": "auto" }}
   }},
 )",
       json_text(s.root.string()), s.list.items.size(), s.list.classes.size(), json_text(name),

@@ -115,7 +115,7 @@ std::string network_text(const Survey& s, const Recipe& r, bool weights) {
   return fmt::format(
       "{{\n      \"type\": \"unet\", \"spatial_dims\": 3, \"in_channels\": {}, \"out_channels\": "
       "{},\n      \"channels\": [{}], \"strides\": [{}],\n      \"num_res_units\": 1, "
-      "\"precision\": \"bfloat16\"{}\n    }}",
+      "\"precision\": \"auto\"{}\n    }}",
       static_cast<std::int64_t>(s.channel_files) * s.geometries.front().channels, r.classes,
       channels, strides, weights ? ", \"weights\": \"@weights\"" : "");
 }

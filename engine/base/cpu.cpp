@@ -1,4 +1,4 @@
-#include "kernels/base/cpu.h"
+#include "engine/base/cpu.h"
 
 #include <algorithm>
 #include <array>

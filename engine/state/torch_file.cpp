@@ -1,0 +1,211 @@
+#include "engine/state/torch_file.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "engine/base/read_file.h"
+#include "engine/state/dtype.h"
+#include "engine/state/pickle.h"
+#include "engine/state/zip_file.h"
+
+namespace sluice {
+namespace torch_files {
+
+using Kind = Pickled::Kind;
+using Tensors = std::map<std::string, at::Tensor>;
+
+// The pickle of torch.save() before 1.6 begins with this number of 10 bytes.
+constexpr std::string_view magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr std::string_view old_start = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+// Of the storage's class, or of the tensor where its storage is bytes alone.
+static const Dtype* dtype_of(const Pickled& store, const std::string& name = "") {
+  return name.empty() ? find_dtype(&Dtype::storage, store.name) : find_dtype(&Dtype::name, name);
+}
+
+// What a file holds, and where the bytes of its storages are.
+struct Content {
+  std::string file;
+  std::function<std::string_view(const std::string& key)> storage;
+
+  [[noreturn]] void fail(const std::string& why) const { throw DataError(file + ": " + why); }
+
+  at::Tensor tensor(const std::string& name, const Pickled& t) const {
+    const Pickled& store = *t.items.at(0);
+    const Dtype* type = dtype_of(store, t.name);
+    if (!type) fail("\"" + printable(name) + "\" is of a type that is not read: " + store.name);
+    const std::string_view bytes = storage(store.text);
+    const auto each = static_cast<std::int64_t>(at::elementSize(type->type));
+    const auto there = static_cast<std::int64_t>(bytes.size()) / each;
+    if (!t.name.empty()
+            ? store.integer != static_cast<std::int64_t>(bytes.size())
+            : store.integer != there || there * each != static_cast<std::int64_t>(bytes.size()))
+      fail("\"" + printable(name) + "\" has a storage of another length");
+    // The last element that it reads.
+    std::int64_t last = t.integer, count = 1;
+    bool overflow = false;
+    for (std::size_t a = 0; a < t.size.size(); ++a) {
+      std::int64_t step = 0;
+      overflow |= __builtin_mul_overflow(count, t.size[a], &count);
+      if (t.size[a] == 0) continue;
+      overflow |= __builtin_mul_overflow(t.size[a] - 1, t.stride[a], &step) ||
+                  __builtin_add_overflow(last, step, &last);
+    }
+    // What is larger than its storage repeats itself: no weights do.
+    if (overflow || (count > 0 && last >= there) || count > there)
+      fail("\"" + printable(name) + "\" reads beyond its storage");
+    if (count == 0) return at::empty(t.size, type->type);
+    const char* data = bytes.data() + t.integer * each;
+    // Bytes of an archive may begin anywhere; copied, they are aligned.
+    at::Tensor whole = at::empty({last - t.integer + 1}, type->type);
+    std::memcpy(whole.mutable_data_ptr(), data,
+                static_cast<std::size_t>((last - t.integer + 1) * each));
+    return whole.as_strided(t.size, t.stride).contiguous();
+  }
+};
+
+static bool has_tensors(const Pickled& dict) {
+  if (dict.kind != Kind::dict) return false;
+  for (std::size_t i = 1; i < dict.items.size(); i += 2)
+    if (dict.items[i]->kind == Kind::tensor) return true;
+  return false;
+}
+
+static std::string keys_of(const Pickled& dict) {
+  std::string all;
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2)
+    if (dict.items[i]->kind == Kind::text)
+      all += (all.empty() ? "\"" : ", \"") + printable(dict.items[i]->text) + '"';
+  return all.empty() ? "none" : all;
+}
+
+// Where the tensors are: at `key`, whose parts are names of dictionaries within each other.
+static const Pickled& weights_in(const Pickled& root, std::string key, const Content& content) {
+  const Pickled* at = &root;
+  while (!key.empty()) {
+    if (const Pickled* whole = at->find(key)) {  // names hold dots too
+      at = whole;
+      break;
+    }
+    const auto dot = key.find('.');
+    const Pickled* next = at->find(key.substr(0, dot));
+    if (!next) content.fail("has no \"" + printable(key) + "\"; there are " + keys_of(*at));
+    at = next;
+    key = dot == std::string::npos ? "" : key.substr(dot + 1);
+  }
+  if (has_tensors(*at)) return *at;
+  std::vector<std::string> found;
+  const Pickled* only = nullptr;
+  for (std::size_t i = 0; at->kind == Kind::dict && i + 1 < at->items.size(); i += 2)
+    if (at->items[i]->kind == Kind::text && has_tensors(*at->items[i + 1])) {
+      found.push_back(at->items[i]->text);
+      only = at->items[i + 1];
+    }
+  if (found.empty()) content.fail("holds no tensors by name; its keys are " + keys_of(*at));
+  if (found.size() == 1) return *only;
+  std::string all;
+  for (const auto& name : found) all += (all.empty() ? "\"" : ", \"") + printable(name) + '"';
+  content.fail("has weights in " + all + ": say which with \"weights_key\"");
+}
+
+static Tensors tensors_of(const Pickled& root, const std::string& key, const Content& content) {
+  const Pickled& dict = weights_in(root, key, content);
+  Tensors all;
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const Pickled &name = *dict.items[i], &value = *dict.items[i + 1];
+    if (value.kind != Kind::tensor) continue;
+    if (name.kind != Kind::text) content.fail("has a tensor whose name is no text");
+    if (!all.emplace(name.text, content.tensor(name.text, value)).second)
+      content.fail("has \"" + printable(name.text) + "\" twice");
+  }
+  return all;
+}
+
+static Tensors from_archive(std::string_view bytes, const std::string& file,
+                            const std::string& key) {
+  const ZipFile zip(bytes, file);
+  std::string folder;
+  for (const auto& [name, entry] : zip.entries()) {
+    if (name.ends_with("/data.pkl") && name.find('/') == name.size() - 9)
+      folder = name.substr(0, name.size() - 8);
+    if (name.find("/code/") != std::string::npos)
+      throw DataError(file +
+                      ": is a TorchScript module, not a state_dict: save that with "
+                      "torch.save(net.state_dict(), FILE)");
+  }
+  if (folder.empty()) throw DataError(file + ": is a zip archive, but none of torch.save()");
+  if (zip.has(folder + "byteorder") && zip.read(folder + "byteorder") != "little")
+    throw DataError(file + ": was written on a machine of another byte order");
+  const Pickle pickle(zip.read(folder + "data.pkl"), file);
+  return tensors_of(pickle.root(), key, {file, [&](const std::string& name) {
+                                           return zip.read(folder + "data/" + name);
+                                         }});
+}
+
+static std::int64_t old_count(std::string_view bytes) {
+  std::int64_t n = 0;
+  if (bytes.size() >= 8) std::memcpy(&n, bytes.data(), 8);
+  return n;
+}
+
+// Four pickles and the keys of the storages, whose bytes follow, each with its length before it.
+static Tensors from_pickles(std::string_view bytes, const std::string& file,
+                            const std::string& key) {
+  const auto next = [&] {
+    Pickle p(bytes, file);
+    bytes.remove_prefix(p.bytes());
+    return p;
+  };
+  const auto number = next(), protocol = next(), system = next(), content = next(), keys = next();
+  const Pickled* little = system.root().find("little_endian");
+  if (number.root().text != magic || protocol.root().integer != 1001 || !little ||
+      keys.root().kind != Kind::list)
+    throw DataError(file + ": begins as torch.save()'s files do, but goes on otherwise");
+  if (little->integer != 1)
+    throw DataError(file + ": was written on a machine of another byte order");
+  // How wide elements are stands with the tensors alone.
+  std::map<std::string, std::int64_t> widths;
+  for (const Pickled& p : content.all())
+    if (p.kind == Kind::store)
+      if (const Dtype* type = dtype_of(p))
+        widths[p.text] = static_cast<std::int64_t>(at::elementSize(type->type));
+  std::map<std::string, std::string_view> storages;
+  for (const Pickled* name : keys.root().items) {
+    const std::int64_t count = old_count(bytes), width = widths[name->text];
+    if (name->kind != Kind::text || width == 0 || count < 0 || bytes.size() < 8 ||
+        count > (static_cast<std::int64_t>(bytes.size()) - 8) / width)
+      throw DataError(file + ": is cut short, or damaged");
+    storages[name->text] = bytes.substr(8, static_cast<std::size_t>(count * width));
+    bytes.remove_prefix(static_cast<std::size_t>(8 + count * width));
+  }
+  if (!bytes.empty()) throw DataError(file + ": has more bytes than its tensors");
+  return tensors_of(content.root(), key, {file, [&](const std::string& name) {
+                                            const auto at = storages.find(name);
+                                            if (at == storages.end())
+                                              throw DataError(file + ": lacks a storage");
+                                            return at->second;
+                                          }});
+}
+
+}  // namespace torch_files
+
+bool is_torch_file(const std::filesystem::path& file) {
+  const std::string start = read_text(file, torch_files::old_start.size());
+  return is_zip(start) || start == torch_files::old_start;
+}
+
+std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,
+                                                  const std::string& key) {
+  const std::string bytes = read_text(file);
+  return is_zip(bytes) ? torch_files::from_archive(bytes, file.string(), key)
+                       : torch_files::from_pickles(bytes, file.string(), key);
+}
+
+}  // namespace sluice

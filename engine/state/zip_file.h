@@ -1,0 +1,43 @@
+// A zip archive of entries that are stored as they are: the box that torch.save() packs. Every
+// entry's bytes are held against the CRC that the archive has of them, which LibTorch's own reader
+// is built without.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+bool is_zip(std::string_view bytes);
+
+class ZipFile {
+ public:
+  // `bytes` must outlive it; `what` begins messages. Throws DataError.
+  ZipFile(std::string_view bytes, std::string what);
+  bool has(const std::string& name) const { return entries_.contains(name); }
+  // An entry's bytes; throws DataError where it is not there or damaged.
+  std::string_view read(const std::string& name) const;
+  // Names of entries, sorted.
+  const auto& entries() const { return entries_; }
+
+ private:
+  struct Entry {
+    std::uint64_t begin = 0, bytes = 0;  // of its header; of its content
+    std::uint32_t crc = 0;
+  };
+  struct Directory {
+    std::uint64_t begin = 0, entries = 0;
+  };
+  [[noreturn]] void fail(const std::string& why) const;
+  std::uint64_t number(std::uint64_t at, int width) const;
+  Directory directory() const;
+  std::uint64_t add_entry(std::uint64_t at);
+
+  std::string_view bytes_;
+  std::string what_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+// Networks that begin with weights from PyTorch, and `sluice weights`.
+#include <doctest/doctest.h>
+
+#include "tests/cli/tiny_training.h"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string folder = SLUICE_SOURCE_DIR "/tests/golden/weights/";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Begun {
+  TinyTraining t;
+  shell::Result run(const std::string& more) const {
+    return shell::run(t.in_folder + "$SLUICE run g.json --set run.epochs=1 --set nodes.step.lr=0 " +
+                      "--set +models.net.weights=" + folder + "unet.pt " + more);
+  }
+  json weights(const std::string& arguments) const {
+    const auto r = shell::run(t.in_folder + "$SLUICE weights --json " + arguments);
+    CAPTURE(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(r.out);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a network begins with what PyTorch saved, by MONAI's names") {
+  const Begun b;
+  const std::string prefix = "--set +models.net.strip_prefix=module. ";
+  const auto r = b.run(prefix + "--set +models.net.weights_key=state_dict --out a");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json file = b.weights(folder + "unet.pt --strip-prefix module."),
+             here = b.weights("a --strip-prefix net.");
+  CHECK(file.at("tensors").size() == 8);
+  CHECK(file == here);
+  // safetensors hold the same.
+  b.weights("a --strip-prefix net. -o net.safetensors");
+  CHECK(b.weights("net.safetensors") == file);
+}
+
+TEST_CASE("weights that do not fit are refused with what might have been meant") {
+  const Begun b;
+  const auto refused = [&](const std::string& more, const std::string& why) {
+    const auto r = b.run(more + " --out x");
+    INFO(r.err);
+    CHECK(r.code == 2);
+    CHECK(contains(r.err, why));
+  };
+  refused("", "all its names begin with \"module.\": \"strip_prefix\": \"module.\"");
+  const std::string prefix = "--set +models.net.strip_prefix=module. ";
+  refused(prefix + "--set models.net.channels=[3,4]",
+          "other shapes than network \"net\": \"model.0.conv.weight\" is [2, 1, 3, 3, 3] there and "
+          "[3, 1, 3, 3, 3] here");
+  const auto odd = b.run(prefix + "--set +models.net.weights_key=net --out x");
+  CHECK(odd.code == 3);
+  CHECK(contains(odd.err, "has no \"net\"; there are \"epoch\", \"state_dict\""));
+}
+
+TEST_CASE("partial weights are taken where they fit, and the rest is named") {
+  const Begun b;
+  const auto r = b.run(
+      "--set +models.net.strip_prefix=module. --set +models.net.partial=true "
+      "--set models.net.out_channels=3 --set nodes.train.num_seg_classes=2 "
+      "--set nodes.val.num_seg_classes=2 --out a");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(contains(r.err,
+                 "of another shape: \"model.2.conv.weight\" is [6, 2, 3, 3, 3] there and "
+                 "[6, 3, 3, 3, 3] here"));
+  const auto nothing = b.run("--set +models.net.partial=true --out b");
+  CHECK(nothing.code == 2);
+}

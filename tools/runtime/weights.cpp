@@ -1,0 +1,46 @@
+#include "tools/runtime/weights.h"
+
+#include <ATen/Functions.h>
+
+#include <iostream>
+
+#include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "engine/session/weights.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/dtype.h"
+
+namespace sluice {
+
+// Of the numbers, in float64: with the shape enough to tell two files apart at a glance.
+static double sum_of(const at::Tensor& t) { return t.to(at::kDouble).sum().item<double>(); }
+
+int weights_command(const Json& request) {
+  const std::string file = request.at("file"), out = request.at("out");
+  const auto all = read_weights(file, request.at("key"), request.at("strip_prefix"));
+  const bool as_json = request.at("json");
+  Json tensors = Json::array();
+  std::int64_t numbers = 0;
+  for (const auto& [name, t] : all) {
+    const Dtype* known = find_dtype(t.scalar_type());
+    const std::string type(known ? known->name : at::toString(t.scalar_type()));
+    numbers += t.numel();
+    if (as_json)
+      tensors.push_back(
+          {{"name", name}, {"dtype", type}, {"shape", t.sizes().vec()}, {"sum", sum_of(t)}});
+    else
+      std::cout << printable(name) << "  " << type << ' ' << t.sizes() << "  sum " << sum_of(t)
+                << '\n';
+  }
+  if (!out.empty()) write_safetensors(out, all);
+  const std::string digest = weights_sha256(all);
+  if (as_json)
+    std::cout << Json{{"tensors", tensors}, {"numbers", numbers}, {"weights_sha256", digest}}.dump(
+                     2, ' ', false, Json::error_handler_t::replace)
+              << '\n';
+  else
+    std::cout << all.size() << " tensors, " << numbers << " numbers, sha256 " << digest << '\n';
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice
