@@ -55,6 +55,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"ThreadBuffer", "buffer"},
     {"ThreadDataLoader", "buffer"},
     {"UNet", "unet"},
+    {"ViTAutoEnc", "vit_auto_enc"},
     {"VNet", "vnet"},
     {"VoxelMorphUNet", "voxel_morph"},
 };

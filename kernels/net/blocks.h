@@ -76,11 +76,13 @@ Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, cons
 // ---- transformers -------------------------------------------------------------------------------
 
 struct VitOptions {
-  std::vector<std::int64_t> img_size;
-  std::int64_t patch = 16, hidden = 768, mlp = 3072, layers = 12, heads = 12;
-  std::string proj_type = "conv";  // or "perceptron"
-  bool qkv_bias = false;
+  std::vector<std::int64_t> img_size, patch;  // by axis
+  std::int64_t hidden = 768, mlp = 3072, layers = 12, heads = 12;
+  std::string proj_type = "conv";            // or "perceptron"
+  std::string pos_embed_type = "learnable";  // ..., from zero: "none"; constant: "sincos"
+  bool qkv_bias = false, class_token = false;
   double dropout = 0;
+  std::vector<std::int64_t> grid() const;  // of patches
 };
 struct Vit {
   Value out;

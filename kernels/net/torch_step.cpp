@@ -45,6 +45,7 @@ at::Tensor TorchStep::forward(Frame& f) const {
 
 void TorchStep::backward(Frame& f, const at::Tensor& grad) const {
   const std::vector<at::Tensor> saved = std::move(f.saved[number]);
+  if (!saved.back().requires_grad()) return;  // it let no gradient through
   torch::autograd::variable_list leaves;
   for (std::size_t i = 0; i + 1 < saved.size(); ++i)
     if (wanted(f, i)) leaves.push_back(saved[i]);

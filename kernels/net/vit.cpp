@@ -53,13 +53,31 @@ Value layer(const Scope& s, const Value& x, const VitOptions& o) {
   return y;
 }
 
+// Sine and cosine of every axis' places at falling frequencies: [1, patches, hidden].
+at::Tensor sincos(const Scope& s, const VitOptions& o) {
+  const std::vector<std::int64_t> grid = o.grid();
+  const auto axes = static_cast<std::int64_t>(grid.size()), each = o.hidden / (2 * axes);
+  if (o.hidden % (2 * axes) != 0)
+    s.refuse("hidden_size is no multiple of " + std::to_string(2 * axes) + ", as sincos needs");
+  std::vector<at::Tensor> places, parts;
+  for (const std::int64_t n : grid) places.push_back(at::arange(n, at::kFloat));
+  const at::Tensor omega = at::pow(10000.0, at::arange(each, at::kFloat) / each).reciprocal();
+  places = at::meshgrid(places, "ij");
+  std::swap(places[0], places[1]);  // MONAI's order: the second axis first
+  for (const at::Tensor& place : places) {
+    const at::Tensor angles = at::outer(place.flatten(), omega);
+    parts.insert(parts.end(), {angles.sin(), angles.cos()});
+  }
+  return at::cat(parts, 1).unsqueeze(0);
+}
+
 // A patch's voxels, then its channels, as einops' "(p1 p2 p3 c)".
-at::Tensor patches(const at::Tensor& x, std::int64_t patch) {
+at::Tensor patches(const at::Tensor& x, const std::vector<std::int64_t>& patch) {
   std::vector<std::int64_t> split{x.size(0), x.size(1)}, order{0}, within;
   const std::int64_t axes = x.dim() - 2;
   for (std::int64_t a = 0; a < axes; ++a) {
-    split.push_back(x.size(a + 2) / patch);
-    split.push_back(patch);
+    split.push_back(x.size(a + 2) / patch[a]);
+    split.push_back(patch[a]);
     order.push_back(2 + 2 * a);
     within.push_back(3 + 2 * a);
   }
@@ -70,7 +88,8 @@ at::Tensor patches(const at::Tensor& x, std::int64_t patch) {
 
 Value embedded(const Scope& s, const Value& x, const VitOptions& o) {
   std::int64_t count = 1, voxels = 1;
-  for (const std::int64_t extent : o.img_size) count *= extent / o.patch, voxels *= o.patch;
+  for (const std::int64_t n : o.grid()) count *= n;
+  for (std::size_t a = 0; a < o.img_size.size(); ++a) voxels *= o.patch[a];
   Value y;
   if (o.proj_type == "perceptron") {
     y = x.op("patches", [patch = o.patch](In t) { return patches(t[0], patch); },
@@ -83,17 +102,41 @@ Value embedded(const Scope& s, const Value& x, const VitOptions& o) {
     y = y.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
              {.axes = 0, .tokens = true});
   }
-  const int where = s.parameter("position_embeddings", {1, count, o.hidden}, Init::normal(0.02));
-  y = y.op("add_positions", [](In t) { return t[0] + t[1]; },
-           {.parameters = {where}, .name = s.name});
+  if (o.pos_embed_type == "sincos") {
+    const at::Tensor where = sincos(s, o);
+    s.buffer("position_embeddings", where);  // a constant, for state_dict
+    y = y.op("add_positions", [where](In t) { return t[0] + where.to(t[0].options()); },
+             {.name = s.name});
+  } else {
+    const int where = s.parameter("position_embeddings", {1, count, o.hidden},
+                                  o.pos_embed_type == "none" ? Init::fill(0) : Init::normal(0.02));
+    y = y.op("add_positions", [](In t) { return t[0] + t[1]; },
+             {.parameters = {where}, .name = s.name});
+  }
   return o.dropout > 0 ? dropout(y, o.dropout) : y;
 }
 
 }  // namespace
 
+std::vector<std::int64_t> VitOptions::grid() const {
+  std::vector<std::int64_t> all = img_size;
+  for (std::size_t a = 0; a < all.size(); ++a) all[a] /= patch[a];
+  return all;
+}
+
 Vit vit(const Scope& s, const Value& x, const VitOptions& o) {
   if (o.hidden % o.heads != 0) s.refuse("hidden_size is no multiple of num_heads");
+  for (std::size_t a = 0; a < o.img_size.size(); ++a)
+    if (o.img_size[a] < o.patch[a] ||
+        (o.proj_type == "perceptron" && o.img_size[a] % o.patch[a] != 0))
+      s.refuse("img_size is no multiple of the patches' extents");
   Vit v{embedded(s / "patch_embedding", x, o), {}};
+  if (o.class_token)
+    v.out = v.out.op("class_token",
+                     [](In t) {
+                       return at::cat({t[1].expand({t[0].size(0), 1, -1}), t[0]}, 1);
+                     },
+                     {.parameters = {s.parameter("cls_token", {1, 1, o.hidden}, Init::fill(0))}});
   for (std::int64_t i = 0; i < o.layers; ++i) {
     v.out = layer(s / "blocks" / i, v.out, o);
     v.hidden.push_back(v.out);

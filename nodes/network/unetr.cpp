@@ -46,14 +46,15 @@ struct Unetr final : ImageNetwork<Unetr> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    VitOptions o{.img_size = PerAxis(p.img_size).over(image.axes), .hidden = p.hidden_size};
+    VitOptions o{.img_size = PerAxis(p.img_size).over(image.axes),
+                 .patch = PerAxis(16).over(image.axes),
+                 .hidden = p.hidden_size};
     o.mlp = p.mlp_dim;
     o.heads = p.num_heads;
     o.proj_type = p.proj_type;
     o.qkv_bias = p.qkv_bias;
     o.dropout = p.dropout_rate;
-    std::vector<std::int64_t> grid = o.img_size;
-    for (auto& n : grid) n /= o.patch;
+    const std::vector<std::int64_t> grid = o.grid();
     const Vit v = vit(s / "vit", image, o);
     const auto f = p.feature_size;
     const auto b = block();

@@ -1,0 +1,144 @@
+// vit, vit_auto_enc: MONAI's ViT and ViTAutoEnc (monai.networks.nets 1.6.1) with their parameter
+// names and defaults; what every layer answers is a further output. Dosovitskiy et al. 2021.
+//
+//   vit           x ─ patches ─ layers ─ norm ─▶ tokens [N, T, C], or the first one's classes
+//   vit_auto_enc  x ─ patches ─ layers ─ norm ─ up by sqrt(patch) ─ up by sqrt(patch) ─▶ image
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+struct VitParams : ImageNet {
+  std::vector<std::int64_t> img_size, patch_size;
+  std::int64_t hidden_size = 768, mlp_dim = 3072, num_layers = 12, num_heads = 12;
+  std::string proj_type = "conv";
+  double dropout_rate = 0;
+  bool qkv_bias = false;
+};
+
+template <class Params>
+Spec vit_spec(Spec s) {
+  s.param("img_size", &Params::img_size, "Extents of the images; one number: of all axes.")
+      .at_least(1)
+      .required()
+      .param("patch_size", &Params::patch_size, "Extents of a patch; one number: of all axes.")
+      .at_least(1)
+      .required()
+      .param("hidden_size", &Params::hidden_size, "Channels of a token.")
+      .at_least(1)
+      .param("mlp_dim", &Params::mlp_dim, "Channels within a layer's perceptron.")
+      .at_least(1)
+      .param("num_layers", &Params::num_layers, "Layers of attention and perceptron.")
+      .at_least(1)
+      .param("num_heads", &Params::num_heads, "Heads of attention; they divide hidden_size.")
+      .at_least(1)
+      .param("proj_type", &Params::proj_type, "How a patch becomes a token.")
+      .choices({"conv", "perceptron"})
+      .param("dropout_rate", &Params::dropout_rate, "Of tokens and of attention's shares.")
+      .range(0, 0.99)
+      .param("qkv_bias", &Params::qkv_bias, "Queries, keys and values have a bias.");
+  return s.gives("logits", Form::any).dtype("float32");
+}
+
+VitOptions options_of(const VitParams& p, int axes) {
+  VitOptions o{.img_size = PerAxis(p.img_size).over(axes),
+               .patch = PerAxis(p.patch_size).over(axes)};
+  o.hidden = p.hidden_size;
+  o.mlp = p.mlp_dim;
+  o.layers = p.num_layers;
+  o.heads = p.num_heads;
+  o.proj_type = p.proj_type;
+  o.qkv_bias = p.qkv_bias;
+  o.dropout = p.dropout_rate;
+  return o;
+}
+
+Values with_hidden(const Value& first, const Vit& v) {
+  Values all{first};
+  all.insert(all.end(), v.hidden.begin(), v.hidden.end());
+  return all;
+}
+
+template <class T>
+struct OfImageSize : ImageNetwork<T> {
+  std::string unfit(at::IntArrayRef extents) const override {
+    const auto& size = static_cast<const T&>(*this).p.img_size;
+    for (std::size_t a = 0; a < extents.size(); ++a)
+      if (extents[a] != size[size.size() > 1 ? a : 0])
+        return "was made for images of img_size, got " + c10::str(extents);
+    return "";
+  }
+};
+
+struct VitNet final : OfImageSize<VitNet> {
+  struct Params : VitParams {
+    std::string pos_embed_type = "learnable", post_activation = "Tanh";
+    bool classification = false;
+  } p;
+
+  static Spec spec() {
+    return vit_spec<Params>(
+               image_net<Params>("vit", "Vision transformer (MONAI's ViT).", false,
+                                 "Classes, with classification (MONAI's num_classes)."))
+        .param("pos_embed_type", &Params::pos_embed_type,
+               "What a patch's place adds: learnable, the same from zero (none), a constant.")
+        .choices({"none", "learnable", "sincos"})
+        .param("classification", &Params::classification,
+               "The output is classes [N, classes], read from a token of their own.")
+        .param("post_activation", &Params::post_activation, "Tanh: after the classes.");
+  }
+
+  Values build(const Scope& s, const Value& image) const {
+    VitOptions o = options_of(p, image.axes);
+    o.pos_embed_type = p.pos_embed_type;
+    o.class_token = p.classification;
+    const Vit v = vit(s, image, o);
+    if (!p.classification) return with_hidden(v.out, v);
+    const Value x = v.out.op("first_token", [](In t) { return t[0].select(1, 0); },
+                             {.axes = 0, .tokens = false});
+    const Scope head = s / "classification_head";
+    if (p.post_activation != "Tanh") return with_hidden(linear(head, x, p.out_channels), v);
+    const Value y = linear(head / 0, x, p.out_channels);
+    return with_hidden(y.op("tanh", [](In t) { return at::tanh(t[0]); }), v);
+  }
+};
+
+struct VitAutoEnc final : OfImageSize<VitAutoEnc> {
+  struct Params : VitParams {
+    std::int64_t deconv_chns = 16;
+    Params() { out_channels = 1; }
+  } p;
+
+  static Spec spec() {
+    return vit_spec<Params>(
+               image_net<Params>("vit_auto_enc",
+                                 "Vision transformer that gives images (MONAI's ViTAutoEnc).",
+                                 false, "Channels of the output."))
+        .param("deconv_chns", &Params::deconv_chns, "Channels between the two upsamplings.")
+        .at_least(1);
+  }
+
+  Values build(const Scope& s, const Value& image) const {
+    const VitOptions o = options_of(p, image.axes);
+    std::vector<std::int64_t> up;
+    for (std::size_t a = 0; a < o.patch.size(); ++a) {
+      up.push_back(std::llround(std::sqrt(static_cast<double>(o.patch[a]))));
+      if (up[a] * up[a] != o.patch[a]) refuse("patch_size must be squares");
+      if (o.img_size[a] % o.patch[a] != 0) refuse("patch_size must divide img_size");
+    }
+    const ConvOptions twice{.kernel = up, .stride = up, .padding = 0, .transposed = true};
+    const Vit v = vit(s, image, o);
+    const Value y = conv(s / "conv3d_transpose", to_image(v.out, o.grid()), p.deconv_chns, twice);
+    return with_hidden(conv(s / "conv3d_transpose_1", y, p.out_channels, twice), v);
+  }
+};
+
+const RegisterNetwork<VitNet> vit_net;
+const RegisterNetwork<VitAutoEnc> vit_auto_enc;
+
+}  // namespace
+}  // namespace sluice
