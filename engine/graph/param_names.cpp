@@ -58,14 +58,15 @@ bool has(const List& list, std::string_view word) {
 
 }  // namespace
 
-// Another word, where it means one parameter alone; else letters that are nearly right.
+// Letters that are nearly right; else another word, where it means one parameter alone.
 std::string meant_param(const std::string& name, const std::vector<std::string>& known) {
+  if (std::string near = nearest(name, known); !near.empty()) return near;
   std::vector<std::string> meant;
   for (const Words& words : meanings())
     if (has(words, name))
       for (const std::string& one : known)
         if (has(words, one) && !has(meant, one)) meant.push_back(one);
-  return meant.size() == 1 ? meant.front() : nearest(name, known);
+  return meant.size() == 1 ? meant.front() : "";
 }
 
 }  // namespace sluice

@@ -116,12 +116,12 @@ static std::string advice(Network& network, const Named& tensors, const Fit& fit
   return "; the file has " + (fit.unused.empty() ? "nothing else" : listed(fit.unused));
 }
 
-[[noreturn]] static void refuse(Network& network, const std::string& name, const Named& tensors,
-                                const std::string& from, const Fit& fit) {
+[[noreturn]] static void refuse(const std::string& name, const std::string& from, const Fit& fit,
+                                const std::string& advice = "") {
   const std::string what =
       fit.missing.empty() ? "other shapes than network \"" + name + "\": " + listed(fit.misshapen)
                           : "no tensor " + listed(fit.missing) + " for network \"" + name + "\"";
-  throw Error(Exit::usage, from + ": " + what + advice(network, tensors, fit));
+  throw Error(Exit::usage, from + ": " + what + advice);
 }
 
 }  // namespace weights
@@ -129,8 +129,7 @@ static std::string advice(Network& network, const Named& tensors, const Fit& fit
 void fill(Network& network, const std::string& name, const Named& tensors,
           const std::string& from) {
   const auto fit = weights::copy(network, name, tensors, true);
-  if (!fit.missing.empty() || !fit.misshapen.empty())
-    weights::refuse(network, name, tensors, from, fit);
+  if (!fit.missing.empty() || !fit.misshapen.empty()) weights::refuse(name, from, fit);
 }
 
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet) {
@@ -138,7 +137,7 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   const auto fit = weights::copy(network, name, tensors, !from.partial);
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))
-    weights::refuse(network, name, tensors, from.file, fit);
+    weights::refuse(name, from.file, fit, weights::advice(network, tensors, fit));
   if (quiet) return;
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;

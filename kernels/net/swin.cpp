@@ -219,8 +219,7 @@ Value merged(const Scope& s, const Value& tokens, const Value& image, bool v2) {
     return t[0].transpose(1, 2).reshape(size);
   };
   const auto count = static_cast<std::int64_t>(order.size());
-  Value y =
-      tokens.op("merge", together, {.with = {image}, .channels = count * tokens.channels});
+  Value y = tokens.op("merge", together, {.with = {image}, .channels = count * tokens.channels});
   y = linear(s / "reduction", layer_norm(s / "norm", y), 2 * tokens.channels, {.bias = false});
   return y.op("to_image", halved, {.with = {image}, .axes = image.axes, .tokens = false});
 }
@@ -239,9 +238,8 @@ Value swin_stage(const Scope& s, const Value& image, const SwinOptions& o) {
 
 Value channel_norm(const Value& image) {
   const auto c = image.channels;
-  return image.op("channel_norm", [c](In t) {
-    return at::layer_norm(t[0].movedim(1, -1), {c}).movedim(-1, 1);
-  });
+  return image.op("channel_norm",
+                  [c](In t) { return at::layer_norm(t[0].movedim(1, -1), {c}).movedim(-1, 1); });
 }
 
 Value channel_norm(const Scope& s, const Value& image) {

@@ -185,7 +185,7 @@ TEST_CASE("a resume says what differs, and refuses what makes its state meaningl
   refused("--set nodes.train.num_samples=4", "nodes.train.num_samples: 6 -> 4");
   refused("--set run.seed=4", "run.seed");
   refused("--set nodes.step.type=sgd", "the state of step, a node of type \"adam\", would be lost");
-  refused("--set models.net.channels=[2,8]", "has another shape");
+  refused("--set models.net.channels=[2,8]", "other shapes than network \"net\": \"model.1.");
   const auto forced = t.run("--set run.epochs=2 --set nodes.batch.size=3 --resume a --force");
   INFO(forced.err);
   CHECK(forced.code == 0);

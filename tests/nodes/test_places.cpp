@@ -185,10 +185,12 @@ TEST_CASE("a place reads its own copies of weights and statistics, forward and b
       const at::Tensor before = seen(*net, x);
       write(t.detach(), nan);  // from here on only the copies are good
       const at::Tensor after = seen(*net, x);
-      CHECK_FALSE(fine(after.narrow(0, 0, 2)));
+      // Convolutions read theirs in a form that is made of them once.
+      const bool made_once = name.ends_with("conv.weight") || name.ends_with("residual.weight");
+      if (!made_once) CHECK_FALSE(fine(after.narrow(0, 0, 2)));
       CHECK(after.narrow(0, 2, 4).equal(before.narrow(0, 2, 4)));
       net->train(false);
-      CHECK_FALSE(fine(seen(*net, x).narrow(0, 4, 2)));
+      for (const std::int64_t first : {0, 4}) CHECK_FALSE(fine(seen(*net, x).narrow(0, first, 2)));
     }
     // Backward through weights that have changed since: those of other places have not.
     const auto net = make("unet", unet(norm), 3);

@@ -16,19 +16,30 @@ struct Answer {
   at::Tensor y, input_grad;
 };
 
-Answer answer(const std::string& type, Json params, const Json& c, const std::string& precision) {
+at::ScalarType type_of(const std::string& precision) {
+  return precision == "bfloat16" ? at::kBFloat16 : at::kHalf;
+}
+
+// In `precision`; where `rounded_to` is another, in numbers that are rounded to that first.
+Answer answer(const std::string& type, Json params, const Json& c, const std::string& precision,
+              const std::string& rounded_to = "float32") {
+  const auto rounded = [&](const at::Tensor& t) {
+    return rounded_to == "float32" ? t : t.to(type_of(rounded_to)).to(at::kFloat);
+  };
   params["precision"] = precision;
   const auto net = Registry::global().make_network(type, params);
   net->initialise(3);
   net->train(true);  // untrained statistics let small values vanish
-  const auto sizes = c.value("more", std::vector<std::vector<std::int64_t>>{});
+  net->key_draws(1);
+  for (auto& [name, p] : net->parameters()) p.detach().copy_(rounded(p.detach()));
+  std::vector<std::vector<std::int64_t>> sizes{c["size"]};
+  if (c.contains("more"))
+    for (const auto& size : c["more"]) sizes.push_back(size);
   Network::Tensors inputs;
-  const auto add = [&](const std::vector<std::int64_t>& size) {
+  for (const auto& size : sizes) {
     const at::Tensor k = at::arange(c10::multiply_integers(size));
-    inputs.push_back(at::sin(k * 0.37).reshape(size).requires_grad_());
-  };
-  add(c["size"]);
-  for (const auto& size : sizes) add(size);
+    inputs.push_back(rounded(at::sin(k * 0.37)).reshape(size).requires_grad_());
+  }
   const at::Tensor y = net->forward(inputs, 1)[0];
   y.square().mean().backward();
   return {y.detach(), inputs[0].grad()};
@@ -40,27 +51,25 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("every network computes in 16 bits, forward and backward") {
+TEST_CASE("every network computes in bfloat16, forward and backward") {
   int tried = 0;
   for (const auto& file :
        std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
     std::ifstream in(file.path());
     const Json all = Json::parse(in);
-    for (const Json& c : all["cases"]) {
-      const Answer exact = answer(all["type"], c["params"], c, "float32");
-      for (const bool brain : {true, false}) {
-        const std::string precision = brain ? "bfloat16" : "float16";
-        CAPTURE(all["type"].dump());
-        CAPTURE(c["params"].dump());
-        CAPTURE(precision);
-        const Answer mine = answer(all["type"], c["params"], c, precision);
-        CHECK(relative(mine.y, exact.y) < (brain ? 0.15 : 0.05));
-        CHECK(mine.input_grad.isfinite().all().item<bool>());
-        ++tried;
-      }
-    }
+    const Json& c = all["cases"][0];
+    CAPTURE(all["type"].dump());
+    CAPTURE(c["params"].dump());
+    const Answer exact = answer(all["type"], c["params"], c, "float32");
+    // What rounding its weights and input alone changes: deep ones amplify it, and each layer
+    // rounds again.
+    const Answer rounded = answer(all["type"], c["params"], c, "float32", "bfloat16");
+    const Answer mine = answer(all["type"], c["params"], c, "bfloat16");
+    CHECK(relative(mine.y, exact.y) < 0.02 + 8 * relative(rounded.y, exact.y));
+    CHECK(mine.input_grad.isfinite().all().item<bool>());
+    ++tried;
   }
-  CHECK(tried >= 10);
+  CHECK(tried >= 20);
 }
 
 TEST_CASE("3-D networks that pool averages compute in 16 bits") {
