@@ -41,7 +41,7 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Net& p = pass.net;
   const auto products = products_for(p.compute);
-  if (pass.cpu && p.channels_last && products && direct_conv_pays(spec, *products)) {
+  if (pass.cpu && p.channels_last && products && has_direct_conv(spec)) {
     w->products = *products;
     w->forward.emplace(spec, pass.weights[weight], false, *products, p.compute);
     if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true, *products, p.compute);

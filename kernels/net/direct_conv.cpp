@@ -25,12 +25,9 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   return level == CpuLevel::avx512_bf16 && !is_float ? Products::pairs : Products::avx512;
 }
 
-bool direct_conv_pays(const ConvSpec& spec, Products products) {
-  if (spec.groups > 1) return false;
+bool has_direct_conv(const ConvSpec& spec) {
   const Size3 k = three(spec.kernel, 1);
-  if (k[0] * k[1] > max_rows) return false;
-  // LibTorch's own in float32 are slower (tools/bench/convolutions.cpp).
-  return products != Products::pairs || spec.in * spec.out * k[0] * k[1] * k[2] <= 256 * 1024;
+  return spec.groups == 1 && k[0] * k[1] <= max_rows;
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {

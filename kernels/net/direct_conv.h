@@ -35,9 +35,10 @@ namespace sluice {
 // does.
 std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_level());
 
-// Whether it pays for this one: weights that leave the second-level cache between two rows of
-// outputs are better off with LibTorch's blocked kernels.
-bool direct_conv_pays(const ConvSpec& spec, Products products);
+// Whether there are loops for it. They are LibTorch's equals or better but for a few of thick
+// layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
+// it reads memory that nobody wrote where an image is two voxels wide.
+bool has_direct_conv(const ConvSpec& spec);
 
 using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
