@@ -1,9 +1,10 @@
 """Sluice beside a peer on decathlon task 4: whole runs, interleaved, several seeds.
 
-usage: hippocampus.py DATA "PEER COMMAND" [--seeds 1 2 3] [--epochs 12] [--out F.json]
+usage: hippocampus.py DATA "PEER COMMAND" [--seeds 1 2 3] [--epochs 12] [--precision bfloat16]
+                      [--cpu LEVEL] [--out F.json]
 
-The peer command gets --data, --epochs, --seed, --bf16, --cl and prints a JSON line an epoch with
-"dice" and "wall_s". It runs with glibc's thresholds raised, which is its better setting. Prints a
+The peer command gets --data, --epochs, --seed, --cl and, for bfloat16, --bf16, and prints a JSON line
+an epoch with "dice" and "wall_s". --cpu sets SLUICE_CPU for us. It runs with glibc's thresholds raised, which is its better setting. Prints a
 Markdown table; wall time is the loop's own on both sides (data caching included, start-up not).
 """
 import argparse
@@ -23,7 +24,9 @@ def ours(a, seed):
     with tempfile.TemporaryDirectory() as out:
         subprocess.run([f"{root}/build/sluice", "run", f"{root}/graphs/hippocampus.json", "--quiet",
                         "--set", f"vars.root={a.data}", "--set", f"vars.seed={seed}",
-                        "--set", f"run.epochs={a.epochs}", "--out", out], check=True)
+                        "--set", f"models.net.precision={a.precision}",
+                        "--set", f"run.epochs={a.epochs}", "--out", out], check=True,
+                       env={**os.environ, **({"SLUICE_CPU": a.cpu} if a.cpu else {})})
         s = json.load(open(f"{out}/summary.json"))
     m = s["metrics"]["val_dice.mean"]
     return {"arm": "sluice", "seed": seed, "wall_s": s["wall_s"], "last": m["last"], "best": m["best"]}
@@ -31,7 +34,7 @@ def ours(a, seed):
 
 def peer(a, seed):
     command = a.peer.split() + ["--data", a.data, "--epochs", str(a.epochs), "--seed", str(seed),
-                                "--bf16", "--cl"]
+                                "--cl"] + (["--bf16"] if a.precision == "bfloat16" else [])
     text = subprocess.run(command, check=True, capture_output=True, text=True,
                           env={**os.environ, **raised}).stdout
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -45,6 +48,8 @@ def main():
     p.add_argument("peer")
     p.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     p.add_argument("--epochs", type=int, default=12)
+    p.add_argument("--precision", default="bfloat16", choices=["float32", "bfloat16"])
+    p.add_argument("--cpu")
     p.add_argument("--out")
     a = p.parse_args()
     rows = []
