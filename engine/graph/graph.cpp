@@ -184,11 +184,9 @@ GraphModel read_model(Reading& reading, const std::string& name, Written& writte
   model.name = name;
   model.place = written.place;
   model.spec = find_spec(reading, written, true);
-  std::vector<std::string> given;
-  if (model.spec)
-    read_params(reading, *model.spec, written,
-                {"type", "weights", "weights_key", "strip_prefix", "partial", "desc"}, model.params,
-                given);
+  std::vector<std::string> given, reserved{"type"};
+  for (const ParamSpec& p : ModelSettings::spec().params) reserved.push_back(p.name);
+  if (model.spec) read_params(reading, *model.spec, written, reserved, model.params, given);
   ModelSettings settings;
   for (const ParamSpec& p : ModelSettings::spec().params)
     if (const Field* field = written.find(p.name))

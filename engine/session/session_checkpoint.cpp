@@ -103,7 +103,7 @@ void Session::take_step_threads(const RunId& before) {
 // ---- after that ---------------------------------------------------------------------------------
 
 void Session::resume() {
-  files_ = source_files();
+  if (folder_ || checkpoint_) files_ = source_files();  // else nobody will ask
   if (!checkpoint_) return;
   const fs::path& from = checkpoint_path_;
   const Checkpoint& c = *checkpoint_;

@@ -138,13 +138,13 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))
     weights::refuse(name, from.file, fit, weights::advice(network, tensors, fit));
-  if (quiet) return;
+  if (quiet || !from.partial) return;
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;
   if (!fit.missing.empty()) said += "; not there: " + weights::listed(fit.missing);
   if (!fit.misshapen.empty()) said += "; of another shape: " + weights::listed(fit.misshapen);
   if (!fit.unused.empty()) said += "; not used: " + weights::listed(fit.unused);
-  if (!whole || from.partial) tell(said);
+  tell(said);
 }
 
 }  // namespace sluice

@@ -25,8 +25,8 @@ std::map<std::string, at::Tensor> read_weights(const std::filesystem::path& from
 void fill(Network& network, const std::string& name,
           const std::map<std::string, at::Tensor>& tensors, const std::string& from);
 
-// What a network begins with. Says what of the file was not used and, of a partial one, what was
-// not there; throws where nothing was.
+// What a network begins with. Of partial weights it says what was not there, did not fit or was not
+// used; throws where nothing fits.
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet);
 
 }  // namespace sluice

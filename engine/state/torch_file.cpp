@@ -1,7 +1,6 @@
 #include "engine/state/torch_file.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <cstring>
 #include <functional>

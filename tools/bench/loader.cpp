@@ -7,7 +7,6 @@
 // loop does while a GPU works. Prints one JSON line a T.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -21,6 +20,7 @@
 #include "engine/state/resource.h"
 #include "engine/state/sample.h"
 #include "kernels/base/allocator.h"
+#include "tools/bench/clock.h"
 
 using namespace sluice;
 
@@ -31,13 +31,6 @@ std::uint64_t warm = 0, wanted = 0, seen = 0;
 std::int64_t first_ns = 0, last_ns = 0;
 double first_cpu = 0;
 Scheduler* running = nullptr;
-
-double cpu_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
 
 struct Consume final : Node {
   struct Params {

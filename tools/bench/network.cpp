@@ -9,31 +9,20 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <iostream>
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "kernels/base/allocator.h"
+#include "tools/bench/clock.h"
 
 using namespace sluice;
 
 namespace {
 
-double seconds() {
-  using clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
-}
-double cpu_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
 // "VmRSS" or "VmHWM" (the most so far), in MB.
 double resident(const std::string& which) {
   std::ifstream status("/proc/self/status");

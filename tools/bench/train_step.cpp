@@ -6,10 +6,8 @@
 // Prints one JSON line: the fastest and the median step, and the process's CPU time a step.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -17,21 +15,11 @@
 #include "engine/state/resource.h"
 #include "engine/state/sample.h"
 #include "kernels/base/allocator.h"
+#include "tools/bench/clock.h"
 
 using namespace sluice;
 
 namespace {
-
-double seconds() {
-  using clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
-}
-double cpu_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
 
 // One node fired once.
 SamplePtr fire(Node& node, SamplePtr in) {
