@@ -59,11 +59,12 @@ TEST_CASE("doctor answers without the runtime, says why and ends with 4") {
 
 TEST_CASE("doctor notes settings that hurt, and variables that nothing reads") {
   const auto r = shell::run(
-      "export OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=3 OMP_PROC_BIND=close SLUICE_RUNTIEM=x "
+      "export OMP_WAIT_POLICY=ACTIVE GOMP_SPINCOUNT=9 OMP_NUM_THREADS=3 OMP_PROC_BIND=close "
+      "SLUICE_RUNTIEM=x "
       "LC_ALL=xx_YY; S=$SLUICE; PATH=; ulimit -n 200; $S doctor --json");
   CHECK(r.code == 0);
-  for (const char* name : {"OMP_WAIT_POLICY", "OMP_NUM_THREADS", "OMP_PROC_BIND", "SLUICE_RUNTIEM",
-                           "locale", "Graphviz", "open files"}) {
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "OMP_PROC_BIND",
+                           "SLUICE_RUNTIEM", "locale", "Graphviz", "open files"}) {
     CAPTURE(name);
     const json f = finding(r.out, name);
     CHECK(f["level"] == "note");
@@ -71,7 +72,8 @@ TEST_CASE("doctor notes settings that hurt, and variables that nothing reads") {
   }
   CHECK(finding(r.out, "SLUICE_RUNTIEM")["advice"].get<std::string>().find("\"SLUICE_RUNTIME\"") !=
         std::string::npos);
-  const auto fine = shell::run("export OMP_WAIT_POLICY=active OMP_PROC_BIND=false; $SLUICE doctor");
+  const auto fine =
+      shell::run("export OMP_WAIT_POLICY=passive OMP_PROC_BIND=false; $SLUICE doctor");
   CHECK(fine.out.find("OMP_") == std::string::npos);
 }
 

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "engine/base/openmp.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "kernels/base/allocator.h"
@@ -34,6 +35,7 @@ double resident(const std::string& which) {
 }  // namespace
 
 int main(int, char** argv) {
+  start_again_with_sleeping_openmp(argv);
   tune_allocator();
   const Json job = Json::parse(argv[1]);
   at::get_num_threads();

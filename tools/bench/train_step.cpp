@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <string>
 
+#include "engine/base/openmp.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "engine/state/sample.h"
@@ -38,6 +39,7 @@ std::unique_ptr<Node> make(const std::string& type, Json params, const OpenConte
 }  // namespace
 
 int main(int argc, char** argv) {
+  start_again_with_sleeping_openmp(argv);
   tune_allocator();
   const int steps = argc > 1 ? std::stoi(argv[1]) : 20;
   const int threads = argc > 2 ? std::stoi(argv[2]) : 2;

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "engine/base/openmp.h"
 #include "engine/state/drive.h"
 #include "engine/state/resource.h"
 #include "kernels/base/allocator.h"
@@ -50,6 +51,7 @@ void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 }  // namespace
 
 int main(int, char** argv) {
+  start_again_with_sleeping_openmp(argv);
   const Json job = Json::parse(argv[1]);
   if (job.value("tuned", true)) tune_allocator();  // as a run does
   at::set_num_threads(job.value("threads", 2));

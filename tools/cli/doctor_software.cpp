@@ -102,10 +102,14 @@ void look_at_openmp(Findings& findings) {
   };
   std::string policy = variable("OMP_WAIT_POLICY");
   std::transform(policy.begin(), policy.end(), policy.begin(), ::tolower);
-  if (policy == "passive")
+  if (policy == "active")
     note("OMP_WAIT_POLICY",
-         "the training region's threads then sleep between two operations and "
-         "a step takes longer: unset it");
+         "the training region's threads then spin between two operations while "
+         "others have work for the core: unset it");
+  if (!variable("GOMP_SPINCOUNT").empty() && variable("GOMP_SPINCOUNT") != "0")
+    note("GOMP_SPINCOUNT",
+         "the training region's threads then spin between two operations while "
+         "others have work for the core: unset it");
   if (!variable("OMP_NUM_THREADS").empty())
     note("OMP_NUM_THREADS",
          "--step-threads says how many threads the training region has; unset it");

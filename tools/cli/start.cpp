@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "engine/base/openmp.h"
 #include "engine/base/stop_signals.h"
 #include "tools/cli/cli.h"
 
@@ -147,6 +148,7 @@ int advise(const Options& options) {
 
 int run_in_runtime(const Json& request, const std::string& runtime) {
   const std::string file = runtime.empty() ? runtime_file() : runtime;
+  let_openmp_sleep();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const std::string why = dlerror();
