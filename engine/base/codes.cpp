@@ -235,6 +235,9 @@ R"(A stream can wait for one updater only, and cannot both train and validate.)"
   CodeText{"SL0416", "a second reader behind a 1:n of its region",
 R"(The children of one batch are updated one by one, so what a second reader sees would depend on
 timing. Move the 1:n in front of the first reader.)"},
+  CodeText{"SL0417", "a follower that does not stand behind its network's updater",
+R"(A running mean takes the weights as a step has left them, so its node reads what the updater of that
+network sends on.)"},
 
   CodeText{"SL0420", "a cache behind something that changes",
 R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something
@@ -262,9 +265,9 @@ R"(The numbers of samples that a node gathers, sends or lets ahead are counted, 
 that follow from them. No machine holds as many as could not be counted; most likely it is a typing
 error.)"},
 
-  CodeText{"SL0440", "an unknown metric in the stop rule",
-R"(The stop rule is applied between two training epochs, and only metrics of validation sinks and
-updaters are complete then. The name is "node.metric".)"},
+  CodeText{"SL0440", "a metric that nobody knows in time",
+R"(The stop rule and a learning rate's plateau look at a metric between two training epochs, and only
+those of validation sinks and updaters are complete then. The name is "node.metric".)"},
   CodeText{"SL0441", "no such metric",
 R"(The node exists and reports metrics, but none of this name. `sluice inspect TYPE` lists them.)"},
 

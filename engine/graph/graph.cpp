@@ -257,9 +257,14 @@ void read_run(Reading& reading, Graph& graph) {
                      ? field->place.child("metric")
                      : field->place;
     if (read_group(reading, *field, stop_spec(), &stop)) graph.run.stop = stop;
+    if (graph.run.stop && !stop.at_least && !stop.at_most && !stop.patience)
+      reading.diagnostics.error(
+          "SL0233", "\"run.stop\" needs one of \"at_least\", \"at_most\" and \"patience\"",
+          field->place.key(), "run.stop", "add one of them");
   }
   if (const Field* checkpoint = written.find("checkpoint"))
-    read_group(reading, *checkpoint, checkpoint_spec(), &graph.run);
+    if (read_group(reading, *checkpoint, checkpoint_spec(), &graph.run))
+      graph.run.checkpoint_best_place = checkpoint->place.child("best");
   graph.resolved["run"] = plain(written);
 }
 
@@ -318,11 +323,12 @@ void read_nodes(Reading& reading, InnerOverrides& inner, Graph& graph) {
   }
   connect_requires(reading, expanded, graph.nodes, disabled);
   connect(reading, expanded, graph.nodes, disabled);
-  for (const GraphNode& node : graph.nodes)
-    if (node.spec && !node.spec->network_param.empty() &&
-        node.params.contains(node.spec->network_param))
-      if (const Json& name = node.params[node.spec->network_param]; name.is_string())
-        reading.used_models.insert(name.get<std::string>());
+  for (const GraphNode& node : graph.nodes) {
+    if (!node.spec) continue;
+    for (const std::string& key : {node.spec->network_param, node.spec->follows_param})
+      if (!key.empty() && node.params.contains(key) && node.params[key].is_string())
+        reading.used_models.insert(node.params[key].get<std::string>());
+  }
   unused(reading, expanded, graph);
   if (!reading.diagnostics.ok()) return;
   // Json::operator[] would search all nodes for every new one.
@@ -391,12 +397,22 @@ const Spec& run_spec() {
 
 const Spec& stop_spec() {
   static const Spec s =
-      Spec("run.stop", "When a run is good enough.")
+      Spec("run.stop", "When a run is good enough, or gets no better.")
           .param("metric", &StopRule::metric, "\"node.metric\".")
           .required()
           .param("at_least", &StopRule::at_least, "Stop once the metric is this high.")
           .param("at_most", &StopRule::at_most, "Stop once the metric is this low.")
-          .one_of("at_least", "at_most");
+          .param("patience", &StopRule::patience,
+                 "Stop once so many values in a row were no better than the best.")
+          .at_least(1)
+          .param("mode", &StopRule::mode, "patience: whether more of it is better, or less.")
+          .choices({"max", "min"})
+          .param("min_delta", &StopRule::min_delta, "patience: better by less does not count.")
+          .at_least(0)
+          .param("cumulative_delta", &StopRule::cumulative_delta,
+                 "patience: min_delta counts from the last value that was better by so much, not "
+                 "from the best one.")
+          .exclusive("at_least", "at_most");
   return s;
 }
 
@@ -406,7 +422,11 @@ const Spec& checkpoint_spec() {
           .param("every_epochs", &RunSettings::checkpoint_every, "0: at the end only.")
           .at_least(0)
           .param("keep", &RunSettings::checkpoint_keep, "How many stay.")
-          .at_least(1);
+          .at_least(1)
+          .param("best", &RunSettings::checkpoint_best,
+                 "\"node.metric\": its best epoch so far is kept in checkpoints/best.")
+          .param("mode", &RunSettings::checkpoint_mode, "best: whether more is better, or less.")
+          .choices({"max", "min"});
   return s;
 }
 

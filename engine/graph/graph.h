@@ -67,6 +67,10 @@ struct GraphModel {
 struct StopRule {
   std::string metric;  // "val_dice.mean"
   std::optional<double> at_least, at_most;
+  std::optional<std::int64_t> patience;  // values in a row that are no better
+  std::string mode = "max";
+  double min_delta = 0;
+  bool cumulative_delta = false;
   Place place;
 };
 
@@ -76,6 +80,8 @@ struct RunSettings {
   std::optional<StopRule> stop;
   std::int64_t checkpoint_every = 0;  // epochs; 0: only at the end and at a cut
   std::int64_t checkpoint_keep = 3;
+  std::string checkpoint_best, checkpoint_mode = "max";  // the metric whose best epoch is kept
+  Place checkpoint_best_place;
   std::int64_t max_bad = 10;  // quarantine budget of a node that sets none
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;

@@ -151,11 +151,11 @@ void mend_keys(const Reading& reading, Written& written, const std::vector<std::
 
 namespace {
 
-void check_network_param(const Reading& reading, const Spec& spec, const Written& written,
+void check_network_param(const Reading& reading, const std::string& key, const Written& written,
                          const Json& params) {
-  const Field* field = written.find(spec.network_param);
-  if (spec.network_param.empty() || !field || !params.contains(spec.network_param)) return;
-  const Json& value = params[spec.network_param];
+  const Field* field = written.find(key);
+  if (key.empty() || !field || !params.contains(key)) return;
+  const Json& value = params[key];
   if (!value.is_string() || reading.models_partial) return;
   const auto& name = value.get_ref<const std::string&>();
   if (reading.model_names.count(name)) return;
@@ -341,7 +341,8 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
       params[p.name] = p.fallback;
     }
   }
-  check_network_param(reading, spec, written, params);
+  for (const std::string& key : {spec.network_param, spec.follows_param})
+    check_network_param(reading, key, written, params);
   check_count(reading, spec, written, params);
   for (const ParamRule& rule : spec.param_rules) RuleCheck(reading, spec, written, params, rule);
 }

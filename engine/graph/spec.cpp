@@ -309,10 +309,13 @@ Json Spec::to_json() const {
             {"ordered", is_ordered},
             {"gate", is_gate},
             {"cache", is_cache},
+            {"chooses", chooses_items},
             {"credits_param", credits_param},
             {"count_param", count_param},
             {"drop_last_param", drop_last_param},
             {"network_param", network_param},
+            {"follows_param", follows_param},
+            {"metric_param", metric_param},
             {"access", static_cast<int>(access)},
             {"rules", rules_json(rules)},
             {"multiple_of", multiple_of},
@@ -359,10 +362,13 @@ Spec Spec::from_json(const Json& j) {
   s.is_ordered = j.at("ordered");
   s.is_gate = j.at("gate");
   s.is_cache = j.at("cache");
+  s.chooses_items = j.at("chooses");
   s.credits_param = j.at("credits_param");
   s.count_param = j.at("count_param");
   s.drop_last_param = j.at("drop_last_param");
   s.network_param = j.at("network_param");
+  s.follows_param = j.at("follows_param");
+  s.metric_param = j.at("metric_param");
   s.access = static_cast<Access>(j.at("access").get<int>());
   s.rules = rules_from(j.at("rules"));
   s.multiple_of = j.at("multiple_of");

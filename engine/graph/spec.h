@@ -185,11 +185,14 @@ class Spec {
   Fuses fusing = Fuses::no;
   bool is_gate = false;  // begins a segment with credits of its own
   bool is_cache = false;
+  bool chooses_items = false;   // says which of its source's items an epoch has
   std::string credits_param;    // gate: the parameter that says how many credits
   std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window;
                                 // cache: how many samples may wait after it
   std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
   std::string network_param;    // the parameter that names a network of "models"
+  std::string follows_param;    // an updater: the network whose updater it stands behind
+  std::string metric_param;     // the parameter that names a metric that the node waits for
   Access access = Access::none;
   std::vector<FieldRule> rules;  // what becomes of the samples' fields; none: nobody knows
   std::string multiple_of;       // network: extents are multiples of this parameter's product
@@ -333,6 +336,10 @@ class Spec {
     count_param = std::move(ahead);
     return gate();
   }
+  Spec& chooses() {
+    chooses_items = true;
+    return *this;
+  }
   Spec& reads(std::string param) {
     network_param = std::move(param);
     access = Access::read;
@@ -341,6 +348,15 @@ class Spec {
   Spec& updates(std::string param) {
     network_param = std::move(param);
     access = Access::update;
+    return *this;
+  }
+
+  Spec& follows(std::string param) {
+    follows_param = std::move(param);
+    return *this;
+  }
+  Spec& watches(std::string param) {
+    metric_param = std::move(param);
     return *this;
   }
 

@@ -111,7 +111,7 @@ class Planner : PlanPass {
     plan_caches(*this);
     plan_runs(*this);
     plan_credits(*this);
-    check_stop(*this);
+    check_metrics(*this);
     if (diagnostics_.errors() != before) return false;
     for (const Diagnostic& remark : graph_.remarks) diagnostics_.add(remark);
     unread();

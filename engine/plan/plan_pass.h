@@ -6,7 +6,7 @@
 //   plan_caches.cpp  what caches skip
 //   plan_runs.cpp    transforms that are done together
 //   plan_credits.cpp segments, credits, cuts, the device's budget
-//   plan_stop.cpp    run.stop
+//   plan_metrics.cpp metrics that run.stop or a node waits for
 #pragma once
 
 #include <set>
@@ -64,6 +64,6 @@ void plan_turns(const PlanPass& pass);
 void plan_caches(const PlanPass& pass);
 void plan_runs(const PlanPass& pass);
 void plan_credits(const PlanPass& pass);
-void check_stop(const PlanPass& pass);
+void check_metrics(const PlanPass& pass);
 
 }  // namespace sluice

@@ -17,7 +17,7 @@ class Turns : PlanPass {
     for (int i : plan_.order)
       if (node(i).spec->access == Access::read) reader(i);
     for (const PlanTurns& t : plan_.turns)
-      for (int u : t.updaters) lone_updater(u);
+      for (int u : t.updaters) lone_updater(u), follower(u);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
     epochs();
   }
@@ -128,6 +128,19 @@ class Turns : PlanPass {
     for (int a : upstream(u))
       if (node(a).turns == node(u).turns && node(a).gate && node(a).training) return;
     node(u).gate = true;
+  }
+
+  // What follows a network takes its weights as the step has left them.
+  void follower(int i) {
+    const std::string& key = node(i).spec->follows_param;
+    const auto name = param<std::string>(node(i), key, "");
+    if (name.empty()) return;
+    const int leader = updater_of(name);
+    if (leader >= 0 && upstream(i).count(leader)) return;
+    error_at(i, key, "SL0417",
+             "\"" + path(i) + "\" follows network \"" + name + "\" but does not stand behind " +
+                 (leader < 0 ? "a node that updates it" : "\"" + path(leader) + "\""),
+             leader < 0 ? "" : "write \"in\": \"" + path(leader) + "\"");
   }
 
   // Nothing between the first training reader and the updaters may begin another segment: its

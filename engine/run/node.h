@@ -36,8 +36,8 @@ std::string sample_name(const Sample& sample);   // for messages: "hippocampus_0
 std::size_t sample_bytes(const Sample& sample);  // what its tensors hold
 std::string sample_file(const Sample& sample);   // the first file it was read from; "" for none
 
-// What stands before a cache, so that it can tell whether an item would become the same sample
-// as in another run. Its functions answer once all nodes are open.
+// What stands before a cache (or a node that chooses items), so that it can tell whether an item
+// would become the same sample as in another run. Its functions answer once all nodes are open.
 struct Upstream {
   std::string lineage;                                  // plan/lineage.h
   std::vector<std::string> files;                       // parameters there that may name files
@@ -64,7 +64,7 @@ struct OpenContext {
   std::uint64_t steps_done = 0;     // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
   std::shared_ptr<TensorDevice> device;       // null: there is none
-  Upstream upstream;                          // caches
+  Upstream upstream;                          // caches, and what chooses items
   std::optional<std::uint64_t> cache_budget;  // bytes: of a device's cache that has none of its own
 };
 

@@ -40,15 +40,16 @@ void window_sources(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes)
     const auto listed = source->epoch_size();
     const bool known = listed && *listed > 0 && source->item_record(0);
     bool windowed = false;
-    for (const int cache : stream.caches) {
-      Node& chooser = *nodes[static_cast<std::size_t>(cache)];
+    for (const PlanNode& n : plan.nodes) {
+      if (n.stream != s.stream || !n.spec->chooses_items) continue;
+      Node& chooser = *nodes[static_cast<std::size_t>(&n - plan.nodes.data())];
       const auto first = chooser.epoch_items(0, listed.value_or(0));
       if (!first) continue;
-      const std::string& path = plan.nodes[static_cast<std::size_t>(cache)].path();
+      const std::string& path = n.path();
       if (!known || windowed)
         throw Error(Exit::usage,
                     "nodes." + path + ": " +
-                        (windowed ? "another cache chooses the items of this stream already"
+                        (windowed ? "another node chooses the items of this stream already"
                                   : "\"" + s.path() + "\" does not say which items it has"));
       windowed = true;
       source = std::make_unique<WindowedSource>(std::move(source), chooser, first->size(),

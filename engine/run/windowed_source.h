@@ -1,5 +1,5 @@
-// A source whose epochs are what a cache of its stream makes of its list (Node::epoch_items), in
-// the cache's order, or shuffled where the source is.
+// A source whose epochs are what a node of its stream makes of its list (Node::epoch_items), in
+// that node's order, or shuffled where the source is.
 //
 // Invariant: an epoch's items depend on the epoch and the list alone. So a resumed run goes on
 // with the same, and the source may run ahead into the next epochs: that is how their new items are

@@ -217,17 +217,29 @@ bool Session::between(const Turn& ended, std::size_t position) {
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
     try_save(name, {position, 0}, false);
   }
+  if (folder_ && is_best()) try_save("best", {position, 0}, false);
   return stop;
 }
 
-bool Session::stop_rule_met() const {
+// Whether the metric whose best epoch is kept has a new value, better than all before it.
+bool Session::is_best() {
+  const RunSettings& run = graph_->run;
+  std::lock_guard lock(mutex_);
+  const auto it = metrics_.find(run.checkpoint_best);
+  if (it == metrics_.end()) return false;
+  const double value = it->second.last, sign = run.checkpoint_mode == "max" ? 1 : -1;
+  if (best_kept_ && sign * (value - *best_kept_) <= 0) return false;
+  best_kept_ = value;
+  return true;
+}
+
+bool Session::stop_rule_met() {
   const auto& rule = graph_->run.stop;
   if (!rule) return false;
   std::lock_guard lock(mutex_);
   auto it = metrics_.find(rule->metric);
   if (it == metrics_.end()) return false;
-  const double v = it->second.last;
-  return (rule->at_least && v >= *rule->at_least) || (rule->at_most && v <= *rule->at_most);
+  return stopping_.met(*rule, it->second.last, it->second.epoch);
 }
 
 void Session::quarantined(const Quarantined& q) {

@@ -24,6 +24,7 @@
 #include "engine/session/options.h"
 #include "engine/session/process_use.h"
 #include "engine/session/run_folder.h"
+#include "engine/session/stop_rule.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/recorded_step.h"
 #include "engine/state/resource.h"
@@ -111,7 +112,8 @@ class Session final : public RunEvents {
   void begin_folder();
   void end_folder(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
-  bool stop_rule_met() const;
+  bool stop_rule_met();
+  bool is_best();
 
   Options options_;
   std::optional<Graph> graph_;
@@ -137,6 +139,8 @@ class Session final : public RunEvents {
   std::filesystem::path checkpoint_path_;
   std::string checkpoint_error_;
   Json files_;  // of the sources of training, as the run began
+  Stopping stopping_;
+  std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
 
   mutable std::mutex mutex_;  // what follows

@@ -127,6 +127,8 @@ void Session::resume() {
     metrics_bytes_ = c.state.value("metrics_bytes", std::int64_t{0});
     for (const auto& [name, m] : c.state.at("metrics").items())
       metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
+    if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
+    if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
   }
   if (c.state.at("seed") != graph_->run.seed)
     refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
@@ -252,6 +254,8 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"step_threads", step_threads_},
              {"nodes", nodes},
              {"metrics", metrics},
+             {"stopping", stopping_.save()},
+             {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
              {"metrics_bytes", folder_->metrics_bytes()}};
   save_checkpoint(folder_->checkpoints(), name, c);
 }

@@ -194,7 +194,7 @@ void Session::open_node(int i) {
   context.resources = resources_;
   context.device = find_device();
   context.cache_budget = device_share_;
-  if (n.spec->is_cache)
+  if (n.spec->is_cache || n.spec->chooses_items)
     context.upstream = upstream_of(
         *plan_, i, [this](int other) { return nodes_[static_cast<std::size_t>(other)].get(); });
   try {

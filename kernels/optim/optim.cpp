@@ -39,16 +39,6 @@ std::vector<Piece> pieces(const std::vector<Slot>& slots) {
   return out;
 }
 
-bool host_takes(const std::vector<Slot>& slots) {
-  const auto fits = [](const at::Tensor& t) {
-    return !t.defined() ||
-           (t.device().is_cpu() && t.scalar_type() == at::kFloat && t.is_contiguous());
-  };
-  return std::all_of(slots.begin(), slots.end(), [&](const Slot& s) {
-    return fits(s.weight) && fits(s.grad) && fits(s.first) && fits(s.second) && fits(s.largest);
-  });
-}
-
 float* at_begin(const at::Tensor& t, const Piece& p) {
   return t.defined() ? t.data_ptr<float>() + p.begin : nullptr;
 }
@@ -64,128 +54,119 @@ double square_sum(const float* g, std::int64_t n) {
   return sum;
 }
 
-// The sum of squares of every slot's gradient.
-std::vector<double> square_sums(const std::vector<Slot>& slots, bool host) {
-  std::vector<double> sums(slots.size(), 0);
-  if (!host) {
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      if (slots[i].grad.defined())
-        sums[i] = slots[i].grad.to(at::kDouble).square().sum().item<double>();
-    return sums;
-  }
-  const auto list = pieces(slots);
-  std::vector<double> parts(list.size());
+// The sum over each slot's pieces of what `of` gives for a piece: the same whatever the threads.
+template <class F>
+std::vector<double> sums_by_slot(const std::vector<Slot>& slots, const std::vector<Piece>& list,
+                                 const F& of) {
+  std::vector<double> sums(slots.size(), 0), parts(list.size());
   team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      parts[i] =
-          square_sum(at_begin(slots[list[i].slot].grad, list[i]), list[i].end - list[i].begin);
+    for (std::int64_t i = begin; i < end; ++i) parts[i] = of(list[i]);
   });
   for (std::size_t i = 0; i < list.size(); ++i) sums[list[i].slot] += parts[i];
   return sums;
 }
 
-// ---- with LibTorch's operations -----------------------------------------------------------------
-
-void step_tensors(const Slot& t, const OptimValue& v) {
-  at::Tensor g = t.grad.to(t.weight.scalar_type()) * v.gradient;
-  if (v.kind == OptimKind::sgd) {
-    g = g + v.decay * t.weight;
-    if (t.first.defined()) {
-      t.first.mul_(v.b1).add_(g);
-      g = v.nesterov ? g + v.b1 * t.first : t.first;
-    }
-    t.weight.sub_(g, v.rate);
-    return;
-  }
-  if (v.kind == OptimKind::novograd) {
-    t.first.mul_(v.b1).add_((g * v.norm_scale + v.decay * t.weight) * v.rest1);
-    t.weight.sub_(t.first, v.rate);
-    return;
-  }
-  t.weight.mul_(v.shrink);
-  g = g + v.decay * t.weight;
-  t.first.mul_(v.b1).add_(g, v.rest1);
-  t.second.mul_(v.b2).addcmul_(g, g, v.rest2);
-  if (t.largest.defined()) t.largest.copy_(at::maximum(t.largest, t.second));
-  const at::Tensor& second = t.largest.defined() ? t.largest : t.second;
-  t.weight.addcdiv_(t.first, second.sqrt() * v.root + v.eps, -v.rate);
-}
-
 // ---- on the host --------------------------------------------------------------------------------
 
-// The pieces' loops below are OptimValue::updated over vectors.
-void sgd_piece(const Slot& t, const Piece& p, const OptimValue& v) {
-  float *w = at_begin(t.weight, p), *buf = at_begin(t.first, p);
-  const float* grad = at_begin(t.grad, p);
-  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
-    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-      V g = load<V>(grad + i) * v.gradient + v.decay * load<V>(w + i);
-      if (buf) {
-        const V b = v.b1 * load<V>(buf + i) + g;
-        store(buf + i, b);
-        g = v.nesterov ? g + v.b1 * b : b;
-      }
-      store(w + i, load<V>(w + i) - v.rate * g);
-    });
-  });
-}
+// kernels::OneNumber on one number or sixteen. What is contracted to one rounding is left to the
+// compiler.
+struct Numbers {
+  template <class V, class A>
+  SLUICE_INLINE static V mad(const A& a, const V& b, const V& c) {
+    return a * b + c;
+  }
+  template <class V, class A, class B>
+  SLUICE_INLINE static V mad2(const A& a, const V& b, const B& c, const V& d) {
+    return a * b + c * d;
+  }
+  template <class V>
+  SLUICE_INLINE static V mad(const V& a, float b, float c) {
+    return a * b + c;
+  }
+  template <class V>
+  SLUICE_INLINE static V root(const V& x) {
+    return sqrt_v<V>(x);
+  }
+  template <class V>
+  SLUICE_INLINE static V larger(const V& a, const V& b) {
+    return a > b ? a : b;
+  }
+  template <class V>
+  SLUICE_INLINE static V bounded(const V& x, float bound) {
+    const V low = x < -bound ? V{} - bound : x;
+    return low > bound ? V{} + bound : low;
+  }
+  template <class V>
+  SLUICE_INLINE static V magnitude(const V& x) {
+    return x < 0 ? -x : x;
+  }
+  template <class V>
+  SLUICE_INLINE static V sign(const V& x) {
+    return x > 0 ? V{} + 1 : x < 0 ? V{} - 1 : V{};
+  }
+};
 
-void adam_piece(const Slot& t, const Piece& p, const OptimValue& v) {
-  float *w = at_begin(t.weight, p), *first = at_begin(t.first, p), *second = at_begin(t.second, p);
-  float* top = at_begin(t.largest, p);
-  const float* grad = at_begin(t.grad, p);
-  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
-    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-      const V x = load<V>(w + i) * v.shrink;
-      const V g = load<V>(grad + i) * v.gradient + v.decay * x;
-      const V m = v.b1 * load<V>(first + i) + v.rest1 * g;
-      V s = v.b2 * load<V>(second + i) + v.rest2 * g * g;
-      store(first + i, m);
-      store(second + i, s);
-      if (top) {
-        const V before = load<V>(top + i);
-        s = before > s ? before : s;
-        store(top + i, s);
-      }
-      store(w + i, x - v.rate * m / (sqrt_v<V>(s) * v.root + v.eps));
-    });
-  });
-}
-
-void novograd_piece(const Slot& t, const Piece& p, const OptimValue& v) {
+// OptimValue::updated over one piece. What is the same for all weights is known when it is
+// compiled, so that no choice is left in the loop.
+template <OptimKind kind, bool bounded>
+void update_piece(const Slot& t, const Piece& p, const OptimValue& value) {
+  constexpr bool of_tensor = kind == OptimKind::novograd;  // second and third: see norm_scale()
   float *w = at_begin(t.weight, p), *first = at_begin(t.first, p);
-  const float *grad = at_begin(t.grad, p), inverse = v.norm_scale * v.gradient;
+  float* second = of_tensor ? nullptr : at_begin(t.second, p);
+  float* third = of_tensor ? nullptr : at_begin(t.third, p);
+  const float* grad = at_begin(t.grad, p);
   simd([=, n = p.end - p.begin]() SLUICE_INLINE {
     each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-      const V x = load<V>(w + i);
-      const V m = v.b1 * load<V>(first + i) + v.rest1 * (load<V>(grad + i) * inverse + v.decay * x);
-      store(first + i, m);
-      store(w + i, x - v.rate * m);
+      OptimValue v = value;
+      v.kind = kind;
+      if (!bounded) v.bound = 0;
+      V a{}, b{}, c{};
+      if (first) a = load<V>(first + i);
+      if (second) b = load<V>(second + i);
+      if (third) c = load<V>(third + i);
+      const V x = v.updated<Numbers>(load<V>(w + i), load<V>(grad + i), a, b, c);
+      if (first) store(first + i, a);
+      if (second) store(second + i, b);
+      if (third) store(third + i, c);
+      store(w + i, x);
     });
   });
+}
+
+// LAMB's first part over one piece: the moments.
+void lamb_moments(const Slot& t, const Piece& p, const OptimValue& value) {
+  float *first = at_begin(t.first, p), *second = at_begin(t.second, p);
+  const float* grad = at_begin(t.grad, p);
+  simd([=, n = p.end - p.begin]() SLUICE_INLINE {
+    each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+      V a = load<V>(first + i), b = load<V>(second + i);
+      value.moments<Numbers>(value.plain<Numbers>(load<V>(grad + i)), a, b);
+      store(first + i, a);
+      store(second + i, b);
+    });
+  });
+}
+double lamb_square_sum(const Slot& t, const Piece& p, const OptimValue& v) {
+  const float *w = at_begin(t.weight, p), *a = at_begin(t.first, p), *b = at_begin(t.second, p);
+  std::vector<float> along(static_cast<std::size_t>(p.end - p.begin));
+  for (std::size_t i = 0; i < along.size(); ++i) along[i] = v.direction<Numbers>(w[i], a[i], b[i]);
+  return square_sum(along.data(), p.end - p.begin);
+}
+
+template <std::size_t... kinds>
+void update_piece(const Slot& t, const Piece& p, const OptimValue& v,
+                  std::index_sequence<kinds...>) {
+  const auto one = [&]<std::size_t k>(std::integral_constant<std::size_t, k>) {
+    if (static_cast<std::size_t>(v.kind) != k) return;
+    if (v.bound > 0)
+      update_piece<static_cast<OptimKind>(k), true>(t, p, v);
+    else
+      update_piece<static_cast<OptimKind>(k), false>(t, p, v);
+  };
+  (one(std::integral_constant<std::size_t, kinds>{}), ...);
 }
 
 // ---- on a CUDA device ---------------------------------------------------------------------------
-
-// Whether the device's kernels take all of them: contiguous float32 weights and moments.
-bool device_takes(const std::vector<Slot>& slots) {
-  bool any = false;
-  for (const Slot& s : slots) {
-    if (!s.grad.defined()) continue;
-    any = true;
-    const auto t = s.grad.scalar_type();
-    if (!cuda_takes(s.weight) || (t != at::kFloat && t != at::kHalf && t != at::kBFloat16))
-      return false;
-    for (const at::Tensor* x : {&s.weight, &s.first, &s.second, &s.largest})
-      if (x->defined() && (x->scalar_type() != at::kFloat || x->device() != s.weight.device()))
-        return false;
-    // Elements are taken in memory order, so weight, gradient and moments must share it.
-    if (!same_order(s.grad, s.weight)) return false;
-    for (const at::Tensor* x : {&s.first, &s.second, &s.largest})
-      if (x->defined() && x->numel() > 1 && !same_order(*x, s.weight)) return false;
-  }
-  return any;
-}
 
 std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots) {
   const auto floats = [](const at::Tensor& t) {
@@ -200,8 +181,10 @@ std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots)
     t.grad_type = cuda_type(s.grad);
     t.first = floats(s.first);
     t.second = floats(s.second);
-    t.largest = floats(s.largest);
+    t.third = floats(s.third);
     t.size = s.weight.numel();
+    t.lr = s.lr;
+    t.weight_decay = s.weight_decay;
     tensors.push_back(t);
   }
   return tensors;
@@ -210,26 +193,81 @@ std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots)
 // Novograd's tensor: its second moment's update.
 float norm_scale(const OptimRule& rule, const OptimState& state, const Slot& t, double squares) {
   if (rule.kind != OptimKind::novograd || !t.grad.defined()) return 1;
-  float second = t.second.item<float>(),
-        largest = t.largest.defined() ? t.largest.item<float>() : 0;
+  float second = t.second.item<float>(), largest = t.third.defined() ? t.third.item<float>() : 0;
   const float scale = kernels::novograd_scale(rule, state, squares, &second,
-                                              t.largest.defined() ? &largest : nullptr);
+                                              t.third.defined() ? &largest : nullptr);
   t.second.fill_(second);
-  if (t.largest.defined()) t.largest.fill_(largest);
+  if (t.third.defined()) t.third.fill_(largest);
   return scale;
 }
 
-void host_step(const std::vector<Slot>& slots, const std::vector<OptimValue>& values) {
+void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
   const auto list = pieces(slots);
+  const std::vector<double> squares = sums_by_slot(slots, list, [&](const Piece& p) {
+    return square_sum(at_begin(slots[p.slot].grad, p), p.end - p.begin);
+  });
+  OptimState state = memory.read();
+  kernels::decide(rule, std::accumulate(squares.begin(), squares.end(), 0.0), state);
+  memory.write(state);
+  if (state.skip) return;
+  std::vector<OptimValue> values;
+  const auto value = [&](const Slot& s, float scale) {
+    return OptimValue::of(rule, state, s.lr, s.weight_decay, scale);
+  };
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    values.push_back(value(slots[i], norm_scale(rule, state, slots[i], squares[i])));
+  if (rule.kind == OptimKind::lamb) {
+    const auto directions = sums_by_slot(slots, list, [&](const Piece& p) {
+      lamb_moments(slots[p.slot], p, values[p.slot]);
+      return lamb_square_sum(slots[p.slot], p, values[p.slot]);
+    });
+    const auto weights = sums_by_slot(slots, list, [&](const Piece& p) {
+      return square_sum(at_begin(slots[p.slot].weight, p), p.end - p.begin);
+    });
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      values[i] = value(slots[i], kernels::trust_ratio(weights[i], directions[i]));
+  }
   team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
+    constexpr auto kinds = static_cast<std::size_t>(OptimKind::lamb) + 1;
     for (std::int64_t i = begin; i < end; ++i) {
       const Piece& p = list[static_cast<std::size_t>(i)];
-      const OptimValue& v = values[p.slot];
-      if (v.kind == OptimKind::sgd) sgd_piece(slots[p.slot], p, v);
-      if (v.kind == OptimKind::adam) adam_piece(slots[p.slot], p, v);
-      if (v.kind == OptimKind::novograd) novograd_piece(slots[p.slot], p, v);
+      update_piece(slots[p.slot], p, values[p.slot], std::make_index_sequence<kinds>{});
     }
   });
+}
+
+// ---- tensors as the kernels want them -----------------------------------------------------------
+
+bool is_plain(const at::Tensor& t, const at::Tensor& weight) {
+  return !t.defined() || (t.scalar_type() == at::kFloat && t.device() == weight.device() &&
+                          (t.numel() == 1 || same_order(t, weight)));
+}
+
+// float32 in the weight's order, where the weight is.
+at::Tensor plain(const at::Tensor& t, const at::Tensor& weight) {
+  if (is_plain(t, weight)) return t;
+  if (t.numel() == 1) return t.to(weight.device(), at::kFloat);
+  return at::empty_like(weight).copy_(t);
+}
+
+Slot plain(const Slot& s) {
+  if (!s.grad.defined()) return s;
+  Slot out = s;
+  const bool on_device = cuda_takes(s.weight);
+  out.weight = s.weight.to(on_device ? s.weight.device() : at::kCPU, at::kFloat);
+  if (!out.weight.is_non_overlapping_and_dense()) out.weight = out.weight.contiguous();
+  const auto type = s.grad.scalar_type();
+  const bool half = type == at::kHalf || type == at::kBFloat16;  // a device's kernels read them
+  if (!on_device || !half || !same_order(s.grad, out.weight)) out.grad = plain(s.grad, out.weight);
+  for (at::Tensor* x : {&out.first, &out.second, &out.third}) *x = plain(*x, out.weight);
+  return out;
+}
+
+void give_back(const Slot& from, Slot& to) {
+  if (!from.weight.is_same(to.weight)) to.weight.copy_(from.weight);
+  for (const auto member : {&Slot::first, &Slot::second, &Slot::third})
+    if ((to.*member).defined() && !(from.*member).is_same(to.*member))
+      (to.*member).copy_(from.*member);
 }
 
 }  // namespace
@@ -289,21 +327,25 @@ void OptimMemory::device_step(const std::vector<Slot>& slots, const OptimRule& r
                                      cuda.stream));
 }
 
+void add_moments(Slot& slot, const OptimRule& rule, double second) {
+  const auto zeros = [&](bool one) {
+    return one ? at::zeros({1}, slot.weight.options()) : at::zeros_like(slot.weight);
+  };
+  if (rule.uses_first()) slot.first = zeros(false);
+  if (rule.uses_second()) slot.second = zeros(rule.second_of_tensor()).fill_(second);
+  if (rule.uses_third()) slot.third = zeros(rule.second_of_tensor());
+}
+
 void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
   at::NoGradGuard no_grad;
-  if (device_takes(slots)) return OptimMemory::device_step(slots, rule, memory);
-  const bool host = host_takes(slots);
-  const std::vector<double> sums = square_sums(slots, host);
-  OptimState state = memory.read();
-  kernels::decide(rule, std::accumulate(sums.begin(), sums.end(), 0.0), state);
-  memory.write(state);
-  if (state.skip) return;
-  std::vector<OptimValue> values;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    values.push_back(OptimValue::of(rule, state, norm_scale(rule, state, slots[i], sums[i])));
-  if (host) return host_step(slots, values);
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].grad.defined()) step_tensors(slots[i], values[i]);
+  std::vector<Slot> all;
+  bool any = false;
+  for (const Slot& s : slots) all.push_back(plain(s)), any |= s.grad.defined();
+  if (any && cuda_takes(all.front().weight))
+    OptimMemory::device_step(all, rule, memory);
+  else
+    host_step(all, rule, memory);
+  for (std::size_t i = 0; i < slots.size(); ++i) give_back(all[i], slots[i]);
 }
 
 }  // namespace sluice

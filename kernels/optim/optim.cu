@@ -1,6 +1,6 @@
 // All tensors of a network in two launches: one sums the gradients' squares and decides (unscaling,
-// clipping, whether to skip), one updates. Tensors are cut into chunks of equal size, so that large
-// and small ones share the device evenly.
+// clipping, whether to skip), one updates; LAMB's norms take one in between. Tensors are cut into
+// chunks of equal size, so that large and small ones share the device evenly.
 #include <cstring>
 #include <vector>
 
@@ -24,19 +24,20 @@ struct Plan {
   std::int32_t tensors, chunks;
   unsigned arrived;
   std::int32_t pad;
-  std::int64_t tensors_at, chunks_at, sums_at, scales_at;
+  std::int64_t tensors_at, chunks_at, sums_at, more_sums_at, scales_at;
 };
 
 std::int64_t chunks_of(std::int64_t n) { return (n + chunk - 1) / chunk; }
 
 Plan plan_of(const OptimTensor* t, int count) {
-  Plan p{count, 0, 0, 0, 0, 0, 0, 0};
+  Plan p{count, 0, 0, 0, 0, 0, 0, 0, 0};
   for (int i = 0; i < count; ++i) p.chunks += static_cast<std::int32_t>(chunks_of(t[i].size));
   const auto up = [](std::int64_t n) { return (n + 63) / 64 * 64; };
   p.tensors_at = up(sizeof(Plan));
   p.chunks_at = p.tensors_at + up(count * static_cast<std::int64_t>(sizeof(OptimTensor)));
   p.sums_at = p.chunks_at + up(p.chunks * static_cast<std::int64_t>(sizeof(Chunk)));
-  p.scales_at = p.sums_at + up(p.chunks * 8);
+  p.more_sums_at = p.sums_at + up(p.chunks * 8);
+  p.scales_at = p.more_sums_at + up(p.chunks * 8);
   return p;
 }
 std::int64_t bytes_of(const Plan& p) { return p.scales_at + (p.tensors * 4 + 63) / 64 * 64; }
@@ -57,7 +58,24 @@ __device__ double square_sum(const T* g, std::int64_t begin, std::int64_t end) {
   return sum;
 }
 
-// The last block's part: sums by tensor (in the chunks' order), the decision, Novograd's scales.
+// f(c, number of its tensor) for the first chunk c of each tensor.
+template <class F>
+__device__ void for_each_tensor(void* plan, const F& f) {
+  const Plan& p = *static_cast<const Plan*>(plan);
+  const auto* chunks = at<Chunk>(plan, p.chunks_at);
+  for (int c = threadIdx.x; c < p.chunks; c += threads)
+    if (chunks[c].first_of_tensor == c) f(c, chunks[c].tensor);
+}
+// A tensor's sum, in the order of its chunks.
+__device__ double tensor_sum(void* plan, const double* sums, int first) {
+  const Plan& p = *static_cast<const Plan*>(plan);
+  const auto* chunks = at<Chunk>(plan, p.chunks_at);
+  double sum = 0;
+  for (int k = first; k < p.chunks && chunks[k].first_of_tensor == first; ++k) sum += sums[k];
+  return sum;
+}
+
+// The last block's part: the decision, Novograd's scales.
 __device__ void conclude(void* plan, const OptimRule& r, OptimState* state, double* held) {
   const Plan& p = *static_cast<const Plan*>(plan);
   const double* sums = at<double>(plan, p.sums_at);
@@ -67,16 +85,11 @@ __device__ void conclude(void* plan, const OptimRule& r, OptimState* state, doub
   if (threadIdx.x == 0) decide(r, all, *state);
   __syncthreads();
   if (r.kind != OptimKind::novograd || state->skip) return;
-  const auto* tensors = at<OptimTensor>(plan, p.tensors_at);
-  const auto* chunks = at<Chunk>(plan, p.chunks_at);
-  float* scales = at<float>(plan, p.scales_at);
-  for (int c = threadIdx.x; c < p.chunks; c += threads) {
-    if (chunks[c].first_of_tensor != c) continue;
-    const OptimTensor& t = tensors[chunks[c].tensor];
-    double squares = 0;
-    for (int k = c; k < p.chunks && chunks[k].first_of_tensor == c; ++k) squares += sums[k];
-    scales[chunks[c].tensor] = novograd_scale(r, *state, squares, t.second, t.largest);
-  }
+  for_each_tensor(plan, [&](int c, int tensor) {
+    const OptimTensor& t = at<OptimTensor>(plan, p.tensors_at)[tensor];
+    at<float>(plan, p.scales_at)[tensor] =
+        novograd_scale(r, *state, tensor_sum(plan, sums, c), t.second, t.third);
+  });
 }
 
 __global__ void __launch_bounds__(threads) measure(void* plan, OptimRule r, OptimState* state) {
@@ -96,16 +109,59 @@ __global__ void __launch_bounds__(threads) measure(void* plan, OptimRule r, Opti
   if (last_block(&p.arrived, gridDim.x)) conclude(plan, r, state, held);
 }
 
+// LAMB: one chunk's moments, and its part of the squares of weights and directions.
+template <class G>
+__device__ void lamb_chunk(const OptimTensor& t, const Chunk& c, const OptimValue& value,
+                           double& weights, double& directions) {
+  const auto* grad = static_cast<const G*>(t.grad);
+  for (std::int64_t i = c.begin + threadIdx.x; i < c.end; i += threads) {
+    float first = t.first[i], second = t.second[i];
+    value.moments<OneNumber>(value.plain<OneNumber>(to_float(grad[i])), first, second);
+    t.first[i] = first;
+    t.second[i] = second;
+    const double w = t.weight[i], d = value.direction<OneNumber>(t.weight[i], first, second);
+    weights = fma(w, w, weights);
+    directions = fma(d, d, directions);
+  }
+}
+
+__global__ void __launch_bounds__(threads)
+    lamb_measure(void* plan, OptimRule r, const OptimState* state) {
+  __shared__ double held[threads / warp];
+  if (state->skip) return;
+  Plan& p = *static_cast<Plan*>(plan);
+  const Chunk c = at<Chunk>(plan, p.chunks_at)[blockIdx.x];
+  const OptimTensor t = at<OptimTensor>(plan, p.tensors_at)[c.tensor];
+  const OptimValue value = OptimValue::of(r, *state, t.lr, t.weight_decay, 1.0f);
+  double weights = 0, directions = 0;
+  if (t.grad_type == VoxelType::f32)
+    lamb_chunk<float>(t, c, value, weights, directions);
+  else if (t.grad_type == VoxelType::f16)
+    lamb_chunk<Half>(t, c, value, weights, directions);
+  else
+    lamb_chunk<Brain>(t, c, value, weights, directions);
+  weights = block_total(weights, held);
+  directions = block_total(directions, held);
+  double *w = at<double>(plan, p.sums_at), *d = at<double>(plan, p.more_sums_at);
+  if (threadIdx.x == 0) w[blockIdx.x] = weights, d[blockIdx.x] = directions;
+  if (!last_block(&p.arrived, gridDim.x)) return;
+  for_each_tensor(plan, [&](int first, int tensor) {
+    at<float>(plan, p.scales_at)[tensor] =
+        trust_ratio(tensor_sum(plan, w, first), tensor_sum(plan, d, first));
+  });
+}
+
 // One chunk, four weights a thread at a time: consecutive threads take consecutive weights, and the
 // four are independent, so their loads overlap.
 template <class G>
 __device__ void update_chunk(const OptimTensor& t, const Chunk& c, const OptimValue& value,
-                             bool amsgrad) {
+                             bool second_of_tensor) {
   constexpr int width = 4;
   const auto* grad = static_cast<const G*>(t.grad);
-  const bool moments = value.kind == OptimKind::adam;
+  float* second = second_of_tensor ? nullptr : t.second;
+  float* third = second_of_tensor ? nullptr : t.third;
   for (std::int64_t base = c.begin + threadIdx.x; base < c.end; base += width * threads) {
-    float w[width] = {}, g[width] = {}, m[width] = {}, v[width] = {}, top[width] = {};
+    float w[width] = {}, g[width] = {}, m[width] = {}, v[width] = {}, a[width] = {};
 #pragma unroll
     for (int k = 0; k < width; ++k) {
       const std::int64_t i = base + k * threads;
@@ -113,19 +169,18 @@ __device__ void update_chunk(const OptimTensor& t, const Chunk& c, const OptimVa
       w[k] = t.weight[i];
       g[k] = to_float(grad[i]);
       if (t.first) m[k] = t.first[i];
-      if (moments) v[k] = t.second[i];
-      if (moments && amsgrad) top[k] = t.largest[i];
+      if (second) v[k] = second[i];
+      if (third) a[k] = third[i];
     }
 #pragma unroll
     for (int k = 0; k < width; ++k) {
       const std::int64_t i = base + k * threads;
       if (i >= c.end) continue;
-      const float x = value.updated(w[k], g[k], t.first ? &m[k] : nullptr, &v[k],
-                                    moments && amsgrad ? &top[k] : nullptr);
+      const float x = value.updated<OneNumber>(w[k], g[k], m[k], v[k], a[k]);
       t.weight[i] = x;
       if (t.first) t.first[i] = m[k];
-      if (moments) t.second[i] = v[k];
-      if (moments && amsgrad) t.largest[i] = top[k];
+      if (second) second[i] = v[k];
+      if (third) third[i] = a[k];
       if (!t.copy) continue;
       if (t.copy_type == VoxelType::f16)
         from_float(x, static_cast<Half*>(t.copy)[i]);
@@ -141,11 +196,15 @@ __global__ void __launch_bounds__(threads)
   const Plan& p = *static_cast<const Plan*>(plan);
   const Chunk c = at<Chunk>(plan, p.chunks_at)[blockIdx.x];
   const OptimTensor t = at<OptimTensor>(plan, p.tensors_at)[c.tensor];
-  const float scale = r.kind == OptimKind::novograd ? at<float>(plan, p.scales_at)[c.tensor] : 1.0f;
-  const OptimValue value = OptimValue::of(r, *state, scale);
-  if (t.grad_type == VoxelType::f32) return update_chunk<float>(t, c, value, r.amsgrad);
-  if (t.grad_type == VoxelType::f16) return update_chunk<Half>(t, c, value, r.amsgrad);
-  update_chunk<Brain>(t, c, value, r.amsgrad);
+  const bool scaled = r.kind == OptimKind::novograd || r.kind == OptimKind::lamb;
+  const float scale = scaled ? at<float>(plan, p.scales_at)[c.tensor] : 1.0f;
+  __shared__ OptimValue value;  // double-precision powers and cosines: once a block
+  if (threadIdx.x == 0) value = OptimValue::of(r, *state, t.lr, t.weight_decay, scale);
+  __syncthreads();
+  const OptimValue v = value;
+  if (t.grad_type == VoxelType::f32) return update_chunk<float>(t, c, v, r.second_of_tensor());
+  if (t.grad_type == VoxelType::f16) return update_chunk<Half>(t, c, v, r.second_of_tensor());
+  update_chunk<Brain>(t, c, v, r.second_of_tensor());
 }
 
 }  // namespace
@@ -178,6 +237,10 @@ int cuda_optim_step(const OptimTensor* tensors, int count, void* plan, const Opt
   if (p.chunks == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>(p.chunks));
   if (const int e = launch(measure, grid, threads, stream, plan, rule, state)) return e;
+  if (rule.kind == OptimKind::lamb)
+    if (const int e = launch(lamb_measure, grid, threads, stream, plan, rule,
+                             static_cast<const OptimState*>(state)))
+      return e;
   return launch(update, grid, threads, stream, plan, rule, static_cast<const OptimState*>(state));
 }
 

@@ -4,8 +4,7 @@
 // Invariant: an element's new value depends on that element and the decision alone (Novograd: and
 // on its tensor's gradient norm), and norms are summed in blocks of a fixed size, so results do not
 // depend on the number of threads. A step with a gradient that is not finite changes nothing but
-// the state. Contiguous float32 tensors of the host and of a CUDA device have kernels of their own;
-// others take LibTorch's operations.
+// the state. Tensors are float32 without gaps, a weight's in one order; of others a copy is made.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +19,12 @@ namespace sluice {
 // A weight with its gradient (undefined: nothing to do) and moments (undefined where not used).
 struct Slot {
   at::Tensor weight, grad;
-  at::Tensor first, second, largest;  // Novograd's second and largest have one element
+  at::Tensor first, second, third;  // OptimRule::uses_first() and so on
+  double lr = 0, weight_decay = 0;  // before the schedule
 };
+
+// Gives the slot what the rule's moments begin with: zeros, or `second` for the second.
+void add_moments(Slot& slot, const kernels::OptimRule& rule, double second = 0);
 
 // An OptimState as a tensor of bytes where the weights are: a step on a CUDA device reads and
 // writes it there, and waits for nothing. And that device's list of the tensors.
@@ -48,11 +51,19 @@ class OptimMemory {
 // Strides of axes of one element say nothing: cuDNN's gradients have others there than weights.
 bool same_order(const at::Tensor& a, const at::Tensor& b);
 
-// One step of all weights, g being the gradient, unscaled and clipped, plus weight_decay w:
-//   sgd       b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
-//   adam      Kingma, Ba 2015; AMSGrad: Reddi, Kale, Kumar 2018; decoupled: AdamW, Loshchilov,
-//             Hutter 2019
-//   novograd  Ginsburg et al. 2019 with MONAI's terms: one second moment a tensor
+// One step of all weights, g being the gradient, unscaled and clipped, plus weight_decay w; m, v
+// and a are the slot's first, second and third:
+//   sgd       m = momentum m + (1 - dampening) g;  w -= lr (nesterov ? g + momentum m : m)
+//   adam      Kingma, Ba 2015; AMSGrad (a: the largest v): Reddi, Kale, Kumar 2018; decoupled:
+//             AdamW, Loshchilov, Hutter 2019
+//   adamax    Adam with v = max(beta2 v, |g| + eps), ib.
+//   nadam     Dozat 2016;  radam  Liu et al. 2020: both with torch's terms, also decoupled
+//   novograd  Ginsburg et al. 2019 with MONAI's terms: one v a tensor
+//   rmsprop   Tieleman, Hinton 2012; centered (a: the mean of g): Graves 2013; beta2 is its alpha
+//   adagrad   Duchi, Hazan, Singer 2011: v += g^2
+//   adadelta  Zeiler 2012: m is the mean of squared steps; beta2 is its rho
+//   lion      Chen et al. 2023: w -= lr sign(beta1 m + (1 - beta1) g), decay decoupled
+//   lamb      You et al. 2020: Adam's direction, plus weight_decay w, times |w| / |direction|
 void optim_step(std::vector<Slot>& slots, const kernels::OptimRule& rule, OptimMemory& memory);
 
 }  // namespace sluice

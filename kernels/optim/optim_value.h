@@ -10,47 +10,94 @@
 #pragma once
 
 #include "kernels/base/voxel_type.h"
+#include "kernels/optim/lr_schedule.h"
+
+// What takes vectors on the host is inlined, so its calling convention does not matter.
+#ifdef __CUDACC__
+#define SLUICE_HD_INLINED SLUICE_HD
+#else
+#pragma GCC diagnostic ignored "-Wpsabi"
+#define SLUICE_HD_INLINED __attribute__((always_inline)) inline
+#endif
 
 namespace sluice::kernels {
 
-enum class OptimKind : std::uint8_t { sgd, adam, novograd };
+// optim.h has the formulas.
+enum class OptimKind : std::uint8_t {
+  sgd,
+  adam,
+  novograd,
+  adamax,
+  nadam,
+  radam,
+  rmsprop,
+  adagrad,
+  adadelta,
+  lion,
+  lamb,
+};
 
 struct OptimRule {
   OptimKind kind = OptimKind::sgd;
-  double lr = 0, momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double momentum = 0, dampening = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double lr_decay = 0, momentum_decay = 0;  // adagrad's, nadam's
   bool nesterov = false, decoupled = false, grad_averaging = false, amsgrad = false;
-  double max_norm = 0;  // of all gradients together, after unscaling; 0: no clipping
-  bool scaled = false;  // gradients are of scale * loss; else of the loss
+  bool centered = false;
+  LrSchedule schedule;
+  double epoch = 0;      // the time of a schedule by epochs
+  double lr_factor = 1;  // what a plateau's rule has made of every rate
+  double max_norm = 0;   // of all gradients together, after unscaling; 0: no clipping
+  double max_value = 0;  // of each gradient, after that; 0: no clipping
+  bool scaled = false;   // gradients are of scale * loss; else of the loss
   double growth = 2, backoff = 0.5;
   std::int32_t growth_interval = 2000;  // good steps in a row until the scale grows
+
+  // Which of a weight's three numbers beside it are used.
+  SLUICE_HD bool uses_first() const {
+    return kind == OptimKind::sgd || kind == OptimKind::rmsprop ? momentum != 0
+                                                                : kind != OptimKind::adagrad;
+  }
+  SLUICE_HD bool uses_second() const { return kind != OptimKind::sgd && kind != OptimKind::lion; }
+  SLUICE_HD bool uses_third() const {
+    return (amsgrad && (kind == OptimKind::adam || kind == OptimKind::novograd)) ||
+           (centered && kind == OptimKind::rmsprop);
+  }
+  // The second and third are of the whole tensor: one number.
+  SLUICE_HD bool second_of_tensor() const { return kind == OptimKind::novograd; }
 };
 
 struct OptimState {
   // Kept from step to step, and what a checkpoint holds.
-  double lr_factor = 1;                // a schedule's: multiplies the rule's lr
   float scale = 65536;                 // of the loss
   std::int32_t good = 0;               // steps since the scale changed
   std::int64_t step = 0, skipped = 0;  // steps that were taken, and that were not
+  double mu_product = 1;               // nadam: of all momenta so far
+  double norm_sum = 0;                 // of the gradients' norms since this was last made 0
+  std::int64_t norms = 0;              // how many
   // Of the step under way.
-  double norm = 0;                       // of all gradients, unscaled
-  float gradient = 1;                    // what gradients are multiplied by: unscaling and clipping
-  std::int32_t skip = 0;                 // a gradient is not finite
-  float rate = 0, root = 1, shrink = 1;  // by kind, see decide()
+  double norm = 0;                          // of all gradients, unscaled
+  double time = 0, beta1 = 0.9;             // of the schedule; the first moment's decay
+  double correction1 = 1, correction2 = 1;  // 1 - beta ^ step
+  double mu = 0, mu_next = 0;               // nadam: this step's momentum and the next one's
+  float gradient = 1;                       // gradients are multiplied by: unscaling, clipping
+  std::int32_t skip = 0;                    // a gradient is not finite
 };
 
 // A tensor of weights. Pointers that an optimizer has no use for are null.
 struct OptimTensor {
   float* weight = nullptr;
   const void* grad = nullptr;
-  float *first = nullptr, *second = nullptr, *largest = nullptr;  // Novograd's last two: one number
+  float *first = nullptr, *second = nullptr, *third = nullptr;
   void* copy = nullptr;  // the weights once more, in copy_type
   VoxelType grad_type = VoxelType::f32, copy_type = VoxelType::bf16;
   std::int64_t size = 0;
+  double lr = 0, weight_decay = 0;
 
   friend bool operator==(const OptimTensor& a, const OptimTensor& b) {
     return a.weight == b.weight && a.grad == b.grad && a.first == b.first && a.second == b.second &&
-           a.largest == b.largest && a.copy == b.copy && a.grad_type == b.grad_type &&
-           a.copy_type == b.copy_type && a.size == b.size;
+           a.third == b.third && a.copy == b.copy && a.grad_type == b.grad_type &&
+           a.copy_type == b.copy_type && a.size == b.size && a.lr == b.lr &&
+           a.weight_decay == b.weight_decay;
   }
 };
 
@@ -69,20 +116,24 @@ SLUICE_HD inline void decide(const OptimRule& r, double squares, OptimState& s) 
     if (r.scaled) s.scale = static_cast<float>(s.scale * r.backoff);
     return;
   }
+  s.norm_sum += s.norm;
+  ++s.norms;
+  s.time = r.schedule.by_step ? static_cast<double>(s.step) : r.epoch;
   ++s.step;
   if (r.scaled && ++s.good == r.growth_interval) {
     s.good = 0;
     const float grown = static_cast<float>(s.scale * r.growth);
     if (grown <= 3.0e38f) s.scale = grown;
   }
-  const double lr = r.lr * s.lr_factor;
-  s.rate = static_cast<float>(lr);
-  s.root = s.shrink = 1;
-  if (r.kind == OptimKind::adam) {
-    const double n = static_cast<double>(s.step);
-    s.rate = static_cast<float>(lr / (1 - pow(r.beta1, n)));
-    s.root = static_cast<float>(1 / sqrt(1 - pow(r.beta2, n)));
-    s.shrink = static_cast<float>(r.decoupled ? 1 - lr * r.weight_decay : 1.0);
+  const double n = static_cast<double>(s.step);
+  const bool by_momentum = r.kind == OptimKind::sgd || r.kind == OptimKind::rmsprop;
+  s.beta1 = momentum_at(r.schedule, by_momentum ? r.momentum : r.beta1, s.time);
+  s.correction1 = 1 - pow(s.beta1, n);
+  s.correction2 = 1 - pow(r.beta2, n);
+  if (r.kind == OptimKind::nadam) {
+    s.mu = s.beta1 * (1 - 0.5 * pow(0.96, n * r.momentum_decay));
+    s.mu_next = s.beta1 * (1 - 0.5 * pow(0.96, (n + 1) * r.momentum_decay));
+    s.mu_product *= s.mu;
   }
 }
 
@@ -100,53 +151,177 @@ SLUICE_HD inline float novograd_scale(const OptimRule& r, const OptimState& s, d
   return static_cast<float>(1 / (sqrt(v) + r.eps));
 }
 
+// LAMB: how far the tensor goes along its direction, from the sums of squares of both.
+SLUICE_HD inline float trust_ratio(double weights, double direction) {
+  return weights > 0 && direction > 0 ? static_cast<float>(sqrt(weights / direction)) : 1.0f;
+}
+
+// The operations on one number. The host has the same on vectors of them (optim.cpp).
+struct OneNumber {
+  SLUICE_HD static float mad(float a, float b, float c) { return fmaf(a, b, c); }
+  SLUICE_HD static float mad2(float a, float b, float c, float d) { return fmaf(a, b, c * d); }
+  SLUICE_HD static float root(float x) { return sqrtf(x); }
+  SLUICE_HD static float larger(float a, float b) { return a > b ? a : b; }
+  SLUICE_HD static float bounded(float x, float bound) { return fminf(fmaxf(x, -bound), bound); }
+  SLUICE_HD static float magnitude(float x) { return fabsf(x); }
+  SLUICE_HD static float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
+};
+
 // One weight's update, with what is the same for all weights of a tensor worked out beforehand.
 struct OptimValue {
   OptimKind kind;
-  bool nesterov;
-  float gradient, rate, root, shrink, decay, b1, b2, rest1, rest2, eps, norm_scale;
+  bool nesterov, has_first, has_third, rectified;
+  // rate2: nadam's for the first moment; lamb's of the first moment in the direction.
+  float gradient, bound, rate, rate2, root, shrink, decay, b1, b2, rest1, rest2, eps;
 
-  SLUICE_HD static OptimValue of(const OptimRule& r, const OptimState& s, float norm_scale) {
+  // `scale`: novograd_scale() or trust_ratio().
+  SLUICE_HD static OptimValue of(const OptimRule& r, const OptimState& s, double lr,
+                                 double weight_decay, float scale) {
     OptimValue v;
+    lr = learning_rate(r.schedule, lr, s.time) * r.lr_factor;
     v.kind = r.kind;
     v.nesterov = r.nesterov;
+    v.has_first = r.uses_first();
+    v.has_third = r.uses_third();
+    v.rectified = false;
     v.gradient = s.gradient;
-    v.rate = s.rate;
-    v.root = s.root;
-    v.shrink = s.shrink;
-    v.decay = static_cast<float>(r.decoupled ? 0 : r.weight_decay);
-    v.b1 = static_cast<float>(r.kind == OptimKind::sgd ? r.momentum : r.beta1);
+    v.bound = static_cast<float>(r.max_value);
+    v.rate = static_cast<float>(lr);
+    v.rate2 = v.root = v.shrink = 1;
+    v.b1 = static_cast<float>(s.beta1);
     v.b2 = static_cast<float>(r.beta2);
-    v.rest1 = static_cast<float>(r.kind == OptimKind::adam ||
-                                         (r.kind == OptimKind::novograd && r.grad_averaging)
-                                     ? 1 - r.beta1
-                                     : 1.0);
+    v.rest1 = static_cast<float>(1 - s.beta1);
     v.rest2 = static_cast<float>(1 - r.beta2);
     v.eps = static_cast<float>(r.eps);
-    v.norm_scale = norm_scale;
+    const bool decoupled = r.decoupled || r.kind == OptimKind::lion;
+    if (decoupled) v.shrink = static_cast<float>(1 - lr * weight_decay);
+    v.decay = static_cast<float>(decoupled ? 0 : weight_decay);
+    const double c1 = s.correction1, c2 = s.correction2;
+    switch (r.kind) {
+      case OptimKind::sgd:
+        v.rest1 = static_cast<float>(s.step == 1 ? 1 : 1 - r.dampening);
+        break;
+      case OptimKind::adam:
+        v.rate = static_cast<float>(lr / c1);
+        v.root = static_cast<float>(1 / sqrt(c2));
+        break;
+      case OptimKind::novograd:
+        v.gradient *= scale;
+        v.bound *= scale;
+        v.rest1 = static_cast<float>(r.grad_averaging ? 1 - r.beta1 : 1.0);
+        break;
+      case OptimKind::adamax:
+        v.rate = static_cast<float>(lr / c1);
+        break;
+      case OptimKind::nadam:
+        v.rate = static_cast<float>(lr * (1 - s.mu) / (1 - s.mu_product));
+        v.rate2 = static_cast<float>(lr * s.mu_next / (1 - s.mu_product * s.mu_next));
+        v.root = static_cast<float>(1 / sqrt(c2));
+        break;
+      case OptimKind::radam: {
+        const double most = 2 / (1 - r.beta2) - 1;
+        const double n = static_cast<double>(s.step), rho = most - 2 * n * (1 - c2) / c2;
+        v.rectified = rho > 5;
+        v.rate = static_cast<float>(lr / c1);
+        if (v.rectified)
+          v.rate = static_cast<float>(
+              lr / c1 * sqrt(c2) *
+              sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho)));
+        break;
+      }
+      case OptimKind::adagrad:
+        v.rate = static_cast<float>(lr / (1 + static_cast<double>(s.step - 1) * r.lr_decay));
+        break;
+      case OptimKind::lamb:
+        v.rate = static_cast<float>(lr) * scale;
+        v.rate2 = static_cast<float>(1 / c1);
+        v.root = static_cast<float>(1 / sqrt(c2));
+        break;
+      case OptimKind::rmsprop:
+      case OptimKind::adadelta:
+      case OptimKind::lion:
+        break;
+    }
     return v;
   }
-  // Null moments: SGD without momentum; `top` only with amsgrad.
-  SLUICE_HD float updated(float w, float grad, float* m, float* v, float* top) const {
-    float g = grad * gradient;
-    if (kind == OptimKind::sgd) {
-      g = mad(decay, w, g);
-      if (m) {
-        *m = mad(b1, *m, g);
-        g = nesterov ? mad(b1, *m, g) : *m;
+
+  // Unscaled, clipped.
+  template <class Math, class V>
+  SLUICE_HD_INLINED V plain(const V& grad) const {
+    const V g = grad * gradient;
+    return bound > 0 ? Math::bounded(g, bound) : g;
+  }
+
+  // LAMB's first part: the moments; and its direction.
+  template <class Math, class V>
+  SLUICE_HD_INLINED void moments(const V& g, V& first, V& second) const {
+    first = Math::mad2(b1, first, rest1, g);
+    second = Math::mad2(b2, second, rest2 * g, g);
+  }
+  template <class Math, class V>
+  SLUICE_HD_INLINED V direction(const V& w, const V& first, const V& second) const {
+    return rate2 * first / Math::mad(Math::root(second), root, eps) + decay * w;
+  }
+
+  // The weight after the step. What a kind does not use is not touched; the three that it uses are
+  // changed. LAMB's moments were.
+  template <class Math, class V>
+  SLUICE_HD_INLINED V updated(const V& w, const V& grad, V& first, V& second, V& third) const {
+    if (kind == OptimKind::lamb) return w - rate * direction<Math>(w, first, second);
+    const V x = w * shrink;
+    const V g = Math::mad(decay, x, plain<Math>(grad));
+    switch (kind) {
+      case OptimKind::sgd:
+        if (!has_first) return x - rate * g;
+        first = Math::mad2(b1, first, rest1, g);
+        return nesterov ? x - rate * Math::mad(b1, first, g) : x - rate * first;
+      case OptimKind::novograd:
+        first = Math::mad2(b1, first, rest1, g);
+        return x - rate * first;
+      case OptimKind::adam: {
+        moments<Math>(g, first, second);
+        if (has_third) third = Math::larger(third, second);
+        const V top = has_third ? third : second;
+        return x - rate * first / Math::mad(Math::root(top), root, eps);
       }
-      return mad(-rate, g, w);
+      case OptimKind::adamax:
+        first = Math::mad2(b1, first, rest1, g);
+        second = Math::larger(b2 * second, Math::magnitude(g) + eps);
+        return x - rate * first / second;
+      case OptimKind::nadam: {
+        moments<Math>(g, first, second);
+        return x - Math::mad2(rate, g, rate2, first) / Math::mad(Math::root(second), root, eps);
+      }
+      case OptimKind::radam:
+        moments<Math>(g, first, second);
+        return rectified ? x - rate * first / (Math::root(second) + eps) : x - rate * first;
+      case OptimKind::rmsprop: {
+        second = Math::mad2(b2, second, rest2 * g, g);
+        if (has_third) third = Math::mad2(b2, third, rest2, g);
+        const V spread = has_third ? second - third * third : second;
+        const V along = g / (Math::root(spread) + eps);
+        if (!has_first) return x - rate * along;
+        first = Math::mad(b1, first, along);
+        return x - rate * first;
+      }
+      case OptimKind::adagrad:
+        second = Math::mad(g, g, second);
+        return x - rate * g / (Math::root(second) + eps);
+      case OptimKind::adadelta: {
+        second = Math::mad2(b2, second, rest2 * g, g);
+        const V along = Math::root(first + eps) / Math::root(second + eps) * g;
+        first = Math::mad2(b2, first, rest2 * along, along);
+        return x - rate * along;
+      }
+      case OptimKind::lion: {
+        const V along = Math::sign(Math::mad2(b1, first, rest1, g));
+        first = Math::mad2(b2, first, rest2, g);
+        return x - rate * along;
+      }
+      case OptimKind::lamb:
+        break;
     }
-    if (kind == OptimKind::novograd) {
-      *m = mad(b1, *m, rest1 * mad(decay, w, g * norm_scale));
-      return mad(-rate, *m, w);
-    }
-    const float x = w * shrink;
-    g = mad(decay, x, g);
-    *m = mad(b1, *m, rest1 * g);
-    float second = *v = mad(b2, *v, rest2 * g * g);
-    if (top) second = *top = *top > second ? *top : second;
-    return mad(-rate, *m / mad(sqrtf(second), root, eps), x);
+    return x;
   }
 };
 

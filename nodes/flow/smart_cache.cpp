@@ -43,6 +43,7 @@ struct SmartCache final : Node {
         .param("seed", &Params::seed, "Of that order, which is MONAI's for the same seed.")
         .range(0, 4294967295.0)
         .cache("cache_num")
+        .chooses()
         .passes()
         .any_device();
   }

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/flip.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/stack.h>
 
@@ -37,7 +38,7 @@ struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", output_key = "pred", mode = "constant",
                      padding_mode = "constant";
-    Shape roi_size;
+    Shape roi_size, mirror_axes;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
     double cval = 0.0;
@@ -73,6 +74,12 @@ struct SlidingWindow final : Node {
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
         .param("cval", &Params::cval, "constant: the value to fill with.")
+        .param(
+            "mirror_axes", &Params::mirror_axes,
+            "Test-time augmentation: each window is predicted in every combination of flips of "
+            "these spatial axes, and the logits' mean is taken (nnU-Net's mirroring; 2^n passes).")
+        .at_least(0)
+        .length(0, 3)
         .param("argmax", &Params::argmax,
                "The class with the highest logit, as from a node argmax behind this one. Of logits "
                "only a window's depth is kept, along the first axis.")
@@ -99,6 +106,10 @@ struct SlidingWindow final : Node {
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
+    std::vector<std::int64_t> axes = p.mirror_axes;
+    std::sort(axes.begin(), axes.end());
+    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+      throw Error(Exit::usage, "mirror_axes names an axis twice");
   }
 
   void process(Firing& f) override {
@@ -180,8 +191,27 @@ struct SlidingWindow final : Node {
     return p.argmax ? kernels::argmax_members(y) : y.to(at::kFloat);
   }
 
+  // The mean over all combinations of flips.
   at::Tensor predicted(const at::Tensor& windows, const Shape& roi) const {
-    at::Tensor y = net_->forward(windows.to(net_->begins_at(windows.device())));
+    const at::Tensor x = windows.to(net_->begins_at(windows.device()));
+    at::Tensor sum = passed(x, roi);
+    const std::size_t flips = std::size_t{1} << p.mirror_axes.size();
+    if (flips > 1) sum = sum.to(at::kFloat, false, true);
+    for (std::size_t flip = 1; flip < flips; ++flip) {
+      Shape axes;
+      for (std::size_t a = 0; a < p.mirror_axes.size(); ++a)
+        if (flip >> a & 1) axes.push_back(p.mirror_axes[a] + 2);
+      sum.add_(passed(x.flip(axes), roi).flip(axes));
+    }
+    return flips > 1 ? sum.div_(static_cast<double>(flips)) : sum;
+  }
+
+  at::Tensor passed(const at::Tensor& windows, const Shape& roi) const {
+    for (const std::int64_t a : p.mirror_axes)
+      if (a >= static_cast<std::int64_t>(roi.size()))
+        throw Error(Exit::usage, "mirror_axes names axis " + std::to_string(a) + " of " +
+                                     std::to_string(roi.size()));
+    at::Tensor y = net_->forward(windows);
     if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
       throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
                                    list_text(windows.sizes()) + "; the window's extent is needed");

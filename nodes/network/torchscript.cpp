@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/script.h>
 
+#include "engine/base/error.h"
 #include "engine/base/read_file.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"

@@ -1,6 +1,5 @@
-// sgd: stochastic gradient descent with PyTorch's terms (torch.optim.SGD).
-#include <ATen/ops/zeros_like.h>
-
+// sgd: stochastic gradient descent with PyTorch's terms (torch.optim.SGD 2.11).
+#include "engine/base/error.h"
 #include "nodes/optimizer/optimizer.h"
 
 namespace sluice {
@@ -8,7 +7,7 @@ namespace {
 
 struct Sgd final : Optimizer {
   struct Params : OptimizerParams {
-    double momentum = 0;
+    double momentum = 0, dampening = 0;
     bool nesterov = false;
   } p;
 
@@ -17,17 +16,19 @@ struct Sgd final : Optimizer {
     return add_optimizer_params<Params>(s)
         .param("momentum", &Params::momentum, "Share of the last step's direction.")
         .range(0, 1)
+        .param("dampening", &Params::dampening, "b gets 1 - dampening of g after the first step.")
+        .range(0, 1)
         .param("nesterov", &Params::nesterov, "Steps along g + momentum b.");
   }
 
  private:
   const OptimizerParams& common() const override { return p; }
-  void make_moments(Slot& s) const override {
-    if (p.momentum != 0) s.first = at::zeros_like(s.weight);
-  }
   kernels::OptimRule rule() const override {
+    if (p.nesterov && p.dampening != 0)
+      throw Error(Exit::usage, "nesterov needs dampening 0, as in torch.optim.SGD");
     kernels::OptimRule r;
     r.momentum = p.momentum;
+    r.dampening = p.dampening;
     r.nesterov = p.nesterov;
     return r;
   }

@@ -93,7 +93,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
     else
       at(i) = Registry::global().make_node(n.spec->name, n.graph->params);
     OpenContext context = planned_context(*plan, i);
-    if (n.spec->is_cache)
+    if (n.spec->is_cache || n.spec->chooses_items)
       context.upstream = upstream_of(*plan, i, [&](int other) { return at(other).get(); });
     at(i)->open(context);
   }

@@ -173,6 +173,31 @@ TEST_CASE("sliding_window holds its result, a pass of windows and a window's dep
   }
 }
 
+TEST_CASE("mirror_axes takes the mean over all flips of a window, as nnU-Net does") {
+  const at::Tensor image = at::sin(at::arange(2 * 9 * 7, at::kFloat)).view({1, 2, 9, 7});
+  const Json window = {{"roi_size", {2, 4, 4}}, {"overlap", 0.5}, {"mode", "gaussian"}};
+  Json mirrored = window;
+  mirrored["mirror_axes"] = {0, 2};
+  const Inferred found(mirrored, image);
+  // A flip of the image flips its windows only where they lie alike on it: one window a time.
+  Json whole = mirrored, plain = window;
+  whole["roi_size"] = plain["roi_size"] = {2, 9, 7};
+  at::Tensor expected = at::zeros({2, 2, 9, 7});
+  for (const std::vector<std::int64_t>& axes :
+       std::vector<std::vector<std::int64_t>>{{}, {1}, {3}, {1, 3}})
+    expected += Inferred(plain, image.flip(axes)).pred().flip(axes) / 4;
+  const Inferred alone(whole, image);
+  CHECK(at::allclose(alone.pred(), expected, 1e-5, 1e-6));
+  CHECK(alone.net->calls == 4);
+  CHECK(found.pred().sizes() == expected.sizes());
+  CHECK_FALSE(at::allclose(found.pred(), Inferred(window, image).pred()));
+
+  CHECK_THROWS_WITH_AS(Inferred({{"roi_size", {4, 4}}, {"mirror_axes", {2}}}, image[0]),
+                       doctest::Contains("axis 2 of 2"), Error);
+  CHECK_THROWS_WITH_AS(Inferred({{"roi_size", {2, 4, 4}}, {"mirror_axes", {1, 1}}}, image),
+                       doctest::Contains("twice"), Error);
+}
+
 TEST_CASE("sliding_window's network runs in evaluation mode and without a tape") {
   const Inferred run({{"roi_size", 4}}, golden_image({1, 6, 5, 4}));
   CHECK_FALSE(run.net->grad);

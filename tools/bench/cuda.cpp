@@ -204,7 +204,6 @@ void loss() {
 void optimizer(const char* name, OptimKind kind) {
   OptimRule r;
   r.kind = kind;
-  r.lr = 1e-4;
   r.momentum = 0.9;
   std::vector<OptimTensor> tensors;
   std::int64_t total = 0;
@@ -216,6 +215,7 @@ void optimizer(const char* name, OptimKind kind) {
     t.grad = filled<float>(n, [](float v) { return v - 0.5f; });
     t.first = filled<float>(n, [](float) { return 0.0f; });
     t.second = filled<float>(n, [](float) { return 0.0f; });
+    t.lr = 1e-4;
     total += t.size;
     tensors.push_back(t);
   }

@@ -1,4 +1,4 @@
-// The rule that ends a run early: whether its metric is known when it is applied.
+// Metrics that something waits for: whether they are known when it looks at them.
 #include <algorithm>
 
 #include "engine/plan/plan_pass.h"
@@ -6,16 +6,34 @@
 namespace sluice {
 namespace {
 
-class Stop : PlanPass {
+class Metrics : PlanPass {
  public:
-  explicit Stop(const PlanPass& pass) : PlanPass(pass) {}
+  explicit Metrics(const PlanPass& pass) : PlanPass(pass) {}
 
-  // The metric of run.stop must be known between two turns, whatever the timing.
   void run() {
-    const auto& stop = graph_.run.stop;
-    if (!stop) return;
-    const auto dot = stop->metric.rfind('.');
-    const std::string name = stop->metric.substr(0, dot);
+    if (const auto& stop = graph_.run.stop) check({stop->metric, stop->place, "run.stop.metric"});
+    if (const RunSettings& r = graph_.run; !r.checkpoint_best.empty())
+      check({r.checkpoint_best, r.checkpoint_best_place, "run.checkpoint.best"});
+    for (int i = 0; i < size(); ++i) {
+      const std::string& key = node(i).spec->metric_param;
+      const auto metric = param<std::string>(node(i), key, "");
+      if (metric.empty()) continue;
+      const std::string at = "nodes." + path(i) + "." + key;
+      check({metric, node(i).graph->place.child(key), at});
+    }
+  }
+
+ private:
+  struct Wanted {
+    std::string metric;
+    Place place;
+    std::string path;
+  };
+
+  // It must be known between two turns, whatever the timing.
+  void check(const Wanted& wanted) {
+    const auto dot = wanted.metric.rfind('.');
+    const std::string name = wanted.metric.substr(0, dot);
     const int i = dot == std::string::npos ? -1 : graph_.find(name);
     std::vector<std::string> fit;
     for (const PlanTurns& t : plan_.turns) {
@@ -23,30 +41,29 @@ class Stop : PlanPass {
       for (int u : t.updaters) fit.push_back(path(u));
     }
     if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end())
-      return reported(i, stop->metric.substr(dot + 1), *stop);
+      return reported(i, wanted.metric.substr(dot + 1), wanted);
     std::string hint;
     if (const std::string meant = nearest(name, fit); !meant.empty())
       hint = "did you mean \"" +
              (dot == std::string::npos ? example_metric(graph_.find(meant))
-                                       : meant + stop->metric.substr(dot)) +
+                                       : meant + wanted.metric.substr(dot)) +
              "\"?";
     else if (!fit.empty())
       hint = "for example \"" + example_metric(graph_.find(fit.front())) + "\"";
     diagnostics_.error("SL0440",
-                       "run.stop.metric \"" + stop->metric +
+                       wanted.path + " \"" + wanted.metric +
                            "\" is no metric of a validation sink or an updater: those alone are "
-                           "complete when the rule is applied",
-                       stop->place, "run.stop.metric", hint);
+                           "complete between two training epochs",
+                       wanted.place, wanted.path, hint);
   }
 
- private:
   std::string example_metric(int i) const {
     const auto& names = plan_.nodes[i].spec->metrics;
     return path(i) + "." + (names.empty() ? "metric" : names.front());
   }
 
   // Whether the node says that it reports this metric; one that declares none may report any.
-  void reported(int i, const std::string& metric, const StopRule& stop) {
+  void reported(int i, const std::string& metric, const Wanted& wanted) {
     const auto& known = node(i).spec->metrics;
     const auto fits = [&](const std::string& name) {
       return name.ends_with('*') ? metric.starts_with(name.substr(0, name.size() - 1))
@@ -59,13 +76,13 @@ class Stop : PlanPass {
     diagnostics_.error(
         "SL0441",
         "\"" + path(i) + "\" (" + node(i).spec->name + ") has no metric \"" + metric + "\"",
-        stop.place, "run.stop.metric",
+        wanted.place, wanted.path,
         meant.empty() ? "it has " + list : "did you mean \"" + path(i) + "." + meant + "\"?");
   }
 };
 
 }  // namespace
 
-void check_stop(const PlanPass& pass) { Stop(pass).run(); }
+void check_metrics(const PlanPass& pass) { Metrics(pass).run(); }
 
 }  // namespace sluice

@@ -1,0 +1,98 @@
+#include "nodes/optimizer/groups.h"
+
+#include <optional>
+#include <regex>
+
+#include "engine/base/diagnostic.h"
+#include "engine/base/error.h"
+#include "engine/graph/spec.h"
+
+namespace sluice {
+namespace {
+
+struct GroupParams {
+  std::string match;
+  std::optional<double> lr, lr_scale, weight_decay;
+  std::optional<std::int64_t> from_epoch;
+  bool frozen = false;
+};
+
+const Spec& group_spec() {
+  static const Spec s = Spec("groups", "Parameters that are treated in another way.")
+                            .param("match", &GroupParams::match, "Found in a parameter's name.")
+                            .required()
+                            .param("lr", &GroupParams::lr, "Their learning rate.")
+                            .at_least(0)
+                            .param("lr_scale", &GroupParams::lr_scale, "Or so many times lr.")
+                            .at_least(0)
+                            .param("weight_decay", &GroupParams::weight_decay, "Their decay.")
+                            .at_least(0)
+                            .param("from_epoch", &GroupParams::from_epoch, "Frozen before it.")
+                            .at_least(0)
+                            .param("frozen", &GroupParams::frozen, "Never trained.")
+                            .exclusive("lr", "lr_scale")
+                            .exclusive("frozen", "from_epoch");
+  return s;
+}
+
+[[noreturn]] void refuse(std::size_t group, const std::string& why) {
+  throw Error(Exit::usage, "groups[" + std::to_string(group) + "]: " + why);
+}
+
+GroupParams read(std::size_t group, const Json& written) {
+  if (!written.is_object()) refuse(group, "expected an object, found " + describe_json(written));
+  std::vector<std::string> known;
+  for (const ParamSpec& p : group_spec().params) known.push_back(p.name);
+  for (const auto& [key, value] : written.items()) {
+    const ParamSpec* param = group_spec().find_param(key);
+    if (!param) {
+      const std::string hint = did_you_mean(key, known);
+      refuse(group, "no key is called \"" + key + "\"" + (hint.empty() ? "" : "; " + hint));
+    }
+    if (const auto refusal = param->reject(value)) refuse(group, key + ": " + refusal->text);
+  }
+  if (!written.contains("match")) refuse(group, "\"match\" is missing");
+  for (const ParamRule& rule : group_spec().param_rules)
+    if (written.contains(rule.a) && written.contains(rule.b))
+      refuse(group, "\"" + rule.a + "\" and \"" + rule.b + "\" exclude each other");
+  GroupParams p;
+  group_spec().apply(&p, written);
+  return p;
+}
+
+}  // namespace
+
+std::vector<ParameterSettings> group_settings(const std::vector<Json>& groups,
+                                              const std::vector<std::string>& names,
+                                              const ParameterSettings& others) {
+  std::vector<ParameterSettings> settings(names.size(), others);
+  std::vector<std::optional<std::size_t>> taken(names.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupParams p = read(g, groups[g]);
+    std::regex pattern;
+    try {
+      pattern = std::regex(p.match);
+    } catch (const std::regex_error& e) {
+      refuse(g, "\"" + p.match + "\" is no regular expression: " + e.what());
+    }
+    bool any = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!std::regex_search(names[i], pattern)) continue;
+      any = true;
+      if (taken[i])
+        refuse(g, names[i] + " is in groups[" + std::to_string(*taken[i]) + "] already");
+      taken[i] = g;
+      ParameterSettings& s = settings[i];
+      s.lr = p.lr.value_or(others.lr * p.lr_scale.value_or(1));
+      s.weight_decay = p.weight_decay.value_or(others.weight_decay);
+      s.from_epoch = p.frozen ? ParameterSettings::never
+                              : static_cast<std::uint64_t>(p.from_epoch.value_or(0));
+    }
+    if (!any)
+      refuse(g, "no parameter's name has \"" + p.match + "\"; the first is " +
+                    (names.empty() ? "none" : names.front()));
+  }
+  return settings;
+}
+
+}  // namespace sluice

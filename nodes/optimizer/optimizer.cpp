@@ -1,0 +1,228 @@
+#include "nodes/optimizer/optimizer.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "engine/base/error.h"
+#include "engine/run/device.h"
+#include "engine/state/checkpoint.h"
+#include "nodes/optimizer/groups.h"
+
+namespace sluice {
+namespace {
+
+using Moment = at::Tensor Slot::*;
+constexpr std::pair<const char*, Moment> moments[] = {
+    {"exp_avg.", &Slot::first}, {"exp_avg_sq.", &Slot::second}, {"max_exp_avg_sq.", &Slot::third}};
+
+double finite(const at::Tensor& loss, const Firing& f) {
+  const double value = loss.item<double>();
+  if (std::isfinite(value)) return value;
+  throw Error(Exit::non_finite, "the loss is " + std::to_string(value) + " at batch " +
+                                    f.stamp().str() + " (" + f.in().name + ")");
+}
+
+// The weights moved to the batches' device with the first forward pass.
+void follow(Slot& slot, const at::Tensor& weight) {
+  slot.weight = weight.detach();
+  for (const auto& [prefix, member] : moments)
+    if ((slot.*member).defined()) slot.*member = (slot.*member).to(weight.device());
+}
+
+}  // namespace
+
+void Optimizer::open(const OpenContext& context) {
+  const OptimizerParams& p = common();
+  network_ = context.resources->network(p.net);
+  plateau_.open(p, p.lr_schedule == "reduce_on_plateau", p.lr);
+  rule_ = rule();
+  rule_.schedule = schedule_of(p, context.epochs);
+  rule_.max_norm = p.clip_grad_norm.value_or(0);
+  rule_.max_value = p.clip_grad_value.value_or(0);
+  rule_.growth_interval = static_cast<std::int32_t>(p.growth_interval);
+  rule_.scaled =
+      p.loss_scale == "dynamic" || (p.loss_scale == "auto" && network_->computes_in_half());
+  make_slots();
+  kernels::OptimState begin;
+  if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
+  memory_.write(begin);
+}
+
+void Optimizer::make_slots() {
+  const OptimizerParams& p = common();
+  const auto weights = network_->parameters();
+  for (const auto& [name, weight] : weights) names_.push_back(name);
+  const auto settings = group_settings(p.groups, names_, {p.lr, p.weight_decay});
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    Slot s;
+    s.weight = weights[i].second.detach();
+    s.lr = settings[i].lr;
+    const bool decays = p.decay_norm_and_bias || s.weight.dim() > 1;
+    s.weight_decay = decays ? settings[i].weight_decay : 0;
+    add_moments(s, rule_, first_second());
+    slots_.push_back(std::move(s));
+    from_epoch_.push_back(settings[i].from_epoch);
+  }
+}
+
+void Optimizer::process(Firing& f) {
+  const at::Tensor loss = f.in().tensor("loss");
+  if (!loss.requires_grad())
+    throw Error(Exit::usage, "the loss has no gradient: its model node is in no training stream");
+  std::optional<double> value;  // on a device not before that is done
+  if (!f.stream()) value = finite(loss, f);
+  begin_epoch(f.stamp().epoch);
+  at::Tensor share = loss / static_cast<double>(common().grad_accumulation);
+  if (rule_.scaled) {
+    memory_.move_to(loss.device());
+    share = share * memory_.loss_scale().squeeze(0);
+  }
+  share.backward();
+  if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
+  if (f.stream()) f.stream()->keep(memory_.plan());
+  log(f, loss.detach(), value);
+  f.emit_ptr(f.ptr());
+}
+
+std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
+  if (common().grad_accumulation > 1) return std::nullopt;
+  const std::uint32_t epoch = f.stamp().epoch;
+  std::uint64_t frozen = 0;
+  for (const std::uint64_t from : from_epoch_) frozen += epoch < from;
+  const double rate = rule_.schedule.by_step
+                          ? 1  // worked out on the device
+                          : kernels::learning_rate(rule_.schedule, common().lr, epoch);
+  return mix(std::bit_cast<std::uint64_t>(rate * plateau_.factor()) + frozen);
+}
+
+void Optimizer::repeated(Firing& f, const Sample&) {
+  log(f, f.in().tensor("loss"), {});
+  f.emit_ptr(f.ptr());
+}
+
+// What a step of this epoch is told.
+void Optimizer::begin_epoch(std::uint32_t epoch) {
+  rule_.epoch = epoch;
+  rule_.lr_factor = plateau_.factor();
+}
+
+void Optimizer::flush(Flush& end) {
+  begin_epoch(end.epoch);
+  if (pending_ > 0) step("the end of epoch " + std::to_string(end.epoch));
+  kernels::OptimState state = memory_.read();
+  require_finite(state, "epoch " + std::to_string(end.epoch));
+  if (rule_.scaled) {
+    end.metric("loss_scale", state.scale);
+    end.metric("skipped_steps", static_cast<double>(state.skipped));
+  }
+  if (batches_ > 0) end.metric("loss", loss_sum_ / static_cast<double>(batches_));
+  const double time = rule_.schedule.by_step ? state.time : end.epoch;
+  end.metric("lr", kernels::learning_rate(rule_.schedule, common().lr, time) * rule_.lr_factor);
+  if (state.norms > 0) {
+    end.metric("grad_norm", state.norm_sum / static_cast<double>(state.norms));
+    state.norm_sum = 0;
+    state.norms = 0;
+    memory_.write(state);
+  }
+  loss_sum_ = 0;
+  batches_ = 0;
+}
+
+void Optimizer::save(State& state) const {
+  const kernels::OptimState now = memory_.read();
+  state.values["steps"] = now.step;
+  state.values["epoch"] = {{"loss_sum", loss_sum_},
+                           {"batches", batches_},  // of a cut epoch
+                           {"norm_sum", now.norm_sum},
+                           {"norms", now.norms},
+                           {"pending", pending_}};
+  if (pending_ > 0)
+    for (const auto& [name, weight] : network_->parameters())
+      if (weight.grad().defined()) state.tensors["grad." + name] = weight.grad().cpu().clone();
+  if (rule_.kind == kernels::OptimKind::nadam) state.values["mu_product"] = now.mu_product;
+  if (common().lr_schedule == "reduce_on_plateau") state.values["plateau"] = plateau_.save();
+  if (rule_.scaled)
+    state.values["scaler"] = {
+        {"scale", now.scale}, {"growth_tracker", now.good}, {"skipped", now.skipped}};
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (const auto& [prefix, member] : moments)
+      if ((slots_[i].*member).defined())
+        state.tensors[prefix + names_[i]] = (slots_[i].*member).cpu().clone();
+}
+
+void Optimizer::load(const State& state) {
+  kernels::OptimState then = memory_.read();
+  then.step = state.values.at("steps");
+  then.mu_product = state.values.value("mu_product", 1.0);
+  if (state.values.contains("epoch")) {
+    const Json& epoch = state.values["epoch"];
+    loss_sum_ = epoch.at("loss_sum");
+    batches_ = epoch.at("batches");
+    then.norm_sum = epoch.at("norm_sum");
+    then.norms = epoch.at("norms");
+    pending_ = epoch.at("pending");
+  }
+  for (const auto& [name, weight] : network_->parameters())
+    if (const auto saved = state.tensors.find("grad." + name); saved != state.tensors.end())
+      weight.mutable_grad() = saved->second.to(weight.device()).clone();
+  if (state.values.contains("plateau")) plateau_.load(state.values["plateau"]);
+  if (rule_.scaled && state.values.contains("scaler")) {
+    const Json& scaler = state.values["scaler"];
+    then.scale = scaler.at("scale");
+    then.good = scaler.at("growth_tracker");
+    then.skipped = scaler.at("skipped");
+  }
+  memory_.write(then);
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (const auto& [prefix, member] : moments) {
+      if (!(slots_[i].*member).defined()) continue;
+      const auto saved = state.tensors.find(prefix + names_[i]);
+      if (saved == state.tensors.end() || saved->second.sizes() != (slots_[i].*member).sizes())
+        throw DataError("the checkpoint does not fit: " + (prefix + names_[i]));
+      (slots_[i].*member).copy_(saved->second);
+    }
+}
+
+// `value`: where it is known already.
+void Optimizer::log(Firing& f, at::Tensor loss, std::optional<double> value) {
+  f.log_later("loss", [this, &f, value, loss = std::move(loss)] {
+    const double known = value ? *value : finite(loss, f);
+    loss_sum_ += known;
+    ++batches_;
+    return known;
+  });
+}
+
+void Optimizer::step(const std::string& at) {
+  const auto weights = network_->parameters();
+  const double share = static_cast<double>(common().grad_accumulation) / pending_;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    follow(slots_[i], weights[i].second);
+    if (rule_.epoch < static_cast<double>(from_epoch_[i])) continue;  // frozen
+    slots_[i].grad = weights[i].second.grad();
+    if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
+  }
+  const at::Device device = slots_.front().weight.device();
+  memory_.move_to(device);
+  optim_step(slots_, rule_, memory_);
+  if (device.is_cpu()) require_finite(memory_.read(), "batch " + at);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].grad = at::Tensor();
+    weights[i].second.mutable_grad() = at::Tensor();
+  }
+  pending_ = 0;
+}
+
+// Without a loss scale there is nothing to lower: such a step would be missing silently.
+void Optimizer::require_finite(const kernels::OptimState& state, const std::string& at) const {
+  if (rule_.scaled || state.skipped == 0) return;
+  std::string where;
+  for (std::size_t i = 0; i < slots_.size() && where.empty(); ++i)
+    if (slots_[i].grad.defined() && !at::isfinite(slots_[i].grad).all().item<bool>())
+      where = " of " + names_[i];
+  throw Error(Exit::non_finite,
+              "the loss is finite, but the gradient" + where + " is not, at " + at);
+}
+
+}  // namespace sluice

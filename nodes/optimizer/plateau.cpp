@@ -1,0 +1,86 @@
+#include "nodes/optimizer/plateau.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+
+Spec& add_plateau_params(Spec& s) {
+  using P = PlateauParams;
+  return s
+      .param("metric", &P::metric,
+             "reduce_on_plateau: \"node.metric\" of a validation sink or an optimizer.")
+      .param("mode", &P::mode, "reduce_on_plateau: whether less of it is better, or more.")
+      .choices({"min", "max"})
+      .param("factor", &P::factor, "reduce_on_plateau: what the rate is multiplied by.")
+      .above(0)
+      .below(1)
+      .param("patience", &P::patience, "reduce_on_plateau: so many values may be no better.")
+      .at_least(0)
+      .param("threshold", &P::threshold, "reduce_on_plateau: better by less does not count.")
+      .at_least(0)
+      .param("threshold_mode", &P::threshold_mode, "Of the best value, or in the metric's unit.")
+      .choices({"rel", "abs"})
+      .param("cooldown", &P::cooldown, "reduce_on_plateau: so many values after it do not count.")
+      .at_least(0)
+      .param("min_lr", &P::min_lr, "reduce_on_plateau: the rate falls no lower.")
+      .at_least(0);
+}
+
+void Plateau::open(const PlateauParams& p, bool is_used, double lr) {
+  if (is_used && p.metric.empty())
+    throw Error(Exit::usage, "lr_schedule reduce_on_plateau needs \"metric\": \"node.metric\"");
+  p_ = p;
+  is_used_ = is_used;
+  lr_ = lr;
+}
+
+void Plateau::observe(const Observation& o) {
+  if (!is_used_ || !o.of_epoch || o.name != p_.metric) return;
+  const std::lock_guard lock(mutex_);
+  const auto better = [&](double best) {
+    const double sign = p_.mode == "min" ? -1 : 1;
+    const double bound =
+        p_.threshold_mode == "rel" ? best * (1 + sign * p_.threshold) : best + sign * p_.threshold;
+    return p_.mode == "min" ? o.value < bound : o.value > bound;
+  };
+  if (!best_ || better(*best_)) {
+    best_ = o.value;
+    bad_ = 0;
+  } else {
+    ++bad_;
+  }
+  if (cooling_ > 0) {
+    --cooling_;
+    bad_ = 0;
+  }
+  if (bad_ <= p_.patience) return;
+  cooling_ = p_.cooldown;
+  bad_ = 0;
+  const double rate = lr_ * factor_, lower = std::max(rate * p_.factor, p_.min_lr);
+  if (rate - lower > 1e-8) factor_ = lower / lr_;  // torch's eps
+}
+
+double Plateau::factor() const {
+  const std::lock_guard lock(mutex_);
+  return factor_;
+}
+
+Json Plateau::save() const {
+  const std::lock_guard lock(mutex_);
+  return {{"factor", factor_},
+          {"best", best_ ? Json(*best_) : Json()},
+          {"num_bad_epochs", bad_},
+          {"cooldown_counter", cooling_}};
+}
+
+void Plateau::load(const Json& state) {
+  const std::lock_guard lock(mutex_);
+  factor_ = state.at("factor");
+  best_ = state.at("best").is_null() ? std::nullopt : std::optional<double>(state["best"]);
+  bad_ = state.at("num_bad_epochs");
+  cooling_ = state.at("cooldown_counter");
+}
+
+}  // namespace sluice

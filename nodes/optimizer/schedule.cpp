@@ -1,0 +1,134 @@
+#include "nodes/optimizer/schedule.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+
+using kernels::LrSchedule;
+using kernels::Schedule;
+
+namespace {
+
+struct NamedSchedule {
+  const char* name;
+  Schedule kind;
+  bool ends;  // its shape depends on where it ends
+};
+constexpr NamedSchedule schedules[] = {
+    {"constant", Schedule::constant, false},
+    {"step", Schedule::step, false},
+    {"multi_step", Schedule::multi_step, false},
+    {"exponential", Schedule::exponential, false},
+    {"linear", Schedule::linear, true},
+    {"polynomial", Schedule::polynomial, true},
+    {"cosine", Schedule::cosine, true},
+    {"cosine_annealing_warm_restarts", Schedule::cosine_annealing_warm_restarts, false},
+    {"one_cycle", Schedule::one_cycle, true},
+    {"warmup_cosine", Schedule::warmup_cosine, true},
+    {"reduce_on_plateau", Schedule::constant, false},  // plateau.h
+};
+
+}  // namespace
+
+Spec& add_schedule_params(Spec& s) {
+  using P = ScheduleParams;
+  std::vector<std::string> names;
+  for (const NamedSchedule& n : schedules) names.emplace_back(n.name);
+  return s
+      .param("lr_schedule", &P::lr_schedule,
+             "With t the time after the warm-up and T what is left of total_steps then, lr times: "
+             "step: gamma^floor(t / step_size); multi_step: gamma^(milestones reached); "
+             "exponential: gamma^t; linear: from start_factor to end_factor; polynomial: "
+             "(1 - t / T)^power. cosine: eta_min + (lr - eta_min)(1 + cos(pi t / T)) / 2; "
+             "cosine_annealing_warm_restarts: the same again and again. one_cycle: from "
+             "lr / div_factor up to lr and down. warmup_cosine: MONAI's WarmupCosineSchedule. "
+             "reduce_on_plateau: times factor where the metric stands still.")
+      .choices(std::move(names))
+      .param("epoch_level", &P::epoch_level, "Time counts epochs; false: steps taken.")
+      .param("total_steps", &P::total_steps,
+             "Time at which the schedule ends, its warm-up included; null: run.epochs.")
+      .at_least(1)
+      .param("warmup_steps", &P::warmup_steps, "Time until lr is reached, in a straight line.")
+      .at_least(0)
+      .param("warmup_multiplier", &P::warmup_multiplier, "The share of lr that it begins with.")
+      .range(0, 1)
+      .param("eta_min", &P::eta_min, "The cosines' lower end (MONAI's end_lr).")
+      .at_least(0)
+      .param("cycles", &P::cycles, "warmup_cosine: waves of the cosine.")
+      .at_least(0)
+      .param("step_size", &P::step_size, "step: time between two steps.")
+      .at_least(1)
+      .param("milestones", &P::milestones, "multi_step: when, ascending.")
+      .length(0, LrSchedule::most_milestones)
+      .at_least(0)
+      .param("gamma", &P::gamma, "step, multi_step, exponential: the factor.")
+      .at_least(0)
+      .param("power", &P::power, "polynomial: the exponent.")
+      .at_least(0)
+      .param("start_factor", &P::start_factor, "linear: the first factor.")
+      .at_least(0)
+      .param("end_factor", &P::end_factor, "linear: the last.")
+      .at_least(0)
+      .param("T_0", &P::T_0, "Restarts: time until the first.")
+      .at_least(1)
+      .param("T_mult", &P::T_mult, "Restarts: each takes so many times as long as the one before.")
+      .at_least(1)
+      .param("pct_start", &P::pct_start, "one_cycle: the share of the climb.")
+      .range(0, 1)
+      .param("div_factor", &P::div_factor, "one_cycle: it begins at lr / div_factor.")
+      .above(0)
+      .param("final_div_factor", &P::final_div_factor,
+             "one_cycle: it ends at this fraction of its beginning.")
+      .above(0)
+      .param("anneal_strategy", &P::anneal_strategy, "one_cycle: cosines or straight lines.")
+      .choices({"cos", "linear"})
+      .param("cycle_momentum", &P::cycle_momentum,
+             "one_cycle: momentum (or beta 1) falls while the rate climbs.")
+      .param("base_momentum", &P::base_momentum, "... to this.")
+      .range(0, 1)
+      .param("max_momentum", &P::max_momentum, "... from this.")
+      .range(0, 1);
+}
+
+LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {
+  const auto named = std::find_if(std::begin(schedules), std::end(schedules),
+                                  [&](const auto& n) { return n.name == p.lr_schedule; });
+  if (named->ends && !p.epoch_level && !p.total_steps)
+    throw Error(Exit::usage, "lr_schedule " + p.lr_schedule +
+                                 " by steps (epoch_level is false) needs total_steps");
+  if (!std::is_sorted(p.milestones.begin(), p.milestones.end()))
+    throw Error(Exit::usage, "milestones must ascend");
+  LrSchedule s;
+  s.kind = named->kind;
+  s.by_step = !p.epoch_level;
+  s.total = static_cast<double>(p.total_steps.value_or(epochs));
+  if (p.warmup_steps > 0 && static_cast<double>(p.warmup_steps) >= s.total && named->ends)
+    throw Error(Exit::usage, "warmup_steps (" + std::to_string(p.warmup_steps) +
+                                 ") leaves nothing of total_steps (" +
+                                 std::to_string(p.total_steps.value_or(epochs)) + ")");
+  s.linear_anneal = p.anneal_strategy == "linear";
+  s.cycle_momentum = p.cycle_momentum;
+  s.warmup = static_cast<double>(p.warmup_steps);
+  s.warmup_multiplier = p.warmup_multiplier;
+  s.step_size = static_cast<double>(p.step_size);
+  s.gamma = p.gamma;
+  s.power = p.power;
+  s.cycles = p.cycles;
+  s.eta_min = p.eta_min;
+  s.start_factor = p.start_factor;
+  s.end_factor = p.end_factor;
+  s.period = static_cast<double>(p.T_0);
+  s.period_factor = static_cast<double>(p.T_mult);
+  s.pct_start = p.pct_start;
+  s.div_factor = p.div_factor;
+  s.final_div_factor = p.final_div_factor;
+  s.base_momentum = p.base_momentum;
+  s.max_momentum = p.max_momentum;
+  s.milestone_count = static_cast<int>(p.milestones.size());
+  std::copy(p.milestones.begin(), p.milestones.end(), s.milestones);
+  return s;
+}
+
+}  // namespace sluice

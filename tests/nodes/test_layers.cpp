@@ -1,0 +1,173 @@
+// layers: networks written in JSON against the built-in ones, and what is refused.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <map>
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "tests/nodes/golden_train.h"
+
+using namespace sluice;
+
+namespace {
+
+std::shared_ptr<Network> written(const std::string& file, Json more = Json::object()) {
+  std::ifstream in(SLUICE_SOURCE_DIR "/graphs/networks/" + file);
+  Json net = Json::parse(in)["models"]["net"];
+  const std::string type = net["type"];
+  net.erase("type");
+  net.update(more);
+  return Registry::global().make_network(type, net);
+}
+
+struct Pass {
+  at::Tensor output, input_gradient;
+  std::map<std::string, at::Tensor> gradients, buffers;
+};
+
+Pass pass(Network& net, const at::Tensor& x, bool training) {
+  const at::Tensor image = x.clone().requires_grad_();
+  net.train(training);
+  Pass p;
+  p.output = net.forward(image);
+  (p.output * sines(p.output.sizes(), 3)).sum().backward();
+  p.input_gradient = image.grad();
+  for (auto& [name, w] : net.parameters()) {
+    p.gradients[name] = w.grad().clone();
+    w.mutable_grad() = at::Tensor();
+  }
+  for (auto& [name, b] : net.buffers()) p.buffers[name] = b.clone();
+  return p;
+}
+
+void check_equal(const Pass& a, const Pass& b) {
+  CHECK(a.output.equal(b.output));
+  CHECK(a.input_gradient.equal(b.input_gradient));
+  REQUIRE(a.gradients.size() == b.gradients.size());
+  for (const auto& [name, grad] : a.gradients) {
+    CAPTURE(name);
+    REQUIRE(b.gradients.count(name) == 1);
+    CHECK(grad.equal(b.gradients.at(name)));
+  }
+  for (const auto& [name, buffer] : a.buffers) CHECK(buffer.equal(b.buffers.at(name)));
+}
+
+// The same weights by name.
+void copy(const Network& from, Network& to) {
+  at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> by_name;
+  for (auto& [name, w] : from.parameters()) by_name[name] = w;
+  for (auto& [name, w] : to.parameters()) {
+    CAPTURE(name);
+    REQUIRE(by_name.count(name) == 1);
+    REQUIRE(w.sizes() == by_name[name].sizes());
+    w.copy_(by_name[name]);
+  }
+}
+
+std::string refusal(const Json& layers, Json more = Json::object()) {
+  Json params = {{"spatial_dims", 2}, {"in_channels", 1}, {"out_channels", 2}, {"layers", layers}};
+  params.update(more);
+  try {
+    Registry::global().make_network("layers", params);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("MONAI's U-Net written as layers is the built-in one, first weights and all") {
+  for (const char* precision : {"float32", "bfloat16"}) {
+    CAPTURE(precision);
+    const auto own = written("unet.json", {{"precision", precision}});
+    const auto built = Registry::global().make_network("unet", {{"spatial_dims", 3},
+                                                                {"in_channels", 1},
+                                                                {"out_channels", 2},
+                                                                {"channels", {8, 16, 32}},
+                                                                {"strides", {2, 2}},
+                                                                {"num_res_units", 2},
+                                                                {"precision", precision}});
+    own->initialise(5);
+    built->initialise(5);
+    const auto a = own->parameters(), b = built->parameters();
+    REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].first == b[i].first);
+      CHECK(a[i].second.equal(b[i].second));
+    }
+    const at::Tensor x = sines({3, 1, 16, 16, 16}, 1);
+    for (const bool training : {true, false})
+      check_equal(pass(*own, x, training), pass(*built, x, training));
+  }
+}
+
+TEST_CASE("MONAI's ResNet-10 written as layers is the built-in one") {
+  const auto own = written("resnet10.json");
+  const auto built = Registry::global().make_network(
+      "resnet10", {{"spatial_dims", 2}, {"in_channels", 3}, {"out_channels", 10}});
+  own->initialise(5);
+  built->initialise(6);
+  copy(*built, *own);
+  const at::Tensor x = sines({4, 3, 32, 32}, 1);
+  for (const bool training : {true, false})
+    check_equal(pass(*own, x, training), pass(*built, x, training));
+}
+
+TEST_CASE("layers may read what stands further down, and several outputs are in their order") {
+  const Json layers = {
+      {"late", {{"type", "add"}, {"in", {"a", "b"}}}},
+      {"a", {{"type", "conv"}, {"in", "image"}, {"out_channels", 2}}},
+      {"b", {{"type", "conv"}, {"in", "a"}, {"out_channels", 2}, {"groups", 2}, {"dilation", 2}}}};
+  const auto net = Registry::global().make_network("layers", {{"spatial_dims", 2},
+                                                              {"in_channels", 1},
+                                                              {"out_channels", 2},
+                                                              {"layers", layers},
+                                                              {"outputs", {"late", "a"}}});
+  net->initialise(1);
+  net->train(false);
+  CHECK(net->output_count() == 2);
+  const auto y = net->forward({sines({1, 1, 8, 6}, 1)}, 2);
+  CHECK(y[0].sizes() == at::IntArrayRef{1, 2, 8, 6});
+  CHECK_FALSE(y[0].equal(y[1]));
+}
+
+TEST_CASE("a network of layers that is wrong is refused with the layer's name") {
+  const Json conv = {{"type", "conv"}, {"in", "image"}, {"out_channels", 2}};
+  const auto with = [&](Json more) {
+    Json c = conv;
+    c.update(more);
+    return c;
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {refusal({{"a", with({{"type", "cnov"}})}}),
+       "layers.a: no layer type is called \"cnov\"; did you mean \"conv\"?"},
+      {refusal({{"a", with({{"in", "imgae"}})}}),
+       "layers.a.in: no layer is called \"imgae\"; did you mean \"image\"?"},
+      {refusal({{"a", with({{"kernel", 3}})}}), "layers.a: conv has no argument \"kernel\""},
+      {refusal({{"a", with({{"kernel_size", "3"}})}}),
+       "layers.a.kernel_size: expected int or a list of them"},
+      {refusal({{"a", {{"type", "conv"}, {"in", "image"}}}}),
+       "layers.a: conv needs \"out_channels\""},
+      {refusal({{"a", with({{"in", "b"}})}, {"b", with({{"in", "a"}})}}),
+       "it reads itself, by way of layers."},
+      {refusal({{"a", conv}, {"b", conv}}), "layers.a: nobody reads it"},
+      {refusal({{"a", with({{"out_channels", 3}})}}),
+       "layers.a makes 3 channels, and out_channels is 2"},
+      {refusal({{"a", {{"type", "add"}, {"in", "image"}}}}),
+       "layers.a.in: add reads 2 or more, found 1"},
+      {refusal({{"a", with({{"act", "relu"}})}}), "conv has no argument \"act\""},
+      {refusal({{"a", {{"type", "act"}, {"in", "image"}, {"act", "rleu"}}}}),
+       "layers.a: no activation is called rleu"},
+      {refusal(Json::object()), "\"layers\" is an object"},
+      {refusal({{"a", conv}}, {{"outputs", {"z"}}}), "outputs: no layer is called \"z\""}};
+  for (const auto& [said, text] : cases) {
+    INFO(said);
+    CHECK(said.find(text) != std::string::npos);
+  }
+}
