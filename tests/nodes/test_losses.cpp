@@ -25,16 +25,38 @@ Pair inputs(const std::string& data) {
   if (data == "a") return small();
   if (data == "one") return {small().pred.narrow(1, 0, 1).contiguous(), small().label};
   if (data == "classes") return {sines({6, 5}, 1, 2), at::arange(6) * 7 % 5};
+  if (data == "views") return {sines({5, 4}, 1), sines({5, 4}, 3)};
+  if (data == "images") return {sines({2, 2, 5, 4, 6}, 1), sines({2, 2, 5, 4, 6}, 3)};
+  if (data == "shares")
+    return {sines({2, 2, 5, 4, 6}, 1, 0.4) + 0.5, sines({2, 2, 5, 4, 6}, 3, 0.4) + 0.5};
+  if (data == "field") return {sines({2, 3, 4, 5, 6}, 1), {}};
+  if (data == "field2") return {sines({2, 2, 5, 6}, 1), {}};
+  if (data == "corners") {
+    const auto boxes = [](int first) {
+      const at::Tensor low = sines({4, 3}, first);
+      return at::cat({low, low + 1.5 + 0.4 * low.flip(1)}, 1);
+    };
+    return {boxes(1), boxes(4)};
+  }
   const at::Tensor pred = sines({2, 3, 4, 5, 3}, 1, 2);
   const at::Tensor label = (at::arange(120).reshape({2, 1, 4, 5, 3}) * 7 % 3).to(at::kFloat);
   if (data == "b") return {pred, label};
+  if (data == "soft") return {pred, at::softmax(sines({2, 3, 4, 5, 3}, 5, 2), 1)};
+  if (data == "far") return {pred, label.masked_fill(label.eq(2), 255)};
+  if (data == "two") return {sines({2, 2, 4, 5, 3}, 1, 0.4) + 0.5, label.eq(2).to(at::kFloat)};
+  if (data == "share") return {sines({2, 1, 4, 5, 3}, 1, 0.4) + 0.5, label.eq(2).to(at::kFloat)};
   if (data == "lacking") return {pred, label.masked_fill(label.eq(2), 0)};
   return {pred, at::one_hot(label.select(1, 0).to(at::kLong), 3).movedim(-1, 1).to(at::kFloat)};
 }
 
 Sample batch(const at::Tensor& pred, const at::Tensor& label) {
   Sample s = sample_of("pred", pred);
+  if (!label.defined()) return s;
   s.set("label", Field(label, std::make_shared<const Meta>()));
+  if (label.dim() > 2) {
+    at::Tensor mask = label.narrow(1, 0, 1).gt(0).to(at::kFloat);
+    s.set("mask", Field(std::move(mask), std::make_shared<const Meta>()));
+  }
   return s;
 }
 
@@ -59,7 +81,7 @@ TEST_CASE("losses and their gradients equal MONAI's") {
                                                  : at::MemoryFormat::ChannelsLast);
         pred.requires_grad_();
         const auto out = drive(type, c["params"], {batch(pred, label)});
-        CHECK(out[0].has("label"));
+        CHECK(out[0].has("label") == label.defined());
         const at::Tensor loss = out[0].tensor("loss");
         CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
         loss.backward();
