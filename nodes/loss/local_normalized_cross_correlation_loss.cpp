@@ -27,6 +27,7 @@ struct LnccLoss final : PairLoss<LnccLossParams> {
     if (p.kernel_size % 2 == 0)
       throw Error(Exit::usage, "kernel_size " + std::to_string(p.kernel_size) + " is even");
   }
+  bool windowed() const override { return true; }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     const auto weights = window_kernel(p.kernel_size, p.kernel_type);
     double total = 0;

@@ -34,6 +34,7 @@ struct NaclLoss final : TermLoss<NaclLossParams> {
     if (p.kernel_size % 2 == 0)
       throw Error(Exit::usage, "kernel_size " + std::to_string(p.kernel_size) + " is even");
   }
+  bool on_host() const override { return true; }  // takes the windows' weights
   at::Tensor of(const Target& t) const override {
     std::vector<double> weights(static_cast<std::size_t>(p.kernel_size),
                                 1 / static_cast<double>(p.kernel_size));

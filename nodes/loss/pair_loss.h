@@ -60,6 +60,10 @@ class PairLoss : public LossOf<P> {
  protected:
   virtual at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const = 0;
 
+  // Whether windows' weights are taken from the host at each step.
+  virtual bool windowed() const { return false; }
+  bool on_host() const final { return p.scales.has_value() || windowed(); }
+
   std::int64_t reduction() const {
     return p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum;
   }

@@ -18,6 +18,7 @@ struct SsimLoss final : PairLoss<SsimLossParams> {
     });
     return s;
   }
+  bool windowed() const override { return true; }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     return reduce(1 - ssim(pred, truth, p.ssim).value.flatten(1).mean(1));
   }

@@ -97,6 +97,8 @@ for w_type in ("square", "simple", "uniform"):
 for params in (dict(), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25]), dict(label_smoothing=0.1), dict(ignore_index=2),
                dict(reduction="sum"), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25], label_smoothing=0.2, ignore_index=4)):
     add("cross_entropy_loss", torch.nn.CrossEntropyLoss, "classes", **params)
+for params in (dict(), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25], ignore_index=2), dict(reduction="sum")):
+    add("nll_loss", torch.nn.NLLLoss, "classes", **params)
 add("sum_loss", lambda: lambda x, _: x.sum(), "a")
 
 # ---- of classes, with parameters of their own ---------------------------------------------------
@@ -119,7 +121,7 @@ for params in (dict(sigmoid=True), dict(softmax=True)):
         **params, mask_key="mask")
     add("tversky_loss", lambda mask_key, **kw: lambda x, t: L.MaskedLoss(L.TverskyLoss(**kw))(x, t, (t > 0)[:, :1].float()),
         "hot", **params, mask_key="mask")
-add("dice_loss", lambda mask_key, **kw: lambda x, t: L.MaskedDiceLoss(**kw)(x, t, (t > 0).float()), "b", **soft,
+add("dice_loss", lambda mask_key, **kw: lambda x, t: L.MaskedDiceLoss(**kw)(x, t, (t > 0).float()), "lacking", **soft,
     mask_key="mask")
 for params in (dict(), dict(reduction="sum"), dict(alpha=0.25), dict(alpha=[0.2, 0.3, 0.4]), dict(ignore_index=1),
                dict(ignore_index=1, reduction="sum"), dict(include_background=False, gamma=1.5, alpha=0.6),
