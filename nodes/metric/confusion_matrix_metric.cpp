@@ -7,6 +7,7 @@ namespace {
 struct ConfusionMatrixMetricParams : SegmentationParams {
   std::string metric_name;
   bool compute_sample = false;
+  // A constructor: of an aggregate with a string GCC 12 says that it may be uninitialised.
   ConfusionMatrixMetricParams() : metric_name("hit_rate") {}
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 struct GeneralizedDiceScoreParams : SegmentationParams {
   std::string weight_type;
+  // A constructor: of an aggregate with a string GCC 12 says that it may be uninitialised.
   GeneralizedDiceScoreParams() : weight_type("square") {}
 };
 
