@@ -14,7 +14,7 @@ using kernels::DiceCeRule;
 
 at::Tensor composed_dice(const Target& t, const DiceTerm& p) {
   const at::Tensor &prob = t.prob(), &truth = t.truth();
-  const at::Tensor both = t.sum(prob * truth);
+  const at::Tensor both = p.squared_pred ? t.sum(prob * truth) : t.overlap();
   const at::Tensor ps = t.sum(p.squared_pred ? prob * prob : prob);
   const at::Tensor ts = t.sum(p.squared_pred ? truth * truth : truth);
   const at::Tensor area = p.jaccard ? 2 * (ps + ts - both) : ps + ts;
@@ -24,8 +24,9 @@ at::Tensor composed_dice(const Target& t, const DiceTerm& p) {
 }
 
 bool can_fuse(const Target& t) {
-  return t.options.softmax && t.options.to_onehot_y && t.classes() > 1 &&
-         t.classes() <= kernels::dice_classes && t.label.size(1) == 1;
+  return t.options.softmax && !t.options.ignore_index && !t.mask.defined() &&
+         !t.options.soft_label && t.options.label_smoothing == 0 && t.options.to_onehot_y &&
+         t.classes() > 1 && t.classes() <= kernels::dice_classes && t.label.size(1) == 1;
 }
 bool host_takes(const at::Tensor& pred) {
   return pred.device().is_cpu() && pred.scalar_type() == at::kFloat;

@@ -5,6 +5,16 @@
 #include "kernels/image/one_hot.h"
 
 namespace sluice {
+namespace {
+
+at::Tensor activated(const at::Tensor& x, const std::string& name) {
+  if (name == "relu") return at::relu(x);
+  if (name == "elu") return at::elu(x);
+  if (name == "softplus") return at::softplus(x);
+  return at::tanh(x);
+}
+
+}  // namespace
 
 const at::Tensor& Target::logits() const {
   if (!logits_.defined())
@@ -20,17 +30,38 @@ const at::Tensor& Target::prob() const {
   if (prob_.defined()) return prob_;
   prob_ = options.sigmoid ? at::sigmoid(logits()) : logits();
   if (options.softmax && classes() > 1) prob_ = at::softmax(logits(), 1);
+  if (options.other_act) prob_ = activated(logits(), *options.other_act);
   if (first()) prob_ = prob_.narrow(1, 1, counted());
+  if (mask.defined()) prob_ = prob_ * mask;
+  if (options.ignore_index) prob_ = prob_ * counts();
   return prob_;
 }
 
 const at::Tensor& Target::truth() const {
   if (truth_.defined()) return truth_;
   const at::ScalarType type = logits().scalar_type();
-  truth_ = options.to_onehot_y && classes() > 1 ? one_hot(truncated(label), classes(), type)
+  truth_ = options.to_onehot_y && classes() > 1 ? one_hot(truncated(known_label()), classes(), type)
                                                 : label.to(type);
   if (first()) truth_ = truth_.narrow(1, 1, counted());
+  if (options.ignore_index) truth_ = truth_ * counts();
   return truth_;
+}
+
+at::Tensor Target::counts() const {
+  const std::int64_t ignored = *options.ignore_index;
+  const at::ScalarType type = logits().scalar_type();
+  if (label.size(1) == 1) return label.ne(ignored).to(type);
+  if (ignored >= 0 && ignored < label.size(1)) return 1 - label.narrow(1, ignored, 1).to(type);
+  return label.sum(1, true).gt(0).to(type);
+}
+
+at::Tensor Target::known_label() const {
+  return options.ignore_index ? label.masked_fill(label.eq(*options.ignore_index), 0) : label;
+}
+
+at::Tensor Target::overlap() const {
+  if (!options.soft_label) return sum(prob() * truth());
+  return (sum(prob().abs()) + sum(truth().abs()) - sum((prob() - truth()).abs())) / 2;
 }
 
 at::Tensor Target::sum(const at::Tensor& x) const {

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/loss/loss_params.h"
@@ -16,15 +17,20 @@ namespace sluice {
 
 struct TargetOptions : TargetParams {
   std::optional<std::vector<double>> weight;  // by class; one value: for all
+  std::optional<std::string> other_act;       // instead of sigmoid and softmax
+  bool soft_label = false;                    // the label holds shares of classes
+  std::optional<std::int64_t> ignore_index;   // voxels of this label do not count
+  double label_smoothing = 0;                 // of the cross entropy
 };
 
 class Target {
  public:
   // pred [N, C, ...] logits; label [N, 1, ...] class indices or [N, C, ...].
-  Target(at::Tensor prediction, at::Tensor truth, const TargetOptions& given)
-      : pred(std::move(prediction)), label(std::move(truth)), options(given) {}
+  // mask [N or 1, 1, ...]: factor of what prob() gives; undefined: 1.
+  Target(at::Tensor prediction, at::Tensor truth, const TargetOptions& given, at::Tensor by = {})
+      : pred(std::move(prediction)), label(std::move(truth)), mask(std::move(by)), options(given) {}
 
-  const at::Tensor pred, label;
+  const at::Tensor pred, label, mask;
   const TargetOptions& options;
 
   std::int64_t classes() const { return pred.size(1); }
@@ -37,6 +43,9 @@ class Target {
   const at::Tensor& prob() const;             // after the activation, [N, counted, ...]
   const at::Tensor& truth() const;            // 0 to 1, [N, counted, ...]
   at::Tensor counted_logits() const;          // [N, counted, ...]
+  at::Tensor counts() const;                  // [N, 1, ...]: 0 where the label is ignore_index
+  at::Tensor known_label() const;             // class 0 where it is ignored
+  at::Tensor overlap() const;                 // sum of prob and truth at once, as sum()
   at::Tensor sum(const at::Tensor& x) const;  // over space, and over samples where `batch`: [.., C]
   // Mean or sum over samples and classes of what sum() gave.
   at::Tensor reduce(const at::Tensor& by_class) const;

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 namespace sluice {
 namespace {
 
@@ -26,7 +28,7 @@ at::Tensor cross_entropy(const Target& t) {
                                                 reduction);
   const at::Tensor target =
       t.label.size(1) == 1 ? indices(t.label, t.classes()) : t.label.to(x.scalar_type());
-  return at::cross_entropy_loss(x, target, weight, reduction);
+  return at::cross_entropy_loss(x, target, weight, reduction, -100, t.options.label_smoothing);
 }
 
 at::Tensor focal(const Target& t, const FocalTerm& p) {
@@ -37,19 +39,29 @@ at::Tensor focal(const Target& t, const FocalTerm& p) {
   // log(1 - p_t) = log sigmoid(-x) where the truth is 1, log sigmoid(x) where it is 0
   at::Tensor loss = (at::log_sigmoid(-x * (2 * y - 1)) * p.gamma).exp() * entropy;
   if (p.alpha) loss = loss * (y * *p.alpha + (1 - y) * (1 - *p.alpha));
-  if (t.options.weight) {
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
-    shape[1] = x.size(1);
-    loss = loss * weight_tensor(t.counted_weights(), loss).view(shape);
+  return focal_mean(t, loss);
+}
+
+at::Tensor channel_weights(const std::vector<double>& weights, const at::Tensor& like) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
+  shape[1] = std::ssize(weights);
+  return weight_tensor(weights, like).view(shape);
+}
+
+at::Tensor focal_mean(const Target& t, at::Tensor loss) {
+  if (t.options.weight) loss = loss * channel_weights(t.counted_weights(), loss);
+  if (t.options.ignore_index) {
+    const at::Tensor counts = t.counts();
+    const double least = std::numeric_limits<float>::epsilon();
+    if (t.mean()) return loss.sum() / counts.sum().clamp_min(least);
+    return (loss.flatten(2).sum(2) / counts.flatten(2).sum(2).clamp_min(least)).sum();
   }
   if (t.mean()) return loss.mean();
-  std::vector<std::int64_t> spatial;
-  for (std::int64_t d = 2; d < loss.dim(); ++d) spatial.push_back(d);
-  return (spatial.empty() ? loss : loss.mean(spatial)).sum();
+  return (loss.dim() > 2 ? loss.flatten(2).mean(2) : loss).sum();
 }
 
 at::Tensor generalized_dice(const Target& t, const GeneralizedDiceTerm& p) {
-  const at::Tensor both = t.sum(t.prob() * t.truth());
+  const at::Tensor both = t.overlap();
   const at::Tensor truth = t.sum(t.truth()), area = t.sum(t.prob()) + truth;
   at::Tensor w = p.w_type == "uniform"  ? at::ones_like(truth)
                  : p.w_type == "simple" ? truth.reciprocal()

@@ -32,6 +32,13 @@ struct FocalTerm {
 // class by itself; the mean over everything, or the sum of each map's mean.
 at::Tensor focal(const Target& t, const FocalTerm& p);
 
+// The mean of a map [N, counted, ...] over everything that is not ignored (the classes are summed
+// up then, as MONAI's), or the sum of each channel's mean; weighted by class.
+at::Tensor focal_mean(const Target& t, at::Tensor loss);
+
+// [1, C, 1, ...], to multiply with `like`.
+at::Tensor channel_weights(const std::vector<double>& weights, const at::Tensor& like);
+
 struct GeneralizedDiceTerm {
   std::string w_type = "square";
   double smooth_nr = 1e-5, smooth_dr = 1e-5;

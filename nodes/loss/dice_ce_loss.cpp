@@ -13,6 +13,9 @@ struct DiceCeLoss final : TermLoss<DiceCeParams> {
   static Spec spec() {
     Spec s("dice_ce_loss", "Soft Dice plus cross entropy (binary for one channel).");
     add_term_loss<Params>(s);
+    param_of(s, "label_smoothing", &TermLossParams::target, &TargetOptions::label_smoothing,
+             "Share of the truth that the cross entropy spreads evenly over the classes.")
+        .range(0, 1);
     add_dice_term(s, &Params::dice);
     add_class_weight(s);
     add_factor(s, "lambda_dice", &Params::lambda_dice, "Factor of the Dice term.");

@@ -13,6 +13,7 @@ struct GeneralizedDiceLoss final : TermLoss<GeneralizedDiceLossParams> {
     Spec s("generalized_dice_loss",
            "Soft Dice of sums over classes, each weighted by what it rarely has: 1 / T^2.");
     add_term_loss<Params>(s);
+    add_soft_label(s);
     return add_generalized_dice_term(s, &Params::dice);
   }
   at::Tensor of(const Target& t) const override { return generalized_dice(t, p.dice); }

@@ -19,6 +19,7 @@ struct LossParams {
   std::vector<std::string> key{"pred"};
   std::string label_key = "label", output_key = "loss";
   std::optional<std::vector<double>> head_weights;
+  std::optional<std::string> weight_mode;
 };
 
 // `fields`: what `key` names. Declares all but the label.
@@ -31,6 +32,12 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
       .length(1)
       .param("head_weights", &Params::head_weights,
              "Weight of each output of several; null: 1, 1/2, 1/4, ... divided by their sum.")
+      .param(
+          "weight_mode", &Params::weight_mode,
+          "Weights as MONAI's DeepSupervisionLoss has them: same: 1 each; exp: 1, 1/2, 1/4, ..., "
+          "at least 1/16; two: 1, then 1/2 each.")
+      .choices({"same", "exp", "two"})
+      .exclusive("head_weights", "weight_mode")
       .param("output_key", &Params::output_key, "Field for the loss.")
       .takes("@key", form, least)
       .gives("@output_key", Form::scalar)
@@ -48,7 +55,7 @@ class Loss : public Node {
   // A device may record it (recorded_step.h) unless classes have weights: LibTorch's operations
   // take these from the host at each step.
   std::optional<std::uint64_t> recordable(const Firing&) const final {
-    return weighted() ? std::nullopt : std::optional<std::uint64_t>(0);
+    return weighted() || on_host() ? std::nullopt : std::optional<std::uint64_t>(0);
   }
   void repeated(Firing& f, const Sample& made) final {
     heads(f);
@@ -62,6 +69,8 @@ class Loss : public Node {
   // Refuses what does not fit; values are looked at when the device is done.
   virtual void check(const at::Tensor& pred, Firing& f) const { (void)pred, (void)f; }
   virtual bool weighted() const { return false; }
+  // Whether part of the work is the host's: a device that records it would not repeat that.
+  virtual bool on_host() const { return false; }
   // Whether a field holds several outputs, [N, outputs, C, ...].
   virtual bool stacked(const at::Tensor& pred, const Sample& s) const {
     (void)pred, (void)s;
@@ -86,13 +95,21 @@ class Loss : public Node {
     return all;
   }
 
+  // Of output i of n.
+  double head_weight(std::size_t i, double n) const {
+    const LossParams& p = common();
+    const double halved = std::exp2(-static_cast<double>(i));
+    if (p.head_weights) return (*p.head_weights)[i];
+    if (!p.weight_mode) return halved / (2 - std::exp2(1 - n));
+    if (p.weight_mode == "exp") return std::max(halved, 0.0625);
+    return i == 0 || p.weight_mode == "same" ? 1 : 0.5;
+  }
+
   at::Tensor weighted_sum(const std::vector<at::Tensor>& all, const Firing& f) const {
     const double n = static_cast<double>(all.size());
     at::Tensor sum;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const double halved = std::exp2(-static_cast<double>(i)) / (2 - std::exp2(1 - n));
-      const at::Tensor part =
-          loss(all[i], f) * (common().head_weights ? (*common().head_weights)[i] : halved);
+      const at::Tensor part = loss(all[i], f) * head_weight(i, n);
       sum = sum.defined() ? sum + part : part;
     }
     return sum;

@@ -8,6 +8,7 @@
 //   };
 #pragma once
 
+#include "engine/graph/param_group.h"
 #include "kernels/loss/terms.h"
 #include "nodes/loss/loss.h"
 
@@ -22,48 +23,76 @@ struct ParamType<Reduce> {
   static Json write(Reduce r) { return r == Reduce::sum ? "sum" : "mean"; }
 };
 
-// Declares member `member` of the group of parameters that Params has at `group`.
-template <class P, class G, class Base, class T>
-Spec& param_of(Spec& s, std::string key, G P::*group, T Base::*member, std::string text) {
-  ParamSpec param;
-  param.name = std::move(key);
-  param.type = ParamType<T>::name();
-  param.doc = std::move(text);
-  param.fallback = ParamType<T>::write((P{}.*group).*member);
-  param.set = [group, member](void* params, const Json& value) {
-    (static_cast<P*>(params)->*group).*member = ParamType<T>::parse(value);
-  };
-  s.params.push_back(std::move(param));
+struct TermLossParams : LossParams {
+  TargetOptions target;
+  std::optional<std::string> mask_key;
+};
+
+// Output, label and mask.
+template <class Params>
+Spec& add_label_loss(Spec& s) {
+  return add_loss_params<Params>(
+             s,
+             "Field with the network's output, logits [N, C, ...], or several stacked, "
+             "[N, outputs, C, ...].",
+             Form::batch)
+      .param("label_key", &Params::label_key,
+             "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
+      .param("mask_key", &Params::mask_key,
+             "A field [N, 1, ...] that output and label are multiplied with (MONAI's MaskedLoss; "
+             "MaskedDiceLoss: dice_loss multiplies the activated output).")
+      .takes("@label_key", Form::batch)
+      .takes("@mask_key", Form::batch)
+      .when("mask_key");
+}
+
+inline Spec& add_to_onehot(Spec& s) {
+  return param_of(s, "to_onehot_y", &TermLossParams::target, &TargetParams::to_onehot_y,
+                  "The label holds class indices.");
+}
+
+inline Spec& add_background(Spec& s, bool fallback = true) {
+  param_of(s, "include_background", &TermLossParams::target, &TargetParams::include_background,
+           "Count class 0 too.");
+  s.params.back().fallback = fallback;
   return s;
 }
 
-struct TermLossParams : LossParams {
-  TargetOptions target;
-};
+inline Spec& add_target_reduction(Spec& s) {
+  return param_of(s, "reduction", &TermLossParams::target, &TargetParams::reduction,
+                  "Over samples and classes.")
+      .choices({"mean", "sum"});
+}
+
+inline Spec& add_ignore_index(Spec& s) {
+  return param_of(s, "ignore_index", &TermLossParams::target, &TargetOptions::ignore_index,
+                  "Voxels of this label do not count.");
+}
+
+inline Spec& add_soft_label(Spec& s) {
+  return param_of(
+      s, "soft_label", &TermLossParams::target, &TargetOptions::soft_label,
+      "The label holds shares of classes: what agrees counts, by absolute differences.");
+}
 
 template <class Params>
 Spec& add_term_loss(Spec& s) {
   using P = TermLossParams;
-  add_loss_params<Params>(
-      s,
-      "Field with the network's output, logits [N, C, ...], or several stacked, "
-      "[N, outputs, C, ...].",
-      Form::batch)
-      .param("label_key", &Params::label_key,
-             "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
-      .takes("@label_key", Form::batch);
-  param_of(s, "include_background", &P::target, &TargetParams::include_background,
-           "Count class 0 too.");
-  param_of(s, "to_onehot_y", &P::target, &TargetParams::to_onehot_y,
-           "The label holds class indices.");
+  add_label_loss<Params>(s);
+  add_background(s, static_cast<bool>(Params{}.target.include_background));
+  add_to_onehot(s);
   param_of(s, "sigmoid", &P::target, &TargetParams::sigmoid, "Of the output's sigmoid.");
   param_of(s, "softmax", &P::target, &TargetParams::softmax,
            "Of the output's softmax over classes.");
   param_of(s, "batch", &P::target, &TargetParams::batch,
            "Sums run over the whole batch, not each sample.");
-  param_of(s, "reduction", &P::target, &TargetParams::reduction, "Over samples and classes.")
-      .choices({"mean", "sum"});
-  return s.exclusive("sigmoid", "softmax");
+  add_target_reduction(s);
+  param_of(s, "other_act", &P::target, &TargetOptions::other_act,
+           "Another activation of the output.")
+      .choices({"relu", "tanh", "elu", "softplus"});
+  return s.exclusive("sigmoid", "softmax")
+      .exclusive("sigmoid", "other_act")
+      .exclusive("softmax", "other_act");
 }
 
 inline Spec& add_class_weight(Spec& s) {
@@ -116,17 +145,21 @@ class TermLoss : public LossOf<P> {
  public:
   using LossOf<P>::p;
   void open(const OpenContext&) override {
-    if (p.target.sigmoid && p.target.softmax)
-      throw Error(Exit::usage, "sigmoid and softmax exclude each other");
+    if (p.target.sigmoid + p.target.softmax + p.target.other_act.has_value() > 1)
+      throw Error(Exit::usage, "sigmoid, softmax and other_act exclude each other");
   }
 
  protected:
   virtual at::Tensor of(const Target& t) const = 0;
+  // Whether other weights than the classes' are taken from the host.
+  virtual bool weighted_too() const { return false; }
+  // Whether the mask is a factor of the activated output, else of the output.
+  virtual bool masks_activated() const { return false; }
   // How many classes may have weights of their own: those that count, or all.
   virtual std::int64_t weights(const Target& t) const { return t.counted(); }
 
  private:
-  bool weighted() const final { return p.target.weight.has_value(); }
+  bool weighted() const final { return p.target.weight.has_value() || weighted_too(); }
   bool stacked(const at::Tensor& pred, const Sample& s) const final {
     return pred.dim() == s.tensor(p.label_key).dim() + 1;
   }
@@ -145,7 +178,11 @@ class TermLoss : public LossOf<P> {
   }
 
   at::Tensor loss(const at::Tensor& pred, const Firing& f) const final {
-    return of(Target(pred, label_of(pred, f.in()), p.target));
+    const at::Tensor label = label_of(pred, f.in());
+    if (!p.mask_key) return of(Target(pred, label, p.target));
+    const at::Tensor mask = f.in().tensor(*p.mask_key).to(at::kFloat);
+    if (masks_activated()) return of(Target(pred, label * mask, p.target, mask));
+    return of(Target(pred * mask, label * mask, p.target));
   }
 
   // Shapes fit, weights are as many as classes, and class indices exist.
@@ -169,8 +206,11 @@ class TermLoss : public LossOf<P> {
       throw Error(Exit::usage, "weight has " + std::to_string(w->size()) + " values for " +
                                    std::to_string(wanted) + " classes");
     if (!indices) return;
-    f.when_done([&s, &field, classes] {
-      if (const auto bad = find_bad_label(field.tensor, classes))
+    f.when_done([this, &s, &field, classes] {
+      const at::Tensor& given = field.tensor;
+      const auto& ignored = p.target.ignore_index;
+      const at::Tensor known = ignored ? given.masked_fill(given.eq(*ignored), 0) : given;
+      if (const auto bad = find_bad_label(known, classes))
         throw bad_label(s, field, bad->sample, Json(bad->value).dump(), classes);
     });
   }

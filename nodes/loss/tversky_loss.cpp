@@ -11,14 +11,16 @@ struct TverskyParams : TermLossParams {
 struct TverskyLoss final : TermLoss<TverskyParams> {
   static Spec spec() {
     Spec s("tversky_loss", "1 - (TP + nr) / (TP + alpha FP + beta FN + dr), counted softly.");
-    return add_term_loss<Params>(s)
+    add_term_loss<Params>(s);
+    add_soft_label(s);
+    return add_ignore_index(s)
         .param("alpha", &Params::alpha, "Weight of false positives.")
         .param("beta", &Params::beta, "Weight of false negatives.")
         .param("smooth_nr", &Params::smooth_nr, "Added to the numerator, voxels.")
         .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.");
   }
   at::Tensor of(const Target& t) const override {
-    const at::Tensor tp = t.sum(t.prob() * t.truth());
+    const at::Tensor tp = t.overlap();
     const at::Tensor fp = t.sum(t.prob()) - tp, fn = t.sum(t.truth()) - tp;
     return t.reduce(1 - (tp + p.smooth_nr) / (tp + p.alpha * fp + p.beta * fn + p.smooth_dr));
   }

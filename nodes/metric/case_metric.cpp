@@ -8,16 +8,18 @@ void CaseMetricBase::add(const Sample& sample) {
   const auto& keys = common().keys;
   const at::Tensor pred = batched(sample, keys[0]), truth = batched(sample, keys[1]);
   if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
-      truth.size(1) != label_channels(pred.size(1)))
+      !channels_fit(pred.size(1), truth.size(1)))
     throw DataError(sample.name + ": the prediction " + list_text(pred.sizes()) +
                     " and the label " + list_text(truth.sizes()) + " do not fit");
   const auto& meta = sample.at(keys[1]).meta;
   for (std::int64_t n = 0; n < pred.size(0); ++n) {
     const bool each = std::ssize(meta) == pred.size(0);
-    const Case c{pred[n], truth[n], meta[each ? static_cast<std::size_t>(n) : 0].get(),
-                 sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : "")};
+    const Case given{pred[n], truth[n], meta[each ? static_cast<std::size_t>(n) : 0].get(),
+                     sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : "")};
+    const Case c = prepared(given);
     const Row found = row(c);
-    const std::int64_t classes = found.by_class ? found.first + std::ssize(found.values) : 0;
+    const auto values = static_cast<std::int64_t>(found.values.size() / numbers());
+    const std::int64_t classes = found.by_class ? found.first + values : 0;
     append(found.values, classes, found.first, c.name);
   }
 }
@@ -31,23 +33,31 @@ at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key)
                   std::to_string(axes) + " spatial axes");
 }
 
+// What is reduced to one metric: a mean for each of its numbers.
+using Means = std::vector<Mean>;
+
 void CaseMetricBase::report(Flush& end) const {
   const std::string& how = common().reduction;
   const bool sums = how.starts_with("sum"), by_case = how.ends_with("_channel");
-  const auto put = [&](const std::string& name, const Mean& m) {
-    end.metric(name, sums ? m.sum : m.value());
-    if (common().get_not_nans) end.metric(name + "_not_nans", m.count);
+  const auto put = [&](const std::string& name, const Means& means) {
+    std::vector<double> reduced;
+    for (const Mean& m : means) reduced.push_back(sums ? m.sum : m.value());
+    end.metric(name, metric_of(reduced.data()));
+    if (common().get_not_nans) end.metric(name + "_not_nans", means[0].count);
   };
-  Mean all;
-  std::vector<Mean> columns(static_cast<std::size_t>(width())), cases;
+  const std::size_t each = numbers();
+  Means all(each);
+  std::vector<Means> columns(static_cast<std::size_t>(width()) / each, all), cases;
   for (std::int64_t i = 0; i < count(); ++i) {
-    Mean here;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      here.add(row(i)[c]);
-      columns[c].add(row(i)[c]);
+    Means here(each);
+    for (std::size_t k = 0; k < each; ++k) {
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        here[k].add(row(i)[c * each + k]);
+        columns[c][k].add(row(i)[c * each + k]);
+      }
+      sums ? all[k].add(here[k].sum, here[k].count) : all[k].add(here[k].value());
     }
-    sums ? all.add(here.sum, here.count) : all.add(here.value());
-    cases.push_back(here);
+    cases.push_back(std::move(here));
   }
   if (how == "mean" || how == "sum") put(how, all);
   const auto class_of = [&](std::size_t c) {
@@ -61,7 +71,7 @@ void CaseMetricBase::report(Flush& end) const {
     for (std::size_t c = 0; c < columns.size() && how == "none"; ++c) {
       std::string of_class = name;
       if (classes() > 0) of_class.append("_").append(class_of(c));
-      end.metric(of_class, row(static_cast<std::int64_t>(i))[c]);
+      end.metric(of_class, metric_of(row(static_cast<std::int64_t>(i)) + c * each));
     }
   }
 }

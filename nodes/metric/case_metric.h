@@ -52,7 +52,12 @@ class CaseMetricBase : public RowMetric {
  protected:
   const CaseParams& common() const override = 0;
   virtual Row row(const Case& c) const = 0;
-  virtual std::int64_t label_channels(std::int64_t pred) const { return pred; }
+  virtual Case prepared(Case c) const { return c; }
+  // Whether a label of so many channels fits a prediction.
+  virtual bool channels_fit(std::int64_t pred, std::int64_t truth) const { return pred == truth; }
+  // How many numbers a class has in a row, and the metric of these once each is reduced.
+  virtual std::size_t numbers() const { return 1; }
+  virtual double metric_of(const double* reduced) const { return reduced[0]; }
   using RowMetric::row;
 
  private:

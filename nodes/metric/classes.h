@@ -39,6 +39,27 @@ inline Classified classified(const Sample& sample, const std::vector<std::string
   return {scores, truth};
 }
 
+// The truth as 0 and 1 of each column of scores, which it may be already: several may be true.
+struct Labelled {
+  at::Tensor scores, truth;  // [N, C]
+};
+
+inline Labelled labelled(const Sample& sample, const std::vector<std::string>& keys) {
+  const at::Tensor &scores = sample.tensor(keys[0]), &truth = sample.tensor(keys[1]);
+  if (scores.sizes() == truth.sizes() && scores.dim() <= 2 && scores.size(-1) > 1) {
+    const at::Tensor here = truth.to(at::kCPU, at::kDouble);
+    if (here.ne(0).logical_and(here.ne(1)).any().item<bool>())
+      throw DataError(sample.name + ": \"" + keys[1] + "\" " + list_text(truth.sizes()) +
+                      " has values other than 0 and 1");
+    const std::int64_t columns = scores.size(-1);
+    return {scores.detach().to(at::kCPU, at::kFloat).reshape({-1, columns}),
+            here.reshape({-1, columns})};
+  }
+  const Classified c = classified(sample, keys);
+  if (c.scores.size(1) == 1) return {c.scores, c.truth.unsqueeze(1)};
+  return {c.scores, at::one_hot(c.truth, c.scores.size(1))};
+}
+
 // What such metrics declare.
 template <class Params>
 Spec& add_classes_params(Spec& s, const char* keys) {

@@ -11,20 +11,16 @@ struct ConfusionParams : MetricParams {
 
 struct ConfusionMatrix final : CountedMetric<ConfusionParams> {
   static Spec spec() {
-    std::vector<std::string> names{"hit rate"};  // the sensitivity's other name, and the default
-    for (const Measure& m : measures) names.emplace_back(m.name);
     Spec s("confusion_matrix",
            "One measure of the confusion of each class with the others, from the counts of "
            "an epoch. Metrics: mean (over classes that have one) and class_0, class_1, ...");
     return add_classes_params<Params>(s, "Scores or logits [N, C], and classes [N].")
         .param("metric_name", &Params::metric_name, "Which measure.")
-        .choices(names)
+        .choices(measure_names())
         .param("include_background", &Params::include_background, "Count class 0 too.");
   }
   void report(Flush& end) const override {
-    const std::string name = p.metric_name == "hit rate" ? "sensitivity" : p.metric_name;
-    const auto* measure = std::find_if(std::begin(measures), std::end(measures),
-                                       [&](auto& m) { return m.name == name; });
+    const Measure* measure = find_measure(p.metric_name);
     Mean mean;
     std::vector<double> values;
     for (const Counts& c : counts()) values.push_back(measure->of(c));

@@ -23,7 +23,7 @@ struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
 
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
-                 const std::vector<double>& spacing) const override {
+                 const std::vector<double>& spacing, std::int64_t) const override {
     const double there = farthest(kernels::surface_distances(pred, truth, spacing));
     if (p.directed) return there;
     const double back = farthest(kernels::surface_distances(truth, pred, spacing));

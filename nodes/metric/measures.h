@@ -2,7 +2,9 @@
 // class's counts each; NaN where it is not defined.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "nodes/metric/classes.h"
 
@@ -24,30 +26,60 @@ inline double matthews(const Counts& c) {
 }
 
 struct Measure {
-  const char* name;  // MONAI's
+  const char *name, *others;  // MONAI's
   double (*of)(const Counts&);
 };
 
 inline const Measure measures[] = {
-    {"sensitivity", sensitivity},
-    {"specificity", specificity},
-    {"precision", precision},
-    {"negative predictive value", negative_value},
-    {"miss rate", [](const Counts& c) { return ratio(c.fn, c.fn + c.tp); }},
-    {"fall out", [](const Counts& c) { return ratio(c.fp, c.fp + c.tn); }},
-    {"false discovery rate", [](const Counts& c) { return ratio(c.fp, c.fp + c.tp); }},
-    {"false omission rate", [](const Counts& c) { return ratio(c.fn, c.fn + c.tn); }},
-    {"prevalence threshold", prevalence_threshold},
-    {"threat score", [](const Counts& c) { return ratio(c.tp, c.tp + c.fn + c.fp); }},
-    {"accuracy", [](const Counts& c) { return ratio(c.tp + c.tn, c.tp + c.tn + c.fp + c.fn); }},
-    {"balanced accuracy", [](const Counts& c) { return (sensitivity(c) + specificity(c)) / 2; }},
-    {"f1 score", [](const Counts& c) { return ratio(2 * c.tp, 2 * c.tp + c.fn + c.fp); }},
-    {"matthews correlation coefficient", matthews},
-    {"fowlkes mallows index",
+    {"sensitivity", "recall|hit rate|true positive rate|tpr", sensitivity},
+    {"specificity", "selectivity|true negative rate|tnr", specificity},
+    {"precision", "positive predictive value|ppv", precision},
+    {"negative predictive value", "npv", negative_value},
+    {"miss rate", "false negative rate|fnr",
+     [](const Counts& c) { return ratio(c.fn, c.fn + c.tp); }},
+    {"fall out", "false positive rate|fpr",
+     [](const Counts& c) { return ratio(c.fp, c.fp + c.tn); }},
+    {"false discovery rate", "fdr", [](const Counts& c) { return ratio(c.fp, c.fp + c.tp); }},
+    {"false omission rate", "for", [](const Counts& c) { return ratio(c.fn, c.fn + c.tn); }},
+    {"prevalence threshold", "pt", prevalence_threshold},
+    {"threat score", "critical success index|ts|csi",
+     [](const Counts& c) { return ratio(c.tp, c.tp + c.fn + c.fp); }},
+    {"accuracy", "acc",
+     [](const Counts& c) { return ratio(c.tp + c.tn, c.tp + c.tn + c.fp + c.fn); }},
+    {"balanced accuracy", "ba",
+     [](const Counts& c) { return (sensitivity(c) + specificity(c)) / 2; }},
+    {"f1 score", "f1", [](const Counts& c) { return ratio(2 * c.tp, 2 * c.tp + c.fn + c.fp); }},
+    {"matthews correlation coefficient", "mcc", matthews},
+    {"fowlkes mallows index", "fm",
      [](const Counts& c) { return std::sqrt(precision(c) * sensitivity(c)); }},
-    {"informedness", [](const Counts& c) { return sensitivity(c) + specificity(c) - 1; }},
-    {"markedness", [](const Counts& c) { return precision(c) + negative_value(c) - 1; }},
+    {"informedness", "bookmaker informedness|bm|youden index|youden",
+     [](const Counts& c) { return sensitivity(c) + specificity(c) - 1; }},
+    {"markedness", "deltap|mk",
+     [](const Counts& c) { return precision(c) + negative_value(c) - 1; }},
 };
+
+// All names, with spaces and with underscores.
+inline std::vector<std::string> measure_names() {
+  std::vector<std::string> names;
+  for (const Measure& m : measures) {
+    std::stringstream all(std::string(m.name) + "|" + m.others);
+    for (std::string name; std::getline(all, name, '|');) {
+      names.push_back(name);
+      std::replace(name.begin(), name.end(), ' ', '_');
+      if (name != names.back()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// `name` is one of measure_names().
+inline const Measure* find_measure(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return std::find_if(std::begin(measures), std::end(measures), [&](const Measure& m) {
+    return name == m.name ||
+           ("|" + std::string(m.others) + "|").find("|" + name + "|") != std::string::npos;
+  });
+}
 
 struct Scored {
   double score = 0;
@@ -55,6 +87,21 @@ struct Scored {
 };
 
 inline bool is_positive(const Scored& s) { return s.positive; }
+
+// The precision at each distinct score from which on a positive is found, the mean over positives;
+// NaN where all or none are positive.
+inline double average_precision(std::vector<Scored> all) {
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.score > b.score; });
+  double found = 0, sum = 0;
+  for (std::size_t i = 0; i < all.size();) {
+    double here = 0;
+    const double score = all[i].score;
+    for (; i < all.size() && all[i].score == score; ++i) here += all[i].positive;
+    found += here;
+    sum += here * found / static_cast<double>(i);
+  }
+  return found == static_cast<double>(all.size()) ? NAN : ratio(sum, found);
+}
 
 // The probability that a positive has a higher score than a negative, equals counting half; NaN
 // where either is missing.

@@ -16,7 +16,7 @@ Spec& add_segmentation_params(Spec& s) {
   return add_case_params<Params>(
              s,
              "Prediction and label. The prediction is [C, X, Y, Z] scores or [1, X, Y, Z] class "
-             "indices, the label [1, X, Y, Z] class indices; or batches of these.")
+             "indices, the label [1, X, Y, Z] class indices or one-hot; or batches of these.")
       // Of Params: a metric may have another default.
       .param("include_background", static_cast<bool Params::*>(&Params::include_background),
              "Count class 0 too.")
@@ -65,7 +65,19 @@ class SegmentationMetric : public CaseMetric<P> {
   }
 
  private:
-  std::int64_t label_channels(std::int64_t pred) const final { return p.argmax ? 1 : pred; }
+  bool channels_fit(std::int64_t pred, std::int64_t truth) const final {
+    return truth == pred || (p.argmax && truth == 1);
+  }
+  // A label of one channel for each class becomes class indices.
+  Case prepared(Case c) const final {
+    if (!p.argmax || c.truth.size(0) == 1) return c;
+    const at::Tensor set = c.truth.ne(0);
+    if (set.sum(0).ne(1).any().template item<bool>())
+      throw DataError(c.name +
+                      ": the label's channels are no exclusive classes: set argmax to false");
+    c.truth = kernels::argmax_channels(set.to(at::kFloat));
+    return c;
+  }
   kernels::Overlap overlap(const Case& c, std::int64_t classes) const {
     try {
       return p.argmax ? kernels::class_overlap(c.pred, c.truth, classes)

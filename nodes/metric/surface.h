@@ -29,7 +29,7 @@ class SurfaceMetric : public SegmentationMetric<P> {
 
  protected:
   virtual double measure(const at::Tensor& pred, const at::Tensor& truth,
-                         const std::vector<double>& spacing) const = 0;
+                         const std::vector<double>& spacing, std::int64_t of_class) const = 0;
 
   Row row(const Case& c) const final {
     const bool scores = p.argmax && c.pred.size(0) > 1;
@@ -38,7 +38,7 @@ class SurfaceMetric : public SegmentationMetric<P> {
       return p.argmax ? t[0].eq(k) : t[k].ne(0);
     };
     return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
-      return measure(mask(classes, k), mask(c.truth, k), spacing(c));
+      return measure(mask(classes, k), mask(c.truth, k), spacing(c), k);
     });
   }
 

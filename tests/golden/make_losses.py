@@ -8,6 +8,7 @@ tests/nodes/test_losses.cpp.
 import json
 import math
 import pathlib
+from functools import partial
 
 import monai.losses as L
 import torch
@@ -33,6 +34,13 @@ y3 = (torch.arange(2 * 60).reshape(2, 1, 4, 5, 3) * 7 % 3).float()
 hot = torch.nn.functional.one_hot(y3[:, 0].long(), 3).movedim(-1, 1).float()
 lacking = torch.where(y3 == 2, 0, y3)  # no voxel of class 2
 DATA = {"a": (p, y), "b": (p3, y3), "hot": (p3, hot), "one": (p[:, :1].contiguous(), y), "lacking": (p3, lacking),
+        "soft": (p3, torch.softmax(sines([2, 3, 4, 5, 3], 5, 2.0), 1)), "far": (p3, torch.where(y3 == 2, 255, y3)),
+        "two": (0.5 + sines([2, 2, 4, 5, 3], 1, 0.4), (y3 == 2).float()),
+        "share": (0.5 + sines([2, 1, 4, 5, 3], 1, 0.4), (y3 == 2).float()),
+        "views": (sines([5, 4], 1), sines([5, 4], 3)), "images": (sines([2, 2, 5, 4, 6], 1), sines([2, 2, 5, 4, 6], 3)),
+        "shares": (0.5 + sines([2, 2, 5, 4, 6], 1, 0.4), 0.5 + sines([2, 2, 5, 4, 6], 3, 0.4)),
+        "field": (sines([2, 3, 4, 5, 6], 1), None), "field2": (sines([2, 2, 5, 6], 1), None),
+        "corners": tuple(torch.cat([low, low + 1.5 + 0.4 * low.flip(1)], 1) for low in (sines([4, 3], 1), sines([4, 3], 4))),
         "classes": (sines([6, 5], 1, 2.0), torch.arange(6) * 7 % 5)}
 
 
@@ -40,7 +48,7 @@ def add(name, make, data, **params):
     pred, label = DATA[data]
     x = pred.clone().requires_grad_()
     kw = {k: torch.tensor(v) if k == "weight" and isinstance(v, list) else v for k, v in params.items()}
-    value = make(**kw)(x, label)
+    value = make(**kw)(*((x,) if label is None else (x, label)))
     value.backward()
     files.setdefault(name, []).append(
         dict(data=data, params=params, value=value.item(), grad=floats(x.grad)[:40]))
@@ -89,7 +97,94 @@ for w_type in ("square", "simple", "uniform"):
 for params in (dict(), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25]), dict(label_smoothing=0.1), dict(ignore_index=2),
                dict(reduction="sum"), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25], label_smoothing=0.2, ignore_index=4)):
     add("cross_entropy_loss", torch.nn.CrossEntropyLoss, "classes", **params)
+for params in (dict(), dict(weight=[0.5, 1.0, 2.0, 1.5, 0.25], ignore_index=2), dict(reduction="sum")):
+    add("nll_loss", torch.nn.NLLLoss, "classes", **params)
 add("sum_loss", lambda: lambda x, _: x.sum(), "a")
+
+# ---- of classes, with parameters of their own ---------------------------------------------------
+
+for params in (dict(soft_label=True), dict(ignore_index=1), dict(ignore_index=1, batch=True, include_background=False)):
+    for name in ("dice_loss", "tversky_loss"):
+        add(name, losses[name], "b", **soft, **params)
+add("dice_loss", L.DiceLoss, "soft", softmax=True, soft_label=True)
+add("dice_loss", L.DiceLoss, "soft", softmax=True, soft_label=True, jaccard=True)
+add("tversky_loss", L.TverskyLoss, "soft", softmax=True, soft_label=True, alpha=0.3, beta=0.7)
+add("generalized_dice_loss", L.GeneralizedDiceLoss, "soft", softmax=True, soft_label=True)
+add("dice_loss", L.DiceLoss, "far", **soft, ignore_index=255)
+add("dice_loss", L.DiceLoss, "hot", softmax=True, ignore_index=1)
+add("dice_ce_loss", L.DiceCELoss, "b", **soft, label_smoothing=0.1)
+ACTS = {"tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functional.elu, "softplus": torch.nn.functional.softplus}
+for act, f in ACTS.items():
+    add("dice_loss", lambda other_act, **kw: L.DiceLoss(other_act=f, **kw), "b", to_onehot_y=True, other_act=act)
+for params in (dict(sigmoid=True), dict(softmax=True)):
+    add("dice_loss", lambda mask_key, **kw: lambda x, t: L.MaskedDiceLoss(**kw)(x, t, (t > 0)[:, :1].float()), "hot",
+        **params, mask_key="mask")
+    add("tversky_loss", lambda mask_key, **kw: lambda x, t: L.MaskedLoss(L.TverskyLoss(**kw))(x, t, (t > 0)[:, :1].float()),
+        "hot", **params, mask_key="mask")
+add("dice_loss", lambda mask_key, **kw: lambda x, t: L.MaskedDiceLoss(**kw)(x, t, (t > 0).float()), "lacking", **soft,
+    mask_key="mask")
+for params in (dict(), dict(reduction="sum"), dict(alpha=0.25), dict(alpha=[0.2, 0.3, 0.4]), dict(ignore_index=1),
+               dict(ignore_index=1, reduction="sum"), dict(include_background=False, gamma=1.5, alpha=0.6),
+               dict(weight=[0.5, 1.0, 2.0])):
+    for use_softmax in (False, True):
+        add("focal_loss", L.FocalLoss, "b", to_onehot_y=True, use_softmax=use_softmax, **params)
+add("focal_loss", L.FocalLoss, "one")
+for name, make in (("hausdorff_dt_loss", L.HausdorffDTLoss), ("log_hausdorff_dt_loss", L.LogHausdorffDTLoss),
+                   ("boundary_loss", L.BoundaryLoss), ("mcc_loss", L.MCCLoss)):
+    for params in (dict(), dict(reduction="sum"), dict(batch=True), dict(include_background=name[0] in "hl")):
+        add(name, make, "b", **soft, **params)
+    add(name, make, "one", sigmoid=True)
+    add(name, make, "a", **soft)
+for name, make in (("soft_cl_dice_loss", L.SoftclDiceLoss), ("soft_dice_cl_dice_loss", L.SoftDiceclDiceLoss)):
+    for params in (dict(), dict(reduction="sum", iter_=1), dict(include_background=False, smooth_nr=0.5, smooth_dr=0.7)):
+        add(name, make, "b", **soft, **params)
+    add(name, make, "one", sigmoid=True)
+add("soft_dice_cl_dice_loss", L.SoftDiceclDiceLoss, "a", **soft, alpha=0.2)
+for params in (dict(), dict(weight=0.3, gamma=0.4, delta=0.6), dict(ignore_index=255)):
+    add("asymmetric_unified_focal_loss", L.AsymmetricUnifiedFocalLoss, "two", to_onehot_y=True, **params)
+add("asymmetric_unified_focal_loss", L.AsymmetricUnifiedFocalLoss, "share")
+for params in (dict(), dict(kernel_size=5, distance_type="l2"), dict(kernel_ops="gaussian", sigma=0.7, alpha=0.4)):
+    for data, (classes, dim) in (("a", (2, 2)), ("b", (3, 3))):
+        add("nacl_loss", lambda **kw: lambda x, t: L.NACLLoss(classes, dim, **kw)(x, t[:, 0].long()), data, **params)
+for params in (dict(), dict(weighting_mode="GDL"), dict(reduction="sum", smooth_nr=0.1, smooth_dr=0.2)):
+    add("generalized_wasserstein_dice_loss",
+        lambda dist_matrix, **kw: L.GeneralizedWassersteinDiceLoss(torch.tensor(dist_matrix), **kw), "b",
+        dist_matrix=[[0.0, 2.0, 2.0], [2.0, 0.0, 1.0], [2.0, 0.5, 0.0]], **params)
+
+
+# ---- of two images, or of a field ---------------------------------------------------------------
+
+for name, make, data, *own in (
+        ("mse_loss", torch.nn.MSELoss, "images"), ("l1_loss", torch.nn.L1Loss, "images"),
+        ("smooth_l1_loss", torch.nn.SmoothL1Loss, "images", dict(beta=0.3), dict(beta=0.0)),
+        ("huber_loss", torch.nn.HuberLoss, "images", dict(delta=0.3)), ("bce_loss", torch.nn.BCELoss, "shares"),
+        ("kl_div_loss", torch.nn.KLDivLoss, "shares", dict(reduction="batchmean"), dict(log_target=True)),
+        ("jukebox_loss", partial(L.JukeboxLoss, spatial_dims=3), "images"),
+        ("local_normalized_cross_correlation_loss", L.LocalNormalizedCrossCorrelationLoss, "images",
+         dict(kernel_size=5, kernel_type="triangular"), dict(kernel_type="gaussian", smooth_nr=0.1, smooth_dr=0.2)),
+        ("global_mutual_information_loss", L.GlobalMutualInformationLoss, "shares",
+         dict(num_bins=11, sigma_ratio=0.8), dict(kernel_type="b-spline", num_bins=9)),
+        ("ssim_loss", partial(L.SSIMLoss, spatial_dims=3, win_size=3), "shares",
+         dict(win_size=4, kernel_sigma=0.9, data_range=2.0), dict(kernel_type="uniform", k1=0.02, k2=0.05)),
+        ("box_giou_loss", L.BoxGIoULoss, "corners"),
+        ("bending_energy_loss", L.BendingEnergyLoss, "field", dict(normalize=True)),
+        ("diffusion_loss", L.DiffusionLoss, "field", dict(normalize=True))):
+    for params in (dict(), dict(reduction="sum"), *own):
+        add(name, make, data, **params, **(dict(win_size=3) if name == "ssim_loss" and "win_size" not in params else {}))
+for name, make in (("bending_energy_loss", L.BendingEnergyLoss), ("diffusion_loss", L.DiffusionLoss)):
+    add(name, make, "field2", normalize=True)
+for params in (dict(), dict(reduction="sum"), dict(pos_weight=[3.0, 0.5]), dict(weight=[1.0, 2.0])):
+    tensors = {k: torch.tensor(v).view(2, 1, 1, 1) for k, v in params.items() if k != "reduction"}
+    add("bce_with_logits_loss", lambda **kw: torch.nn.BCEWithLogitsLoss(**{**kw, **tensors}), "shares", **params)
+for name, make, params in (("contrastive_loss", L.ContrastiveLoss, dict(temperature=0.2)),
+                           ("barlow_twins_loss", L.BarlowTwinsLoss, dict(lambd=0.1))):
+    add(name, make, "views")
+    add(name, make, "views", **params)
+for kernel in ("gaussian", "cauchy"):
+    add("mse_loss", lambda scales, scale_kernel: lambda x, t: L.MultiScaleLoss(torch.nn.MSELoss(), scales, scale_kernel)(t, x),
+        "images", scales=[0.0, 1.0, 2.0], scale_kernel=kernel)
+add("mse_loss", lambda mask_key: lambda x, t: L.MaskedLoss(torch.nn.MSELoss())(x, t, (t > 0)[:, :1].float()), "images",
+    mask_key="mask")
 
 for name, cases in files.items():
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": cases}, indent=0)

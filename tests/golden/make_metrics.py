@@ -8,11 +8,14 @@ tests/nodes/test_metrics.cpp. null: not defined (MONAI's reductions answer 0 the
 import json
 import math
 import pathlib
+from functools import partial
 
 import monai.metrics as M
+import numpy as np
 import torch
 import torch.nn.functional as F
 from monai.metrics.confusion_matrix import compute_confusion_matrix_metric
+from monai.metrics.f_beta_score import compute_f_beta_score
 from monai.metrics.utils import do_metric_reduction
 
 HERE = pathlib.Path(__file__).parent / "metrics"
@@ -62,7 +65,16 @@ def images():
     return sines([3, 2, 5, 4, 3], 1), sines([3, 2, 5, 4, 3], 3)
 
 
-DATA = {"scores": scores, "boxes": boxes, "images": images}
+def chances():
+    return 0.5 + sines([3, 2, 5, 4, 3], 1, 0.5), (sines([3, 2, 5, 4, 3], 3) > 0).float()
+
+
+def larger():
+    image = sines([2, 1, 12, 10, 8], 1)
+    return image, image + sines([2, 1, 12, 10, 8], 4, 0.3)
+
+
+DATA = {"scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger}
 
 
 def by_name(rows, reduction, not_nans, first):
@@ -92,14 +104,38 @@ def by_name(rows, reduction, not_nans, first):
     return found
 
 
-def cases(name, make, data, first, ours=None, call=None, **params):
+def cases(name, make, data, first, ours=None, call=None, tolerance=None, **params):
     """`ours`: parameters of the node that MONAI's class lacks, `call`: those of MONAI's call."""
     reduction, not_nans = params.get("reduction", "mean"), params.get("get_not_nans", False)
     m = make(**{k: v for k, v in params.items() if k not in ("reduction", "get_not_nans")}, reduction="none")
     m(*DATA[data](), **(call or {}))
+    put_case(name, data, {**params, **(ours or {})}, by_name(m.get_buffer().float(), reduction, not_nans, first), tolerance)
+
+
+def put_case(name, data, params, metrics, tolerance=None):
     files.setdefault(name, []).append(
-        dict(data=data, params={**params, **(ours or {})},
-             metrics=by_name(m.get_buffer().float(), reduction, not_nans, first)))
+        dict(data=data, params=params, **({} if tolerance is None else dict(tolerance=tolerance)), metrics=metrics))
+
+
+def counted(name, make, data, measure, first=None, ours=None, tolerance=None, **params):
+    """Of the counts, which are reduced before the measure is taken."""
+    m = make(**{k: v for k, v in params.items() if k not in ("reduction", "get_not_nans")}, reduction="none")
+    m(*DATA[data]())
+    rows, reduction = m.get_buffer().float(), params.get("reduction", "mean")
+    first = int(not params.get("include_background", True)) if first is None else first
+
+    def found(how):
+        return [value(v) for v in measure(do_metric_reduction(rows.clone(), how)[0]).reshape(-1)]
+
+    if reduction == "none":
+        metrics = {f"case_{i}_class_{first + c}": value(v) for i, row in enumerate(measure(rows)) for c, v in enumerate(row)}
+    elif reduction.endswith("channel"):
+        metrics = {f"case_{i}": v for i, v in enumerate(found(reduction))}
+    else:
+        metrics = {f"class_{first + c}": v for c, v in enumerate(found(reduction.split("_")[0] + "_batch"))}
+        if reduction in ("mean", "sum"):
+            metrics[reduction] = found(reduction)[0]
+    put_case(name, data, {**params, **(ours or {})}, metrics, tolerance)
 
 
 REDUCTIONS = ("mean", "sum", "mean_batch", "sum_batch", "mean_channel", "sum_channel", "none")
@@ -129,6 +165,94 @@ cases("mape_metric", M.MAPEMetric, "images", None)
 cases("mape_metric", M.MAPEMetric, "images", None, epsilon=0.5, reduction="mean_channel")
 cases("psnr_metric", M.PSNRMetric, "images", None, max_val=2.5)
 
+for params in (dict(), dict(reduction="none"), dict(include_background=True, class_thresholds=[0.5, 1.0, 2.0])):
+    params.setdefault("class_thresholds", [1.0, 2.0])
+    cases("surface_dice_metric", M.SurfaceDiceMetric, "boxes", int(not params.get("include_background")), **params)
+cases("surface_dice_metric", M.SurfaceDiceMetric, "boxes", 1, ours=dict(spacing=[0.85, 1.2, 0.9]),
+      call=dict(spacing=[0.85, 1.2, 0.9]), class_thresholds=[0.9, 1.5])
+for empty in (True, False):
+    for background in (True, False):
+        cases("absolute_volume_difference_metric", M.AbsoluteVolumeDifferenceMetric, "boxes", int(not background),
+              ignore_empty=empty, include_background=background)
+for reduction in REDUCTIONS:
+    for weight in ("square", "simple", "uniform"):
+        m = M.GeneralizedDiceScore(weight_type=weight, reduction=reduction)
+        m(*DATA["boxes"]())
+        by_class = reduction == "none" or reduction.endswith("batch")
+        put_case("generalized_dice_score", "boxes", dict(weight_type=weight, reduction=reduction),
+                 by_name(m.get_buffer().float(), reduction, False, 0 if by_class else None), 1e-6)
+cases("generalized_dice_score", lambda **kw: M.GeneralizedDiceScore(**{**kw, "reduction": "mean_batch"}), "scores", 1,
+      include_background=False, reduction="mean_batch", tolerance=1e-6)
+for reduction in REDUCTIONS:
+    for beta in (1.0, 2.0):
+        counted("f_beta_score", M.FBetaScore, "boxes", lambda n: compute_f_beta_score(n, beta), reduction=reduction, beta=beta)
+    counted("confusion_matrix_metric", M.ConfusionMatrixMetric, "boxes", lambda n: compute_confusion_matrix_metric("f1", n),
+            reduction=reduction, metric_name="f1", include_background=False)
+for name in ("tpr", "tnr", "ppv", "npv", "fnr", "fpr", "fdr", "for", "pt", "threat_score", "acc", "balanced accuracy", "mcc",
+             "fm", "youden", "mk"):
+    counted("confusion_matrix_metric", M.ConfusionMatrixMetric, "scores", lambda n: compute_confusion_matrix_metric(name, n),
+            metric_name=name, tolerance=2e-5 if name == "pt" else None)  # MONAI's float32 cancels there
+for reduction in ("mean", "none"):
+    m = M.ConfusionMatrixMetric(metric_name="sensitivity", reduction="none")
+    m(*DATA["boxes"]())
+    put_case("confusion_matrix_metric", "boxes", dict(metric_name="sensitivity", compute_sample=True, reduction=reduction),
+             by_name(compute_confusion_matrix_metric("sensitivity", m.get_buffer().float()), reduction, False, 0))
+for params in (dict(), dict(kernel_type="uniform", data_range=2.0), dict(k1=0.05, k2=0.1, kernel_sigma=0.7, reduction="none")):
+    cases("ssim_metric", partial(M.SSIMMetric, 3), "images", None, win_size=3, tolerance=2e-5, **params)
+    cases("multi_scale_ssim_metric", partial(M.MultiScaleSSIMMetric, 3), "larger", None, kernel_size=3, weights=[0.4, 0.6],
+          tolerance=2e-5, **params)
+for params in (dict(), dict(calibration_reduction="average", num_bins=7), dict(calibration_reduction="maximum", right=True),
+               dict(include_background=False), dict(reduction="none")):
+    cases("calibration_error_metric", lambda reduction, **kw: M.CalibrationErrorMetric(metric_reduction=reduction, **kw),
+          "chances", int(not params.get("include_background", True)), tolerance=1e-5, **params)
+for params in (dict(), dict(scalar_reduction="mean", include_background=False)):
+    quality = M.LabelQualityScore(**{"scalar_reduction": "sum", **params})(*(t.double() for t in DATA["images"]()))
+    put_case("label_quality_score", "images", params, by_name(quality.float()[:, None], "mean", False, None), 1e-6)
+
+def instances(first):
+    """Instance numbers and classes of blocks; `first` shifts them."""
+    grid = torch.stack(torch.meshgrid(torch.arange(12), torch.arange(10), indexing="ij"))
+    number = (grid[0] + first) // 4 * 3 + grid[1] // 4 + 1
+    number[(grid[0] + 2 * grid[1]) % 7 == 0] = 0
+    return torch.stack([number, number % 2 + 1])
+
+
+def panoptic():
+    return (torch.stack([instances(1), instances(0), instances(2)]).float(),
+            torch.stack([instances(0), instances(0), instances(0)]).float())
+
+
+DATA["panoptic"] = panoptic
+for name in ("pq", "sq", "rq"):
+    for reduction in ("mean_batch", "mean", "sum", "none"):
+        measured = dict(
+            pq=lambda n: n[..., 3] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6),
+            sq=lambda n: n[..., 3] / (n[..., 0] + 1e-6),
+            rq=lambda n: n[..., 0] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6))[name]
+        counted("panoptic_quality_metric", lambda reduction, **kw: M.PanopticQualityMetric(reduction=reduction, **kw), "panoptic",
+                measured, 1, num_classes=2, metric_name=name, reduction=reduction, ours=dict(spatial_dims=2))
+    m = M.PanopticQualityMetric(num_classes=2, metric_name=name, reduction="mean_batch")
+    m(*panoptic())
+    assert torch.allclose(m.aggregate(), measured(do_metric_reduction(m.get_buffer().float(), "mean_batch")[0]))
+FEATURES = sines([7, 3], 1), sines([7, 3], 4)
+put_case("mmd_metric", "features", {}, {"mean": value(M.MMDMetric()(FEATURES[1].double(), FEATURES[0].double()))})
+put_case("fid_metric", "features", {}, {"mean": value(M.FIDMetric()(*FEATURES))}, 1e-6)
+for params in (dict(), dict(scalar_reduction="mean", include_background=False)):
+    put_case("variance_metric", "images", params,
+             {"mean": value(M.VarianceMetric(**params)(sines([3, 2, 5, 4, 3], 1)))})
+
+MASK = torch.zeros(8, 9, dtype=torch.long)
+MASK[1:3, 1:4], MASK[4:7, 3:5], MASK[0:2, 6:9] = 1, 2, 3
+for params in (dict(), dict(eval_thresholds=[1.0, 2.5, 6.0])):
+    found = [], []
+    for first in (1, 2, 5):
+        i = torch.arange(12) + first
+        fp, tp, targets = M.compute_fp_tp_probs_nd((0.5 + sines([12], first, 0.5)).numpy(),
+                                                   torch.stack([i * 5 % 8, i * 7 % 9], 1).numpy(), MASK.numpy())
+        found[0].extend(fp), found[1].extend(tp)
+    curve = M.compute_froc_curve_data(np.array(found[0]), np.array(found[1]), 9, 3)
+    put_case("froc", "points", params, {"mean": value(M.compute_froc_score(*curve, **params))})
+
 
 # ---- classifiers --------------------------------------------------------------------------------
 
@@ -143,15 +267,22 @@ def pooled(name, data, params, metrics):
     files.setdefault(name, []).append(dict(data=data, params=params, metrics=metrics))
 
 
+CURVES = {"rocauc": M.ROCAUCMetric, "average_precision_metric": M.AveragePrecisionMetric}
+for name, make in CURVES.items():  # several classes may be true at once
+    for average in ("macro", "micro", "weighted"):
+        m = make(average)
+        m((sines([12, 3], 1) * 6).round() / 6, (sines([12, 3], 5) > 0).float())
+        pooled(name, "several", dict(average=average), {"mean": value(m.aggregate())})
 for data, (classes, truth) in CLASSES.items():
     s = (sines([len(truth), classes], 1) * 6).round() / 6
     t = torch.tensor(truth)
     for average in ("macro", "weighted", "micro", "none") if classes > 1 else ("macro",):
-        m = M.ROCAUCMetric(average)
-        m(s, F.one_hot(t, classes).float() if classes > 1 else t.float()[:, None])
-        v = m.aggregate()
-        pooled("rocauc", data, dict(average=average),
-               {f"class_{k}": value(x) for k, x in enumerate(v)} if average == "none" else {"mean": value(v)})
+        for name, make in CURVES.items():
+            m = make(average)
+            m(s, F.one_hot(t, classes).float() if classes > 1 else t.float()[:, None])
+            v = m.aggregate()
+            pooled(name, data, dict(average=average),
+                   {f"class_{k}": value(x) for k, x in enumerate(v)} if average == "none" else {"mean": value(v)})
     found = s.argmax(1) if classes > 1 else (s[:, 0] > 0).long()
     right = (found == t).double()
     share = {"mean": value(right.mean())}

@@ -25,16 +25,38 @@ Pair inputs(const std::string& data) {
   if (data == "a") return small();
   if (data == "one") return {small().pred.narrow(1, 0, 1).contiguous(), small().label};
   if (data == "classes") return {sines({6, 5}, 1, 2), at::arange(6) * 7 % 5};
+  if (data == "views") return {sines({5, 4}, 1), sines({5, 4}, 3)};
+  if (data == "images") return {sines({2, 2, 5, 4, 6}, 1), sines({2, 2, 5, 4, 6}, 3)};
+  if (data == "shares")
+    return {sines({2, 2, 5, 4, 6}, 1, 0.4) + 0.5, sines({2, 2, 5, 4, 6}, 3, 0.4) + 0.5};
+  if (data == "field") return {sines({2, 3, 4, 5, 6}, 1), {}};
+  if (data == "field2") return {sines({2, 2, 5, 6}, 1), {}};
+  if (data == "corners") {
+    const auto boxes = [](int first) {
+      const at::Tensor low = sines({4, 3}, first);
+      return at::cat({low, low + 1.5 + 0.4 * low.flip(1)}, 1);
+    };
+    return {boxes(1), boxes(4)};
+  }
   const at::Tensor pred = sines({2, 3, 4, 5, 3}, 1, 2);
   const at::Tensor label = (at::arange(120).reshape({2, 1, 4, 5, 3}) * 7 % 3).to(at::kFloat);
   if (data == "b") return {pred, label};
+  if (data == "soft") return {pred, at::softmax(sines({2, 3, 4, 5, 3}, 5, 2), 1)};
+  if (data == "far") return {pred, label.masked_fill(label.eq(2), 255)};
+  if (data == "two") return {sines({2, 2, 4, 5, 3}, 1, 0.4) + 0.5, label.eq(2).to(at::kFloat)};
+  if (data == "share") return {sines({2, 1, 4, 5, 3}, 1, 0.4) + 0.5, label.eq(2).to(at::kFloat)};
   if (data == "lacking") return {pred, label.masked_fill(label.eq(2), 0)};
   return {pred, at::one_hot(label.select(1, 0).to(at::kLong), 3).movedim(-1, 1).to(at::kFloat)};
 }
 
 Sample batch(const at::Tensor& pred, const at::Tensor& label) {
   Sample s = sample_of("pred", pred);
+  if (!label.defined()) return s;
   s.set("label", Field(label, std::make_shared<const Meta>()));
+  if (label.dim() > 2) {
+    at::Tensor mask = label.narrow(1, 0, 1).gt(0).to(at::kFloat);
+    s.set("mask", Field(std::move(mask), std::make_shared<const Meta>()));
+  }
   return s;
 }
 
@@ -59,7 +81,7 @@ TEST_CASE("losses and their gradients equal MONAI's") {
                                                  : at::MemoryFormat::ChannelsLast);
         pred.requires_grad_();
         const auto out = drive(type, c["params"], {batch(pred, label)});
-        CHECK(out[0].has("label"));
+        CHECK(out[0].has("label") == label.defined());
         const at::Tensor loss = out[0].tensor("loss");
         CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
         loss.backward();
@@ -100,6 +122,12 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
       loss_of("dice_ce_loss", soft, {coarse, in.label.index_select(2, at02).index_select(3, at02)});
   CHECK(of({{"key", {"pred", "other", "coarse"}}}) ==
         doctest::Approx((4 * first + 2 * second + third) / 7));
+  const auto mode = [&](const char* name) {
+    return of({{"key", {"pred", "other", "coarse"}}, {"weight_mode", name}});
+  };
+  CHECK(mode("same") == doctest::Approx(first + second + third));
+  CHECK(mode("exp") == doctest::Approx(first + second / 2 + third / 4));
+  CHECK(mode("two") == doctest::Approx(first + second / 2 + third / 2));
 
   s = batch(sines({6, 5}, 1, 2), at::arange(6) * 7 % 5);
   s.set("other", Field(sines({6, 5}, 3, 2), std::make_shared<const Meta>()));
@@ -107,6 +135,51 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
   const double b = value("cross_entropy_loss", Json::object(), {{"key", "other"}});
   CHECK(value("cross_entropy_loss", Json::object(), {{"key", {"pred", "other"}}}) ==
         doctest::Approx((2 * a + b) / 3));
+}
+
+TEST_CASE("a device may record a loss unless the host takes part or gives weights") {
+  const auto recorded = [](const char* type, const Json& params) {
+    return Driver(type, params).node().recordable(Firing()).has_value();
+  };
+  CHECK(recorded("focal_loss", {{"alpha", 0.3}}));
+  CHECK(recorded("mse_loss", {}));
+  CHECK_FALSE(recorded("focal_loss", {{"alpha", {0.3, 0.4}}}));
+  CHECK_FALSE(recorded("hausdorff_dt_loss", {}));
+  CHECK_FALSE(recorded("log_hausdorff_dt_loss", {}));
+  CHECK_FALSE(recorded("boundary_loss", {}));
+  CHECK_FALSE(recorded("ssim_loss", {}));  // its windows' weights are the host's
+  CHECK_FALSE(recorded("mse_loss", {{"scales", {1}}}));
+  CHECK_FALSE(recorded("generalized_wasserstein_dice_loss", {{"dist_matrix", {{0, 1}, {1, 0}}}}));
+}
+
+TEST_CASE("losses say what does not fit") {
+  const Pair a = inputs("a"), images = inputs("images"), views = inputs("views");
+  const auto said = [](const char* type, const Json& params, const Pair& in) -> std::string {
+    try {
+      loss_of(type, params, in);
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(said("mse_loss", {}, a) ==
+        "\"label\" [2, 1, 3, 3] has not the shape of the output, [2, 2, 3, 3]");
+  CHECK(said("contrastive_loss", {}, images) ==
+        "the output [2, 2, 5, 4, 6] is no [N, features] with N at least 1");
+  CHECK(said("box_giou_loss", {}, images) ==
+        "\"pred\" [2, 2, 5, 4, 6] is no boxes [N, 4] or [N, 6]");
+  CHECK(said("diffusion_loss", {}, images) ==
+        "the output [2, 2, 5, 4, 6] is no field [N, axes, ...] of at least 3 voxels an axis");
+  CHECK(said("ssim_loss", {}, images) ==
+        "the window of 11 voxels does not lie in an image [2, 2, 5, 4, 6]");
+  CHECK(said("bce_with_logits_loss", {{"pos_weight", {1, 2, 3}}}, images) ==
+        "pos_weight has 3 values for the output [2, 2, 5, 4, 6]");
+  CHECK(said("focal_loss", {{"to_onehot_y", true}, {"alpha", {1, 2, 3}}}, a) ==
+        "alpha has 3 values for 2 classes");
+  CHECK(said("generalized_wasserstein_dice_loss", {{"dist_matrix", {{0}}}}, a) ==
+        "dist_matrix has 1 rows for 2 classes");
+  CHECK(said("asymmetric_unified_focal_loss", {{"to_onehot_y", true}}, inputs("b")) ==
+        "asymmetric_unified_focal_loss is of two classes, not of 3");
 }
 
 TEST_CASE("sum_losses adds what losses left in fields of their own") {

@@ -54,6 +54,24 @@ Pair inputs(const std::string& data) {
   if (data == "five") return classes(40, 5, at::arange(40) * 7 % 5);
   if (data == "lacking") return classes(30, 4, at::arange(30) * 5 % 3);
   if (data == "binary") return classes(20, 1, at::arange(20) * 7 % 2);
+  if (data == "several")
+    return {(sines({12, 3}, 1) * 6).round() / 6, sines({12, 3}, 5).gt(0).to(at::kFloat)};
+  if (data == "panoptic") {
+    const auto of = [](int first) {
+      const at::Tensor x = at::arange(12).view({12, 1}), y = at::arange(10).view({1, 10});
+      at::Tensor number = (x + first).floor_divide(4) * 3 + y.floor_divide(4) + 1;
+      number = number.masked_fill((x + 2 * y).remainder(7).eq(0), 0);
+      return at::stack({number, number.remainder(2) + 1}).to(at::kFloat);
+    };
+    return {at::stack({of(1), of(0), of(2)}), at::stack({of(0), of(0), of(0)})};
+  }
+  if (data == "features") return {sines({7, 3}, 1), sines({7, 3}, 4)};
+  if (data == "chances")
+    return {sines({3, 2, 5, 4, 3}, 1, 0.5) + 0.5, sines({3, 2, 5, 4, 3}, 3).gt(0).to(at::kFloat)};
+  if (data == "larger") {
+    const at::Tensor image = sines({2, 1, 12, 10, 8}, 1);
+    return {image, image + sines({2, 1, 12, 10, 8}, 4, 0.3)};
+  }
   const at::Tensor i = at::arange(60), truth = i * 7 % 4;  // "found"
   const at::Tensor found = at::where(i % 3 == 0, (i * i).floor_divide(3) % 4, truth);
   return {at::one_hot(found, 4).to(at::kFloat), truth};
@@ -73,7 +91,8 @@ State saved(Driver& driver) {
   return state;
 }
 
-void check_metrics(const std::vector<std::pair<std::string, double>>& got, const Json& expected) {
+void check_metrics(const std::vector<std::pair<std::string, double>>& got, const Json& expected,
+                   double tolerance) {
   for (const auto& [name, value] : expected.items()) {
     CAPTURE(name);
     const auto found =
@@ -84,7 +103,7 @@ void check_metrics(const std::vector<std::pair<std::string, double>>& got, const
     else if (value == "inf")
       CHECK(std::isinf(found->second));
     else
-      CHECK(found->second == doctest::Approx(value.get<double>()).epsilon(4e-7));
+      CHECK(found->second == doctest::Approx(value.get<double>()).epsilon(tolerance));
   }
 }
 
@@ -102,7 +121,8 @@ void check_same(const std::vector<std::pair<std::string, double>>& a,
 
 TEST_CASE("metrics equal MONAI's, by batch, case by case, over a checkpoint and in merged parts") {
   for (const std::string& type : node_types("metric")) {
-    if (type == "running_mean") continue;  // of a number, not of a prediction
+    if (type == "running_mean" || type == "cumulative_average") continue;  // of a number
+    if (type == "variance_metric" || type == "froc") continue;  // of one field, of points
     for (const Json& c : golden_cases("metrics/" + type + ".json")) {
       CAPTURE(type);
       CAPTURE(c["data"].dump());
@@ -113,7 +133,7 @@ TEST_CASE("metrics equal MONAI's, by batch, case by case, over a checkpoint and 
       Driver part(type, c["params"]), other(type, c["params"]), merged(type, c["params"]);
       batch.fire({pair_of(in, 0, n)});
       const auto got = batch.flush();
-      check_metrics(got, c["metrics"]);
+      check_metrics(got, c["metrics"], c.value("tolerance", 4e-7));
 
       for (std::int64_t i = 0; i < n; ++i) single.fire({pair_of(in, i, i + 1)});
       check_same(single.flush(), got);
@@ -154,6 +174,68 @@ TEST_CASE("metrics refuse another number of classes and names for other classes 
   Driver named("dice_metric", {{"class_names", {"ground", "near", "far"}}});
   named.fire({pair_of(boxes(), 0, 1)});
   CHECK(named.flush()[2].first == "class_near");
+}
+
+TEST_CASE("cumulative_average is the mean of what is finite, over a checkpoint too") {
+  const auto loss = [](double value) { return sample_of("loss", at::scalar_tensor(value)); };
+  Driver node("cumulative_average"), resumed("cumulative_average");
+  node.fire({loss(1)});
+  node.fire({loss(INFINITY)});
+  resumed.node().load(saved(node));
+  for (Driver* driver : {&node, &resumed}) {
+    driver->fire({loss(4)});
+    CHECK(driver->flush() == std::vector<std::pair<std::string, double>>{{"mean", 2.5}});
+  }
+}
+
+TEST_CASE("variance_metric has MONAI's variance over repetitions and channels") {
+  const Sample s = sample_of("pred", sines({3, 2, 5, 4, 3}, 1));
+  for (const Json& c : golden_cases("metrics/variance_metric.json")) {
+    CAPTURE(c["params"].dump());
+    Driver node("variance_metric", c["params"]);
+    node.fire({s});
+    check_metrics(node.flush(), c["metrics"], 1e-5);
+  }
+}
+
+TEST_CASE("froc has MONAI's score of detected points in several images") {
+  const auto image = [](int first) {
+    at::Tensor mask = at::zeros({1, 8, 9}, at::kLong);
+    mask.slice(1, 1, 3).slice(2, 1, 4).fill_(1);
+    mask.slice(1, 4, 7).slice(2, 3, 5).fill_(2);
+    mask.slice(1, 0, 2).slice(2, 6, 9).fill_(3);
+    const at::Tensor i = at::arange(12) + first;
+    Sample s = sample_of("pred", sines({12}, first, 0.5) + 0.5);
+    s.set("label", Field(mask, s.at("pred").meta));
+    s.set("coords", Field(at::stack({i * 5 % 8, i * 7 % 9}, 1), s.at("pred").meta));
+    return s;
+  };
+  for (const Json& c : golden_cases("metrics/froc.json")) {
+    CAPTURE(c["params"].dump());
+    Driver node("froc", c["params"]), resumed("froc", c["params"]);
+    node.fire({image(1)});
+    resumed.node().load(saved(node));
+    for (Driver* driver : {&node, &resumed}) {
+      driver->fire({image(2)});
+      driver->fire({image(5)});
+      check_metrics(driver->flush(), c["metrics"], 1e-6);
+    }
+  }
+}
+
+TEST_CASE("metrics of label maps take a one-hot label as class indices") {
+  const Pair in = boxes();
+  const at::Tensor hot = at::one_hot(in.label.select(1, 0).to(at::kLong), 3).movedim(-1, 1);
+  for (const char* type : {"dice_metric", "hausdorff_distance_metric", "f_beta_score"}) {
+    CAPTURE(type);
+    Driver one_hot(type), indices(type), overlapping(type);
+    one_hot.fire({pair_of({in.pred, hot}, 0, 3)});
+    indices.fire({pair_of(in, 0, 3)});
+    check_same(one_hot.flush(), indices.flush());
+    CHECK_THROWS_WITH_AS(overlapping.fire({pair_of({in.pred, at::ones_like(hot)}, 0, 1)}),
+                         "case: the label's channels are no exclusive classes: set argmax to false",
+                         DataError);
+  }
 }
 
 TEST_CASE("surface metrics take the spacing of the label's affine") {

@@ -1,0 +1,20 @@
+// bce_loss: PyTorch's BCELoss.
+#include "nodes/loss/pair_loss.h"
+
+namespace sluice {
+namespace {
+
+struct BceLoss final : PairLoss<PairLossParams> {
+  static Spec spec() {
+    Spec s("bce_loss", "Binary cross entropy of probabilities.");
+    return add_pair_loss<Params>(s);
+  }
+  at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
+    return at::binary_cross_entropy(pred, truth, {}, reduction());
+  }
+};
+
+const Register<BceLoss> registered;
+
+}  // namespace
+}  // namespace sluice

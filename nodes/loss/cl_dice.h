@@ -1,0 +1,60 @@
+// Dice of soft skeletons (centrelines).
+#pragma once
+
+#include "nodes/loss/term_loss.h"
+
+namespace sluice {
+
+struct ClDiceTerm {
+  std::int64_t iter = 3;
+  double smooth_nr = 1, smooth_dr = 1, smooth = 1e-4;
+};
+
+template <class P>
+Spec& add_cl_dice_term(Spec& s, ClDiceTerm P::*term) {
+  param_of(s, "iter_", term, &ClDiceTerm::iter, "Rounds of thinning.").at_least(0);
+  param_of(s, "smooth", term, &ClDiceTerm::smooth, "Added to the last denominator.").above(0);
+  return add_smoothing(s, term);
+}
+
+// The greatest within `extents` voxels around each, [N, C, ...].
+inline at::Tensor greatest(const at::Tensor& x, const std::vector<std::int64_t>& extents) {
+  std::vector<std::int64_t> one(extents.size(), 1), padding;
+  for (const std::int64_t k : extents) padding.push_back(k / 2);
+  return extents.size() == 3 ? at::max_pool3d(x, extents, one, padding)
+                             : at::max_pool2d(x, extents, one, padding);
+}
+
+inline at::Tensor eroded(const at::Tensor& x) {
+  at::Tensor least;
+  for (std::int64_t d = 2; d < x.dim(); ++d) {
+    std::vector<std::int64_t> extents(static_cast<std::size_t>(x.dim() - 2), 1);
+    extents[static_cast<std::size_t>(d - 2)] = 3;
+    const at::Tensor along = -greatest(-x, extents);
+    least = least.defined() ? at::min(least, along) : along;
+  }
+  return least;
+}
+
+inline at::Tensor soft_skeleton(at::Tensor x, std::int64_t rounds) {
+  const std::vector<std::int64_t> cube(static_cast<std::size_t>(x.dim() - 2), 3);
+  at::Tensor skeleton;
+  for (std::int64_t i = 0; i <= rounds; ++i) {
+    const at::Tensor smaller = eroded(x), lost = at::relu(x - greatest(smaller, cube));
+    skeleton = i == 0 ? lost : skeleton + at::relu(lost - skeleton * lost);
+    x = smaller;
+  }
+  return skeleton;
+}
+
+inline at::Tensor cl_dice(const Target& t, const ClDiceTerm& p) {
+  const auto inside = [&](const at::Tensor& skeleton, const at::Tensor& x) {
+    return ((skeleton * x).flatten(1).sum(1) + p.smooth_nr) /
+           (skeleton.flatten(1).sum(1) + p.smooth_dr);
+  };
+  const at::Tensor precision = inside(soft_skeleton(t.prob(), p.iter), t.truth());
+  const at::Tensor sensitivity = inside(soft_skeleton(t.truth(), p.iter), t.prob());
+  return t.reduce(1 - 2 * precision * sensitivity / (precision + sensitivity + p.smooth));
+}
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+// Losses of the label's class among the channels: of [N, C, ...], with classes [N, ...].
+#pragma once
+
+#include "nodes/loss/loss.h"
+
+namespace sluice {
+
+struct ClassIndexParams : LossParams {
+  std::string reduction = "mean";
+  std::optional<std::vector<double>> weight;
+  std::int64_t ignore_index = -100;
+};
+
+template <class Params>
+Spec& add_class_index_loss(Spec& s, const char* pred, const char* label) {
+  return add_loss_params<Params>(s, pred, Form::any, 0)
+      .param("label_key", &Params::label_key, label)
+      .param("weight", &Params::weight, "By class; null: 1 each.")
+      .param("ignore_index", &Params::ignore_index, "A label that does not count.")
+      .param("reduction", &Params::reduction,
+             "Over samples; the mean is weighted by the weight of each sample's class.")
+      .choices({"mean", "sum"})
+      .takes("@label_key", Form::any, 0);
+}
+
+template <class P>
+class ClassIndexLoss : public LossOf<P> {
+ public:
+  using LossOf<P>::p;
+
+ protected:
+  using Weight = std::optional<at::Tensor>;
+  virtual at::Tensor of(const at::Tensor& pred, const at::Tensor& target, const Weight& weight,
+                        std::int64_t reduction) const = 0;
+  // Whether the truth may be probabilities of the output's shape.
+  virtual bool takes_probabilities() const { return false; }
+
+ private:
+  bool weighted() const final { return p.weight.has_value(); }
+
+  at::Tensor loss(const at::Tensor& pred, const Firing& f) const final {
+    const at::Tensor& label = f.in().tensor(p.label_key);
+    Weight weight;
+    if (p.weight)
+      weight = at::tensor(*p.weight).to(pred.options().requires_grad(false), /*non_blocking=*/true);
+    at::Tensor target = label.is_floating_point() ? label : label.to(at::kLong);
+    if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
+      target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);
+    return of(pred, target, weight,
+              p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum);
+  }
+
+  void check(const at::Tensor& pred, Firing& f) const final {
+    const Field& label = f.in().at(p.label_key);
+    auto wanted = pred.sizes().vec();
+    if (wanted.size() < 2)
+      throw DataError("\"" + p.key[0] + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
+    const std::int64_t classes = wanted[1];
+    if (p.weight && static_cast<std::int64_t>(p.weight->size()) != classes)
+      throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
+                                   std::to_string(classes) + " classes");
+    const bool is_probability = takes_probabilities() && label.tensor.is_floating_point() &&
+                                label.tensor.sizes() == pred.sizes();
+    if (is_probability) return;
+    wanted.erase(wanted.begin() + 1);
+    if (label.tensor.sizes() != at::IntArrayRef(wanted) || label.tensor.is_floating_point())
+      throw DataError("label " + std::string(label.tensor.dtype().name()) + " " +
+                      c10::str(label.tensor.sizes()) + " does not fit the output " +
+                      c10::str(pred.sizes()));
+    f.when_done([this, &f, &label, classes] { check_classes(f.in(), label, classes); });
+  }
+
+  at::Tensor no_classes(const at::Tensor& target, std::int64_t classes) const {
+    return target.lt(0).logical_or_(target.ge(classes)).logical_and_(target.ne(p.ignore_index));
+  }
+
+  void check_classes(const Sample& sample, const Field& label, std::int64_t classes) const {
+    const at::Tensor& t = label.tensor;
+    if (!t.device().is_cpu() && !no_classes(t, classes).any().template item<bool>()) return;
+    const at::Tensor values = t.to(at::kCPU, at::kLong).contiguous();
+    const std::int64_t* v = values.const_data_ptr<std::int64_t>();
+    const std::int64_t each = values.numel() / std::max<std::int64_t>(1, values.size(0));
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if ((v[i] < 0 || v[i] >= classes) && v[i] != p.ignore_index)
+        throw bad_label(sample, label, i / each, std::to_string(v[i]), classes);
+  }
+};
+
+}  // namespace sluice

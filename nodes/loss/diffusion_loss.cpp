@@ -1,0 +1,26 @@
+// diffusion_loss: MONAI's DiffusionLoss.
+#include "nodes/loss/field_loss.h"
+
+namespace sluice {
+namespace {
+
+struct DiffusionLoss final : FieldLoss<FieldLossParams> {
+  static Spec spec() {
+    Spec s("diffusion_loss", "Squared first derivatives of a displacement field.");
+    return add_field_loss<Params>(s);
+  }
+  at::Tensor of(const at::Tensor& field) const override {
+    at::Tensor energy;
+    for (std::int64_t a = 2; a < field.dim(); ++a) {
+      const at::Tensor d = (inner(field, a, 1) - inner(field, a, -1)) / 2;
+      const at::Tensor squared = scaled(d, field, static_cast<double>(field.size(a))).square();
+      energy = energy.defined() ? energy + squared : squared;
+    }
+    return energy;
+  }
+};
+
+const Register<DiffusionLoss> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// Losses of distances to surfaces, which the host takes.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/image/distance.h"
+#include "nodes/loss/term_loss.h"
+
+namespace sluice {
+
+// distance(mask) of each member and class of x > 0.5, [N, C, ...] like x; 0 where all or nothing
+// is.
+template <class F>
+at::Tensor each_distance(const at::Tensor& x, const F& distance) {
+  const at::Tensor masks = x.detach().gt(0.5).to(at::kCPU);
+  const at::Tensor flat = masks.flatten(0, 1);
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& mask : flat.unbind(0)) {
+    const bool both = mask.any().item<bool>() && !mask.all().item<bool>();
+    all.push_back(both ? distance(mask) : at::zeros(mask.sizes(), at::kDouble));
+  }
+  return at::stack(all).view(x.sizes()).to(x.options().requires_grad(false));
+}
+
+// Of each voxel to the nearest of the mask (its own side counts 0), in voxels.
+inline at::Tensor voxels_to(const at::Tensor& mask) {
+  return kernels::distance_to(mask, std::vector<double>(static_cast<std::size_t>(mask.dim()), 1.0));
+}
+
+// Of each voxel to the nearest voxel of the other side.
+inline at::Tensor side_distances(const at::Tensor& x) {
+  return each_distance(x, [](const at::Tensor& m) { return voxels_to(m) + voxels_to(~m); });
+}
+
+// Outside the distance to the mask, inside less than 0: 1 - the distance to the outside.
+inline at::Tensor signed_distances(const at::Tensor& x) {
+  return each_distance(x,
+                       [](const at::Tensor& m) { return voxels_to(m) - (voxels_to(~m) - 1) * m; });
+}
+
+inline at::Tensor hausdorff(const Target& t, double alpha) {
+  const at::Tensor distances =
+      side_distances(t.prob()).pow(alpha) + side_distances(t.truth()).pow(alpha);
+  const at::Tensor error = (t.prob() - t.truth()).square() * distances;
+  const double voxels = static_cast<double>(error[0][0].numel());
+  return t.reduce(t.sum(error) /
+                  (t.options.batch ? voxels * static_cast<double>(error.size(0)) : voxels));
+}
+
+template <class Params>
+Spec& add_distance_power(Spec& s) {
+  return s.param("alpha", &Params::alpha, "Power of the distances.").at_least(0);
+}
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+// huber_loss: PyTorch's HuberLoss.
+#include "nodes/loss/pair_loss.h"
+
+namespace sluice {
+namespace {
+
+struct HuberLossParams : PairLossParams {
+  double delta = 1;
+};
+
+struct HuberLoss final : PairLoss<HuberLossParams> {
+  static Spec spec() {
+    Spec s("huber_loss",
+           "Half the squared difference from the truth; above delta it grows in a straight line.");
+    return add_pair_loss<Params>(s)
+        .param("delta", &Params::delta, "Where the line begins.")
+        .above(0);
+  }
+  at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
+    return at::huber_loss(pred, truth, reduction(), p.delta);
+  }
+};
+
+const Register<HuberLoss> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,30 @@
+// kl_div_loss: PyTorch's KLDivLoss.
+#include "nodes/loss/pair_loss.h"
+
+namespace sluice {
+namespace {
+
+struct KlDivLossParams : PairLossParams {
+  bool log_target = false;
+};
+
+struct KlDivLoss final : PairLoss<KlDivLossParams> {
+  static Spec spec() {
+    Spec s(
+        "kl_div_loss",
+        "Kullback-Leibler divergence of the output, logarithms of probabilities, from the truth.");
+    add_pair_loss<Params>(s);
+    for (ParamSpec& param : s.params)
+      if (param.name == "reduction") param.choices.emplace_back("batchmean");
+    return s.param("log_target", &Params::log_target, "The truth is logarithms too.");
+  }
+  at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
+    if (p.reduction != "batchmean") return at::kl_div(pred, truth, reduction(), p.log_target);
+    return at::kl_div(pred, truth, at::Reduction::Sum, p.log_target) / pred.size(0);
+  }
+};
+
+const Register<KlDivLoss> registered;
+
+}  // namespace
+}  // namespace sluice

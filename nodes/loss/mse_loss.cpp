@@ -1,0 +1,20 @@
+// mse_loss: PyTorch's MSELoss.
+#include "nodes/loss/pair_loss.h"
+
+namespace sluice {
+namespace {
+
+struct MseLoss final : PairLoss<PairLossParams> {
+  static Spec spec() {
+    Spec s("mse_loss", "The squared difference from the truth.");
+    return add_pair_loss<Params>(s);
+  }
+  at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
+    return at::mse_loss(pred, truth, reduction());
+  }
+};
+
+const Register<MseLoss> registered;
+
+}  // namespace
+}  // namespace sluice

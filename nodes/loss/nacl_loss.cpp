@@ -1,0 +1,54 @@
+// nacl_loss: MONAI's NACLLoss (Murugesan et al. 2023).
+#include "kernels/image/gaussian.h"
+#include "kernels/loss/similarity.h"
+#include "nodes/loss/term_loss.h"
+
+namespace sluice {
+namespace {
+
+struct NaclLossParams : TermLossParams {
+  std::int64_t kernel_size = 3;
+  std::string kernel_ops = "mean", distance_type = "l1";
+  double alpha = 0.1, sigma = 1;
+  NaclLossParams() { target.to_onehot_y = true; }
+};
+
+struct NaclLoss final : TermLoss<NaclLossParams> {
+  static Spec spec() {
+    Spec s("nacl_loss",
+           "Cross entropy, and the distance of the logits from the truth's mean over each voxel's "
+           "neighbours.");
+    return add_label_loss<Params>(s)
+        .param("kernel_size", &Params::kernel_size,
+               "Extent of the neighbourhood, an odd number of voxels.")
+        .at_least(1)
+        .param("kernel_ops", &Params::kernel_ops, "Weights of the neighbours.")
+        .choices({"mean", "gaussian"})
+        .param("distance_type", &Params::distance_type, "l1: absolute; l2: squared.")
+        .choices({"l1", "l2"})
+        .param("alpha", &Params::alpha, "Factor of the distance.")
+        .param("sigma", &Params::sigma, "The Gaussian's standard deviation, voxels.")
+        .above(0);
+  }
+  void open(const OpenContext&) override {
+    if (p.kernel_size % 2 == 0)
+      throw Error(Exit::usage, "kernel_size " + std::to_string(p.kernel_size) + " is even");
+  }
+  bool on_host() const override { return true; }  // takes the windows' weights
+  at::Tensor of(const Target& t) const override {
+    std::vector<double> weights(static_cast<std::size_t>(p.kernel_size),
+                                1 / static_cast<double>(p.kernel_size));
+    if (p.kernel_ops == "gaussian") {
+      const auto half = gaussian_weights(p.sigma);
+      weights.assign(half.begin(), half.end());
+    }
+    const at::Tensor apart = filtered(t.truth(), weights) - t.logits();
+    return cross_entropy(t) +
+           p.alpha * (p.distance_type == "l1" ? apart.abs() : apart.square()).mean();
+  }
+};
+
+const Register<NaclLoss> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,106 @@
+// Losses of a prediction and a truth of its shape, value by value or as images.
+//
+//   struct MseLoss final : PairLoss<PairLossParams> {
+//     static Spec spec() { ... return add_pair_loss<Params>(s); }
+//     at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
+//       return at::mse_loss(pred, truth, reduction());
+//     }
+//   };
+//
+// Invariant: both are float32 (or float64) and of one shape.
+#pragma once
+
+#include "kernels/loss/similarity.h"
+#include "nodes/loss/loss.h"
+
+namespace sluice {
+
+struct PairLossParams : LossParams {
+  std::string reduction = "mean";
+  std::optional<std::string> mask_key;
+  std::optional<std::vector<double>> scales;
+  std::string scale_kernel = "gaussian";
+};
+
+// Losses without a sum: of vectors, or of whole batches.
+template <class Params>
+Spec& add_plain_pair_loss(Spec& s, const char* pred = "Field with the network's output.",
+                          const char* truth = "Field with the truth, of the output's shape.") {
+  return add_loss_params<Params>(s, pred, Form::any, 0)
+      .param("label_key", &Params::label_key, truth)
+      .takes("@label_key", Form::any, 0);
+}
+
+template <class Params>
+Spec& add_reduction(Spec& s) {
+  return s.param("reduction", &Params::reduction, "Over all values.").choices({"mean", "sum"});
+}
+
+template <class Params>
+Spec& add_pair_loss(Spec& s) {
+  add_plain_pair_loss<Params>(s);
+  add_reduction<Params>(s);
+  return s
+      .param("mask_key", &Params::mask_key,
+             "A field that output and truth are multiplied with first (MONAI's MaskedLoss).")
+      .param("scales", &Params::scales,
+             "Reduces the loss over smoothed copies of both too (MONAI's MultiScaleLoss): the "
+             "standard deviation of each, voxels; 0: as they are.")
+      .param("scale_kernel", &Params::scale_kernel, "What smooths.")
+      .choices({"gaussian", "cauchy"})
+      .takes("@mask_key", Form::any, 0)
+      .when("mask_key");
+}
+
+template <class P>
+class PairLoss : public LossOf<P> {
+ public:
+  using LossOf<P>::p;
+
+ protected:
+  virtual at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const = 0;
+
+  // Whether windows' weights are taken from the host at each step.
+  virtual bool windowed() const { return false; }
+  bool on_host() const final { return p.scales.has_value() || windowed(); }
+
+  std::int64_t reduction() const {
+    return p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum;
+  }
+  at::Tensor reduce(const at::Tensor& values) const {
+    return p.reduction == "mean" ? values.mean() : values.sum();
+  }
+
+ private:
+  at::Tensor loss(const at::Tensor& given, const Firing& f) const final {
+    const auto type = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    at::Tensor pred = given.to(type), truth = f.in().tensor(p.label_key).to(type);
+    if (p.mask_key) {
+      const at::Tensor mask = f.in().tensor(*p.mask_key).to(type);
+      pred = pred * mask;
+      truth = truth * mask;
+    }
+    if (!p.scales) return of(pred, truth);
+    std::vector<at::Tensor> all;
+    for (const double scale : *p.scales) {
+      if (scale == 0) {
+        all.push_back(of(pred, truth));
+        continue;
+      }
+      const auto kernel = scale_kernel(scale, p.scale_kernel);
+      all.push_back(of(filtered(pred, kernel), filtered(truth, kernel)));
+    }
+    return reduce(at::stack(all));
+  }
+
+  void check(const at::Tensor& pred, Firing& f) const final {
+    const at::Tensor& truth = f.in().tensor(p.label_key);
+    if (truth.sizes() != pred.sizes())
+      throw DataError("\"" + p.label_key + "\" " + c10::str(truth.sizes()) +
+                      " has not the shape of the output, " + c10::str(pred.sizes()));
+    fits(pred);
+  }
+  virtual void fits(const at::Tensor& pred) const { (void)pred; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// surface_dice_metric: MONAI's SurfaceDiceMetric, the normalised surface distance.
+#include "nodes/metric/surface.h"
+
+namespace sluice {
+namespace {
+
+struct SurfaceDiceParams : SurfaceParams {
+  std::vector<double> class_thresholds;
+};
+
+struct SurfaceDiceMetric final : SurfaceMetric<SurfaceDiceParams> {
+  static Spec spec() {
+    Spec s("surface_dice_metric",
+           "The share of both surfaces that lies within a distance of the other, by class and "
+           "case. Not defined where both are empty.");
+    return add_surface_params<Params>(s)
+        .param("class_thresholds", &Params::class_thresholds,
+               "The distance, of each class that counts.")
+        .required();
+  }
+
+ private:
+  double measure(const at::Tensor& pred, const at::Tensor& truth,
+                 const std::vector<double>& spacing, std::int64_t of_class) const override {
+    const at::Tensor all = at::cat({kernels::surface_distances(pred, truth, spacing),
+                                    kernels::surface_distances(truth, pred, spacing)});
+    if (all.numel() == 0) return NAN;
+    return all.le(threshold(of_class)).to(at::kDouble).mean().item<double>();
+  }
+  double threshold(std::int64_t of_class) const {
+    const auto i = static_cast<std::size_t>(p.include_background ? of_class : of_class - 1);
+    if (i >= p.class_thresholds.size())
+      throw Error(Exit::usage, "class_thresholds has " + std::to_string(p.class_thresholds.size()) +
+                                   " values, none for class " + std::to_string(of_class));
+    return p.class_thresholds[i];
+  }
+};
+
+const Register<SurfaceDiceMetric> registered;
+
+}  // namespace
+}  // namespace sluice
