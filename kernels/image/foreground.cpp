@@ -62,6 +62,8 @@ at::Tensor packed_on_device(const at::Tensor& label, const at::Tensor* image, do
 
 }  // namespace
 
+at::Tensor mask_bits(const at::Tensor& mask) { return packed(mask.cpu()); }
+
 VoxelBits::VoxelBits(const at::Tensor& packed, const Shape3& shape)
     : packed_(packed.cpu().contiguous()), shape_(shape) {
   const std::int64_t voxels = shape[0] * shape[1] * shape[2];

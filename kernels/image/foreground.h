@@ -37,5 +37,7 @@ class VoxelBits {
 at::Tensor foreground_bits(const at::Tensor& label);
 at::Tensor background_bits(const at::Tensor& label, const at::Tensor& foreground,
                            const at::Tensor* image, double threshold);
+// Of a bool mask [X, Y, Z], wherever it lies.
+at::Tensor mask_bits(const at::Tensor& mask);
 
 }  // namespace sluice

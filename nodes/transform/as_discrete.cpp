@@ -1,6 +1,7 @@
 // as_discrete: MONAI's AsDiscreted. What it does it does in this order: argmax, one-hot, threshold.
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/gt.h>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
@@ -17,6 +18,7 @@ struct AsDiscrete final : Node {
     bool argmax = false;
     std::optional<std::int64_t> to_onehot;
     std::optional<double> threshold;
+    bool strict = false;
   } p;
 
   static Spec spec() {
@@ -28,6 +30,7 @@ struct AsDiscrete final : Node {
         .param("to_onehot", &Params::to_onehot, "Number of classes to spread labels over.")
         .at_least(1)
         .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.")
+        .param("strict", &Params::strict, "1 only where the value is above the threshold.")
         .any_device()
         .takes("@keys", Form::image)
         .changes("@keys")
@@ -47,7 +50,7 @@ struct AsDiscrete final : Node {
         throw DataError("to_onehot wants one channel, found " + std::to_string(t.size(0)));
       t = one_hot(t.unsqueeze(0), *p.to_onehot, at::kFloat).squeeze(0);
     }
-    if (p.threshold) t = at::ge(t, *p.threshold);
+    if (p.threshold) t = p.strict ? at::gt(t, *p.threshold) : at::ge(t, *p.threshold);
     return t.to(at::kFloat);
   }
 

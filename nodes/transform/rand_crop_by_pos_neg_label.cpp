@@ -1,15 +1,13 @@
 // rand_crop_by_pos_neg_label: MONAI's RandCropByPosNegLabeld. Patches around random voxels of the
 // label's foreground or background.
-#include "engine/run/registry.h"
 #include "kernels/image/foreground.h"
-#include "nodes/transform/fused.h"
+#include "nodes/transform/cropping.h"
 
 namespace sluice {
 namespace {
 
 struct RandCropByPosNegLabel final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image", "label"};
+  struct Params : CropParams {
     std::string label_key = "label";
     std::vector<std::int64_t> spatial_size;
     double pos = 1, neg = 1;
@@ -18,7 +16,6 @@ struct RandCropByPosNegLabel final : FusedNode {
     double image_threshold = 0;
     std::optional<std::string> fg_indices_key, bg_indices_key;
     bool allow_smaller = false;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
@@ -77,17 +74,13 @@ struct RandCropByPosNegLabel final : FusedNode {
     const at::Tensor& label = in.tensor(p.label_key);
     require_spatial(label, p.label_key);
     const Shape3 shape = shape_of(to_volume(label));
-    const Shape3 size = fall_back(p.spatial_size, shape, label.dim() - 1);
-    for (int d = 0; d < 3 && !p.allow_smaller; ++d)
-      if (size[d] > shape[d])
-        throw DataError("the crop " + list_text(size) + " is larger than \"" + p.label_key +
-                        "\", " + list_text(shape) + "; see allow_smaller");
+    const Shape3 size =
+        patch_size(p.spatial_size, shape, label.dim() - 1, p.allow_smaller, p.label_key);
     Random random = f.random();
-    for (const Shape3& centre : draw_centres(in, random)) {
-      Box box{corrected_start(centre, size, shape), size};
-      for (int d = 0; d < 3; ++d) box.size[d] = std::min(size[d], shape[d] - box.start[d]);
-      finish(f, crop(in, box, shape));
-    }
+    Sample rest = in;
+    if (p.fg_indices_key) rest.erase(*p.fg_indices_key), rest.erase(*p.bg_indices_key);
+    for (const Shape3& centre : draw_centres(in, random))
+      finish(f, patch_around(rest, p, "rand_crop_by_pos_neg_label", centre, size, shape));
   }
 
   // Foreground and background are counted once for all patches.
@@ -125,19 +118,6 @@ struct RandCropByPosNegLabel final : FusedNode {
     for (std::int64_t i = 0; i < p.num_samples; ++i)
       centres.push_back(random.uniform() < share ? one_of(foreground) : one_of(background));
     return centres;
-  }
-
-  Sample crop(const Sample& in, const Box& box, const Shape3& shape) const {
-    Sample out = in;
-    if (p.fg_indices_key) out.erase(*p.fg_indices_key), out.erase(*p.bg_indices_key);
-    for_each_pending(out, p.keys, p.allow_missing_keys,
-                     [&](Field& field, const Shape3& here, std::int64_t, std::size_t i) {
-                       if (here != shape)
-                         throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
-                                         list_text(here) + ", the label " + list_text(shape));
-                       record(field, boxed(box), "rand_crop_by_pos_neg_label", numbers(box));
-                     });
-    return out;
   }
 };
 

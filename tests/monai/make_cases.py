@@ -2,7 +2,7 @@
 """Writes the cases that tests/nodes/test_monai.cpp runs.
 
     make_cases.py DIR --count N [--seed S]   random inputs: DIR/cases.json and .npy files
-    make_cases.py --golden FILE              small inputs inside FILE: tests/golden/transforms.json
+    make_cases.py --golden FILE              small inputs inside FILE, one of GOLDEN's in tests/golden
 
 Needs MONAI 1.6.1; tests/monai/compare.sh makes the environment.
 """
@@ -19,11 +19,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import monai  # noqa: E402
 
 import cases  # noqa: E402
+import field_cases  # noqa: E402
 import intensity_cases  # noqa: E402
 import label_cases  # noqa: E402
 import spatial_cases  # noqa: E402
 
-MAKERS = spatial_cases.MAKERS + intensity_cases.MAKERS + label_cases.MAKERS
+GOLDEN = {"transforms.json": spatial_cases.MAKERS + intensity_cases.MAKERS + label_cases.MAKERS,
+          "more_transforms.json": field_cases.MAKERS}
 
 
 def tensor_of(t):
@@ -86,9 +88,9 @@ def write_case(case, store):
     return {**{k: case[k] for k in plain}, "in": inputs, "out": outs}
 
 
-def make(count, seed, span, store):
+def make(makers, count, seed, span, store):
     made = []
-    for maker in MAKERS:
+    for maker in makers:
         for n in range(count):
             rng = np.random.default_rng([seed, n, sum(map(ord, maker.__name__))])
             for case in maker(cases.Inputs(rng, span)):
@@ -107,13 +109,13 @@ def main():
     head = {"made_by": "make_cases.py", "monai": monai.__version__}
     if a.golden:
         store = Numbers()
-        made = make(1, 11, (3, 5), store)
+        made = make(GOLDEN[pathlib.Path(a.golden).name], 1, 11, (3, 5), store)
         document = {**head, "inputs": store.document(), "cases": made}
         text = json.dumps(document, indent=1)
         text = re.sub(r"\[[^][{}]*\]", lambda m: re.sub(r"\s+", " ", m[0]), text)
         pathlib.Path(a.golden).write_text(text + "\n")
         return
-    document = {**head, "cases": make(a.count, a.seed, (6, 22), Files(a.folder))}
+    document = {**head, "cases": make(sum(GOLDEN.values(), []), a.count, a.seed, (6, 22), Files(a.folder))}
     (pathlib.Path(a.folder) / "cases.json").write_text(json.dumps(document))
 
 

@@ -1,0 +1,59 @@
+// Transforms that change each key's field by itself: struct X : EachKey<X> has `Params p` with keys
+// and allow_missing_keys, and void change(Field&, std::size_t i) const for the i-th key.
+#pragma once
+
+#include "engine/run/registry.h"
+#include "nodes/transform/transform.h"
+
+namespace sluice {
+
+struct KeyParams {
+  std::vector<std::string> keys{"image"};
+  bool allow_missing_keys = false;
+};
+
+// Its ports and what each_key.h's parameters are.
+template <class P = KeyParams>
+Spec each_key_spec(std::string name, std::string does, std::string keys) {
+  Spec s(std::move(name), std::move(does));
+  s.in("sample")
+      .out("sample")
+      .param("keys", &P::keys, std::move(keys))
+      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.");
+  return s;
+}
+
+template <class X>
+struct EachKey : Node {
+  void process(Firing& f) override {
+    const X& self = static_cast<const X&>(*this);
+    Sample out = f.in();
+    for_each_key(out, self.p.keys, self.p.allow_missing_keys,
+                 [&](Field& field, std::size_t i) { self.change(field, i); });
+    f.emit(std::move(out));
+  }
+};
+
+inline at::ScalarType dtype_of(const std::string& name) {
+  if (name == "bool") return at::kBool;
+  if (name == "uint8") return at::kByte;
+  if (name == "int8") return at::kChar;
+  if (name == "int16") return at::kShort;
+  if (name == "int32") return at::kInt;
+  if (name == "int64") return at::kLong;
+  if (name == "float16") return at::kHalf;
+  return name == "float64" ? at::kDouble : at::kFloat;
+}
+inline const std::vector<std::string> dtype_names{"float32", "float64", "float16", "uint8", "int8",
+                                                  "int16",   "int32",   "int64",   "bool"};
+
+// An axis counted from 0, or from the end where it is negative; another is a DataError.
+inline std::int64_t axis_of(std::int64_t axis, const at::Tensor& t, const std::string& key) {
+  const std::int64_t a = axis < 0 ? axis + t.dim() : axis;
+  if (a < 0 || a >= t.dim())
+    throw DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + ": no axis " +
+                    std::to_string(axis));
+  return a;
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+// label_filter: MONAI's LabelFilterd.
+#include <ATen/Functions.h>
+
+#include "nodes/transform/each_key.h"
+
+namespace sluice {
+namespace {
+
+struct LabelFilter final : EachKey<LabelFilter> {
+  struct Params : KeyParams {
+    std::vector<std::string> keys{"label"};
+    std::vector<std::int64_t> applied_labels;
+  } p;
+
+  static Spec spec() {
+    return each_key_spec<Params>("label_filter", "Keeps some labels; the others become 0.",
+                                 "Fields to change, each [C, ...].")
+        .param("applied_labels", &Params::applied_labels, "The labels to keep.")
+        .required()
+        .takes("@keys", Form::image);
+  }
+
+  void change(Field& field, std::size_t) const {
+    const at::Tensor& x = field.tensor;
+    field.tensor = x.masked_fill(
+        at::isin(x.to(at::kDouble), at::tensor(p.applied_labels, at::kDouble)).logical_not_(), 0);
+  }
+};
+
+const Register<LabelFilter> registered;
+
+}  // namespace
+}  // namespace sluice

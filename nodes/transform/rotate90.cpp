@@ -1,0 +1,46 @@
+// rotate90: MONAI's Rotate90d.
+#include "nodes/transform/cropping.h"
+
+namespace sluice {
+namespace {
+
+struct Rotate90 final : FusedNode {
+  struct Params : CropParams {
+    std::int64_t k = 1;
+    std::vector<std::int64_t> spatial_axes{0, 1};
+  } p;
+
+  static Spec spec() {
+    Spec s("rotate90", "Turns by quarter turns.");
+    return add_crop_params(s)
+        .param("k", &Params::k, "Quarter turns; negative: the other way round.")
+        .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
+        .range(-3, 2)
+        .length(2, 2)
+        .rearranging()
+        .axes("@keys", "spatial_axes")
+        .resizes("@keys");
+  }
+
+  void process(Firing& f) override {
+    const int k = static_cast<int>((p.k % 4 + 4) % 4);
+    if (k == 0) return pass(f);
+    Sample out = f.in();
+    for_each_pending(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+          const int a = spatial_axis(p.spatial_axes[0], axes);
+          const int b = spatial_axis(p.spatial_axes[1], axes);
+          if (a == b)
+            throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+          record(field, reordered(quarter_turns(k, a, b)), "rotate90",
+                 {double(k), double(a), double(b)});
+        });
+    finish(f, std::move(out));
+  }
+};
+
+const Register<Rotate90> registered;
+
+}  // namespace
+}  // namespace sluice

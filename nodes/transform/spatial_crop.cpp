@@ -1,0 +1,61 @@
+// spatial_crop: MONAI's SpatialCropd.
+#include "nodes/transform/cropping.h"
+
+namespace sluice {
+namespace {
+
+using Sizes = std::optional<std::vector<std::int64_t>>;
+
+struct SpatialCrop final : FusedNode {
+  struct Params : CropParams {
+    Sizes roi_center, roi_size, roi_start, roi_end;
+  } p;
+
+  static Spec spec() {
+    Spec s("spatial_crop", "Crops to a box given by centre and size, or by start and end.");
+    return add_crop_params(s)
+        .param("roi_center", &Params::roi_center,
+               "The voxel in the middle; with fewer numbers than axes the last axes stay whole.")
+        .param("roi_size", &Params::roi_size, "Voxels by axis, with roi_center.")
+        .param("roi_start", &Params::roi_start, "The first voxel by axis; below 0: 0.")
+        .param("roi_end", &Params::roi_end, "The voxel after the last by axis.")
+        .one_of("roi_center", "roi_start")
+        .resizes("@keys");
+  }
+
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
+    if (p.roi_center.has_value() != p.roi_size.has_value() ||
+        p.roi_start.has_value() != p.roi_end.has_value())
+      throw Error(Exit::usage, "roi_center goes with roi_size, and roi_start with roi_end");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    crop(out, p, "spatial_crop",
+         [this](const Shape3& shape, std::int64_t axes) { return box(shape, axes); });
+    finish(f, std::move(out));
+  }
+
+  Box box(const Shape3& shape, std::int64_t axes) const {
+    const auto& a = p.roi_center ? *p.roi_center : *p.roi_start;
+    const auto& b = p.roi_center ? *p.roi_size : *p.roi_end;
+    const auto given = static_cast<std::int64_t>(std::max(a.size(), b.size()));
+    Box box{{}, shape};
+    for (std::int64_t d = 0; d < std::min(axes, given); ++d) {
+      const std::int64_t first = per_key(a, static_cast<std::size_t>(d)),
+                         second = per_key(b, static_cast<std::size_t>(d));
+      const std::int64_t start =
+          std::max<std::int64_t>(p.roi_center ? first - second / 2 : first, 0);
+      const std::int64_t end = p.roi_center ? start + second : second;
+      box.start[d] = start;
+      box.size[d] = std::min(end, shape[d]) - start;
+    }
+    return box;
+  }
+};
+
+const Register<SpatialCrop> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,38 @@
+// squeeze_dim: MONAI's SqueezeDimd.
+#include "nodes/transform/each_key.h"
+
+namespace sluice {
+namespace {
+
+struct SqueezeDim final : EachKey<SqueezeDim> {
+  struct Params : KeyParams {
+    std::optional<std::int64_t> dim = 0;
+  } p;
+
+  static Spec spec() {
+    return each_key_spec("squeeze_dim", "Lets an axis of one element go.", "Fields to change.")
+        .param("dim", &Params::dim,
+               "The axis, 0 for the channels; negative: from the last; null: all axes of one.")
+        .any_device()
+        .takes("@keys", Form::any)
+        .gives("@keys", Form::any);
+  }
+
+  void change(Field& field, std::size_t i) const {
+    at::Tensor& t = field.tensor;
+    if (!p.dim) {
+      t = t.squeeze();
+      return;
+    }
+    const std::int64_t axis = axis_of(*p.dim, t, p.keys[i]);
+    if (t.size(axis) != 1)
+      throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(t.sizes()) + ": axis " +
+                      std::to_string(*p.dim) + " has more than one element");
+    t = t.squeeze(axis);
+  }
+};
+
+const Register<SqueezeDim> registered;
+
+}  // namespace
+}  // namespace sluice
