@@ -75,6 +75,8 @@ Value convolution(const Scope& s, const Value& x, std::int64_t out, const Convol
   c.normed = !o.conv_only && effective(o.adn).starts_with('N');
   c.init = o.init;
   c.bias_init = o.bias_init;
+  c.groups = o.groups;
+  c.dilation = o.dilation;
   if (o.is_transposed)
     c.output_padding = o.output_padding.value_or(
         mapped(o.strides, x.axes, [](std::int64_t stride) { return stride - 1; }));
@@ -86,6 +88,7 @@ Value residual_unit(const Scope& s, const Value& x, std::int64_t out,
                     const ResidualUnitOptions& o) {
   ConvolutionOptions c{.strides = o.strides, .kernel_size = o.kernel_size, .adn = o.adn};
   c.bias = o.bias;
+  c.dilation = o.dilation;
   Value y = x;
   for (std::int64_t u = 0; u < std::max<std::int64_t>(1, o.subunits); ++u) {
     c.conv_only = o.last_conv_only && u == o.subunits - 1;
@@ -146,13 +149,7 @@ Value unet_up_block(const Scope& s, const Value& x, const Value& skip, std::int6
 
 Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, const Init& init) {
   const ConvOptions one{.kernel = 1, .init = init, .bias_init = Init::fill(0)};
-  const int axes = x.axes;
-  Value y = x.op("mean", [axes](In t) {
-    std::vector<std::int64_t> spatial;
-    for (int a = 0; a < axes; ++a) spatial.push_back(a + 2);
-    return t[0].mean(spatial, /*keepdim=*/true);
-  });
-  y = silu(conv(s / "_se_reduce", y, squeezed, one));
+  const Value y = silu(conv(s / "_se_reduce", channel_means(x), squeezed, one));
   return product(x, sigmoid(conv(s / "_se_expand", y, x.channels, one)));
 }
 

@@ -38,9 +38,11 @@ struct ConvolutionOptions {
   PerAxis strides = 1, kernel_size = 3;
   Adn adn = {};
   bool bias = true, conv_only = false, is_transposed = false;
-  std::optional<PerAxis> padding = {};         // (kernel_size - 1) / 2
+  std::optional<PerAxis> padding = {};         // (kernel_size - 1) / 2, times the dilation
   std::optional<PerAxis> output_padding = {};  // of a transposed one: strides - 1
   Init init = {}, bias_init = {};
+  std::int64_t groups = 1;
+  std::int64_t dilation = 1;
 };
 Value convolution(const Scope& s, const Value& x, std::int64_t out, const ConvolutionOptions& o);
 
@@ -49,6 +51,7 @@ struct ResidualUnitOptions {
   std::int64_t subunits = 2;
   Adn adn = {};
   bool bias = true, last_conv_only = false;
+  std::int64_t dilation = 1;
 };
 Value residual_unit(const Scope& s, const Value& x, std::int64_t out, const ResidualUnitOptions& o);
 

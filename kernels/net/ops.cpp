@@ -256,6 +256,15 @@ Value sigmoid(const Value& x) {
   return x.op("sigmoid", [](In t) { return at::sigmoid(t[0]); });
 }
 
+Value channel_means(const Value& x) {
+  const int axes = x.axes;
+  return x.op("mean", [axes](In t) {
+    std::vector<std::int64_t> spatial;
+    for (int a = 0; a < axes; ++a) spatial.push_back(a + 2);
+    return t[0].mean(spatial, /*keepdim=*/true);
+  });
+}
+
 Value product(const Value& x, const Value& y) {
   require_equal_channels("the product", x, y);
   const auto multiply = [](In t) {

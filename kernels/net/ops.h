@@ -68,6 +68,7 @@ Value linear(const Scope& s, const Value& x, std::int64_t out, const LinearOptio
 Value gelu(const Value& x);
 Value silu(const Value& x);
 Value sigmoid(const Value& x);
+Value channel_means(const Value& x);               // an image of one voxel
 Value product(const Value& x, const Value& y);     // numbers of [N, C] count for a whole channel
 Value layer_norm(const Scope& s, const Value& x);  // of tokens, over C: NAME.weight and NAME.bias
 Value resized(const Value& x, const Value& like);  // to its extents, by the nearest voxel

@@ -71,6 +71,14 @@ Work BuiltNetwork::last_work() const {
   return work;
 }
 
+std::string unless_multiples(at::IntArrayRef extents, std::int64_t step) {
+  for (const std::int64_t n : extents)
+    if (n % step != 0)
+      return "takes extents that are multiples of " + std::to_string(step) + ", got " +
+             c10::str(extents);
+  return "";
+}
+
 // ---- MONAI's names ------------------------------------------------------------------------------
 
 namespace {

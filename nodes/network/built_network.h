@@ -52,6 +52,9 @@ Spec class_net(std::string name, std::string doc, bool given = true) {
 NormOptions norm_of(const Json& given);
 Act act_of(const Json& given);
 
+// What BuiltNetwork::unfit() says of extents that `step` does not divide; "": it divides all.
+std::string unless_multiples(at::IntArrayRef extents, std::int64_t step);
+
 class BuiltNetwork : public Network {
  public:
   using Network::forward;

@@ -1,9 +1,10 @@
-// flexible_unet: MONAI's FlexibleUNet (monai.networks.nets.FlexibleUNet 1.6.1) on an EfficientNet,
-// without pretrained weights, with its parameter names and defaults.
+// flexible_unet: MONAI's FlexibleUNet (monai.networks.nets.FlexibleUNet 1.6.1) on an EfficientNet
+// or a ResNet, without pretrained weights, with its parameter names and defaults.
 //
 //   x ─ encoder ─ five features, each of half the extents of the one before ─ last ─ up + fourth ─
 //     up + third ─ ... ─ up to the extents of x ─ conv 3 ─▶ logits
 #include "kernels/net/efficientnet.h"
+#include "kernels/net/resnet.h"
 #include "kernels/net/up.h"
 #include "nodes/network/built_network.h"
 
@@ -29,7 +30,7 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
                                "FlexibleUNet).");
     s.params.front().required = false;  // spatial_dims
     return s.param("backbone", &Params::backbone, "Which network.")
-        .choices(efficientnet_names())
+        .choices(backbones())
         .required()
         .param("decoder_channels", &Params::decoder_channels, "On the way up, bottom first.")
         .at_least(1)
@@ -49,8 +50,7 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    const NormOptions usual{.eps = 1e-3, .momentum = 0.01};
-    const Values f = efficientnet(s / "encoder", image, p.backbone, 1000, usual).features;
+    const Values f = features(s / "encoder", image);
     UpCatOptions o{.adn = adn(), .bias = p.decoder_bias, .is_pad = p.is_pad};
     o.up.mode = p.upsample;
     o.up.pre_conv = p.pre_conv.has_value();
@@ -65,13 +65,27 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
     return {conv(s / "segmentation_head.0", x, p.out_channels, {.kernel = 3})};
   }
 
+  static std::vector<std::string> backbones() {
+    std::vector<std::string> all = efficientnet_names();
+    for (const int layers : resnet_layers()) all.push_back("resnet" + std::to_string(layers));
+    return all;
+  }
+  // A ResNet is made as its pretrained weights are.
+  Values features(const Scope& s, const Value& image) const {
+    if (!p.backbone.starts_with("resnet"))
+      return efficientnet(s, image, p.backbone, 1000, {.eps = 1e-3, .momentum = 0.01}).features;
+    const int layers = std::stoi(p.backbone.substr(6));
+    const bool zeros = layers == 18 || layers == 34;
+    return resnet_features(s, image,
+                           {.kind = resnet_kind(layers),
+                            .conv1_stride = 2,
+                            .shortcut_a = zeros,
+                            .bias_downsample = zeros});
+  }
+
   Adn adn() const { return {.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout}; }
   std::string unfit(at::IntArrayRef extents) const override {
-    for (const std::int64_t n : extents)
-      if (n % 32 != 0 && (!p.is_pad || n % 2 != 0))
-        return std::string("takes extents that are multiples of ") + (p.is_pad ? "2" : "32") +
-               ", got " + c10::str(extents);
-    return "";
+    return unless_multiples(extents, p.is_pad ? 2 : 32);
   }
 };
 

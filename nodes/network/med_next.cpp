@@ -141,12 +141,7 @@ struct MedNext final : ImageNetwork<MedNext> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    const std::int64_t step = std::int64_t{1} << p.blocks_down.size();
-    for (const std::int64_t n : extents)
-      if (n % step != 0)
-        return "takes extents that are multiples of " + std::to_string(step) + ", got " +
-               c10::str(extents);
-    return "";
+    return unless_multiples(extents, std::int64_t{1} << p.blocks_down.size());
   }
 };
 

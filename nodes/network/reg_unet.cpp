@@ -118,11 +118,7 @@ struct Reg {
     return parts.size() == 1 ? sum : sum.op("mean", [share](In t) { return t[0] * share; });
   }
   std::string unfit(at::IntArrayRef extents) const {
-    for (const std::int64_t n : extents)
-      if (n % (std::int64_t{1} << depth) != 0)
-        return "takes extents that are multiples of " + std::to_string(1L << depth) + ", got " +
-               c10::str(extents);
-    return "";
+    return unless_multiples(extents, std::int64_t{1} << depth);
   }
 };
 

@@ -106,9 +106,7 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    for (const std::int64_t n : extents)
-      if (n % 32 != 0) return "takes extents that are multiples of 32, got " + c10::str(extents);
-    return "";
+    return unless_multiples(extents, 32);
   }
 };
 

@@ -106,9 +106,7 @@ struct VNet final : ImageNetwork<VNet> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    for (const std::int64_t n : extents)
-      if (n % 16 != 0) return "takes extents that are multiples of 16, got " + c10::str(extents);
-    return "";
+    return unless_multiples(extents, 16);
   }
 
   mutable std::uint64_t dropouts_ = 0;  // while it is built

@@ -18,6 +18,8 @@ from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeX
 from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 from monai.networks.nets import resnet10
+from monai.networks.nets import SENet154, SEResNet50, SEResNext50
+from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
@@ -378,7 +380,10 @@ def residual_encoder_unet():
 # Not in training, where MONAI's dropout draws other numbers than ours.
 def flexible_unet():
     flat = dict(in_channels=1, out_channels=3, backbone="efficientnet-b0", decoder_channels=[16, 12, 8, 6, 4])
-    return [case(FlexibleUNet, flat, [2, 1, 64, 96], False)]
+    solid = dict(flat, backbone="resnet10", spatial_dims=3, upsample="deconv", decoder_channels=[8, 6, 6, 4, 4])
+    zeros = dict(flat, backbone="resnet18", is_pad=False, pre_conv=None)
+    return [case(FlexibleUNet, flat, [2, 1, 64, 96], False), case(FlexibleUNet, solid, [1, 1, 32, 64, 32], False),
+            case(FlexibleUNet, zeros, [2, 1, 32, 64], False)]
 
 
 def voxel_morph():
@@ -394,6 +399,62 @@ def voxel_morph():
             case(make, solid, [1, 1, 8, 12, 8], True, more=[[1, 1, 8, 12, 8]], in_channels=1)]
 
 
+# Not in training, as the other deep networks of classes.
+def senet(make, **more):
+    args = dict(spatial_dims=2, in_channels=1, num_classes=3, layers=[1, 2, 1, 1], dropout_prob=None, **more)
+    return [case(make, args, [2, 1, 36, 30], False)]
+
+
+def se_resnet50():
+    solid = dict(spatial_dims=3, in_channels=2, num_classes=3, layers=[1, 1, 1, 1], inplanes=24, reduction=8)
+    return [*senet(SEResNet50), case(SEResNet50, solid, [1, 2, 20, 18, 24], False)]
+
+
+# Needs torchvision too. Not in training, as the other deep networks of classes.
+def torchvision_fc_model():
+    from monai.networks.nets import TorchVisionFCModel
+
+    plain = dict(model_name="resnet18", num_classes=3)
+    own = dict(model_name="resnext50_32x4d", num_classes=2, pool=None, bias=False)
+    maps = dict(model_name="resnet18", num_classes=2, use_conv=True, pool="")
+    pooled = dict(model_name="resnet18", use_conv=True, pool=["max", {"kernel_size": 2, "stride": 1}])
+    means = dict(model_name="resnet18", use_conv=True, pool=None)
+    return [case(TorchVisionFCModel, args, [1, 3, *size], False) for args, size in (
+        (plain, [200, 224]), (own, [40, 64]), (maps, [64, 40]), (pooled, [96, 64]), (means, [64, 64]))]
+
+
+# Without noise, which MONAI draws in evaluation too.
+def autoencoder_kl():
+    def make(**args):
+        net = AutoencoderKL(**args)
+        net.sampling = lambda mean, deviation: mean
+        return net
+
+    flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=[1, 2, 1], channels=[4, 8, 8], latent_channels=2,
+                attention_levels=[False, True, False], norm_num_groups=2)
+    solid = dict(spatial_dims=3, num_res_blocks=1, channels=[4, 8], attention_levels=[False, True], norm_num_groups=4,
+                 use_combined_linear=True, include_fc=False, use_convtranspose=True, with_encoder_nonlocal_attn=False)
+    return [case(make, flat, [2, 2, 16, 12], False), case(make, solid, [1, 1, 8, 6, 4], False)]
+
+
+def regressor():
+    flat = dict(in_shape=[2, 17, 12], out_shape=[2, 3], channels=[4, 6], strides=[2, 2])
+    solid = dict(in_shape=[1, 8, 9, 6], out_shape=[4], channels=[4, 6], strides=[2, 1], num_res_units=0, norm="batch",
+                 act="relu", bias=False, kernel_size=[5, 3, 3])
+    return [case(Regressor, flat, [2, 2, 17, 12], True), case(Regressor, solid, [2, 1, 8, 9, 6], True)]
+
+
+# Not in training with dropout, which draws other numbers than ours.
+def adversary(make, **more):
+    args = dict(in_shape=[1, 16, 12], channels=[4, 6], strides=[2, 2], **more)
+    return [case(make, args, [2, 1, 16, 12], False), case(make, dict(args, dropout=None), [2, 1, 16, 12], True)]
+
+
+NETS |= dict(torchvision_fc_model=torchvision_fc_model)
+NETS |= dict(autoencoder_kl=autoencoder_kl)
+NETS |= dict(regressor=regressor, classifier=lambda: adversary(Classifier, classes=3, last_act="tanh"))
+NETS |= dict(discriminator=lambda: adversary(Discriminator), critic=lambda: adversary(Critic))
+NETS |= dict(senet154=lambda: senet(SENet154, groups=8), se_resnet50=se_resnet50, se_resnext50=lambda: senet(SEResNext50))
 NETS |= dict(flexible_unet=flexible_unet, voxel_morph=voxel_morph)
 NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
 NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)

@@ -1,0 +1,132 @@
+// regressor, classifier, discriminator, critic: MONAI's Regressor and what derives from it
+// (monai.networks.nets 1.6.1), with their parameter names and defaults.
+//
+//   x ─ residual units (or convolutions), each with its stride ─ linear ─▶ numbers of out_shape
+//   critic: the mean over all channels and voxels instead of the linear layer
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+enum class Regressing { regressor, classifier, discriminator, critic };
+
+template <Regressing kind>
+struct Regressor final : ImageNetwork<Regressor<kind>> {
+  static constexpr bool adversary = kind == Regressing::discriminator || kind == Regressing::critic;
+  struct Params : ImageNet {
+    std::vector<std::int64_t> in_shape, out_shape{1}, channels, strides, kernel_size{3};
+    std::int64_t classes = 1, num_res_units = 2;
+    Json act = "PRELU", norm = "INSTANCE";
+    std::optional<double> dropout;
+    bool bias = true;
+    std::optional<Json> last_act;
+    Params() {
+      if (adversary) dropout = 0.25;
+      if (kind == Regressing::discriminator) last_act = "SIGMOID";
+    }
+  } p;
+
+  static Spec spec() {
+    Spec s = class_net<Params>(
+        kind == Regressing::regressor       ? "regressor"
+        : kind == Regressing::classifier    ? "classifier"
+        : kind == Regressing::discriminator ? "discriminator"
+                                            : "critic",
+        kind == Regressing::regressor    ? "Numbers of whole images (MONAI's Regressor)."
+        : kind == Regressing::classifier ? "Classes of whole images (MONAI's Classifier)."
+        : kind == Regressing::discriminator
+            ? "How true an image is, from 0 to 1 (MONAI's Discriminator)."
+            : "How true an image is, a number (MONAI's Critic).",
+        false);
+    std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
+    s.param("in_shape", &Params::in_shape, "Channels and extents of the image.")
+        .at_least(1)
+        .length(3, 4)
+        .required();
+    if (kind == Regressing::regressor)
+      s.param("out_shape", &Params::out_shape, "Shape of a sample's numbers.")
+          .at_least(1)
+          .length(1)
+          .required();
+    if (kind == Regressing::classifier)
+      s.param("classes", &Params::classes, "How many.").at_least(1).required();
+    s.param("channels", &Params::channels, "Of each layer.")
+        .at_least(1)
+        .length(1)
+        .required()
+        .param("strides", &Params::strides, "Of each layer.")
+        .at_least(1)
+        .length_of("channels")
+        .required()
+        .param("kernel_size", &Params::kernel_size, "Odd; a number or one an axis.")
+        .at_least(1)
+        .param("num_res_units", &Params::num_res_units,
+               "Convolutions in a residual unit; 0: plain convolutions.")
+        .at_least(0)
+        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm", &Params::norm, "The same.")
+        .param("dropout", &Params::dropout,
+               "Probability that a value becomes 0 in training; null: none.")
+        .range(0, 0.99)
+        .param("bias", &Params::bias, "Convolutions have a bias.");
+    if (kind == Regressing::classifier || kind == Regressing::discriminator)
+      s.param("last_act", &Params::last_act, "After the linear layer; null: none.");
+    return s;
+  }
+
+  void open(const Spec& spec) {
+    p.in_channels = p.in_shape[0];
+    p.spatial_dims = static_cast<std::int64_t>(p.in_shape.size()) - 1;
+    ImageNetwork<Regressor>::open(spec);
+  }
+
+  Values build(const Scope& s, const Value& image) const {
+    for (const std::int64_t k : p.kernel_size)
+      if (k % 2 == 0) this->refuse("kernel sizes must be odd, found " + std::to_string(k));
+    const Adn adn{.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
+    std::vector<std::int64_t> left{p.in_shape.begin() + 1, p.in_shape.end()};
+    Value x = image;
+    for (std::size_t i = 0; i < p.channels.size(); ++i) {
+      const Scope at = s / ("net.layer_" + std::to_string(i));
+      const bool last = i + 1 == p.channels.size();
+      const std::int64_t stride = p.strides[i];
+      if (p.num_res_units > 0)
+        x = residual_unit(at, x, p.channels[i],
+                          {stride, p.kernel_size, p.num_res_units, adn, p.bias, last});
+      else
+        x = convolution(at, x, p.channels[i],
+                        {.strides = stride,
+                         .kernel_size = p.kernel_size,
+                         .adn = adn,
+                         .bias = p.bias,
+                         .conv_only = last});
+      for (auto& n : left) n = (n - 1) / stride + 1;
+    }
+    if (kind == Regressing::critic)
+      return {x.op("mean", [](In t) { return t[0].flatten(1).mean(1, /*keepdim=*/true); },
+                   {.channels = 1, .axes = 0})};
+    std::int64_t voxels = 1, numbers = 1;
+    for (const std::int64_t n : left) voxels *= n;
+    const auto out_shape =
+        kind == Regressing::regressor ? p.out_shape : std::vector<std::int64_t>{p.classes};
+    for (const std::int64_t n : out_shape) numbers *= n;
+    x = linear(s / "final.1", flatten(x, voxels), numbers);
+    if (p.last_act) x = act(s / "final.lastact", x, act_of(*p.last_act));
+    if (out_shape.size() == 1) return {x};
+    return {x.op("reshape", [out_shape](In t) { return t[0].unflatten(1, out_shape); },
+                 {.channels = out_shape[0], .axes = static_cast<int>(out_shape.size()) - 1})};
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    if (extents.equals(at::IntArrayRef(p.in_shape).slice(1))) return "";
+    return "was made for images of in_shape, got " + c10::str(extents);
+  }
+};
+
+const RegisterNetwork<Regressor<Regressing::regressor>> regressor;
+const RegisterNetwork<Regressor<Regressing::classifier>> classifier;
+const RegisterNetwork<Regressor<Regressing::discriminator>> discriminator;
+const RegisterNetwork<Regressor<Regressing::critic>> critic;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,128 @@
+// torchvision_fc_model: MONAI's TorchVisionFCModel (monai.networks.nets.TorchVisionFCModel 1.6.1)
+// on torchvision's ResNets, ResNeXts and wide ResNets, without pretrained weights, with its
+// parameter names.
+//
+//   x ─ conv 7 / 2 ─ norm ─ relu ─ max pool 3 / 2 ─ four layers ─ pool ─ linear, or conv 1 ─▶
+//   logits
+#include "kernels/net/resnet.h"
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+struct VisionModel {
+  const char* name;
+  int layers;
+  std::int64_t groups = 1, width_per_group = 64;
+};
+constexpr VisionModel vision_models[] = {{"resnet18", 18},
+                                         {"resnet34", 34},
+                                         {"resnet50", 50},
+                                         {"resnet101", 101},
+                                         {"resnet152", 152},
+                                         {"resnext50_32x4d", 50, 32, 4},
+                                         {"resnext101_32x8d", 101, 32, 8},
+                                         {"resnext101_64x4d", 101, 64, 4},
+                                         {"wide_resnet50_2", 50, 1, 128},
+                                         {"wide_resnet101_2", 101, 1, 128}};
+
+struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
+  struct Params : ImageNet {
+    std::string model_name = "resnet18";
+    Json pool = Json::array({"avg", {{"kernel_size", 7}, {"stride", 1}}});
+    bool use_conv = false, bias = true;
+    Params() {
+      spatial_dims = 2;
+      in_channels = 3;
+      out_channels = 1;
+    }
+  } p;
+
+  static Spec spec() {
+    std::vector<std::string> names;
+    for (const VisionModel& m : vision_models) names.push_back(m.name);
+    Spec s = class_net<Params>("torchvision_fc_model",
+                               "torchvision's ResNets with a last layer of one's own (MONAI's "
+                               "TorchVisionFCModel; num_classes is out_channels, and in_channels "
+                               "counts the image's).",
+                               false);
+    s.params.front().max = 2;  // spatial_dims
+    return s.param("model_name", &Params::model_name, "Which one.")
+        .choices(names)
+        .param("use_conv", &Params::use_conv,
+               "The last layer is a convolution 1; the output keeps its spatial axes.")
+        .param("pool", &Params::pool,
+               "Before the last layer: [\"avg\" or \"max\", {\"kernel_size\": ..., \"stride\": "
+               "...}]; \"\": none; null: torchvision's own, over all voxels.")
+        .param("bias", &Params::bias, "The last layer has a bias.");
+  }
+
+  Values build(const Scope& s, const Value& image) const {
+    ResNetOptions o{.conv1_stride = 2};
+    for (const VisionModel& m : vision_models)
+      if (p.model_name == m.name) {
+        o.kind = resnet_kind(m.layers);
+        o.groups = m.groups;
+        o.width_per_group = m.width_per_group;
+      }
+    // With a pool of one's own MONAI takes torchvision's layers by their numbers.
+    if (!p.pool.is_null()) o.names = {"0", "1", "2", "4", "5", "6", "7"};
+    Value x = pooled(resnet_features(s / "features", image, o).back());
+    if (p.use_conv) return {conv(s / "fc", x, p.out_channels, {.kernel = 1, .bias = p.bias})};
+    if (x.axes > 0) x = flatten(x, 1);
+    return {linear(s / "fc", x, p.out_channels, {.bias = p.bias})};
+  }
+
+ private:
+  struct Pool {
+    bool max = false;
+    std::int64_t kernel = 1, stride = 1;
+  };
+  std::optional<Pool> pool() const {
+    if (p.pool.is_null() || p.pool == "") return {};
+    const bool listed = p.pool.is_array() && p.pool.size() == 2 && p.pool[1].is_object();
+    if (!listed || (p.pool[0] != "avg" && p.pool[0] != "max"))
+      refuse(
+          "pool is [\"avg\" or \"max\", {\"kernel_size\": ..., \"stride\": ...}], \"\" or null, "
+          "found " +
+          p.pool.dump());
+    Pool given{.max = p.pool[0] == "max"};
+    for (const auto& [key, value] : p.pool[1].items()) {
+      if ((key != "kernel_size" && key != "stride") || !value.is_number_integer() || value < 1)
+        refuse("pool has kernel_size and stride, numbers of at least 1; found " + key + " " +
+               value.dump());
+    }
+    given.kernel = p.pool[1].value("kernel_size", std::int64_t{1});
+    given.stride = p.pool[1].value("stride", given.kernel);
+    return given;
+  }
+  Value pooled(const Value& x) const {
+    if (p.pool.is_null()) return p.use_conv ? channel_means(x) : global_avg_pool(x);
+    const auto given = pool();
+    if (!given) return x;
+    const PoolOptions o{.kernel = given->kernel, .stride = given->stride};
+    return given->max ? max_pool(x, o) : avg_pool(x, o);
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    if (p.pool.is_null()) return "";
+    const Pool given = pool().value_or(Pool{});
+    for (const std::int64_t n : extents) {
+      const std::int64_t features = (n + 31) / 32;
+      const std::int64_t left = features - given.kernel;
+      if (left < 0 || (!p.use_conv && left >= given.stride))
+        return "has a pool of " + std::to_string(given.kernel) + " on features of " +
+               std::to_string(features) +
+               (left < 0 ? ", which are fewer"
+                         : ", which leaves more "
+                           "than one for its linear layer") +
+               ": got " + c10::str(extents);
+    }
+    return "";
+  }
+};
+
+const RegisterNetwork<TorchVisionFC> registered;
+
+}  // namespace
+}  // namespace sluice
