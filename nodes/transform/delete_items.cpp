@@ -24,6 +24,7 @@ struct DeleteItems final : FusedNode {
                "A key is a regular expression, and the fields go whose names begin with a match; "
                "one, or one a key.")
         .per("keys")
+        .passes()  // no rule says yet that a field goes
         .fuses(Fuses::fields)
         .any_device();
   }

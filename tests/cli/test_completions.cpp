@@ -58,7 +58,7 @@ TEST_CASE("bash completes node types, parameters, codes, shells and their values
   CHECK(completed("apply une").empty());  // a network
   CHECK(completed("apply dice_l") == Words{"dice_loss"});
   CHECK(completed("apply rand_flip --param pro") == Words{"prob="});
-  CHECK(completed("apply dice_loss --param soft") == Words{"softmax="});
+  CHECK(completed("apply dice_loss --param soft") == Words{"softmax=", "soft_label="});
   CHECK(completed("apply dice_loss --param softmax = t") == Words{"true"});
   CHECK(completed("apply dice_loss --param batch=true reduction = ''") == Words{"mean", "sum"});
   CHECK(completed("apply dice_loss --in ''") == Words{"pred=", "label="});

@@ -210,9 +210,9 @@ TEST_CASE("every node type of this build says what becomes of its samples' field
 }
 
 TEST_CASE("the shipped graphs have neither errors nor warnings") {
-  const auto r =
-      shell::run("cd " SLUICE_SOURCE_DIR " && $SLUICE check graphs/*.json graphs/datasets/*.json "
-                 "graphs/networks/*.json");
+  const auto r = shell::run("cd " SLUICE_SOURCE_DIR
+                            " && $SLUICE check graphs/*.json graphs/datasets/*.json "
+                            "graphs/networks/*.json");
   CHECK(r.code == 0);
   CHECK(r.err == "");
 }

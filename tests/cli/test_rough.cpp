@@ -127,7 +127,7 @@ TEST_CASE("MONAI's names find nodes, and words find the types that hold them") {
   CHECK(flip.code == 0);
   CHECK(flip.out.starts_with("MONAI's RandFlipd is rand_flip\n"));
   CHECK(contains(flip.out, "spatial_axis"));
-  const auto word = shell::run("$SLUICE inspect flip");
+  const auto word = shell::run("$SLUICE inspect _flip");
   CHECK(word.code == 0);
   CHECK(contains(word.out, "rand_axis_flip"));
   CHECK(contains(word.out, "rand_flip"));

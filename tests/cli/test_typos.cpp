@@ -336,9 +336,11 @@ Json graph_of(const Spec& spec) {
   if (spec.find_param("transforms")) node["transforms"] = {{{"type", "rand_flip"}}};
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
-  if (!spec.network_param.empty()) node[spec.network_param] = "net";
+  for (const auto& param : {spec.network_param, spec.follows_param})
+    if (!param.empty()) node[param] = "net";
   for (const auto& r : spec.param_rules) {
-    if (r.kind == ParamRule::Kind::one_of) node[r.a] = sample("", *spec.find_param(r.a));
+    if (const ParamSpec& a = *spec.find_param(r.a); r.kind == ParamRule::Kind::one_of)
+      node[r.a] = sample(a.type, a);
     if (r.kind == ParamRule::Kind::length && node[r.a].is_array() && !node[r.a].empty())
       node[r.a] = std::vector<Json>(node[r.b].size() + static_cast<std::size_t>(r.shift),
                                     node[r.a].front());

@@ -478,5 +478,5 @@ TEST_CASE("two caches cannot both say which items an epoch has") {
   Json g = b.graph({{"type", "smart_cache"}, {"cache_num", 2}});
   g["nodes"]["second"] = {{"type", "smart_cache"}, {"in", "kept"}, {"cache_num", 2}};
   g["nodes"]["end"]["in"] = "second";
-  CHECK(contains(message_of([&] { run_graph(g); }), "another cache chooses"));
+  CHECK(contains(message_of([&] { run_graph(g); }), "another node chooses"));
 }

@@ -1,0 +1,29 @@
+// The types of layers that a network of "type": "layers" is made of: MONAI's blocks and PyTorch's
+// layers, each with a Spec of its arguments.
+#pragma once
+
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+
+// What layers are told, of any type; a type's Spec says which of it.
+struct LayerParams {
+  std::int64_t out_channels = 1, groups = 1, subunits = 2, voxels = 1;
+  std::vector<std::int64_t> kernel_size{3}, strides{1}, dilation{1}, pool_size{2};
+  std::optional<std::vector<std::int64_t>> padding, output_padding, pool_strides;
+  Json act = "PRELU", norm = "INSTANCE";
+  std::string adn_ordering = "NDA";
+  double dropout = 0;
+  bool bias = true, is_transposed = false, conv_only = false, last_conv_only = false;
+  bool residual = false;
+};
+
+struct LayerType {
+  Spec spec;
+  std::size_t least, most;  // values that it reads
+  std::function<Value(const Scope&, const Values&, const LayerParams&)> make;
+};
+
+const std::vector<LayerType>& layer_types();
+
+}  // namespace sluice
