@@ -1,4 +1,5 @@
 // cast_to_type: MONAI's CastToTyped.
+#include "engine/state/dtype.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -10,10 +11,12 @@ struct CastToType final : EachKey<CastToType> {
   } p;
 
   static Spec spec() {
+    std::vector<std::string> names;
+    for (const Dtype& d : dtypes) names.emplace_back(d.name);
     return each_key_spec("cast_to_type", "Gives fields another type of number.", "Fields to cast.")
         .param("dtype", &Params::dtype,
                "The type, one or one a key; fractions are cut off where it is whole.")
-        .choices(dtype_names)
+        .choices(std::move(names))
         .per("keys")
         .any_device()
         .takes("@keys", Form::any)
@@ -21,7 +24,7 @@ struct CastToType final : EachKey<CastToType> {
   }
 
   void change(Field& field, std::size_t i) const {
-    field.tensor = field.tensor.to(dtype_of(per_key(p.dtype, i)));
+    field.tensor = field.tensor.to(find_dtype(&Dtype::name, per_key(p.dtype, i))->type);
   }
 };
 

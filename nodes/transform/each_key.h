@@ -34,19 +34,6 @@ struct EachKey : Node {
   }
 };
 
-inline at::ScalarType dtype_of(const std::string& name) {
-  if (name == "bool") return at::kBool;
-  if (name == "uint8") return at::kByte;
-  if (name == "int8") return at::kChar;
-  if (name == "int16") return at::kShort;
-  if (name == "int32") return at::kInt;
-  if (name == "int64") return at::kLong;
-  if (name == "float16") return at::kHalf;
-  return name == "float64" ? at::kDouble : at::kFloat;
-}
-inline const std::vector<std::string> dtype_names{"float32", "float64", "float16", "uint8", "int8",
-                                                  "int16",   "int32",   "int64",   "bool"};
-
 // An axis counted from 0, or from the end where it is negative; another is a DataError.
 inline std::int64_t axis_of(std::int64_t axis, const at::Tensor& t, const std::string& key) {
   const std::int64_t a = axis < 0 ? axis + t.dim() : axis;

@@ -33,44 +33,52 @@ struct HistogramNormalize final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      const at::Tensor x = field.tensor.to(at::kDouble).contiguous();
+      const at::Tensor x = field.tensor.to(at::kFloat).contiguous();
       at::Tensor counted = x;
       if (p.mask_key)
         counted = x.masked_select(at::ne(f.in().tensor(*p.mask_key), 0).expand_as(x)).contiguous();
       if (counted.numel() == 0) throw DataError("no voxel is there to count");
-      field.tensor = equalised(x, counted).to(at::kFloat);
+      field.tensor = equalised(x, counted);
     });
     f.emit(std::move(out));
   }
 
+  // As numpy.histogram and numpy.interp: a bin's edges and centre are float32, and a voxel on an
+  // edge belongs to the bin above it.
   at::Tensor equalised(const at::Tensor& x, const at::Tensor& counted) const {
     const auto n = static_cast<std::size_t>(p.num_bins);
-    double low = counted.min().item<double>(), high = counted.max().item<double>();
-    if (low == high) low -= 0.5, high += 0.5;
-    const double width = (high - low) / static_cast<double>(n);
-    const auto bin = [&](double v) {
-      return std::min(static_cast<std::size_t>(std::max((v - low) / width, 0.0)), n - 1);
+    float low = counted.min().item<float>(), high = counted.max().item<float>();
+    if (low == high) low -= 0.5f, high += 0.5f;
+    std::vector<float> edges(n + 1), centres(n);
+    const float step = (high - low) / static_cast<float>(n);
+    for (std::size_t b = 0; b < n; ++b) {  // rounded twice, as numpy.linspace of float32
+      const auto from_low = static_cast<float>(static_cast<double>(b) * step);
+      edges[b] = static_cast<float>(double{from_low} + low);
+    }
+    edges[n] = high;
+    for (std::size_t b = 0; b < n; ++b) centres[b] = (edges[b] + edges[b + 1]) / 2;
+    // The last of `places` that is no larger than v; at most `most`.
+    const auto below = [](const std::vector<float>& places, float v, std::size_t most) {
+      const auto at = std::upper_bound(places.begin(), places.end(), v) - places.begin();
+      return std::min(static_cast<std::size_t>(std::max<std::ptrdiff_t>(at - 1, 0)), most);
     };
     std::vector<double> share(n);
-    const double* v = counted.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < counted.numel(); ++i) ++share[bin(v[i])];
+    const float* v = counted.const_data_ptr<float>();
+    for (std::int64_t i = 0; i < counted.numel(); ++i) ++share[below(edges, v[i], n - 1)];
     for (std::size_t b = 1; b < n; ++b) share[b] += share[b - 1];
     const double first = share.front(), range = share.back() - first;
     for (double& s : share)
       s = range == 0 ? s * p.min : (s - first) / range * (p.max - p.min) + p.min;
     const at::Tensor out = at::empty_like(x);
-    double* to = out.mutable_data_ptr<double>();
-    const double* from = x.const_data_ptr<double>();
+    float* to = out.mutable_data_ptr<float>();
+    const float* from = x.const_data_ptr<float>();
     for (std::int64_t i = 0; i < x.numel(); ++i) {
-      const double at = (from[i] - low) / width - 0.5;  // in bins, counted from the first's centre
-      if (at <= 0 || n == 1) {
-        to[i] = share.front();
-      } else if (at >= static_cast<double>(n - 1)) {
-        to[i] = share.back();
-      } else {
-        const auto b = static_cast<std::size_t>(at);
-        to[i] = share[b] + (share[b + 1] - share[b]) * (at - static_cast<double>(b));
-      }
+      const std::size_t b = below(centres, from[i], n - 1);
+      double y = share[b];
+      if (b + 1 < n && from[i] > centres[b])
+        y += (share[b + 1] - share[b]) / (double{centres[b + 1]} - centres[b]) *
+             (double{from[i]} - centres[b]);
+      to[i] = static_cast<float>(y);
     }
     return out;
   }

@@ -1,4 +1,6 @@
-// remove_small_objects: MONAI's RemoveSmallObjectsd.
+// remove_small_objects: MONAI's RemoveSmallObjectsd. Objects of two channels are never one: in
+// MONAI, which hands the channels to scikit-image as one more axis, they may be with
+// connectivity 2.
 #include <ATen/Functions.h>
 
 #include "kernels/image/components.h"
@@ -25,7 +27,8 @@ struct RemoveSmallObjects final : EachKey<RemoveSmallObjects> {
                "1: neighbours share a face; 2: an edge; 3: a corner.")
         .range(1, 3)
         .param("independent_channels", &Params::independent_channels,
-               "Each channel by itself; otherwise the components of all channels together.")
+               "Of a label map each label is one object; otherwise what is above 0 is taken for "
+               "foreground.")
         .param("by_measure", &Params::by_measure,
                "min_size is a volume (of images of two axes an area), not voxels.")
         .param("pixdim", &Params::pixdim,
@@ -36,16 +39,22 @@ struct RemoveSmallObjects final : EachKey<RemoveSmallObjects> {
   void change(Field& field, std::size_t i) const {
     require_spatial(field.tensor, p.keys[i]);
     const std::int64_t axes = field.tensor.dim() - 1;
+    const double least = least_voxels(field, axes), largest = field.tensor.max().item<double>();
+    if (field.tensor.min().item<double>() == largest) return;
     at::Tensor volume = to_volume(field.tensor).clone();
-    const double least = least_voxels(field, axes);
-    if (p.independent_channels) {
+    if (p.independent_channels && largest > 1)
+      remove_labels(volume, least);
+    else
       for (std::int64_t c = 0; c < volume.size(0); ++c)
-        volume[c].masked_fill_(small(at::ne(volume[c], 0), least, axes), 0);
-    } else {
-      const at::Tensor lost = small(at::gt(volume, 0).any(0), least, axes);
-      volume.masked_fill_(lost.unsqueeze(0), 0);
-    }
+        volume[c].masked_fill_(small(at::gt(volume[c], 0), least, axes), 0);
     field.tensor = from_volume(volume, axes);
+  }
+
+  // Of a label map each label is one object, wherever its voxels are.
+  static void remove_labels(at::Tensor& labels, double least) {
+    const auto [values, places, counts] = at::_unique2(labels, true, false, true);
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if (counts[i].item<double>() < least) labels.masked_fill_(at::eq(labels, values[i]), 0);
   }
 
   double least_voxels(const Field& field, std::int64_t axes) const {
