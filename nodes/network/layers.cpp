@@ -14,6 +14,7 @@
 #include <set>
 
 #include "engine/base/diagnostic.h"
+#include "engine/graph/check_members.h"
 #include "nodes/network/layer_types.h"
 
 namespace sluice {
@@ -65,7 +66,8 @@ class LayerGraph {
       throw Error(Exit::usage, at + ": expected {\"type\": ..., \"in\": ...}");
     const LayerType& type = type_of(at, layer["type"]);
     LayerParams params;
-    type.spec.apply(&params, arguments(at, type.spec, layer));
+    check(at, type.spec, layer);
+    type.spec.apply(&params, layer);
     Values inputs;
     const Json in = layer.value("in", Json());
     for (const Json& one : in.is_array() ? in : Json::array({in})) {
@@ -97,26 +99,11 @@ class LayerGraph {
     throw Error(Exit::usage, at + ": no layer type is called \"" + name + "\"; " + hint);
   }
 
-  static Json arguments(const std::string& at, const Spec& spec, const Json& layer) {
-    Json given = Json::object();
-    std::vector<std::string> known{"in"};
-    for (const ParamSpec& p : spec.params) known.push_back(p.name);
-    for (const auto& [key, value] : layer.items()) {
-      if (key == "type" || key == "in" || key == "desc") continue;
-      const ParamSpec* param = spec.find_param(key);
-      if (!param) {
-        const std::string hint = did_you_mean(key, known);
-        throw Error(Exit::usage, at + ": " + spec.name + " has no argument \"" + key + "\"" +
-                                     (hint.empty() ? "" : "; " + hint));
-      }
-      if (const auto refusal = param->reject(value))
-        throw Error(Exit::usage, at + "." + key + ": " + refusal->text);
-      given[key] = value;
-    }
+  static void check(const std::string& at, const Spec& spec, const Json& layer) {
+    check_members(layer, spec, at, spec.name + " has no argument", {"type", "in", "desc"});
     for (const ParamSpec& p : spec.params)
-      if (p.required && !given.contains(p.name))
+      if (p.required && !layer.contains(p.name))
         throw Error(Exit::usage, at + ": " + spec.name + " needs \"" + p.name + "\"");
-    return given;
   }
 
   Scope scope_;

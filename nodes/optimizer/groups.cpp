@@ -3,9 +3,8 @@
 #include <optional>
 #include <regex>
 
-#include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
-#include "engine/graph/spec.h"
+#include "engine/graph/check_members.h"
 
 namespace sluice {
 namespace {
@@ -35,22 +34,15 @@ const Spec& group_spec() {
   return s;
 }
 
+std::string name_of(std::size_t group) { return "groups[" + std::to_string(group) + "]"; }
+
 [[noreturn]] void refuse(std::size_t group, const std::string& why) {
-  throw Error(Exit::usage, "groups[" + std::to_string(group) + "]: " + why);
+  throw Error(Exit::usage, name_of(group) + ": " + why);
 }
 
 GroupParams read(std::size_t group, const Json& written) {
   if (!written.is_object()) refuse(group, "expected an object, found " + describe_json(written));
-  std::vector<std::string> known;
-  for (const ParamSpec& p : group_spec().params) known.push_back(p.name);
-  for (const auto& [key, value] : written.items()) {
-    const ParamSpec* param = group_spec().find_param(key);
-    if (!param) {
-      const std::string hint = did_you_mean(key, known);
-      refuse(group, "no key is called \"" + key + "\"" + (hint.empty() ? "" : "; " + hint));
-    }
-    if (const auto refusal = param->reject(value)) refuse(group, key + ": " + refusal->text);
-  }
+  check_members(written, group_spec(), name_of(group), "no key is called");
   if (!written.contains("match")) refuse(group, "\"match\" is missing");
   for (const ParamRule& rule : group_spec().param_rules)
     if (written.contains(rule.a) && written.contains(rule.b))
@@ -79,8 +71,7 @@ std::vector<ParameterSettings> group_settings(const std::vector<Json>& groups,
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!std::regex_search(names[i], pattern)) continue;
       any = true;
-      if (taken[i])
-        refuse(g, names[i] + " is in groups[" + std::to_string(*taken[i]) + "] already");
+      if (taken[i]) refuse(g, names[i] + " is in " + name_of(*taken[i]) + " already");
       taken[i] = g;
       ParameterSettings& s = settings[i];
       s.lr = p.lr.value_or(others.lr * p.lr_scale.value_or(1));

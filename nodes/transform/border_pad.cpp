@@ -5,44 +5,28 @@ namespace sluice {
 namespace {
 
 struct BorderPad final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image", "label"}, mode{"constant"};
+  struct Params : FillParams {
     std::vector<std::int64_t> spatial_border;
-    double value = 0;
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("border_pad", "Adds a border to each key.")
-        .in("sample")
+    Spec s("border_pad", "Adds a border to each key.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields to pad, each [C, X, Y, Z] or [C, X, Y].")
         .param("spatial_border", &Params::spatial_border,
                "Voxels: one number for every side, one an axis, or two an axis: before the first "
                "voxel and after the last; below 0: 0.")
         .required()
-        .length(1, 6)
-        .param("mode", &Params::mode, "How the border is filled; one, or one a key.")
-        .choices(filling_names)
-        .on_device(filling_on_device)
-        .per("keys")
-        .param("value", &Params::value, "The constant.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .fuses(Fuses::moves)
-        .any_device()
-        .takes("@keys", Form::image, 2, 3)
-        .resizes("@keys");
+        .length(1, 6);
+    return add_fill_params(s).resizes("@keys");
   }
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_pending(out, p.keys, p.allow_missing_keys,
-                     [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                       const Box box = grown(shape, static_cast<std::size_t>(axes));
-                       if (box == Box{{}, shape}) return;
-                       record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value),
-                              "border_pad", numbers(box));
-                     });
+    fill(out, p, "border_pad", [this](const Shape3& shape, std::int64_t axes) {
+      return grown(shape, static_cast<std::size_t>(axes));
+    });
     finish(f, std::move(out));
   }
 

@@ -11,10 +11,11 @@ struct CropParams {
   bool allow_missing_keys = false;
 };
 
-inline Spec& add_crop_params(Spec& s) {
+inline Spec& add_crop_params(Spec& s,
+                             const char* keys = "Fields to crop, each [C, X, Y, Z] or [C, X, Y].") {
   return s.in("sample")
       .out("sample")
-      .param("keys", &CropParams::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
+      .param("keys", &CropParams::keys, keys)
       .param("allow_missing_keys", &CropParams::allow_missing_keys, "Leave out keys not there.")
       .fuses(Fuses::moves)
       .any_device()
@@ -36,14 +37,10 @@ void crop(Sample& sample, const CropParams& p, const char* name, BoxOf&& box_of)
                    });
 }
 
-// MONAI's centre: start = n / 2 - size / 2, cut to the image.
-inline Box box_at_centre(const Shape3& shape, const Shape3& size) {
-  Box box;
-  for (int d = 0; d < 3; ++d) {
-    box.start[d] = std::max<std::int64_t>(shape[d] / 2 - size[d] / 2, 0);
-    box.size[d] = std::min(size[d], shape[d] - box.start[d]);
-  }
-  return box;
+// `size` about MONAI's centre, cut to the image.
+inline Box box_at_centre(const Shape3& shape, Shape3 size) {
+  for (int d = 0; d < 3; ++d) size[d] = std::min(size[d], shape[d]);
+  return centre_box(shape, size);
 }
 
 // ceil(scale n); one scale, or one an axis.
@@ -82,11 +79,10 @@ inline Box random_box(Random& random, const RandCropParams& p, const std::vector
       size[d] += static_cast<std::int64_t>(random.integer(most[d] - size[d] + 1));
     }
   }
-  for (int d = 0; d < 3; ++d) size[d] = std::min(size[d], shape[d]);
-  Box box = centre_box(shape, size);
+  Box box = box_at_centre(shape, size);
   if (p.random_center)
     for (int d = 0; d < axes; ++d)
-      box.start[d] = static_cast<std::int64_t>(random.integer(shape[d] - size[d] + 1));
+      box.start[d] = static_cast<std::int64_t>(random.integer(shape[d] - box.size[d] + 1));
   return box;
 }
 

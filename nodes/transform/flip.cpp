@@ -1,5 +1,6 @@
 // flip: MONAI's Flipd.
 #include "nodes/transform/cropping.h"
+#include "nodes/transform/reordering.h"
 
 namespace sluice {
 namespace {
@@ -11,7 +12,7 @@ struct Flip final : FusedNode {
 
   static Spec spec() {
     Spec s("flip", "Flips along spatial axes.");
-    return add_crop_params(s)
+    return add_crop_params(s, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].")
         .param("spatial_axis", &Params::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
         .range(-3, 2)
         .rearranging()
@@ -20,15 +21,7 @@ struct Flip final : FusedNode {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_pending(out, p.keys, p.allow_missing_keys,
-                     [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                       Reorder r;
-                       for (std::int64_t d = 0; d < axes; ++d) r.flip[d] = !p.spatial_axis;
-                       if (p.spatial_axis)
-                         for (const std::int64_t a : *p.spatial_axis)
-                           r.flip[spatial_axis(a, axes)] = true;
-                       record(field, reordered(r), "flip", {r.flip.begin(), r.flip.end()});
-                     });
+    sluice::flip(out, p, "flip");
     finish(f, std::move(out));
   }
 };

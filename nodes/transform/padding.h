@@ -1,4 +1,4 @@
-// What the transforms that pad about an image's centre share.
+// What the transforms that pad share.
 #pragma once
 
 #include "engine/run/registry.h"
@@ -6,18 +6,15 @@
 
 namespace sluice {
 
-struct PadParams {
+struct FillParams {
   std::vector<std::string> keys{"image", "label"}, mode{"constant"};
-  std::string method = "symmetric";
   double value = 0;
   bool allow_missing_keys = false;
 };
 
-inline Spec& add_pad_params(Spec& s) {
-  using Params = PadParams;
-  return s.param("method", &Params::method, "Where padding goes.")
-      .choices({"symmetric", "end"})
-      .param("mode", &Params::mode, "How padding is filled; one, or one a key.")
+inline Spec& add_fill_params(Spec& s) {
+  using Params = FillParams;
+  return s.param("mode", &Params::mode, "How padding is filled; one, or one a key.")
       .choices(filling_names)
       .on_device(filling_on_device)
       .per("keys")
@@ -28,16 +25,34 @@ inline Spec& add_pad_params(Spec& s) {
       .takes("@keys", Form::image, 2, 3);
 }
 
+// To box_of(shape, spatial axes).
+template <class BoxOf>
+void fill(Sample& sample, const FillParams& p, const char* name, BoxOf&& box_of) {
+  for_each_pending(sample, p.keys, p.allow_missing_keys,
+                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                     const Box box = box_of(shape, axes);
+                     if (box == Box{{}, shape}) return;
+                     record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value), name,
+                            numbers(box));
+                   });
+}
+
+// About the image's centre, or after its end.
+struct PadParams : FillParams {
+  std::string method = "symmetric";
+};
+
+inline Spec& add_pad_params(Spec& s) {
+  return add_fill_params(
+      s.param("method", &PadParams::method, "Where padding goes.").choices({"symmetric", "end"}));
+}
+
 // To size_of(shape, spatial axes); where that is smaller, to its centre.
 template <class SizeOf>
 void pad(Sample& sample, const PadParams& p, const char* name, SizeOf&& size_of) {
-  for_each_pending(
-      sample, p.keys, p.allow_missing_keys,
-      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-        const Box box = centre_box(shape, size_of(shape, axes), p.method == "symmetric");
-        if (box == Box{{}, shape}) return;
-        record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value), name, numbers(box));
-      });
+  fill(sample, p, name, [&](const Shape3& shape, std::int64_t axes) {
+    return centre_box(shape, size_of(shape, axes), p.method == "symmetric");
+  });
 }
 
 }  // namespace sluice

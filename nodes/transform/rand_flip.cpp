@@ -1,6 +1,5 @@
 // rand_flip: MONAI's RandFlipd. One draw for all keys.
-#include "engine/run/registry.h"
-#include "nodes/transform/fused.h"
+#include "nodes/transform/reordering.h"
 
 namespace sluice {
 namespace {
@@ -35,16 +34,7 @@ struct RandFlip final : FusedNode {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    for_each_pending(out, p.keys, p.allow_missing_keys,
-                     [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                       Reorder r;
-                       for (std::int64_t d = 0; d < axes && !p.spatial_axis; ++d) r.flip[d] = true;
-                       if (p.spatial_axis)
-                         for (std::int64_t a : *p.spatial_axis)
-                           r.flip[spatial_axis(a, axes)] = true;
-                       // values: for each axis whether it is flipped.
-                       record(field, reordered(r), "rand_flip", {r.flip.begin(), r.flip.end()});
-                     });
+    sluice::flip(out, p, "rand_flip");
     finish(f, std::move(out));
   }
 };

@@ -1,6 +1,5 @@
 // rand_rotate90: MONAI's RandRotate90d. One draw for all keys.
-#include "engine/run/registry.h"
-#include "nodes/transform/fused.h"
+#include "nodes/transform/reordering.h"
 
 namespace sluice {
 namespace {
@@ -47,17 +46,7 @@ struct RandRotate90 final : FusedNode {
     const int k = static_cast<int>(random.integer(p.max_k)) + 1;
     if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    for_each_pending(
-        out, p.keys, p.allow_missing_keys,
-        [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-          const int a = spatial_axis(p.spatial_axes[0], axes);
-          const int b = spatial_axis(p.spatial_axes[1], axes);
-          if (a == b)
-            throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
-          // values: the quarter turns and the two axes.
-          record(field, reordered(quarter_turns(k, a, b)), "rand_rotate90",
-                 {double(k), double(a), double(b)});
-        });
+    sluice::rotate90(out, p, k, "rand_rotate90");
     finish(f, std::move(out));
   }
 };

@@ -1,5 +1,6 @@
 // rotate90: MONAI's Rotate90d.
 #include "nodes/transform/cropping.h"
+#include "nodes/transform/reordering.h"
 
 namespace sluice {
 namespace {
@@ -12,7 +13,7 @@ struct Rotate90 final : FusedNode {
 
   static Spec spec() {
     Spec s("rotate90", "Turns by quarter turns.");
-    return add_crop_params(s)
+    return add_crop_params(s, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
         .param("k", &Params::k, "Quarter turns; negative: the other way round.")
         .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
         .range(-3, 2)
@@ -26,16 +27,7 @@ struct Rotate90 final : FusedNode {
     const int k = static_cast<int>((p.k % 4 + 4) % 4);
     if (k == 0) return pass(f);
     Sample out = f.in();
-    for_each_pending(
-        out, p.keys, p.allow_missing_keys,
-        [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-          const int a = spatial_axis(p.spatial_axes[0], axes);
-          const int b = spatial_axis(p.spatial_axes[1], axes);
-          if (a == b)
-            throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
-          record(field, reordered(quarter_turns(k, a, b)), "rotate90",
-                 {double(k), double(a), double(b)});
-        });
+    sluice::rotate90(out, p, k, "rotate90");
     finish(f, std::move(out));
   }
 };

@@ -1,0 +1,39 @@
+// Flips and quarter turns of all keys, whether they are drawn or given: P has keys,
+// allow_missing_keys and spatial_axis or spatial_axes.
+#pragma once
+
+#include "engine/run/registry.h"
+#include "nodes/transform/fused.h"
+
+namespace sluice {
+
+template <class P>
+void flip(Sample& sample, const P& p, const char* name) {
+  for_each_pending(sample, p.keys, p.allow_missing_keys,
+                   [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+                     Reorder r;
+                     for (std::int64_t d = 0; d < axes; ++d) r.flip[d] = !p.spatial_axis;
+                     if (p.spatial_axis)
+                       for (const std::int64_t a : *p.spatial_axis)
+                         r.flip[spatial_axis(a, axes)] = true;
+                     // values: for each axis whether it is flipped.
+                     record(field, reordered(r), name, {r.flip.begin(), r.flip.end()});
+                   });
+}
+
+// By k quarter turns.
+template <class P>
+void rotate90(Sample& sample, const P& p, int k, const char* name) {
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+        const int a = spatial_axis(p.spatial_axes[0], axes);
+        const int b = spatial_axis(p.spatial_axes[1], axes);
+        if (a == b)
+          throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+        // values: the quarter turns and the two axes.
+        record(field, reordered(quarter_turns(k, a, b)), name, {double(k), double(a), double(b)});
+      });
+}
+
+}  // namespace sluice
