@@ -271,6 +271,15 @@ those of validation sinks and updaters are complete then. The name is "node.metr
   CodeText{"SL0441", "no such metric",
 R"(The node exists and reports metrics, but none of this name. `sluice inspect TYPE` lists them.)"},
 
+  CodeText{"SL0450", "batches that run.shards does not divide",
+R"(Each training batch is computed in run.shards parts, and an item of the source belongs to one of
+them by its place in the epoch alone. So there is one batch between source and model, of a whole
+number of items, at least one a shard; and nothing between them mixes items of different shards.)"},
+  CodeText{"SL0451", "run.shards without run.step_threads",
+R"(With run.shards given, the weights are the same to the bit for any number of processes. The threads
+that compute a shard are another matter: sums in a convolution are made in as many parts. By default
+a process takes the cores that are its own, which differ with the number of processes: give
+run.step_threads, and nothing depends on the machine.)"},
   CodeText{"SL0501", "--set names nothing",
 R"(--set changes what is there: variables, run settings, parameters of nodes and networks. The path
 is the one that diagnostics print, such as nodes.step.lr, run.epochs, vars.root, nodes.crop.size.0,

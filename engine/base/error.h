@@ -15,6 +15,7 @@ enum class Exit : int {
   gpu = 6,
   stalled = 7,
   non_finite = 8,  // the loss is NaN or infinite
+  peer = 9,        // another process of the run failed
   interrupted = 130,
   terminated = 143,
 };

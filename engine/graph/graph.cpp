@@ -362,6 +362,14 @@ const Spec& run_spec() {
           .param("step_threads", &RunSettings::step_threads,
                  "Threads of the training region; 0: as many as cores.")
           .range(0, 4096)
+          .param("shards", &RunSettings::shards,
+                 "Equal parts in which each training batch is computed, each by one process; their "
+                 "gradients are added in an order of their own, so the result is the same with any "
+                 "number of processes up to this one. null: as many as processes.")
+          .range(1, 65536)
+          .param("peer_timeout_s", &RunSettings::peer_timeout_s,
+                 "Seconds of silence after which another process of the run counts as hung.")
+          .above(0)
           .param("watchdog_s", &RunSettings::watchdog_s, "Seconds without progress; 0: for ever.")
           .at_least(0)
           .param("fuse", &RunSettings::fuse,

@@ -85,7 +85,9 @@ struct RunSettings {
   std::int64_t max_bad = 10;  // quarantine budget of a node that sets none
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
-  double watchdog_s = 300;   // no progress for so long: stall report, exit 7
+  std::optional<std::int64_t> shards;  // of each training batch; as many as processes
+  double peer_timeout_s = 30;          // silence after which another process counts as hung
+  double watchdog_s = 300;             // no progress for so long: stall report, exit 7
   bool fuse = true;          // transforms one after the other are done together (plan.h's runs)
   bool lazy = false;         // ... and their resamplings become one: sharper, other numbers
   bool cuda_graphs = false;  // a device repeats the training step from a recording

@@ -182,6 +182,7 @@ class Spec {
   bool rearranges = false;  // moves voxels and keeps their values, so it commutes with transforms
                             // that treat each voxel alone
   bool is_ordered = false;  // stateful: serial and in stamp order, flush() at every epoch's end
+  bool merging = false;     // its state of an epoch can be made of several processes' (Node::merge)
   Fuses fusing = Fuses::no;
   bool is_gate = false;  // begins a segment with credits of its own
   bool is_cache = false;
@@ -302,6 +303,10 @@ class Spec {
   Spec& ordered() {
     is_ordered = true;
     concurrency = 1;
+    return *this;
+  }
+  Spec& merges() {
+    merging = true;
     return *this;
   }
   Spec& source() {

@@ -108,6 +108,7 @@ class Planner : PlanPass {
     flows();
     stay();
     plan_turns(*this);
+    plan_shards(*this);
     plan_caches(*this);
     plan_runs(*this);
     plan_credits(*this);

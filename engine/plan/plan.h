@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "engine/group/shards.h"
 #include "engine/plan/fields.h"
 #include "engine/plan/turn_order.h"
 
@@ -73,6 +74,7 @@ struct PlanStream {
   int every = 1;            // a validation stream: after every so many training epochs
   std::vector<int> caches;  // looked up when the source emits
   std::int64_t epochs = 1;  // how many it has in all
+  Division division;        // over packets and processes
 };
 
 // The networks that one group of updaters changes, and who may hold them when.
@@ -113,6 +115,7 @@ struct PlanOptions {
   int threads = 2;                   // data threads: automatic credits follow them
   bool device = false;               // there is one: what works on its memory goes to the copy lane
   std::vector<std::string> apart{};  // nodes that are in no run
+  int processes = 1;                 // that the run is divided over
 };
 
 // Needs a Graph that stays alive. Everything wrong goes to `diagnostics`; nullopt if anything is.

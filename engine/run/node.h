@@ -21,11 +21,13 @@
 #include "engine/base/random.h"
 #include "engine/base/stamp.h"
 #include "engine/graph/spec.h"
+#include "engine/group/shards.h"
 
 namespace sluice {
 
 class Sample;        // engine/state/sample.h; the scheduler never looks inside
 class Resources;     // engine/state/resource.h
+struct Ranks;        // engine/group/ranks.h
 class Stream;        // engine/run/device.h
 class TensorDevice;  // engine/state/tensor_device.h
 struct State;        // engine/state/checkpoint.h: named tensors and values
@@ -50,8 +52,9 @@ struct Upstream {
 struct OpenContext {
   std::string node;  // its path in the graph: "pre/load"
   std::uint64_t seed = 0;
-  std::uint32_t epochs = 1;  // run.epochs
-  int rank = 0, world = 1;
+  std::uint32_t epochs = 1;      // run.epochs
+  std::shared_ptr<Ranks> ranks;  // null: one process, whose steps are not sharded
+  Division division;             // of its stream
   int step_threads = 1;
   bool training = false;            // its stream feeds an updater of the network it reads
   Leaves leaves = Leaves::nothing;  // whether its work is left to the next node (plan.h's runs)
@@ -115,6 +118,10 @@ class Firing {
   // The members of a gather node's group, in stamp order.
   std::span<const SamplePtr> members(int port = 0) const { return inputs_[port]; }
   std::size_t ports() const { return inputs_.size(); }
+  // How many samples came in at the first port: a batch's members.
+  std::int64_t weight() const { return weight_; }
+  // An updater whose steps are sharded fires for empty shards, and those of other processes, too.
+  bool is_hole() const { return !ptr(); }
 
   // Sends a sample on. one_to_one and gather: at most once a port. expand: once a child.
   template <class S>
@@ -171,6 +178,7 @@ class Firing {
     stopped_ = &stopped;
   }
   void on(Stream* stream) { stream_ = stream; }
+  void weigh(std::int64_t samples) { weight_ = samples; }
   void clear() {
     for (auto& port : inputs_) port.clear();
     outs_.clear();
@@ -205,6 +213,7 @@ class Firing {
   std::vector<std::pair<std::string, double>> logs_;
   std::vector<std::function<void()>> later_;
   Stream* stream_ = nullptr;
+  std::int64_t weight_ = 1;
   bool end_epoch_ = false;
 };
 
@@ -241,6 +250,8 @@ class Node {
   // State that must outlive the process: optimizer moments, a metric's sums.
   virtual void save(State&) const {}
   virtual void load(const State&) {}
+  // Adds what another process saved of the same epoch (Spec::merges).
+  virtual void merge(const State&) {}
   // A cache node's store; null for all others.
   virtual CacheStore* store() { return nullptr; }
   // A source: what it emits for an item, in any epoch; null where it cannot say. Thread-safe.

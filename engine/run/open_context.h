@@ -15,6 +15,7 @@ inline OpenContext planned_context(const Plan& plan, int index) {
   context.seed = static_cast<std::uint64_t>(run.seed);
   context.epochs = static_cast<std::uint32_t>(run.epochs);
   context.training = n.training;
+  context.division = plan.streams[static_cast<std::size_t>(n.stream)].division;
   context.leaves = n.leaves;
   context.narrow = n.narrow;
   context.stays = n.stays;

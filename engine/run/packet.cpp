@@ -17,6 +17,8 @@ const std::string* const filtered = intern_reason("filtered");
 const std::string* const quarantined = intern_reason("quarantined");
 const std::string* const discarded = intern_reason("discarded");
 const std::string* const dropped_last = intern_reason("dropped_last");
+const std::string* const elsewhere = intern_reason("elsewhere");
+const std::string* const no_sample = intern_reason("no_sample");
 const std::string* const replayed = intern_reason("replayed");
 }  // namespace reasons
 

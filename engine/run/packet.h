@@ -58,6 +58,8 @@ extern const std::string* const filtered;      // the node emitted nothing
 extern const std::string* const quarantined;   // the node failed on it, and may
 extern const std::string* const discarded;     // the run was cut
 extern const std::string* const dropped_last;  // the rest of an epoch that fills no batch
+extern const std::string* const elsewhere;     // another process computes it
+extern const std::string* const no_sample;     // a shard of an epoch's last batch
 extern const std::string* const replayed;      // a resume: already trained on before the cut
 }  // namespace reasons
 

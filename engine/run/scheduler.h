@@ -96,6 +96,7 @@ struct RunOptions {
   double watchdog_s = 300;
   Resume resume;
   std::uint64_t seed = 0;
+  int rank = 0, processes = 1;              // which items are this one's (group/shards.h)
   Device* device = nullptr;                 // the copy and the step lane queue their work on it
   std::function<void(LaneKind)> on_thread;  // once on every thread, before it runs a body
 };

@@ -19,6 +19,7 @@ Station::Station(Scheduler& scheduler, int index, Node* node, std::uint32_t firs
     : scheduler_(scheduler),
       index_(index),
       plan_(scheduler.plan_.nodes[index]),
+      division_(scheduler.plan_.streams[static_cast<std::size_t>(plan_.stream)].division),
       node_(node),
       store_(node ? node->store() : nullptr),
       key_(random_key(scheduler.options_.seed, plan_.path())),
@@ -126,8 +127,14 @@ void Station::place(const Stamp& stamp, std::span<Packet> in, Actions& actions) 
 
 // `cut` is read once for a slot: a flag that rises between two looks must not fire it out of turn.
 Station::Fate Station::fate(std::span<const Packet> in, bool cut) const {
-  for (const Packet& p : in)
-    if (p.is_skip()) return Fate::skip;
+  for (const Packet& p : in) {
+    if (!p.is_skip()) continue;
+    // What other ranks discard is cut here too, or their turns would end and this one's would not.
+    if (cut && (is_hole(p) || p.reason == reasons::elsewhere)) return Fate::discard;
+    if (!is_hole(p)) return Fate::skip;
+    if (turnstile_ && replays(p.stamp.epoch)) return Fate::replay;
+    return plan_.spec->access == Access::update ? Fate::fire : Fate::skip;
+  }
   if (cut) return Fate::discard;
   const Packet& first = in.front();
   if (first.hits) {
@@ -137,6 +144,17 @@ Station::Fate Station::fate(std::span<const Packet> in, bool cut) const {
   }
   if (turnstile_ && plan_.training && replays(first.stamp.epoch)) return Fate::replay;
   return Fate::fire;
+}
+
+bool Station::is_mine(const Stamp& stamp) const {
+  const RunOptions& o = scheduler_.options_;
+  return o.processes == 1 || division_.rank(stamp.index, o.processes) == o.rank;
+}
+
+// An empty shard, or another process's, in a region whose steps are sharded.
+bool Station::is_hole(const Packet& p) const {
+  return division_.sharded() && plan_.training && p.is_skip() && p.reason != reasons::discarded &&
+         p.reason != reasons::replayed;
 }
 
 // Counted in packets of the edge, Skips included: an index says less after a filter or a 1:n.
@@ -175,11 +193,17 @@ bool Station::turn_open(std::uint32_t e) const {
   return !turnstile_ || turnstile_->open(plan_.stream, e);
 }
 
+// A gather's group: all that belong to its packet have come.
+bool Station::is_whole() const {
+  if (plan_.spec->arity != Arity::gather) return false;
+  if (!division_.by_place()) return static_cast<int>(group_.size()) == plan_.count;
+  return division_.packet(next_.index) > static_cast<std::int64_t>(ordinal_);
+}
+
 // Deals with the slot that is next in stamp order, or with the epoch's end. False: must wait.
 bool Station::admit_next(Actions& actions) {
   if (flushing_) return false;
-  if (plan_.spec->arity == Arity::gather && static_cast<int>(group_.size()) == plan_.count)
-    return launch_group(actions);
+  if (is_whole()) return launch_group(actions);
   auto it = inbox_.find(next_);
   if (it == inbox_.end() || it->second.have < static_cast<int>(plan_.inputs.size()))
     return pass_boundary(actions);
@@ -193,8 +217,8 @@ bool Station::admit_next(Actions& actions) {
 
 bool Station::admit(Slot& slot, Fate f, Actions& actions) {
   if (f != Fate::fire) {
-    const bool enters = f == Fate::stored && slot.in.front().hit(index_)->entry.sample;
-    if (enters) {
+    const bool hole = f == Fate::skip && plan_.gate && is_hole(slot.in.front());
+    if (hole || (f == Fate::stored && slot.in.front().hit(index_)->entry.sample)) {
       Credit credit = pool->try_take();
       if (!credit) return false;
       Packet& p = slot.in.front();
@@ -206,6 +230,7 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
     whole.stamp = slot.stamp;
     whole.in = std::move(slot.in);
     settle(std::move(whole), f, actions);
+    if (Epoch& e = epoch(slot.stamp.epoch); hole) e.trained = e.consumed;
     return true;
   }
   const Arity arity = plan_.spec->arity;
@@ -242,7 +267,8 @@ bool Station::launch(const Stamp& stamp, std::span<Packet> in, Actions& actions)
 
 // Fires a gather node on the members it has.
 bool Station::launch_group(Actions& actions) {
-  if (cutting()) {
+  if (group_.empty() || cutting()) {
+    if (division_.by_place()) skip_group(actions);
     drop_group(reasons::discarded, actions);
     return true;
   }
@@ -256,11 +282,24 @@ bool Station::launch_group(Actions& actions) {
     for (std::size_t i = 0; i < member.in.size(); ++i)
       job->inputs[i].push_back(std::move(member.in[i]));
   group_.clear();
+  absent_ = nullptr;
   job->credit = std::move(credit);
   ++epoch(job->stamp.epoch).flying;
   ++running_;
   actions.push_back({Action::Kind::launch, this, 0, {}, job});
   return true;
+}
+
+// A packet by places of which no member came.
+void Station::skip_group(Actions& actions) {
+  Packet skip;
+  skip.kind = Packet::Kind::skip;
+  skip.stamp = Stamp::first(next_.stream, next_.epoch, 0);
+  skip.stamp.index = ordinal_++;
+  skip.weight = 0;  // its samples were counted where they were skipped
+  skip.item = Packet::no_item;
+  skip.reason = !group_.empty() ? reasons::discarded : absent_ ? absent_ : reasons::no_sample;
+  for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) send(port, skip, actions);
 }
 
 void Station::drop_group(const std::string* reason, Actions& actions) {
@@ -271,6 +310,7 @@ void Station::drop_group(const std::string* reason, Actions& actions) {
     for (Packet& p : member.in) actions.push_back({Action::Kind::drop, this, 0, std::move(p)});
   }
   group_.clear();
+  absent_ = nullptr;
 }
 
 // Emits from the window until it holds window-1 packets (or none, at the epoch's end); which one
@@ -302,7 +342,7 @@ bool Station::pass_boundary(Actions& actions) {
     if (!cutting()) return false;
     e.cut = true;  // its turn will not come, so nobody may flush it (it may have had no packets)
   }
-  if (!group_.empty()) {
+  if (!group_.empty() || absent_) {
     if (e.cut || cutting())
       drop_group(reasons::discarded, actions);
     else if (plan_.spec->arity == Arity::shuffle)
@@ -312,6 +352,9 @@ bool Station::pass_boundary(Actions& actions) {
     else if (!launch_group(actions))
       return false;
   }
+  // A step has all its shards, also that of an epoch's last batch.
+  if (plan_.spec->arity == Arity::gather && division_.by_place() && !e.cut)
+    while (static_cast<std::int64_t>(ordinal_) % division_.parts != 0) skip_group(actions);
   if (plan_.ordered && !e.flushed) {
     if (e.flying > 0) return false;
     if (!e.cut) {
@@ -411,7 +454,8 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
       e.trained = e.consumed;
     }
     if (f == Fate::stored) reason = intern_reason(first.hit(index_)->entry.skip_reason);
-    if (f != Fate::skip) ledger.lost[*reason] += first.weight;
+    if (!first.is_skip()) ledger.lost[*reason] += first.weight;
+    if (plan_.spec->arity == Arity::gather && division_.by_place()) absent_ = reason;
     if (f == Fate::skip && store_ && reason != reasons::discarded && first.item != Packet::no_item)
       actions.push_back({Action::Kind::remember, this, 0,
                          Packet{.stamp = slot.stamp, .item = first.item, .reason = reason}});
@@ -512,7 +556,7 @@ void Station::note_waiting() {
     const bool has =
         plan_.is_source() || !ready_.empty() ||
         (it != inbox_.end() && it->second.have == static_cast<int>(plan_.inputs.size())) ||
-        static_cast<int>(group_.size()) == std::max(plan_.count, 1);
+        is_whole();
     wait = has ? Wait::credit : Wait::input;
   }
   if (wait == wait_) return;

@@ -7,6 +7,10 @@
 //  - a sequenced station (ordered, gate, n:1, shuffle) admits stamps in order, each exactly once;
 //  - of a chain (1:1 compute nodes one after the other, without limit, order or store) a packet
 //    passes all stations in one firing of the first; Skips and markers go from station to station;
+//  - where a stream counts by places (group/shards.h), a gather's packet is made of the members
+//  whose
+//    items belong to it, and is a Skip where none came; in a sharded training region Skips take the
+//    credit too, and updaters fire for them, so that a step is over on all ranks alike;
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
 //    been dealt with; then, and in epoch order, its own marker goes out;
 //  - what a firing queued on a device counts as flying until the device has done it, so flushes,
@@ -124,6 +128,9 @@ class Station {
   bool admit_next(Actions& actions);
   bool admit(Slot& slot, Fate fate, Actions& actions);
   Fate fate(std::span<const Packet> in, bool cut) const;
+  bool is_hole(const Packet& p) const;
+  bool is_whole() const;
+  bool is_mine(const Stamp& stamp) const;
   bool replays(std::uint32_t e) const;
   bool turn_open(std::uint32_t e) const;
   bool pass_boundary(Actions& actions);
@@ -132,6 +139,7 @@ class Station {
   void settle(Slot slot, Fate fate, Actions& actions);
   bool launch(const Stamp& stamp, std::span<Packet> in, Actions& actions);  // takes `in` if true
   bool launch_group(Actions& actions);
+  void skip_group(Actions& actions);
   void drop_group(const std::string* reason, Actions& actions);
   void shuffle_out(Actions& actions, bool all);
   void flush(Actions& actions);
@@ -197,6 +205,7 @@ class Station {
   Scheduler& scheduler_;
   const int index_;
   const PlanNode& plan_;
+  const Division& division_;  // of its stream
   Node* const node_;
   CacheStore* const store_;
   const std::uint64_t key_;
@@ -221,6 +230,7 @@ class Station {
   Stamp next_;                   // sequenced: the stamp to admit
   std::vector<Slot> group_;      // gather: members so far; shuffle: the window
   std::uint64_t ordinal_ = 0;    // gather, shuffle: the next index of this epoch; source: too
+  const std::string* absent_ = nullptr;  // gather by places: why one of the group's is not there
   std::map<std::uint32_t, Epoch> epochs_;
   Epoch* recent_ = nullptr;  // the one asked for last, and its number
   std::uint32_t recent_number_ = 0;

@@ -186,6 +186,10 @@ static void fill(std::vector<std::vector<SamplePtr>>& ports, const PlanNode& pla
     auto& port = ports[static_cast<std::size_t>(plan.inputs[i].port)];
     for (Packet& p : job.inputs[i]) port.push_back(std::move(p.sample));
   }
+  std::int64_t weight = 0;
+  if (!job.inputs.empty())
+    for (const Packet& p : job.inputs.front()) weight += p.weight;
+  job.firing.weigh(weight);
   if (plan.spec->arity == Arity::gather) return;
   for (auto& port : ports)
     if (port.empty()) port.push_back(nullptr);  // an optional port that nothing is connected to
@@ -369,6 +373,11 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
   const std::string* skip = ok ? verdict(firing, first != outs.end()) : failed_body(firing, why);
+  if (ok && !skip && plan_.is_source() && first != outs.end() && !is_mine(job.stamp))
+    skip = reasons::elsewhere;
+  if (ok && !job.inputs.empty() && !job.inputs.front().empty() &&
+      is_hole(job.inputs.front().front()))
+    skip = job.inputs.front().front().reason;
   if (store_ && ok && skip != reasons::discarded) {
     job.entry = skip ? CacheStore::Entry{nullptr, *skip} : CacheStore::Entry{first->sample, ""};
     if (!stream_) remember(job);
@@ -498,14 +507,14 @@ void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
   base.hits = std::move(job.hits);
   base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
   if (skip) {
-    ledger.lost[*skip] += 1;
+    if (skip != reasons::elsewhere) ledger.lost[*skip] += 1;
     ++ledger.skipped[*skip];
   } else {
     ++ledger.fired;
     if (plan_.is_sink()) ++ledger.delivered;
   }
   emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions);
-  ++ledger.emitted;
+  ledger.emitted += skip != reasons::elsewhere;  // counted where it is computed
   if (!job.looks) ++ordinal_;
 }
 
@@ -534,7 +543,7 @@ void Station::emit(Job& job, const std::string* skip, Actions& actions) {
   Packet base = carried(job);
   if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
   if (skip) {
-    ledger.lost[*skip] += base.weight;
+    if (!is_hole(job.inputs.front().front())) ledger.lost[*skip] += base.weight;
     if (plan_.spec->arity != Arity::gather) ++ledger.skipped[*skip];  // else: of other packets
   } else {
     ++ledger.fired;

@@ -34,6 +34,8 @@ Outcome Session::run() {
   o.watchdog_s = graph_->run.watchdog_s;
   o.seed = static_cast<std::uint64_t>(graph_->run.seed);
   o.resume = resume_;
+  o.rank = ranks_->world.rank;
+  o.processes = ranks_->world.size;
   o.device = find_device().get();
   // A LibTorch call on a data thread must not open an OpenMP pool there. get_num_threads first:
   // it runs the thread's lazy initialisation, which would overwrite what we set.
@@ -46,6 +48,7 @@ Outcome Session::run() {
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
+  ranks_->cut = [this] { scheduler_->stop(); };
   gpus_ = std::make_unique<GpuWatch>();
   begin_ = ProcessUse::now();
   running_ = scheduler_.get();
@@ -63,11 +66,13 @@ Outcome Session::run() {
   gpus_->end();
   trace.reset();
   sampler.reset();
+  gather_ends(outcome);
   const bool trained = !plan_->turns.empty();
   if (folder_ && trained &&
       (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
     try_save("last", outcome.position, true);
   if (folder_) end_folder(outcome);
+  if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
   dump_picture(outcome);
   return outcome;
 }
@@ -99,8 +104,33 @@ void Session::end_folder(const Outcome& outcome) {
                          {"wall_s", s["wall_s"]}});
 }
 
+// Sharded steps end alike on all ranks, so the wish to stop goes into the next one's header.
+bool Session::ends_by_agreement() const { return shards() > 1; }
+
 void Session::stop() noexcept {
-  if (Scheduler* s = running_.load()) s->stop();
+  Scheduler* s = running_.load();
+  if (!s) return;
+  if (ends_by_agreement())
+    ranks_->wish = true;
+  else
+    s->stop();
+}
+
+// After the run: what each rank counted, and what rank 0 alone keeps.
+void Session::gather_ends(const Outcome& outcome) {
+  if (ranks_->alone()) return;
+  if (outcome.status == Outcome::Status::failed) {
+    if (outcome.failure.exit != Exit::peer) ranks_->wire->end(outcome.failure.str());
+    return;
+  }
+  for (const Parted* node : parted_) node->hand_over();
+  of_others_ = told(*ranks_, "end",
+                    {{"samples", samples_json(*plan_, *scheduler_)}, {"quarantined", quarantine_}});
+  for (std::size_t r = 1; r < of_others_.size(); ++r)
+    for (const Json& line : of_others_[r]["quarantined"]) {
+      ++bad_;
+      if (folder_) folder_->quarantine_line(line);
+    }
 }
 
 int Session::exit_code(const Outcome& outcome) const {
@@ -204,7 +234,8 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const auto sequence = plan_->sequence(0);
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
-  if (!epoch_over) return false;
+  const bool wished = ends_by_agreement() && any_wish(*ranks_);
+  if (!epoch_over) return wished;
   const bool stop = stop_rule_met();
   if (stop) stopped_by_rule_ = true;
   {
@@ -217,8 +248,8 @@ bool Session::between(const Turn& ended, std::size_t position) {
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
     try_save(name, {position, 0}, false);
   }
-  if (folder_ && is_best()) try_save("best", {position, 0}, false);
-  return stop;
+  if (is_best() && folder_) try_save("best", {position, 0}, false);
+  return stop || wished;
 }
 
 // Whether the metric whose best epoch is kept has a new value, better than all before it.
@@ -248,9 +279,11 @@ void Session::quarantined(const Quarantined& q) {
     ++bad_;
   }
   tell("quarantined " + q.sample + ": " + q.node + ": " + q.message);
-  if (folder_)
-    folder_->quarantine_line(
-        {{"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}});
+  const Json line = {
+      {"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}};
+  if (folder_) return folder_->quarantine_line(line);
+  std::lock_guard lock(mutex_);
+  if (ranks_->world.rank > 0) quarantine_.push_back(line);
 }
 
 // The stuck body cannot be unwound: say who waits for what and end the process.
@@ -259,8 +292,23 @@ void Session::stalled(const std::string& report) {
   Outcome outcome;
   outcome.status = Outcome::Status::stalled;
   outcome.stall = report;
+  if (!ranks_->alone()) ranks_->wire->end("stalled: " + report);
+  end_at_once(outcome, Exit::stalled);
+}
+
+// Nor can a step that waits for another process.
+void Session::lost(const std::string& who) {
+  tell("error: another process failed: " + who);
+  Outcome outcome;
+  outcome.status = Outcome::Status::failed;
+  outcome.failure = {.exit = Exit::peer, .message = "another process failed: " + who};
+  if (!running_.load()) _exit(static_cast<int>(Exit::peer));
+  end_at_once(outcome, Exit::peer);
+}
+
+// What is stuck may hold a lock, or be a device or a disk that everything here waits for too.
+void Session::end_at_once(const Outcome& outcome, Exit exit) {
   end_ = ProcessUse::now();
-  // What is stuck may hold a lock, or be a device or a disk that everything here waits for too.
   std::promise<void> written;
   std::thread([&] {
     try {
@@ -272,7 +320,7 @@ void Session::stalled(const std::string& report) {
     written.set_value();
   }).detach();
   written.get_future().wait_for(std::chrono::seconds(5));
-  _exit(static_cast<int>(Exit::stalled));
+  _exit(static_cast<int>(exit));
 }
 
 }  // namespace sluice

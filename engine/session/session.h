@@ -23,6 +23,7 @@
 #include "engine/session/gpu_watch.h"
 #include "engine/session/options.h"
 #include "engine/session/process_use.h"
+#include "engine/session/ranks.h"
 #include "engine/session/run_folder.h"
 #include "engine/session/stop_rule.h"
 #include "engine/state/checkpoint.h"
@@ -35,6 +36,9 @@ namespace sluice {
 bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan);
 int data_threads(const Options& options, const Graph& graph);
 Threads thread_counts(const Options& options, const Plan& plan);
+
+// Samples over the whole graph: every source's and every sink's, and where the others went.
+Json samples_json(const Plan& plan, const Scheduler& scheduler);
 
 class Captured;
 
@@ -80,6 +84,7 @@ class Session final : public RunEvents {
   const Scheduler* running() const { return running_.load(); }    // null until run() has made it
   std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
   const std::filesystem::path& out_dir() const { return out_dir_; }
+  const Ranks& ranks() const { return *ranks_; }
   Json where() const;  // "device": its name or "cpu"; "devices": how many share each batch
 
   void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
@@ -90,6 +95,13 @@ class Session final : public RunEvents {
 
  private:
   explicit Session(const Options& options) : options_(options) {}
+  void join_others();
+  void require_same_run();
+  void open_all();
+  bool ends_by_agreement() const;
+  void lost(const std::string& who);
+  [[noreturn]] void end_at_once(const Outcome& outcome, Exit exit);
+  void gather_ends(const Outcome& outcome);
   void claim_folder();
   void read_checkpoint();
   void compare(const RunId& before);
@@ -103,6 +115,7 @@ class Session final : public RunEvents {
   void load_nodes();
   Json of_sources(const std::function<Json(const Node&)>& what) const;
   Json items() const;
+  std::int64_t shards() const;  // of a training step
   Json source_files() const;
   int begins_anew(const Resume& position) const;
   void save(const std::string& name, const Resume& position, bool all_nodes);
@@ -118,6 +131,8 @@ class Session final : public RunEvents {
   Options options_;
   std::optional<Graph> graph_;
   std::optional<Plan> plan_;
+  std::shared_ptr<Ranks> ranks_ = std::make_shared<Ranks>();
+  std::vector<const Parted*> parted_;
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
   std::vector<std::shared_ptr<const RecordedSteps>> recorded_;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -139,6 +154,7 @@ class Session final : public RunEvents {
   std::filesystem::path checkpoint_path_;
   std::string checkpoint_error_;
   Json files_;  // of the sources of training, as the run began
+  std::vector<Json> of_others_;  // rank 0: what the others counted; after the run
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
@@ -149,6 +165,7 @@ class Session final : public RunEvents {
   std::map<std::uint32_t, std::uint64_t> steps_at_end_;  // of training epochs
   std::string last_metric_;
   std::optional<double> last_loss_;
+  std::vector<Json> quarantine_;  // of a rank that keeps no folder
   std::uint64_t steps_ = 0, bad_ = 0;
   std::uint32_t epochs_done_ = 0;
 };

@@ -133,6 +133,9 @@ void Session::resume() {
   if (c.state.at("seed") != graph_->run.seed)
     refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
            std::to_string(graph_->run.seed));
+  if (c.state.value("shards", shards()) != shards())
+    refuse("its steps had " + c.state["shards"].dump() + " shards (run.shards), now they have " +
+           std::to_string(shards()));
   const Json had = c.state.value("items", Json::object()), has = items();
   for (const auto& [source, count] : had.items())
     if (has.contains(source) && has[source] != count)
@@ -146,6 +149,16 @@ void Session::resume() {
   load_nodes();
   if (!options_.quiet) tell("resuming from " + from.string());
   checkpoint_.reset();
+}
+
+// Ranks that differ would train something that nobody asked for, or wait for each other for ever.
+void Session::require_same_run() {
+  require_same(*ranks_, {{"graph", sha256_of(graph_text())},
+                         {"version", versions_json()},
+                         {"list of items", items()},
+                         {"number of step threads", step_threads_},
+                         {"checkpoint", checkpoint_path_.filename().string()},
+                         {"first weights", weights_sha256(weights())}});
 }
 
 void Session::load_nodes() {
@@ -181,6 +194,12 @@ Json Session::of_sources(const std::function<Json(const Node&)>& what) const {
   }
   return all;
 }
+std::int64_t Session::shards() const {
+  for (const PlanStream& s : plan_->streams)
+    if (s.division.sharded()) return s.division.parts;
+  return 1;
+}
+
 Json Session::items() const {
   return of_sources([](const Node& source) {
     const auto size = source.epoch_size();
@@ -252,6 +271,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"steps", steps_},
              {"seed", graph_->run.seed},
              {"step_threads", step_threads_},
+             {"shards", shards()},
              {"nodes", nodes},
              {"metrics", metrics},
              {"stopping", stopping_.save()},

@@ -28,7 +28,11 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
-static int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+// Of this process: a machine's are divided among those on it.
+static int cores() {
+  const unsigned all = std::thread::hardware_concurrency();
+  return std::max(1, static_cast<int>(all) / this_world().local_size);
+}
 
 static int first_set(int a, std::int64_t b, int otherwise) {
   return a > 0 ? a : b > 0 ? static_cast<int>(b) : otherwise;
@@ -52,17 +56,41 @@ static void say_unused(const Plan& plan, const TensorDevice& device) {
 std::unique_ptr<Session> Session::open(const Options& options) {
   forget_warnings();
   std::unique_ptr<Session> s(new Session(options));
-  if (!load_plan(options, s->graph_, s->plan_)) return nullptr;
-  if (const auto device = find_device(); device && options.warnings) say_unused(*s->plan_, *device);
-  s->claim_folder();
-  s->read_checkpoint();
-  s->threads_ = s->thread_counts().compute;
-  s->step_threads_ = s->run_.step_threads = s->thread_counts().step;
-  s->set_arithmetic();
-  s->make_networks();
-  s->make_nodes();
-  s->resume();
+  if (this_world().rank > 0) s->options_.warnings = false;  // rank 0 says them
+  if (!load_plan(s->options_, s->graph_, s->plan_)) return nullptr;
+  if (const auto device = find_device(); device && s->options_.warnings)
+    say_unused(*s->plan_, *device);
+  s->join_others();
+  try {
+    s->open_all();
+  } catch (...) {
+    if (!s->ranks_->alone()) s->ranks_->wire->end(cause(Exit::usage).text);
+    throw;
+  }
   return s;
+}
+
+void Session::open_all() {
+  claim_folder();
+  read_checkpoint();
+  threads_ = thread_counts().compute;
+  step_threads_ = run_.step_threads = thread_counts().step;
+  set_arithmetic();
+  make_networks();
+  make_nodes();
+  resume();
+  require_same_run();
+}
+
+void Session::join_others() {
+  const World& world = this_world();
+  const auto& shards = graph_->run.shards;
+  if (shards && *shards < world.size && !plan_->turns.empty())
+    throw Error(Exit::usage, "these are " + std::to_string(world.size) +
+                                 " processes, but run.shards is " + std::to_string(*shards) +
+                                 ": at most one process a shard");
+  join(*ranks_, graph_->run.peer_timeout_s, [this](const std::string& who) { lost(who); });
+  if (world.rank > 0) options_.quiet = true;
 }
 
 bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan) {
@@ -75,7 +103,12 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (graph) {
     choose_precision(*graph, device && device->place().is_cuda(),
                      options.warnings && !options.quiet);
-    plan = make_plan(*graph, {data_threads(options, *graph), !!device, options.free}, diagnostics);
+    plan = make_plan(*graph,
+                     {.threads = data_threads(options, *graph),
+                      .device = !!device,
+                      .apart = options.free,
+                      .processes = this_world().size},
+                     diagnostics);
   }
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
@@ -94,6 +127,10 @@ void Session::claim_folder() {
   using Use = RunFolder::Use;
   const Options& o = options_;
   in_place_ = !o.resume.empty() && (o.out.empty() || same_folder(o.out, o.resume));
+  if (ranks_->world.rank > 0) {
+    out_dir_ = ranks_->wire->get("folder");
+    return;
+  }
   if (in_place_ && o.overwrite)
     throw Error(Exit::usage, "--overwrite removes the run that --resume goes on with: give one");
   std::error_code ignored;
@@ -109,6 +146,8 @@ void Session::claim_folder() {
   else if (!o.out_base.empty())
     folder_ = RunFolder::numbered(o.out_base);
   if (folder_) out_dir_ = folder_->path();
+  if (!ranks_->alone())
+    ranks_->wire->put("folder", out_dir_.empty() ? "" : fs::absolute(out_dir_).string());
   // Nobody else says where they are.
   if (!o.out_base.empty()) std::cerr << "results in " + out_dir_.string() + "\n";
 }
@@ -189,6 +228,7 @@ void Session::open_node(int i) {
   OpenContext context = planned_context(*plan_, i);
   context.step_threads = step_threads_;
   context.out_dir = out_dir_;
+  context.ranks = ranks_;
   context.resumed = checkpoint_ && in_place_;
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
@@ -202,6 +242,8 @@ void Session::open_node(int i) {
   } catch (...) {
     rethrow_with(n.graph->place.str() + ": nodes." + n.path(), Exit::usage);
   }
+  node = of_rank(std::move(node), n, ranks_);
+  if (const auto* parted = dynamic_cast<const Parted*>(node.get())) parted_.push_back(parted);
 }
 
 Threads thread_counts(const Options& options, const Plan& plan) {

@@ -30,8 +30,7 @@ static const char* name_of(Outcome::Status status) {
   }
 }
 
-// Samples over the whole graph: every source's and every sink's, and where the others went.
-static Json samples_json(const Plan& plan, const Scheduler& scheduler) {
+Json samples_json(const Plan& plan, const Scheduler& scheduler) {
   std::uint64_t emitted = 0, delivered = 0;
   std::map<std::string, std::uint64_t> lost{
       {"filtered", 0}, {"quarantined", 0}, {"dropped_last", 0}, {"discarded", 0}};
@@ -65,12 +64,16 @@ Json Session::summary(const Outcome& outcome) const {
       return Json();  // of a device that failed: why is said, and must not be lost for this
     }
   };
+  Json samples = samples_json(*plan_, *scheduler_);
+  for (std::size_t r = 1; r < of_others_.size(); ++r)
+    for (const auto& [what, n] : of_others_[r]["samples"].items())
+      samples[what] = samples.value(what, std::uint64_t{0}) + n.get<std::uint64_t>();
   Json j = {{"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
             {"epochs", epochs_done_},
             {"steps", steps_},
             {"wall_s", scheduler_->wall_s()},
             {"metrics", metrics},
-            {"samples", samples_json(*plan_, *scheduler_)},
+            {"samples", samples},
             {"weights_sha256", digest()},
             {"graph_sha256", sha256_of(graph_text())},
             {"precision", precisions(*graph_)},
@@ -83,6 +86,9 @@ Json Session::summary(const Outcome& outcome) const {
                                        ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
                                        : Json{{"why_not", r->why_not}};
   j.update(where());
+  if (shards() > 1) j["shards"] = shards();
+  if (!ranks_->alone())
+    j["world"] = {{"processes", ranks_->world.size}, {"launcher", ranks_->world.launcher}};
   if (!out_dir_.empty()) j["folder"] = out_dir_.string();
   if (const auto all = warnings(); !all.empty()) j["warnings"] = all;
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();

@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
 namespace sluice {
 
 void RowMetric::flush(Flush& end) {
@@ -11,7 +15,11 @@ void RowMetric::flush(Flush& end) {
 
 void RowMetric::save(State& state) const {
   state.values = {{"classes", classes_}, {"first", first_}};
-  if (count() > 0) state.tensors["rows"] = at::tensor(rows_, at::kDouble).view({count(), width_});
+  if (count() == 0) return;
+  state.tensors["rows"] = at::tensor(rows_, at::kDouble).view({count(), width_});
+  at::Tensor& places = state.tensors["places"];
+  places = at::empty({count(), 1 + Stamp::max_depth}, at::kLong);
+  std::memcpy(places.mutable_data_ptr(), places_.data(), places.nbytes());
 }
 
 void RowMetric::load(const State& state) {
@@ -19,14 +27,45 @@ void RowMetric::load(const State& state) {
   merge(state);
 }
 
+// Rows in the order of their samples, whoever had them.
 void RowMetric::merge(const State& part) {
   const auto found = part.tensors.find("rows");
   if (found == part.tensors.end()) return;
   const at::Tensor rows = found->second.contiguous();
   const double* row = rows.const_data_ptr<double>();
+  const auto before = static_cast<std::size_t>(count());
   for (std::int64_t i = 0; i < rows.size(0); ++i, row += rows.size(1))
     append({row, row + rows.size(1)}, part.values.at("classes"), part.values.at("first"),
            "another part");
+  places_.resize(static_cast<std::size_t>(count()));
+  const auto places = part.tensors.find("places");
+  if (places != part.tensors.end() &&
+      places->second.sizes() == at::IntArrayRef{rows.size(0), 1 + Stamp::max_depth} &&
+      places->second.scalar_type() == at::kLong)
+    std::memcpy(&places_[before], places->second.const_data_ptr(), places->second.nbytes());
+  if (before > 0) sort();
+}
+
+void RowMetric::sort() {
+  std::vector<std::int64_t> order(places_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return places_[static_cast<std::size_t>(a)] < places_[static_cast<std::size_t>(b)];
+  });
+  std::vector<double> rows;
+  std::vector<Place> places;
+  for (const std::int64_t i : order) {
+    rows.insert(rows.end(), row(i), row(i) + width_);
+    places.push_back(places_[static_cast<std::size_t>(i)]);
+  }
+  rows_ = std::move(rows);
+  places_ = std::move(places);
+}
+
+RowMetric::Place RowMetric::place_of(const Stamp& stamp) {
+  Place p{static_cast<std::int64_t>(stamp.index)};
+  std::copy(stamp.path.begin(), stamp.path.end(), p.begin() + 1);
+  return p;
 }
 
 void RowMetric::append(const std::vector<double>& row, std::int64_t classes, std::int64_t first,
@@ -51,6 +90,7 @@ std::string RowMetric::class_metric(std::int64_t c) const {
 
 void RowMetric::clear() {
   rows_.clear();
+  places_.clear();
   classes_ = first_ = width_ = 0;
 }
 

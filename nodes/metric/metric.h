@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -47,19 +48,22 @@ Spec& add_metric_params(Spec& s, const char* keys) {
              "Names for the metrics, one for each class, background included: class_Hand, ...; "
              "empty: numbers.")
       .ordered()
+      .merges()
       .any_device();
 }
 
 class RowMetric : public Node {
  public:
   void process(Firing& f) final {
-    f.when_done([this, &f] { add(f.in()); });
+    f.when_done([this, &f] {
+      add(f.in());
+      places_.resize(static_cast<std::size_t>(count()), place_of(f.stamp()));
+    });
   }
   void flush(Flush& end) final;
   void save(State& state) const final;
   void load(const State& state) final;
-  // Adds another part's rows after this one's: of another process that had its share of the epoch.
-  void merge(const State& part);
+  void merge(const State& part) final;
 
  protected:
   virtual void add(const Sample& sample) = 0;  // by append()
@@ -81,8 +85,14 @@ class RowMetric : public Node {
 
  private:
   void clear();
+  void sort();
+
+  // Index and path of the stamp that a row is of: what its rows are ordered by.
+  using Place = std::array<std::int64_t, 1 + Stamp::max_depth>;
+  static Place place_of(const Stamp& stamp);
 
   std::vector<double> rows_;
+  std::vector<Place> places_;
   std::int64_t classes_ = 0, first_ = 0, width_ = 0;
 };
 

@@ -14,6 +14,7 @@ Spec& add_number_params(Spec& s, const char* key, Form form) {
   return s.in("sample")
       .param("key", &Params::key, key)
       .ordered()
+      .merges()
       .any_device()
       .reports({"mean"})
       .takes("@key", form, form == Form::any ? 0 : 1);

@@ -49,6 +49,7 @@ class Ema final : public Node {
   }
 
   void open(const OpenContext& context) override {
+    division_ = context.division;
     mean_ = context.resources->network(p.net);
     trained_ = context.resources->network(p.of);
     const auto mean = all(*mean_), trained = all(*trained_);
@@ -63,9 +64,11 @@ class Ema final : public Node {
   }
 
   void process(Firing& f) override {
-    follow(decay());
-    ++steps_;
-    f.emit_ptr(f.ptr());
+    if (division_.ends_step(f.stamp().index)) {
+      follow(decay());
+      ++steps_;
+    }
+    if (!f.is_hole()) f.emit_ptr(f.ptr());
   }
   void flush(Flush& end) override { end.metric("decay", decay()); }
 
@@ -98,6 +101,7 @@ class Ema final : public Node {
   }
 
   std::shared_ptr<Network> mean_, trained_;
+  Division division_;
   std::int64_t steps_ = 0;
 };
 

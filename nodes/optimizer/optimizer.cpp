@@ -47,6 +47,9 @@ void Optimizer::open(const OpenContext& context) {
   kernels::OptimState begin;
   if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
   memory_.write(begin);
+  ranks_ = context.ranks;
+  if (context.division.sharded())
+    sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_);
 }
 
 void Optimizer::make_slots() {
@@ -67,6 +70,7 @@ void Optimizer::make_slots() {
 }
 
 void Optimizer::process(Firing& f) {
+  if (sharded_) return add_shard(f);
   const at::Tensor loss = f.in().tensor("loss");
   if (!loss.requires_grad())
     throw Error(Exit::usage, "the loss has no gradient: its model node is in no training stream");
@@ -85,8 +89,32 @@ void Optimizer::process(Firing& f) {
   f.emit_ptr(f.ptr());
 }
 
+void Optimizer::add_shard(Firing& f) {
+  begin_epoch(f.stamp().epoch);
+  if (!f.is_hole()) {
+    const at::Tensor loss = f.in().tensor("loss");
+    const double value = finite(loss, f);
+    at::Tensor share = loss * sharded_->share(f.weight());
+    if (rule_.scaled) {
+      memory_.move_to(loss.device());
+      share = share * memory_.loss_scale().squeeze(0);
+    }
+    share.backward();
+    sharded_->add(sharded_->shard(f.stamp().index), f.weight(), value);
+    f.emit_ptr(f.ptr());
+  }
+  if (!sharded_->ends(f.stamp().index)) return;
+  const ShardedStep::Sum sum = sharded_->finish();
+  if (sum.samples > 0) {
+    pending_ = 1;
+    step(f.stamp().str());
+    log(f, {}, sum.loss);
+  }
+  if (sum.wish) ranks_->cut();
+}
+
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
-  if (common().grad_accumulation > 1) return std::nullopt;
+  if (common().grad_accumulation > 1 || sharded_) return std::nullopt;
   const std::uint32_t epoch = f.stamp().epoch;
   std::uint64_t frozen = 0;
   for (const std::uint64_t from : from_epoch_) frozen += epoch < from;
@@ -174,6 +202,7 @@ void Optimizer::load(const State& state) {
     then.skipped = scaler.at("skipped");
   }
   memory_.write(then);
+  if (sharded_) sharded_->take_buffers();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     for (const auto& [prefix, member] : moments) {
       if (!(slots_[i].*member).defined()) continue;

@@ -6,7 +6,7 @@
 // So a resumed run takes the same steps.
 //
 //   loss ──scale, backward──▶ gradients ──unscale, clip, update──▶ weights
-//                             (summed over grad_accumulation batches)
+//                             (summed over grad_accumulation batches, or over shards)
 //
 // Mixed precision (Micikevicius et al. 2018): gradients in float16 would underflow, so the loss is
 // multiplied beforehand; a step that overflowed is left out and halves the scale, as many good ones
@@ -19,6 +19,7 @@
 #include "kernels/optim/optim.h"
 #include "nodes/optimizer/plateau.h"
 #include "nodes/optimizer/schedule.h"
+#include "nodes/optimizer/sharded_step.h"
 
 namespace sluice {
 
@@ -131,12 +132,15 @@ class Optimizer : public Node {
 
  private:
   void make_slots();
+  void add_shard(Firing& f);
   void begin_epoch(std::uint32_t epoch);
   void log(Firing& f, at::Tensor loss, std::optional<double> value);
   void step(const std::string& at);
   void require_finite(const kernels::OptimState& state, const std::string& at) const;
 
   std::shared_ptr<Network> network_;
+  std::shared_ptr<Ranks> ranks_;
+  std::unique_ptr<ShardedStep> sharded_;  // null: a batch is computed as a whole
   std::vector<std::string> names_;
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> from_epoch_;  // by slot: when it begins to be trained

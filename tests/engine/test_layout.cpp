@@ -54,13 +54,17 @@ struct Room {
 const std::vector<Room> engine_rooms{
     {"base", {}},
     {"graph", {"base"}},
-    {"plan", {"base", "graph"}},
-    {"trace", {"base", "graph", "plan"}},
-    {"judge", {"base", "graph", "plan", "trace"}},
-    {"run", {"base", "graph", "plan", "trace"}, true},
+    {"group", {"base"}},
+    {"plan", {"base", "graph", "group"}},
+    {"trace", {"base", "graph", "group", "plan"}},
+    {"judge", {"base", "graph", "group", "plan", "trace"}},
+    {"run", {"base", "graph", "group", "plan", "trace"}, true},
     {"cache", {"base"}},
-    {"state", {"base", "graph", "plan", "trace", "run", "cache"}, false, true},
-    {"session", {"base", "graph", "plan", "trace", "judge", "run", "state", "cache"}, true, true},
+    {"state", {"base", "graph", "group", "plan", "trace", "run", "cache"}, false, true},
+    {"session",
+     {"base", "graph", "group", "plan", "trace", "judge", "run", "state", "cache"},
+     true,
+     true},
 };
 
 // All of them see LibTorch.

@@ -6,6 +6,7 @@
 // the process's exit code.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Options {
   std::string data, weights;      // new: the folder with data, a run's folder; cache: its folder
   std::string key, strip_prefix;  // weights
   int threads = 0, step_threads = 0, io_threads = 0;
+  int processes = 1;
   std::vector<std::string> what_if;
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
@@ -57,6 +59,9 @@ void keep_signals();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);
+// Starts the processes of a run and waits for them: their exit code; in each of them nothing, and
+// the environment says which it is. `signal`: the number of one that goes on to them.
+std::optional<int> divide(int processes, const std::atomic<int>& signal);
 // Does not check first: a cache where none can stand is what it mends.
 int advise(const Options& options);
 

@@ -101,6 +101,10 @@ void commands(CLI::App& app, Options& o) {
                   "Goes on from a run's folder, and in it unless --out differs")
       ->excludes("--no-out")
       ->option_text("DIR");
+  run->add_option("--processes", o.processes,
+                  "Starts so many processes on this machine that train together")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
   run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
       ->needs("--resume");
 

@@ -133,6 +133,8 @@ int start(const std::string& command, const Options& given) {
   request["own_graph"] = own_graph;
   if (command == "run" && options.out.empty() && options.resume.empty() && !options.no_out)
     request["out_base"] = numbered_base(options);
+  if (options.processes > 1)
+    if (const auto code = divide(options.processes, signal_number)) return *code;
   return run_in_runtime(request, runtime);
 }
 

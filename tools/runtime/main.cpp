@@ -1,7 +1,13 @@
 // The runtime's one door: the binary dlopens this library and calls sluice_runtime_main.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
 #include "engine/base/cause.h"
 #include "engine/base/message.h"
 #include "engine/session/options.h"
+#include "engine/session/ranks.h"
 #include "kernels/base/allocator.h"
 #include "tools/runtime/advise/advise.h"
 #include "tools/runtime/apply.h"
@@ -39,6 +45,13 @@ Options Options::from_json(const Json& j) {
 
 }  // namespace sluice
 
+// Without destructors: a group's may wait for processes that are gone.
+[[noreturn]] static void end_process(int code) {
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  _exit(code);
+}
+
 // `signal`: the number of the signal that asks for the end, 0 until one comes.
 extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* signal) {
   using namespace sluice;
@@ -59,10 +72,14 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
                              .exact = request.value("exact", false),
                              .precision = request.value("precision", false),
                              .memory = request.value("memory", std::uint64_t{0})});
-    return options.command == "profile" ? profile_command(options) : run_command(options);
+    const int code =
+        options.command == "profile" ? profile_command(options) : run_command(options);
+    if (!this_world().alone()) end_process(code);
+    return code;
   } catch (...) {
     const Cause why = cause(Exit::usage);
     tell("error: " + why.text);
+    if (!this_world().alone()) end_process(static_cast<int>(why.exit));
     return static_cast<int>(why.exit);
   }
 }

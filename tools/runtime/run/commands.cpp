@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 void print_result(const Session& session, const Outcome& outcome, const Options& options) {
+  if (session.ranks().world.rank > 0) return;
   const Json summary = session.summary(outcome);
   if (options.json) {
     std::cout << summary.dump(2) << "\n";

@@ -1,0 +1,133 @@
+#include "engine/group/world.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+namespace {
+
+// The variables of a launcher; null: it has none for that.
+struct Launcher {
+  const char *name, *rank, *size, *local_rank, *local_size, *job;
+};
+constexpr std::array launchers{
+    Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             "TORCHELASTIC_RUN_ID"},
+    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    Launcher{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+             "HOROVOD_GLOO_RENDEZVOUS_PORT"},
+    Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_ID"},
+    Launcher{"SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr,
+             "SLURM_JOB_ID"},
+};
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(Exit::usage, what); }
+
+class Reader {
+ public:
+  explicit Reader(const Environment& variable) : variable_(variable) {}
+
+  std::optional<std::string> text(const char* name) const {
+    const char* value = name ? variable_(name) : nullptr;
+    return value && *value ? std::optional<std::string>(value) : std::nullopt;
+  }
+  std::optional<int> number(const char* name) const {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    int n = 0;
+    const auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
+    if (problem != std::errc() || end != value->data() + value->size())
+      refuse(std::string(name) + " is \"" + *value + "\", which is no whole number");
+    return n;
+  }
+
+ private:
+  const Environment& variable_;
+};
+
+// "node[03-05,9],gpu1" begins with node03.
+std::string first_host(const std::string& list) {
+  const std::size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const std::size_t end = list.find_first_of("-,]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+void check(const World& w, const Launcher& l) {
+  const auto range = [](const char* name, int value, int size) {
+    if (value < 0 || value >= size)
+      refuse(std::string(name) + " is " + std::to_string(value) + ", but there are " +
+             std::to_string(size) + " processes");
+  };
+  if (w.size < 1) refuse(std::string(l.size) + " is " + std::to_string(w.size));
+  range(l.rank, w.rank, w.size);
+  if (w.local_size < 1 || w.local_size > w.size)
+    refuse(std::string(l.local_size) + " is " + std::to_string(w.local_size) + " of " +
+           std::to_string(w.size) + " processes");
+  range(l.local_rank, w.local_rank, w.local_size);
+}
+
+// The job's own port, so that two jobs of one machine do not meet.
+int port_of(const std::string& job) {
+  unsigned hash = 2166136261u;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return 20000 + static_cast<int>(hash % 10000);
+}
+
+void find_master(World& w, const Launcher& l, const Reader& read) {
+  const auto host = read.text("MASTER_ADDR");
+  const auto nodes = read.text("SLURM_STEP_NODELIST");
+  if (host)
+    w.master = *host;
+  else if (!std::strcmp(l.name, "SLURM") && nodes)
+    w.master = first_host(*nodes);
+  else if (w.local_size < w.size)
+    refuse(std::string(l.name) +
+           " over several hosts needs MASTER_ADDR, the host of rank 0 (mpirun "
+           "-x MASTER_ADDR=HOST)");
+  w.port = read.number("MASTER_PORT").value_or(port_of(w.job));
+  if (w.port < 1 || w.port > 65535) refuse("MASTER_PORT is " + std::to_string(w.port));
+}
+
+}  // namespace
+
+World find_world(const Environment& variable, const std::function<void(const std::string&)>& note) {
+  const Reader read(variable);
+  for (const Launcher& l : launchers) {
+    const auto rank = read.number(l.rank), size = read.number(l.size);
+    const bool is_torchrun = &l == &launchers.front();
+    if (is_torchrun && rank && size && (!read.text("MASTER_ADDR") || !read.text("MASTER_PORT")))
+      continue;
+    const bool is_slurm = !std::strcmp(l.name, "SLURM");
+    if (is_slurm && rank && !read.text("SLURM_STEP_ID")) {
+      if (read.number("SLURM_NTASKS").value_or(1) > 1)
+        note("this is a batch script of SLURM with " + *read.text("SLURM_NTASKS") +
+             " tasks, and sluice runs as one process: did you mean srun?");
+      continue;
+    }
+    if (!rank || !size) continue;
+    World w;
+    w.launcher = l.name;
+    w.rank = *rank;
+    w.size = *size;
+    w.local_rank = read.number(l.local_rank).value_or(*rank);
+    const auto local_size = read.number(l.local_size);
+    // SLURM's own form is a list by machine, "2(x3),1".
+    const auto tasks = is_slurm ? read.text("SLURM_STEP_TASKS_PER_NODE") : std::nullopt;
+    w.local_size = local_size ? *local_size : tasks ? std::atoi(tasks->c_str()) : w.size;
+    w.job =
+        read.text(l.job).value_or("") + "/" + read.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    w.store_is_there = read.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+    check(w, l);
+    if (w.size == 1) return {};
+    find_master(w, l, read);
+    return w;
+  }
+  return {};
+}
+
+}  // namespace sluice

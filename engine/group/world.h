@@ -1,0 +1,31 @@
+// The processes that train together, as their launcher tells each of them in its environment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+struct World {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  // on this machine
+  std::string launcher;                // "torchrun", "Open MPI", ...; "" for one process
+  std::string master = "127.0.0.1";    // rank 0's host
+  int port = 0;
+  bool store_is_there = false;  // torchrun serves the store itself
+  std::string job;              // keys of other tries are out of the way by this
+
+  bool alone() const { return size == 1; }
+};
+
+// nullptr for a variable that is not set.
+using Environment = std::function<const char*(const char*)>;
+
+// Of launchers whose variables are complete the first, in this order: torchrun (and whoever sets
+// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT), Open MPI, Horovod, PMI (MPICH, Intel MPI), SLURM.
+// Throws Error(usage) where they contradict each other, or say no host of rank 0 and one is needed.
+// `note` is told what somebody may have meant otherwise.
+World find_world(const Environment& variable, const std::function<void(const std::string&)>& note);
+
+}  // namespace sluice

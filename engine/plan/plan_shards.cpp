@@ -1,0 +1,139 @@
+// How each stream's batches are divided over packets (run.shards) and over processes.
+#include <algorithm>
+
+#include "engine/plan/plan_pass.h"
+
+namespace sluice {
+namespace {
+
+class Splits : PlanPass {
+ public:
+  explicit Splits(const PlanPass& pass) : PlanPass(pass) {}
+
+  void run() {
+    const std::int64_t shards = graph_.run.shards.value_or(options_.processes);
+    if (shards == 1 && options_.processes == 1) return;
+    bool trains = false;
+    for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
+      PlanStream& stream = plan_.streams[s];
+      trains |= stream.trains;
+      if (stream.trains)
+        training(static_cast<int>(s), shards);
+      else
+        stream.division = whole_batches(static_cast<int>(s));
+    }
+    if (trains && graph_.run.shards && graph_.run.step_threads == 0)
+      diagnostics_.warning(
+          "SL0451",
+          "run.shards is " + std::to_string(shards) +
+              ", but run.step_threads is not given: the weights' bits depend on it, and by itself "
+              "it is the cores that a process has",
+          Place{graph_.document, "/run/shards"}, "run.shards",
+          "give \"step_threads\" too, and any number of processes makes the same weights");
+  }
+
+ private:
+  // The nodes of a stream that count samples anew.
+  struct Counts {
+    int gather = -1, gathers = 0, shuffle = -1;
+    std::int64_t children = 1;  // of an item, in front of the gather; 0: it varies
+  };
+
+  Counts counts(int s) {
+    Counts c;
+    for (int i : plan_.order) {
+      const PlanNode& n = node(i);
+      if (n.stream != s) continue;
+      if (n.spec->arity == Arity::shuffle) c.shuffle = i;
+      if (n.spec->arity == Arity::gather) c.gather = i, ++c.gathers;
+    }
+    if (c.gather < 0) return c;
+    for (int a : upstream(c.gather))
+      if (node(a).spec->arity == Arity::expand) c.children *= node(a).count;
+    return c;
+  }
+
+  void training(int s, std::int64_t shards) {
+    PlanStream& stream = plan_.streams[static_cast<std::size_t>(s)];
+    const Counts c = counts(s);
+    const auto refuse = [&](int i, const std::string& key, const std::string& what,
+                            const std::string& hint) {
+      error_at(i, key, "SL0450", "run.shards is " + std::to_string(shards) + ", but " + what, hint);
+    };
+    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters) {
+      if (param<std::int64_t>(node(u), "grad_accumulation", 1) > 1)
+        return refuse(u, "grad_accumulation",
+                      "\"" + path(u) + "\" adds up gradients of several batches",
+                      "shards are such parts: give a larger batch and more shards");
+      if (node(u).spec->follows_param.empty() && &node(u) != first_updater(stream) &&
+          options_.processes > 1)
+        return refuse(u, "",
+                      "\"" + path(u) +
+                          "\" is the second optimizer of one stream, which several "
+                          "processes do not train yet",
+                      "run it as one process");
+    }
+    if (c.gathers != 1)
+      return refuse(stream.source, "",
+                    "the stream of \"" + path(stream.source) + "\" has " +
+                        (c.gathers == 0 ? "no batch" : "several batches one after the other"),
+                    "one \"batch\" in front of the model says what a step is made of");
+    PlanNode& batch = node(c.gather);
+    if (c.shuffle >= 0)
+      return refuse(c.shuffle, "", "\"" + path(c.shuffle) + "\" mixes samples of different shards",
+                    "let the source shuffle");
+    if (batch.drop_last)
+      return refuse(c.gather, batch.spec->drop_last_param,
+                    "\"" + batch.path() +
+                        "\" drops an epoch's last batch, of which some shards "
+                        "would be on their way",
+                    "the last, smaller batch counts by its samples: leave \"drop_last\" out");
+    const std::string size = std::to_string(batch.count);
+    if (c.children == 0)
+      return refuse(c.gather, batch.spec->count_param,
+                    "a 1:n node in front of \"" + batch.path() +
+                        "\" makes now more, now fewer "
+                        "samples of an item",
+                    "");
+    if (batch.count % c.children != 0)
+      return refuse(
+          c.gather, batch.spec->count_param,
+          "a batch of " + size + " is no whole number of items of " + std::to_string(c.children) +
+              " samples each",
+          "give " +
+              std::to_string(std::max<std::int64_t>(1, batch.count / c.children) * c.children) +
+              " or " + std::to_string((batch.count / c.children + 1) * c.children));
+    stream.division = {.items = batch.count / c.children,
+                       .parts = shards,
+                       .trains = true,
+                       .samples = batch.count};
+    if (stream.division.items < shards)
+      refuse(c.gather, batch.spec->count_param,
+             "a batch of " + size + " has " + std::to_string(stream.division.items) +
+                 (stream.division.items == 1 ? " item" : " items") + " of the source to divide",
+             "at most one shard an item");
+  }
+
+  const PlanNode* first_updater(const PlanStream& stream) {
+    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters)
+      if (node(u).spec->follows_param.empty()) return &node(u);
+    return nullptr;
+  }
+
+  // Nothing is updated there, so whole batches go round.
+  Division whole_batches(int s) {
+    const Counts c = counts(s);
+    bool parts = c.shuffle < 0 && c.gathers <= 1 && c.children > 0;
+    for (const PlanNode& n : plan_.nodes)
+      if (n.stream == s) parts &= !n.drop_last && (!n.ordered || n.spec->merging);
+    const std::int64_t size = c.gather < 0 ? 1 : node(c.gather).count;
+    if (!parts || size % c.children != 0) return {.by_first = true};
+    return {.items = size / c.children, .parts = 1, .samples = size};
+  }
+};
+
+}  // namespace
+
+void plan_shards(const PlanPass& pass) { Splits(pass).run(); }
+
+}  // namespace sluice

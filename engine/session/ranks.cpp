@@ -1,0 +1,129 @@
+#include "engine/session/ranks.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/gloo_wire.h"
+#include "engine/state/packed_state.h"
+
+namespace sluice {
+
+const World& this_world() {
+  static const World world =
+      find_world([](const char* name) -> const char* { return std::getenv(name); },
+                 [](const std::string& text) { tell("note: " + text); });
+  return world;
+}
+
+void join(Ranks& ranks, double peer_timeout_s, std::function<void(const std::string&)> lost) {
+  static Wire* wire = nullptr;
+  ranks.world = this_world();
+  if (ranks.world.alone()) return;
+  if (wire) throw Error(Exit::usage, "one run a process: its wire is at its end");
+  wire = ranks.wire =
+      join_gloo(ranks.world, {.peer_timeout_s = peer_timeout_s, .lost = std::move(lost)});
+}
+
+// ---- a state in parts ---------------------------------------------------------------------------
+
+std::string Parted::name(const std::string& when, int rank) const {
+  return "part/" + path_ + "/" + when + "/" + std::to_string(rank);
+}
+
+// Puts the others' parts to this rank's.
+void Parted::unite(const std::string& when) const {
+  for (int r = 0; r < ranks_->world.size; ++r)
+    if (r != ranks_->world.rank) node_->merge(unpacked_state(ranks_->wire->get(name(when, r))));
+}
+
+void Parted::flush(Flush& end) {
+  const std::string epoch = std::to_string(end.epoch);
+  State mine;
+  node_->save(mine);
+  ranks_->wire->put(name(epoch, ranks_->world.rank), packed_state(mine));
+  unite(epoch);
+  // Whoever gave a part of the last epoch has read all of the one before.
+  if (end.epoch >= 2) ranks_->wire->remove(name(std::to_string(end.epoch - 2), ranks_->world.rank));
+  node_->flush(end);
+}
+
+void Parted::hand_over() const {
+  State mine;
+  node_->save(mine);
+  ranks_->wire->put(name("cut", ranks_->world.rank), packed_state(mine));
+}
+
+void Parted::save(State& state) const {
+  unite("cut");
+  node_->save(state);
+}
+
+void Parted::load(const State& state) {
+  if (ranks_->world.rank == 0) node_->load(state);
+}
+
+namespace {
+
+// Stands for a node that keeps a file on rank 0.
+class Unheard final : public Node {
+ public:
+  explicit Unheard(bool passes) : passes_(passes) {}
+  void process(Firing& f) override {
+    if (passes_) f.emit_ptr(f.ptr());
+  }
+
+ private:
+  const bool passes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Node> of_rank(std::unique_ptr<Node> node, const PlanNode& n,
+                              const std::shared_ptr<Ranks>& ranks) {
+  if (ranks->alone()) return node;
+  const Spec& spec = *n.spec;
+  if (spec.merging) return std::make_unique<Parted>(std::move(node), n.path(), ranks);
+  if (ranks->world.rank > 0 && spec.is_ordered && spec.access != Access::update)
+    return std::make_unique<Unheard>(!spec.outs.empty());
+  return node;
+}
+
+// ---- agreement ----------------------------------------------------------------------------------
+
+void require_same(Ranks& ranks, const Json& mine) {
+  if (ranks.alone()) return;
+  if (ranks.world.rank == 0) return ranks.wire->put("run", mine.dump());
+  const Json first = Json::parse(ranks.wire->get("run"));
+  for (const auto& [what, value] : mine.items())
+    if (first.value(what, Json()) != value)
+      throw Error(Exit::usage, "rank " + std::to_string(ranks.world.rank) + " has another " + what +
+                                   ": " + value.dump() + ", rank 0 has " +
+                                   first.value(what, Json()).dump());
+}
+
+bool any_wish(Ranks& ranks) {
+  const std::byte mine{ranks.wish ? std::uint8_t{1} : std::uint8_t{0}};
+  if (ranks.alone()) return mine != std::byte{0};
+  std::vector<std::byte> all(static_cast<std::size_t>(ranks.world.size));
+  ranks.wire->gather({&mine, 1}, all);
+  for (const std::byte wish : all)
+    if (wish != std::byte{0}) return true;
+  return false;
+}
+
+std::vector<Json> told(Ranks& ranks, const std::string& name, const Json& mine) {
+  const auto of = [&](int rank) { return name + "/" + std::to_string(rank); };
+  if (ranks.world.rank > 0) {
+    ranks.wire->put(of(ranks.world.rank),
+                    mine.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return {};
+  }
+  std::vector<Json> all{mine};
+  for (int r = 1; r < ranks.world.size; ++r) all.push_back(Json::parse(ranks.wire->get(of(r))));
+  return all;
+}
+
+}  // namespace sluice

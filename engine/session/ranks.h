@@ -1,0 +1,57 @@
+// A session among other processes: who it is, which nodes it needs in another form for that, and
+// what ranks tell each other before, between and after the steps.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/graph/spec.h"
+#include "engine/group/ranks.h"
+#include "engine/plan/plan.h"
+#include "engine/run/node.h"
+
+namespace sluice {
+
+// This process's place, from its environment; read once.
+const World& this_world();
+
+// Joins the world's others, once in a process; `lost` is told where one of them is gone.
+void join(Ranks& ranks, double peer_timeout_s, std::function<void(const std::string&)> lost);
+
+// Of a node whose state of an epoch is spread over the ranks: at the epoch's end every rank puts it
+// together from all parts, so all report the same.
+class Parted final : public Node {
+ public:
+  Parted(std::unique_ptr<Node> node, std::string path, std::shared_ptr<Ranks> ranks)
+      : node_(std::move(node)), path_(std::move(path)), ranks_(std::move(ranks)) {}
+
+  void process(Firing& f) override { node_->process(f); }
+  void observe(const Observation& o) override { node_->observe(o); }
+  void flush(Flush& end) override;
+  // At a cut: hand_over() on every rank, then save() on rank 0.
+  void hand_over() const;
+  void save(State& state) const override;
+  void load(const State& state) override;
+
+ private:
+  void unite(const std::string& when) const;
+  std::string name(const std::string& when, int rank) const;
+
+  const std::unique_ptr<Node> node_;
+  const std::string path_;
+  const std::shared_ptr<Ranks> ranks_;
+};
+
+// The node as this rank needs it: Parted, or passing samples on where rank 0 alone writes.
+std::unique_ptr<Node> of_rank(std::unique_ptr<Node> node, const PlanNode& plan,
+                              const std::shared_ptr<Ranks>& ranks);
+
+// Collective: throws Error(usage) naming what this rank has otherwise than rank 0.
+void require_same(Ranks& ranks, const Json& what);
+// Collective, between two turns: whether any rank wishes to end.
+bool any_wish(Ranks& ranks);
+// What every rank says, in ranks' order; on rank 0, elsewhere nothing.
+std::vector<Json> told(Ranks& ranks, const std::string& name, const Json& mine);
+
+}  // namespace sluice

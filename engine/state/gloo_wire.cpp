@@ -1,0 +1,270 @@
+#include "engine/state/gloo_wire.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace sluice {
+namespace {
+
+using c10d::ProcessGroupGloo;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+milliseconds in_ms(double seconds) { return milliseconds(static_cast<long>(seconds * 1e3)); }
+
+// A collective may wait for a rank that loads a slow volume or validates alone; who is dead is the
+// control group's affair.
+constexpr double collective_timeout_s = 1800;
+constexpr milliseconds listening{50};
+
+// This rank's address as the master sees it: not MASTER_ADDR, which is the master's, and not that
+// of the host's name, which Debian gives as 127.0.1.1.
+std::string own_address(const World& w) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(w.master.c_str(), std::to_string(w.port).c_str(), &hints, &found) != 0)
+    throw Error(Exit::usage, "the host of rank 0, \"" + w.master + "\", is not known here");
+  std::string address;
+  for (const addrinfo* a = found; a && address.empty(); a = a->ai_next) {
+    const int s = socket(a->ai_family, a->ai_socktype, 0);
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST];
+    if (s >= 0 && connect(s, a->ai_addr, a->ai_addrlen) == 0 &&
+        getsockname(s, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0)
+      address = text;
+    if (s >= 0) close(s);
+  }
+  freeaddrinfo(found);
+  return address.empty() ? w.master : address;
+}
+
+std::shared_ptr<gloo::transport::Device> device_of(const World& w) {
+  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface && *interface)
+    return ProcessGroupGloo::createDeviceForInterface(interface);
+  return ProcessGroupGloo::createDeviceForHostname(own_address(w));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+class GlooWire final : public Wire {
+ public:
+  GlooWire(const World& w, const GlooOptions& options) : world_(w), options_(options) {
+    setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // what fails is said by us
+    store_ = connect();
+    name_ = "rank " + std::to_string(w.rank) + " (" + host_name() + ")";
+    put("wire/name/" + std::to_string(w.rank), name_);
+    data_ = group("data", collective_timeout_s);
+    control_ = group("control", options.peer_timeout_s);
+    watch_ = std::thread([this] { watch(); });
+    listen_ = std::thread([this] { listen(); });
+  }
+
+  int rank() const override { return world_.rank; }
+  int size() const override { return world_.size; }
+
+  void gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    at::Tensor out = over(all);
+    // c10d's all-gather copies through lists: for much, everybody's own copy is quicker.
+    if (mine.size() < (1 << 16)) {
+      at::Tensor in = over(mine);
+      return done([&] { return data_->_allgather_base(out, in); });
+    }
+    at::Tensor in = at::empty({size(), static_cast<std::int64_t>(mine.size())}, at::kByte);
+    in.copy_(over(mine).expand_as(in));
+    std::vector<std::int64_t> same(static_cast<std::size_t>(size()),
+                                   static_cast<std::int64_t>(mine.size()));
+    in = in.view({-1});
+    done([&] { return data_->alltoall_base(out, in, same, same); });
+  }
+
+  void exchange(std::span<const float> out, std::span<const std::size_t> to, std::span<float> in,
+                std::span<const std::size_t> from) override {
+    at::Tensor send = over(out), receive = over(in);
+    std::vector<std::int64_t> there(to.begin(), to.end()), here(from.begin(), from.end());
+    done([&] { return data_->alltoall_base(receive, send, here, there); });
+  }
+
+  void put(const std::string& name, const std::string& text) override {
+    asked([&] { store_->set(name, text); });
+  }
+  bool has(const std::string& name) override {
+    bool there = false;
+    asked([&] { there = store_->check({name}); });
+    return there;
+  }
+  void remove(const std::string& name) override {
+    asked([&] { store_->deleteKey(name); });
+  }
+  // A client's calls hold one lock, so none may wait inside of one.
+  std::string get(const std::string& name) override {
+    while (!has(name)) std::this_thread::sleep_for(milliseconds(2));
+    std::string text;
+    asked([&] { text = store_->get_to_str({name}); });
+    return text;
+  }
+
+  void end(const std::string& failed) override {
+    const auto all = [this](const char* what) {
+      for (int r = 0; r < size(); ++r) get(what + std::to_string(r));
+    };
+    if (!failed.empty()) {
+      try {
+        put("wire/words", name_ + ": " + failed);
+      } catch (const Error&) {
+      }
+      leaving_ = true;
+      if (rank() == 0) std::this_thread::sleep_for(5 * listening);  // the words are in its store
+      return;
+    }
+    put("wire/end/" + std::to_string(rank()), "");
+    all("wire/end/");
+    leaving_ = true;
+    put("wire/bye/" + std::to_string(rank()), "");
+    if (rank() == 0) all("wire/bye/");  // they need its store until then
+  }
+
+ private:
+  static at::Tensor over(std::span<const std::byte> bytes) {
+    return at::from_blob(const_cast<std::byte*>(bytes.data()),
+                         {static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  }
+  static at::Tensor over(std::span<const float> values) {
+    return at::from_blob(const_cast<float*>(values.data()),
+                         {static_cast<std::int64_t>(values.size())}, at::kFloat);
+  }
+
+  c10::intrusive_ptr<c10d::Store> connect() const {
+    c10d::TCPStoreOptions o;
+    o.port = static_cast<std::uint16_t>(world_.port);
+    o.isServer = world_.rank == 0 && !world_.store_is_there;
+    o.waitWorkers = false;
+    o.numWorkers = static_cast<std::size_t>(world_.size);
+    o.timeout = in_ms(options_.join_timeout_s);
+    try {
+      auto store = c10::make_intrusive<c10d::TCPStore>(world_.master, o);
+      return c10::make_intrusive<c10d::PrefixStore>("sluice/" + world_.job, store);
+    } catch (const std::exception& e) {
+      throw Error(Exit::peer,
+                  (o.isServer ? "port " + std::to_string(world_.port) + " cannot be served"
+                              : "rank 0 does not answer at " + world_.master + ":" +
+                                    std::to_string(world_.port)) +
+                      ": " + first_line(e.what()));
+    }
+  }
+
+  c10::intrusive_ptr<ProcessGroupGloo> group(const std::string& name, double timeout_s) const {
+    auto o = ProcessGroupGloo::Options::create(in_ms(std::max(timeout_s, options_.join_timeout_s)));
+    o->threads = 2;
+    o->devices.push_back(device_of(world_));
+    try {
+      return c10::make_intrusive<ProcessGroupGloo>(
+          c10::make_intrusive<c10d::PrefixStore>(name, store_), world_.rank, world_.size, o);
+    } catch (const std::exception& e) {
+      throw Error(Exit::peer, "the other ranks did not come: " + first_line(e.what()));
+    }
+  }
+
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+  // What a rank that failed said, waited for a while: a reset connection is quicker than words.
+  std::string who(const std::string& otherwise) {
+    for (int i = 0; i < 100 && !leaving_; ++i) {
+      try {
+        if (store_->check({"wire/words"})) return store_->get_to_str({"wire/words"});
+      } catch (const std::exception&) {
+        return "rank 0 is gone";  // it served the store
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    return otherwise;
+  }
+
+  template <class Begin>
+  void done(const Begin& begin) {
+    try {
+      begin()->wait();
+    } catch (const std::exception& e) {
+      throw Error(Exit::peer, "another process failed: " + who(first_line(e.what())));
+    }
+  }
+  template <class Ask>
+  void asked(const Ask& ask) {
+    const std::lock_guard lock(mutex_);
+    try {
+      ask();
+    } catch (const std::exception& e) {
+      throw Error(Exit::peer, "rank 0 is gone: " + first_line(e.what()));
+    }
+  }
+
+  // Hears the last words of others.
+  void listen() {
+    while (!leaving_) {
+      std::this_thread::sleep_for(listening);
+      try {
+        if (!leaving_ && has("wire/words")) return tell_lost(get("wire/words"));
+      } catch (const Error&) {
+        return;  // rank 0 is gone, which the control group says too
+      }
+    }
+  }
+
+  void tell_lost(const std::string& who) {
+    if (!leaving_.exchange(true) && options_.lost) options_.lost(who);
+  }
+
+  // Says once a second that this rank lives, and hears of the others.
+  void watch() {
+    while (!leaving_) {
+      try {
+        c10d::BarrierOptions o;
+        o.timeout = in_ms(options_.peer_timeout_s);
+        control_->monitoredBarrier(o, true);
+      } catch (const std::exception& e) {
+        return tell_lost(who(first_line(e.what())));
+      }
+      for (int i = 0; i < 50 && !leaving_; ++i) std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+
+  const World world_;
+  const GlooOptions options_;
+  std::string name_;
+  std::mutex mutex_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<ProcessGroupGloo> data_, control_;
+  std::atomic<bool> leaving_{false};
+  std::thread watch_, listen_;
+};
+
+}  // namespace
+
+// A group's destructor may wait for ranks that are gone, so the wire lives as long as the process.
+Wire* join_gloo(const World& world, const GlooOptions& options) {
+  return new GlooWire(world, options);
+}
+
+}  // namespace sluice

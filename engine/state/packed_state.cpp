@@ -1,0 +1,44 @@
+#include "engine/state/packed_state.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/state/dtype.h"
+
+namespace sluice {
+
+std::string packed_state(const State& state) {
+  Json all = {{"values", state.values}, {"tensors", Json::object()}};
+  for (const auto& [name, tensor] : state.tensors) {
+    const at::Tensor t = tensor.cpu().contiguous();
+    const auto* bytes = static_cast<const std::uint8_t*>(t.const_data_ptr());
+    all["tensors"][name] = {{"dtype", find_dtype(t.scalar_type())->safetensors},
+                            {"shape", t.sizes().vec()},
+                            {"data", Json::binary({bytes, bytes + t.nbytes()})}};
+  }
+  std::string text;
+  Json::to_msgpack(all, text);
+  return text;
+}
+
+State unpacked_state(const std::string& text) try {
+  const Json all = Json::from_msgpack(text);
+  State state;
+  state.values = all.at("values");
+  for (const auto& [name, one] : all.at("tensors").items()) {
+    const std::string dtype = one.at("dtype");
+    const auto& data = one.at("data").get_binary();
+    at::Tensor t = at::empty(one.at("shape").get<std::vector<std::int64_t>>(),
+                             find_dtype(&Dtype::safetensors, dtype)->type);
+    if (t.nbytes() != data.size()) throw DataError("a state of other bytes than its shape has");
+    std::memcpy(t.mutable_data_ptr(), data.data(), data.size());
+    state.tensors[name] = std::move(t);
+  }
+  return state;
+} catch (const Json::exception& e) {
+  throw DataError(std::string("not a state: ") + e.what());
+}
+
+}  // namespace sluice

@@ -1,0 +1,142 @@
+// One training in several processes: the same bits from 1 to N, and what happens when one fails.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/cli/tiny_training.h"
+
+using nlohmann::json;
+
+namespace {
+
+// Batches of 5 items of which the last has 3; a batch norm, draws, a metric of training.
+json sharded_graph() {
+  json g = json::parse(tiny_training);
+  g["run"] = {{"epochs", 2}, {"seed", 3}, {"shards", 4}, {"step_threads", 1}};
+  g["models"]["net"]["norm"] = "BATCH";
+  g["nodes"]["train"]["num_samples"] = 13;
+  g["nodes"]["batch"]["size"] = 5;
+  g["nodes"]["val"]["num_samples"] = 5;
+  g["nodes"]["mean"] = {{"type", "cumulative_average"}, {"in", "loss"}, {"key", "loss"}};
+  return g;
+}
+
+struct Sharded : TinyTraining {
+  explicit Sharded(const json& graph = sharded_graph()) { folder.write("g.json", graph.dump(1)); }
+  // Weights, metrics and samples.
+  std::string result(const std::string& name) const {
+    const json s = json_of(name + "/summary.json");
+    std::istringstream lines(folder.read(name + "/metrics.jsonl"));
+    // When a metric beside the turns is told depends on timing, in one process too.
+    std::multiset<std::string> all;
+    for (std::string line; std::getline(lines, line);) all.insert(line);
+    std::string told;
+    for (const auto& line : all) told += line + "\n";
+    return s.value("weights_sha256", "none") + s.value("metrics", json()).dump() +
+           s.value("samples", json()).dump() + told;
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("sharded training gives the same bits with any number of processes and threads") {
+  const Sharded t;
+  REQUIRE(t.run("--out one").code == 0);
+  CHECK(t.json_of("one/summary.json").at("shards") == 4);
+  CHECK(t.json_of("one/summary.json")["samples"]["delivered"].get<int>() > 0);
+  for (const std::string options :
+       {"--threads 1", "--threads 8", "--processes 2", "--processes 3 --threads 1",
+        "--processes 4"}) {
+    const std::string out = "r" + std::to_string(options.size()) + options.substr(2, 1);
+    const auto run = t.run(options + " --overwrite --out " + out);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK_MESSAGE(t.result(out) == t.result("one"), options, "\n", t.result(out), "\n",
+                  t.result("one"));
+  }
+}
+
+TEST_CASE("one shard is the whole batch: the bits of a run without shards") {
+  Sharded t;
+  json g = sharded_graph();
+  g["run"]["shards"] = 1;
+  t.folder.write("g.json", g.dump(1));
+  REQUIRE(t.run("--out one").code == 0);
+  g["run"].erase("shards");
+  t.folder.write("g.json", g.dump(1));
+  REQUIRE(t.run("--out none").code == 0);
+  CHECK(t.weights("one") == t.weights("none"));
+}
+
+TEST_CASE("a damaged or filtered sample leaves its place empty, in every process alike") {
+  json g = sharded_graph();
+  g["nodes"]["flip"]["prob"] = 1;
+  const Sharded t(g);
+  const std::string damage =
+      " --set +nodes.noise.on_error=quarantine --set nodes.noise.prob=1 "
+      "--set +nodes.noise.keys='[\"image\"]'";
+  REQUIRE(t.run("--out one" + damage).code == 0);
+  REQUIRE(t.run("--processes 3 --out three" + damage).code == 0);
+  CHECK(t.result("three") == t.result("one"));
+}
+
+TEST_CASE("a run of several processes goes on with another number of them, to the same bits") {
+  const Sharded t;
+  REQUIRE(t.run("--out whole").code == 0);
+  REQUIRE(t.run("--processes 3 --set run.epochs=1 --out cut").code == 0);
+  REQUIRE(t.run("--processes 2 --resume cut").code == 0);
+  CHECK(t.weights("cut") == t.weights("whole"));
+}
+
+TEST_CASE("more processes than shards, and batches that shards do not divide, are refused") {
+  const Sharded t;
+  const auto many = t.run("--processes 5 --no-out");
+  CHECK(many.code == 2);
+  CHECK_MESSAGE(contains(many.err, "5 processes, but run.shards is 4"), many.err);
+  const auto small = t.run("--set run.shards=6 --no-out");
+  CHECK(small.code == 2);
+  CHECK_MESSAGE(contains(small.err, "SL0450"), small.err);
+}
+
+TEST_CASE("launchers' variables make a process one of several, and ranks that differ are told") {
+  const Sharded t;
+  const std::string world =
+      "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$PORT\n";
+  const auto both = [&](const std::string& first, const std::string& second) {
+    return shell::run(t.in_folder + "PORT=$((20000 + $$ % 10000))\n" + world +
+                      "RANK=1 LOCAL_RANK=1 $SLUICE run g.json " + second +
+                      " & other=$!\nRANK=0 LOCAL_RANK=0 $SLUICE run g.json --quiet " + first +
+                      "\ncode=$?\nwait $other\necho other $?\nexit $code");
+  };
+  REQUIRE(t.run("--out one").code == 0);
+  const auto alike = both("--out two", "--out two");
+  CHECK_MESSAGE(alike.code == 0, alike.err);
+  CHECK(contains(alike.out, "other 0"));
+  CHECK(t.result("two") == t.result("one"));
+  CHECK(t.json_of("two/summary.json")["world"] ==
+        json{{"processes", 2}, {"launcher", "torchrun"}});
+  const auto differ = both("--no-out", "--no-out --set run.seed=4");
+  CHECK(differ.code == 9);
+  CHECK(contains(differ.out, "other 2"));
+  CHECK_MESSAGE(contains(differ.err, "rank 1 has another graph"), differ.err);
+}
+
+TEST_CASE("a rank that is killed ends the others at once, and a resume gives the same bits") {
+  const Sharded t;
+  REQUIRE(t.run("--set run.epochs=6 --set +run.checkpoint.every_epochs=1 --out whole").code == 0);
+  const auto killed = shell::run(
+      t.in_folder +
+      "$SLUICE run g.json --quiet --processes 3 --set run.epochs=6 --set "
+      "+run.checkpoint.every_epochs=1 --out r & all=$!\n"
+      "while ! test -e r/checkpoints/epoch_00002; do sleep 0.02; done\n"
+      "pkill -9 -P $all -n\nwait $all\necho code $?");
+  // The launcher's code is the killed rank's own.
+  CHECK_MESSAGE(contains(killed.out, "code 137"), killed.out, killed.err);
+  CHECK_MESSAGE(contains(killed.err, "another process failed"), killed.err);
+  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --processes 2 --resume r").code == 0);
+  CHECK(t.weights("r") == t.weights("whole"));
+}

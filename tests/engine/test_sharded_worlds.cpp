@@ -1,0 +1,307 @@
+// Worlds of schedulers that train together, joined by threads, against what the steps must be worked
+// out one after the other. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "engine/base/random.h"
+#include "tests/engine/thread_wire.h"
+#include "tests/engine/toy.h"
+
+using namespace sluice;
+using namespace sluice::toy;
+
+namespace {
+
+// A training: items -> filter -> children -> batch -> read the weights -> filter -> update.
+struct World {
+  std::uint64_t seed = 0;
+  int epochs = 1;
+  std::uint64_t items = 1, children = 1, valid = 1;
+  std::int64_t batch_items = 1, shards = 2;
+  std::uint64_t filter = 0, bad = 0, empty = 0;  // one in so many; 0: none
+
+  explicit World(std::uint64_t seed) : seed(seed) {
+    std::mt19937_64 rng(mix(seed));
+    const auto below = [&](std::uint64_t n) { return rng() % n; };
+    epochs = static_cast<int>(1 + below(3));
+    items = 1 + below(20);
+    children = 1 + below(3);
+    valid = 1 + below(7);
+    batch_items = static_cast<std::int64_t>(2 + below(7));
+    shards = 2 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(batch_items) - 1));
+    filter = below(2) ? 2 + below(4) : 0;
+    bad = below(3) ? 0 : 3 + below(4);
+    empty = below(3) ? 0 : 2 + below(3);
+  }
+
+  std::uint64_t value(std::uint64_t epoch, std::uint64_t item) const {
+    return mix(seed ^ mix(epoch) ^ (item + 1));
+  }
+  static bool hit(std::uint64_t value, std::uint64_t one_in) {
+    return one_in != 0 && mix(value) % one_in == 0;
+  }
+};
+
+struct Shard {
+  std::uint64_t samples = 0, hash = 0;
+};
+
+std::uint64_t updated(std::uint64_t weight, const std::vector<Shard>& shards) {
+  for (const Shard& s : shards)
+    if (s.samples > 0) weight = mix(weight ^ mix(s.samples) ^ s.hash);
+  return weight;
+}
+
+std::uint64_t forward_of(const World& w, std::uint64_t weight,
+                         const std::vector<std::uint64_t>& members) {
+  std::uint64_t h = weight;
+  for (const std::uint64_t m : members) h = mix(h ^ m);
+  return World::hit(h, w.empty) ? 0 : h;
+}
+
+// Weights after each step, one after the other.
+std::vector<std::uint64_t> expected(const World& w) {
+  std::vector<std::uint64_t> all;
+  std::uint64_t weight = 1;
+  for (std::uint64_t e = 0; e < static_cast<std::uint64_t>(w.epochs); ++e)
+    for (std::uint64_t first = 0; first < w.items;
+         first += static_cast<std::uint64_t>(w.batch_items)) {
+      std::vector<Shard> shards;
+      for (std::int64_t k = 0; k < w.shards; ++k) {
+        std::vector<std::uint64_t> members;
+        for (std::int64_t i = w.batch_items * k / w.shards; i < w.batch_items * (k + 1) / w.shards;
+             ++i) {
+          const std::uint64_t item = first + static_cast<std::uint64_t>(i);
+          const std::uint64_t value = w.value(e, item);
+          if (item >= w.items || World::hit(value, w.filter)) continue;
+          for (std::uint64_t c = 0; c < w.children; ++c)
+            if (!World::hit(value + c, w.bad)) members.push_back(value + c);
+        }
+        const std::uint64_t h = members.empty() ? 0 : forward_of(w, weight, members);
+        shards.push_back({h ? members.size() : 0, h});
+      }
+      weight = updated(weight, shards);
+      all.push_back(weight);
+    }
+  return all;
+}
+
+// One rank of it, and what it saw.
+class Rank {
+ public:
+  Rank(const World& world, Wire* wire, int threads, Resume resume, std::uint64_t weight,
+       std::uint64_t wish_at)
+      : weight(weight), w_(world), wire_(wire), wish_at_(wish_at) {
+    b.graph.run.epochs = w_.epochs;
+    b.graph.run.shards = w_.shards;
+    b.graph.run.step_threads = 1;
+    b.graph.run.max_bad = 1 << 30;
+    training();
+    validation();
+    PlanOptions o;
+    o.threads = threads;
+    o.processes = wire ? wire->size() : 1;
+    b.made = make_plan(b.graph, o, b.diagnostics);
+    REQUIRE(b.made);
+    options_.threads = threads;
+    options_.io_threads = 2;
+    options_.background = false;
+    options_.watchdog_s = 30;
+    options_.seed = w_.seed;
+    options_.resume = resume;
+    options_.rank = wire ? wire->rank() : 0;
+    options_.processes = o.processes;
+  }
+
+  void run() {
+    scheduler_ = std::make_unique<Scheduler>(*b.made, b.pointers(), options_, events_);
+    outcome = scheduler_->run();
+  }
+  const Ledger& ledger(int node) const { return scheduler_->ledger(node); }
+
+  Builder b;
+  Outcome outcome;
+  std::uint64_t weight;
+  std::vector<std::uint64_t> weights;              // after each step
+  std::map<std::uint64_t, int> trained, measured;  // samples, and how often
+  int source = -1;
+
+ private:
+  void training() {
+    source = b.add("s", Spec("source", "").out("sample").source(), [this](Firing& f) {
+      if (f.stamp().index == w_.items) return f.end_epoch();
+      f.emit_item(f.stamp().index, Sample(w_.value(f.stamp().epoch, f.stamp().index)));
+    });
+    const int filter = b.add("filter", plain("f"),
+                             [this](Firing& f) {
+                               if (!World::hit(f.in().value, w_.filter)) f.emit_ptr(f.ptr());
+                             },
+                             {{source, 0}});
+    const int expand = b.add("expand", expand_spec(),
+                             [this](Firing& f) {
+                               for (std::uint64_t c = 0; c < w_.children; ++c)
+                                 f.emit(Sample(f.in().value + c));
+                             },
+                             {{filter, 0}}, {{"n", w_.children}});
+    const int bad = b.add("bad", plain("b"),
+                          [this](Firing& f) {
+                            nap(mix(f.in().value) % 3 == 0 ? 50 : 0);
+                            if (World::hit(f.in().value, w_.bad)) throw DataError("bad");
+                            f.emit_ptr(f.ptr());
+                          },
+                          {{expand, 0}});
+    b.graph.nodes.back().on_error = OnError::quarantine;
+    const auto size = w_.batch_items * static_cast<std::int64_t>(w_.children);
+    const int batch =
+        b.add("batch", batch_spec(), join_members, {{bad, 0}}, {{"size", size}, {"n", 2}});
+    const int read = b.add("read", reader_spec(),
+                           [this](Firing& f) {
+                             for (const std::uint64_t m : f.in().members) ++trained[m];
+                             const std::uint64_t h = forward_of(w_, weight, f.in().members);
+                             if (h) f.emit(Sample(h));
+                           },
+                           {{batch, 0}});
+    update_ = b.add("update", updater_spec(), [this](Firing& f) { update(f); }, {{read, 0}});
+  }
+
+  void validation() {
+    const int v = b.add("v", Spec("source", "").out("sample").source(), [this](Firing& f) {
+      if (f.stamp().index == w_.valid) return f.end_epoch();
+      f.emit_item(f.stamp().index, Sample(w_.value(1000 + f.stamp().epoch, f.stamp().index)));
+    });
+    b.graph.nodes.back().after = "update";
+    const int read = b.add("vread", reader_spec(), forward, {{v, 0}});
+    b.add("metric", sink("metric").merges(),
+          [this](Firing& f) { ++measured[mix(f.in().value ^ weight)]; }, {{read, 0}});
+  }
+
+  void update(Firing& f) {
+    const auto k = static_cast<std::size_t>(f.stamp().index) % static_cast<std::size_t>(w_.shards);
+    mine_.resize(static_cast<std::size_t>(w_.shards) + 1);
+    if (!f.is_hole()) mine_[k] = {static_cast<std::uint64_t>(f.weight()), f.in().value};
+    if (k + 1 < static_cast<std::size_t>(w_.shards)) return;
+    mine_.back().samples = weights.size() + 1 == wish_at_;
+    std::vector<Shard> all = mine_;
+    bool wish = mine_.back().samples != 0;
+    if (wire_) {
+      const auto ranks = static_cast<std::size_t>(wire_->size());
+      std::vector<Shard> theirs(mine_.size() * ranks);
+      wire_->gather(std::as_bytes(std::span(mine_)), std::as_writable_bytes(std::span(theirs)));
+      for (std::size_t r = 0; r < ranks; ++r) {
+        wish |= theirs[(r + 1) * mine_.size() - 1].samples != 0;
+        for (std::size_t s = 0; s < all.size(); ++s) {
+          const Shard& other = theirs[r * mine_.size() + s];
+          if (other.samples > 0) all[s] = other;
+        }
+      }
+    }
+    all.pop_back();
+    mine_.clear();
+    weight = updated(weight, all);
+    weights.push_back(weight);
+    if (wish) scheduler_->stop();
+    if (!f.is_hole()) f.emit_ptr(f.ptr());
+  }
+
+  const World w_;
+  Wire* const wire_;
+  std::vector<Shard> mine_;
+  const std::uint64_t wish_at_;
+  int update_ = -1;
+  RunEvents events_;
+  RunOptions options_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+// A world of so many ranks, from a position on; cut where rank `seed mod ranks` wishes.
+struct Ran {
+  std::vector<std::unique_ptr<Rank>> ranks;
+  Ran(const World& w, int size, int threads, Resume resume = {}, std::uint64_t weight = 1,
+      std::uint64_t wish_at = 0) {
+    ThreadWires wires(size);
+    for (int r = 0; r < size; ++r)
+      ranks.push_back(std::make_unique<Rank>(
+          w, size > 1 ? &wires[r] : nullptr, threads, resume, weight,
+          static_cast<std::uint64_t>(r) == w.seed % static_cast<std::uint64_t>(size) ? wish_at
+                                                                                     : 0));
+    wires.each([&](int r) { ranks[static_cast<std::size_t>(r)]->run(); });
+  }
+  template <class Of>
+  std::map<std::uint64_t, int> all(const Of& of) const {
+    std::map<std::uint64_t, int> sum;
+    for (const auto& r : ranks)
+      for (const auto& [what, n] : of(*r)) sum[what] += n;
+    return sum;
+  }
+};
+
+template <class Run>
+void for_seeds(std::uint64_t few, std::uint64_t many, Run&& run) {
+  if (const char* one = std::getenv("SLUICE_SEED")) return run(std::strtoull(one, nullptr, 10));
+  const bool long_form = std::getenv("SLUICE_LONG") != nullptr;
+  const std::uint64_t n = long_form ? many : few;
+  for (std::uint64_t seed = 1; seed <= n; ++seed) run(seed);
+  if (long_form) std::printf("%llu seeds\n", static_cast<unsigned long long>(n));
+}
+
+}  // namespace
+
+TEST_CASE("worlds of 1 to 5 schedulers take the same steps, and each sample once") {
+  for_seeds(60, 2500, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const World w(seed);
+    const auto want = expected(w);
+    std::map<std::uint64_t, int> trained, measured;
+    for (int size = 1; size <= std::min<std::int64_t>(5, w.shards); ++size) {
+      CAPTURE(size);
+      const Ran ran(w, size, 1 + static_cast<int>((seed + static_cast<std::uint64_t>(size)) % 3));
+      std::uint64_t emitted = 0;
+      for (const auto& r : ran.ranks) {
+        CHECK(r->outcome.status == Outcome::Status::done);
+        CHECK(r->weights == want);
+        emitted += r->ledger(r->source).emitted;
+      }
+      CHECK(emitted == w.items * static_cast<std::uint64_t>(w.epochs));
+      const auto t = ran.all([](const Rank& r) { return r.trained; });
+      const auto m = ran.all([](const Rank& r) { return r.measured; });
+      if (size == 1) trained = t, measured = m;
+      CHECK(t == trained);
+      CHECK(m == measured);
+    }
+    CHECK(Sample::live == 0);
+  });
+}
+
+TEST_CASE("a world that one rank wishes to end goes on with another number of ranks") {
+  for_seeds(40, 1500, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const World w(seed);
+    const auto want = expected(w);
+    const auto most = std::min<std::int64_t>(4, w.shards);
+    const int first = 1 + static_cast<int>(seed % static_cast<std::uint64_t>(most));
+    const int then = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(most));
+    const std::uint64_t at = 1 + mix(seed + 1) % want.size();
+    const Ran cut(w, first, 2, {}, 1, at);
+    std::vector<std::uint64_t> got = cut.ranks.front()->weights;
+    CHECK(got.size() == at);
+    const Outcome& o = cut.ranks.front()->outcome;
+    for (const auto& r : cut.ranks) {
+      CHECK(r->weights == got);
+      CHECK(r->outcome.position.turn == o.position.turn);
+      CHECK(r->outcome.position.batch == o.position.batch);
+    }
+    if (o.status != Outcome::Status::done) {
+      const Ran rest(w, then, 2, o.position, cut.ranks.front()->weight);
+      for (const auto& r : rest.ranks) CHECK(r->outcome.status == Outcome::Status::done);
+      const auto& more = rest.ranks.front()->weights;
+      got.insert(got.end(), more.begin(), more.end());
+    }
+    CHECK(got == want);
+  });
+}

@@ -1,0 +1,106 @@
+// `sluice run --processes N`: so many processes of this machine, each told its place by the
+// variables that torchrun would set.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "tools/cli/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds patience{60};  // after the first failure, until the rest is killed
+
+// One that nobody serves at this moment.
+int free_port() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  if (s < 0 || bind(s, any, size) != 0 || getsockname(s, any, &size) != 0)
+    throw Error(Exit::io, std::string("no port for the processes: ") + std::strerror(errno));
+  close(s);
+  return ntohs(address.sin_port);
+}
+
+// In the child: its own process group, so that a terminal's Ctrl-C comes by way of the parent,
+// once.
+void become(int rank, int processes, int port) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), 1);
+  };
+  for (const char* name : {"RANK", "LOCAL_RANK"}) set(name, std::to_string(rank));
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(processes));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(port));
+  set("TORCHELASTIC_RUN_ID", "sluice-" + std::to_string(getppid()));
+  if (rank == 0) return;
+  const int nothing = open("/dev/null", O_RDWR);
+  dup2(nothing, 0);
+  dup2(nothing, 1);
+}
+
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+// Until all have ended. A rank that fails by itself says more than those that follow it.
+int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
+  int worst = 0, sent = 0;
+  std::optional<Clock::time_point> failed;
+  while (!children.empty()) {
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended > 0) {
+      std::erase(children, ended);
+      const int code = code_of(status);
+      if (worst == 0 || worst == static_cast<int>(Exit::peer)) worst = code ? code : worst;
+      if (code != 0 && !failed) failed = Clock::now();
+      continue;
+    }
+    if (signal != sent) {
+      sent = signal;
+      for (const pid_t child : children) kill(child, sent);
+    }
+    if (failed && Clock::now() - *failed > patience)
+      for (const pid_t child : children) kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return worst;
+}
+
+}  // namespace
+
+std::optional<int> divide(int processes, const std::atomic<int>& signal) {
+  const int port = free_port();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < processes; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      become(rank, processes, port);
+      return std::nullopt;
+    }
+    if (child < 0) {
+      for (const pid_t one : children) kill(one, SIGKILL);
+      throw Error(Exit::memory, std::string("no further process: ") + std::strerror(errno));
+    }
+    children.push_back(child);
+  }
+  return attend(std::move(children), signal);
+}
+
+}  // namespace sluice::cli
