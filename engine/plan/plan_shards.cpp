@@ -88,6 +88,7 @@ class Splits : PlanPass {
                         "\" drops an epoch's last batch, of which some shards "
                         "would be on their way",
                     "the last, smaller batch counts by its samples: leave \"drop_last\" out");
+    losses(s, shards);
     const std::string size = std::to_string(batch.count);
     if (c.children == 0)
       return refuse(c.gather, batch.spec->count_param,
@@ -103,15 +104,25 @@ class Splits : PlanPass {
           "give " +
               std::to_string(std::max<std::int64_t>(1, batch.count / c.children) * c.children) +
               " or " + std::to_string((batch.count / c.children + 1) * c.children));
-    stream.division = {.items = batch.count / c.children,
-                       .parts = shards,
-                       .trains = true,
-                       .samples = batch.count};
+    stream.division = {
+        .items = batch.count / c.children, .parts = shards, .trains = true, .samples = batch.count};
     if (stream.division.items < shards)
       refuse(c.gather, batch.spec->count_param,
              "a batch of " + size + " has " + std::to_string(stream.division.items) +
                  (stream.division.items == 1 ? " item" : " items") + " of the source to divide",
              "at most one shard an item");
+  }
+
+  void losses(int s, std::int64_t shards) {
+    for (int i = 0; i < size(); ++i)
+      if (node(i).stream == s && node(i).spec->name.ends_with("loss") &&
+          param(node(i), "batch", false))
+        diagnostics_.warning("SL0452",
+                             "\"" + path(i) +
+                                 "\" is a loss over all samples of a batch, and with " +
+                                 std::to_string(shards) + " shards over those of one shard",
+                             node(i).graph->place.child("batch"), "nodes." + path(i) + ".batch",
+                             "as under PyTorch's DDP; \"batch\": false is the same for any shards");
   }
 
   const PlanNode* first_updater(const PlanStream& stream) {

@@ -1,7 +1,8 @@
 #include "engine/session/ranks.h"
 
 #include <cstdlib>
-#include <sstream>
+#include <span>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
@@ -102,6 +103,18 @@ void require_same(Ranks& ranks, const Json& mine) {
       throw Error(Exit::usage, "rank " + std::to_string(ranks.world.rank) + " has another " + what +
                                    ": " + value.dump() + ", rank 0 has " +
                                    first.value(what, Json()).dump());
+}
+
+void require_same_weights(Ranks& ranks, const std::string& digest) {
+  if (ranks.alone()) return;
+  std::vector<char> all(digest.size() * static_cast<std::size_t>(ranks.world.size));
+  ranks.wire->gather(std::as_bytes(std::span(digest)), std::as_writable_bytes(std::span(all)));
+  const std::string_view text(all.data(), all.size());
+  for (int r = 1; r < ranks.world.size; ++r)
+    if (text.substr(static_cast<std::size_t>(r) * digest.size(), digest.size()) !=
+        text.substr(0, digest.size()))
+      throw Error(Exit::peer, "ranks differ: rank " + std::to_string(r) +
+                                  " has other weights than rank 0, so none is to be trusted");
 }
 
 bool any_wish(Ranks& ranks) {

@@ -243,12 +243,15 @@ bool Session::between(const Turn& ended, std::size_t position) {
     epochs_done_ = ended.train_epoch + 1;
   }
   const auto every = graph_->run.checkpoint_every;
-  if (folder_ && every > 0 && (ended.train_epoch + 1) % every == 0) {
+  const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
+  if ((periodic || best) && !ranks_->alone())
+    require_same_weights(*ranks_, weights_sha256(weights()));
+  if (folder_ && periodic) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
     try_save(name, {position, 0}, false);
   }
-  if (is_best() && folder_) try_save("best", {position, 0}, false);
+  if (folder_ && best) try_save("best", {position, 0}, false);
   return stop || wished;
 }
 

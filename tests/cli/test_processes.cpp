@@ -1,12 +1,15 @@
 // One training in several processes: the same bits from 1 to N, and what happens when one fails.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <random>
 #include <set>
 #include <sstream>
 
 #include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -49,9 +52,8 @@ TEST_CASE("sharded training gives the same bits with any number of processes and
   REQUIRE(t.run("--out one").code == 0);
   CHECK(t.json_of("one/summary.json").at("shards") == 4);
   CHECK(t.json_of("one/summary.json")["samples"]["delivered"].get<int>() > 0);
-  for (const std::string options :
-       {"--threads 1", "--threads 8", "--processes 2", "--processes 3 --threads 1",
-        "--processes 4"}) {
+  for (const std::string options : {"--threads 1", "--threads 8", "--processes 2",
+                                    "--processes 3 --threads 1", "--processes 4"}) {
     const std::string out = "r" + std::to_string(options.size()) + options.substr(2, 1);
     const auto run = t.run(options + " --overwrite --out " + out);
     CHECK_MESSAGE(run.code == 0, run.err);
@@ -117,26 +119,93 @@ TEST_CASE("launchers' variables make a process one of several, and ranks that di
   CHECK_MESSAGE(alike.code == 0, alike.err);
   CHECK(contains(alike.out, "other 0"));
   CHECK(t.result("two") == t.result("one"));
-  CHECK(t.json_of("two/summary.json")["world"] ==
-        json{{"processes", 2}, {"launcher", "torchrun"}});
+  CHECK(t.json_of("two/summary.json")["world"] == json{{"processes", 2}, {"launcher", "torchrun"}});
   const auto differ = both("--no-out", "--no-out --set run.seed=4");
   CHECK(differ.code == 9);
   CHECK(contains(differ.out, "other 2"));
   CHECK_MESSAGE(contains(differ.err, "rank 1 has another graph"), differ.err);
 }
 
+// SLUICE_LONG=1 kills 100 ranks, at moments that SLUICE_SEED=n begins.
 TEST_CASE("a rank that is killed ends the others at once, and a resume gives the same bits") {
   const Sharded t;
-  REQUIRE(t.run("--set run.epochs=6 --set +run.checkpoint.every_epochs=1 --out whole").code == 0);
-  const auto killed = shell::run(
-      t.in_folder +
-      "$SLUICE run g.json --quiet --processes 3 --set run.epochs=6 --set "
-      "+run.checkpoint.every_epochs=1 --out r & all=$!\n"
-      "while ! test -e r/checkpoints/epoch_00002; do sleep 0.02; done\n"
-      "pkill -9 -P $all -n\nwait $all\necho code $?");
-  // The launcher's code is the killed rank's own.
-  CHECK_MESSAGE(contains(killed.out, "code 137"), killed.out, killed.err);
-  CHECK_MESSAGE(contains(killed.err, "another process failed"), killed.err);
-  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --processes 2 --resume r").code == 0);
+  const std::string longer = "--set run.epochs=6 --set +run.checkpoint.every_epochs=1 ";
+  REQUIRE(t.run(longer + "--out whole").code == 0);
+  const char* seed = std::getenv("SLUICE_SEED");
+  std::mt19937 random(seed ? static_cast<unsigned>(std::atoi(seed)) : 1);
+  const int rounds = std::getenv("SLUICE_LONG") ? 100 : 2;
+  int killed = 0;
+  double longest = 0;
+  for (int i = 0; killed < rounds && i < 3 * rounds; ++i) {
+    const int processes = 2 + static_cast<int>(random() % 3);
+    const auto after = std::to_string(0.1 + static_cast<double>(random() % 500) * 1e-3);
+    const auto victim = std::to_string(1 + random() % static_cast<unsigned>(processes));
+    fs::remove_all(t.folder.path / "r");
+    const auto run =
+        shell::run(t.in_folder + "$SLUICE run g.json --quiet " + longer +
+                   "--continue --out r --processes " + std::to_string(processes) +
+                   " & all=$!\nsleep " + after + "\nkill -9 $(pgrep -P $all | sed -n " + victim +
+                   "p)\nbegin=$(date +%s%N)\nwait $all\necho code $?\n" +
+                   "echo $((($(date +%s%N) - begin) / 1000000))");
+    if (contains(run.out, "code 0")) continue;  // it was over
+    ++killed;
+    // The launcher's code is the killed rank's own.
+    CHECK_MESSAGE(contains(run.out, "code 137"), run.out, run.err);
+    longest = std::max(longest,
+                       std::atof(run.out.substr(run.out.rfind('\n', run.out.size() - 2)).c_str()));
+    const auto more =
+        t.run(longer + "--continue --out r --processes " + std::to_string(1 + random() % 4));
+    CHECK_MESSAGE(more.code == 0, more.err);
+    CHECK(t.weights("r") == t.weights("whole"));
+  }
+  CHECK(killed == rounds);
+  MESSAGE(killed << " ranks killed; the others ended within " << longest << " ms");
+}
+
+TEST_CASE("--continue begins a run, and goes on with the one that is there") {
+  const Sharded t;
+  REQUIRE(t.run("--out whole").code == 0);
+  REQUIRE(t.run("--set run.epochs=1 --continue --out r").code == 0);
+  CHECK(t.weights("r") != t.weights("whole"));
+  REQUIRE(t.run("--continue --out r --processes 2").code == 0);
   CHECK(t.weights("r") == t.weights("whole"));
+}
+
+TEST_CASE("a signal ends all processes behind the same step, and a resume gives the same bits") {
+  const Sharded t;
+  REQUIRE(t.run("--set run.epochs=40 --out whole").code == 0);
+  const auto cut =
+      shell::run(t.in_folder +
+                 "$SLUICE run g.json --quiet --processes 3 --set run.epochs=40 --out r & all=$!\n"
+                 "while ! grep -q step.loss r/metrics.jsonl; do sleep 0.01; done\n"
+                 "kill -TERM $all\nwait $all\necho code $?");
+  CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
+  const json summary = t.json_of("r/summary.json");
+  CHECK(summary.at("status") == "cut");
+  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
+  CHECK(t.weights("r") == t.weights("whole"));
+}
+
+TEST_CASE("processes that only predict write each case once") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out r --set run.epochs=1").code == 0);
+  json g = json::parse(tiny_training);
+  g["models"]["net"]["weights"] = "r";
+  for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "dice"})
+    g["nodes"].erase(name);
+  g["nodes"]["val"].erase("after");
+  g["nodes"]["val"]["num_samples"] = 7;
+  g["nodes"]["save"] = {{"type", "save_image"}, {"in", "infer"}, {"keys", {"pred"}}};
+  t.folder.write("p.json", g.dump());
+  const auto predict = [&](const std::string& out, const std::string& more) {
+    const auto run = shell::run(t.in_folder + "$SLUICE run p.json --quiet --out " + out + more);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    return shell::run(t.in_folder + "cd " + out +
+                      " && find . -name '*.nii*' | sort | xargs sha256sum")
+        .out;
+  };
+  const std::string one = predict("one", ""), three = predict("three", " --processes 3");
+  CHECK(std::count(one.begin(), one.end(), '\n') == 7);
+  CHECK(three == one);
+  CHECK(t.json_of("three/summary.json")["samples"] == t.json_of("one/summary.json")["samples"]);
 }

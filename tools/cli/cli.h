@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> set;  // "path=value"
   std::string run, out, resume;
   bool no_out = false, overwrite = false, force = false;
+  bool go_on = false;  // run: --continue
   // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache, data: what to do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"

@@ -101,6 +101,11 @@ void commands(CLI::App& app, Options& o) {
                   "Goes on from a run's folder, and in it unless --out differs")
       ->excludes("--no-out")
       ->option_text("DIR");
+  run->add_flag("--continue", o.go_on,
+                "Goes on with the run in --out where there is one, else begins: for launchers that "
+                "start a command again")
+      ->excludes("--resume", "--overwrite", "--no-out")
+      ->needs("--out");
   run->add_option("--processes", o.processes,
                   "Starts so many processes on this machine that train together")
       ->check(CLI::Range(1, 4096))

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <utility>
 
 #include "engine/base/openmp.h"
 #include "engine/base/stop_signals.h"
@@ -110,6 +111,8 @@ std::string numbered_base(const Options& o) {
 
 int start(const std::string& command, const Options& given) {
   Options options = given;
+  if (options.go_on && fs::exists(fs::path(options.out) / "run.json"))
+    options.resume = std::exchange(options.out, "");
   const bool own_graph = options.graphs.empty();
   if (own_graph && options.resume.empty()) {
     print_error("a graph is required, or --resume DIR, which has one");
