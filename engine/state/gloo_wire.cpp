@@ -76,8 +76,9 @@ class GlooWire final : public Wire {
     store_ = connect();
     name_ = "rank " + std::to_string(w.rank) + " (" + host_name() + ")";
     put("wire/name/" + std::to_string(w.rank), name_);
-    data_ = group("data", collective_timeout_s);
-    control_ = group("control", options.peer_timeout_s);
+    await_all();
+    data_ = group("data");
+    control_ = group("control");
     watch_ = std::thread([this] { watch(); });
     listen_ = std::thread([this] { listen(); });
   }
@@ -90,21 +91,23 @@ class GlooWire final : public Wire {
     // c10d's all-gather copies through lists: for much, everybody's own copy is quicker.
     if (mine.size() < (1 << 16)) {
       at::Tensor in = over(mine);
-      return done([&] { return data_->_allgather_base(out, in); });
+      c10d::AllgatherOptions o;
+      o.timeout = in_ms(collective_timeout_s);
+      return done([&] { return data_->_allgather_base(out, in, o); });
     }
     at::Tensor in = at::empty({size(), static_cast<std::int64_t>(mine.size())}, at::kByte);
     in.copy_(over(mine).expand_as(in));
     std::vector<std::int64_t> same(static_cast<std::size_t>(size()),
                                    static_cast<std::int64_t>(mine.size()));
     in = in.view({-1});
-    done([&] { return data_->alltoall_base(out, in, same, same); });
+    done([&] { return data_->alltoall_base(out, in, same, same, patient()); });
   }
 
   void exchange(std::span<const float> out, std::span<const std::size_t> to, std::span<float> in,
                 std::span<const std::size_t> from) override {
     at::Tensor send = over(out), receive = over(in);
     std::vector<std::int64_t> there(to.begin(), to.end()), here(from.begin(), from.end());
-    done([&] { return data_->alltoall_base(receive, send, here, there); });
+    done([&] { return data_->alltoall_base(receive, send, here, there, patient()); });
   }
 
   void put(const std::string& name, const std::string& text) override {
@@ -147,6 +150,11 @@ class GlooWire final : public Wire {
   }
 
  private:
+  static c10d::AllToAllOptions patient() {
+    c10d::AllToAllOptions o;
+    o.timeout = in_ms(collective_timeout_s);
+    return o;
+  }
   static at::Tensor over(std::span<const std::byte> bytes) {
     return at::from_blob(const_cast<std::byte*>(bytes.data()),
                          {static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -175,8 +183,19 @@ class GlooWire final : public Wire {
     }
   }
 
-  c10::intrusive_ptr<ProcessGroupGloo> group(const std::string& name, double timeout_s) const {
-    auto o = ProcessGroupGloo::Options::create(in_ms(std::max(timeout_s, options_.join_timeout_s)));
+  // A launcher's processes may begin minutes apart; once all are there, they join at once.
+  void await_all() {
+    const auto begin = Clock::now();
+    for (int r = 0; r < size(); ++r)
+      while (!has("wire/name/" + std::to_string(r))) {
+        if (Clock::now() - begin > in_ms(options_.join_timeout_s))
+          throw Error(Exit::peer, "rank " + std::to_string(r) + " did not come");
+        std::this_thread::sleep_for(milliseconds(5));
+      }
+  }
+
+  c10::intrusive_ptr<ProcessGroupGloo> group(const std::string& name) const {
+    auto o = ProcessGroupGloo::Options::create(in_ms(options_.peer_timeout_s));
     o->threads = 2;
     o->devices.push_back(device_of(world_));
     try {
@@ -189,17 +208,29 @@ class GlooWire final : public Wire {
 
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-  // What a rank that failed said, waited for a while: a reset connection is quicker than words.
+  // Who failed: in its own words, or the one that notices nothing any more. Those who do answer at
+  // once, so that the wait is short; a rank that is late by more is hung.
   std::string who(const std::string& otherwise) {
-    for (int i = 0; i < 100 && !leaving_; ++i) {
-      try {
-        if (store_->check({"wire/words"})) return store_->get_to_str({"wire/words"});
-      } catch (const std::exception&) {
-        return "rank 0 is gone";  // it served the store
+    const auto noticed = [](int r) { return "wire/noticed/" + std::to_string(r); };
+    try {
+      put(noticed(rank()), "");
+      put("wire/trouble", "");
+      std::vector<int> silent;
+      for (int i = 0; i < 75 && !leaving_; ++i) {
+        if (has("wire/words")) return get("wire/words");
+        silent.clear();
+        for (int r = 0; r < size(); ++r)
+          if (!has(noticed(r))) silent.push_back(r);
+        if (silent.size() <= 1 && i >= 10) break;
+        std::this_thread::sleep_for(milliseconds(20));
       }
-      std::this_thread::sleep_for(milliseconds(20));
+      std::string names;
+      for (const int r : silent)
+        names += (names.empty() ? "" : ", ") + get("wire/name/" + std::to_string(r));
+      return names.empty() ? otherwise : names + " is gone, or hangs";
+    } catch (const Error&) {
+      return "rank 0 is gone";  // it served the store
     }
-    return otherwise;
   }
 
   template <class Begin>
@@ -225,7 +256,8 @@ class GlooWire final : public Wire {
     while (!leaving_) {
       std::this_thread::sleep_for(listening);
       try {
-        if (!leaving_ && has("wire/words")) return tell_lost(get("wire/words"));
+        if (!leaving_ && (has("wire/words") || has("wire/trouble")))
+          return tell_lost(who("another rank ended"));
       } catch (const Error&) {
         return;  // rank 0 is gone, which the control group says too
       }

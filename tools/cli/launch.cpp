@@ -21,7 +21,7 @@ namespace sluice::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds patience{10};  // after the first failure, until the rest is killed
+constexpr std::chrono::seconds patience{8};  // after the first failure, until the rest is killed
 
 // One that nobody serves at this moment.
 int free_port() {
@@ -62,12 +62,17 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
   int worst = 0, sent = 0;
   std::optional<Clock::time_point> failed;
+  const std::vector<pid_t> ranks = children;
   while (!children.empty()) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended > 0) {
       std::erase(children, ended);
       const int code = code_of(status);
+      if (WIFSIGNALED(status) && !failed)
+        print_error("rank " +
+                    std::to_string(std::find(ranks.begin(), ranks.end(), ended) - ranks.begin()) +
+                    " was ended by signal " + std::to_string(WTERMSIG(status)));
       if (worst == 0 || worst == static_cast<int>(Exit::peer)) worst = code ? code : worst;
       if (code != 0 && !failed) failed = Clock::now();
       continue;
