@@ -26,11 +26,10 @@ struct Said {
   }
 };
 
-// What `sluice check --json` says of a file. Columns of texts in ASCII are the editor's.
-std::string checked(const std::string& file, bool columns = true) {
-  const Json graphs = Json::parse(shell::run("$SLUICE check --json '" + file + "'").out)["graphs"];
+// Columns of texts in ASCII are the editor's.
+std::string as_said(const Json& diagnostics, bool columns) {
   Said all;
-  for (const Json& d : graphs[0]["diagnostics"]) {
+  for (const Json& d : diagnostics) {
     std::string message = d["message"];
     if (d.contains("hint")) message += "\n" + d["hint"].get<std::string>();
     for (const Json& note : d.value("notes", Json::array()))
@@ -38,6 +37,21 @@ std::string checked(const std::string& file, bool columns = true) {
     all.add(d.value("line", 1) - 1, columns ? d.value("column", 1) - 1 : 0, d["code"], message);
   }
   return all.text();
+}
+
+// What `sluice check --json` says of a file.
+std::string checked(const std::string& file, bool columns = true) {
+  const Json graphs = Json::parse(shell::run("$SLUICE check --json '" + file + "'").out)["graphs"];
+  return as_said(graphs[0]["diagnostics"], columns);
+}
+
+// The same in this process, of a text.
+std::string checked_here(const std::string& file, const std::string& text, bool columns) {
+  sluice::Diagnostics found;
+  const auto document = sluice::read_graph_files({file}, found, &text);
+  const auto graph = sluice::load_graph(document, types::real(), {}, found);
+  if (graph) sluice::make_plan(*graph, {}, found);
+  return as_said(found.to_json(), columns);
 }
 
 std::string published(Client& c, const std::string& uri, bool columns = true) {
@@ -189,6 +203,7 @@ TEST_CASE("lsp: after random edits the text is the editor's and the marks are th
                                                {"text", change.text}}})}});
       text.replace(change.begin, change.end - change.begin, change.text);
       CHECK(c.published[uri]["version"] == c.version);
+      CHECK(published(c, uri, is_ascii(text)) == checked_here(name, text, is_ascii(text)));
       if (i % 5 == 0) {
         const Json params = {{"textDocument", {{"uri", uri}}},
                              {"position", lines.position(change.begin)}};
