@@ -161,6 +161,30 @@ TEST_CASE("lsp: what a snippet for a type brings is what the type requires") {
   CHECK(found);
 }
 
+TEST_CASE("lsp: what an editor compares with the letters before its cursor is what it knows") {
+  const std::string text = with("\"in\": \"crop\"", "\"in\": \"\"");
+  const auto first = [&](const Json& info) -> Json {
+    Client c{Json()};
+    c.ask("initialize", {{"capabilities", Json::object()}, {"clientInfo", info}});
+    c.open(uri, text);
+    const Json items =
+        c.ask("textDocument/completion", at(uri, text, "\"batch\", \"in\": \"", 16))["items"];
+    REQUIRE_FALSE(items.empty());
+    return items[0];
+  };
+  const Json code = first({{"name", "Visual Studio Code"}}), neovim = first({{"name", "Neovim"}}),
+             emacs = first(nullptr);
+  CHECK(code["label"] == "train");
+  CHECK(code["filterText"] == "\"train\"");
+  CHECK(neovim["label"] == "\"train\"");
+  CHECK_FALSE(neovim.contains("filterText"));
+  CHECK(emacs["label"] == "train");
+  CHECK_FALSE(emacs.contains("filterText"));
+  for (const Json& item : {code, neovim, emacs})
+    CHECK(applied(text, Json::array({item["textEdit"]})) ==
+          with("\"in\": \"crop\"", "\"in\": \"train\""));
+}
+
 TEST_CASE("lsp: nothing is offered in comments and around the graph") {
   CHECK(complete(graph, "A small", 3).empty());
   CHECK(complete(graph, "{", 0).empty());

@@ -332,6 +332,9 @@ Json Server::initialize(const Json& params) {
   for (const Json& encoding : member(member(client, "general"), "positionEncodings"))
     utf8_ |= encoding == "utf-8";
   snippets_ = is_set(text, {"completion", "completionItem", "snippetSupport"});
+  const std::string editor = text_of(member(params, "clientInfo"), "name");
+  const bool emacs = editor.empty() || editor == "Eglot" || editor == "Emacs";
+  filter_ = editor == "Neovim" ? Filter::label : emacs ? Filter::word : Filter::text;
   const Json& edit = member(member(client, "workspace"), "workspaceEdit");
   versioned_ = is_set(edit, {"documentChanges"});
   annotated_ = versioned_ && member(edit, "changeAnnotationSupport").is_object();
@@ -365,18 +368,25 @@ Json Server::completion(const Json& params) {
   if (!open) return nullptr;
   const Lines l = lines(open->text);
   const auto found = assist::complete(*open->analysis, l.byte(member(params, "position")));
-  const Json range = l.range(found.replaces);
+  // Neovim replaces up to its cursor alone: a quote that stands there stays.
+  const std::size_t cursor = l.byte(member(params, "position"));
+  const bool keeps_quote =
+      filter_ == Filter::label && found.replaces.end == cursor + 1 && open->text[cursor] == '"';
+  const Json range = l.range({found.replaces.begin, found.replaces.end - keeps_quote});
   Json items = Json::array();
   int order = 10000;
   for (const auto& c : found.candidates) {
-    const bool snippet = snippets_ && !c.snippet.empty();
-    Json item = {
-        {"label", c.label},
-        {"kind", static_cast<int>(c.kind)},
-        {"sortText", std::to_string(order++)},
-        {"filterText", c.kind == assist::Candidate::Kind::value ? c.text : Json(c.label).dump()},
-        {"insertTextFormat", snippet ? 2 : 1},
-        {"textEdit", {{"range", range}, {"newText", snippet ? c.snippet : c.text}}}};
+    const bool snippet = snippets_ && !c.snippet.empty() && !keeps_quote;
+    const std::string whole =
+        c.kind == assist::Candidate::Kind::value ? c.text : Json(c.label).dump();
+    Json item = {{"label", filter_ == Filter::label ? whole : c.label},
+                 {"kind", static_cast<int>(c.kind)},
+                 {"sortText", std::to_string(order++)},
+                 {"insertTextFormat", snippet ? 2 : 1},
+                 {"textEdit", {{"range", range}, {"newText", snippet ? c.snippet : c.text}}}};
+    if (keeps_quote && whole.starts_with('"'))
+      item["textEdit"]["newText"] = whole.substr(0, whole.size() - 1);
+    if (filter_ == Filter::text) item["filterText"] = whole;
     if (!c.detail.empty()) item["detail"] = c.detail;
     if (!c.doc.empty()) item["documentation"] = markdown(c.doc);
     items.push_back(std::move(item));

@@ -89,6 +89,10 @@ class Server {
   std::deque<Json> waiting_;
   std::map<std::string, Open> documents_;  // by URI
   bool initialized_ = false, ends_ = false, done_ = false;
+  // What the letters before the cursor are compared with: the protocol's text of the range that is
+  // replaced, quotes and all; Neovim does so for labels alone, and Emacs knows words without
+  // quotes.
+  enum class Filter : std::uint8_t { text, label, word } filter_ = Filter::word;
   bool utf8_ = false, snippets_ = false, versioned_ = false, annotated_ = false;
 };
 

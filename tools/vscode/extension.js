@@ -162,7 +162,9 @@ async function start() {
     textDocument: { completion: { completionItem: { snippetSupport: true } } },
     workspace: { workspaceEdit: { documentChanges: true, changeAnnotationSupport: {} } },
   };
-  await client.ask("initialize", { processId: process.pid, rootUri: null, capabilities });
+  await client.ask("initialize", {
+    processId: process.pid, clientInfo: { name: "Visual Studio Code" }, rootUri: null, capabilities,
+  });
   client.tell("initialized", {});
   vscode.workspace.textDocuments.forEach(opened);
 }
