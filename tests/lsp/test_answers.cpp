@@ -1,5 +1,6 @@
 // What the server answers: completion, hover, names, fixes, symbols, hints, layout.
 #include "tests/lsp/client.h"
+#include "tools/assist/format.h"
 
 using client::applied;
 using client::at;
@@ -378,13 +379,16 @@ TEST_CASE("lsp: the outline holds every node and what flows stands beside it") {
 TEST_CASE("lsp: formatting changes spaces alone, and shipped graphs not at all") {
   for (const auto& [file, text] : client::shipped()) {
     CAPTURE(file);
-    Client c;
-    const std::string name = "file://" + file;
-    c.open(name, text);
-    const Json params = {{"textDocument", {{"uri", name}}}};
-    const Json edits = c.ask("textDocument/formatting", params);
-    if (edits.is_array()) CHECK(applied(text, edits) == text);
+    CHECK(sluice::assist::formatted(text) == text);
+    std::string flat;  // without indents
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);)
+      flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + "  \r\n";
+    CHECK(sluice::assist::formatted(flat) == text);
   }
+}
+
+TEST_CASE("lsp: formatting twice is formatting once, and what is no JSON stays") {
   const std::string ugly =
       "{\"vars\":{\"a\":1,\"b\" : [1,\n2]} , // a note  \n\t\"nodes\":{\n"
       "\"x\":{\"type\":\"batch\",\n\"size\":\"@a\"}\n}\n}\n\n";
@@ -400,4 +404,23 @@ TEST_CASE("lsp: formatting changes spaces alone, and shipped graphs not at all")
   CHECK(Json::parse(once, nullptr, true, true) == Json::parse(ugly, nullptr, true, true));
   c.replace(uri, once);
   CHECK(c.ask("textDocument/formatting", params).empty());
+  c.replace(uri, "{\"nodes\": {\"a  b}  }");
+  CHECK(c.ask("textDocument/formatting", params).is_null());
+}
+
+TEST_CASE("sluice fmt indents files, names those that are not, and leaves what is no JSON") {
+  shell::Folder folder;
+  const std::string good = folder.write("good.json", "{\n  \"a\": 1 // note\n}\n"),
+                    ugly = folder.write("ugly.json", "{\n\"a\":1 // note\n}"),
+                    wrong = folder.write("wrong.json", "{\n\"a:1\n}");
+  auto r = shell::run("$SLUICE fmt --check " + good + " " + ugly);
+  CHECK(r.code == 2);
+  CHECK(r.out == ugly + "\n");
+  CHECK(shell::run("$SLUICE fmt " + good + " " + ugly).code == 0);
+  CHECK(folder.read("ugly.json") == folder.read("good.json"));
+  CHECK(shell::run("$SLUICE fmt --check " + good + " " + ugly).code == 0);
+  r = shell::run("$SLUICE fmt " + wrong);
+  CHECK(r.code == 2);
+  CHECK(r.err.find("is no JSON") != std::string::npos);
+  CHECK(folder.read("wrong.json") == "{\n\"a:1\n}");
 }

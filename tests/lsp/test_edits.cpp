@@ -154,6 +154,16 @@ TEST_CASE("lsp: shipped graphs and golden messages are marked as check marks the
   }
 }
 
+TEST_CASE("lsp: shipped parts and differences are right on their own") {
+  for (const auto& [file, text] : client::shipped()) {
+    if (file.find("/parts/") == std::string::npos) continue;
+    CAPTURE(file);
+    Client c;
+    c.open("file://" + file, text);
+    CHECK(published(c, "file://" + file) == "");
+  }
+}
+
 TEST_CASE("lsp: every beginning of a shipped graph is answered") {
   const auto all = client::shipped();
   const std::size_t step = static_cast<std::size_t>(rounds(61, 1));
@@ -249,7 +259,9 @@ TEST_CASE("lsp: every node of every shipped graph is renamed there and back") {
       const std::string there =
           client::applied(text, c.ask("textDocument/rename", params)["changes"][uri]);
       CHECK(there != text);
+      const std::string before = published(c, uri, false);
       c.replace(uri, there);
+      CHECK(published(c, uri, false) == before);
       params["newName"] = name;
       const std::string back =
           client::applied(there, c.ask("textDocument/rename", params)["changes"][uri]);

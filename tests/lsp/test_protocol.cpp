@@ -211,6 +211,37 @@ TEST_CASE(
   CHECK(edit["changes"].size() == 2);
 }
 
+TEST_CASE("lsp: a file that is only a difference is checked with what it says it differs from") {
+  shell::Folder folder;
+  const std::string base = R"({ "nodes": {
+  "a": { "type": "file_list", "root": "x", "pattern": "*" },
+  "b": { "type": "load_image", "in": "a", "keys": "image" },
+  "c": { "type": "preview", "in": "b" } } })";
+  const std::string over = R"({ "x-base": "base.json", "nodes": {
+  "a": { "root": "y", "shufle": true },
+  "d": { "type": "normalize_intensity", "in": "b" }, "c": { "in": "d" } } })";
+  folder.write("base.json", base);
+  const std::string uri = "file://" + (folder.path / "over.json").string();
+  Client c;
+  c.open(uri, over);
+  CHECK(c.codes(uri) == std::vector<std::string>{"SL0221"});
+  CHECK(c.diagnostics(uri)[0]["range"]["start"] == client::position(over, "\"shufle\""));
+  const Json found =
+      c.ask("textDocument/completion", client::at(uri, over, "\"in\": \"b\"", 7))["items"];
+  CHECK(std::any_of(found.begin(), found.end(), [](const Json& i) { return i["label"] == "a"; }));
+  CHECK(c.ask("textDocument/definition", client::at(uri, over, "\"in\": \"b\"", 7))["uri"] ==
+        "file://" + (folder.path / "base.json").string());
+  std::string right = over;
+  right.replace(right.find("shufle"), 6, "shuffle");
+  c.replace(uri, right);
+  CHECK(c.codes(uri).empty());
+  Json params = client::at(uri, right, "\"in\": \"b\"", 7);
+  params["newName"] = "read";
+  CHECK(c.ask("textDocument/rename", params)["changes"].size() == 2);
+  c.replace(uri, R"({ "x-base": "/dev/zero", "nodes": {} })");
+  CHECK(c.codes(uri) == std::vector<std::string>{"SL0101"});
+}
+
 TEST_CASE("lsp: files that are no files, and very large ones, are answered") {
   Client c;
   for (const char* file : {"/dev/zero", "/dev/null", "..", "/", "no such file"}) {

@@ -22,7 +22,8 @@ struct Checked {
 void check_document(const DocumentPtr& document, const Catalogue& catalogue,
                     const std::vector<Override>& overrides, Checked& checked);
 
-// A file whose text is looked at: the open one first, then those of its parts.
+// A file whose text is looked at: the open one first, then what it is a difference to, then those
+// of its parts.
 struct Source {
   std::string file, text;
   Tree tree;
@@ -48,9 +49,13 @@ struct Analysis {
   const Source& main() const { return sources.front(); }
   const std::string& text() const { return main().text; }
   const Tree& tree() const { return main().tree; }
+  // A member of "nodes" or "parts": of the open file, else of what it is a difference to.
+  const Value* member(std::string_view group, std::string_view name) const;
 };
 
-// `open`: what editors hold of other files. `before`: what was known of the text as it was.
+// A file that is only a difference says to what: "x-base": "base.json", or a list of files. The sum
+// is checked, and what belongs to this file is said. `open`: what editors hold of other files.
+// `before`: what was known of the text as it was.
 std::unique_ptr<Analysis> analyse(const std::string& file, std::string text,
                                   const Catalogue& catalogue, const OpenFiles& open = {},
                                   const Analysis* before = nullptr);

@@ -108,7 +108,8 @@ class Completer {
     for (const Key& k : plain_keys(o)) {
       if (!lacks(k.name)) continue;
       const bool text = k.name == "type" || k.name == "in" || k.name == "part" ||
-                        k.name == "name" || k.name == "desc" || k.name == "$schema";
+                        k.name == "name" || k.name == "desc" || k.name == "$schema" ||
+                        k.name == "x-base";
       key(k.name, "", k.doc, text ? "\"$1\"" : "{ $1 }", has_colon);
     }
     if (o.is == Is::ports) ports(o, lacks, has_colon);
@@ -261,17 +262,11 @@ class Completer {
     return stop == 1 ? "" : out;
   }
 
-  const Value* node_named(const std::string& scope, const std::string& name) const {
-    const Value* around = scope.empty() ? &a_.tree().root : find_part(a_, scope);
-    const Value* nodes = around ? around->find("nodes") : nullptr;
-    return nodes ? nodes->find(name) : nullptr;
-  }
-
   void nodes(const Owner& o, const std::string& key) {
     const bool is_input = key != "after" && key != "requires";
     for (const auto& name : names_.known(Thing::node, o.scope)) {
       if (o.node && o.node->name == name) continue;
-      const Value* node = node_named(o.scope, name);
+      const Value* node = find_node(a_, o.scope, name);
       const Spec* spec = node ? a_.catalogue->find(node->text_of("type")) : nullptr;
       if (is_input && spec && spec->outs.empty()) continue;
       if (key == "after" && spec && spec->access != Access::update) continue;
@@ -287,7 +282,7 @@ class Completer {
 
   void metrics() {
     for (const auto& name : names_.known(Thing::node, "")) {
-      const Value* node = node_named("", name);
+      const Value* node = find_node(a_, "", name);
       const Spec* spec = node ? a_.catalogue->find(node->text_of("type")) : nullptr;
       if (!spec) continue;
       for (const auto& metric : spec->metrics)

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/json.h"
+
 namespace sluice::assist {
 namespace {
 
@@ -118,6 +120,8 @@ class Formatter {
 };
 
 }  // namespace
+
+bool is_json(const std::string& text) { return Json::accept(text, /*ignore_comments=*/true); }
 
 std::string formatted(const std::string& text) { return Formatter(text).run(); }
 

@@ -10,5 +10,7 @@ namespace sluice::assist {
 // bracket where that does not; one space at least comes after ':' and ',' and none before them;
 // nothing at a line's end; one line's end at the file's. Formatting twice is formatting once.
 std::string formatted(const std::string& text);
+// Whether it can be indented: quotes and brackets of what is no JSON may be anywhere.
+bool is_json(const std::string& text);
 
 }  // namespace sluice::assist

@@ -28,9 +28,13 @@ class Walk {
       part(first.part, first.tree.root);
       return;
     }
-    graph(first.tree.root);
-    for (source_ = 1; source_ < a_.sources.size(); ++source_)
-      part(a_.sources[source_].part, a_.sources[source_].tree.root);
+    for (source_ = 0; source_ < a_.sources.size(); ++source_) {
+      const Source& s = a_.sources[source_];
+      if (s.part.empty())
+        graph(s.tree.root);
+      else
+        part(s.part, s.tree.root);
+    }
   }
 
  private:
@@ -58,12 +62,16 @@ class Walk {
   void collect_scopes() {
     const Source& first = a_.main();
     if (!first.part.empty()) return collect_part(first.part, first.tree.root);
-    collect_nodes("", first.tree.root.find("nodes"));
-    if (const Value* parts = first.tree.root.find("parts"))
-      for (const Value& p : parts->members)
-        if (p.is(Kind::object)) collect_part(p.name, p);
-    for (std::size_t i = 1; i < a_.sources.size(); ++i)
-      collect_part(a_.sources[i].part, a_.sources[i].tree.root);
+    for (const Source& s : a_.sources) {
+      if (!s.part.empty()) {
+        collect_part(s.part, s.tree.root);
+        continue;
+      }
+      collect_nodes("", s.tree.root.find("nodes"));
+      if (const Value* parts = s.tree.root.find("parts"))
+        for (const Value& p : parts->members)
+          if (p.is(Kind::object)) collect_part(p.name, p);
+    }
   }
 
   // ---- what is said -----------------------------------------------------------------------------
@@ -216,6 +224,16 @@ class Walk {
     }
   }
 
+  // What a difference leaves out is what it differs from.
+  std::string_view type_in(const Value& n, const std::string& scope) const {
+    if (n.find("type") || !scope.empty()) return n.text_of("type");
+    for (const Source& s : a_.sources)
+      if (const Value* all = s.part.empty() ? s.tree.root.find("nodes") : nullptr)
+        if (const Value* same = all->find(n.name); same && same->find("type"))
+          return same->text_of("type");
+    return "";
+  }
+
   void type_of(const Value& v) {
     const Value* type = v.find("type");
     if (!type || !type->is(Kind::text)) return;
@@ -246,7 +264,7 @@ class Walk {
   }
 
   void parameters(const Value& n, const std::string& scope) {
-    const Spec* spec = a_.catalogue->find(n.text_of("type"));
+    const Spec* spec = a_.catalogue->find(type_in(n, scope));
     type_of(n);
     if (spec) {
       for (const std::string& key : {spec->network_param, spec->follows_param})

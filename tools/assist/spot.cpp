@@ -9,11 +9,21 @@ using Is = Owner::Is;
 
 namespace {
 
+// What a difference leaves out is what it differs from.
+std::string_view type_in(const Analysis& a, std::string_view group, const Value& v) {
+  if (v.find("type")) return v.text_of("type");
+  for (std::size_t i = 1; i < a.sources.size(); ++i) {
+    const Value* all = a.sources[i].part.empty() ? a.sources[i].tree.root.find(group) : nullptr;
+    if (const Value* same = all ? all->find(v.name) : nullptr) return same->text_of("type");
+  }
+  return "";
+}
+
 void as_node(const Analysis& a, const Value& v, Owner& o) {
   o.is = v.find("part") ? Is::use : Is::node;
   o.node = &v;
   if (o.is == Is::use) return;
-  o.spec = a.catalogue->find(v.text_of("type"));
+  o.spec = a.catalogue->find(type_in(a, "nodes", v));
   if (o.spec && o.spec->is_network) o.spec = nullptr;
   o.beside.push_back(&node_settings_spec());
 }
@@ -59,7 +69,7 @@ Owner owner_of(const Analysis& a, const std::vector<const Value*>& path, std::si
   }
   if (i == 0 && at[0] == "models" && rest == 2) {
     o.is = Is::model;
-    o.spec = a.catalogue->find(path[level]->text_of("type"));
+    o.spec = a.catalogue->find(type_in(a, "models", *path[level]));
     if (o.spec && !o.spec->is_network) o.spec = nullptr;
     o.beside.push_back(&model_settings_spec());
   } else if (i == 0 && at[0] == "run" && rest == 1) {
@@ -96,14 +106,16 @@ std::vector<Key> plain_keys(const Owner& owner) {
       desc{"desc", "A note; the picture shows it."};
   switch (owner.is) {
     case Is::graph:
-      return {{"$schema", "For editors without this server."},
-              {"name", "What the graph is called."},
-              {"desc", "What it is for."},
-              {"vars", "Values by name; `\"@name\"` stands for one."},
-              {"run", "Settings of the whole run."},
-              {"models", "Networks by name."},
-              {"parts", "Sub-graphs that are written once and used by name."},
-              {"nodes", "The nodes by name; the order means nothing."}};
+      return {
+          {"$schema", "For editors without this server."},
+          {"name", "What the graph is called."},
+          {"desc", "What it is for."},
+          {"x-base", "What this file differs from, where it says only that: a file or several."},
+          {"vars", "Values by name; `\"@name\"` stands for one."},
+          {"run", "Settings of the whole run."},
+          {"models", "Networks by name."},
+          {"parts", "Sub-graphs that are written once and used by name."},
+          {"nodes", "The nodes by name; the order means nothing."}};
     case Is::run:
       return {{"stop", stop_spec().doc}, {"checkpoint", checkpoint_spec().doc}};
     case Is::model:
@@ -128,18 +140,21 @@ std::vector<Key> plain_keys(const Owner& owner) {
 const Value* find_part(const Analysis& a, const std::string& name) {
   for (const Source& s : a.sources)
     if (s.part == name) return &s.tree.root;
-  const Value* parts = a.tree().root.find("parts");
-  const Value* part = parts ? parts->find(name) : nullptr;
+  const Value* part = a.member("parts", name);
   return part && part->is(Kind::object) ? part : nullptr;
+}
+
+const Value* find_node(const Analysis& a, const std::string& scope, const std::string& name) {
+  if (scope.empty()) return a.member("nodes", name);
+  const Value* part = find_part(a, scope);
+  const Value* nodes = part ? part->find("nodes") : nullptr;
+  return nodes ? nodes->find(name) : nullptr;
 }
 
 const Leaving* leaving(const Analysis& a, const std::string& scope, const std::string& name) {
   std::string in = scope, node = name;
   for (int depth = 0; depth < 64; ++depth) {
-    const Value* around = in.empty() ? &a.tree().root : find_part(a, in);
-    if (!around) return nullptr;
-    const Value* nodes = around->find("nodes");
-    const Value* v = nodes ? nodes->find(node) : nullptr;
+    const Value* v = find_node(a, in, node);
     if (!v) return nullptr;
     const std::string part(v->text_of("part"));
     if (part.empty()) {

@@ -44,6 +44,8 @@ std::vector<Key> plain_keys(const Owner& owner);
 
 // The definition of a part; null where there is none. Its text is that of its source.
 const Value* find_part(const Analysis& a, const std::string& name);
+// A node of a part, or with scope "" of the graph; null where there is none.
+const Value* find_node(const Analysis& a, const std::string& scope, const std::string& name);
 // What leaves the node or use of a part with this name in a scope; null where that is unknown.
 const Leaving* leaving(const Analysis& a, const std::string& scope, const std::string& name);
 // The nodes that a node reads from, as its text names them.

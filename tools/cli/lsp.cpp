@@ -17,9 +17,14 @@ int lsp() {
 }
 
 int format(const Options& options) {
-  bool same = true;
+  bool same = true, right = true;
   for (const auto& file : options.graphs) {
     const std::string text = read_text(file), changed = assist::formatted(text);
+    if (!assist::is_json(text)) {
+      print_error(file + " is no JSON; `sluice check` says where");
+      right = false;
+      continue;
+    }
     if (text == changed) continue;
     same = false;
     if (!options.check)
@@ -27,7 +32,7 @@ int format(const Options& options) {
     else
       std::cout << printable(file) << '\n';
   }
-  return code(same || !options.check ? Exit::done : Exit::usage);
+  return code(right && (same || !options.check) ? Exit::done : Exit::usage);
 }
 
 }  // namespace sluice::cli

@@ -253,7 +253,8 @@ void Server::did_close(const Json& params) {
 
 void Server::touch(const Open* apart) {
   for (auto& [uri, open] : documents_)
-    if (&open != apart && (!open.analysis || open.analysis->tree().root.find("parts")))
+    if (&open != apart && (!open.analysis || open.analysis->tree().root.find("parts") ||
+                           open.analysis->tree().root.find("x-base")))
       open.changed = true;
 }
 
@@ -608,7 +609,7 @@ Json Server::lenses(const Json& params) {
 
 Json Server::formatting(const Json& params) {
   Open* open = find(params);
-  if (!open) return nullptr;
+  if (!open || !assist::is_json(open->text)) return nullptr;
   const std::string text = assist::formatted(open->text);
   if (text == open->text) return Json::array();
   return Json::array(
