@@ -275,6 +275,19 @@ TEST_CASE("lsp: renaming a node that draws says that results will be others") {
   params["newName"] = "cut";
   plain.ask("textDocument/rename", params);
   CHECK(plain.notices.back()["method"] == "window/showMessage");
+  params = at(uri, graph, "\"pre\":", 2);  // nothing in it draws
+  params["newName"] = "ready";
+  plain.notices.clear();
+  plain.ask("textDocument/rename", params);
+  CHECK(plain.notices.empty());
+  const std::string random = with("\"normalize_intensity\"", "\"rand_flip\"");
+  plain.replace(uri, random);
+  params = at(uri, random, "\"pre\":", 2);
+  params["newName"] = "ready";
+  plain.ask("textDocument/rename", params);
+  CHECK(plain.notices.back()["method"] == "window/showMessage");
+  params = at(uri, graph, "\"crop\":", 2);
+  params["newName"] = "cut";
   Client modern{
       Json({{"workspace",
              {{"workspaceEdit",

@@ -6,6 +6,7 @@
 
 #include "engine/graph/graph_reader.h"
 #include "tools/assist/edits.h"
+#include "tools/assist/spot.h"
 
 namespace sluice::assist {
 namespace {
@@ -355,10 +356,15 @@ const char* word(Thing thing) {
   return words[static_cast<int>(thing)];
 }
 
-bool draws(const Value* node, const Analysis& a) {
+// The node, or one in the part that it uses.
+bool draws(const Value* node, const Analysis& a, std::set<const Value*>& seen) {
   if (!node) return false;
   const Spec* spec = a.catalogue->find(node->text_of("type"));
-  return spec && spec->is_random;
+  if (spec && spec->is_random) return true;
+  const Value* part = find_part(a, std::string(node->text_of("part")));
+  const Value* nodes = part && seen.insert(part).second ? part->find("nodes") : nullptr;
+  return nodes && std::any_of(nodes->members.begin(), nodes->members.end(),
+                              [&](const Value& n) { return draws(&n, a, seen); });
 }
 
 // What a field's name must be written for, since it is another than the default from here on.
@@ -406,7 +412,8 @@ Rename rename(const Analysis& a, const Names& names, const Name& from, const std
   if (from.thing == Thing::node)
     if (const Occurrence* at = names.definition(from)) {
       const auto path = path_to(a.sources[at->source].tree, at->span.begin);
-      if (!path.empty() && draws(path.back(), a))
+      std::set<const Value*> seen;
+      if (!path.empty() && draws(path.back(), a, seen))
         out.warning = "\"" + from.name +
                       "\" draws at random, and its name is the key of its draws: other results "
                       "from here on";

@@ -138,6 +138,7 @@ std::vector<Key> plain_keys(const Owner& owner) {
 }
 
 const Value* find_part(const Analysis& a, const std::string& name) {
+  if (name.empty()) return nullptr;
   for (const Source& s : a.sources)
     if (s.part == name) return &s.tree.root;
   const Value* part = a.member("parts", name);

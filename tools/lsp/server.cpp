@@ -285,20 +285,22 @@ void Server::check_all() {
 
 void Server::publish(const std::string& uri, const Open& open) {
   Json all = Json::array();
+  const Lines l = lines(open.text);
+  const assist::Bytes bytes(open.text);
   for (const Diagnostic& d : open.analysis->said.diagnostics.all())
-    all.push_back(diagnostic(d, open));
+    all.push_back(diagnostic(d, *open.analysis, l, bytes));
   Json params = {{"uri", uri}};
   if (open.version.is_number_integer()) params["version"] = open.version;
   params["diagnostics"] = std::move(all);
   notify("textDocument/publishDiagnostics", std::move(params));
 }
 
-Json Server::diagnostic(const Diagnostic& d, const Open& open) const {
-  const assist::Analysis& a = *open.analysis;
+Json Server::diagnostic(const Diagnostic& d, const assist::Analysis& a, const Lines& l,
+                        const assist::Bytes& bytes) const {
   std::string message = d.message;
   if (!d.hint.empty()) message += "\n" + d.hint;
   for (const auto& note : d.notes) message += "\nnote: " + note;
-  Json j = {{"range", lines(a.text()).range(span_of(d, a, assist::Bytes(a.text())))},
+  Json j = {{"range", l.range(span_of(d, a, bytes))},
             {"severity", d.severity == Severity::error     ? 1
                          : d.severity == Severity::warning ? 2
                                                            : 3},
@@ -536,7 +538,7 @@ Json Server::code_action(const Json& params) {
     if (at.end < wanted.begin || at.begin > wanted.end || !is_wanted("quickfix")) continue;
     all.push_back({{"title", fix.title},
                    {"kind", "quickfix"},
-                   {"diagnostics", Json::array({diagnostic(*fix.of, *open)})},
+                   {"diagnostics", Json::array({diagnostic(*fix.of, *open->analysis, l, bytes)})},
                    {"isPreferred", first},
                    {"edit", edit_of({fix.edit})}});
   }

@@ -60,7 +60,8 @@ class Server {
   Open* find(const Json& params);  // null: not open, or no graph
   OpenFiles texts() const;
   Lines lines(const std::string& text) const { return {text, utf8_}; }
-  Json diagnostic(const Diagnostic& d, const Open& open) const;
+  Json diagnostic(const Diagnostic& d, const assist::Analysis& a, const Lines& l,
+                  const assist::Bytes& bytes) const;
 
   // ---- requests ----
   Json initialize(const Json& params);
