@@ -242,6 +242,21 @@ TEST_CASE("lsp: a file that is only a difference is checked with what it says it
   CHECK(c.codes(uri) == std::vector<std::string>{"SL0101"});
 }
 
+TEST_CASE("lsp: a part that contains itself, also twice, is answered") {
+  const std::string text = R"({ "parts": { "p": { "in": "x", "out": "a", "nodes": {
+  "a": { "part": "p", "in": "x" }, "b": { "part": "p", "in": "a" } } } },
+  "nodes": { "n": { "part": "p", "in": "n" } } })";
+  Client c;
+  c.open(uri, text);
+  CHECK_FALSE(c.diagnostics(uri).empty());
+  Json params = client::at(uri, text, "\"n\":", 2);
+  params["newName"] = "m";
+  CHECK(c.answer("textDocument/rename", params).contains("result"));
+  for (const char* method : {"completion", "hover", "definition", "references"})
+    CHECK(c.answer("textDocument/" + std::string(method), client::at(uri, text, "\"in\": \"n", 8))
+              .contains("result"));
+}
+
 TEST_CASE("lsp: files that are no files, and very large ones, are answered") {
   Client c;
   for (const char* file : {"/dev/zero", "/dev/null", "..", "/", "no such file"}) {
