@@ -31,8 +31,15 @@ void merge(Json& base, const Json& over, const Place& at, Document& merged) {
   }
 }
 
+DocumentPtr read(const std::string& file, const OpenFiles* open, Diagnostics& diagnostics) {
+  if (const std::string* text = open_text(open, file))
+    return parse_document(file, *text, diagnostics);
+  return read_document(file, diagnostics);
+}
+
 // "parts": {"name": "file"} becomes "parts": {"name": {...}}. False where a file cannot be read.
-bool pull_parts(const std::shared_ptr<Document>& merged, Diagnostics& diagnostics) {
+bool pull_parts(const std::shared_ptr<Document>& merged, const OpenFiles* open,
+                Diagnostics& diagnostics) {
   if (!merged->root.is_object() || !merged->root.contains("parts")) return true;
   bool complete = true;
   for (auto& [name, part] : merged->root["parts"].items()) {
@@ -41,8 +48,8 @@ bool pull_parts(const std::shared_ptr<Document>& merged, Diagnostics& diagnostic
     const auto folder = std::filesystem::path(place.origin().document->file).parent_path();
     const std::string file = (folder / part.get<std::string>()).string();
     DocumentPtr found;
-    if (std::filesystem::is_regular_file(file))
-      found = read_document(file, diagnostics);
+    if (open_text(open, file) || std::filesystem::is_regular_file(file))
+      found = read(file, open, diagnostics);
     else
       diagnostics.error("SL0108",
                         "part \"" + name + "\" is to be read from " + file + ", which is no file",
@@ -64,12 +71,18 @@ std::string graph_file(const std::string& file) {
 
 }  // namespace
 
+const std::string* open_text(const OpenFiles* open, const std::string& file) {
+  if (!open) return nullptr;
+  const auto at = open->find(std::filesystem::path(file).lexically_normal().string());
+  return at == open->end() ? nullptr : &at->second;
+}
+
 DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
-                             const std::string* text) {
+                             const std::string* text, const OpenFiles* open) {
   std::shared_ptr<Document> merged;
   for (const std::string& file : files) {
     const DocumentPtr document = text && !merged ? parse_document(file, *text, diagnostics)
-                                                 : read_document(graph_file(file), diagnostics);
+                                                 : read(graph_file(file), open, diagnostics);
     if (!document) return nullptr;
     if (!merged) {
       merged = std::make_shared<Document>(*document);
@@ -81,7 +94,7 @@ DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics&
       merge(merged->root, document->root, {document, ""}, *merged);
     }
   }
-  return merged && pull_parts(merged, diagnostics) ? merged : nullptr;
+  return merged && pull_parts(merged, open, diagnostics) ? merged : nullptr;
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 // "part", replaces what was there. Nothing is removed: `disabled` and --set ~path do that.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,14 @@
 
 namespace sluice {
 
+// Texts that stand for what files hold: those that an editor has open. By path, lexically normal.
+using OpenFiles = std::map<std::string, std::string>;
+const std::string* open_text(const OpenFiles* open, const std::string& file);  // null: not open
+
 // Reads, merges and pulls the parts in. Null and diagnostics where a file cannot be read. Paths of
 // parts are relative to the file that names them.
 // `text`, where given, stands for what the first file holds.
 DocumentPtr read_graph_files(const std::vector<std::string>& files, Diagnostics& diagnostics,
-                             const std::string* text = nullptr);
+                             const std::string* text = nullptr, const OpenFiles* open = nullptr);
 
 }  // namespace sluice

@@ -133,6 +133,21 @@ TEST_CASE("each folder of kernels includes only the folders below it, and of eng
       }
 }
 
+TEST_CASE("what editors ask is answered without LibTorch, and the server adds the wire alone") {
+  for (const char* folder : {"tools/assist", "tools/lsp"})
+    for (const auto& file : sources(folder))
+      for (const auto& name : includes(file)) {
+        INFO(file.string() << " includes " << name);
+        if (starts(name, {"tools/"})) CHECK(starts(name, {"tools/assist/", "tools/lsp/"}));
+        if (std::string(folder) == "tools/assist") CHECK_FALSE(starts(name, {"tools/lsp/"}));
+        if (starts(name, {"engine/"}))
+          CHECK(starts(name, {"engine/base/", "engine/graph/", "engine/plan/", "engine/judge/"}));
+        CHECK_FALSE(starts(name, {"nodes/", "kernels/", "tests/"}));
+        CHECK_FALSE(starts(name, tbb));
+        CHECK_FALSE(starts(name, torch));
+      }
+}
+
 TEST_CASE("nodes are one file each, and share headers only with their own family") {
   for (const auto& file : sources("nodes")) {
     INFO(file.string());

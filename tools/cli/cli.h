@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/plan/plan.h"
+#include "tools/assist/analysis.h"
 
 namespace sluice::cli {
 
@@ -36,7 +36,7 @@ struct Options {
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
   bool exact = false, precision = false;  // advise
-  bool verify = false, isolate = false, all = false;
+  bool verify = false, isolate = false, all = false, check = false;
   double seconds = 30;
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
 };
@@ -47,6 +47,8 @@ int report(const Options& options);
 int inspect(const Options& options);
 int explain(const Options& options);
 int schema();
+int lsp();
+int format(const Options& options);
 int apply(const Options& options);
 int doctor(const Options& options);
 int trace(const Options& options);
@@ -77,11 +79,8 @@ int run_in_runtime(const Json& request, const std::string& runtime = "");
 // Every node and network type of this build.
 const Catalogue& catalogue();
 
-struct Checked {
+struct Checked : assist::Checked {
   std::string file;
-  Diagnostics diagnostics;
-  std::optional<Graph> graph;
-  std::optional<Plan> plan;  // points into graph
 };
 // The graph that the files make together, with the overrides; a plan where nothing is wrong.
 void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked);

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "engine/judge/dot_text.h"
-#include "tools/cli/describe.h"
+#include "tools/assist/describe.h"
 
 namespace sluice::cli {
+
+using namespace assist;
+
 namespace {
 
 // ---- what the page knows of a node --------------------------------------------------------------

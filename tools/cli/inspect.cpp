@@ -6,11 +6,14 @@
 
 #include "engine/base/message.h"
 #include "engine/graph/type_names.h"
+#include "tools/assist/describe.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/describe.h"
 #include "tools/cli/reference.h"
 
 namespace sluice::cli {
+
+using namespace assist;
+
 namespace {
 
 // A text in lines of at most 100 columns, all but the first indented. `used`: columns that the

@@ -160,6 +160,11 @@ void commands(CLI::App& app, Options& o) {
   inspect->add_flag("--markdown", o.markdown, "All types as nodes/README.md");
   inspect->add_flag("--json", o.json, "One JSON document on stdout");
 
+  app.add_subcommand("lsp", "Answers editors: the language server protocol on stdin and stdout");
+  auto* fmt = app.add_subcommand("fmt", "Indents graph files; comments and line ends stay");
+  graphs(fmt, o, "Graph files");
+  fmt->add_flag("--check", o.check, "Names the files that it would change, and exits with 2");
+
   app.add_subcommand("schema", "Prints the JSON Schema of graph files, for editors");
 
   auto* starter =
@@ -244,6 +249,8 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "report") return report(o);
   if (command == "inspect") return inspect(o);
   if (command == "schema") return schema();
+  if (command == "lsp") return lsp();
+  if (command == "fmt") return format(o);
   if (command == "explain") return explain(o);
   if (command == "apply") return apply(o);
   if (command == "completions") return completions(o.name);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 
-#include "tools/cli/describe.h"
+#include "tools/assist/describe.h"
 
 namespace sluice::cli {
+
+using namespace assist;
+
 namespace {
 
 // The order in which a sample meets them.

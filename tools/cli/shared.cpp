@@ -29,12 +29,7 @@ void check_graph(const std::vector<std::string>& files, const Options& options, 
   for (std::size_t i = 1; i < files.size(); ++i) checked.file += " " + files[i];
   const auto overrides = parse_overrides(options.set, checked.diagnostics);
   const DocumentPtr document = read_graph_files(files, checked.diagnostics);
-  checked.graph = load_graph(document, catalogue(), overrides, checked.diagnostics);
-  if (!checked.graph) return;
-  PlanOptions plan;
-  if (const auto asked = checked.graph->run.threads; asked > 0)
-    plan.threads = static_cast<int>(asked);
-  checked.plan = make_plan(*checked.graph, plan, checked.diagnostics);
+  assist::check_document(document, catalogue(), overrides, checked);
 }
 
 void plan_as_run(const Json& profile, Checked& checked) {

@@ -1,9 +1,9 @@
-#include "tools/cli/describe.h"
+#include "tools/assist/describe.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-namespace sluice::cli {
+namespace sluice::assist {
 namespace {
 
 const char* lane_name(LaneKind lane) {
@@ -243,4 +243,4 @@ std::string example(const Spec& s) {
   return out + " }";
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::assist

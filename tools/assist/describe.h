@@ -7,7 +7,7 @@
 
 #include "engine/graph/spec.h"
 
-namespace sluice::cli {
+namespace sluice::assist {
 
 std::string type_of(const ParamSpec& p);     // "float in 0..1", "string: memory | disk"
 std::string default_of(const ParamSpec& p);  // "default 0.5", "required"
@@ -19,4 +19,4 @@ std::vector<std::vector<std::string>> fields_of(const Spec& s);
 std::vector<std::vector<std::string>> rules_of(const Spec& s);
 std::string example(const Spec& s);  // "\"flip\": { \"type\": ..., \"in\": \"load\" }"
 
-}  // namespace sluice::cli
+}  // namespace sluice::assist

@@ -1,0 +1,28 @@
+// Positions of the language server protocol: lines from 0, and in them UTF-16 units, or bytes where
+// the editor counts so. Out of range they are the nearest there is.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "tools/assist/tree.h"
+
+namespace sluice::lsp {
+
+class Lines {
+ public:
+  Lines(std::string_view text, bool utf8);
+  std::size_t byte(const Json& position) const;
+  Json position(std::size_t byte) const;
+  Json range(const assist::Span& span) const;
+  assist::Span span(const Json& range) const;
+
+ private:
+  std::size_t end_of(std::size_t line) const;  // without its line end
+  std::string_view text_;
+  bool utf8_;
+  std::vector<std::size_t> begins_;
+};
+
+}  // namespace sluice::lsp
