@@ -165,20 +165,52 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   if (spec->arity == Arity::expand && !spec->count_param.empty())
     if (const auto n = values.of(item, spec->count_param).json(); n && n->is_number_integer())
       patches_ *= n->get<std::int64_t>();
-  return emit(item, type, {{"in", in}}, true);
+  if (name == "SplitDim") return split(item, in);
+  Json body = {{"in", in}};
+  // Nothing sticks out of the image, so how it would be filled says nothing.
+  const bool grows = values.given(item, "margin") || values.given(item, "k_divisible");
+  const bool unused = name == "CropForeground" && !grows;
+  if (unused) body["mode"] = nullptr;
+  const std::string last = emit(item, type, std::move(body), true);
+  if (unused) graph.nodes.back().body.erase("mode");
+  return last;
+}
+
+// What is split off are fields whose names the check knows only where they are copied by name.
+std::string Translator::split(const Item& item, const std::string& in) {
+  const auto keys = values.of(item, "keys").json(),
+             ends = values.of(item, "output_postfixes").json();
+  const auto dim = values.of(item, "dim").json().value_or(Json());
+  if (!keys || !ends || !ends->is_array() || (!dim.is_null() && dim != 0) ||
+      (values.given(item, "keepdim") && !values.of(item, "keepdim").truth()))
+    return emit(item, "split_dim", {{"in", in}}, true);
+  std::string last = in;
+  for (std::size_t c = 0; c < ends->size(); ++c) {
+    Json names = Json::array();
+    for (const auto& key : keys->is_array() ? *keys : Json::array({*keys}))
+      names.push_back(key.get<std::string>() + "_" + (*ends)[c].get<std::string>());
+    last =
+        add_node("copy", {{"type", "copy_items"}, {"in", last}, {"keys", *keys}, {"names", names}},
+                 comment_of(item));
+    last = add_node("channel",
+                    {{"type", "select_channels"},
+                     {"in", last},
+                     {"keys", names},
+                     {"channels", Json::array({c})}},
+                    comment_of(item));
+  }
+  report.add(item, "SplitDimd", Fate::translated, "copy_items and select_channels for each part");
+  return last;
 }
 
 std::string Translator::load(const Item& item, const std::string& in) {
   if (values.given(item, "converter"))
     report.add(*item.find("converter"), "LoadImaged.converter", Fate::missing,
                "pictures are loaded with the channels that they have", true);
-  Json body = {{"type", "load_image"}, {"in", in}};
-  Json skipped = body;
-  skipped["converter"] = nullptr;
-  fill(item, *catalogue_.find("load_image"), skipped, true);
-  skipped.erase("converter");
-  report.add(item, short_name(item.target()), Fate::translated, "load_image");
-  return add_node("load", std::move(skipped), comment_of(item));
+  Json body = {{"in", in}, {"converter", nullptr}};
+  const std::string last = emit(item, "load_image", std::move(body), true, "load");
+  graph.nodes.back().body.erase("converter");
+  return last;
 }
 
 std::string Translator::save(const Item& item, const std::string& in) {

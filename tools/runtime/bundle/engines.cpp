@@ -182,10 +182,19 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
                      {"roi_size", std::vector<int>(static_cast<std::size_t>(dims_), 0)}},
                     comment_of(item) + ": the window is the whole image");
   }
-  if (name == "SlidingWindowInferer" || name == "SlidingWindowInfererAdapt")
-    return emit(*inferer.item, "sliding_window", {{"in", in}, {"net", "net"}}, true, "infer");
-  if (const std::string type = type_of(inferer.item->target()); catalogue_.find(type))
-    return emit(*inferer.item, type, {{"in", in}, {"net", "net"}}, true, "infer");
+  Json body = {{"in", in}, {"net", "net"}};
+  if (name == "SliceInferer") {
+    const Json axis = values.of(*inferer.item, "spatial_dim").json().value_or(Json(0));
+    Json roi = values.of(*inferer.item, "roi_size").json().value_or(Json());
+    if (!roi.is_array()) roi = {roi, roi};
+    const std::int64_t a = axis.is_number_integer() ? axis.get<std::int64_t>() : 0;
+    if (roi.size() == 2 && a >= 0 && a < 3) roi.insert(roi.begin() + a, 1);
+    body["roi_size"] = roi;
+    body["slice_axis"] = a;
+    dims_ = 3;  // what comes out
+  }
+  if (type_of(inferer.item->target()) == "sliding_window")
+    return emit(*inferer.item, "sliding_window", std::move(body), true, "infer");
   missing(*inferer.item, "left out: the network would see the whole image", true);
   return in;
 }
@@ -194,9 +203,9 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
   for (const auto& [key, value] : dict.entries) {
     if (!value.is(Value::Kind::object)) continue;
     const Item& item = *value.item;
-    const std::string type = is_classifier() && type_of(item.target()) == "confusion_matrix_metric"
-                                 ? "confusion_matrix"
-                                 : type_of(item.target());
+    std::string type = type_of(item.target());
+    if (is_classifier() && type == "confusion_matrix_metric") type = "confusion_matrix";
+    if (is_classifier() && type == "element_accuracy") type = "accuracy";
     const Spec* spec = catalogue_.find(type);
     if (!spec || spec->family != "metric") {
       missing(item, "not measured", false);
@@ -214,8 +223,10 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
       continue;
     }
     // What postprocessing made are masks, a channel a class.
-    if (scores.empty() && !is_classifier() && spec->find_param("argmax")) body["argmax"] = false;
-    const std::string name = emit(item, type, std::move(body), false, identifier(key.is_string() ? key.get<std::string>() : key.dump()));
+    if (!is_classifier() && spec->find_param("argmax")) body["argmax"] = !scores.empty();
+    const std::string name =
+        emit(item, type, std::move(body), false,
+             identifier(key.is_string() ? key.get<std::string>() : key.dump()));
     if (key_metric_.empty() && !spec->metrics.empty())
       key_metric_ = name + "." + spec->metrics.front();
   }

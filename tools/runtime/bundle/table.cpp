@@ -16,6 +16,8 @@ constexpr ClassRow classes[]{
     {"RootMeanSquaredError", "rmse_metric"},
     {"PeakSignalToNoiseRatio", "psnr_metric"},
     {"Accuracy", "element_accuracy"},
+    {"SliceInferer", "sliding_window"},
+    {"SlidingWindowInfererAdapt", "sliding_window"},
 };
 
 constexpr ParamRow params[]{
@@ -77,11 +79,12 @@ constexpr ParamRow params[]{
     {"Lambda", "func", "", ""},
     {"Lambda", "overwrite", "", "true"},
     // Networks.
+    {"SegResNet", "norm_name", "", "\"group\""},
     {"SwinUNETR", "img_size", "", ""},
     {"SwinUNETR", "use_checkpoint", "", ""},
     {"FlexibleUNet", "pretrained", "", "false"},
     {"FlexibleUNet", "pre_conv", "", "null"},
-    {"TorchVisionFCModel", "pretrained", "", "false"},
+    {"TorchVisionFCModel", "pretrained", "", ""},  // weights come from the bundle
     {"DenseNet121", "pretrained", "", "false"},
     {"TorchVisionFCModel", "num_classes", "out_channels", ""},
     {"SEResNet50", "num_classes", "out_channels", ""},
@@ -92,6 +95,7 @@ constexpr ParamRow params[]{
     {"SlidingWindowInfererAdapt", "sw_device", "", ""},
     {"SlidingWindowInfererAdapt", "cache_roi_weight_map", "", ""},
     // Losses, metrics, optimizers.
+    {"SliceInferer", "spatial_dim", "slice_axis", ""},
     {"*", "output_transform", "", ""},
     {"*", "optimizer", "", ""},
     {"*", "params", "", ""},

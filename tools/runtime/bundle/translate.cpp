@@ -114,6 +114,8 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
         continue;
       }
       Json here = spelled(*json, *param);
+      // A text where MONAI asks for a truth: all but the empty one are true.
+      if (param->type == "bool" && here.is_string()) here = !here.get<std::string>().empty();
       const auto refusal = param->reject(here);
       if (!refusal) {
         body[param->name] = std::move(here);
@@ -141,7 +143,8 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
       !body.contains("spatial_dims"))
     body["spatial_dims"] = dims_;
   for (const DefaultRow& row : default_rows())
-    if (row.type == spec.name && spec.find_param(row.param) && !body.contains(std::string(row.param)))
+    if (row.type == spec.name && spec.find_param(row.param) &&
+        !body.contains(std::string(row.param)))
       body[std::string(row.param)] = Json::parse(row.value);
 }
 

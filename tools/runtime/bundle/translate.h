@@ -72,6 +72,7 @@ class Translator {
   std::string chain(const std::vector<ItemPtr>& transforms, std::string in,
                     const ItemPtr& cached_by = nullptr);
   std::string transform(const Item& item, const std::string& in);
+  std::string split(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
   std::string save(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
