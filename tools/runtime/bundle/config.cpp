@@ -172,6 +172,7 @@ void Config::set(const std::string& key, const ItemPtr& value) {
 }
 
 void Config::merge(const ItemPtr& more) {
+  root_->at = more->at;
   for (const auto& [key, value] : more->members) set(key, value);
 }
 

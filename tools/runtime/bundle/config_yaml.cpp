@@ -47,7 +47,8 @@ struct Reader {
     if (depth > 64) throw Refused(at(node), "nested deeper than 64");
     if (left-- == 0) throw Refused(at(node), "more than a million values");
     const std::string& tag = node.Tag();
-    if (!tag.empty() && tag != "?" && tag != "!" && !tag.starts_with("tag:yaml.org,2002:"))
+    const bool core = tag.starts_with("tag:yaml.org,2002:") && tag.find('/') == std::string::npos;
+    if (!tag.empty() && tag != "?" && tag != "!" && !core)
       throw Refused(at(node), "the tag " + tag + " makes an object of Python; it is not read");
     auto item = std::make_shared<Item>();
     item->at = at(node);
