@@ -83,7 +83,6 @@ constexpr ParamRow params[]{
     {"SwinUNETR", "img_size", "", ""},
     {"SwinUNETR", "use_checkpoint", "", ""},
     {"FlexibleUNet", "pretrained", "", "false"},
-    {"FlexibleUNet", "pre_conv", "", "null"},
     {"TorchVisionFCModel", "pretrained", "", ""},  // weights come from the bundle
     {"DenseNet121", "pretrained", "", "false"},
     {"TorchVisionFCModel", "num_classes", "out_channels", ""},

@@ -99,8 +99,9 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
         if (row.here.empty() && row.harmless.empty()) dropping = &row;
         if (!row.harmless.empty() && json && *json == Json::parse(row.harmless)) harmless = true;
       }
-      if (harmless) continue;
       const ParamSpec* param = spec.find_param(by_name ? by_name->here : key);
+      // A value that the parameter takes is said, also where it is the default.
+      if (harmless && (!param || param->reject(spelled(*json, *param)))) continue;
       if (!param && dropping) continue;
       if (!param) {
         report.add(*member, full + "." + key, Fate::missing,
