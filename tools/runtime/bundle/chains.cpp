@@ -1,6 +1,8 @@
 // Data loaders and transforms.
 #include <algorithm>
+#include <fstream>
 
+#include "kernels/lists/manifest.h"
 #include "tools/runtime/bundle/translate.h"
 
 namespace sluice::bundle {
@@ -78,6 +80,24 @@ class Shape {
   }
 };
 
+// Of the script that declares the class; "" where there is none.
+std::string digest_of_script(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".py") continue;
+    std::ifstream in(entry.path());
+    std::string text;
+    bool declares = false;
+    for (std::string line; std::getline(in, line);) {
+      line.resize(line.find_last_not_of(" \t\r") + 1);
+      declares = declares || line.starts_with("class " + name + "(");
+      if (!line.empty()) text += line + "\n";
+    }
+    if (declares) return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  }
+  return "";
+}
+
 Json with_captures(const Json& params, const Captures& captures) {
   if (params.is_structured()) {
     Json out = params;
@@ -142,7 +162,8 @@ std::string Translator::chain(const std::vector<ItemPtr>& transforms, std::strin
 std::string Translator::transform(const Item& item, const std::string& in) {
   const std::string target = item.target(), name = class_name(target);
   if (name == "LoadImage") return load(item, in);
-  if (name == "SaveImage") return save(item, in);
+  if (name == "SaveImage" || name == "SaveClassification") return save(item, in);
+  if (target.starts_with("scripts.")) return script(item, in);
   if (name == "Invert") return invert(item, in);
   if (name == "Lambda") return lambda(item, in);
   if ((name == "EnsureType" || name == "ToTensor") && values.of(item, "dtype").is_text())
@@ -203,6 +224,32 @@ std::string Translator::split(const Item& item, const std::string& in) {
   return last;
 }
 
+// A class of a script of the bundle's own, where the script's text is one that is known.
+std::string Translator::script(const Item& item, const std::string& in) {
+  const std::string name = short_name(item.target());
+  for (const ScriptRow& row : script_rows()) {
+    if (row.name != name || digest_of_script(config_.folder() / "scripts", name) != row.sha256)
+      continue;
+    Json body = Json::parse(row.params);
+    for (auto& [key, value] : body.items()) {
+      if (value == "@@classes") {
+        value = Json::array();
+        const Json channels = graph.models.empty() ? Json(2) : graph.models[0].body["out_channels"];
+        for (std::int64_t c = 1; c < channels.get<std::int64_t>(); ++c) value.push_back(c);
+      } else {
+        value = values.of(item, value.get<std::string>().substr(1)).json().value_or(Json());
+      }
+    }
+    Json whole = {{"type", row.type}, {"in", in}};
+    whole.update(body);
+    report.add(item, name, Fate::translated,
+               std::string(row.type) + ", the script's text is known");
+    return add_node(std::string(row.type), std::move(whole), comment_of(item));
+  }
+  missing(item, "a script of the bundle's own, which is not executed: write it with nodes", true);
+  return in;
+}
+
 std::string Translator::load(const Item& item, const std::string& in) {
   if (values.given(item, "converter"))
     report.add(*item.find("converter"), "LoadImaged.converter", Fate::missing,
@@ -210,14 +257,21 @@ std::string Translator::load(const Item& item, const std::string& in) {
   Json body = {{"in", in}, {"converter", nullptr}};
   const std::string last = emit(item, "load_image", std::move(body), true, "load");
   graph.nodes.back().body.erase("converter");
-  return last;
+  if (!values.of(item, "as_closest_canonical").truth()) return last;
+  return add_node("canonical",
+                  {{"type", "orientation"},
+                   {"in", last},
+                   {"keys", graph.nodes.back().body["keys"]},
+                   {"axcodes", "RAS"}},
+                  comment_of(item) + ": as_closest_canonical");
 }
 
 std::string Translator::save(const Item& item, const std::string& in) {
   Json body = {{"in", in}};
   if (values.given(item, "output_dir"))
     body["output_dir"] = values.path(values.of(item, "output_dir").text());
-  return emit(item, "save_image", std::move(body), true, "save");
+  const std::string type = type_of(item.target());
+  return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
 }
 
 std::string Translator::invert(const Item& item, const std::string& in) {

@@ -248,7 +248,14 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   std::string last = infer(evaluator, data.last);
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
-  if (is_classifier()) {
+  const bool writes = std::any_of(post.begin(), post.end(), [](const ItemPtr& item) {
+    return class_name(item->target()) == "SaveClassification";
+  });
+  if (is_classifier() && writes) {
+    last = add_node("scores", {{"type", "squeeze_dim"}, {"in", last}, {"keys", "pred"}, {"dim", 0}},
+                    "one image's scores, without the batch's axis");
+    last = chain(post, last);
+  } else if (is_classifier()) {
     // Metrics of classifiers take scores; softmax and argmax in between change nothing of them.
     for (const auto& item : post) {
       const std::string name = class_name(item->target());

@@ -46,7 +46,7 @@ constexpr ParamRow params[]{
     {"*", "dtype", "", "null"},
     // Transforms.
     {"LoadImage", "reader", "", ""},
-    {"LoadImage", "as_closest_canonical", "", "false"},
+    {"LoadImage", "as_closest_canonical", "", ""},
     {"LoadImage", "ensure_channel_first", "", ""},
     {"LoadImage", "simple_keys", "", ""},
     {"LoadImage", "prune_meta_pattern", "", ""},
@@ -71,6 +71,9 @@ constexpr ParamRow params[]{
     {"SaveImage", "padding_mode", "", ""},
     {"SaveImage", "mode", "", ""},
     {"SaveImage", "output_dtype", "", "null"},
+    {"SaveClassification", "keys", "key", ""},
+    {"SaveClassification", "saver", "", "null"},
+    {"SaveClassification", "flush", "", ""},
     {"SaveImage", "savepath_in_metadict", "", ""},
     {"Invert", "transform", "", ""},
     {"Invert", "orig_keys", "", ""},
@@ -183,8 +186,17 @@ constexpr LambdaRow lambdas[]{
     {"lambda x: skimage.measure.label(x)", "connected_components", "{}"},
 };
 
+constexpr ScriptRow scripts[]{
+    // renalStructures_CECT_segmentation/scripts/my_transforms.py
+    {"ConcatImages", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
+     "concat_items", R"({"keys": "@keys_merge", "name": "@keys_out"})"},
+    {"MergeClassesd", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
+     "merge_channels", R"({"keys": "@keys", "order": "@@classes", "labels": "@@classes"})"},
+};
+
 }  // namespace
 
+std::span<const ScriptRow> script_rows() { return scripts; }
 std::span<const ClassRow> class_rows() { return classes; }
 std::span<const ParamRow> param_rows() { return params; }
 std::span<const DefaultRow> default_rows() { return defaults; }

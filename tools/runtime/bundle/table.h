@@ -47,4 +47,12 @@ struct LambdaRow {
 };
 std::span<const LambdaRow> lambda_rows();
 
+// Classes of bundles' own scripts that are known by their script's text: by the SHA-256 of it
+// without empty lines and blanks at lines' ends. "@name" is a parameter's value, "@@classes" 1 to
+// the network's last channel.
+struct ScriptRow {
+  std::string_view name, sha256, type, params;
+};
+std::span<const ScriptRow> script_rows();
+
 }  // namespace sluice::bundle

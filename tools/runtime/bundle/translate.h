@@ -73,6 +73,7 @@ class Translator {
                     const ItemPtr& cached_by = nullptr);
   std::string transform(const Item& item, const std::string& in);
   std::string split(const Item& item, const std::string& in);
+  std::string script(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
   std::string save(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
