@@ -10,6 +10,7 @@
 #include "kernels/files/file_io.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/png.h"
+#include "kernels/lists/data_list.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -25,6 +26,7 @@ struct SaveImage final : Node {
     std::string output_ext = ".nii.gz";
     std::string output_dtype = "float32";
     bool separate_folder = true;
+    std::string name_by = "sample", data_root_dir;
     std::optional<std::int64_t> scale;
     std::int64_t gzip_level = 1;
   } p;
@@ -53,6 +55,12 @@ struct SaveImage final : Node {
         .choices({"float32", "float64", "uint8", "int8", "uint16", "int16", "uint32", "int32",
                   "uint64", "int64"})
         .param("separate_folder", &Params::separate_folder, "A folder for each sample.")
+        .param("name_by", &Params::name_by,
+               "What a file is named after: the sample, or the file that the field came from, as "
+               "MONAI's.")
+        .choices({"sample", "file"})
+        .param("data_root_dir", &Params::data_root_dir,
+               "name_by file: the folders between this one and the field's file are kept.")
         .param("scale", &Params::scale,
                ".png: values are cut to 0..1 and multiplied by this, 255; null: as they are.")
         .range(1, 255)
@@ -78,15 +86,15 @@ struct SaveImage final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const std::string& name = out.name;
-    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-      throw DataError("\"" + name + "\" cannot be the name of a file");
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
       Field field = out.at(p.keys[i]);
       if (field.meta.size() != 1)
         throw DataError("field \"" + p.keys[i] + "\" is a batch; decollate it before saving");
+      const auto [into, name] = place_of(out.name, field);
+      if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+        throw DataError("\"" + name + "\" cannot be the name of a file");
       const std::string& postfix = p.output_postfix[p.output_postfix.size() == 1 ? 0 : i];
-      const fs::path path = (p.separate_folder ? folder / name : folder) /
+      const fs::path path = (p.separate_folder ? into / name : into) /
                             (name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
@@ -104,6 +112,18 @@ struct SaveImage final : Node {
   }
 
  private:
+  // The folder of a field's file, and its name.
+  std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {
+    const fs::path file = field.geometry().path;
+    if (p.name_by == "sample" || file.empty()) return {folder, sample};
+    if (p.data_root_dir.empty()) return {folder, file_stem(file)};
+    const fs::path below = fs::absolute(file).lexically_normal().parent_path().lexically_relative(
+        fs::absolute(p.data_root_dir / fs::path()).lexically_normal().parent_path());
+    if (below.empty() || *below.begin() == "..")
+      throw DataError(file.string() + " does not lie under data_root_dir, " + p.data_root_dir);
+    return {(folder / below).lexically_normal(), file_stem(file)};
+  }
+
   void write_picture(const fs::path& path, at::Tensor data, const std::string& key) const {
     if (data.dim() == 4 && data.size(3) == 1) data = data.squeeze(3);
     if (data.dim() != 3 || (data.size(0) != 1 && data.size(0) != 3))

@@ -154,6 +154,19 @@ TEST_CASE("save_image writes pictures, X across, scaled and truncated as MONAI's
   const Volume v = read_volume((folder.path / "case.png").string(), at::kFloat);
   CHECK(v.data.sizes() == x.sizes());
   CHECK(at::equal(v.data, at::tensor({0.f, 63.f, 127.f, 255.f, 255.f, 0.f}).view({1, 3, 2})));
+  // Named after the field's own file, with the folders below data_root_dir.
+  Sample named = sample_of("image", x);
+  auto meta = std::make_shared<Meta>();
+  meta->path = "/data/a/b.c.nii.gz";
+  named.set("image", Field(x, meta));
+  params["name_by"] = "file";
+  params["separate_folder"] = true;
+  params["data_root_dir"] = "/data/";
+  Driver("save_image", params).fire({named});
+  CHECK(std::filesystem::exists(folder.path / "a/b.c/b.c.png"));
+  params["data_root_dir"] = "/other";
+  CHECK(contains(message_of([&] { Driver("save_image", params).fire({named}); }),
+                 "does not lie under data_root_dir"));
   params["scale"] = nullptr;
   CHECK(contains(message_of([&] { Driver("save_image", params).fire({sample_of("image", x)}); }),
                  "outside of 0..255"));

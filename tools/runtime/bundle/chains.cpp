@@ -271,6 +271,9 @@ std::string Translator::save(const Item& item, const std::string& in) {
   if (values.given(item, "output_dir"))
     body["output_dir"] = values.path(values.of(item, "output_dir").text());
   const std::string type = type_of(item.target());
+  if (type == "save_image") body["name_by"] = "file";
+  if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
+    body["data_root_dir"] = values.path(root.text());
   return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
 }
 

@@ -66,7 +66,6 @@ constexpr ParamRow params[]{
     {"SaveImage", "resample", "", "false"},
     {"SaveImage", "squeeze_end_dims", "", "true"},
     {"SaveImage", "scale", "", "null"},
-    {"SaveImage", "data_root_dir", "", ""},
     {"SaveImage", "writer", "", ""},
     {"SaveImage", "padding_mode", "", ""},
     {"SaveImage", "mode", "", ""},
