@@ -452,6 +452,18 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   std::string last = source(set, data, std::move(body), name, out.transforms, wanted);
   preprocessing_ = out.transforms;
   out.last = chain(out.transforms, last, caches ? dataset.item : nullptr);
+  // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.
+  for (const auto& transform : out.transforms) {
+    const auto keys = values.of(*transform, "keys").json();
+    if (!class_name(transform->target()).starts_with("ScaleIntensity") || !keys ||
+        !keys->is_array() || std::find(keys->begin(), keys->end(), "label") == keys->end())
+      continue;
+    out.last = add_node(
+        "whole",
+        {{"type", "cast_to_type"}, {"in", out.last}, {"keys", "label"}, {"dtype", "int64"}},
+        comment_of(*transform) + ": the label is scaled; one_hot cuts fractions off");
+    break;
+  }
   return out;
 }
 
