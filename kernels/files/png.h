@@ -29,5 +29,7 @@ struct Picture {
 };
 
 std::string encode_png(const Picture& picture);  // the file's bytes
+// Rows from the top, of one byte a pixel (gray) or three.
+std::string encode_png(const std::uint8_t* pixels, int width, int height, int channels);
 
 }  // namespace sluice

@@ -12,7 +12,8 @@ struct Model {
   std::int64_t image_size;
   double dropout, drop_connect;
 };
-const std::vector<std::pair<std::string, Model>> models{
+// Known before the types are registered, which name them as choices.
+constexpr std::pair<std::string_view, Model> models[]{
     {"efficientnet-b0", {1.0, 1.0, 224, 0.2, 0.2}}, {"efficientnet-b1", {1.0, 1.1, 240, 0.2, 0.2}},
     {"efficientnet-b2", {1.1, 1.2, 260, 0.3, 0.2}}, {"efficientnet-b3", {1.2, 1.4, 300, 0.3, 0.2}},
     {"efficientnet-b4", {1.4, 1.8, 380, 0.4, 0.2}}, {"efficientnet-b5", {1.6, 2.2, 456, 0.4, 0.2}},
@@ -69,7 +70,7 @@ Value block(const Scope& s, const Value& x, const Stage& b, std::int64_t& extent
 const std::vector<std::string>& efficientnet_names() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> names;
-    for (const auto& [name, model] : models) names.push_back(name);
+    for (const auto& [name, model] : models) names.emplace_back(name);
     return names;
   }();
   return all;

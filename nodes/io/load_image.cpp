@@ -3,6 +3,8 @@
 //
 // It runs on the compute lane: reading is a small part of it, decompression and the transposition
 // to channel-first order are the rest, and those want a core.
+#include <ATen/ops/cat.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +39,9 @@ struct LoadImage final : Node {
                 "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
         .in("sample", "Fields with paths.")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to load.")
+        .param("keys", &Params::keys,
+               "Fields to load; files that a source lists as key, key#1, ... "
+               "become the channels of one.")
         .param("dtype", &Params::dtype,
                "What the voxels become: one for all keys or one for each. An integer type refuses "
                "values that it cannot hold.")
@@ -75,7 +79,9 @@ struct LoadImage final : Node {
     const Field* first = nullptr;
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
       if (p.allow_missing_keys && !out.has(p.keys[i])) continue;
-      out.set(p.keys[i], load(out.at(p.keys[i]), i));
+      Field loaded = load(out.at(p.keys[i]), i);
+      join_further(out, i, loaded);
+      out.set(p.keys[i], std::move(loaded));
     }
     if (p.check_geometry)
       for (const auto& key : p.keys) {
@@ -99,6 +105,20 @@ struct LoadImage final : Node {
     meta->affine = v.affine;
     meta->has_affine = v.has_affine;
     return Field(v.data, std::move(meta));
+  }
+
+  // Files that a source lists under one key, as key, key#1, ...: the channels one after the other.
+  void join_further(Sample& out, std::size_t i, Field& first) const {
+    std::vector<at::Tensor> channels{first.tensor};
+    for (int n = 1;; ++n) {
+      const std::string key = p.keys[i] + "#" + std::to_string(n);
+      if (!out.has(key)) break;
+      const Field more = load(out.at(key), i);
+      check_same_geometry(first, more);
+      channels.push_back(more.tensor);
+      out.erase(key);
+    }
+    if (channels.size() > 1) first.tensor = at::cat(channels);
   }
 
   static at::ScalarType scalar_type(const std::string& name) {

@@ -1,11 +1,17 @@
 // save_image: MONAI's SaveImaged. Files carry the field's current affine; bring a prediction back
 // to its image's grid (invert) before it where that is wanted.
+#include <ATen/Functions.h>
+
 #include <set>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
+#include "kernels/files/file_io.h"
 #include "kernels/files/nifti.h"
+#include "kernels/files/png.h"
+#include "kernels/lists/data_list.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {
@@ -20,12 +26,15 @@ struct SaveImage final : Node {
     std::string output_ext = ".nii.gz";
     std::string output_dtype = "float32";
     bool separate_folder = true;
+    std::string name_by = "sample", data_root_dir;
+    std::optional<std::int64_t> scale;
     std::int64_t gzip_level = 1;
   } p;
   fs::path folder;
 
   static Spec spec() {
-    return Spec("save_image", "Writes fields as NIfTI files: name/name_postfix.nii.gz.")
+    return Spec("save_image",
+                "Writes fields as NIfTI files, name/name_postfix.nii.gz, or pictures.")
         .in("sample", "[C, X, Y, Z] or [C, X, Y].")
         .out("sample", "The same; the written fields' paths are the new files.")
         .param("keys", &Params::keys, "Fields to write.")
@@ -35,14 +44,26 @@ struct SaveImage final : Node {
                "Put behind the sample's name and an underscore; empty: the name alone. One for "
                "all keys or one for each.")
         .per("keys")
-        .param("output_ext", &Params::output_ext, "Extension.")
-        .choices({".nii.gz", ".nii"})
+        .param(
+            "output_ext", &Params::output_ext,
+            "Extension. A .png is a picture [C, X, Y] of one or three channels, X across, with 8 "
+            "bits, whatever output_dtype says.")
+        .choices({".nii.gz", ".nii", ".png"})
         .param("output_dtype", &Params::output_dtype,
                "Datatype on disk. Integers are reached by truncation; a value out of range is "
                "refused.")
         .choices({"float32", "float64", "uint8", "int8", "uint16", "int16", "uint32", "int32",
                   "uint64", "int64"})
         .param("separate_folder", &Params::separate_folder, "A folder for each sample.")
+        .param("name_by", &Params::name_by,
+               "What a file is named after: the sample, or the file that the field came from, as "
+               "MONAI's.")
+        .choices({"sample", "file"})
+        .param("data_root_dir", &Params::data_root_dir,
+               "name_by file: the folders between this one and the field's file are kept.")
+        .param("scale", &Params::scale,
+               ".png: values are cut to 0..1 and multiplied by this, 255; null: as they are.")
+        .range(1, 255)
         .param("gzip_level", &Params::gzip_level, "1 is fastest, 12 is smallest.")
         .range(0, 12)
         .lane(LaneKind::io)
@@ -65,25 +86,60 @@ struct SaveImage final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const std::string& name = out.name;
-    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-      throw DataError("\"" + name + "\" cannot be the name of a file");
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
       Field field = out.at(p.keys[i]);
       if (field.meta.size() != 1)
         throw DataError("field \"" + p.keys[i] + "\" is a batch; decollate it before saving");
+      const auto [into, name] = place_of(out.name, field);
+      if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+        throw DataError("\"" + name + "\" cannot be the name of a file");
       const std::string& postfix = p.output_postfix[p.output_postfix.size() == 1 ? 0 : i];
-      const fs::path path = (p.separate_folder ? folder / name : folder) /
+      const fs::path path = (p.separate_folder ? into / name : into) /
                             (name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
       at::Tensor data = field.tensor;
-      if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
-      write_nifti(path, data, field.geometry().affine, p.output_dtype,
-                  static_cast<int>(p.gzip_level));
+      if (p.output_ext == ".png") {
+        write_picture(path, data, p.keys[i]);
+      } else {
+        if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
+        write_nifti(path, data, field.geometry().affine, p.output_dtype,
+                    static_cast<int>(p.gzip_level));
+      }
       auto meta = std::make_shared<Meta>(field.geometry());
       meta->path = path.string();
       out.set(p.keys[i], Field(field.tensor, std::move(meta)));
     }
     f.emit(std::move(out));
+  }
+
+ private:
+  // The folder of a field's file, and its name.
+  std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {
+    const fs::path file = field.geometry().path;
+    if (p.name_by == "sample" || file.empty()) return {folder, sample};
+    if (p.data_root_dir.empty()) return {folder, file_stem(file)};
+    const fs::path below = fs::absolute(file).lexically_normal().parent_path().lexically_relative(
+        fs::absolute(p.data_root_dir / fs::path()).lexically_normal().parent_path());
+    if (below.empty() || *below.begin() == "..")
+      throw DataError(file.string() + " does not lie under data_root_dir, " + p.data_root_dir);
+    return {(folder / below).lexically_normal(), file_stem(file)};
+  }
+
+  void write_picture(const fs::path& path, at::Tensor data, const std::string& key) const {
+    if (data.dim() == 4 && data.size(3) == 1) data = data.squeeze(3);
+    if (data.dim() != 3 || (data.size(0) != 1 && data.size(0) != 3))
+      throw DataError("field \"" + key + "\" is " + list_text(data.sizes()) +
+                      "; a picture is [1, X, Y] or [3, X, Y]");
+    if (p.scale) data = data.to(at::kFloat).clamp(0, 1).mul(static_cast<double>(*p.scale));
+    if (data.min().item<double>() < 0 || data.max().item<double>() >= 256)
+      throw DataError("field \"" + key +
+                      "\" has values outside of 0..255; say \"scale\": 255 of "
+                      "what is in 0..1");
+    const at::Tensor rows = data.to(at::kByte).permute({2, 1, 0}).contiguous();
+    const std::string bytes =
+        encode_png(rows.const_data_ptr<std::uint8_t>(), static_cast<int>(rows.size(1)),
+                   static_cast<int>(rows.size(0)), static_cast<int>(rows.size(2)));
+    fs::create_directories(path.parent_path());
+    write_file(path, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
   }
 };
 

@@ -43,6 +43,7 @@ struct SlidingWindow final : Node {
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
     double cval = 0.0;
     bool argmax = false;
+    std::int64_t slice_axis = -1;
   } p;
 
   static Spec spec() {
@@ -83,6 +84,11 @@ struct SlidingWindow final : Node {
         .param("argmax", &Params::argmax,
                "The class with the highest logit, as from a node argmax behind this one. Of logits "
                "only a window's depth is kept, along the first axis.")
+        .param(
+            "slice_axis", &Params::slice_axis,
+            "The network is 2-D and sees slices across this spatial axis, in which roi_size is 1 "
+            "(MONAI's SliceInferer); -1: it sees volumes.")
+        .range(-1, 2)
         .lane(LaneKind::step)
         .limit(1)
         .reads("net")
@@ -90,6 +96,7 @@ struct SlidingWindow final : Node {
         .per_axis("@key", "roi_size")
         .enters("@key", "net")
         .windows("roi_size")
+        .when("slice_axis", -1)
         .gives("@output_key", Form::any)
         .like("@key")
         .channels("@net.out_channels")
@@ -106,6 +113,8 @@ struct SlidingWindow final : Node {
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
+    if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
+      throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
     std::vector<std::int64_t> axes = p.mirror_axes;
     std::sort(axes.begin(), axes.end());
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
@@ -211,7 +220,10 @@ struct SlidingWindow final : Node {
       if (a >= static_cast<std::int64_t>(roi.size()))
         throw Error(Exit::usage, "mirror_axes names axis " + std::to_string(a) + " of " +
                                      std::to_string(roi.size()));
-    at::Tensor y = net_->forward(windows);
+    at::Tensor y =
+        p.slice_axis < 0
+            ? net_->forward(windows)
+            : net_->forward(windows.squeeze(p.slice_axis + 2)).unsqueeze(p.slice_axis + 2);
     if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
       throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
                                    list_text(windows.sizes()) + "; the window's extent is needed");

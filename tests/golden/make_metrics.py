@@ -290,6 +290,11 @@ for data, (classes, truth) in CLASSES.items():
         share[f"class_{k}"] = value(right[t == k].mean())
     pooled("accuracy", data, {}, share)
 
+# What ignite's Accuracy says of masks: the share of equal elements.
+same = [(a == b).double().mean() for a, b in (scores(), ((sines([12, 3], 1) * 6).round() / 6, (sines([12, 3], 5) > 0)))]
+pooled("element_accuracy", "scores", dict(argmax=True), {"mean": value(same[0])})
+pooled("element_accuracy", "several", {}, {"mean": value(same[1])})
+
 truth = torch.tensor([i * 7 % 4 for i in range(60)])
 for name in ("sensitivity", "specificity", "precision", "negative predictive value", "miss rate", "fall out",
              "false discovery rate", "false omission rate", "prevalence threshold", "threat score", "accuracy",

@@ -28,6 +28,9 @@ struct Options {
   std::int64_t seed = 0;
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;
+  std::vector<std::string> configs;  // new bundle
+  std::string task;
+  bool strict = false, partial = false;
   std::string data, weights;      // new: the folder with data, a run's folder; cache: its folder
   std::string key, strip_prefix;  // weights
   int threads = 0, step_threads = 0, io_threads = 0;

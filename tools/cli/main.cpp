@@ -80,6 +80,21 @@ void advise_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "One JSON document on stdout");
 }
 
+void bundle_options(CLI::App* command, Options& o) {
+  command
+      ->add_option("--config", o.configs,
+                   "bundle: a file, or a name in its configs; several are merged left to right")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("FILE");
+  set(command, o);
+  command->add_option("--task", o.task, "bundle: inference unless told")
+      ->option_text("inference|train");
+  command->add_flag("--strict", o.strict, "bundle: refuses what another thing would replace, too");
+  command->add_flag("--partial", o.partial, "bundle: writes the graph without what is missing");
+}
+
 void apply_options(CLI::App* command, Options& o) {
   command->add_option("type", o.name, "Node type")->required()->option_text("TYPE");
   pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
@@ -171,12 +186,13 @@ void commands(CLI::App& app, Options& o) {
       app.add_subcommand("new", "Looks at a folder with data and writes a graph for it");
   starter->add_option("kind", o.name, "What the graph is for")
       ->required()
-      ->option_text("segmentation|classification|prediction");
+      ->option_text("segmentation|classification|prediction|bundle");
   starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
   starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
       ->option_text("FILE");
   starter->add_option("--weights", o.weights, "prediction: the run whose network segments")
       ->option_text("DIR");
+  bundle_options(starter, o);
 
   auto* doctor = app.add_subcommand("doctor", "Says what this machine has, and what is in the way");
   doctor->add_flag("--json", o.json, "One JSON document on stdout");

@@ -7,6 +7,7 @@
 #include "engine/base/message.h"
 #include "engine/plan/plan.h"
 #include "kernels/files/file_io.h"
+#include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
 
@@ -66,6 +67,7 @@ int new_command(const Json& request) {
   if (!out.empty() && std::filesystem::exists(out))
     throw Error(Exit::usage, out + " is there already and stays as it is; name another file");
   const std::string kind = request.at("kind");
+  if (kind == "bundle") return new_bundle(request);
   const std::string text = kind == "classification" ? graph_for_classes(request)
                                                     : graph_for(request, kind == "segmentation");
   must_be_right(text);

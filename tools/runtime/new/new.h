@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-// {"kind": "segmentation", "folder", "out" (""; stdout), "weights"}
+// {"kind": "segmentation", "folder", "out" (""; stdout), "weights"}; "bundle": see bundle.h
 int new_command(const Json& request);
 
 }  // namespace sluice

@@ -1,0 +1,387 @@
+// `sluice new bundle`: small bundles of our own as graphs, and what is refused.
+#include <doctest/doctest.h>
+
+#include "tests/cli/nii.h"
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+struct Bundle {
+  Folder folder;
+  shell::Result run(const std::string& command) const {
+    return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
+  }
+  shell::Result make(const std::string& more = "") const {
+    return run("new bundle b -o graph.json " + more);
+  }
+  json graph() const {
+    return json::parse(folder.read("graph.json"), nullptr, true, /*ignore_comments=*/true);
+  }
+};
+
+json transform(const std::string& target, json more) {
+  json t = {{"_target_", target}, {"keys", "image"}};
+  t.update(more);
+  return t;
+}
+
+// A bundle whose data are b/data/*.nii and whose network is small.
+json inference() {
+  return {
+      {"imports", {"$import glob", "$import os"}},
+      {"bundle_root", "."},
+      {"output_dir", "$@bundle_root + '/eval'"},
+      {"ckpt", "$@bundle_root + '/models/model.pt'"},
+      {"files", "$list(sorted(glob.glob(os.path.join('data', '*.nii'))))"},
+      {"device", "$torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')"},
+      {"network_def",
+       {{"_target_", "UNet"},
+        {"spatial_dims", 3},
+        {"in_channels", 1},
+        {"out_channels", 2},
+        {"channels", {4, 8}},
+        {"strides", {2}},
+        {"norm", "batch"}}},
+      {"network", "$@network_def.to(@device)"},
+      {"preprocessing",
+       {{"_target_", "Compose"},
+        {"transforms",
+         {transform("LoadImaged", json::object()), transform("EnsureChannelFirstd", json::object()),
+          transform("Orientationd", {{"axcodes", "RAS"}}),
+          transform("Spacingd", {{"pixdim", {2, 2, 2}}, {"mode", "bilinear"}})}}}},
+      {"dataset",
+       {{"_target_", "Dataset"},
+        {"data", "$[{'image': i} for i in @files]"},
+        {"transform", "@preprocessing"}}},
+      {"dataloader", {{"_target_", "DataLoader"}, {"dataset", "@dataset"}, {"num_workers", 2}}},
+      {"inferer",
+       {{"_target_", "SlidingWindowInferer"},
+        {"roi_size", {8, 8, 8}},
+        {"sw_batch_size", 2},
+        {"overlap", 0.5}}},
+      {"postprocessing",
+       {{"_target_", "Compose"},
+        {"transforms",
+         {{{"_target_", "Activationsd"}, {"keys", "pred"}, {"softmax", true}},
+          {{"_target_", "Invertd"},
+           {"keys", "pred"},
+           {"transform", "@preprocessing"},
+           {"orig_keys", "image"},
+           {"nearest_interp", false}},
+          {{"_target_", "AsDiscreted"}, {"keys", "pred"}, {"argmax", true}},
+          {{"_target_", "SaveImaged"},
+           {"keys", "pred"},
+           {"output_dir", "@output_dir"},
+           {"output_dtype", "$torch.uint8"},
+           {"output_postfix", "seg"}}}}}},
+      {"handlers",
+       {{{"_target_", "CheckpointLoader"},
+         {"_disabled_", "$not os.path.exists(@ckpt)"},
+         {"load_path", "@ckpt"},
+         {"load_dict", {{"model", "@network"}}}},
+        {{"_target_", "StatsHandler"}, {"output_transform", "$lambda x: None"}}}},
+      {"evaluator",
+       {{"_target_", "SupervisedEvaluator"},
+        {"device", "@device"},
+        {"val_data_loader", "@dataloader"},
+        {"network", "@network"},
+        {"inferer", "@inferer"},
+        {"postprocessing", "@postprocessing"},
+        {"val_handlers", "@handlers"}}},
+      {"run", {"$@evaluator.run()"}}};
+}
+
+void write_data(const Bundle& b) {
+  for (const char* name : {"b/data/one.nii", "b/data/two.nii"})
+    nii::write(b.folder.path / name, {12, 10, 8}, {1, 1, 1.5},
+               [](int x, int y, int z) { return static_cast<float>(x + y * z); });
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a bundle's inference becomes a graph that says where each part stood, and runs") {
+  Bundle b;
+  write_data(b);
+  b.folder.write("b/configs/inference.json", inference().dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(made.err.find("CheckpointLoader: without effect here: _disabled_ is $not") !=
+        std::string::npos);
+  const std::string text = b.folder.read("graph.json");
+  CHECK(text.find("// configs/inference.json:") != std::string::npos);
+  CHECK(text.find("preprocessing.transforms.3 (Spacingd)") != std::string::npos);
+  // Every component is in one line of the report.
+  const std::string report = b.folder.read("graph.import.txt");
+  CHECK(count(report, "\n") == count(inference().dump(), "_target_"));
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["spacing"]["pixdim"] == json{2, 2, 2});
+  CHECK(nodes["invert"]["mode"] == "bilinear");
+  CHECK(b.graph()["models"]["net"]["norm"] == "BATCH");
+  const auto ran = b.run("run graph.json --quiet --no-out");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(std::filesystem::exists(b.folder.path / "b/eval/one/one_seg.nii.gz"));
+  CHECK(std::filesystem::exists(b.folder.path / "b/eval/two/two_seg.nii.gz"));
+}
+
+TEST_CASE("a bundle's training becomes a graph that trains, caches and validates") {
+  Bundle b;
+  for (int i = 0; i < 4; ++i)
+    nii::write_pair(b.folder.path / ("b/img" + std::to_string(i) + ".nii"),
+                    b.folder.path / ("b/lbl" + std::to_string(i) + ".nii"), {16, 16, 12}, {1, 1, 1},
+                    1, 0);
+  b.folder.write("b/configs/train.yaml", R"yaml(
+# a small training
+imgs: $sorted(glob.glob(@bundle_root + '/img*.nii'))
+lbls: "$[i.replace('img', 'lbl') for i in @imgs]"
+pairs: "$[{'image': i, 'label': l} for i, l in zip(@imgs, @lbls)]"
+parts: $monai.data.partition_dataset(@pairs, (3, 1), shuffle=True, seed=0)
+bundle_root: .
+both: &both [image, label]
+network: {_target_: UNet, spatial_dims: 3, in_channels: 1, out_channels: 2, channels: [4, 8],
+          strides: [2]}
+fixed:
+- {_target_: LoadImaged, keys: *both}
+- {_target_: EnsureChannelFirstd, keys: *both}
+drawn:
+- {_target_: RandFlipd, keys: *both, prob: 0.5, spatial_axis: 0}
+- {_target_: RandCropByPosNegLabeld, keys: *both, label_key: label, spatial_size: [8, 8, 8],
+   num_samples: 2}
+optimizer: {_target_: torch.optim.Adam, params: $@network.parameters(), lr: 0.001}
+train:
+  data: {_target_: CacheDataset, data: '$@parts[0]', cache_rate: 1.0,
+         transform: {_target_: Compose, transforms: $@fixed + @drawn}}
+  loader: {_target_: DataLoader, dataset: '@train#data', batch_size: 2, shuffle: true}
+  trainer:
+    _target_: SupervisedTrainer
+    max_epochs: 2
+    train_data_loader: '@train#loader'
+    network: '@network'
+    loss_function: {_target_: DiceCELoss, to_onehot_y: true, softmax: true}
+    optimizer: '@optimizer'
+    inferer: {_target_: SimpleInferer}
+    key_train_metric: {acc: {_target_: ignite.metrics.Accuracy,
+      output_transform: "$monai.handlers.from_engine(['pred', 'label'])"}}
+    train_handlers:
+    - {_target_: LrScheduleHandler, lr_scheduler: {_target_: torch.optim.lr_scheduler.StepLR,
+         optimizer: '@optimizer', step_size: 1, gamma: 0.5}}
+    - {_target_: ValidationHandler, validator: '@validate#evaluator', interval: 2}
+    - {_target_: StatsHandler}
+validate:
+  data: {_target_: Dataset, data: '$@parts[1]',
+         transform: {_target_: Compose, transforms: '%fixed'}}
+  loader: {_target_: DataLoader, dataset: '@##data'}
+  evaluator:
+    _target_: SupervisedEvaluator
+    val_data_loader: '@validate::loader'
+    network: '@network'
+    postprocessing:
+      _target_: Compose
+      transforms:
+      - {_target_: AsDiscreted, keys: [pred, label], argmax: [true, false], to_onehot: 2}
+    key_val_metric: {val_dice: {_target_: MeanDice, include_background: false,
+      output_transform: "$monai.handlers.from_engine(['pred', 'label'])"}}
+    val_handlers:
+    - {_target_: CheckpointSaver, save_key_metric: true}
+initialize: [$monai.utils.set_determinism(seed=7)]
+)yaml");
+  const auto made = b.make("--task train --set train#trainer#max_epochs=1");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json graph = b.graph(), nodes = graph["nodes"];
+  CHECK(graph["run"]["epochs"] == 1);
+  CHECK(graph["run"]["seed"] == 7);
+  CHECK(graph["run"]["checkpoint"]["best"] == "val_dice.mean");
+  CHECK(nodes["batch"]["size"] == 4);  // two volumes of two patches
+  CHECK(nodes["cache"]["in"] == "load");
+  CHECK(nodes["rand_flip"]["in"] == "cache");
+  CHECK(nodes["step"]["lr_schedule"] == "step");
+  CHECK(nodes["step"]["gamma"] == 0.5);
+  CHECK(nodes["val"]["every_epochs"] == 2);
+  CHECK(nodes["train"]["lists"]["label"]["replace"] == json::array({json::array({"img", "lbl"})}));
+  CHECK(nodes["train"]["share"] == 0);
+  CHECK(nodes["as_discrete"]["argmax"] == true);
+  CHECK(nodes["as_discrete2"]["keys"] == "label");
+  CHECK(nodes["acc"]["type"] == "element_accuracy");
+  CHECK(made.err.find("configs/train.yaml:") != std::string::npos);
+  const auto ran = b.run("run graph.json --quiet --out run --set nodes.val.every_epochs=1");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+}
+
+TEST_CASE("a bundle's expressions are worked out as Python does") {
+  const std::vector<std::pair<std::string, double>> cases{
+      {"$1 + 2 * 3", 7},
+      {"$-7 // 2", -4},
+      {"$-7 % 3", 2},
+      {"$2 ** 3 / 4", 2},
+      {"$@two * 3", 6},
+      {"$len(@list) + @list[-1]", 33},
+      {"$@list#1", 20},
+      {"@list::0", 10},
+      {"$sum([i for i in @list if i > 10])", 50},
+      {"$max(@list)", 30},
+      {"$1 if @two == 2 else 0", 1},
+      {"$int('4') + int(2.9)", 6},
+      {"$(@two, 5)[1]", 5},
+      {"$@list[1:][0]", 20},
+      {"$len(f'a{@two}b')", 3},
+      {"$1 if 'x' in {'x': 1} and not False else 2", 1},
+      {"$sum([a * b for a, b in zip(@list, [1, 2, 3])])", 140}};
+  json config = inference();
+  config["two"] = 2;
+  config["list"] = {10, 20, 30};
+  for (const auto& [expression, value] : cases)
+    config["preprocessing"]["transforms"].push_back(
+        transform("ScaleIntensityRanged", {{"a_min", expression}, {"a_max", 1000}}));
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    INFO(cases[i].first);
+    const std::string name = "scale_intensity_range" + (i ? std::to_string(i + 1) : "");
+    CHECK(nodes[name]["a_min"].get<double>() == cases[i].second);
+  }
+}
+
+TEST_CASE("several configurations are merged as MONAI merges them") {
+  Bundle b;
+  b.folder.write("b/configs/inference.json", inference().dump(1));
+  b.folder.write("b/configs/more.json", json{{"inferer#overlap", 0.25},
+                                             {"+network_def", {{"num_res_units", 1}}},
+                                             {"+imports", {"$import numpy"}}}
+                                            .dump());
+  const auto made =
+      b.make("--config inference.json --config more.json --set inferer::sw_batch_size=3");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(b.graph()["nodes"]["infer"]["overlap"] == 0.25);
+  CHECK(b.graph()["nodes"]["infer"]["sw_batch_size"] == 3);
+  CHECK(b.graph()["models"]["net"]["num_res_units"] == 1);
+}
+
+TEST_CASE("lambdas of known shapes become nodes") {
+  const std::vector<std::pair<std::string, json>> cases{
+      {"$lambda y: y[1:]", {{"type", "select_channels"}, {"from", 1}}},
+      {"$lambda x:x > 0.5", {{"type", "as_discrete"}, {"threshold", 0.5}, {"strict", true}}},
+      {"$lambda x: torch.where(x[[2]] > 0, 4, torch.where(x[[0]] > 0, 1, torch.where(x[[1]] > "
+       "0, 2, 0)))",
+       {{"type", "merge_channels"}, {"order", {2, 0, 1}}, {"labels", {4, 1, 2}}}}};
+  for (const auto& [lambda, node] : cases) {
+    INFO(lambda);
+    json config = inference();
+    config["network_def"]["out_channels"] = 3;
+    auto& post = config["postprocessing"]["transforms"];
+    post[2] = {{"_target_", "Lambdad"}, {"keys", "pred"}, {"func", lambda}};
+    Bundle b;
+    b.folder.write("b/configs/inference.json", config.dump(1));
+    const auto made = b.make();
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    const json made_node = b.graph()["nodes"][node["type"].get<std::string>()];
+    for (const auto& [key, value] : node.items()) CHECK(made_node[key] == value);
+  }
+}
+
+TEST_CASE("what has no counterpart is named with file and line, and no graph is written") {
+  struct Case {
+    const char* pointer;
+    json value;
+    const char* said;
+  };
+  const Case cases[]{
+      {"/preprocessing/transforms/2/_target_", "RandMyOwnd", "RandMyOwnd: no counterpart"},
+      {"/preprocessing/transforms/2/axcodes", "$scripts.codes(3)",
+       "\"scripts.codes()\" is not known"},
+      {"/preprocessing/transforms/3/pixdim", "$__import__('os').system('touch evil')",
+       "nothing of a bundle is executed"},
+      {"/preprocessing/transforms/3/wrong_name", 1, "has no such parameter"},
+      {"/postprocessing/transforms/2/threshold", "high", "as_discrete.threshold"},
+      {"/network_def/_target_", "scripts.networks.MyNet",
+       "MyNet: no counterpart: there is no such network"},
+      {"/network_def/channels", "@nowhere", "@nowhere names nothing"},
+      {"/files", "$os.listdir('.')", "\"os.listdir()\" is not known here"},
+      {"/evaluator/_target_", "scripts.MyEvaluator", "of evaluators there is SupervisedEvaluator"},
+      {"/evaluator/iteration_update", "$scripts.update", "code of its own"}};
+  for (const Case& c : cases) {
+    json config = inference();
+    config[json::json_pointer(c.pointer)] = c.value;
+    Bundle b;
+    b.folder.write("b/configs/inference.json", config.dump(1));
+    const auto made = b.make();
+    INFO(c.pointer);
+    INFO(made.err);
+    CHECK(made.code == 3);
+    CHECK(made.err.find(c.said) != std::string::npos);
+    CHECK(made.err.find("configs/inference.json:") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(b.folder.path / "graph.json"));
+    CHECK_FALSE(std::filesystem::exists(b.folder.path / "evil"));
+  }
+}
+
+TEST_CASE(
+    "--partial writes the graph without what is missing, and --strict refuses replaced parts") {
+  json config = inference();
+  config["preprocessing"]["transforms"][2]["_target_"] = "RandMyOwnd";
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  CHECK(b.make("--partial").code == 0);
+  CHECK_FALSE(b.graph()["nodes"].contains("orientation"));
+  config = inference();
+  config["evaluator"]["amp"] = true;
+  Bundle strict;
+  strict.folder.write("b/configs/inference.json", config.dump(1));
+  CHECK(strict.make("--strict").code == 3);
+  CHECK(strict.make().code == 0);
+}
+
+TEST_CASE("damaged configurations are errors with a place") {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"configs/inference.json", "{\"a\": 1, \"a\": 2}"},
+      {"configs/inference.json", "{\"a\": "},
+      {"configs/inference.yaml", "a: 1\na: 2\n"},
+      {"configs/inference.yaml", "a: !!python/object/apply:os.system ['touch evil']\n"},
+      {"configs/inference.yaml", "a: [1, 2\n"},
+      {"configs/inference.json", "[1]"},
+      {"configs/inference.json", "{\"a\": \"%b\", \"b\": \"%a\"}"},
+      {"configs/inference.json",
+       "{\"network\": \"@x\", \"x\": \"@network\", \"evaluator\": {\"_target_\": "
+       "\"SupervisedEvaluator\", \"network\": \"@network\"}}"}};
+  for (const auto& [name, text] : cases) {
+    Bundle b;
+    b.folder.write("b/" + name, text);
+    const auto made = b.make();
+    INFO(text);
+    INFO(made.err);
+    CHECK(made.code == 3);
+    CHECK(made.err.find(name) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(b.folder.path / "evil"));
+  }
+}
+
+TEST_CASE("options of bundles are for bundles, and a folder without configurations says so") {
+  Bundle b;
+  b.folder.write("b/readme", "");
+  CHECK(b.make().code == 2);
+  CHECK(b.make().err.find("has no configs/inference.json") != std::string::npos);
+  CHECK(b.run("new segmentation b --task train").code == 2);
+  CHECK(b.make("--task predict").code == 2);
+}
+
+TEST_CASE("networks on an EfficientNet are known before any of them is registered") {
+  const auto said = shell::run("$SLUICE inspect flexible_unet");
+  CHECK(said.out.find("efficientnet-b2") != std::string::npos);
+}

@@ -1,0 +1,173 @@
+// Sources that pair files by their position, files that become channels, channels that become
+// labels, slices as a 2-D network's images, pictures as results.
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "engine/base/error.h"
+#include "engine/state/resource.h"
+#include "kernels/files/nifti.h"
+#include "kernels/files/volume.h"
+#include "kernels/lists/positional_list.h"
+#include "tests/nodes/drive.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+
+namespace {
+
+std::vector<Sample> whole_epoch(Driver& source) {
+  std::vector<Sample> all;
+  for (std::uint64_t i = 0;; ++i) {
+    const Fired fired = source.fire({}, at_index(i));
+    if (fired.ended) return all;
+    all.push_back(*fired.outs.at(0).sample);
+  }
+}
+
+std::string path_of(const Sample& s, const std::string& key) {
+  return std::filesystem::path(s.at(key).geometry().path).filename().string();
+}
+
+}  // namespace
+
+TEST_CASE("path_lists pairs sorted files by position, replaces in names, and takes slices") {
+  TemporaryFolder folder;
+  for (const char* name : {"a1.nii", "a2.nii", "a3.nii", "a10.nii", ".a4.nii", "b1.nii", "b2.nii"})
+    folder.write_text(name, "");
+  folder.write_text("list.csv", "id,t2\n1,x.nii\n2,y.nii\n");
+  const std::string root = folder.path.string();
+  const auto rows = [&](Json params) {
+    Driver source("path_lists", params);
+    return whole_epoch(source);
+  };
+  const Json a = root + "/a*.nii";
+  const Json label = Json::parse(R"({"glob": ")" + root +
+                                 R"(/a*.nii", "replace": [["/a", "/s"], [".nii", "_seg.nii"]]})");
+  auto all = rows({{"lists", {{"image", a}, {"label", label}}}});
+  REQUIRE(all.size() == 4);  // as Python sorts, without hidden files
+  CHECK(path_of(all[1], "image") == "a10.nii");
+  CHECK(path_of(all[1], "label") == "s10_seg.nii");
+  CHECK(all[1].name == "a10");
+  all = rows({{"lists", {{"image", a}}}, {"from", 1}, {"to", -1}});
+  REQUIRE(all.size() == 2);
+  CHECK(path_of(all[0], "image") == "a10.nii");
+  all = rows(
+      {{"lists", {{"image", {{"csv", root + "/list.csv"}, {"column", "t2"}, {"prefix", "/d/"}}}}}});
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].at("image").geometry().path == "/d/y.nii");
+  CHECK(rows({{"lists", {{"image", a}, {"label", root + "/b*.nii"}}}}).size() ==
+        2);  // the shortest
+  const auto why = [&](Json params) { return message_of([&] { Driver("path_lists", params); }); };
+  CHECK(contains(why({{"lists", {{"image", root + "/c*.nii"}}}}), "no file matches"));
+  CHECK(contains(why({{"lists", {{"image", root + "/**/a.nii"}}}}), "** is not read"));
+  CHECK(
+      contains(why({{"lists", {{"image", a}}}, {"from", 9}}), "nothing is left of its 4 samples"));
+}
+
+TEST_CASE("shares of a list are those of MONAI's partition_dataset") {
+  // monai.data.partition_dataset(list(range(10)), (4, 1), shuffle=True, seed=0), and by (8, 1, 1)
+  Part part{.shares = {4, 1}, .shuffle_shares = true};
+  CHECK(part_of(10, part, "") == std::vector<std::size_t>{2, 8, 4, 9, 1, 6, 7, 3});
+  part.share = 1;
+  CHECK(part_of(10, part, "") == std::vector<std::size_t>{0, 5});
+  const Part third{.shares = {8, 1, 1}, .share = 2};
+  CHECK(part_of(10, third, "") == std::vector<std::size_t>{9});
+}
+
+TEST_CASE("datalist reads paths, numbers and several files of a key, which load_image joins") {
+  TemporaryFolder folder;
+  for (const char* name : {"t1.nii", "t2.nii"})
+    write_nifti(folder.path / name, at::full({1, 2, 3, 4}, name[1] - '0', at::kFloat),
+                identity_affine, "float32", 0);
+  folder.write_text("list.json", R"({"training": [{"image": ["t1.nii", "t2.nii"], "label": 3,
+                                     "kinds": [0, 1]}], "test": ["t2.nii"]})");
+  const std::string file = (folder.path / "list.json").string();
+  Driver source("datalist", {{"file", file},
+                             {"list_key", "training"},
+                             {"keys", "image"},
+                             {"values", {"label", "kinds"}}});
+  const auto all = whole_epoch(source);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].tensor("label").item<std::int64_t>() == 3);
+  CHECK(all[0].tensor("label").dim() == 0);
+  CHECK(all[0].tensor("kinds").sizes() == at::IntArrayRef({2}));
+  const Sample loaded = Driver("load_image", {{"keys", "image"}}).fire({all[0]}).samples().at(0);
+  CHECK(loaded.tensor("image").sizes() == at::IntArrayRef({2, 2, 3, 4}));
+  CHECK(loaded.tensor("image")[1].min().item<float>() == 2);
+  CHECK_FALSE(loaded.has("image#1"));
+  Driver test("datalist", {{"file", file}, {"list_key", "test"}, {"keys", "image"}});
+  CHECK(path_of(whole_epoch(test).at(0), "image") == "t2.nii");
+  const auto why = [&](Json params) { return message_of([&] { Driver("datalist", params); }); };
+  CHECK(contains(why({{"file", file}, {"list_key", "none"}}), "has no list \"none\""));
+  CHECK(contains(why({{"file", file}, {"list_key", "training"}}), "\"label\" is no path"));
+}
+
+TEST_CASE("merge_channels gives the label of the first channel in order that is above 0") {
+  const at::Tensor x = at::tensor({1., 0., 0., 1., 1., 0., 0., 1., 0., 1., 0., 0.}).view({3, 4});
+  const Json params = {{"keys", "image"}, {"order", {2, 0, 1}}, {"labels", {4, 1, 2}}};
+  const Sample out = Driver("merge_channels", params)
+                         .fire({sample_of("image", x.view({3, 2, 2}))})
+                         .samples()
+                         .at(0);
+  // torch.where(x[[2]] > 0, 4, torch.where(x[[0]] > 0, 1, torch.where(x[[1]] > 0, 2, 0)))
+  CHECK(at::equal(out.tensor("image"), at::tensor({1, 4, 0, 1}, at::kLong).view({1, 2, 2})));
+  const Json beyond = {{"keys", "image"}, {"order", {3}}, {"labels", {4}}};
+  CHECK(contains(message_of([&] {
+                   Driver("merge_channels", beyond).fire({sample_of("image", x.view({3, 2, 2}))});
+                 }),
+                 "there is no channel 3"));
+}
+
+TEST_CASE("sliding_window shows a 2-D network the slices of a volume") {
+  struct Flat final : Network {
+    using Network::forward;
+    Tensors forward(const Tensors& all, std::size_t) override {
+      const at::Tensor& x = all[0];
+      REQUIRE(x.dim() == 4);
+      return {at::cat({x, x - x.mean({2, 3}, true)}, 1)};  // depends on the whole slice
+    }
+    Named parameters() const override { return {}; }
+    void train(bool) override {}
+    void initialise(std::uint64_t) override {}
+  };
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", std::make_shared<Flat>());
+  const at::Tensor x = at::arange(120, at::kFloat).view({1, 4, 6, 5});
+  const Json params = {
+      {"net", "net"}, {"roi_size", {4, 6, 1}}, {"slice_axis", 2}, {"sw_batch_size", 2}};
+  const Sample out =
+      Driver("sliding_window", params, context).fire({sample_of("image", x)}).samples().at(0);
+  const at::Tensor wanted = at::cat({x, x - x.mean({1, 2}, true)});
+  CHECK(at::allclose(out.tensor("pred"), wanted));
+  const Json cube = {{"net", "net"}, {"roi_size", {4, 6, 2}}, {"slice_axis", 2}};
+  CHECK(
+      contains(message_of([&] { Driver("sliding_window", cube, context); }), "1 along that axis"));
+}
+
+TEST_CASE("save_image writes pictures, X across, scaled and truncated as MONAI's") {
+  TemporaryFolder folder;
+  const at::Tensor x = at::tensor({0., .25, .5, 1., 2., -1.}).view({1, 3, 2});
+  Json params = {{"keys", "image"}, {"output_dir", folder.path.string()}, {"output_ext", ".png"},
+                 {"scale", 255},    {"separate_folder", false},           {"output_postfix", ""}};
+  Driver("save_image", params).fire({sample_of("image", x)});
+  const Volume v = read_volume((folder.path / "case.png").string(), at::kFloat);
+  CHECK(v.data.sizes() == x.sizes());
+  CHECK(at::equal(v.data, at::tensor({0.f, 63.f, 127.f, 255.f, 255.f, 0.f}).view({1, 3, 2})));
+  // Named after the field's own file, with the folders below data_root_dir.
+  Sample named = sample_of("image", x);
+  auto meta = std::make_shared<Meta>();
+  meta->path = "/data/a/b.c.nii.gz";
+  named.set("image", Field(x, meta));
+  params["name_by"] = "file";
+  params["separate_folder"] = true;
+  params["data_root_dir"] = "/data/";
+  Driver("save_image", params).fire({named});
+  CHECK(std::filesystem::exists(folder.path / "a/b.c/b.c.png"));
+  params["data_root_dir"] = "/other";
+  CHECK(contains(message_of([&] { Driver("save_image", params).fire({named}); }),
+                 "does not lie under data_root_dir"));
+  params["scale"] = nullptr;
+  CHECK(contains(message_of([&] { Driver("save_image", params).fire({sample_of("image", x)}); }),
+                 "outside of 0..255"));
+}

@@ -1,0 +1,470 @@
+// Data loaders and transforms.
+#include <algorithm>
+#include <fstream>
+
+#include "kernels/lists/manifest.h"
+#include "tools/runtime/bundle/translate.h"
+
+namespace sluice::bundle {
+
+std::string class_name(const std::string& target);
+
+namespace {
+
+std::string short_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
+
+std::string dropped_because(const std::string& target) {
+  for (const DroppedRow& row : dropped_rows())
+    if (row.name == class_name(target) || row.name == short_name(target))
+      return std::string(row.why);
+  return "";
+}
+
+// What a tree of a table's lambda says where `_A` stands, in the bundle's.
+using Captures = std::vector<std::pair<std::string, Json>>;
+
+bool literal(const Expr& e, Json& value) {
+  if (e.kind == Expr::Kind::constant) {
+    value = e.value;
+    return true;
+  }
+  if (e.kind == Expr::Kind::unary && e.text == "-" && literal(*e.args[0], value) &&
+      value.is_number()) {
+    value =
+        value.is_number_integer() ? Json(-value.get<std::int64_t>()) : Json(-value.get<double>());
+    return true;
+  }
+  return false;
+}
+
+class Shape {
+ public:
+  Shape(Values& values, const At& at) : values_(values), at_(at) {}
+  Captures captures;
+
+  bool fits(const ExprPtr& shape, const ExprPtr& e) {
+    if (!shape || !e) return !shape && !e;
+    if (shape->kind == Expr::Kind::name && shape->text.size() == 2 && shape->text[0] == '_')
+      return capture(shape->text, *e);
+    if (shape->kind == Expr::Kind::lambda && e->kind == Expr::Kind::lambda) {
+      if (shape->names.size() != e->names.size()) return false;
+      argument_ = {shape->names[0], e->names[0]};
+      return fits(shape->args[0], e->args[0]);
+    }
+    if (shape->kind == Expr::Kind::name && shape->text == argument_.first)
+      return e->kind == Expr::Kind::name && e->text == argument_.second;
+    if (shape->kind != e->kind || shape->text != e->text || shape->value != e->value ||
+        shape->names != e->names || shape->args.size() != e->args.size())
+      return false;
+    for (std::size_t i = 0; i < e->args.size(); ++i)
+      if (!fits(shape->args[i], e->args[i])) return false;
+    return true;
+  }
+
+ private:
+  Values& values_;
+  const At& at_;
+  std::pair<std::string, std::string> argument_;
+
+  bool capture(const std::string& name, const Expr& e) {
+    Json value;
+    if (e.kind == Expr::Kind::reference) {
+      const auto json = values_.of_id(e.text, at_).json();
+      if (!json) return false;
+      value = *json;
+    } else if (!literal(e, value)) {
+      return false;
+    }
+    captures.emplace_back(name, value);
+    return true;
+  }
+};
+
+// Of the script that declares the class; "" where there is none.
+std::string digest_of_script(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".py") continue;
+    std::ifstream in(entry.path());
+    std::string text;
+    bool declares = false;
+    for (std::string line; std::getline(in, line);) {
+      line.resize(line.find_last_not_of(" \t\r") + 1);
+      declares = declares || line.starts_with("class " + name + "(");
+      if (!line.empty()) text += line + "\n";
+    }
+    if (declares) return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  }
+  return "";
+}
+
+Json with_captures(const Json& params, const Captures& captures) {
+  if (params.is_structured()) {
+    Json out = params;
+    for (auto& [key, value] : out.items()) value = with_captures(value, captures);
+    return out;
+  }
+  for (const auto& [name, value] : captures)
+    if (params.is_string() && params == name) return value;
+  return params;
+}
+
+}  // namespace
+
+bool Translator::is_random(const Item& item) const {
+  const Spec* spec = catalogue_.find(type_of(item.target()));
+  return spec && spec->is_random;
+}
+
+std::vector<ItemPtr> Translator::transforms_of(const Value& value) {
+  std::vector<ItemPtr> out;
+  if (value.is_list()) {
+    for (const Value& one : value.items)
+      for (auto& item : transforms_of(one)) out.push_back(std::move(item));
+    return out;
+  }
+  if (!value.is(Value::Kind::object)) return out;
+  if (class_name(value.item->target()) != "Compose") return {value.item};
+  report.add(*value.item, "Compose", Fate::translated, "a chain of nodes");
+  return transforms_of(values.of(*value.item, "transforms"));
+}
+
+std::string Translator::chain(const std::vector<ItemPtr>& transforms, std::string in,
+                              const ItemPtr& cached_by) {
+  ItemPtr cache = cached_by;
+  const auto stand = [&] {
+    if (!cache) return;
+    const std::string name = class_name(cache->target());
+    Json body = {{"type", "cache"}, {"in", in}};
+    if (name == "PersistentDataset") {
+      body["store"] = "disk";
+      body["dir"] = values.path(values.of(*cache, "cache_dir").text());
+    } else {
+      if (values.given(*cache, "cache_rate"))
+        body["rate"] = *values.of(*cache, "cache_rate").json();
+      if (values.given(*cache, "cache_num")) body["num"] = *values.of(*cache, "cache_num").json();
+    }
+    in = add_node("cache", std::move(body), comment_of(*cache));
+    cache = nullptr;
+  };
+  for (const auto& item : transforms) {
+    if (is_random(*item)) stand();
+    try {
+      in = transform(*item, in);
+    } catch (const Refused& refused) {
+      missing(*item, refused.what(), true);
+    }
+  }
+  stand();
+  return in;
+}
+
+std::string Translator::transform(const Item& item, const std::string& in) {
+  const std::string target = item.target(), name = class_name(target);
+  if (name == "LoadImage") return load(item, in);
+  if (name == "SaveImage" || name == "SaveClassification") return save(item, in);
+  if (target.starts_with("scripts.")) return script(item, in);
+  if (name == "Invert") return invert(item, in);
+  if (name == "Lambda") return lambda(item, in);
+  if ((name == "EnsureType" || name == "ToTensor") && values.of(item, "dtype").is_text())
+    return emit(item, "cast_to_type", {{"in", in}}, true);
+  if (const std::string why = dropped_because(target); !why.empty()) {
+    report.add(item, short_name(target), Fate::dropped, why);
+    return in;
+  }
+  const std::string type = type_of(target);
+  const Spec* spec = catalogue_.find(type);
+  if (!spec || spec->is_network) {
+    missing(item, "left out", true);
+    return in;
+  }
+  if (type == "one_of" || type == "some_of") return choice(item, type, in);
+  if (name == "TorchVision" && values.of(item, "name").text() != "ColorJitter") {
+    missing(item, "of torchvision's transforms there is ColorJitter", true);
+    return in;
+  }
+  if (spec->arity == Arity::expand && !spec->count_param.empty())
+    if (const auto n = values.of(item, spec->count_param).json(); n && n->is_number_integer())
+      patches_ *= n->get<std::int64_t>();
+  if (name == "SplitDim") return split(item, in);
+  Json body = {{"in", in}};
+  // Nothing sticks out of the image, so how it would be filled says nothing.
+  const bool grows = values.given(item, "margin") || values.given(item, "k_divisible");
+  const bool unused = name == "CropForeground" && !grows;
+  if (unused) body["mode"] = nullptr;
+  const std::string last = emit(item, type, std::move(body), true);
+  if (unused) graph.nodes.back().body.erase("mode");
+  return last;
+}
+
+// What is split off are fields whose names the check knows only where they are copied by name.
+std::string Translator::split(const Item& item, const std::string& in) {
+  const auto keys = values.of(item, "keys").json(),
+             ends = values.of(item, "output_postfixes").json();
+  const auto dim = values.of(item, "dim").json().value_or(Json());
+  if (!keys || !ends || !ends->is_array() || (!dim.is_null() && dim != 0) ||
+      (values.given(item, "keepdim") && !values.of(item, "keepdim").truth()))
+    return emit(item, "split_dim", {{"in", in}}, true);
+  std::string last = in;
+  for (std::size_t c = 0; c < ends->size(); ++c) {
+    Json names = Json::array();
+    for (const auto& key : keys->is_array() ? *keys : Json::array({*keys}))
+      names.push_back(key.get<std::string>() + "_" + (*ends)[c].get<std::string>());
+    last =
+        add_node("copy", {{"type", "copy_items"}, {"in", last}, {"keys", *keys}, {"names", names}},
+                 comment_of(item));
+    last = add_node("channel",
+                    {{"type", "select_channels"},
+                     {"in", last},
+                     {"keys", names},
+                     {"channels", Json::array({c})}},
+                    comment_of(item));
+  }
+  report.add(item, "SplitDimd", Fate::translated, "copy_items and select_channels for each part");
+  return last;
+}
+
+// A class of a script of the bundle's own, where the script's text is one that is known.
+std::string Translator::script(const Item& item, const std::string& in) {
+  const std::string name = short_name(item.target());
+  for (const ScriptRow& row : script_rows()) {
+    if (row.name != name || digest_of_script(config_.folder() / "scripts", name) != row.sha256)
+      continue;
+    Json body = Json::parse(row.params);
+    for (auto& [key, value] : body.items()) {
+      if (value == "@@classes") {
+        value = Json::array();
+        const Json channels = graph.models.empty() ? Json(2) : graph.models[0].body["out_channels"];
+        for (std::int64_t c = 1; c < channels.get<std::int64_t>(); ++c) value.push_back(c);
+      } else {
+        value = values.of(item, value.get<std::string>().substr(1)).json().value_or(Json());
+      }
+    }
+    Json whole = {{"type", row.type}, {"in", in}};
+    whole.update(body);
+    report.add(item, name, Fate::translated,
+               std::string(row.type) + ", the script's text is known");
+    return add_node(std::string(row.type), std::move(whole), comment_of(item));
+  }
+  missing(item, "a script of the bundle's own, which is not executed: write it with nodes", true);
+  return in;
+}
+
+std::string Translator::load(const Item& item, const std::string& in) {
+  if (values.given(item, "converter"))
+    report.add(*item.find("converter"), "LoadImaged.converter", Fate::missing,
+               "pictures are loaded with the channels that they have", true);
+  Json body = {{"in", in}, {"converter", nullptr}};
+  const std::string last = emit(item, "load_image", std::move(body), true, "load");
+  graph.nodes.back().body.erase("converter");
+  if (!values.of(item, "as_closest_canonical").truth()) return last;
+  return add_node("canonical",
+                  {{"type", "orientation"},
+                   {"in", last},
+                   {"keys", graph.nodes.back().body["keys"]},
+                   {"axcodes", "RAS"}},
+                  comment_of(item) + ": as_closest_canonical");
+}
+
+std::string Translator::save(const Item& item, const std::string& in) {
+  Json body = {{"in", in}};
+  if (values.given(item, "output_dir"))
+    body["output_dir"] = values.path(values.of(item, "output_dir").text());
+  const std::string type = type_of(item.target());
+  if (type == "save_image") body["name_by"] = "file";
+  if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
+    body["data_root_dir"] = values.path(root.text());
+  return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
+}
+
+std::string Translator::invert(const Item& item, const std::string& in) {
+  const auto undone = transforms_of(values.of(item, "transform"));
+  if (undone != preprocessing_) {
+    missing(item, "undoes other transforms than those of the data: invert undoes all of these",
+            true);
+    return in;
+  }
+  const Value nearest = values.of(item, "nearest_interp");
+  Json mode = Json::array();
+  for (const Value& one : nearest.is_list() ? nearest.items : std::vector<Value>{nearest})
+    mode.push_back(!values.given(item, "nearest_interp") || one.truth() ? "nearest" : "bilinear");
+  return emit(item, "invert", {{"in", in}, {"mode", mode.size() == 1 ? mode[0] : mode}}, true);
+}
+
+std::string Translator::lambda(const Item& item, const std::string& in) {
+  const Value func = values.of(item, "func");
+  if (!func.is(Value::Kind::lambda)) {
+    missing(item, func.describe() + " is no lambda that is known", true);
+    return in;
+  }
+  for (const LambdaRow& row : lambda_rows()) {
+    Shape shape(values, item.at);
+    if (!shape.fits(parse_expression(std::string(row.lambda), "", item.at), func.expr)) continue;
+    if (!catalogue_.find(row.type)) continue;
+    Json body = {{"in", in}};
+    body.update(with_captures(Json::parse(row.params), shape.captures));
+    return emit(item, std::string(row.type), std::move(body), true);
+  }
+  missing(item,
+          "a lambda of its own, which is not executed: write it with nodes (`sluice inspect` lists "
+          "them), as select_channels for x[1:] or as_discrete for x > 0",
+          true);
+  return in;
+}
+
+std::string Translator::choice(const Item& item, const std::string& type, const std::string& in) {
+  Json inner = Json::array();
+  const auto known = graph.nodes.size();
+  const Value members = values.of(item, "transforms");
+  for (const Value& one : members.items) {
+    Json row = Json::array();
+    for (const auto& member : transforms_of(one)) transform(*member, "");
+    for (std::size_t i = known; i < graph.nodes.size(); ++i) {
+      graph.nodes[i].body.erase("in");
+      row.push_back(graph.nodes[i].body);
+    }
+    graph.nodes.resize(known);
+    inner.push_back(row.size() == 1 ? row[0] : row);
+  }
+  return emit(item, type, {{"in", in}, {"transforms", inner}}, true);
+}
+
+// ---- sources
+// --------------------------------------------------------------------------------------
+
+std::string Translator::source(const Item& dataset, const Value& data, Json body,
+                               const std::string& name, const std::vector<ItemPtr>& transforms,
+                               const std::vector<std::string>& wanted) {
+  Json loaded = Json::array();
+  for (const auto& item : transforms)
+    if (class_name(item->target()) == "LoadImage")
+      if (const auto keys = values.of(*item, "keys").json())
+        for (const auto& key : keys->is_array() ? *keys : Json::array({*keys}))
+          loaded.push_back(key);
+  const auto part = [&](const Records& r) {
+    if (r.from != 0) body["from"] = r.from;
+    if (r.to) body["to"] = *r.to;
+    if (r.shares.empty()) return;
+    body["shares"] = r.shares;
+    body["share"] = r.share;
+    if (r.shuffles) {
+      body["shuffle_shares"] = true;
+      body["share_seed"] = r.seed;
+    }
+  };
+  const std::string comment = comment_of(dataset);
+  if (data.is(Value::Kind::records) && !data.records->fields.empty()) {
+    Json whole = {{"type", "path_lists"}};
+    for (const auto& [key, paths] : data.records->fields) whole["lists"][key] = paths.json();
+    part(*data.records);
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
+  if (data.is(Value::Kind::records)) {
+    Json whole = {{"type", "datalist"}, {"file", data.records->file}};
+    if (!data.records->key.empty()) whole["list_key"] = data.records->key;
+    if (!data.records->base.empty()) whole["root"] = data.records->base;
+    // A plain JSON file's paths are relative to where MONAI runs: the bundle's folder.
+    if (!data.records->is_decathlon) whole["root"] = values.path(".");
+    whole["keys"] = loaded;
+    Json numbers = Json::array();
+    for (const auto& key : wanted)
+      if (std::find(loaded.begin(), loaded.end(), Json(key)) == loaded.end())
+        numbers.push_back(key);
+    if (!numbers.empty()) whole["values"] = numbers;
+    part(*data.records);
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
+  if (const auto items = data.json();
+      items && items->is_array() && !items->empty() && (*items)[0].is_object()) {
+    Json whole = {{"type", "file_list"}, {"root", values.path(".")}, {"items", *items}};
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
+  missing(dataset,
+          "its data is " + data.describe() +
+              ": lists of files, a JSON file's list or a "
+              "CSV file's column are known",
+          true);
+  return add_node(name, {{"type", "file_list"}, {"items", Json::array()}}, comment);
+}
+
+Translator::Loader Translator::loader(const Value& data_loader, bool training,
+                                      const std::string& name,
+                                      const std::vector<std::string>& wanted, const Json& more) {
+  Loader out;
+  patches_ = 1;
+  if (!data_loader.is(Value::Kind::object)) {
+    report.add(*config_.root(), "data loader", Fate::missing, data_loader.describe(), true);
+    return out;
+  }
+  const Item& item = *data_loader.item;
+  const std::string kind = short_name(item.target());
+  if (kind != "DataLoader" && kind != "ThreadDataLoader") {
+    missing(item, "of loaders there are DataLoader and ThreadDataLoader", true);
+    return out;
+  }
+  const auto whole = [&](const char* key, std::int64_t otherwise) {
+    const Value v = values.of(item, key);
+    return v.plain.is_number_integer() ? v.plain.get<std::int64_t>() : otherwise;
+  };
+  out.batch_size = whole("batch_size", 1);
+  out.drop_last = values.of(item, "drop_last").truth();
+  for (const auto& [key, member] : item.members) {
+    const bool known = key == "dataset" || key == "batch_size" || key == "shuffle" ||
+                       key == "num_workers" || key == "drop_last" || key == "pin_memory" ||
+                       key == "_target_" || key == "persistent_workers" ||
+                       key == "prefetch_factor" || key == "buffer_size" ||
+                       key == "buffer_timeout" || key == "use_thread_workers";
+    const bool once = key == "repeats" && whole("repeats", 1) == 1;
+    if (!known && !once) report.add(*member, kind + "." + key, Fate::missing, "left out", training);
+  }
+  report.add(item, kind, Fate::translated, training ? "shuffle of the source, batch" : "");
+
+  const Value dataset = values.of(item, "dataset");
+  if (!dataset.is(Value::Kind::object)) {
+    missing(item, "its data set is " + dataset.describe(), true);
+    return out;
+  }
+  const Item& set = *dataset.item;
+  const std::string type = short_name(set.target());
+  out.transforms = transforms_of(values.of(set, "transform"));
+  const bool caches = type == "CacheDataset" || type == "PersistentDataset";
+  if (!caches && type != "Dataset") {
+    missing(set, "of data sets there are Dataset, CacheDataset and PersistentDataset", true);
+    return out;
+  }
+  for (const auto& [key, member] : set.members)
+    if (key != "data" && key != "transform" && key != "cache_rate" && key != "cache_num" &&
+        key != "num_workers" && key != "cache_dir" && key != "progress" && key != "_target_" &&
+        key != "runtime_cache" && key != "copy_cache")
+      report.add(*member, type + "." + key, Fate::missing, "left out", false);
+  Json body = more;
+  if (values.of(item, "shuffle").truth() && training) body["shuffle"] = true;
+  Value data;
+  try {
+    data = values.of(set, "data");
+  } catch (const Refused& refused) {
+    report.add(*set.find("data"), type + ".data", Fate::missing, refused.what(), true);
+  }
+  report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
+  std::string last = source(set, data, std::move(body), name, out.transforms, wanted);
+  preprocessing_ = out.transforms;
+  out.last = chain(out.transforms, last, caches ? dataset.item : nullptr);
+  // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.
+  for (const auto& transform : out.transforms) {
+    const auto keys = values.of(*transform, "keys").json();
+    if (!class_name(transform->target()).starts_with("ScaleIntensity") || !keys ||
+        !keys->is_array() || std::find(keys->begin(), keys->end(), "label") == keys->end())
+      continue;
+    out.last = add_node(
+        "whole",
+        {{"type", "cast_to_type"}, {"in", out.last}, {"keys", "label"}, {"dtype", "int64"}},
+        comment_of(*transform) + ": the label is scaled; one_hot cuts fractions off");
+    break;
+  }
+  return out;
+}
+
+}  // namespace sluice::bundle

@@ -1,0 +1,435 @@
+// Networks, weights, inference, training, metrics.
+#include <algorithm>
+
+#include "tools/runtime/bundle/translate.h"
+
+namespace sluice::bundle {
+
+std::string class_name(const std::string& target);
+
+namespace {
+
+std::string plain_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
+
+ItemPtr first_of(const ItemPtr& item, const std::string& ending) {
+  if (item->target().ends_with(ending)) return item;
+  for (const auto& element : item->elements)
+    if (auto found = first_of(element, ending)) return found;
+  for (const auto& [key, member] : item->members)
+    if (auto found = first_of(member, ending)) return found;
+  return nullptr;
+}
+
+std::string identifier(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+  return name;
+}
+
+}  // namespace
+
+ItemPtr Translator::engine(const std::vector<std::string>& names, const std::string& ending) {
+  for (const auto& name : names)
+    if (auto item = config_.find(name); item && item->target().ends_with(ending)) return item;
+  return first_of(config_.root(), ending);
+}
+
+bool Translator::is_classifier() const {
+  if (graph.models.empty()) return false;
+  const std::string type = graph.models.front().body.value("type", "");
+  for (const char* begin :
+       {"densenet", "resnet", "se_res", "senet", "efficientnet", "lenet", "vit",
+        "torchvision_fc_model", "classifier", "regressor", "discriminator", "critic", "global_net"})
+    if (type.starts_with(begin)) return true;
+  return false;
+}
+
+void Translator::network(const Value& value) {
+  if (!value.is(Value::Kind::object)) {
+    report.add(*config_.root(), "network", Fate::missing, value.describe(), true);
+    return;
+  }
+  const Item& item = *value.item;
+  for (const Entry& model : graph.models)
+    if (model.comment == comment_of(item)) return;
+  const std::string type = type_of(item.target());
+  const Spec* spec = catalogue_.find(type);
+  if (!spec || !spec->is_network) {
+    missing(item, "there is no such network", true);
+    return;
+  }
+  Json body = {{"type", type}};
+  fill(item, *spec, body, true);
+  if (const ParamSpec* dims = spec->find_param("spatial_dims")) {
+    const Json n = body.value("spatial_dims", dims->fallback);
+    if (n.is_number_integer()) dims_ = n.get<int>();
+  }
+  report.add(item, plain_name(item.target()), Fate::translated, type);
+  graph.models.push_back({"net", std::move(body), comment_of(item)});
+}
+
+void Translator::weights(const Item& loader) {
+  const Value path = values.of(loader, "load_path");
+  if (!path.is_text()) {
+    missing(loader, "its load_path is " + path.describe(), true);
+    return;
+  }
+  if (graph.models.empty()) return;
+  Json& body = graph.models.front().body;
+  body["weights"] = values.path(path.text());
+  if (values.given(loader, "strict") && !values.of(loader, "strict").truth())
+    body["partial"] = true;
+  graph.models.front().comment += "; weights: " + comment_of(loader);
+  report.add(loader, plain_name(loader.target()), Fate::translated, "models.net.weights");
+}
+
+void Translator::unknown_params(const Item& item, const std::vector<std::string>& known) {
+  static const std::vector<std::string> always{
+      "_target_", "_desc_",        "_requires_", "_disabled_", "device",
+      "amp",      "non_blocking",  "mode",       "decollate",  "epoch_length",
+      "_mode_",   "metric_cmp_fn", "to_kwargs",  "amp_kwargs", "optim_set_to_none"};
+  const auto in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const auto& [key, member] : item.members) {
+    if (in(always, key) || in(known, key)) continue;
+    report.add(*member, plain_name(item.target()) + "." + key, Fate::missing,
+               "code of its own decides the result there", true);
+  }
+  if (values.of(item, "amp").truth())
+    report.add(*item.find("amp"), plain_name(item.target()) + ".amp", Fate::replaced,
+               "float32 here; on a GPU say --set models.net.precision=float16 for MONAI's");
+}
+
+// initialize, run, finalize: what their calls mean.
+void Translator::look_at_calls() {
+  for (const char* key : {"initialize", "run", "evaluating", "training", "finalize"}) {
+    const ItemPtr list = config_.find(key);
+    if (!list) continue;
+    for (const auto& item :
+         list->kind == Item::Kind::list ? list->elements : std::vector<ItemPtr>{list}) {
+      try {
+        const Value v = values.of(item);
+        if (v.name == "seed" && v.plain.is_number_integer()) graph.run["seed"] = v.plain;
+        if (v.name == "cudnn_benchmark") graph.run["cudnn_benchmark"] = v.plain;
+        if (v.name == "cudnn_deterministic") graph.run["deterministic"] = v.plain;
+        if (v.name == "load" && class_name(v.item->target()) == "CheckpointLoader")
+          weights(*v.item);
+      } catch (const Refused& refused) {
+        report.add(*item, key, Fate::missing, refused.what());
+      }
+    }
+  }
+}
+
+void Translator::handlers(const Value& list, bool training) {
+  for (const Value& one : list.items) {
+    if (!one.is(Value::Kind::object)) continue;
+    const Item& item = *one.item;
+    const std::string name = plain_name(item.target());
+    if (name == "CheckpointLoader") {
+      weights(item);
+    } else if (name == "LrScheduleHandler") {
+      schedule(item);
+    } else if (name == "ValidationHandler") {
+      const Json every = values.of(item, "interval").json().value_or(Json(1));
+      validation_ = {{"after", "step"}};
+      if (every.is_number_integer() && every != 1) validation_["every_epochs"] = every;
+      if (values.given(item, "epoch_level") && !values.of(item, "epoch_level").truth())
+        missing(item, "validation is after epochs, not after steps", true);
+      report.add(item, name, Fate::translated, "after, every_epochs of the validation's source");
+    } else if (name == "CheckpointSaver") {
+      Json& checkpoint = graph.run["checkpoint"];
+      if (checkpoint.is_null()) checkpoint = Json::object();
+      if (values.of(item, "save_key_metric").truth()) checkpoint["best"] = "@key";
+      const Value interval = values.of(item, "save_interval");
+      if (interval.plain.is_number_integer() && interval.plain != 0 &&
+          (!values.given(item, "epoch_level") || values.of(item, "epoch_level").truth()))
+        checkpoint["every_epochs"] = interval.plain;
+      report.add(item, name, Fate::replaced,
+                 "run.checkpoint; its files are the run's checkpoints, which MONAI loads by name");
+    } else {
+      std::string why;
+      for (const DroppedRow& row : dropped_rows())
+        if (row.name == name) why = row.why;
+      if (why.empty())
+        missing(item, training ? "left out" : "left out: nothing is written by it", false);
+      else
+        report.add(item, name, Fate::dropped, why);
+    }
+  }
+}
+
+std::string Translator::infer(const Item& evaluator, const std::string& in) {
+  const Value inferer = values.of(evaluator, "inferer");
+  const std::string name =
+      inferer.is(Value::Kind::object) ? plain_name(inferer.item->target()) : "SimpleInferer";
+  if (name == "SimpleInferer") {
+    const Item& item = inferer.is(Value::Kind::object) ? *inferer.item : evaluator;
+    if (inferer.is(Value::Kind::object))
+      report.add(item, name, Fate::translated,
+                 is_classifier() ? "batch and model" : "one window: the whole image");
+    if (is_classifier()) {
+      const std::string batch = add_node(
+          node_name("ebatch"), {{"type", "batch"}, {"in", in}, {"size", 1}}, comment_of(item));
+      return add_node("infer", {{"type", "model"}, {"in", batch}, {"net", "net"}},
+                      comment_of(item));
+    }
+    return add_node("infer",
+                    {{"type", "sliding_window"},
+                     {"in", in},
+                     {"net", "net"},
+                     {"roi_size", std::vector<int>(static_cast<std::size_t>(dims_), 0)}},
+                    comment_of(item) + ": the window is the whole image");
+  }
+  Json body = {{"in", in}, {"net", "net"}};
+  if (name == "SliceInferer") {
+    const Json axis = values.of(*inferer.item, "spatial_dim").json().value_or(Json(0));
+    Json roi = values.of(*inferer.item, "roi_size").json().value_or(Json());
+    if (!roi.is_array()) roi = {roi, roi};
+    const std::int64_t a = axis.is_number_integer() ? axis.get<std::int64_t>() : 0;
+    if (roi.size() == 2 && a >= 0 && a < 3) roi.insert(roi.begin() + a, 1);
+    body["roi_size"] = roi;
+    body["slice_axis"] = a;
+    dims_ = 3;  // what comes out
+  }
+  if (type_of(inferer.item->target()) == "sliding_window")
+    return emit(*inferer.item, "sliding_window", std::move(body), true, "infer");
+  missing(*inferer.item, "left out: the network would see the whole image", true);
+  return in;
+}
+
+void Translator::metrics(const Value& dict, const std::string& in, const std::string& scores) {
+  for (const auto& [key, value] : dict.entries) {
+    if (!value.is(Value::Kind::object)) continue;
+    const Item& item = *value.item;
+    std::string type = type_of(item.target());
+    if (is_classifier() && type == "confusion_matrix_metric") type = "confusion_matrix";
+    if (is_classifier() && type == "element_accuracy") type = "accuracy";
+    const Spec* spec = catalogue_.find(type);
+    if (!spec || spec->family != "metric") {
+      missing(item, "not measured", false);
+      continue;
+    }
+    Json body = {{"in", scores.empty() ? in : scores}};
+    try {
+      const Value from = values.of(item, "output_transform");
+      Json keys = Json::array();
+      for (const Value& field : from.items) keys.push_back(field.text());
+      if (keys.size() == 2 && spec->find_param("keys") && keys != Json{"pred", "label"})
+        body["keys"] = keys;
+    } catch (const Refused& refused) {
+      missing(item, refused.what(), false);
+      continue;
+    }
+    // What postprocessing made are masks, a channel a class.
+    if (!is_classifier() && spec->find_param("argmax")) body["argmax"] = !scores.empty();
+    const std::string name =
+        emit(item, type, std::move(body), false,
+             identifier(key.is_string() ? key.get<std::string>() : key.dump()));
+    if (key_metric_.empty() && !spec->metrics.empty())
+      key_metric_ = name + "." + spec->metrics.front();
+  }
+}
+
+void Translator::evaluate(const Item& evaluator, const std::string& source_name, const Json& more) {
+  unknown_params(evaluator,
+                 {"val_data_loader", "network", "inferer", "postprocessing", "key_val_metric",
+                  "additional_metrics", "val_handlers", "prepare_batch"});
+  if (values.given(evaluator, "prepare_batch"))
+    report.add(*evaluator.find("prepare_batch"), "SupervisedEvaluator.prepare_batch", Fate::missing,
+               "fields other than image and label enter there", true);
+  const bool measures =
+      values.given(evaluator, "key_val_metric") || values.given(evaluator, "additional_metrics");
+  const Loader data =
+      loader(values.of(evaluator, "val_data_loader"), false, source_name,
+             measures ? std::vector<std::string>{"label"} : std::vector<std::string>{}, more);
+  if (data.last.empty()) return;
+  std::string last = infer(evaluator, data.last);
+  const std::string scores = last;
+  const auto post = transforms_of(values.of(evaluator, "postprocessing"));
+  const bool writes = std::any_of(post.begin(), post.end(), [](const ItemPtr& item) {
+    return class_name(item->target()) == "SaveClassification";
+  });
+  if (is_classifier() && writes) {
+    last = add_node("scores", {{"type", "squeeze_dim"}, {"in", last}, {"keys", "pred"}, {"dim", 0}},
+                    "one image's scores, without the batch's axis");
+    last = chain(post, last);
+  } else if (is_classifier()) {
+    // Metrics of classifiers take scores; softmax and argmax in between change nothing of them.
+    for (const auto& item : post) {
+      const std::string name = class_name(item->target());
+      if (name == "Activations" || name == "AsDiscrete" || name == "EnsureType" ||
+          name == "ToTensor")
+        report.add(*item, plain_name(item->target()), Fate::replaced,
+                   "metrics of classifiers take the scores");
+      else
+        last = chain({item}, last);
+    }
+  } else {
+    last = chain(post, last);
+  }
+  for (const char* key : {"key_val_metric", "additional_metrics"})
+    metrics(values.of(evaluator, key), last, is_classifier() ? scores : "");
+}
+
+void Translator::inference() {
+  const ItemPtr evaluator = engine({"evaluator", "validate#evaluator"}, "Evaluator");
+  if (!evaluator) {
+    report.add(*config_.root(), "evaluator", Fate::missing, "no SupervisedEvaluator is there",
+               true);
+    return;
+  }
+  if (plain_name(evaluator->target()) != "SupervisedEvaluator") {
+    missing(*evaluator, "of evaluators there is SupervisedEvaluator", true);
+    return;
+  }
+  report.add(*evaluator, "SupervisedEvaluator", Fate::translated, "the nodes of the graph");
+  network(values.of(*evaluator, "network"));
+  look_at_calls();
+  handlers(values.of(*evaluator, "val_handlers"), false);
+  graph.run.erase("checkpoint");
+  evaluate(*evaluator, "cases", Json::object());
+}
+
+void Translator::schedule(const Item& handler) {
+  report.add(handler, "LrScheduleHandler", Fate::translated, "lr_schedule of the optimizer");
+  const Value scheduler = values.of(handler, "lr_scheduler");
+  if (!scheduler.is(Value::Kind::object)) {
+    missing(handler, "its lr_scheduler is " + scheduler.describe(), true);
+    return;
+  }
+  const Item& item = *scheduler.item;
+  const std::string name = plain_name(item.target());
+  const auto rows = schedule_rows();
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow& r) { return r.name == name; });
+  if (row == rows.end()) {
+    missing(item, "the learning rate stays as it is", true);
+    return;
+  }
+  step_["lr_schedule"] = row->schedule;
+  if (values.given(handler, "epoch_level") && !values.of(handler, "epoch_level").truth())
+    step_["epoch_level"] = false;
+  for (const auto& [key, member] : item.members) {
+    if (key == "_target_" || key == "optimizer" || key == "last_epoch" || key == "verbose")
+      continue;
+    std::string here;
+    std::istringstream words{std::string(row->params)};
+    for (std::string word; words >> word;) {
+      const auto equals = word.find('=');
+      if (word.substr(0, equals) == key)
+        here = equals == std::string::npos ? word : word.substr(equals + 1);
+    }
+    const auto json = values.of(member).json();
+    if (here.empty() || !json)
+      report.add(*member, name + "." + key, Fate::missing, "left out", true);
+    else
+      step_[here] = *json;
+  }
+  report.add(item, name, Fate::translated, "lr_schedule " + std::string(row->schedule));
+}
+
+void Translator::optimizer(const Item& item, const std::string& in) {
+  const std::string type = type_of(item.target());
+  const Spec* spec = catalogue_.find(type);
+  if (!spec || spec->family != "optimizer") {
+    missing(item, "there is no such optimizer", true);
+    return;
+  }
+  const Value params = values.of(item, "params");
+  if (!params.is(Value::Kind::weights))
+    report.add(*item.find("params"), plain_name(item.target()) + ".params", Fate::missing,
+               "all parameters would be trained; groups of the optimizer choose by name", true);
+  Json body = {{"in", in}, {"net", "net"}};
+  body.update(step_);
+  emit(item, type, std::move(body), true, "step");
+}
+
+void Translator::train() {
+  const ItemPtr trainer = engine({"train#trainer", "trainer"}, "Trainer");
+  if (!trainer || plain_name(trainer->target()) != "SupervisedTrainer") {
+    report.add(trainer ? *trainer : *config_.root(),
+               trainer ? plain_name(trainer->target()) : "trainer", Fate::missing,
+               "of trainers there is SupervisedTrainer", true);
+    return;
+  }
+  report.add(*trainer, "SupervisedTrainer", Fate::translated, "the nodes of the graph");
+  unknown_params(*trainer, {"max_epochs", "train_data_loader", "network", "optimizer",
+                            "loss_function", "inferer", "postprocessing", "key_train_metric",
+                            "additional_metrics", "train_handlers", "prepare_batch"});
+  if (values.given(*trainer, "prepare_batch"))
+    report.add(*trainer->find("prepare_batch"), "SupervisedTrainer.prepare_batch", Fate::missing,
+               "fields other than image and label enter there", true);
+  network(values.of(*trainer, "network"));
+  if (const auto epochs = values.of(*trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
+  look_at_calls();
+  handlers(values.of(*trainer, "train_handlers"), true);
+
+  const Loader data =
+      loader(values.of(*trainer, "train_data_loader"), true, "train", {"label"}, Json::object());
+  if (data.last.empty()) return;
+  Json batch = {{"type", "batch"}, {"in", data.last}, {"size", data.batch_size * patches_}};
+  if (data.drop_last) batch["drop_last"] = true;
+  const std::string batched =
+      add_node("batch", std::move(batch),
+               "batch_size " + std::to_string(data.batch_size) +
+                   (patches_ > 1 ? ", of " + std::to_string(patches_) + " patches each" : ""));
+  const Value inferer = values.of(*trainer, "inferer");
+  if (inferer.is(Value::Kind::object)) {
+    if (plain_name(inferer.item->target()) == "SimpleInferer")
+      report.add(*inferer.item, "SimpleInferer", Fate::translated, "model");
+    else
+      missing(*inferer.item, "training shows the network whole batches", true);
+  }
+  const std::string forward = add_node(
+      "forward", {{"type", "model"}, {"in", batched}, {"net", "net"}}, comment_of(*trainer));
+  const Value loss = values.of(*trainer, "loss_function");
+  std::string last = forward;
+  const std::string type = loss.is(Value::Kind::object) ? type_of(loss.item->target()) : "";
+  if (const Spec* spec = catalogue_.find(type); spec && spec->family == "loss")
+    last = emit(*loss.item, type, {{"in", forward}}, true, "loss");
+  else if (loss.is(Value::Kind::object))
+    missing(*loss.item, "there is no such loss", true);
+  else
+    report.add(*trainer, "loss_function", Fate::missing, loss.describe(), true);
+  if (const Value step = values.of(*trainer, "optimizer"); step.is(Value::Kind::object))
+    optimizer(*step.item, last);
+
+  // Metrics of training batches: softmax and argmax are the metric's own.
+  bool exclusive = true;
+  for (const auto& item : transforms_of(values.of(*trainer, "postprocessing"))) {
+    const std::string name = class_name(item->target());
+    exclusive = exclusive && (name == "AsDiscrete" ? values.given(*item, "argmax")
+                                                   : !values.of(*item, "sigmoid").truth());
+    report.add(*item, plain_name(item->target()), Fate::replaced,
+               "metrics of training batches take the scores");
+  }
+  for (const char* key : {"key_train_metric", "additional_metrics"}) {
+    const Value dict = values.of(*trainer, key);
+    if (exclusive) {
+      metrics(dict, forward, forward);
+    } else {
+      for (const auto& [name, metric] : dict.entries)
+        if (metric.is(Value::Kind::object))
+          report.add(*metric.item, plain_name(metric.item->target()), Fate::replaced,
+                     "the loss of training batches; the same metric is measured in validation");
+    }
+  }
+  key_metric_.clear();
+
+  if (const ItemPtr validator = engine({"validate#evaluator", "evaluator"}, "Evaluator");
+      validator && !validation_.is_null()) {
+    report.add(*validator, "SupervisedEvaluator", Fate::translated, "the validation's nodes");
+    handlers(values.of(*validator, "val_handlers"), true);
+    evaluate(*validator, "val", validation_);
+  }
+  if (graph.run.contains("checkpoint") && graph.run["checkpoint"].contains("best")) {
+    if (key_metric_.empty())
+      graph.run["checkpoint"].erase("best");
+    else
+      graph.run["checkpoint"]["best"] = key_metric_;
+  }
+}
+
+}  // namespace sluice::bundle

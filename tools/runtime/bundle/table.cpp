@@ -1,0 +1,206 @@
+#include "tools/runtime/bundle/table.h"
+
+namespace sluice::bundle {
+namespace {
+
+constexpr ClassRow classes[]{
+    {"MeanDice", "dice_metric"},
+    {"DiceMetric", "dice_metric"},
+    {"MeanIoUHandler", "mean_iou"},
+    {"HausdorffDistance", "hausdorff_distance_metric"},
+    {"SurfaceDistance", "surface_distance_metric"},
+    {"ConfusionMatrix", "confusion_matrix_metric"},
+    {"ROCAUC", "rocauc"},
+    {"MeanAbsoluteError", "mae_metric"},
+    {"MeanSquaredError", "mse_metric"},
+    {"RootMeanSquaredError", "rmse_metric"},
+    {"PeakSignalToNoiseRatio", "psnr_metric"},
+    {"Accuracy", "element_accuracy"},
+    {"SliceInferer", "sliding_window"},
+    {"SlidingWindowInfererAdapt", "sliding_window"},
+};
+
+constexpr ParamRow params[]{
+    // Everywhere.
+    {"*", "_target_", "", ""},
+    {"*", "_desc_", "", ""},
+    {"*", "_requires_", "", ""},
+    {"*", "_disabled_", "", ""},
+    {"*", "_mode_", "", "\"default\""},
+    {"*", "_imports", "", ""},
+    {"*", "meta_keys", "", ""},
+    {"*", "orig_meta_keys", "", ""},
+    {"*", "meta_key_postfix", "", ""},
+    {"*", "to_tensor", "", ""},
+    {"*", "device", "", ""},
+    {"*", "track_meta", "", ""},
+    {"*", "print_log", "", ""},
+    {"*", "progress", "", ""},
+    {"*", "allow_missing_keys", "", ""},
+    {"*", "overwriting", "", ""},
+    {"*", "image_only", "", ""},
+    {"*", "pin_memory", "", ""},
+    {"*", "num_workers", "", ""},
+    {"*", "lazy", "", "false"},
+    {"*", "dtype", "", "\"float32\""},
+    {"*", "dtype", "", "null"},
+    // Transforms.
+    {"LoadImage", "reader", "", ""},
+    {"LoadImage", "as_closest_canonical", "", ""},
+    {"LoadImage", "ensure_channel_first", "", ""},
+    {"LoadImage", "simple_keys", "", ""},
+    {"LoadImage", "prune_meta_pattern", "", ""},
+    {"EnsureChannelFirst", "channel_dim", "", ""},
+    {"EnsureChannelFirst", "strict_check", "", ""},
+    {"Spacing", "recompute_affine", "", "false"},
+    {"CropForeground", "start_coord_key", "", ""},
+    {"CropForeground", "end_coord_key", "", ""},
+    {"RandCropByPosNegLabel", "allow_smaller", "", "false"},
+    {"RandCropByLabelClasses", "allow_smaller", "", "false"},
+    {"RandSpatialCrop", "random_size", "", "false"},
+    {"RandSpatialCrop", "random_center", "", "true"},
+    {"RandZoom", "max", "", ""},  // MONAI hands them to the padding, which does not know them
+    {"RandZoom", "min", "", ""},
+    {"TorchVision", "name", "", "\"ColorJitter\""},
+    {"RandTorchVision", "name", "", "\"ColorJitter\""},
+    {"SaveImage", "resample", "", "false"},
+    {"SaveImage", "squeeze_end_dims", "", "true"},
+    {"SaveImage", "scale", "", "null"},
+    {"SaveImage", "writer", "", ""},
+    {"SaveImage", "padding_mode", "", ""},
+    {"SaveImage", "mode", "", ""},
+    {"SaveImage", "output_dtype", "", "null"},
+    {"SaveClassification", "keys", "key", ""},
+    {"SaveClassification", "saver", "", "null"},
+    {"SaveClassification", "flush", "", ""},
+    {"SaveImage", "savepath_in_metadict", "", ""},
+    {"Invert", "transform", "", ""},
+    {"Invert", "orig_keys", "", ""},
+    {"Invert", "nearest_interp", "", ""},
+    {"Invert", "post_func", "", "null"},
+    {"Lambda", "func", "", ""},
+    {"Lambda", "overwrite", "", "true"},
+    // Networks.
+    {"SegResNet", "norm_name", "", "\"group\""},
+    {"SwinUNETR", "img_size", "", ""},
+    {"SwinUNETR", "use_checkpoint", "", ""},
+    {"FlexibleUNet", "pretrained", "", "false"},
+    {"TorchVisionFCModel", "pretrained", "", ""},  // weights come from the bundle
+    {"DenseNet121", "pretrained", "", "false"},
+    {"TorchVisionFCModel", "num_classes", "out_channels", ""},
+    {"SEResNet50", "num_classes", "out_channels", ""},
+    // Inferers.
+    {"SlidingWindowInferer", "sw_device", "", ""},
+    {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
+    {"SlidingWindowInferer", "cpu_thresh", "", ""},
+    {"SlidingWindowInfererAdapt", "sw_device", "", ""},
+    {"SlidingWindowInfererAdapt", "cache_roi_weight_map", "", ""},
+    // Losses, metrics, optimizers.
+    {"SliceInferer", "spatial_dim", "slice_axis", ""},
+    {"*", "output_transform", "", ""},
+    {"*", "optimizer", "", ""},
+    {"*", "params", "", ""},
+    {"*", "fused", "", ""},
+    {"*", "foreach", "", ""},
+    {"*", "print_lr", "", ""},
+    {"*", "save_details", "", ""},
+    {"CrossEntropyLoss", "reduction", "", "\"mean\""},
+    {"SGD", "nesterov", "", "false"},
+};
+
+constexpr DefaultRow defaults[]{
+    {"swin_unetr", "spatial_dims", "3"},
+    {"unet", "spatial_dims", "3"},
+    {"flexible_unet", "spatial_dims", "2"},
+    {"spacing", "mode", "\"bilinear\""},
+    {"resample_to_match", "mode", "\"bilinear\""},
+    {"rotate", "mode", "\"bilinear\""},
+    {"zoom", "mode", "\"area\""},
+    {"resize", "mode", "\"area\""},
+    {"rand_zoom", "mode", "\"area\""},
+    {"rand_rotate", "mode", "\"bilinear\""},
+    {"rand_affine", "mode", "\"bilinear\""},
+    {"rand_elastic", "mode", "\"bilinear\""},
+    {"rand_grid_distortion", "mode", "\"bilinear\""},
+    {"hausdorff_distance_metric", "include_background", "false"},
+    {"surface_distance_metric", "include_background", "false"},
+};
+
+constexpr DroppedRow dropped[]{
+    {"EnsureChannelFirst", "load_image gives channels first"},
+    {"EnsureType", "fields are tensors"},
+    {"ToTensor", "fields are tensors"},
+    {"ToNumpy", "fields are tensors"},
+    {"FromMetaTensor", "fields keep their geometry"},
+    {"ToMetaTensor", "fields keep their geometry"},
+    {"Identity", "does nothing"},
+    {"ToDevice", "to_device stands where a GPU is wanted"},
+    {"SimulateDelay", "does nothing"},
+    {"DataStats", "`sluice profile` and the trace say it"},
+    {"StatsHandler", "metrics and progress are written anyway"},
+    {"TensorBoardStatsHandler",
+     "metrics.jsonl holds them; the node tensorboard writes event files"},
+    {"TensorBoardImageHandler", "the node preview writes pictures"},
+    {"MetricLogger", "metrics.jsonl holds them"},
+    {"LogfileHandler", "metrics.jsonl holds them"},
+    {"GarbageCollector", "memory is bounded by credits"},
+    {"MetricsSaver", "metrics.jsonl and summary.json hold them"},
+    {"PostProcessing", "the engine's own postprocessing"},
+    {"SmartCacheHandler", "the node smart_cache goes on by itself"},
+    {"SimpleInferer", "the network sees the whole image"},
+};
+
+constexpr ScheduleRow schedules[]{
+    {"StepLR", "step", "step_size gamma"},
+    {"MultiStepLR", "multi_step", "milestones gamma"},
+    {"ExponentialLR", "exponential", "gamma"},
+    {"LinearLR", "linear", "start_factor end_factor total_iters=total_steps"},
+    {"PolynomialLR", "polynomial", "total_iters=total_steps power"},
+    {"CosineAnnealingLR", "cosine", "T_max=total_steps eta_min"},
+    {"CosineAnnealingWarmRestarts", "cosine_annealing_warm_restarts", "T_0 T_mult eta_min"},
+    {"WarmupCosineSchedule", "warmup_cosine",
+     "warmup_steps t_total=total_steps end_lr=eta_min cycles warmup_multiplier"},
+    {"OneCycleLR", "one_cycle",
+     "total_steps pct_start anneal_strategy cycle_momentum base_momentum max_momentum div_factor "
+     "final_div_factor max_lr=lr"},
+};
+
+constexpr LambdaRow lambdas[]{
+    {"lambda x: x[_A:]", "select_channels", R"({"from": "_A"})"},
+    {"lambda x: x[:_A]", "select_channels", R"({"to": "_A"})"},
+    {"lambda x: x[_A:_B]", "select_channels", R"({"from": "_A", "to": "_B"})"},
+    {"lambda x: x[[_A]]", "select_channels", R"({"channels": ["_A"]})"},
+    {"lambda x: x > _A", "as_discrete", R"({"threshold": "_A", "strict": true})"},
+    {"lambda x: x >= _A", "as_discrete", R"({"threshold": "_A"})"},
+    {"lambda x: x + _A", "shift_intensity", R"({"offset": "_A"})"},
+    {"lambda x: x.astype(_A)", "cast_to_type", R"({"dtype": "_A"})"},
+    {"lambda x: x.to(_A)", "cast_to_type", R"({"dtype": "_A"})"},
+    {"lambda x: x.float()", "cast_to_type", R"({"dtype": "float32"})"},
+    {"lambda x: torch.where(x[[_A]] > 0, _D, torch.where(x[[_B]] > 0, _E, torch.where(x[[_C]] > 0, "
+     "_F, 0)))",
+     "merge_channels", R"({"order": ["_A", "_B", "_C"], "labels": ["_D", "_E", "_F"]})"},
+    {"lambda x: torch.where(x[[_A]] > 0, _D, torch.where(x[[_B]] > 0, _E, 0))", "merge_channels",
+     R"({"order": ["_A", "_B"], "labels": ["_D", "_E"]})"},
+    {"lambda x: torch.nan_to_num(x, nan=_A)", "replace_nan", R"({"value": "_A"})"},
+    {"lambda x: skimage.measure.label(x)", "connected_components", "{}"},
+};
+
+constexpr ScriptRow scripts[]{
+    // renalStructures_CECT_segmentation/scripts/my_transforms.py
+    {"ConcatImages", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
+     "concat_items", R"({"keys": "@keys_merge", "name": "@keys_out"})"},
+    {"MergeClassesd", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
+     "merge_channels", R"({"keys": "@keys", "order": "@@classes", "labels": "@@classes"})"},
+};
+
+}  // namespace
+
+std::span<const ScriptRow> script_rows() { return scripts; }
+std::span<const ClassRow> class_rows() { return classes; }
+std::span<const ParamRow> param_rows() { return params; }
+std::span<const DefaultRow> default_rows() { return defaults; }
+std::span<const DroppedRow> dropped_rows() { return dropped; }
+std::span<const ScheduleRow> schedule_rows() { return schedules; }
+std::span<const LambdaRow> lambda_rows() { return lambdas; }
+
+}  // namespace sluice::bundle

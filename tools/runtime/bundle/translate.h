@@ -1,0 +1,104 @@
+// From a bundle's configuration to a graph, part by part.
+#pragma once
+
+#include "engine/graph/catalogue.h"
+#include "tools/runtime/bundle/report.h"
+#include "tools/runtime/bundle/table.h"
+#include "tools/runtime/bundle/values.h"
+
+namespace sluice::bundle {
+
+// A graph's text in the making: what stands under a key, and the comment before it.
+struct Entry {
+  std::string name;
+  Json body;
+  std::string comment;
+};
+struct GraphParts {
+  std::string head;  // comment lines
+  std::string name;
+  Json run = Json::object();
+  std::vector<Entry> models, nodes;
+};
+std::string graph_text(const GraphParts& parts);  // graph_writer.cpp
+
+class Translator {
+ public:
+  Translator(const Config& config, const Catalogue& catalogue)
+      : values(config), config_(config), catalogue_(catalogue) {
+    for (const auto& spec : catalogue.all()) types_.push_back(spec->name);
+  }
+
+  void inference();
+  void train();
+
+  GraphParts graph;
+  Report report;
+  Values values;
+
+ private:
+  const Config& config_;
+  const Catalogue& catalogue_;
+  std::vector<std::string> types_;
+  int dims_ = 3;
+  std::int64_t patches_ = 1;  // samples that leave a chain for one that enters
+
+  // ---- translate.cpp: components by their Specs
+  std::string type_of(const std::string& target) const;
+  std::string node_name(const std::string& wanted) const;
+  std::string comment_of(const Item& item) const;
+  void missing(const Item& item, const std::string& text, bool blocks);
+  // Parameters by the component's Spec into `body`; those with a value for each key into `per_key`.
+  using PerKey = std::vector<std::pair<std::string, Json>>;
+  void fill(const Item& component, const Spec& spec, Json& body, bool blocks,
+            PerKey* per_key = nullptr);
+  std::string emit(const Item& component, const std::string& type, Json body, bool blocks,
+                   const std::string& name = "");
+  std::string add_node(const std::string& name, Json body, const std::string& comment);
+
+  // ---- chains.cpp: data to samples, and transforms
+  struct Loader {
+    std::string last;  // the node that samples leave
+    std::int64_t batch_size = 1;
+    bool drop_last = false;
+    std::vector<ItemPtr> transforms;  // for Invert
+  };
+  Loader loader(const Value& data_loader, bool shuffle_wanted, const std::string& name,
+                const std::vector<std::string>& wanted, const Json& more);
+  std::string source(const Item& dataset, const Value& data, Json body, const std::string& name,
+                     const std::vector<ItemPtr>& transforms,
+                     const std::vector<std::string>& wanted);
+  std::vector<ItemPtr> transforms_of(const Value& value);
+  std::string chain(const std::vector<ItemPtr>& transforms, std::string in,
+                    const ItemPtr& cached_by = nullptr);
+  std::string transform(const Item& item, const std::string& in);
+  std::string split(const Item& item, const std::string& in);
+  std::string script(const Item& item, const std::string& in);
+  std::string load(const Item& item, const std::string& in);
+  std::string save(const Item& item, const std::string& in);
+  std::string invert(const Item& item, const std::string& in);
+  std::string lambda(const Item& item, const std::string& in);
+  std::string choice(const Item& item, const std::string& type, const std::string& in);
+  bool is_random(const Item& item) const;
+
+  // ---- engines.cpp: networks, inference, training
+  ItemPtr engine(const std::vector<std::string>& names, const std::string& ending);
+  void network(const Value& value);
+  void weights(const Item& loader);
+  void look_at_calls();
+  void handlers(const Value& list, bool training);
+  std::string infer(const Item& evaluator, const std::string& in);
+  void metrics(const Value& dict, const std::string& in, const std::string& scores);
+  void evaluate(const Item& evaluator, const std::string& source_name, const Json& more);
+  bool is_classifier() const;
+  void schedule(const Item& handler);
+  void optimizer(const Item& item, const std::string& in);
+  void unknown_params(const Item& engine, const std::vector<std::string>& known);
+
+  std::vector<ItemPtr> preprocessing_;  // of the loader last made
+  Json step_ = Json::object();          // the optimizer's schedule
+  Json validation_;                     // "after" and "every_epochs"
+  std::string key_metric_;              // "val_mean_dice.mean"
+};
+
+}  // namespace sluice::bundle

@@ -1,0 +1,953 @@
+#include "tools/runtime/bundle/values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace sluice::bundle {
+
+using Sort = Value::Kind;
+
+namespace {
+
+Value plain(Json json) {
+  Value v;
+  v.plain = std::move(json);
+  return v;
+}
+Value of_kind(Sort kind, std::string name = "") {
+  Value v;
+  v.kind = kind;
+  v.name = std::move(name);
+  return v;
+}
+
+// "torch.backends.cudnn" of names and attributes; "" of anything else.
+std::string dotted(const Expr& e) {
+  if (e.kind == Expr::Kind::name) return e.text;
+  if (e.kind != Expr::Kind::attribute) return "";
+  const std::string before = dotted(*e.args[0]);
+  return before.empty() ? "" : before + "." + e.text;
+}
+
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+// "float32" of torch.float32 and its like; "" where it is no type.
+std::string dtype_name(const std::string& name) {
+  const std::string module = name.substr(0, name.find('.'));
+  if (module != "torch" && module != "np" && module != "numpy") return "";
+  std::string type = last_part(name);
+  for (const auto& [from, to] : {std::pair{"float", "float32"},
+                                 {"half", "float16"},
+                                 {"double", "float64"},
+                                 {"int", "int32"},
+                                 {"long", "int64"},
+                                 {"short", "int16"}})
+    if (type == from) type = to;
+  for (const char* known : {"float16", "bfloat16", "float32", "float64", "uint8", "int8", "uint16",
+                            "int16", "uint32", "int32", "uint64", "int64", "bool"})
+    if (type == known) return type;
+  return "";
+}
+
+std::string lowered(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::shared_ptr<Records> copy_of_records(const Value& v) {
+  return std::make_shared<Records>(*v.records);
+}
+
+Value records_value(std::shared_ptr<const Records> records) {
+  Value v = of_kind(Sort::records);
+  v.records = std::move(records);
+  return v;
+}
+
+bool is_number(const Value& v) {
+  return v.is(Sort::plain) && (v.plain.is_number() || v.plain.is_boolean());
+}
+bool is_whole(const Value& v) {
+  return v.is(Sort::plain) && (v.plain.is_number_integer() || v.plain.is_boolean());
+}
+double real(const Value& v) {
+  return v.plain.is_boolean() ? static_cast<double>(v.plain.get<bool>()) : v.plain.get<double>();
+}
+std::int64_t whole(const Value& v) {
+  return v.plain.is_boolean() ? static_cast<std::int64_t>(v.plain.get<bool>())
+                              : v.plain.get<std::int64_t>();
+}
+
+}  // namespace
+
+// One expression, worked out.
+struct Evaluation {
+  Values& values;
+  const Item& item;
+  std::vector<std::pair<std::string, Value>> names;  // bound by comprehensions
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Refused(item.at, "\"" + item.text() + "\": " + what +
+                               "; nothing of a bundle is executed: write the value itself here, or "
+                               "give it with --set " +
+                               item.id + "=VALUE");
+  }
+
+  Value of(const Expr& e) {
+    switch (e.kind) {
+      case Expr::Kind::constant:
+        return plain(e.value);
+      case Expr::Kind::reference:
+        return values.of_id(e.text, item.at);
+      case Expr::Kind::name:
+        return name(e);
+      case Expr::Kind::attribute:
+        return attribute(e);
+      case Expr::Kind::call:
+        return call(e);
+      case Expr::Kind::subscript:
+        return subscript(e);
+      case Expr::Kind::unary:
+        return unary(e);
+      case Expr::Kind::binary:
+        return binary(e);
+      case Expr::Kind::conditional:
+        return of(*e.args[of(*e.args[1]).truth() ? 0 : 2]);
+      case Expr::Kind::list:
+      case Expr::Kind::tuple:
+      case Expr::Kind::set:
+        return elements(e);
+      case Expr::Kind::dict:
+        return dict(e);
+      case Expr::Kind::comprehension:
+        return comprehension(e);
+      case Expr::Kind::format:
+        return format(e);
+      case Expr::Kind::lambda: {
+        Value v = of_kind(Sort::lambda);
+        v.expr = std::make_shared<const Expr>(e);
+        v.item = values.config_.find(item.id);
+        return v;
+      }
+      default:
+        refuse("a slice or * where a value is wanted");
+    }
+  }
+
+  Value name(const Expr& e) {
+    for (auto i = names.rbegin(); i != names.rend(); ++i)
+      if (i->first == e.text) return i->second;
+    return symbol(e.text);
+  }
+
+  Value symbol(const std::string& name) {
+    if (const auto type = dtype_name(name); !type.empty()) return plain(type);
+    for (const char* type : {"int", "float", "bool", "str"})
+      if (name == type) return plain(name);
+    if (name.ends_with(".pi")) return plain(std::numbers::pi);
+    if (name.starts_with("monai.utils.") && std::count(name.begin(), name.end(), '.') == 3)
+      return plain(lowered(last_part(name)));  // a member of an enumeration
+    if (name == "dist.get_rank" || name == "torch.backends.cudnn")
+      return of_kind(Sort::opaque, name);
+    if (name.starts_with("monai.")) return of_kind(Sort::opaque, name);
+    refuse("\"" + name + "\" is not known here");
+  }
+
+  Value attribute(const Expr& e) {
+    if (const auto name = dotted(e); !name.empty()) {
+      const std::string first = name.substr(0, name.find('.'));
+      const bool bound =
+          std::any_of(names.begin(), names.end(), [&](const auto& n) { return n.first == first; });
+      if (!bound) return symbol(name);
+    }
+    const Value of_whom = of(*e.args[0]);
+    // A column of a CSV file.
+    if (of_whom.is(Sort::file) && of_whom.name.ends_with(".csv")) {
+      Value v = of_kind(Sort::paths);
+      v.paths.csv = of_whom.name;
+      v.paths.column = e.text;
+      return v;
+    }
+    refuse("\"." + e.text + "\" of " + of_whom.describe() + " is not known here");
+  }
+
+  Value elements(const Expr& e) {
+    Value v = of_kind(e.kind == Expr::Kind::tuple ? Sort::tuple : Sort::list);
+    for (const auto& arg : e.args) {
+      if (arg->kind != Expr::Kind::star) {
+        v.items.push_back(of(*arg));
+        continue;
+      }
+      const Value more = of(*arg->args[0]);
+      if (!more.is_list()) refuse("* of " + more.describe());
+      v.items.insert(v.items.end(), more.items.begin(), more.items.end());
+    }
+    return v;
+  }
+
+  static void put(Value& dict, const Json& key, Value value) {
+    for (auto& [name, old] : dict.entries)
+      if (name == key) {
+        old = std::move(value);
+        return;
+      }
+    dict.entries.emplace_back(key, std::move(value));
+  }
+
+  Value dict(const Expr& e) {
+    Value v = of_kind(Sort::dict);
+    for (std::size_t i = 0; i < e.args.size(); i += 2) {
+      Value value = of(*e.args[i + 1]);
+      if (!e.args[i]) {
+        if (!value.is(Sort::dict)) refuse("** of " + value.describe());
+        for (auto& [key, entry] : value.entries) put(v, key, std::move(entry));
+        continue;
+      }
+      const Value key = of(*e.args[i]);
+      if (!key.is(Sort::plain)) refuse(key.describe() + " as a key");
+      put(v, key.plain, std::move(value));
+    }
+    return v;
+  }
+
+  Value format(const Expr& e) {
+    std::string out;
+    for (const auto& part : e.args) out += printed(of(*part));
+    return plain(out);
+  }
+  std::string printed(const Value& v) {
+    if (v.is_text()) return v.text();
+    if (v.is(Sort::plain) && v.plain.is_boolean()) return v.plain.get<bool>() ? "True" : "False";
+    if (v.is(Sort::plain) && v.plain.is_null()) return "None";
+    if (v.is(Sort::plain)) return v.plain.dump();
+    refuse(v.describe() + " as text");
+  }
+
+  Value unary(const Expr& e) {
+    const Value v = of(*e.args[0]);
+    if (e.text == "not") return plain(!v.truth());
+    if (!is_number(v)) refuse(e.text + " of " + v.describe());
+    if (e.text == "+") return v;
+    if (e.text == "~") refuse("~ is not read");
+    return is_whole(v) ? plain(-whole(v)) : plain(-real(v));
+  }
+
+  Value binary(const Expr& e) {
+    const Value a = of(*e.args[0]);
+    if (e.text == "and") return a.truth() ? of(*e.args[1]) : a;
+    if (e.text == "or") return a.truth() ? a : of(*e.args[1]);
+    const Value b = of(*e.args[1]);
+    if (e.text == "+" && a.is_text() && b.is(Sort::paths)) {
+      Value v = b;
+      v.paths.prefix = a.text() + v.paths.prefix;
+      return v;
+    }
+    if (e.text == "+" && a.is_list() && b.is_list()) {
+      Value v = a;
+      v.items.insert(v.items.end(), b.items.begin(), b.items.end());
+      return v;
+    }
+    if (e.text == "+" && a.is_text() && b.is_text()) return plain(a.text() + b.text());
+    if (e.text == "*" && ((a.is_list() && is_whole(b)) || (b.is_list() && is_whole(a)))) {
+      Value v = a.is_list() ? a : b;
+      const auto times = whole(a.is_list() ? b : a);
+      const auto once = v.items;
+      if (times * std::ssize(once) > 100000) refuse("a list of more than 100000");
+      v.items.clear();
+      for (std::int64_t i = 0; i < times; ++i)
+        v.items.insert(v.items.end(), once.begin(), once.end());
+      return v;
+    }
+    if (const auto truth = compared(e.text, a, b)) return plain(*truth);
+    if (is_number(a) && is_number(b)) return arithmetic(e.text, a, b);
+    refuse("\"" + e.text + "\" between " + a.describe() + " and " + b.describe());
+  }
+
+  std::optional<bool> compared(const std::string& op, const Value& a, const Value& b) {
+    if (op == "in" || op == "not in") {
+      bool found = false;
+      for (const auto& i : b.items) found = found || i.json() == a.json();
+      for (const auto& [key, value] : b.entries) found = found || key == a.plain;
+      if (b.is_text()) found = b.text().find(a.text()) != std::string::npos;
+      return found == (op == "in");
+    }
+    const bool equal_op = op == "==" || op == "is", differ = op == "!=" || op == "is not";
+    const auto x = a.json(), y = b.json();
+    if (equal_op || differ) {
+      if (!x || !y) refuse("comparing " + a.describe() + " with " + b.describe());
+      return (*x == *y) == equal_op;
+    }
+    if (op != "<" && op != ">" && op != "<=" && op != ">=") return {};
+    if (!(is_number(a) && is_number(b)) && !(a.is_text() && b.is_text()))
+      refuse("comparing " + a.describe() + " with " + b.describe());
+    const int order = a.is_text() ? a.text().compare(b.text())
+                                  : (real(a) < real(b)   ? -1
+                                     : real(a) > real(b) ? 1
+                                                         : 0);
+    return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
+  }
+
+  Value arithmetic(const std::string& op, const Value& a, const Value& b) {
+    const double x = real(a), y = real(b);
+    const bool both = is_whole(a) && is_whole(b);
+    if ((op == "/" || op == "//" || op == "%") && y == 0) refuse("division by 0");
+    if (op == "/") return plain(x / y);
+    double r = 0;
+    if (op == "+")
+      r = x + y;
+    else if (op == "-")
+      r = x - y;
+    else if (op == "*")
+      r = x * y;
+    else if (op == "//")
+      r = std::floor(x / y);
+    else if (op == "%")
+      r = x - y * std::floor(x / y);
+    else if (op == "**")
+      r = std::pow(x, y);
+    else
+      refuse("\"" + op + "\" is not read");
+    if (!both || (op == "**" && y < 0)) return plain(r);
+    if (std::abs(r) > 9e15) refuse("a number above 9e15");
+    return plain(static_cast<std::int64_t>(r));
+  }
+
+  // ---- subscripts -------------------------------------------------------------------------------
+
+  std::optional<std::int64_t> bound(const ExprPtr& e) {
+    if (!e) return {};
+    const Value v = of(*e);
+    if (!is_whole(v)) refuse("a slice by " + v.describe());
+    return whole(v);
+  }
+
+  Value subscript(const Expr& e) {
+    const Value v = of(*e.args[0]);
+    const Expr& at = *e.args[1];
+    if (at.kind == Expr::Kind::slice) return sliced(v, at);
+    const Value i = of(at);
+    if (v.is(Sort::dict)) {
+      for (const auto& [key, value] : v.entries)
+        if (key == i.plain) return value;
+      refuse("there is no " + i.plain.dump() + " in the dictionary");
+    }
+    if (v.is(Sort::opaque) && i.is_text()) return of_kind(Sort::opaque, v.name + "#" + i.text());
+    if (v.is(Sort::records) && i.is_text() && v.records->fields.empty()) {
+      auto records = copy_of_records(v);
+      records->key = i.text();
+      return records_value(records);
+    }
+    if (!is_whole(i)) refuse("an index that is " + i.describe());
+    if (v.is(Sort::parts)) {
+      auto records = copy_of_records(v);
+      records->share = whole(i);
+      if (records->share < 0 || records->share >= std::ssize(records->shares))
+        refuse("there are " + std::to_string(records->shares.size()) + " parts");
+      return records_value(records);
+    }
+    if (!v.is_list()) refuse("an element of " + v.describe());
+    const std::int64_t n = std::ssize(v.items), k = whole(i) + (whole(i) < 0 ? n : 0);
+    if (k < 0 || k >= n) refuse("the list has " + std::to_string(n) + " elements");
+    return v.items[static_cast<std::size_t>(k)];
+  }
+
+  Value sliced(const Value& v, const Expr& slice) {
+    const auto from = bound(slice.args[0]), to = bound(slice.args[1]), step = bound(slice.args[2]);
+    if (step && *step != 1) refuse("a slice with a step");
+    if (v.is(Sort::paths) || v.is(Sort::records)) {
+      auto records = v.is(Sort::records) ? copy_of_records(v) : std::make_shared<Records>();
+      if (v.is(Sort::paths)) {
+        if (!v.records && !v.items.empty()) refuse("a slice of zip()");
+        if (v.records) *records = *v.records;
+      }
+      if (records->from != 0 || records->to || !records->shares.empty())
+        refuse("a slice of a slice");
+      records->from = from.value_or(0);
+      records->to = to;
+      Value out = v;
+      out.records = records;
+      return out;
+    }
+    const std::int64_t n = std::ssize(v.is_text() ? std::vector<Value>(v.text().size()) : v.items);
+    const auto clamp = [&](std::optional<std::int64_t> i, std::int64_t none) {
+      if (!i) return none;
+      return std::clamp<std::int64_t>(*i < 0 ? *i + n : *i, 0, n);
+    };
+    const auto b = clamp(from, 0), e = std::max(b, clamp(to, n));
+    if (v.is_text())
+      return plain(v.text().substr(static_cast<std::size_t>(b), static_cast<std::size_t>(e - b)));
+    if (!v.is_list()) refuse("a slice of " + v.describe());
+    Value out = v;
+    out.items.assign(v.items.begin() + b, v.items.begin() + e);
+    return out;
+  }
+
+  // ---- comprehensions ---------------------------------------------------------------------------
+
+  Value comprehension(const Expr& e) {
+    const std::size_t parts = e.text == "dict" ? 2 : 1;
+    const Value over = of(*e.args[parts]);
+    if (over.is(Sort::paths) || over.is(Sort::records)) {
+      if (e.args.size() > parts + 1) refuse("a condition on the files of a list");
+      return of_files(e, over);
+    }
+    if (!over.is_list()) refuse("a comprehension over " + over.describe());
+    Value out = of_kind(e.text == "dict" ? Sort::dict : Sort::list);
+    for (const Value& element : over.items) {
+      const std::size_t known = names.size();
+      bind(e.names, element);
+      bool wanted = true;
+      for (std::size_t c = parts + 1; c < e.args.size(); ++c)
+        wanted = wanted && of(*e.args[c]).truth();
+      if (wanted && parts == 2) put(out, of(*e.args[0]).plain, of(*e.args[1]));
+      if (wanted && parts == 1) out.items.push_back(of(*e.args[0]));
+      names.resize(known);
+    }
+    return out;
+  }
+
+  void bind(const std::vector<std::string>& targets, const Value& value) {
+    if (targets.size() == 1) {
+      names.emplace_back(targets[0], value);
+      return;
+    }
+    if (!value.is_list() || value.items.size() != targets.size())
+      refuse(std::to_string(targets.size()) + " names for " + value.describe());
+    for (std::size_t i = 0; i < targets.size(); ++i) names.emplace_back(targets[i], value.items[i]);
+  }
+
+  // [{"image": i, "label": l} for i, l in zip(images, labels)]
+  Value of_files(const Expr& e, const Value& over) {
+    const std::size_t known = names.size();
+    auto records = std::make_shared<Records>();
+    const auto element_of = [&](const Value& list) {
+      Records how;
+      if (list.records) how = *list.records;
+      Value element = list;
+      if (list.is(Sort::records)) {
+        element = of_kind(Sort::dict);
+        if (how.fields.empty()) refuse("a comprehension over a JSON file's list");
+        for (const auto& [key, paths] : how.fields) {
+          Value field = of_kind(Sort::element);
+          field.paths = paths;
+          element.entries.emplace_back(key, std::move(field));
+        }
+      } else {
+        element.kind = Sort::element;
+      }
+      if (records->from != 0 || records->to) {
+        if (how.from != records->from || how.to != records->to) refuse("zip() of different slices");
+      } else {
+        records->from = how.from;
+        records->to = how.to;
+      }
+      return element;
+    };
+    if (over.items.empty()) {
+      bind(e.names, element_of(over));
+    } else {
+      Value tuple = of_kind(Sort::tuple);
+      for (const Value& list : over.items) tuple.items.push_back(element_of(list));
+      bind(e.names, tuple);
+    }
+    const Value made = of(*e.args[0]);
+    names.resize(known);
+    if (made.is(Sort::element)) {
+      Value out = made;
+      out.kind = Sort::paths;
+      out.records = records;
+      return out;
+    }
+    if (!made.is(Sort::dict)) refuse("a list that is neither of files nor of dictionaries");
+    for (const auto& [key, value] : made.entries) {
+      if (!value.is(Sort::element)) refuse("a sample's field that is " + value.describe());
+      records->fields.emplace_back(key.is_string() ? key.get<std::string>() : key.dump(),
+                                   value.paths);
+    }
+    return records_value(records);
+  }
+
+  // ---- calls ------------------------------------------------------------------------------------
+
+  struct Args {
+    std::vector<Value> plain;
+    std::vector<std::pair<std::string, Value>> named;
+    const Value* find(const char* name, std::size_t place) const {
+      for (const auto& [key, value] : named)
+        if (key == name) return &value;
+      return place < plain.size() ? &plain[place] : nullptr;
+    }
+  };
+
+  Args args_of(const Expr& e) {
+    Args args;
+    for (std::size_t i = 1; i < e.args.size(); ++i) {
+      const Expr& arg = *e.args[i];
+      if (arg.kind == Expr::Kind::star) refuse("an unpacked argument");
+      if (e.names[i - 1].empty())
+        args.plain.push_back(of(arg));
+      else
+        args.named.emplace_back(e.names[i - 1], of(arg));
+    }
+    return args;
+  }
+
+  Value call(const Expr& e) {
+    const Expr& what = *e.args[0];
+    const std::string name = dotted(what);
+    const bool bound = what.kind == Expr::Kind::attribute &&
+                       std::any_of(names.begin(), names.end(), [&](const auto& n) {
+                         return n.first == name.substr(0, name.find('.'));
+                       });
+    if (!name.empty() && !bound) return function(name, e);
+    if (what.kind == Expr::Kind::attribute) return method(of(*what.args[0]), what.text, e);
+    const Value callee = of(what);
+    if (callee.is(Sort::object)) {  // @checkpointloader(@evaluator)
+      Value v = of_kind(Sort::effect, "load");
+      v.item = callee.item;
+      return v;
+    }
+    refuse("a call of " + callee.describe());
+  }
+
+  Value method(const Value& v, const std::string& name, const Expr& e) {
+    if (v.is(Sort::object) &&
+        (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train"))
+      return v;
+    if (v.is(Sort::object) && name == "parameters") {
+      Value out = of_kind(Sort::weights);
+      out.item = v.item;
+      return out;
+    }
+    if (v.is(Sort::object) && name == "run") {
+      Value out = of_kind(Sort::effect, "run");
+      out.item = v.item;
+      return out;
+    }
+    if ((v.is(Sort::file) || v.is(Sort::records)) && (name == "close" || name == "read_text"))
+      return name == "close" ? of_kind(Sort::effect, "none") : v;
+    if (v.is(Sort::opaque) && name == "strftime") {
+      const std::string format = args_of(e).find("format", 0)->text();
+      std::string fixed = format.substr(0, format.find('%'));
+      while (fixed.ends_with('_') || fixed.ends_with('-')) fixed.pop_back();
+      return plain(fixed);
+    }
+    const Args args = args_of(e);
+    if (v.is(Sort::element) && name == "replace" && args.plain.size() == 2) {
+      Value out = v;
+      out.paths.replace.emplace_back(args.plain[0].text(), args.plain[1].text());
+      return out;
+    }
+    if (v.is_text()) return text_method(v.text(), name, args);
+    if (v.is(Sort::dict)) {
+      Value out = of_kind(Sort::list);
+      for (const auto& [key, value] : v.entries) {
+        if (name == "get" && !args.plain.empty() && key == args.plain[0].plain) return value;
+        if (name == "keys") out.items.push_back(plain(key));
+        if (name == "values") out.items.push_back(value);
+        if (name == "items") {
+          Value pair = of_kind(Sort::tuple);
+          pair.items = {plain(key), value};
+          out.items.push_back(std::move(pair));
+        }
+      }
+      if (name == "get") return args.plain.size() > 1 ? args.plain[1] : Value{};
+      if (name == "keys" || name == "values" || name == "items") return out;
+    }
+    refuse("\"." + name + "()\" of " + v.describe() + " is not known here");
+  }
+
+  Value text_method(std::string text, const std::string& name, const Args& args) {
+    const auto arg = [&](std::size_t i) {
+      if (i >= args.plain.size() || !args.plain[i].is_text())
+        refuse("." + name + "() of other than text");
+      return args.plain[i].text();
+    };
+    if (name == "lower") return plain(lowered(text));
+    if (name == "replace") {
+      const std::string from = arg(0), to = arg(1);
+      for (std::size_t at = 0; !from.empty() && (at = text.find(from, at)) != std::string::npos;
+           at += to.size())
+        text.replace(at, from.size(), to);
+      return plain(text);
+    }
+    if (name == "startswith") return plain(text.starts_with(arg(0)));
+    if (name == "endswith") return plain(text.ends_with(arg(0)));
+    refuse("\"." + name + "()\" of text is not known here");
+  }
+
+  Value path_function(const std::string& name, const Args& args) {
+    if (args.plain.empty()) refuse(name + "() of nothing");
+    if (name == "join" && args.plain.back().is(Sort::element)) {
+      Value out = args.plain.back();
+      std::string folder;
+      for (std::size_t i = 0; i + 1 < args.plain.size(); ++i) folder += args.plain[i].text() + "/";
+      out.paths.prefix = folder + out.paths.prefix;
+      return out;
+    }
+    std::filesystem::path path;
+    for (const Value& part : args.plain) {
+      if (!part.is_text()) refuse("a path of " + part.describe());
+      path /= part.text();
+    }
+    if (name == "join") return plain(path.string());
+    if (name == "exists" || name == "isfile" || name == "isdir")
+      return plain(std::filesystem::exists(values.path(path.string())));
+    if (name == "basename") return plain(path.filename().string());
+    if (name == "dirname") return plain(path.parent_path().string());
+    if (name == "abspath" || name == "normpath" || name == "realpath") return plain(path.string());
+    refuse("\"os.path." + name + "\" is not known here");
+  }
+
+  Value function(const std::string& name, const Expr& e) {
+    const std::string last = last_part(name);
+    // What is told by its name alone.
+    if (name == "torch.device") return of_kind(Sort::device);
+    if (name == "print" || name == "sys.path.append" || name == "os.makedirs")
+      return of_kind(Sort::effect, "none");
+    if (name.ends_with("datetime.now")) return of_kind(Sort::opaque, "the time");
+    if (name == "torch.cuda.is_available") return plain(false);
+    if (last == "from_engine") {
+      Value v = of_kind(Sort::opaque, "from_engine");
+      const Args args = args_of(e);
+      if (!args.plain.empty())
+        v.items = args.plain[0].is_list() ? args.plain[0].items : std::vector<Value>{args.plain[0]};
+      else if (const Value* keys = args.find("keys", 0))
+        v.items = keys->items;
+      return v;
+    }
+    const Args args = args_of(e);
+    const auto first = [&]() -> const Value& {
+      if (args.plain.empty()) refuse(name + "() of nothing");
+      return args.plain[0];
+    };
+    if (name.starts_with("os.path.")) return path_function(last, args);
+    if (last == "deepcopy") return first();
+    if (last == "set_determinism") {
+      Value v = of_kind(Sort::effect, "seed");
+      const Value* seed = args.find("seed", 0);
+      if (seed) v.plain = seed->plain;
+      return v;
+    }
+    if (name == "setattr" && args.plain.size() == 3 &&
+        args.plain[0].name == "torch.backends.cudnn") {
+      Value v = of_kind(Sort::effect, "cudnn_" + args.plain[1].text());
+      v.plain = args.plain[2].plain;
+      return v;
+    }
+    if (last == "glob" && name.starts_with("glob")) {
+      Value v = of_kind(Sort::paths);
+      if (!first().is_text()) refuse("glob() of " + first().describe());
+      v.paths.glob = values.path(first().text());
+      return v;
+    }
+    if (name == "zip") {
+      Value v = of_kind(Sort::paths);
+      v.items = args.plain;
+      const bool files = std::all_of(v.items.begin(), v.items.end(), [](const Value& i) {
+        return i.is(Sort::paths) || i.is(Sort::records);
+      });
+      if (files && !v.items.empty()) return v;
+      return zipped(args.plain);
+    }
+    if (name == "open" || last == "read_csv" || last == "Path") {
+      if (!first().is_text()) refuse(name + "() of " + first().describe());
+      return of_kind(Sort::file, values.path(first().text()));
+    }
+    if (name == "json.load" || name == "json.loads") {
+      if (!first().is(Sort::file)) refuse(name + "() of " + first().describe());
+      auto records = std::make_shared<Records>();
+      records->file = first().name;
+      return records_value(records);
+    }
+    if (last == "load_decathlon_datalist") return decathlon(args);
+    if (last == "partition_dataset") return partition(args);
+    if (name == "torch.load" || last == "from_numpy")
+      return of_kind(Sort::opaque, first().is_text() ? values.path(first().text()) : first().name);
+    return builtin(name, args);
+  }
+
+  Value zipped(const std::vector<Value>& lists) {
+    std::size_t n = lists.empty() ? 0 : lists[0].items.size();
+    for (const Value& list : lists) {
+      if (!list.is_list()) refuse("zip() of " + list.describe());
+      n = std::min(n, list.items.size());
+    }
+    Value out = of_kind(Sort::list);
+    for (std::size_t i = 0; i < n; ++i) {
+      Value tuple = of_kind(Sort::tuple);
+      for (const Value& list : lists) tuple.items.push_back(list.items[i]);
+      out.items.push_back(std::move(tuple));
+    }
+    return out;
+  }
+
+  Value decathlon(const Args& args) {
+    auto records = std::make_shared<Records>();
+    records->is_decathlon = true;
+    const auto text = [&](const char* key, std::size_t place, const std::string& otherwise) {
+      const Value* v = args.find(key, place);
+      if (!v || v->plain.is_null()) return otherwise;
+      if (!v->is_text()) refuse(std::string(key) + " that is " + v->describe());
+      return v->text();
+    };
+    const std::string file = text("data_list_file_path", 0, "");
+    if (file.empty()) refuse("load_decathlon_datalist() without a file");
+    records->file = values.path(file);
+    records->key = text("data_list_key", 2, "training");
+    const std::string base = text("base_dir", 3, "");
+    records->base = base.empty() ? std::filesystem::path(records->file).parent_path().string()
+                                 : values.path(base);
+    return records_value(records);
+  }
+
+  Value partition(const Args& args) {
+    const Value *data = args.find("data", 0), *ratios = args.find("ratios", 1);
+    if (!data || !data->is(Sort::records) || !ratios || !ratios->is_list())
+      refuse("partition_dataset() of other than a list of files by ratios");
+    auto records = copy_of_records(*data);
+    for (const Value& ratio : ratios->items) records->shares.push_back(real(ratio));
+    const Value *shuffle = args.find("shuffle", 3), *seed = args.find("seed", 4);
+    records->shuffles = shuffle && shuffle->truth();
+    records->seed = seed && is_whole(*seed) ? whole(*seed) : 0;
+    Value v = of_kind(Sort::parts);
+    v.records = records;
+    return v;
+  }
+
+  Value builtin(const std::string& name, const Args& args) {
+    if (args.plain.empty() && name != "list" && name != "dict")
+      refuse("\"" + name + "\" is not known here");
+    const Value v = args.plain.empty() ? Value{} : args.plain[0];
+    if (name == "len") {
+      if (v.is_text()) return plain(v.text().size());
+      if (v.is_list()) return plain(v.items.size());
+      if (v.is(Sort::dict)) return plain(v.entries.size());
+      refuse("len() of " + v.describe());
+    }
+    if (name == "list" || name == "sorted" || name == "tuple" || name == "set") {
+      if (args.plain.empty()) return of_kind(Sort::list);
+      if (v.is(Sort::paths) || v.is(Sort::records)) return v;
+      if (v.is(Sort::dict)) {
+        Value keys = of_kind(Sort::list);
+        for (const auto& [key, value] : v.entries) keys.items.push_back(plain(key));
+        return keys;
+      }
+      if (!v.is_list()) refuse(name + "() of " + v.describe());
+      Value out = v;
+      out.kind = name == "tuple" ? Sort::tuple : Sort::list;
+      if (name == "sorted")
+        std::stable_sort(out.items.begin(), out.items.end(),
+                         [](const Value& a, const Value& b) { return a.plain < b.plain; });
+      return out;
+    }
+    if (name == "dict" && (args.plain.empty() || v.is(Sort::dict))) {
+      Value out = args.plain.empty() ? of_kind(Sort::dict) : v;
+      for (const auto& [key, value] : args.named) put(out, key, value);
+      return out;
+    }
+    if (name == "str") return plain(printed(v));
+    if (name == "bool") return plain(v.truth());
+    if (name == "int" && is_number(v)) return plain(static_cast<std::int64_t>(std::trunc(real(v))));
+    if (name == "float" && is_number(v)) return plain(real(v));
+    if ((name == "int" || name == "float") && v.is_text()) {
+      const Json number = Json::parse(v.text(), nullptr, false);
+      if (number.is_number())
+        return name == "int" ? plain(number.get<std::int64_t>()) : plain(number.get<double>());
+    }
+    if (name == "abs" && is_number(v))
+      return is_whole(v) ? plain(std::abs(whole(v))) : plain(std::abs(real(v)));
+    if (name == "range") return range(args);
+    if (name == "min" || name == "max" || name == "sum") return over_numbers(name, args);
+    if ((name == "np.array" || name == "numpy.array" || name == "torch.tensor") && v.is_list())
+      return v;
+    refuse("\"" + name + "()\" is not known here");
+  }
+
+  Value range(const Args& args) {
+    std::int64_t n[3] = {0, 0, 1};
+    for (std::size_t i = 0; i < args.plain.size() && i < 3; ++i) {
+      if (!is_whole(args.plain[i])) refuse("range() of " + args.plain[i].describe());
+      n[i] = whole(args.plain[i]);
+    }
+    if (args.plain.size() == 1) std::swap(n[0], n[1]);
+    if (n[2] <= 0 || n[1] - n[0] > 100000) refuse("range() of more than 100000, or backwards");
+    Value out = of_kind(Sort::list);
+    for (std::int64_t i = n[0]; i < n[1]; i += n[2]) out.items.push_back(plain(i));
+    return out;
+  }
+
+  Value over_numbers(const std::string& name, const Args& args) {
+    const auto& list = args.plain[0].is_list() ? args.plain[0].items : args.plain;
+    if (list.empty() || !std::all_of(list.begin(), list.end(), is_number))
+      refuse(name + "() of other than numbers");
+    Value out = list[0];
+    for (std::size_t i = 1; i < list.size(); ++i) {
+      if (name == "sum")
+        out = arithmetic("+", out, list[i]);
+      else if ((real(list[i]) < real(out)) == (name == "min") && real(list[i]) != real(out))
+        out = list[i];
+    }
+    return out;
+  }
+};
+
+Json Paths::json() const {
+  Json out;
+  if (csv.empty()) {
+    if (replace.empty() && prefix.empty()) return glob;
+    out["glob"] = glob;
+  } else {
+    out = {{"csv", csv}, {"column", column}};
+  }
+  if (!prefix.empty()) out["prefix"] = prefix;
+  for (const auto& [from, to] : replace) out["replace"].push_back({from, to});
+  return out;
+}
+
+bool Value::truth() const {
+  if (kind == Sort::plain) {
+    if (plain.is_boolean()) return plain.get<bool>();
+    if (plain.is_number()) return plain.get<double>() != 0;
+    if (plain.is_string()) return !plain.get_ref<const std::string&>().empty();
+    return false;
+  }
+  if (is_list()) return !items.empty();
+  if (kind == Sort::dict) return !entries.empty();
+  return true;
+}
+
+std::optional<Json> Value::json() const {
+  if (kind == Sort::plain) return plain;
+  if (is_list()) {
+    Json out = Json::array();
+    for (const Value& item : items) {
+      auto one = item.json();
+      if (!one) return {};
+      out.push_back(std::move(*one));
+    }
+    return out;
+  }
+  if (kind != Sort::dict) return {};
+  Json out = Json::object();
+  for (const auto& [key, value] : entries) {
+    auto one = value.json();
+    if (!one) return {};
+    out[key.is_string() ? key.get<std::string>() : key.dump()] = std::move(*one);
+  }
+  return out;
+}
+
+std::string Value::describe() const {
+  switch (kind) {
+    case Sort::plain:
+      return plain.is_null() ? "None" : plain.dump();
+    case Sort::list:
+      return "a list";
+    case Sort::tuple:
+      return "a tuple";
+    case Sort::dict:
+      return "a dictionary";
+    case Sort::object:
+      return "a component (" + item->target() + ")";
+    case Sort::device:
+      return "a device";
+    case Sort::weights:
+      return "a network's parameters";
+    case Sort::paths:
+      return "a list of files";
+    case Sort::records:
+      return "a list of samples";
+    case Sort::parts:
+      return "the parts of a data set";
+    case Sort::element:
+      return "a file's name";
+    case Sort::file:
+      return "an open file";
+    case Sort::lambda:
+      return "a lambda";
+    case Sort::effect:
+      return "a call";
+    case Sort::opaque:
+      return name;
+  }
+  return "";
+}
+
+std::string Values::path(const std::string& text) const {
+  const std::filesystem::path path = text;
+  return (path.is_absolute() ? path : std::filesystem::absolute(config_.folder() / path))
+      .lexically_normal()
+      .string();
+}
+
+bool Values::is_disabled(const Item& item) {
+  const ItemPtr said = item.kind == Item::Kind::dict ? item.find("_disabled_") : nullptr;
+  if (!said || !of(said).truth()) return false;
+  left_out.emplace_back(std::make_shared<Item>(item), said->is_text() ? said->text() : "true");
+  return true;
+}
+
+Value Values::of(const ItemPtr& item) {
+  if (item->kind == Item::Kind::dict && !item->target().empty()) {
+    Value v = of_kind(Sort::object);
+    v.item = item;
+    return v;
+  }
+  if (item->kind == Item::Kind::list) {
+    Value v = of_kind(Sort::list);
+    for (const auto& element : item->elements)
+      if (!is_disabled(*element)) v.items.push_back(of(element));
+    return v;
+  }
+  if (item->kind == Item::Kind::dict) {
+    Value v = of_kind(Sort::dict);
+    for (const auto& [key, member] : item->members)
+      if (!is_disabled(*member)) v.entries.emplace_back(key, of(member));
+    return v;
+  }
+  const std::string text = item->text();
+  if (text.starts_with('@') && text.size() > 1)
+    return of_id(absolute_id(text.substr(1), item->id, item->at), item->at);
+  if (!text.starts_with('$')) return plain(item->value);
+  const ExprPtr e = parse_expression(text.substr(1), item->id, item->at);
+  if (!e) return of_kind(Sort::effect, "none");  // an import
+  return Evaluation{*this, *item, {}}.of(*e);
+}
+
+Value Values::of_id(const std::string& id, const At& at) {
+  if (const auto known = known_.find(id); known != known_.end()) return known->second;
+  const ItemPtr item = config_.find(id);
+  if (!item) {
+    // What an expression or reference on the way stands for.
+    const auto cut = id.rfind('#');
+    if (cut == std::string::npos) throw Refused(at, "@" + id + " names nothing");
+    const Value whole = of_id(id.substr(0, cut), at);
+    const std::string part = id.substr(cut + 1);
+    if (whole.is_list() && !part.empty() && std::isdigit(static_cast<unsigned char>(part[0])))
+      if (const auto i = std::stoul(part); i < whole.items.size()) return whole.items[i];
+    for (const auto& [key, value] : whole.entries)
+      if (key == part) return value;
+    if (whole.is(Sort::object) && whole.item->find(part)) return of(whole.item->find(part));
+    throw Refused(at, "@" + id + " names nothing");
+  }
+  if (std::find(asking_.begin(), asking_.end(), id) != asking_.end())
+    throw Refused(item->at, "@" + id + " refers to itself");
+  asking_.push_back(id);
+  Value v = of(item);
+  asking_.pop_back();
+  known_[id] = v;
+  return v;
+}
+
+bool Values::given(const Item& component, std::string_view key) const {
+  return component.find(key) != nullptr;
+}
+
+Value Values::of(const Item& component, std::string_view key) {
+  const ItemPtr item = component.find(key);
+  return item ? of(item) : Value{};
+}
+
+}  // namespace sluice::bundle

@@ -1,0 +1,99 @@
+// What a bundle's items mean: numbers, texts, lists, components, lists of files.
+//
+// Invariant: nothing of a bundle is executed: an expression is worked out by a closed set of forms
+// (vocabulary: values, fixed meanings, lists of data, weights), and any other is refused with its
+// place and a word on what to write. Lists of files stay what they say (a pattern, a column, a
+// file's key); no folder is listed here.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "tools/runtime/bundle/expression.h"
+
+namespace sluice::bundle {
+
+// Names of files in their order: a glob, or a column of a CSV file. Written as the node `paths`
+// takes it.
+struct Paths {
+  std::string glob, csv, column, prefix;
+  std::vector<std::pair<std::string, std::string>> replace;
+  Json json() const;  // as an entry of the node's "lists"
+};
+
+// A list of samples: several Paths side by side, or a list in a JSON file.
+struct Records {
+  std::vector<std::pair<std::string, Paths>> fields;
+  std::string file, key, base;  // the JSON file's
+  bool is_decathlon = false;
+  std::int64_t from = 0;
+  std::optional<std::int64_t> to;
+  std::vector<double> shares;  // partition_dataset's
+  std::int64_t share = 0, seed = 0;
+  bool shuffles = false;
+};
+
+struct Value {
+  enum class Kind : std::uint8_t {
+    plain,  // json: null, bool, number, text
+    list,
+    tuple,
+    dict,    // entries
+    object,  // item: a component that is not made here
+    device,
+    weights,  // item: the network whose parameters these are
+    paths,    // items[0...]: what zip() gave; else list
+    records,
+    parts,
+    element,  // of `paths`, within a comprehension
+    file,     // name: one that is opened
+    lambda,   // expr
+    effect,   // name: run, seed, cudnn_benchmark, load, none; plain: its value; item: of whom
+    opaque,   // name: what it is; means something at one place only
+  } kind = Kind::plain;
+  Json plain;
+  std::vector<Value> items;
+  std::vector<std::pair<Json, Value>> entries;
+  ItemPtr item;
+  std::string name;
+  Paths paths;
+  std::shared_ptr<const Records> records;
+  ExprPtr expr;
+
+  bool is(Kind k) const { return kind == k; }
+  bool is_list() const { return kind == Kind::list || kind == Kind::tuple; }
+  bool is_text() const { return kind == Kind::plain && plain.is_string(); }
+  std::string text() const { return is_text() ? plain.get<std::string>() : ""; }
+  bool truth() const;
+  // Numbers, texts, lists and dictionaries of these; nothing where there is anything else in it.
+  std::optional<Json> json() const;
+  std::string describe() const;  // "a list of files", for messages
+};
+
+class Values {
+ public:
+  explicit Values(const Config& config) : config_(config) {}
+
+  // What an item means. Components are not made: their parameters are asked for one by one.
+  Value of(const ItemPtr& item);
+  Value of_id(const std::string& id, const At& at);
+  // A parameter of a component; plain null and false where it is not given.
+  bool given(const Item& component, std::string_view key) const;
+  Value of(const Item& component, std::string_view key);
+  bool is_disabled(const Item& item);
+
+  // A path of the bundle, absolute: relative ones stand under its folder.
+  std::string path(const std::string& text) const;
+  // Ids that were asked for.
+  const std::map<std::string, Value>& known() const { return known_; }
+  // Items that conditions left out, with what they said.
+  std::vector<std::pair<ItemPtr, std::string>> left_out;
+
+ private:
+  const Config& config_;
+  std::map<std::string, Value> known_;
+  std::vector<std::string> asking_;  // ids that are being worked out
+  friend struct Evaluation;
+};
+
+}  // namespace sluice::bundle
