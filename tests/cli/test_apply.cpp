@@ -332,3 +332,77 @@ TEST_CASE("apply without --out prints shape, type, range and affine of what come
       w.apply("rand_spatial_crop --in image=a.npy --param roi_size=1 random_size=false");
   CHECK(crops.out.find("[1, 1, 1, 1]") != std::string::npos);
 }
+
+TEST_CASE("apply writes the gradients of a node's outputs to its fields, and checks them") {
+  Workplace w;
+  npy::write(w.in("a.npy"), {{1, 1, 4}, {1, 2, 4, 8}});
+  npy::write(w.in("g.npy"), {{1, 3, 1}, {-1.25F, .5F, 3.75F}});
+  npy::write(w.in("r.npy"), {{1, 1, 3}, {1, -1, 2}});
+  const std::string pull =
+      "grid_pull --in image=a.npy grid=g.npy --param interpolation=3 'bound=\"dct2\"' ";
+  const auto r = w.apply(pull +
+                         "--out image=o.npy --grad image=r.npy --out-grad image=gi.npy "
+                         "grid=gg.npy");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(largest_difference(npy::read(w.in("o.npy")), {1.322917, 1.541667, 7.708333}, 1) < 1e-5);
+  CHECK(largest_difference(npy::read(w.in("gi.npy")), {.182292, -.164062, .127604, 1.854167}, 1) <
+        1e-5);
+  std::vector<std::int64_t> shape;
+  CHECK(largest_difference(npy::read(w.in("gg.npy"), &shape), {-.75, -1, -2}, 1) < 1e-5);
+  CHECK(shape == std::vector<std::int64_t>{1, 3, 1});
+  const auto checked = w.apply(pull + "--check-grad --grad image=r.npy");
+  CHECK(checked.code == 0);
+  CHECK(checked.out.find("grid ") != std::string::npos);
+
+  // A loss needs no --grad: 1.
+  npy::write(w.in("b.npy"), {{1, 1, 4}, {0, 2, 3, 9}});
+  REQUIRE(w.apply("mse_loss --in pred=a.npy label=b.npy --out-grad pred=gp.npy").code == 0);
+  CHECK(largest_difference(npy::read(w.in("gp.npy")), {.5, 0, .5, -.5}, 1) < 1e-6);
+
+  const std::pair<const char*, const char*> refused[] = {
+      {"--grad image=r.npy", "--grad alone"},
+      {"--grad image=a.npy --out-grad image=x.npy", "has shape [1, 1, 4]; the output has"},
+      {"--grad image=r.npy --out-grad none=x.npy", "there are image, grid"},
+      {"--grad none=r.npy --out-grad image=x.npy", "no such output; there are image"},
+      {"--out-grad image=x.npy", "give the gradients of what comes out"}};
+  for (const auto& [line, text] : refused) {
+    CAPTURE(line);
+    const auto bad = w.apply(pull + line);
+    CHECK(bad.code == 2);
+    CAPTURE(bad.err);
+    CHECK(bad.err.find(text) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(w.in("x.npy")));
+  }
+}
+
+TEST_CASE("the resampler refuses what it cannot do in one line") {
+  Workplace w;
+  npy::write(w.in("a.npy"), {{1, 1, 4}, {1, 2, 4, 8}});
+  npy::write(w.in("g.npy"), {{1, 3, 1}, {-1.25F, .5F, 3.75F}});
+  npy::write(w.in("two.npy"), {{2, 1, 4}, {1, 2, 4, 8, 1, 2, 4, 8}});
+  npy::write(w.in("plane.npy"), {{1, 1, 2, 2}, {1, 2, 4, 8}});
+  struct Case {
+    const char* line;
+    int code;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"grid_pull --param interpolation=8 --in image=a.npy", 2, "an order from 0 to 7"},
+      {"grid_pull --param 'bound=\"sliding\"' --in image=a.npy", 2, "sliding is not implemented"},
+      {"grid_pull --param bound=6 --in image=a.npy", 2, "sliding is not implemented"},
+      {"grid_pull --param 'interpolation=[1,2]' --in image=a.npy", 3, "the grid has 1"},
+      {"grid_pull --param prefilter=true --in image=a.npy", 2, "needs bound dct1, dct2 or dft"},
+      {"grid_pull --in image=two.npy", 3, "has a batch of 2"},
+      {"grid_pull --in image=plane.npy", 3, "a grid of 1 components needs"},
+      {"grid_push --in image=a.npy", 3, "each value needs its point"},
+      {"grid_count --param 'shape=[3,3]' --in image=a.npy", 3, "shape has 2 extents"},
+      {"grid_count --param 'shape=[0]' --in image=a.npy", 2, "shape"}};
+  for (const auto& [line, code, text] : cases) {
+    CAPTURE(line);
+    const auto r = w.apply(std::string(line) + " grid=g.npy --out image=o.npy");
+    CHECK(r.code == code);
+    CAPTURE(r.err);
+    CHECK(r.err.find(text) != std::string::npos);
+  }
+}

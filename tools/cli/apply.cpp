@@ -50,11 +50,13 @@ Json files_of(const std::string& option, const std::vector<std::string>& texts, 
       throw UsageError(option + " " + text + ": expected key=FILE");
     const std::string key = text.substr(0, equals), file = text.substr(equals + 1);
     if (!keys.insert(key).second) throw UsageError(option + " " + key + " is given twice");
-    if (is_out && !files.insert(file).second) throw UsageError("--out writes " + file + " twice");
+    if (is_out && !files.insert(file).second)
+      throw UsageError(option + " writes " + file + " twice");
     if (is_out && !has_extension(file, {".npy", ".nii", ".nii.gz"}))
-      throw UsageError("--out " + text + ": .npy, .nii and .nii.gz are written");
+      throw UsageError(option + " " + text + ": .npy, .nii and .nii.gz are written");
     if (!is_out && !has_extension(file, {".npy", ".nii", ".nii.gz", ".nrrd", ".mha", ".png"}))
-      throw UsageError("--in " + text + ": .npy, .nii, .nii.gz, .nrrd, .mha and .png are read");
+      throw UsageError(option + " " + text +
+                       ": .npy, .nii, .nii.gz, .nrrd, .mha and .png are read");
     pairs.push_back({key, file});
   }
   return pairs;
@@ -99,12 +101,21 @@ int apply_checked(const Options& options, Diagnostics& diagnostics) {
   }
   const Json in = files_of("--in", options.ins, false), out = files_of("--out", options.outs, true);
   if (in.empty()) throw UsageError("give the node its fields: --in key=FILE");
+  const Json grad = files_of("--grad", options.grads, false),
+             out_grad = files_of("--out-grad", options.out_grads, true);
+  if (!grad.empty() && out_grad.empty() && !options.check_grad)
+    throw UsageError("--grad alone says nothing: ask for gradients by --out-grad key=FILE");
+  if ((!out_grad.empty() || options.check_grad) && node.spec->family == "metric")
+    throw UsageError(node.spec->name + " is a metric: it has no gradients");
   settle_keys(node, in);
   return run_in_runtime({{"command", "apply"},
                          {"type", node.spec->name},
                          {"params", node.params},
                          {"in", in},
                          {"out", out},
+                         {"grad", grad},
+                         {"out_grad", out_grad},
+                         {"check_grad", options.check_grad},
                          {"seed", options.seed},
                          {"json", options.json}});
 }

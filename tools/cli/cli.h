@@ -25,6 +25,8 @@ struct Options {
   // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache, data: what to do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
+  std::vector<std::string> grads, out_grads;  // apply: "key=FILE"
+  bool check_grad = false;
   std::int64_t seed = 0;
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;

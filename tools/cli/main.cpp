@@ -101,6 +101,12 @@ void apply_options(CLI::App* command, Options& o) {
       ->option_text("KEY=FILE...");
   pairs(command, "--out", o.outs, "Where fields go: .npy, .nii or .nii.gz; {} numbers several")
       ->option_text("KEY=FILE...");
+  pairs(command, "--grad", o.grads, "Gradients of what comes out, of its shape; 1 for a loss")
+      ->option_text("KEY=FILE...");
+  pairs(command, "--out-grad", o.out_grads, "Where gradients to the node's fields go")
+      ->option_text("KEY=FILE...");
+  command->add_flag("--check-grad", o.check_grad,
+                    "Holds gradients against central differences; 1 where they are 1e-4 apart");
   pairs(command, "--param", o.param, "A parameter: prob=1, keys='[\"a\"]'")
       ->option_text("NAME=VALUE...");
   command->add_option("--seed", o.seed, "Of a random node's draws")->option_text("N");

@@ -16,6 +16,7 @@
 #include "kernels/files/npy.h"
 #include "kernels/files/volume.h"
 #include "kernels/lists/data_list.h"
+#include "tools/runtime/gradients.h"
 
 namespace sluice {
 namespace {
@@ -112,10 +113,10 @@ std::string disk_type(const std::string& file, at::ScalarType type) {
 
 void write_field(const std::string& file, const Field& field) {
   if (is_npy(file)) {
-    write_npy(file, field.tensor);
+    write_npy(file, field.tensor.detach());
     return write_affine(file, field.geometry());
   }
-  at::Tensor data = field.tensor;
+  at::Tensor data = field.tensor.detach();
   if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
   write_nifti(file, data, field.geometry().affine, disk_type(file, data.scalar_type()));
 }
@@ -272,7 +273,8 @@ void print(const Json& fields, bool several) {
 }
 
 void print(const Json& request, const Result& result, const Json& files) {
-  const bool shows = request.at("out").empty() && result.values.empty();
+  const bool shows =
+      request.at("out").empty() && request.at("out_grad").empty() && result.values.empty();
   const Json fields = shows ? described(result) : Json::array();
   if (!request.at("json").get<bool>()) {
     print(fields, result.samples.size() > 1);
@@ -292,14 +294,53 @@ void print(const Json& request, const Result& result, const Json& files) {
             << '\n';
 }
 
+NamedTensors read_grads(const Json& pairs) {
+  NamedTensors grads;
+  for (const Target& t : targets_of(pairs)) grads[t.key] = read_field(t.file, false).tensor;
+  return grads;
+}
+
+void write_gradients(const Sample& input, const Result& result, const NamedTensors& grads,
+                     const std::vector<std::string>& names, const std::vector<Target>& targets) {
+  if (result.samples.size() != 1)
+    throw Error(Exit::usage, "--out-grad: several samples come out, or none");
+  const NamedTensors found = gradients(input, result.samples[0], grads, names);
+  for (const Target& t : targets)
+    write_field(t.file, Field(found.at(t.key), std::make_shared<const Meta>()));
+}
+
+int print_check(const std::map<std::string, double>& errors) {
+  bool good = true;
+  for (const auto& [name, error] : errors) {
+    std::cout << name << ' ' << number_text(at::scalar_tensor(error, at::kDouble)) << '\n';
+    good = good && error <= 1e-4;
+  }
+  return good ? static_cast<int>(Exit::done) : 1;
+}
+
 int apply(const Json& request, const Spec& spec) {
   Sample input;
-  const auto sources = targets_of(request.at("in")), targets = targets_of(request.at("out"));
+  const auto sources = targets_of(request.at("in")), targets = targets_of(request.at("out")),
+             slopes = targets_of(request.at("out_grad"));
   for (const Target& t : sources) input.set(t.key, read_field(t.file, spec.family == "loss"));
   input.name = file_stem(sources.front().file);
-  const Result result = fire(spec, request.at("params"), input,
-                             static_cast<std::uint64_t>(request.at("seed").get<std::int64_t>()));
+  const auto fired = [&](const Sample& sample) {
+    return fire(spec, request.at("params"), sample,
+                static_cast<std::uint64_t>(request.at("seed").get<std::int64_t>()));
+  };
+  const NamedTensors grads = read_grads(request.at("grad"));
+  std::vector<std::string> names;
+  for (const Target& t : slopes) names.push_back(t.key);
+  const bool checks = request.at("check_grad");
+  const at::AutoGradMode tape(checks || !names.empty());
+  if (checks)
+    return print_check(check_gradients([&](const Sample& s) { return fired(s).samples.at(0); },
+                                       input, grads,
+                                       names.empty() ? differentiable(input) : names));
+  input = with_tape(input, names);
+  const Result result = fired(input);
   check_targets(result, targets);
+  if (!names.empty()) write_gradients(input, result, grads, names, slopes);
   const Json files = write_results(result, targets, spec.arity == Arity::expand);
   print(request, result, files);
   return static_cast<int>(Exit::done);

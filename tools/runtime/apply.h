@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-// {"type", "params" (checked and complete), "in" and "out" ([[key, file], ...]), "seed", "json"}
+// {"type", "params" (checked and complete), "in", "out", "grad" and "out_grad" ([[key, file],
+// ...]), "check_grad", "seed", "json"}
 int apply_command(const Json& request);
 
 }  // namespace sluice

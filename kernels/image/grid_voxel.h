@@ -1,0 +1,261 @@
+// One point of a grid on an image: the nodes about it, the value and its derivatives there, and the
+// adjoint, which adds to the nodes. The one functor of grid_pull, grid_push, grid_count, grid_grad
+// and all of their gradients, for host and device.
+//
+// Invariant: absent axes (of 1-D and 2-D images) come last, with one voxel and one node of
+// weight 1. Nodes of value 0 are left out, so what stands in the image elsewhere is not read for
+// them.
+#pragma once
+
+#include "kernels/image/bound.h"
+#include "kernels/image/spline.h"
+
+namespace sluice::kernels {
+
+struct GridRule {
+  int order[3] = {1, 1, 1};
+  Bound bound[3] = {Bound::zero, Bound::zero, Bound::zero};
+  bool extrapolate = true;
+};
+
+// What is computed for each point.
+enum class GridWork : std::uint8_t {
+  value,     // out [B, C, points]       the image there
+  slopes,    // out [B, C, points, D]    its derivatives along the axes
+  move,      // out [B, points, D]       sum over channels of value * slope; no values: ones
+  turn,      // out [B, points, D]       sum over channels and axes of values * second derivative
+  add,       // out [B, C, voxels]       adds values [B, C, points]; no values: ones
+  add_slope  // out [B, C, voxels]       adds values [B, C, points, D] by the slopes
+};
+
+struct GridCall {
+  GridRule rule;
+  GridWork work = GridWork::value;
+  int axes = 3;
+  std::int64_t batch = 1, channels = 1, points = 0;
+  std::int64_t shape[3] = {1, 1, 1};
+  const void *image = nullptr, *grid = nullptr, *values = nullptr;
+  void* out = nullptr;
+
+  SLUICE_HD std::int64_t voxels() const { return shape[0] * shape[1] * shape[2]; }
+};
+
+// Value, first and second derivatives; K: how many of these are computed.
+template <class T>
+struct Jet {
+  T value = 0, d[3] = {0, 0, 0};
+  T dd[3][3] = {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+};
+
+// N: nodes an axis where all have the same number; 0: told at run time.
+template <class T, int K, int N>
+struct GridPoint {
+  static constexpr int most = N > 0 ? N : spline_nodes;
+  int count[3] = {1, 1, 1};
+  bool full = true;                 // no node was left out
+  std::int64_t cell[3][most] = {};  // its place in memory
+  T weight[3][most] = {}, slope[3][most] = {}, bend[3][most] = {};
+
+  // False where the point is outside and counts for nothing.
+  SLUICE_HD bool set(const GridCall& call, const T* x) {
+    for (int a = 0; a < call.axes; ++a)
+      if (!inside(call, x[a], a)) return false;
+    std::int64_t stride = 1;
+    for (int a = 2; a >= 0; --a) {
+      if (a < call.axes) {
+        set_axis(call, x[a], a, stride);
+      } else {
+        cell[a][0] = 0;
+        weight[a][0] = 1;
+        slope[a][0] = bend[a][0] = 0;
+      }
+      stride *= call.shape[a];
+    }
+    return true;
+  }
+
+  SLUICE_HD Jet<T> read(const T* image) const {
+    return full ? read_nodes<N>(image) : read_nodes<0>(image);
+  }
+
+  // Adds `value` by the weights and d[a] by the slopes to what lies in rows [begin, end) of the
+  // first axis, whose rows are `row` long.
+  SLUICE_HD void add(T* image, T value, const T* d, std::int64_t begin, std::int64_t end,
+                     std::int64_t row) const {
+    for (int i = 0; i < count[0]; ++i) {
+      if (cell[0][i] < begin * row || cell[0][i] >= end * row) continue;
+      for (int j = 0; j < count[1]; ++j) {
+        T* to = image + cell[0][i] + cell[1][j];
+        T by_weight = value * weight[0][i] * weight[1][j], by_slope = 0;
+        if (K > 0) {
+          by_weight += d[0] * slope[0][i] * weight[1][j] + d[1] * weight[0][i] * slope[1][j];
+          by_slope = d[2] * weight[0][i] * weight[1][j];
+        }
+        for (int k = 0; k < count[2]; ++k)
+          to[cell[2][k]] += by_weight * weight[2][k] + (K > 0 ? by_slope * slope[2][k] : T(0));
+      }
+    }
+  }
+
+  // Whether coordinate x counts, on axis a.
+  SLUICE_HD static bool inside(const GridCall& call, T x, int a) {
+    if (!(x > T(-4e18) && x < T(4e18))) return false;  // not finite, or no index
+    const T edge = static_cast<T>(call.shape[a] - 1) + T(0.05);
+    return call.rule.extrapolate || (x >= T(-0.05) && x < edge);
+  }
+
+ private:
+  SLUICE_HD void set_axis(const GridCall& call, T x, int a, std::int64_t stride) {
+    const int order = N > 0 ? N - 1 : call.rule.order[a];
+    T t = 0, w[most] = {}, s[most] = {}, b[most] = {};
+    const std::int64_t low = spline_low(order, x, t), n = call.shape[a];
+    if (low >= 0 && low + order < n) {
+      spline_weights<K>(order, t, weight[a], slope[a], bend[a]);
+      for (int j = 0; j <= order; ++j) cell[a][j] = (low + j) * stride;
+      count[a] = order + 1;
+      return;
+    }
+    spline_weights<K>(order, t, w, s, b);
+    int kept = 0;
+    for (int j = 0; j <= order; ++j) {
+      const BoundNode node = bound_node(call.rule.bound[a], low + j, n);
+      if (node.sign == 0) continue;
+      const T sign = static_cast<T>(node.sign);
+      cell[a][kept] = node.index * stride;
+      weight[a][kept] = sign * w[j];
+      if (K > 0) slope[a][kept] = sign * s[j], bend[a][kept] = sign * b[j];
+      ++kept;
+    }
+    count[a] = kept;
+    full = full && kept == order + 1;
+  }
+
+  template <int M>
+  SLUICE_HD Jet<T> read_nodes(const T* image) const {
+    Jet<T> sum;
+    const int n0 = M > 0 ? M : count[0], n1 = M > 0 && count[1] > 1 ? M : count[1],
+              n2 = M > 0 && count[2] > 1 ? M : count[2];
+    for (int i = 0; i < n0; ++i) {
+      T v = 0, v1 = 0, v2 = 0, v11 = 0, v12 = 0, v22 = 0;
+      for (int j = 0; j < n1; ++j) {
+        const T* from = image + cell[0][i] + cell[1][j];
+        T c = 0, c2 = 0, c22 = 0;
+        for (int k = 0; k < n2; ++k) {
+          const T x = from[cell[2][k]];
+          c += weight[2][k] * x;
+          if (K > 0) c2 += slope[2][k] * x;
+          if (K > 1) c22 += bend[2][k] * x;
+        }
+        v += weight[1][j] * c;
+        if (K > 0) v1 += slope[1][j] * c, v2 += weight[1][j] * c2;
+        if (K > 1) v11 += bend[1][j] * c, v12 += slope[1][j] * c2, v22 += weight[1][j] * c22;
+      }
+      const T w = weight[0][i];
+      sum.value += w * v;
+      if (K > 0) {
+        const T s = slope[0][i];
+        sum.d[0] += s * v;
+        sum.d[1] += w * v1;
+        sum.d[2] += w * v2;
+        if (K > 1) {
+          sum.dd[0][0] += bend[0][i] * v;
+          sum.dd[0][1] += s * v1;
+          sum.dd[0][2] += s * v2;
+          sum.dd[1][1] += w * v11;
+          sum.dd[1][2] += w * v12;
+          sum.dd[2][2] += w * v22;
+        }
+      }
+    }
+    if (K > 1)
+      for (int a = 0; a < 3; ++a)
+        for (int b = 0; b < a; ++b) sum.dd[a][b] = sum.dd[b][a];
+    return sum;
+  }
+};
+
+// All of `call` that only reads the image, for point i of batch member b.
+template <class T, int K, int N>
+SLUICE_HD void grid_read(const GridCall& call, std::int64_t b, std::int64_t i) {
+  const int D = call.axes;
+  GridPoint<T, K, N> point;
+  const bool counts = point.set(call, static_cast<const T*>(call.grid) + (b * call.points + i) * D);
+  const T* image = static_cast<const T*>(call.image) + b * call.channels * call.voxels();
+  const T* values = static_cast<const T*>(call.values);
+  T* out = static_cast<T*>(call.out);
+  T sum[3] = {0, 0, 0};
+  for (std::int64_t c = 0; c < call.channels; ++c) {
+    const Jet<T> jet = counts ? point.read(image + c * call.voxels()) : Jet<T>{};
+    const std::int64_t at = (b * call.channels + c) * call.points + i;
+    if (K == 0) out[at] = jet.value;
+    if (K == 1 && call.work == GridWork::slopes)
+      for (int a = 0; a < D; ++a) out[at * D + a] = jet.d[a];
+    if (K == 1 && call.work == GridWork::move)
+      for (int a = 0; a < D; ++a) sum[a] += (values ? values[at] : T(1)) * jet.d[a];
+    if (K == 2)
+      for (int a = 0; a < D; ++a)
+        for (int o = 0; o < D; ++o) sum[a] += values[at * D + o] * jet.dd[o][a];
+  }
+  if (call.work == GridWork::move || call.work == GridWork::turn)
+    for (int a = 0; a < D; ++a) out[(b * call.points + i) * D + a] = sum[a];
+}
+
+// All of `call` that adds to rows [begin, end) of the image, for point i of batch member b.
+template <class T, int K, int N>
+SLUICE_HD void grid_add(const GridCall& call, std::int64_t b, std::int64_t i, std::int64_t begin,
+                        std::int64_t end) {
+  const int D = call.axes;
+  const std::int64_t row = call.shape[1] * call.shape[2];
+  const T* x = static_cast<const T*>(call.grid) + (b * call.points + i) * D;
+  GridPoint<T, K, N> point;
+  if (begin > 0 || end < call.shape[0]) {  // most points are seen to lie elsewhere at little cost
+    if (!point.inside(call, x[0], 0)) return;
+    T t = 0;
+    const int order = N > 0 ? N - 1 : call.rule.order[0];
+    const std::int64_t low = spline_low(order, x[0], t);
+    if (low >= 0 && low + order < call.shape[0] && (low >= end || low + order < begin)) return;
+  }
+  if (!point.set(call, x)) return;
+  const T* values = static_cast<const T*>(call.values);
+  T* out = static_cast<T*>(call.out) + b * call.channels * call.voxels();
+  for (std::int64_t c = 0; c < call.channels; ++c) {
+    const std::int64_t at = (b * call.channels + c) * call.points + i;
+    T value = 0, d[3] = {0, 0, 0};
+    if (K == 0)
+      value = values ? values[at] : T(1);
+    else
+      for (int a = 0; a < D; ++a) d[a] = values[at * D + a];
+    point.add(out + c * call.voxels(), value, d, begin, end, row);
+  }
+}
+
+template <int I>
+struct Constant {
+  static constexpr int value = I;
+};
+
+// run(K, N) with the number of derivatives K and of nodes an axis N (0: told at run time).
+template <class Run>
+auto with_grid(const GridCall& call, Run&& run) {
+  const int* order = call.rule.order;
+  bool same = true;
+  for (int a = 1; a < call.axes; ++a) same = same && order[a] == order[0];
+  const int n = same && (order[0] == 0 || order[0] == 1 || order[0] == 3) ? order[0] + 1 : 0;
+  const auto nodes = [&](auto derivatives) {
+    if (n == 1) return run(derivatives, Constant<1>{});
+    if (n == 2) return run(derivatives, Constant<2>{});
+    if (n == 4) return run(derivatives, Constant<4>{});
+    return run(derivatives, Constant<0>{});
+  };
+  switch (call.work) {
+    case GridWork::value:
+    case GridWork::add:
+      return nodes(Constant<0>{});
+    case GridWork::turn:
+      return nodes(Constant<2>{});
+    default:
+      return nodes(Constant<1>{});
+  }
+}
+
+}  // namespace sluice::kernels

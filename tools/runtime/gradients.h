@@ -1,0 +1,37 @@
+// Gradients of one node's outputs to its fields, for `sluice apply`: from LibTorch's tape, and held
+// against central differences.
+//
+//   input  = with_tape(input, names);  output = fire(input);
+//   dL/dname = gradients(...)          L = sum over outputs of grad * out
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/state/sample.h"
+
+namespace sluice {
+
+using NamedTensors = std::map<std::string, at::Tensor>;
+
+// Fields of floating-point numbers: those that may have a gradient.
+std::vector<std::string> differentiable(const Sample& input);
+
+// The sample with these fields on the tape. An Error of usage where one is none of
+// `differentiable`.
+Sample with_tape(const Sample& input, const std::vector<std::string>& names);
+
+// dL/dname for each name. No `grads`: 1, where the node has one output of one element.
+NamedTensors gradients(const Sample& input, const Sample& output, const NamedTensors& grads,
+                       const std::vector<std::string>& names);
+
+// The largest difference from central differences in float64 for each name, relative to the
+// gradient's largest value. At most `most` elements of a field are tried.
+std::map<std::string, double> check_gradients(const std::function<Sample(const Sample&)>& fire,
+                                              const Sample& input, const NamedTensors& grads,
+                                              const std::vector<std::string>& names,
+                                              std::int64_t most = 500);
+
+}  // namespace sluice
