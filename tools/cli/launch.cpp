@@ -21,7 +21,7 @@ namespace sluice::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds patience{8};  // after the first failure, until the rest is killed
+constexpr std::chrono::seconds patience{3};  // after the first failure, until the rest is killed
 
 // One that nobody serves at this moment.
 int free_port() {
