@@ -281,9 +281,9 @@ that compute a shard are another matter: sums in a convolution are made in as ma
 a process takes the cores that are its own, which differ with the number of processes: give
 run.step_threads, and nothing depends on the machine.)"},
   CodeText{"SL0452", "a loss over the whole batch, in shards",
-R"(With "batch": true a loss adds up intersections over all samples before it divides. A shard knows its
-own samples alone, so with run.shards the loss is the mean of the shards' losses, which is another
-number. That is what PyTorch's DistributedDataParallel does too.)"},
+R"(With "batch": true a loss adds up intersections over all samples before it divides. A shard knows
+its own samples alone, so with run.shards the loss is the mean of the shards' losses, which is
+another number. That is what PyTorch's DistributedDataParallel does too.)"},
   CodeText{"SL0501", "--set names nothing",
 R"(--set changes what is there: variables, run settings, parameters of nodes and networks. The path
 is the one that diagnostics print, such as nodes.step.lr, run.epochs, vars.root, nodes.crop.size.0,

@@ -1,5 +1,5 @@
-// Worlds of schedulers that train together, joined by threads, against what the steps must be worked
-// out one after the other. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
+// Worlds of schedulers that train together, joined by threads, against what the steps must be
+// worked out one after the other. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
 #include <doctest/doctest.h>
 
 #include <algorithm>

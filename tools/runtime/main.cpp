@@ -72,8 +72,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
                              .exact = request.value("exact", false),
                              .precision = request.value("precision", false),
                              .memory = request.value("memory", std::uint64_t{0})});
-    const int code =
-        options.command == "profile" ? profile_command(options) : run_command(options);
+    const int code = options.command == "profile" ? profile_command(options) : run_command(options);
     if (!this_world().alone()) end_process(code);
     return code;
   } catch (...) {
