@@ -25,7 +25,7 @@ struct Division {
   std::int64_t parts =
       0;  // packets a batch (run.shards of a training stream, else 1); 0: as always
   bool trains = false;
-  bool by_first = false;   // rank 0 computes all of it: nobody could put parts together again
+  bool by_first = false;     // rank 0 computes all of it: nobody could put parts together again
   std::int64_t samples = 1;  // a batch: of the packets that come to its node
 
   bool by_place() const { return parts > 0; }

@@ -49,8 +49,8 @@ std::unique_ptr<Node> of_rank(std::unique_ptr<Node> node, const PlanNode& plan,
 
 // Collective: throws Error(usage) naming what this rank has otherwise than rank 0.
 void require_same(Ranks& ranks, const Json& what);
-// Collective, where a checkpoint is due: throws Error(peer) where a rank has other weights than rank
-// 0, which nothing else would ever tell.
+// Collective, where a checkpoint is due: throws Error(peer) where a rank has other weights than
+// rank 0, which nothing else would ever tell.
 void require_same_weights(Ranks& ranks, const std::string& digest);
 // Collective, between two turns: whether any rank wishes to end.
 bool any_wish(Ranks& ranks);

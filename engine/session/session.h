@@ -153,7 +153,7 @@ class Session final : public RunEvents {
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
   std::string checkpoint_error_;
-  Json files_;  // of the sources of training, as the run began
+  Json files_;                   // of the sources of training, as the run began
   std::vector<Json> of_others_;  // rank 0: what the others counted; after the run
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best

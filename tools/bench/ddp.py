@@ -34,7 +34,7 @@ def graph(a):
             "kept": {"type": "cache", "in": "train"},
             "batch": {"type": "batch", "in": "kept", "size": a.batch},
             "fwd": {"type": "model", "in": "batch", "net": "net"},
-            "loss": {"type": "cross_entropy_loss", "in": "fwd"},
+            "loss": {"type": "dice_loss", "in": "fwd", "to_onehot_y": True, "softmax": True},
             "step": {"type": "adam", "in": "loss", "net": "net", "lr": 0.001}}}
 
 
@@ -65,6 +65,7 @@ def peer(a, ranks):
 
 def train_as_peer(a):
     import torch
+    from monai.losses import DiceLoss
     from monai.networks.nets import UNet
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -76,9 +77,9 @@ def train_as_peer(a):
         model = torch.nn.parallel.DistributedDataParallel(net)
     mine = a["batch"] // ranks
     x = torch.rand(4, a["batch"], 1, *[a["size"]] * 3)[:, rank * mine:(rank + 1) * mine]
-    y = (x > 0.7).long().squeeze(2)
+    y = (x > 0.7).float()
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
-    loss_of = torch.nn.CrossEntropyLoss()
+    loss_of = DiceLoss(to_onehot_y=True, softmax=True)
     times = []
     for step in range(a["steps"] + 8):
         begin = time.perf_counter()
