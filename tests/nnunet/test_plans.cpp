@@ -235,7 +235,7 @@ TEST_CASE("every number of a plan has its reason") {
   const std::string text = plans_text(plans);
   for (const char* word :
        {"patch ", "batch ", "spacing ", "stages ", "kernels ", "features ",
-        "normalization of channel ct: CTNormalization", "axes 0 x 1 x 2", "batch Dice"})
+        "normalization of channel ct: CTNormalization", "axes 0, 1, 2", "batch Dice"})
     CHECK_MESSAGE(text.find(word) != std::string::npos, word, " is not in ", text);
 }
 

@@ -33,7 +33,12 @@ struct Options {
   std::vector<std::string> configs;  // new bundle
   std::string task;
   bool strict = false, partial = false;
-  std::string data, weights;      // new: the folder with data, a run's folder; cache: its folder
+  std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
+  // new segmentation --recipe nnunet
+  std::string recipe, planner, fingerprint, write_fingerprint;
+  double gpu_memory = 0;
+  std::int64_t folds = 5;
+  bool plan_only = false;
   std::string key, strip_prefix;  // weights
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;

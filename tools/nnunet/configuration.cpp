@@ -110,7 +110,7 @@ void explain_network(Configuration& c) {
                        thin ? ": 1 along an axis until its spacing is below "
                               "twice the smallest"
                             : ": no axis has twice the smallest spacing"));
-  c.why.push_back(join("features ", extents(c.features), ": 32, doubled a stage, at most ",
+  c.why.push_back(join("features ", list(c.features), ": 32, doubled a stage, at most ",
                        c.dims() == 2 ? "512" : "320"));
 }
 

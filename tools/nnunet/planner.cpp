@@ -135,6 +135,20 @@ std::vector<Normalization> normalization_of(const Dataset& d, const Fingerprint&
   return all;
 }
 
+// The next whole GB at which another patch or batch would be planned, up to three times as many.
+void say_what_more_memory_gives(const Plans& plans, Configuration& c, const Wanted& wanted) {
+  Plans larger = plans;
+  for (int gb = static_cast<int>(plans.gpu_memory) + 1; gb <= 3 * plans.gpu_memory; ++gb) {
+    larger.gpu_memory = gb;
+    const Configuration other = plan_one(larger, wanted);
+    if (other.topology.patch == c.topology.patch && other.batch == c.batch) continue;
+    c.why.push_back(join("with ", std::to_string(gb), " GB: patch ", extents(other.topology.patch),
+                         ", batch ", std::to_string(other.batch)));
+    return;
+  }
+  c.why.push_back("more memory would change nothing");
+}
+
 void say_what_is_odd(Plans& plans) {
   const auto& cases = plans.fingerprint.cases();
   if (cases == 1)
@@ -188,7 +202,7 @@ Plans make_plans(const Dataset& dataset, const Fingerprint& fingerprint, const P
   for (std::int64_t a = 0; a < 3; ++a)
     if (a != first) plans.transpose.push_back(a);
   plans.why.push_back(
-      join("axes ", extents(plans.transpose), ": the one of the largest spacing first"));
+      join("axes ", list(plans.transpose), ": the one of the largest spacing first"));
   Reals spacings, shapes;
   for (std::size_t a = 0; a < 3; ++a) {
     spacings.push_back(median(column(fingerprint.spacings, a)));
@@ -202,14 +216,18 @@ Plans make_plans(const Dataset& dataset, const Fingerprint& fingerprint, const P
   const Reals target = transposed(spacing, plans.transpose);
   const Reals shape = transposed(median_shape(fingerprint, spacing), plans.transpose);
   const double voxels = product(shape) * static_cast<double>(dataset.training);
-  Configuration flat =
-      plan_one(plans, {"2d", {target[1], target[2]}, {shape[1], shape[2]}, voxels});
+  const auto planned = [&](const Wanted& wanted) {
+    Configuration c = plan_one(plans, wanted);
+    say_what_more_memory_gives(plans, c, wanted);
+    return c;
+  };
+  Configuration flat = planned({"2d", {target[1], target[2]}, {shape[1], shape[2]}, voxels});
   flat.batch_dice = true;
   plans.configurations.push_back(std::move(flat));
   if (shape[0] == 1) {
     plans.why.push_back("2d alone: cases have one slice");
   } else {
-    Configuration full = plan_one(plans, {"3d_fullres", target, shape, voxels});
+    Configuration full = planned({"3d_fullres", target, shape, voxels});
     auto low = plan_lowres(plans, full);
     full.batch_dice = low.has_value();
     if (low) plans.configurations.push_back(std::move(*low));

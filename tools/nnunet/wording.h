@@ -26,13 +26,18 @@ inline std::string millions(double value) {
   return text;
 }
 
+template <class T>
+std::string list(const std::vector<T>& values, const char* between = ", ") {
+  std::string text;
+  for (const T value : values)
+    text += (text.empty() ? "" : between) + number(static_cast<double>(value));
+  return text;
+}
+
 // "40 x 56 x 40"
 template <class T>
 std::string extents(const std::vector<T>& values) {
-  std::string text;
-  for (const T value : values)
-    text += (text.empty() ? "" : " x ") + number(static_cast<double>(value));
-  return text;
+  return list(values, " x ");
 }
 
 }  // namespace sluice::nnunet
