@@ -111,7 +111,7 @@ void nnunet_options(CLI::App* command, Options& o) {
   command->add_flag("--plan-only", o.plan_only, "nnunet: prints the plan, with reasons; no graphs");
   command->add_option("--folds", o.folds, "nnunet: of the cross-validation; 5 unless told")
       ->option_text("N");
-  command->add_flag("--json", o.json, "nnunet, with --plan-only: nnU-Net's plans.json on stdout");
+  command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
 }
 
 void apply_options(CLI::App* command, Options& o) {
@@ -150,6 +150,11 @@ void commands(CLI::App& app, Options& o) {
                   "Starts so many processes on this machine that train together")
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
+  run->add_option("--each", o.each,
+                  "One run a value, one after the other, each in a folder of its own: "
+                  "vars.fold=0,1,2,3,4")
+      ->excludes("--resume", "--no-out")
+      ->option_text("PATH=A,B,...");
   run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
       ->needs("--resume");
 
