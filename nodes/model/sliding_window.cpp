@@ -4,19 +4,17 @@
 // their logits are averaged with the window's importance map as weights. Memory beside the result
 // is that of a pass of windows and of a window's depth of planes (kernels/infer/blend.h).
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "kernels/image/labels.h"
-#include "kernels/infer/blend.h"
+#include "kernels/infer/windows.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -24,20 +22,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-// Where windows begin along one axis: every `interval`, the last shifted back to fit.
-Shape starts(std::int64_t size, std::int64_t window, double overlap) {
-  const auto interval =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(window * (1 - overlap)));
-  Shape out;
-  for (std::int64_t at = 0; at + window < size; at += interval) out.push_back(at);
-  out.push_back(size - window);
-  return out;
-}
-
 struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", output_key = "pred", mode = "constant",
-                     padding_mode = "constant";
+                     padding_mode = "constant", starts = "fixed";
     Shape roi_size, mirror_axes;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
@@ -68,9 +56,15 @@ struct SlidingWindow final : Node {
         .param("overlap", &Params::overlap, "Part of a window that the next one covers again.")
         .at_least(0)
         .below(1)
-        .param("mode", &Params::mode, "Weights within a window: equal, or less at its edges.")
-        .choices({"constant", "gaussian"})
-        .param("sigma_scale", &Params::sigma_scale, "gaussian: standard deviation / window.")
+        .param("starts", &Params::starts,
+               "fixed: a window every roi_size (1 - overlap) voxels, the last one shifted back to "
+               "fit; even: as many, spread evenly (nnU-Net's).")
+        .choices({"fixed", "even"})
+        .param("mode", &Params::mode,
+               "Weights within a window: equal, or less at its edges; nnunet: nnU-Net's Gaussian, "
+               "which goes down to 0 there.")
+        .choices({"constant", "gaussian", "nnunet"})
+        .param("sigma_scale", &Params::sigma_scale, "Of a Gaussian: standard deviation / window.")
         .param("padding_mode", &Params::padding_mode,
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
@@ -112,6 +106,7 @@ struct SlidingWindow final : Node {
     net_ = context.resources->network(p.net);
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
+    if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
       throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
@@ -235,7 +230,8 @@ struct SlidingWindow final : Node {
     for (std::size_t a = 0; a < roi.size(); ++a) {
       std::vector<Shape> longer;
       for (const Shape& w : windows)
-        for (std::int64_t at : starts(x.size(a + 2), roi[a], per_key(p.overlap, a))) {
+        for (std::int64_t at :
+             window_starts(x.size(a + 2), roi[a], per_key(p.overlap, a), p.starts == "even")) {
           longer.push_back(w);
           longer.back().push_back(at);
         }
@@ -251,23 +247,12 @@ struct SlidingWindow final : Node {
     return t;
   }
 
-  // A product of one Gaussian an axis, nowhere below 1e-3 (or its own smallest value), so that a
-  // voxel that only a corner covers is still well defined. Kept, since to move it waits for a
-  // device.
+  // Kept, since to move it waits for a device.
   const BlendWindow& importance(const Shape& roi, at::Device home) {
     if (window_.size == roi && home_ == home) return window_;
-    window_ = {roi, {}, 0};
+    window_ = blend_window(roi, p.mode, p.sigma_scale);
     home_ = home;
-    if (p.mode == "constant") return window_;
-    float smallest = 1;
-    for (std::size_t a = 0; a < roi.size(); ++a) {
-      const double middle = (roi[a] - 1) / 2.0, sigma = roi[a] * per_key(p.sigma_scale, a);
-      const at::Tensor x = at::arange(roi[a], at::kFloat).sub_(middle);
-      window_.weights.push_back(x.square().div_(-2 * sigma * sigma).exp_());
-      smallest *= window_.weights[a].min().item<float>();
-      window_.weights[a] = window_.weights[a].to(home);
-    }
-    window_.least = std::max(smallest, 1e-3f);
+    for (at::Tensor& weights : window_.weights) weights = weights.to(home);
     return window_;
   }
 
