@@ -33,10 +33,16 @@ struct Options {
   std::vector<std::string> configs;  // new bundle
   std::string task;
   bool strict = false, partial = false;
-  std::string data, weights;      // new: the folder with data, a run's folder; cache: its folder
+  std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
+  // new segmentation --recipe nnunet
+  std::string recipe, planner, fingerprint, write_fingerprint;
+  double gpu_memory = 0;
+  std::int64_t folds = 5;
+  bool plan_only = false;
   std::string key, strip_prefix;  // weights
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
+  std::string each;  // run: "vars.fold=0,1,2"
   std::vector<std::string> what_if;
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
@@ -70,6 +76,8 @@ int start(const std::string& command, const Options& options);
 // Starts the processes of a run and waits for them: their exit code; in each of them nothing, and
 // the environment says which it is. `signal`: the number of one that goes on to them.
 std::optional<int> divide(int processes, const std::atomic<int>& signal);
+// One run a value of --each, one after the other. `signal`: the number of one that ends them.
+int run_each(const Options& options, const std::atomic<int>& signal);
 // Does not check first: a cache where none can stand is what it mends.
 int advise(const Options& options);
 

@@ -95,6 +95,25 @@ void bundle_options(CLI::App* command, Options& o) {
   command->add_flag("--partial", o.partial, "bundle: writes the graph without what is missing");
 }
 
+void nnunet_options(CLI::App* command, Options& o) {
+  command->add_option("--recipe", o.recipe, "segmentation: nnunet, which plans as nnU-Net does")
+      ->option_text("nnunet");
+  command->add_option("--planner", o.planner, "nnunet: whose plan; default unless told")
+      ->option_text("default|resenc_m|resenc_l|resenc_xl");
+  command->add_option("--gpu-memory", o.gpu_memory, "nnunet: what to plan for; the planner's own")
+      ->option_text("GB");
+  command
+      ->add_option("--fingerprint", o.fingerprint,
+                   "nnunet: dataset_fingerprint.json; else measured")
+      ->option_text("FILE");
+  command->add_option("--write-fingerprint", o.write_fingerprint, "nnunet: keeps what was measured")
+      ->option_text("FILE");
+  command->add_flag("--plan-only", o.plan_only, "nnunet: prints the plan, with reasons; no graphs");
+  command->add_option("--folds", o.folds, "nnunet: of the cross-validation; 5 unless told")
+      ->option_text("N");
+  command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
+}
+
 void apply_options(CLI::App* command, Options& o) {
   command->add_option("type", o.name, "Node type")->required()->option_text("TYPE");
   pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
@@ -131,6 +150,11 @@ void commands(CLI::App& app, Options& o) {
                   "Starts so many processes on this machine that train together")
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
+  run->add_option("--each", o.each,
+                  "One run a value, one after the other, each in a folder of its own: "
+                  "vars.fold=0,1,2,3,4")
+      ->excludes("--resume", "--no-out")
+      ->option_text("PATH=A,B,...");
   run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
       ->needs("--resume");
 
@@ -198,6 +222,7 @@ void commands(CLI::App& app, Options& o) {
       ->option_text("FILE");
   starter->add_option("--weights", o.weights, "prediction: the run whose network segments")
       ->option_text("DIR");
+  nnunet_options(starter, o);
   bundle_options(starter, o);
 
   auto* doctor = app.add_subcommand("doctor", "Says what this machine has, and what is in the way");

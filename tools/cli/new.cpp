@@ -1,9 +1,59 @@
 // `sluice new`: what cannot be made is refused here; the runtime looks at the folder and writes.
 #include <algorithm>
+#include <cmath>
+#include <iostream>
 
 #include "tools/cli/cli.h"
+#include "tools/nnunet/planner.h"
 
 namespace sluice::cli {
+
+// nnU-Net's plan: where the fingerprint is given and no graph is wanted, without the runtime.
+static int new_by_recipe(const Options& o) {
+  std::vector<std::string> names;
+  for (const auto& planner : nnunet::planners()) names.push_back(planner.name);
+  const std::string name = o.planner.empty() ? "default" : o.planner;
+  const auto refuse = [](const std::string& message) {
+    print_error(message);
+    return code(Exit::usage);
+  };
+  if (o.name != "segmentation") return refuse("--recipe is for segmentation");
+  if (o.recipe != "nnunet") return refuse("--recipe is nnunet, not " + o.recipe);
+  const auto* planner = nnunet::find_planner(name);
+  if (!planner) {
+    const std::string hint = did_you_mean(name, names);
+    return refuse("there is no planner " + name + (hint.empty() ? "" : "; " + hint));
+  }
+  if (o.gpu_memory < 0 || !std::isfinite(o.gpu_memory))
+    return refuse("--gpu-memory is a number of GB above 0");
+  if (o.folds < 2) return refuse("--folds is 2 or more");
+  if (o.json && !o.plan_only) return refuse("--json goes with --plan-only");
+  if (!o.plan_only && o.out.empty())
+    return refuse("--recipe nnunet writes several graphs: name a folder with -o");
+  if (o.plan_only && !o.fingerprint.empty()) {
+    try {
+      const auto dataset = nnunet::read_dataset(o.data);
+      const auto plans = nnunet::make_plans(
+          dataset, nnunet::read_fingerprint(o.fingerprint, dataset), *planner, o.gpu_memory);
+      std::cout << (o.json ? dump(nnunet::plans_json(plans)) : nnunet::plans_text(plans));
+      return flushed(code(Exit::done));
+    } catch (const Error& e) {
+      print_error(e.what());
+      return code(e.exit);
+    }
+  }
+  return run_in_runtime({{"command", "new"},
+                         {"kind", "nnunet"},
+                         {"folder", o.data},
+                         {"out", o.out},
+                         {"planner", name},
+                         {"gpu_memory", o.gpu_memory},
+                         {"fingerprint", o.fingerprint},
+                         {"write_fingerprint", o.write_fingerprint},
+                         {"plan_only", o.plan_only},
+                         {"folds", o.folds},
+                         {"json", o.json}});
+}
 
 int new_graph(const Options& options) {
   const std::vector<std::string> kinds{"segmentation", "classification", "prediction", "bundle"};
@@ -28,6 +78,7 @@ int new_graph(const Options& options) {
     print_error("--task is inference or train, not " + options.task);
     return code(Exit::usage);
   }
+  if (!options.recipe.empty()) return new_by_recipe(options);
   return run_in_runtime({{"command", "new"},
                          {"kind", options.name},
                          {"folder", options.data},

@@ -110,6 +110,7 @@ std::string numbered_base(const Options& o) {
 }  // namespace
 
 int start(const std::string& command, const Options& given) {
+  if (!given.each.empty()) return run_each(given, signal_number);
   Options options = given;
   if (options.go_on && fs::exists(fs::path(options.out) / "run.json"))
     options.resume = std::exchange(options.out, "");

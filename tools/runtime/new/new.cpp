@@ -10,6 +10,7 @@
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/nnunet/recipe.h"
 
 namespace sluice {
 namespace {
@@ -63,6 +64,7 @@ std::string graph_for(const Json& request, bool segments) {
 }  // namespace
 
 int new_command(const Json& request) {
+  if (request.at("kind") == "nnunet") return new_nnunet(request);
   const std::string out = request.value("out", "");
   if (!out.empty() && std::filesystem::exists(out))
     throw Error(Exit::usage, out + " is there already and stays as it is; name another file");

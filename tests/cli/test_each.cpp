@@ -1,0 +1,46 @@
+// `sluice run --each`: one run a value.
+#include <doctest/doctest.h>
+
+#include "tests/cli/tiny_training.h"
+
+TEST_CASE("each value's run gives the weights of a run of its own") {
+  const TinyTraining t;
+  const auto all = t.run("--each run.seed=1,2 --out all");
+  CHECK(all.code == 0);
+  CHECK(all.err.find("seed=2: done, dice.mean") != std::string::npos);
+  CHECK(all.err.find("mean of 2: dice.mean") != std::string::npos);
+  CHECK(t.run("--set run.seed=2 --out one").code == 0);
+  CHECK(t.weights("all/seed=2") == t.weights("one"));
+  CHECK(t.weights("all/seed=1") != t.weights("one"));
+  const auto runs = t.json_of("all/each.json");
+  CHECK(runs["path"] == "run.seed");
+  CHECK(runs["runs"].size() == 2);
+  CHECK(runs["runs"][1]["folder"] == "seed=2");
+}
+
+TEST_CASE("a value whose run fails leaves the others to their turn and gives its exit code") {
+  const TinyTraining t;
+  const auto all = t.run("--each nodes.batch.size=-1,2 --out all");
+  CHECK(all.code == 2);
+  CHECK(all.err.find("size=-1: exit 2") != std::string::npos);
+  CHECK(t.weights("all/size=2") != "none");
+}
+
+TEST_CASE("a value with commas of its own is one") {
+  const TinyTraining t;
+  CHECK(t.run("--each nodes.infer.roi_size=[16,16,16],[8,16,16] --out all").code == 0);
+  CHECK(t.json_of("all/each.json")["runs"][1]["value"] == "[8,16,16]");
+}
+
+TEST_CASE("an --each that cannot be meant is refused") {
+  const TinyTraining t;
+  for (const auto& [more, says] : {std::pair{"--each run.seed --out a", "PATH=A,B"},
+                                   std::pair{"--each =1,2 --out a", "PATH=A,B"},
+                                   std::pair{"--each run.seed=1,,2 --out a", "empty value"},
+                                   std::pair{"--each run.seed=1,1 --out a", "twice"},
+                                   std::pair{"--each run.seed=1,2", "--out"}}) {
+    const auto r = t.run(more);
+    CHECK(r.code == 2);
+    CHECK_MESSAGE(r.err.find(says) != std::string::npos, more, ": ", r.err);
+  }
+}
