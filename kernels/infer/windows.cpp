@@ -64,13 +64,17 @@ std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, 
 }
 
 BlendWindow blend_window(const std::vector<std::int64_t>& size, const std::string& mode,
-                         const std::vector<double>& sigma_scale) {
+                         const std::vector<double>& sigma_scale, bool half) {
   std::vector<double> sigmas;
   for (std::size_t a = 0; a < size.size(); ++a)
     sigmas.push_back(sigma_scale.at(std::min(a, sigma_scale.size() - 1)));
-  return mode == "gaussian" ? monai_window(size, sigmas)
-         : mode == "nnunet" ? nnunet_window(size, sigmas)
-                            : BlendWindow{size, {}, 0};
+  BlendWindow w = mode == "gaussian" ? monai_window(size, sigmas)
+                  : mode == "nnunet" ? nnunet_window(size, sigmas)
+                                     : BlendWindow{size, {}, 0};
+  w.half = half;
+  // The smallest number that float16 has is the smallest weight where one would be less.
+  if (half && w.least > 0) w.least = std::max(kernels::as_half(w.least), 0x1p-24f);
+  return w;
 }
 
 }  // namespace sluice

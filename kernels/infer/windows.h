@@ -16,8 +16,9 @@ std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, 
 
 // On the host. `mode`: "constant"; "gaussian", MONAI's, nowhere below 1e-3 or its own smallest
 // value; "nnunet", nnU-Net's: a unit impulse in the middle, smoothed with deviations of
-// sigma_scale windows, the largest weight 10, zeros replaced by the smallest other one.
+// sigma_scale windows, the largest weight 10, zeros replaced by the smallest other one. `half`:
+// what is summed up is rounded to float16.
 BlendWindow blend_window(const std::vector<std::int64_t>& size, const std::string& mode,
-                         const std::vector<double>& sigma_scale);
+                         const std::vector<double>& sigma_scale, bool half = false);
 
 }  // namespace sluice

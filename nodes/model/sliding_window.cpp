@@ -25,7 +25,7 @@ using Shape = std::vector<std::int64_t>;
 struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", output_key = "pred", mode = "constant",
-                     padding_mode = "constant", starts = "fixed";
+                     padding_mode = "constant", starts = "fixed", sums = "float32";
     Shape roi_size, mirror_axes;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
@@ -64,6 +64,11 @@ struct SlidingWindow final : Node {
                "Weights within a window: equal, or less at its edges; nnunet: nnU-Net's Gaussian, "
                "which goes down to 0 there.")
         .choices({"constant", "gaussian", "nnunet"})
+        .param("sums", &Params::sums,
+               "float16: what windows add up to is rounded so after each one, in memory float32 "
+               "all the same. For the labels that nnU-Net gives: it sums in float16, and where "
+               "weights are small few digits are left.")
+        .choices({"float32", "float16"})
         .param("sigma_scale", &Params::sigma_scale, "Of a Gaussian: standard deviation / window.")
         .param("padding_mode", &Params::padding_mode,
                "How an image smaller than the window is filled up on both sides.")
@@ -168,7 +173,8 @@ struct SlidingWindow final : Node {
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
       const at::Tensor y = predicted(at::stack(inputs), roi);
-      if (all <= p.sw_batch_size && each == 1) return alone(y).to(x.device());
+      if (all <= p.sw_batch_size && each == 1 && p.sums == "float32")
+        return alone(y).to(x.device());
       if (!result.defined()) result = room(x, y);
       for (auto i = first; i < end;) {  // the windows of one member after the other
         const auto next = std::min(end, (i / each + 1) * each);
@@ -250,7 +256,7 @@ struct SlidingWindow final : Node {
   // Kept, since to move it waits for a device.
   const BlendWindow& importance(const Shape& roi, at::Device home) {
     if (window_.size == roi && home_ == home) return window_;
-    window_ = blend_window(roi, p.mode, p.sigma_scale);
+    window_ = blend_window(roi, p.mode, p.sigma_scale, p.sums == "float16");
     home_ = home;
     for (at::Tensor& weights : window_.weights) weights = weights.to(home);
     return window_;

@@ -48,3 +48,39 @@ TEST_CASE("the weights of a window are nnU-Net's") {
   CHECK(narrow.least > 0);
   CHECK(narrow.least == doctest::Approx(narrow.weights[0][5].item<double>()));
 }
+
+TEST_CASE("sums in float16 are rounded as float16 is") {
+  at::manual_seed(5);
+  const at::Tensor x =
+      at::cat({at::randn({20000}), at::randn({20000}) * 1e-5, at::randn({999}) * 3e4,
+               at::arange(-40, 40, at::kFloat) * 0x1p-25f});
+  const at::Tensor rounded = x.to(at::kHalf).to(at::kFloat);
+  int other = 0;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const float wanted = rounded[i].item<float>();
+    other += std::isfinite(wanted) && kernels::as_half(x[i].item<float>()) != wanted;
+  }
+  CHECK(other == 0);
+
+  const at::Tensor logits = at::randn({3, 2, 8});
+  BlendWindow window = blend_window({8}, "nnunet", {0.125}, true);
+  CHECK(window.least >= 0x1p-24f);
+  const at::Tensor result = at::empty({2, 1, 1, 14}), classes = at::empty({1, 1, 1, 14}, at::kByte);
+  BlendWindow flat = window;
+  flat.size = {1, 1, 8};
+  flat.weights = {at::ones({1}), at::ones({1}), window.weights[0]};
+  for (const at::Tensor& to : {result, classes}) {
+    Blend blend(flat, 2, to);
+    blend.add(logits.view({3, 2, 1, 1, 8}), std::vector<Starts>{{0, 0, 0}, {0, 0, 3}, {0, 0, 6}});
+    blend.finish();
+  }
+  at::Tensor sum = at::zeros({2, 14}, at::kHalf), total = at::zeros({14}, at::kHalf);
+  const at::Tensor weights = window.weights[0].to(at::kHalf).clamp_min(window.least);
+  for (int w = 0; w < 3; ++w) {
+    sum.narrow(1, 3 * w, 8).add_(logits[w] * weights.to(at::kFloat));
+    total.narrow(0, 3 * w, 8).add_(weights);
+  }
+  const at::Tensor wanted = sum / total;
+  CHECK(at::equal(result.view({2, 14}), wanted.to(at::kFloat)));
+  CHECK(at::equal(classes.view({14}), wanted.to(at::kFloat).argmax(0).to(at::kByte)));
+}

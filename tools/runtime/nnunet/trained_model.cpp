@@ -97,7 +97,8 @@ Json new_network(const Part& architecture) {
     return args.has(key) ? args.json[key] : Json::object();
   };
   Json norm = {{"affine", true}};  // nnU-Net always writes it
-  for (const auto& [key, value] : given("norm_op_kwargs").items())
+  const Json norm_args = given("norm_op_kwargs");
+  for (const auto& [key, value] : norm_args.items())
     if (key == "affine" || key == "eps") norm[key] = value;
   net["norm"] = Json::array({"instance", norm});
   if (const Json slope = given("nonlin_kwargs").value("negative_slope", Json()); slope.is_number())
@@ -121,41 +122,13 @@ Json old_network(const Part& configuration) {
   return net;
 }
 
-// Labels that are lists are regions. Channels of the output, and the labels they paint.
-std::int64_t read_labels(const Part& dataset, TrainedModel& model) {
-  const Part labels = dataset.at("labels");
-  if (!labels.json.is_object()) labels.fail("is no object");
-  std::int64_t outputs = 0;
-  bool regions = false;
-  for (const auto& [name, value] : labels.json.items()) {
-    if (name == "ignore") continue;
-    const bool several = value.is_array() && value.size() > 1;
-    regions = regions || several;
-    ++outputs;
-  }
-  if (!regions) return outputs;
-  model.regions_class_order = dataset.at("regions_class_order").as<std::vector<std::int64_t>>();
-  const auto is_background = [](const Json& value) {
-    return value == 0 || (value.is_array() && value.size() == 1 && value[0] == 0);
-  };
-  for (const auto& [name, value] : labels.json.items())
-    if (name != "ignore" && is_background(value)) --outputs;
-  if (std::ssize(model.regions_class_order) != outputs)
-    dataset.fail("regions_class_order has " + std::to_string(model.regions_class_order.size()) +
-                 " labels for " + std::to_string(outputs) + " regions");
-  return outputs;
-}
-
-void read_channels(const Part& dataset, const Part& configuration, TrainedModel& model) {
-  const Part names = dataset.at(dataset.has("channel_names") ? "channel_names" : "modality");
-  for (std::size_t c = 0; c < names.json.size(); ++c)
-    model.channels.push_back(names.at(std::to_string(c)).as<std::string>());
+void read_normalization(const Part& configuration, TrainedModel& model) {
+  const std::size_t channels = model.dataset.channels.size();
   model.normalization = configuration.at("normalization_schemes").as<std::vector<std::string>>();
   model.in_mask = configuration.at("use_mask_for_norm").as<std::vector<bool>>();
-  if (model.channels.empty() || model.normalization.size() != model.channels.size() ||
-      model.in_mask.size() != model.channels.size())
+  if (model.normalization.size() != channels || model.in_mask.size() != channels)
     configuration.fail("normalization_schemes and use_mask_for_norm need an entry for each of " +
-                       std::to_string(model.channels.size()) + " channels");
+                       std::to_string(channels) + " channels");
 }
 
 // Checkpoints of the folds, by number; "all" only where there is no other.
@@ -259,7 +232,7 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
     if (!fs::exists(file))
       throw DataError(file.string() + ": no such file; a model of nnU-Net's has it");
   model.plans = read_json(plans);
-  model.dataset = read_json(dataset);
+  model.dataset = read_dataset(model.folder);
   const std::string name = model.folder.filename().string();
   model.configuration = configuration;
   if (configuration.empty()) {
@@ -271,7 +244,7 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
   }
   model.trainer = name.substr(0, name.find("__"));
 
-  const Part top{plans.string(), model.plans}, data{dataset.string(), model.dataset};
+  const Part top{plans.string(), model.plans};
   const Part all = top.at("configurations");
   const Json chosen = configuration_of(all, model.configuration);
   const Part part{all.where + "." + model.configuration, chosen};
@@ -290,14 +263,12 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
     part.fail("patch_size and spacing need 2 or 3 numbers");
   for (const double s : model.spacing)
     if (!(s > 0)) part.at("spacing").fail("has a number that is not above 0");
-  read_channels(data, part, model);
-  model.ending = data.at("file_ending").as<std::string>();
-  const std::int64_t outputs = read_labels(data, model);
+  read_normalization(part, model);
   Json net = part.has("architecture") ? new_network(part.at("architecture")) : old_network(part);
   model.network = {{"type", net["type"]},
                    {"spatial_dims", model.patch.size()},
-                   {"in_channels", model.channels.size()},
-                   {"out_channels", outputs}};
+                   {"in_channels", model.dataset.channels.size()},
+                   {"out_channels", model.dataset.outputs()}};
   net.erase("type");
   model.network.update(net);
   return model;

@@ -10,24 +10,23 @@
 #include <vector>
 
 #include "engine/base/json.h"
+#include "tools/nnunet/dataset.h"
 
 namespace sluice::nnunet {
 
 struct TrainedModel {
   std::filesystem::path folder;
   std::string trainer, configuration;
-  Json plans, dataset;                             // as the files have them
+  Json plans;  // as the file has them
+  Dataset dataset;
   Json network;                                    // an entry of a graph's "models"
   std::vector<std::filesystem::path> checkpoints;  // of the folds, by number
   std::vector<std::int64_t> patch;                 // axes as in the plan: transposed (z, y, x)
   std::vector<double> spacing;
-  std::vector<std::int64_t> transpose;            // transpose_forward
-  std::vector<std::int64_t> mirror_axes;          // of the patch's axes
-  std::vector<std::string> channels;              // "MRI"; by number
-  std::vector<std::string> normalization;         // "ZScoreNormalization"; by channel
-  std::vector<bool> in_mask;                      // use_mask_for_norm
-  std::vector<std::int64_t> regions_class_order;  // empty: classes
-  std::string ending;                             // ".nii.gz"
+  std::vector<std::int64_t> transpose;     // transpose_forward
+  std::vector<std::int64_t> mirror_axes;   // of the patch's axes
+  std::vector<std::string> normalization;  // "ZScoreNormalization"; by channel
+  std::vector<bool> in_mask;               // use_mask_for_norm
 };
 
 // Whether this names such a folder, one of its folds, or a checkpoint in a fold.
