@@ -92,6 +92,22 @@ Names chosen(const NnunetFolder& folder, const std::vector<std::string>& cases,
   return fs::exists(file) ? listed(file, which, all) : drawn(cases, which);
 }
 
+// "./imagesTr/a.nii.gz" of the decathlon's lists, in the order of the names; a fold of them.
+DataList decathlon_fold(const NnunetFolder& folder, const NnunetSplit& which,
+                        const std::string& key, const std::string& label_key) {
+  DataList list = decathlon_list(folder.root, which.split == "test" ? "test" : "training", 0, 0);
+  std::sort(list.begin(), list.end(),
+            [](const DataItem& a, const DataItem& b) { return a.name < b.name; });
+  std::vector<std::string> names;
+  for (DataItem& item : list) {
+    names.push_back(item.name);
+    for (auto& [field, file] : item.files) field = field == "image" ? key : label_key;
+  }
+  const Names kept = chosen(folder, names, which);
+  std::erase_if(list, [&](const DataItem& item) { return !kept.count(item.name); });
+  return list;
+}
+
 }  // namespace
 
 bool is_nnunet(const Json& document) {
@@ -103,11 +119,13 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
   const fs::path path = root / "dataset.json";
   const Json document = read_json(path);
   const std::string where = path.string();
+  NnunetFolder folder{root, {}, "", Json::object()};
+  folder.decathlon = document.is_object() && document.contains("training");
+  if (folder.decathlon) return folder;
   if (!is_nnunet(document))
     throw DataError(where +
-                    ": has no \"channel_names\" and \"file_ending\", as nnU-Net's has; the "
-                    "node `decathlon` reads the other kind");
-  NnunetFolder folder{root, {}, "", Json::object()};
+                    ": has no \"channel_names\" and \"file_ending\", as nnU-Net's has, and no "
+                    "\"training\", as the decathlon's");
   const Json &channels = document["channel_names"], &ending = document["file_ending"];
   if (!channels.is_object() || channels.empty())
     throw DataError(where + ": channel_names is no object with a member for each channel");
@@ -126,6 +144,14 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
 
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key) {
+  if (folder.decathlon) {
+    if (keys.size() != 1)
+      throw DataError((folder.root / "dataset.json").string() +
+                      ": a decathlon's case has one file of all channels; "
+                      "keys names " +
+                      std::to_string(keys.size()));
+    return decathlon_fold(folder, which, keys.front(), label_key);
+  }
   if (keys.size() != folder.channels.size())
     throw DataError(folder.root.string() + ": has " + std::to_string(folder.channels.size()) +
                     " channels, one file each; keys names " + std::to_string(keys.size()));

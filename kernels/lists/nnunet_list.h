@@ -1,5 +1,6 @@
 // Lists of samples from an nnU-Net (version 2) raw data set: dataset.json with channel_names and
-// file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs.
+// file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs. A
+// decathlon folder is one too, as it lies: its "training" and "test" lists, channels in one file.
 //
 // Invariant: as data_list.h's; cases are in the order of their names, and a fold is nnU-Net's own:
 // splits_final.json where it stands beside dataset.json, else its five-fold split by seed 12345.
@@ -17,9 +18,10 @@ struct NnunetFolder {
   std::vector<std::string> channels;  // "CT"; by number
   std::string ending;                 // ".nii.gz"
   nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
+  bool decathlon = false;
 };
 
-// Whether a dataset.json is nnU-Net's and not the decathlon's.
+// Whether a dataset.json has nnU-Net's members.
 bool is_nnunet(const nlohmann::ordered_json& document);
 NnunetFolder read_nnunet_folder(const std::filesystem::path& root);
 
@@ -29,7 +31,7 @@ struct NnunetSplit {
   std::int64_t folds = 5;
 };
 
-// `keys`: the field of each channel.
+// `keys`: the field of each channel's file.
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key);
 

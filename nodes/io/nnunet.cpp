@@ -22,12 +22,15 @@ struct Nnunet final : Node {
     return Spec("nnunet", "Emits the records of an nnU-Net data set: paths, nothing loaded.")
         .out("sample", "A field for each channel's file and one for the label, with paths only.")
         .param("root", &Params::root,
-               "Folder with dataset.json (channel_names, file_ending), imagesTr, labelsTr.")
+               "Folder with dataset.json (channel_names, file_ending), imagesTr, labelsTr; or the "
+               "decathlon's, as it lies.")
         .required()
         .param("split", &Params::split, "test: imagesTs, without labels.")
         .choices({"training", "validation", "test"})
-        .param("keys", &Params::keys,
-               "The fields of channels 0000, 0001, ...; concat_items makes one image of them.")
+        .param(
+            "keys", &Params::keys,
+            "The fields of channels 0000, 0001, ..., of which concat_items makes one image; of a "
+            "decathlon's file one field.")
         .param("label_key", &Params::label_key, "The field of the label.")
         .param("fold", &Params::fold,
                "Which fold is the validation: of splits_final.json where it stands beside "

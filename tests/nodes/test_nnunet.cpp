@@ -101,6 +101,26 @@ TEST_CASE("nnunet takes the folds of splits_final.json where it is there") {
   CHECK(contains(refusal(made.params()), "splits_final.json: has no fold"));
 }
 
+TEST_CASE("nnunet reads a decathlon folder as it lies, in the folds that nnU-Net has of it") {
+  const char* root = std::getenv("SLUICE_TEST_DATA");
+  if (!root) {
+    MESSAGE("skipped: SLUICE_TEST_DATA is not set");
+    return;
+  }
+  const std::filesystem::path data = root;
+  std::ifstream file(data / "nnunet_plans.json");
+  const Json folds = Json::parse(file)["hippocampus"]["folds_val"];
+  const std::string task = (data / "Task04_Hippocampus").string();
+  for (std::size_t fold = 0; fold < folds.size(); ++fold)
+    CHECK(names({{"root", task}, {"split", "validation"}, {"fold", fold}}) ==
+          folds[fold].get<Names>());
+  CHECK(names({{"root", task}, {"fold", 0}}).size() == 144);
+  Driver source("nnunet", {{"root", task}, {"keys", {"t1"}}, {"label_key", "seg"}});
+  const Fired fired = source.fire({}, at_index(0));
+  CHECK(fired.outs.at(0).sample->has("t1"));
+  CHECK(fired.outs.at(0).sample->has("seg"));
+}
+
 TEST_CASE("nnunet says what is missing") {
   Made made;
   CHECK(contains(refusal({{"root", made.path.string()}}), "has 2 channels"));
@@ -112,7 +132,8 @@ TEST_CASE("nnunet says what is missing") {
   std::filesystem::remove(made / "labelsTr/case_05.nii.gz");
   CHECK(contains(refusal(made.params({{"fold", -1}})), "labelsTr/case_05.nii.gz: no such file"));
   const std::pair<const char*, const char*> documents[] = {
-      {R"({"training": []})", "`decathlon` reads the other kind"},
+      {R"({"images": []})", "\"training\", as the decathlon's"},
+      {R"({"training": [{"image": "a_1.nii.gz"}]})", "keys names 2"},
       {R"({"channel_names": {"1": "CT"}, "file_ending": ".nii.gz"})", "has no \"0\""},
       {R"({"channel_names": [], "file_ending": ".nii.gz"})", "channel_names is no object"},
       {R"({"channel_names": {"0": "CT"}, "file_ending": 3})", "file_ending"},
