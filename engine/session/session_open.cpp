@@ -16,12 +16,12 @@
 #include "engine/plan/device_need.h"
 #include "engine/run/open_context.h"
 #include "engine/run/windowed_source.h"
-#include "engine/session/averaged_network.h"
 #include "engine/session/isolate.h"
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/session/weights.h"
 #include "engine/session/what_if.h"
+#include "engine/state/averaged_network.h"
 #include "engine/state/tensor_device.h"
 #include "engine/state/upstream.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/base/as_half.h"
 #include "kernels/base/team.h"
 
 namespace sluice {
@@ -18,6 +19,7 @@ struct Classes {
   const AxisPlaces* y;
   const AxisPlaces* z;
   const std::vector<std::int64_t>& regions;
+  bool half;
 
   // Row (i, j) of the result. `line` holds a row of logits, `best` and `winner` one of results.
   template <class T>
@@ -39,7 +41,8 @@ struct Classes {
       const T value = static_cast<T>(regions.empty() ? c : regions[c]);
       for (std::int64_t k = 0; k < n; ++k) {
         const float w = z->weight[k];
-        const float logit = (1 - w) * line[z->lower[k]] + w * line[z->upper[k]];
+        float logit = (1 - w) * line[z->lower[k]] + w * line[z->upper[k]];
+        if (half) logit = kernels::as_half(logit);
         const bool wins = logit > best[k];
         out[k] = wins ? value : out[k];
         if (regions.empty()) best[k] = wins ? logit : best[k];
@@ -64,18 +67,8 @@ AxisPlaces AxisPlaces::stretched(std::int64_t from, std::int64_t to, bool linear
   return all;
 }
 
-int separate_axis(const Vec3& old_spacing, const Vec3& new_spacing) {
-  for (const Vec3& s : {old_spacing, new_spacing}) {
-    const auto largest = std::max_element(s.begin(), s.end());
-    if (!(*largest / *std::min_element(s.begin(), s.end()) > 3)) continue;
-    const auto same = [&](double v) { return std::abs(v / *largest - 1) < 1e-6; };
-    return std::count_if(s.begin(), s.end(), same) > 1 ? -1 : static_cast<int>(largest - s.begin());
-  }
-  return -1;
-}
-
 at::Tensor resampled_classes(const at::Tensor& logits, const AxisPlaces (&places)[3],
-                             const std::vector<std::int64_t>& regions) {
+                             const std::vector<std::int64_t>& regions, bool half) {
   const at::Tensor from = logits.to(at::kFloat).contiguous();
   const std::int64_t shape[3] = {std::ssize(places[0].weight), std::ssize(places[1].weight),
                                  std::ssize(places[2].weight)};
@@ -91,7 +84,8 @@ at::Tensor resampled_classes(const at::Tensor& logits, const AxisPlaces (&places
                     &places[0],
                     &places[1],
                     &places[2],
-                    regions};
+                    regions,
+                    half};
   const auto fill = [&](auto* to) {
     team_for(shape[0], [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> line(static_cast<std::size_t>(all.row)),

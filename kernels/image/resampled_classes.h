@@ -21,15 +21,11 @@ struct AxisPlaces {
   static AxisPlaces stretched(std::int64_t from, std::int64_t to, bool linear = true);
 };
 
-// The axis whose slices nnU-Net resamples one by one, by the nearest slice across: that of the
-// largest spacing, where that is over 3 times the smallest, of the old voxels, else of the new
-// ones. -1: none, or two axes have the largest.
-int separate_axis(const Vec3& old_spacing, const Vec3& new_spacing);
-
 // logits [C, X, Y, Z] at `places` of each axis: the class of the largest, the first of equal ones,
 // as [1, X', Y', Z'], uint8, int32 from 256 classes on. With `regions`, those of C regions that may
-// overlap: where a logit is above 0, its region's label, the later one over the earlier.
+// overlap: where a logit is above 0, its region's label, the later one over the earlier. `half`:
+// logits between voxels are rounded to float16.
 at::Tensor resampled_classes(const at::Tensor& logits, const AxisPlaces (&places)[3],
-                             const std::vector<std::int64_t>& regions = {});
+                             const std::vector<std::int64_t>& regions = {}, bool half = false);
 
 }  // namespace sluice

@@ -11,24 +11,13 @@
 // repeats bit for bit, and it does not depend on how windows are cut into batches.
 #pragma once
 
-#include <cstring>
-
+#include "kernels/base/as_half.h"
 #include "kernels/base/voxel_type.h"
 
 namespace sluice::kernels {
 
 inline constexpr int blend_windows = 64;
 
-// The nearest number that float16 has, of equally near ones the even one; no infinity.
-SLUICE_HD inline float as_half(float x) {
-  if (x < 0x1p-14f && x > -0x1p-14f) return (x + 0.75f) - 0.75f;  // multiples of 2^-24
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  bits += 0xfff + (bits >> 13 & 1);
-  bits &= ~0x1fffu;
-  std::memcpy(&x, &bits, sizeof bits);
-  return x;
-}
 SLUICE_HD inline float stored(float x, bool half) { return half ? as_half(x) : x; }
 
 // What was summed up so far: sum [channels, planes, y, z], total [planes, y, z], both zero at

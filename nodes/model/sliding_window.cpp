@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "engine/run/registry.h"
+#include "engine/state/averaged_network.h"
 #include "engine/state/resource.h"
 #include "kernels/image/labels.h"
 #include "kernels/infer/windows.h"
@@ -108,7 +109,7 @@ struct SlidingWindow final : Node {
   }
 
   void open(const OpenContext& context) override {
-    net_ = context.resources->network(p.net);
+    shared_ = net_ = context.resources->network(p.net);
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
     if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
@@ -130,9 +131,9 @@ struct SlidingWindow final : Node {
     if (!field.tensor.defined() || (!batch && field.tensor.dim() != rank + 1))
       throw DataError("field \"" + p.key + "\" is neither a sample nor a batch of " +
                       std::to_string(rank) + " spatial axes");
-    net_->train(false);
+    shared_->train(false);
     const at::Tensor x = batch ? field.tensor : field.tensor.unsqueeze(0);
-    const at::Tensor y = inferred(x.to(at::kFloat), f);
+    const at::Tensor y = averaged(x.to(at::kFloat), f);
     if (!y.defined()) return;
     Sample out = f.in();
     out.set(p.output_key, Field(batch ? y : y.squeeze(0), field.meta));
@@ -140,6 +141,22 @@ struct SlidingWindow final : Node {
   }
 
  private:
+  // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
+  // adds up whole volumes.
+  at::Tensor averaged(const at::Tensor& x, const Firing& f) {
+    const auto several = std::dynamic_pointer_cast<AveragedNetwork>(shared_);
+    net_ = shared_;
+    if (!several || p.sums == "float32" || p.argmax) return inferred(x, f);
+    at::Tensor sum;
+    for (const auto& member : several->members()) {
+      net_ = member;
+      const at::Tensor one = inferred(x, f);
+      if (!one.defined()) return one;
+      sum = sum.defined() ? sum.add_(one.to(at::kHalf)) : one.to(at::kHalf);
+    }
+    return sum.div_(static_cast<double>(several->members().size())).to(at::kFloat);
+  }
+
   // Pads [N, C, ...] up to the window, infers, and cuts the result back.
   at::Tensor inferred(const at::Tensor& x, const Firing& f) {
     const std::int64_t rank = x.dim() - 2;
@@ -262,8 +279,8 @@ struct SlidingWindow final : Node {
     return window_;
   }
 
-  std::shared_ptr<Network> net_;
-  BlendWindow window_;  // of the last firing
+  std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
+  BlendWindow window_;                     // of the last firing
   at::Device home_ = at::kCPU;
 };
 

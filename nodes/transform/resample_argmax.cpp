@@ -10,6 +10,7 @@
 #include "engine/run/registry.h"
 #include "kernels/image/resampled_classes.h"
 #include "kernels/image/spatial.h"
+#include "kernels/image/spline_resize.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -19,7 +20,7 @@ struct ResampleArgmax final : Node {
   struct Params {
     std::vector<std::string> keys{"pred"};
     std::vector<std::int64_t> regions_class_order;
-    std::string separate_z = "auto";
+    std::string separate_z = "auto", logits = "float32";
   } p;
 
   static Spec spec() {
@@ -42,6 +43,9 @@ struct ResampleArgmax final : Node {
                "auto: thick slices are resampled one by one, and across them the nearest counts "
                "(nnU-Net's rule, spacing over 3 times another axis'); never.")
         .choices({"auto", "never"})
+        .param("logits", &Params::logits,
+               "float16: what is resampled is rounded so, for the labels that nnU-Net gives.")
+        .choices({"float32", "float16"})
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .changes("@keys")
@@ -113,17 +117,22 @@ struct ResampleArgmax final : Node {
                         " after " + step.transform +
                         "; resample_argmax goes back through a resampling that was the last");
       grid = {step.affine_before, shape_before(step)};
-      stretch(places, shape_of(logits), grid, meta.affine, field.tensor.dim() - 1);
+      const bool told = step.transform == "resample_spline" && step.values.size() >= 3;
+      const Vec3 spacing =
+          told ? Vec3{step.values[0], step.values[1], step.values[2]} : voxel_spacing(meta.affine);
+      stretch(places, shape_of(logits), grid, spacing, field.tensor.dim() - 1);
     }
-    return {resampled_classes(logits, places, p.regions_class_order), grid};
+    return {resampled_classes(logits, places, p.regions_class_order, p.logits == "float16"), grid};
   }
 
-  void stretch(AxisPlaces (&places)[3], const Shape3& from, const Grid& to, const Affine& affine,
+  void stretch(AxisPlaces (&places)[3], const Shape3& from, const Grid& to, const Vec3& spacing,
                std::int64_t axes) const {
-    const int apart = p.separate_z == "never" || axes < 3
-                          ? -1
-                          : separate_axis(voxel_spacing(affine), voxel_spacing(to.affine));
-    for (int d = 0; d < 3; ++d) places[d] = AxisPlaces::stretched(from[d], to.shape[d], d != apart);
+    const std::optional<int> slices =
+        p.separate_z == "auto"
+            ? slice_axis(spacing, voxel_spacing(to.affine), static_cast<int>(axes))
+            : std::nullopt;
+    for (int d = 0; d < 3; ++d)
+      places[d] = AxisPlaces::stretched(from[d], to.shape[d], d != slices);
   }
 
   static at::Tensor on_first_grid(const std::pair<at::Tensor, Grid>& found, const Meta& meta) {

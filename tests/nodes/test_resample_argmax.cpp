@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/read_file.h"
 #include "kernels/image/resampled_classes.h"
+#include "kernels/image/spline_resize.h"
 
 using namespace sluice;
 
@@ -63,12 +64,11 @@ TEST_CASE("logits are resampled and become classes as nnU-Net exports them") {
     CAPTURE(g["shape"].dump());
     const auto shape = g["shape"].get<std::vector<std::int64_t>>(),
                wanted = g["new_shape"].get<std::vector<std::int64_t>>();
-    const int apart = separate_axis(g["spacing"], g["new_spacing"]);
-    CHECK(apart == (g["axis"].is_null() ? -1 : g["axis"].get<int>()));
+    const auto slices = slice_axis(g["spacing"], g["new_spacing"]);
     const at::Tensor expected = numbers_in(g["probabilities_order1"]);
     const at::Tensor logits = scores(expected.size(0), shape);
     AxisPlaces places[3];
-    for (int d = 0; d < 3; ++d) places[d] = AxisPlaces::stretched(shape[d], wanted[d], d != apart);
+    for (int d = 0; d < 3; ++d) places[d] = AxisPlaces::stretched(shape[d], wanted[d], d != slices);
     const at::Tensor classes = resampled_classes(logits, places);
     CHECK(at::equal(classes.to(at::kLong), expected.argmax(0, true)));
     // Regions: where the last is above 0 it wins.

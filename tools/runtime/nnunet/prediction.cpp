@@ -108,7 +108,8 @@ class Graph {
 }}
 )",
         folder, m_.trainer, m_.configuration, m_.checkpoints.size(),
-        m_.checkpoints.size() == 1 ? "" : "s", json_text(m_.dataset.name + "_prediction"),
+        m_.checkpoints.size() == 1 ? "" : "s",
+        json_text(m_.plans.value("dataset_name", m_.dataset.name) + "_prediction"),
         json_text(images_.string()), weights, members_of(network, "      ", 15), nodes);
   }
 
@@ -140,60 +141,48 @@ class Graph {
   }
 
   void prepare() {
-    add("box", {{"type", "crop_nonzero"}, {"keys", "image"}});
-    normalise();
+    const bool masked = std::count(m_.in_mask.begin(), m_.in_mask.end(), true) > 0;
+    Json box{{"type", "crop_nonzero"}, {"key", "image"}};
+    if (masked) box["mask_key"] = "mask";
+    add("box", box);
+    add("norm", normalization(masked));
     Json spacing = m_.spacing;
     if (flat_) spacing.insert(spacing.begin(), 0);
     add("grid", {{"type", "resample_spline"}, {"keys", "image"}, {"spacing", spacing}},
         flat_ ? "The plan's spacing in the slices, which stay as many." : "The plan's spacing.");
   }
 
-  void normalise() {
-    const auto same = [&](const auto& all) {
-      return std::all_of(all.begin(), all.end(), [&](const auto& v) { return v == all.front(); });
-    };
-    if (same(m_.normalization) && same(m_.in_mask))
-      return normalise("norm", "image", 0, m_.dataset.channels.size());
-    Json names = Json::array(), keys = Json::array();
-    for (std::size_t c = 0; c < m_.dataset.channels.size(); ++c) {
-      names.push_back(std::to_string(c));
-      keys.push_back("image_" + std::to_string(c));
+  Json normalization(bool masked) const {
+    static const std::map<std::string, std::string> known{
+        {"ZScoreNormalization", "zscore"},
+        {"CTNormalization", "ct"},
+        {"NoNormalization", "none"},
+        {"RescaleTo01Normalization", "rescale_to_0_1"},
+        {"RGBTo01Normalization", "rgb_to_0_1"}};
+    Json node{{"type", "normalize_channels"}, {"key", "image"}, {"schemes", Json::array()}};
+    bool ct = false;
+    for (const std::string& scheme : m_.normalization) {
+      const auto found = known.find(scheme);
+      if (found == known.end())
+        throw DataError((m_.folder / "plans.json").string() + ": normalization \"" +
+                        printable(scheme) +
+                        "\" is not known; known are ZScore-, CT-, No-, "
+                        "RescaleTo01- and RGBTo01Normalization");
+      node["schemes"].push_back(found->second);
+      ct = ct || found->second == "ct";
     }
-    add("apart", {{"type", "split_dim"}, {"keys", "image"}, {"output_postfixes", names}});
-    for (std::size_t c = 0; c < m_.dataset.channels.size(); ++c)
-      normalise("norm_" + std::to_string(c), keys[c], c, 1);
-    add("again", {{"type", "concat_items"}, {"keys", keys}, {"name", "image"}});
-  }
-
-  // Channels `first` and so many more, that are `key`'s.
-  void normalise(const std::string& name, const std::string& key, std::size_t first,
-                 std::size_t count) {
-    const std::string& scheme = m_.normalization[first];
-    if (scheme == "NoNormalization") return;
-    if (scheme == "ZScoreNormalization") {
-      Json node{{"type", "normalize_intensity"}, {"keys", key}, {"channel_wise", true}};
-      if (m_.in_mask[first]) node["mask_key"] = "mask";
-      return add(name, node);
+    if (masked) {
+      node["mask_key"] = "mask";
+      node["masked"] = m_.in_mask;
     }
-    if (scheme == "RescaleTo01Normalization")
-      return add(name, {{"type", "scale_intensity"}, {"keys", key}, {"channel_wise", true}});
-    if (scheme == "RGBTo01Normalization")
-      return add(name, {{"type", "scale_intensity_range"},
-                        {"keys", key},
-                        {"a_min", 0},
-                        {"a_max", 255},
-                        {"b_min", 0},
-                        {"b_max", 1}});
-    if (scheme != "CTNormalization")
-      throw DataError((m_.folder / "plans.json").string() + ": normalization \"" +
-                      printable(scheme) + "\" is not known");
-    Json node{{"type", "normalize_ct"}, {"keys", key}};
+    if (!ct) return node;
     for (const auto& [from, to] : {std::pair{"percentile_00_5", "lower"},
                                    {"percentile_99_5", "upper"},
                                    {"mean", "mean"},
                                    {"std", "std"}})
-      for (std::size_t c = first; c < first + count; ++c) node[to].push_back(intensity(c, from));
-    add(name, node, "As the training set's foreground was.");
+      for (std::size_t c = 0; c < m_.normalization.size(); ++c)
+        node[to].push_back(node["schemes"][c] == "ct" ? intensity(c, from) : 1.0);
+    return node;
   }
 
   double intensity(std::size_t channel, const char* what) const {
@@ -214,17 +203,17 @@ class Graph {
       for (Json& axis : mirror) axis = axis.get<std::int64_t>() + 1;
     }
     add("gpu", {{"type", "to_device"}}, "On the GPU where there is one, and back.");
-    Json infer{{"type", "sliding_window"}, {"net", "net"},     {"roi_size", roi},
-               {"overlap", overlap},       {"starts", "even"}, {"mode", "nnunet"},
-               {"mirror_axes", mirror}};
+    Json infer{{"type", "sliding_window"}, {"net", "net"}, {"roi_size", roi}, {"overlap", overlap}};
+    infer.update({{"starts", "even"}, {"mode", "nnunet"}, {"sums", "float16"}});
+    infer["mirror_axes"] = mirror;
     if (flat_) infer["slice_axis"] = 0;
-    add("infer", infer,
-        mirror.empty() ? ""
-                       : fmt::format("Without mirror_axes {} times as fast, and a little less "
-                                     "exact.",
-                                     1 << mirror.size()));
+    std::string why = "nnU-Net sums in float16.";
+    if (!mirror.empty())
+      why += fmt::format(" Without mirror_axes {} times as fast, and a little less exact.",
+                         1 << mirror.size());
+    add("infer", infer, why);
     add("host", {{"type", "to_device"}, {"device", "cpu"}});
-    Json label{{"type", "resample_argmax"}, {"keys", "pred"}};
+    Json label{{"type", "resample_argmax"}, {"keys", "pred"}, {"logits", "float16"}};
     if (m_.dataset.regions) label["regions_class_order"] = m_.dataset.region_order;
     add("label", label, "Back to the grid of the image's file, one label a voxel.");
     const bool plain = m_.dataset.ending == ".nii";

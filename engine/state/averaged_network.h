@@ -22,6 +22,7 @@ class AveragedNetwork final : public Network {
   void key_draws(std::uint64_t key) override;
   Work last_work() const override;
   void initialise(std::uint64_t seed) override;
+  const std::vector<std::shared_ptr<Network>>& members() const { return members_; }
   std::size_t output_count() const override { return members_.front()->output_count(); }
 
  private:

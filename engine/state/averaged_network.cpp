@@ -1,4 +1,4 @@
-#include "engine/session/averaged_network.h"
+#include "engine/state/averaged_network.h"
 
 #include <ATen/Functions.h>
 
