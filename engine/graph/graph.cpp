@@ -158,14 +158,17 @@ void name_models(Reading& reading) {
 }
 
 struct ModelSettings {
-  std::string desc, weights, weights_key, strip_prefix;
+  std::string desc, weights_key, strip_prefix;
+  std::vector<std::string> weights;
   bool partial = false;
   static const Spec& spec() {
     static const Spec s = Spec("network", "Settings of every network.")
                               .param("desc", &ModelSettings::desc, "What it is for.")
                               .param("weights", &ModelSettings::weights,
                                      "What to begin with: a run folder, a checkpoint folder, a "
-                                     ".safetensors file or one of torch.save().")
+                                     ".safetensors file or one of torch.save(). Of several, as of "
+                                     "a cross-validation's folds: the mean of their outputs, to "
+                                     "predict with.")
                               .param("weights_key", &ModelSettings::weights_key,
                                      "Which dictionary of such a file: \"state_dict\", or "
                                      "\"network_weights\" of nnU-Net's; \"\": the only one.")
@@ -191,7 +194,9 @@ GraphModel read_model(Reading& reading, const std::string& name, Written& writte
   for (const ParamSpec& p : ModelSettings::spec().params)
     if (const Field* field = written.find(p.name))
       if (accepts(reading, *field, p, written.path + "." + p.name)) p.set(&settings, *field->value);
-  model.weights = {settings.weights, settings.weights_key, settings.strip_prefix, settings.partial};
+  model.weights = {"", {}, settings.weights_key, settings.strip_prefix, settings.partial};
+  for (const std::string& file : settings.weights)
+    (model.weights.file.empty() ? model.weights.file : model.weights.more.emplace_back()) = file;
   return model;
 }
 

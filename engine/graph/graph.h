@@ -50,7 +50,9 @@ struct GraphNode {
 
 // Where a network's first weights come from.
 struct WeightsFile {
-  std::string file;          // a file or a folder; "": none
+  std::string file;  // a file or a folder; "": none
+  // Further ones: the network is the mean of as many as there are files, and only predicts.
+  std::vector<std::string> more;
   std::string key;           // of the dictionary in it; "": the only one
   std::string strip_prefix;  // what its names begin with and the network's do not
   bool partial = false;      // what is not there, or has another shape, stays as it is drawn

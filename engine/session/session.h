@@ -109,6 +109,7 @@ class Session final : public RunEvents {
   void refuse(const std::string& what) const;
   void set_arithmetic();
   void make_networks();
+  std::shared_ptr<Network> make_network(const GraphModel& model) const;
   void make_nodes();
   void open_node(int i);
   void resume();

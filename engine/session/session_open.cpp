@@ -21,6 +21,7 @@
 #include "engine/session/session.h"
 #include "engine/session/weights.h"
 #include "engine/session/what_if.h"
+#include "engine/state/averaged_network.h"
 #include "engine/state/tensor_device.h"
 #include "engine/state/upstream.h"
 
@@ -170,15 +171,32 @@ static std::vector<at::Device> sharing(std::int64_t wanted) {
   return all;
 }
 
+std::shared_ptr<Network> Session::make_network(const GraphModel& m) const {
+  std::vector<std::shared_ptr<Network>> members;
+  for (std::size_t i = 0; i <= m.weights.more.size(); ++i) {
+    auto network = Registry::global().make_network(m.spec->name, m.params);
+    network->initialise(
+        random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
+    WeightsFile from = m.weights;
+    if (i > 0) from.file = m.weights.more[i - 1];
+    if (!from.file.empty()) begin_with(*network, m.name, from, options_.quiet);
+    members.push_back(std::move(network));
+  }
+  if (members.size() == 1) return members.front();
+  for (const PlanNode& n : plan_->nodes)
+    if (n.spec->access == Access::update &&
+        n.graph->params.value(n.spec->network_param, "") == m.name)
+      throw Error(Exit::usage, "is the mean of several weights, which node \"" + n.path() +
+                                   "\" cannot train: name one file in \"weights\"");
+  return std::make_shared<AveragedNetwork>(std::move(members));
+}
+
 void Session::make_networks() {
   const std::vector<at::Device> devices = sharing(graph_->run.devices);
   devices_ = devices.size();
   for (const GraphModel& m : graph_->models) try {
-      auto network = Registry::global().make_network(m.spec->name, m.params);
+      auto network = make_network(m);
       network->spread(devices);
-      network->initialise(
-          random_key(static_cast<std::uint64_t>(graph_->run.seed), "models/" + m.name));
-      if (!m.weights.file.empty()) begin_with(*network, m.name, m.weights, options_.quiet);
       resources_->add(m.name, std::move(network));
     } catch (...) {
       rethrow_with(m.place.str() + ": models." + m.name, Exit::usage);

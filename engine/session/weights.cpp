@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/state/checkpoint.h"
+#include "engine/state/nnunet_names.h"
 #include "engine/state/torch_file.h"
 
 namespace sluice {
@@ -30,9 +31,7 @@ static Named read(const fs::path& from, const std::string& key) {
 }
 
 Named read_weights(const fs::path& from, const std::string& key, const std::string& strip_prefix) {
-  Named all = read(from, key);
-  if (strip_prefix.empty()) return all;
-  Named stripped;
+  Named all = read(from, key), stripped;
   for (auto& [name, tensor] : all) {
     const std::string rest =
         name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name;
@@ -40,6 +39,7 @@ Named read_weights(const fs::path& from, const std::string& key, const std::stri
       throw Error(Exit::usage, from.string() + ": without \"" + strip_prefix +
                                    "\" there would be two \"" + printable(rest) + "\"");
   }
+  leave_out_repeats(stripped, from.string());
   return stripped;
 }
 

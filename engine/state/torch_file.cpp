@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -117,20 +119,35 @@ static const Pickled& weights_in(const Pickled& root, std::string key, const Con
 static Tensors tensors_of(const Pickled& root, const std::string& key, const Content& content) {
   const Pickled& dict = weights_in(root, key, content);
   Tensors all;
+  // Names of one tensor share it: nnU-Net has up to four of each.
+  std::map<std::tuple<std::string, std::int64_t, std::vector<std::int64_t>,
+                      std::vector<std::int64_t>, std::string>,
+           at::Tensor>
+      read;
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const Pickled &name = *dict.items[i], &value = *dict.items[i + 1];
     if (value.kind != Kind::tensor) continue;
     if (name.kind != Kind::text) content.fail("has a tensor whose name is no text");
-    if (!all.emplace(name.text, content.tensor(name.text, value)).second)
+    at::Tensor& tensor = read[{value.items.at(0)->text, value.integer, value.size, value.stride,
+                               value.name + value.items.at(0)->name}];
+    if (!tensor.defined()) tensor = content.tensor(name.text, value);
+    if (!all.emplace(name.text, tensor).second)
       content.fail("has \"" + printable(name.text) + "\" twice");
   }
   return all;
 }
 
-static Tensors from_archive(std::string_view bytes, const std::string& file,
-                            const std::string& key) {
-  const ZipFile zip(bytes, file);
+// What stands in its archive, and its pickle.
+struct Archive {
+  ZipFile zip;
   std::string folder;
+  std::unique_ptr<Pickle> pickle;
+};
+
+static Archive open_archive(std::string_view bytes, const std::string& file) {
+  Archive a{ZipFile(bytes, file), "", nullptr};
+  const ZipFile& zip = a.zip;
+  std::string& folder = a.folder;
   for (const auto& [name, entry] : zip.entries()) {
     if (name.ends_with("/data.pkl") && name.find('/') == name.size() - 9)
       folder = name.substr(0, name.size() - 8);
@@ -142,11 +159,51 @@ static Tensors from_archive(std::string_view bytes, const std::string& file,
   if (folder.empty()) throw DataError(file + ": is a zip archive, but none of torch.save()");
   if (zip.has(folder + "byteorder") && zip.read(folder + "byteorder") != "little")
     throw DataError(file + ": was written on a machine of another byte order");
-  const Pickle pickle(zip.read(folder + "data.pkl"), file);
-  return tensors_of(pickle.root(), key, {file, [&](const std::string& name) {
-                                           return zip.read(folder + "data/" + name);
-                                         }});
+  a.pickle = std::make_unique<Pickle>(zip.read(folder + "data.pkl"), file);
+  return a;
 }
+
+static Tensors from_archive(std::string_view bytes, const std::string& file,
+                            const std::string& key) {
+  const Archive a = open_archive(bytes, file);
+  return tensors_of(a.pickle->root(), key, {file, [&](const std::string& name) {
+                                              return a.zip.read(a.folder + "data/" + name);
+                                            }});
+}
+
+// A pickle's values may hold each other, so that a short one would be endless text.
+struct PlainValues {
+  const std::string& file;
+  std::size_t left = 1 << 20;
+
+  Json of(const Pickled& p, int depth = 0) {
+    if (left-- == 0 || depth > 64) throw DataError(file + ": has values without end");
+    switch (p.kind) {
+      case Kind::boolean:
+        return p.integer != 0;
+      case Kind::integer:
+        return p.integer;
+      case Kind::real:
+        return p.real;
+      case Kind::text:
+        return p.text;
+      case Kind::list: {
+        Json all = Json::array();
+        for (const Pickled* item : p.items) all.push_back(of(*item, depth + 1));
+        return all;
+      }
+      case Kind::dict: {
+        Json all = Json::object();
+        for (std::size_t i = 0; i + 1 < p.items.size(); i += 2)
+          if (p.items[i]->kind == Kind::text)
+            all[p.items[i]->text] = of(*p.items[i + 1], depth + 1);
+        return all;
+      }
+      default:
+        return nullptr;
+    }
+  }
+};
 
 static std::int64_t old_count(std::string_view bytes) {
   std::int64_t n = 0;
@@ -205,6 +262,12 @@ std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& f
   const std::string bytes = read_text(file);
   return is_zip(bytes) ? torch_files::from_archive(bytes, file.string(), key)
                        : torch_files::from_pickles(bytes, file.string(), key);
+}
+
+Json read_torch_values(const std::filesystem::path& file) {
+  const std::string bytes = read_text(file), name = file.string();
+  if (!is_zip(bytes)) throw DataError(name + ": is no archive of torch.save()");
+  return torch_files::PlainValues{name}.of(torch_files::open_archive(bytes, name).pickle->root());
 }
 
 }  // namespace sluice

@@ -11,6 +11,8 @@
 #include <map>
 #include <string>
 
+#include "engine/base/json.h"
+
 namespace sluice {
 
 bool is_torch_file(const std::filesystem::path& file);
@@ -20,5 +22,9 @@ bool is_torch_file(const std::filesystem::path& file);
 // DataError, with the keys that there are.
 std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,
                                                   const std::string& key = "");
+
+// The plain values in such an archive: its dictionaries by name, lists, numbers and text; null
+// where something else stands.
+Json read_torch_values(const std::filesystem::path& file);
 
 }  // namespace sluice

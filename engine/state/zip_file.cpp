@@ -20,6 +20,34 @@ constexpr std::uint64_t local_bytes = 30, central_bytes = 46, end_bytes = 22, lo
 
 bool is_zip(std::string_view bytes) { return bytes.starts_with("PK\x03\x04"); }
 
+std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string out, directory;
+  const auto put = [](std::string& to, std::initializer_list<std::pair<std::uint64_t, int>> all) {
+    for (const auto& [number, width] : all)
+      for (int i = 0; i < width; ++i) to += static_cast<char>(number >> 8 * i);
+  };
+  constexpr std::uint64_t first_day = 0x21;  // of 1980
+  for (const auto& [name, content] : entries) {
+    const std::uint64_t begin = out.size(), bytes = content.size();
+    const std::uint64_t crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), bytes);
+    put(out, {{zip::local, 4}, {20, 2}, {0, 2}, {0, 2}, {0, 2}, {first_day, 2}, {crc, 4}});
+    put(out, {{bytes, 4}, {bytes, 4}, {name.size(), 2}, {0, 2}});
+    out += name;
+    out += content;
+    put(directory, {{zip::central, 4}, {20, 2}, {20, 2}, {0, 2}, {0, 2}, {0, 2}, {first_day, 2}});
+    put(directory, {{crc, 4}, {bytes, 4}, {bytes, 4}, {name.size(), 2}, {0, 2}, {0, 2}, {0, 2}});
+    put(directory, {{0, 2}, {0, 4}, {begin, 4}});
+    directory += name;
+    if (out.size() >= zip::large32)
+      throw Error(Exit::usage, "an archive of 4 GiB or more is not written");
+  }
+  const std::uint64_t at = out.size(), count = entries.size();
+  out += directory;
+  put(out, {{zip::end, 4}, {0, 2}, {0, 2}, {count, 2}, {count, 2}, {directory.size(), 4}});
+  put(out, {{at, 4}, {0, 2}});
+  return out;
+}
+
 ZipFile::ZipFile(std::string_view bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {
   const Directory d = directory();
   std::uint64_t at = d.begin;

@@ -7,10 +7,14 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
 bool is_zip(std::string_view bytes);
+// An archive of entries {name, content}, stored; throws Error where it would be 4 GiB or more.
+std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entries);
 
 class ZipFile {
  public:

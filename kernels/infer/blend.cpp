@@ -40,6 +40,7 @@ Blend::Blend(const BlendWindow& window, std::int64_t channels, const at::Tensor&
     : window_(window), result_(in_space(result, 4)) {
   const bool classes = result.scalar_type() == at::kByte;
   sums_.channels = static_cast<std::int32_t>(channels);
+  sums_.half = window.half;
   for (int d = 0; d < 3; ++d) sums_.size[d] = static_cast<std::int32_t>(result_.size(d + 1));
   const std::int64_t depth = window.size[0], y = result_.size(2), z = result_.size(3);
   const auto options = result_.options().dtype(at::kFloat);

@@ -25,6 +25,7 @@ struct BlendWindow {
   std::vector<std::int64_t> size;
   std::vector<at::Tensor> weights;
   float least = 0;
+  bool half = false;  // weights and sums are rounded to float16, as nnU-Net's
 };
 
 class Blend {

@@ -11,11 +11,14 @@
 // repeats bit for bit, and it does not depend on how windows are cut into batches.
 #pragma once
 
+#include "kernels/base/as_half.h"
 #include "kernels/base/voxel_type.h"
 
 namespace sluice::kernels {
 
 inline constexpr int blend_windows = 64;
+
+SLUICE_HD inline float stored(float x, bool half) { return half ? as_half(x) : x; }
 
 // What was summed up so far: sum [channels, planes, y, z], total [planes, y, z], both zero at
 // first. Plane x of the volume is kept at x modulo the number of planes.
@@ -23,6 +26,7 @@ struct BlendSums {
   std::int32_t channels = 1, size[3] = {1, 1, 1};  // of the volume
   std::int32_t sum_planes = 1, total_planes = 1;
   float *sum = nullptr, *total = nullptr;
+  bool half = false;  // what is stored is rounded to float16, as nnU-Net keeps its sums
 
   SLUICE_HD std::int64_t plane() const { return static_cast<std::int64_t>(size[1]) * size[2]; }
   SLUICE_HD std::int64_t channel() const { return sum_planes * plane(); }
@@ -111,13 +115,16 @@ SLUICE_HD inline void blend_voxel(const BlendCall& c, int x, int y, int z) {
       if (c.weight[d]) weight *= c.weight[d][i[d]];
       at += i[d] * c.stride[d];
     }
+    weight = stored(weight, c.sums.half);
     weight = weight > c.least ? weight : c.least;
     if (!any) total = c.sums.total_of(x)[in_plane];
     any = true;
-    total += weight;
+    total = stored(total + weight, c.sums.half);
     for (int k = 0; k < c.sums.channels; ++k) {
       float& sum = sums[k * channel];
-      sum = mad(to_float(static_cast<const T*>(c.logits)[at + k * c.channel_stride]), weight, sum);
+      sum = stored(
+          mad(to_float(static_cast<const T*>(c.logits)[at + k * c.channel_stride]), weight, sum),
+          c.sums.half);
     }
   }
   if (any) c.sums.total_of(x)[in_plane] = total;
@@ -126,11 +133,11 @@ SLUICE_HD inline void blend_voxel(const BlendCall& c, int x, int y, int z) {
 // The class with the largest mean, the first of equal ones. Of the means and not of the sums, which
 // may differ where their quotients round to the same number.
 SLUICE_HD inline std::uint8_t blended_class(const float* sum, std::int64_t stride, int channels,
-                                            float total) {
+                                            float total, bool half) {
   int best = 0;
-  float top = sum[0] / total;
+  float top = stored(sum[0] / total, half);
   for (int k = 1; k < channels; ++k) {
-    const float v = sum[k * stride] / total;
+    const float v = stored(sum[k * stride] / total, half);
     if (v > top) best = k, top = v;
   }
   return static_cast<std::uint8_t>(best);
@@ -142,9 +149,10 @@ SLUICE_HD inline void finish_voxel(const BlendFinish& f, int x, std::int64_t in_
   float* const sum = s.sum_of(x) + in_plane;
   float& total = s.total_of(x)[in_plane];
   if (f.classes)
-    f.classes[x * s.plane() + in_plane] = blended_class(sum, s.channel(), s.channels, total);
+    f.classes[x * s.plane() + in_plane] =
+        blended_class(sum, s.channel(), s.channels, total, s.half);
   for (int k = 0; k < s.channels; ++k)
-    sum[k * s.channel()] = f.classes ? 0.0f : sum[k * s.channel()] / total;
+    sum[k * s.channel()] = f.classes ? 0.0f : stored(sum[k * s.channel()] / total, s.half);
   total = 0;
 }
 

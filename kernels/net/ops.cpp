@@ -100,7 +100,7 @@ Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& 
 
 Value norm(const Scope& s, const Value& x, const NormOptions& o) {
   const bool affine = o.affine || o.kind != Norm::instance;
-  const int gamma = affine ? s.parameter("weight", {x.channels}, Init::fill(1)) : -1;
+  const int gamma = affine ? s.parameter("weight", {x.channels}, o.weight_init) : -1;
   const int beta = affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
   if (o.kind == Norm::group && x.channels % o.groups != 0)
     s.refuse("the groups of a group norm divide its channels: " + std::to_string(o.groups) +

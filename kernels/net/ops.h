@@ -27,6 +27,7 @@ struct NormOptions {
   bool affine = true;  // instance norm: NAME.weight and NAME.bias; the others have them always
   double eps = 1e-5, momentum = 0.1;
   std::int64_t groups = 1;  // of group norm
+  Init weight_init = Init::fill(1);
 };
 Value norm(const Scope& s, const Value& x, const NormOptions& o = {});
 Value relu(const Value& x);

@@ -4,19 +4,18 @@
 // their logits are averaged with the window's importance map as weights. Memory beside the result
 // is that of a pass of windows and of a window's depth of planes (kernels/infer/blend.h).
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/run/registry.h"
+#include "engine/state/averaged_network.h"
 #include "engine/state/resource.h"
 #include "kernels/image/labels.h"
-#include "kernels/infer/blend.h"
+#include "kernels/infer/windows.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -24,20 +23,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-// Where windows begin along one axis: every `interval`, the last shifted back to fit.
-Shape starts(std::int64_t size, std::int64_t window, double overlap) {
-  const auto interval =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(window * (1 - overlap)));
-  Shape out;
-  for (std::int64_t at = 0; at + window < size; at += interval) out.push_back(at);
-  out.push_back(size - window);
-  return out;
-}
-
 struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", output_key = "pred", mode = "constant",
-                     padding_mode = "constant";
+                     padding_mode = "constant", starts = "fixed", sums = "float32";
     Shape roi_size, mirror_axes;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
@@ -68,9 +57,20 @@ struct SlidingWindow final : Node {
         .param("overlap", &Params::overlap, "Part of a window that the next one covers again.")
         .at_least(0)
         .below(1)
-        .param("mode", &Params::mode, "Weights within a window: equal, or less at its edges.")
-        .choices({"constant", "gaussian"})
-        .param("sigma_scale", &Params::sigma_scale, "gaussian: standard deviation / window.")
+        .param("starts", &Params::starts,
+               "fixed: a window every roi_size (1 - overlap) voxels, the last one shifted back to "
+               "fit; even: as many, spread evenly (nnU-Net's).")
+        .choices({"fixed", "even"})
+        .param("mode", &Params::mode,
+               "Weights within a window: equal, or less at its edges; nnunet: nnU-Net's Gaussian, "
+               "which goes down to 0 there.")
+        .choices({"constant", "gaussian", "nnunet"})
+        .param("sums", &Params::sums,
+               "float16: what windows add up to is rounded so after each one, in memory float32 "
+               "all the same. For the labels that nnU-Net gives: it sums in float16, and where "
+               "weights are small few digits are left.")
+        .choices({"float32", "float16"})
+        .param("sigma_scale", &Params::sigma_scale, "Of a Gaussian: standard deviation / window.")
         .param("padding_mode", &Params::padding_mode,
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
@@ -109,9 +109,10 @@ struct SlidingWindow final : Node {
   }
 
   void open(const OpenContext& context) override {
-    net_ = context.resources->network(p.net);
+    shared_ = net_ = context.resources->network(p.net);
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
+    if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
       throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
@@ -130,9 +131,9 @@ struct SlidingWindow final : Node {
     if (!field.tensor.defined() || (!batch && field.tensor.dim() != rank + 1))
       throw DataError("field \"" + p.key + "\" is neither a sample nor a batch of " +
                       std::to_string(rank) + " spatial axes");
-    net_->train(false);
+    shared_->train(false);
     const at::Tensor x = batch ? field.tensor : field.tensor.unsqueeze(0);
-    const at::Tensor y = inferred(x.to(at::kFloat), f);
+    const at::Tensor y = averaged(x.to(at::kFloat), f);
     if (!y.defined()) return;
     Sample out = f.in();
     out.set(p.output_key, Field(batch ? y : y.squeeze(0), field.meta));
@@ -140,6 +141,22 @@ struct SlidingWindow final : Node {
   }
 
  private:
+  // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
+  // adds up whole volumes.
+  at::Tensor averaged(const at::Tensor& x, const Firing& f) {
+    const auto several = std::dynamic_pointer_cast<AveragedNetwork>(shared_);
+    net_ = shared_;
+    if (!several || p.sums == "float32" || p.argmax) return inferred(x, f);
+    at::Tensor sum;
+    for (const auto& member : several->members()) {
+      net_ = member;
+      const at::Tensor one = inferred(x, f);
+      if (!one.defined()) return one;
+      sum = sum.defined() ? sum.add_(one.to(at::kHalf)) : one.to(at::kHalf);
+    }
+    return sum.div_(static_cast<double>(several->members().size())).to(at::kFloat);
+  }
+
   // Pads [N, C, ...] up to the window, infers, and cuts the result back.
   at::Tensor inferred(const at::Tensor& x, const Firing& f) {
     const std::int64_t rank = x.dim() - 2;
@@ -173,7 +190,8 @@ struct SlidingWindow final : Node {
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
       const at::Tensor y = predicted(at::stack(inputs), roi);
-      if (all <= p.sw_batch_size && each == 1) return alone(y).to(x.device());
+      if (all <= p.sw_batch_size && each == 1 && p.sums == "float32")
+        return alone(y).to(x.device());
       if (!result.defined()) result = room(x, y);
       for (auto i = first; i < end;) {  // the windows of one member after the other
         const auto next = std::min(end, (i / each + 1) * each);
@@ -235,7 +253,8 @@ struct SlidingWindow final : Node {
     for (std::size_t a = 0; a < roi.size(); ++a) {
       std::vector<Shape> longer;
       for (const Shape& w : windows)
-        for (std::int64_t at : starts(x.size(a + 2), roi[a], per_key(p.overlap, a))) {
+        for (std::int64_t at :
+             window_starts(x.size(a + 2), roi[a], per_key(p.overlap, a), p.starts == "even")) {
           longer.push_back(w);
           longer.back().push_back(at);
         }
@@ -251,28 +270,17 @@ struct SlidingWindow final : Node {
     return t;
   }
 
-  // A product of one Gaussian an axis, nowhere below 1e-3 (or its own smallest value), so that a
-  // voxel that only a corner covers is still well defined. Kept, since to move it waits for a
-  // device.
+  // Kept, since to move it waits for a device.
   const BlendWindow& importance(const Shape& roi, at::Device home) {
     if (window_.size == roi && home_ == home) return window_;
-    window_ = {roi, {}, 0};
+    window_ = blend_window(roi, p.mode, p.sigma_scale, p.sums == "float16");
     home_ = home;
-    if (p.mode == "constant") return window_;
-    float smallest = 1;
-    for (std::size_t a = 0; a < roi.size(); ++a) {
-      const double middle = (roi[a] - 1) / 2.0, sigma = roi[a] * per_key(p.sigma_scale, a);
-      const at::Tensor x = at::arange(roi[a], at::kFloat).sub_(middle);
-      window_.weights.push_back(x.square().div_(-2 * sigma * sigma).exp_());
-      smallest *= window_.weights[a].min().item<float>();
-      window_.weights[a] = window_.weights[a].to(home);
-    }
-    window_.least = std::max(smallest, 1e-3f);
+    for (at::Tensor& weights : window_.weights) weights = weights.to(home);
     return window_;
   }
 
-  std::shared_ptr<Network> net_;
-  BlendWindow window_;  // of the last firing
+  std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
+  BlendWindow window_;                     // of the last firing
   at::Device home_ = at::kCPU;
 };
 

@@ -71,14 +71,16 @@ struct Nnunet {
     return given;
   }
   Value normed(const Scope& s, const Value& x, std::int64_t out, const PerAxis& kernel,
-               const PerAxis& stride, bool bias, bool drops) const {
+               const PerAxis& stride, bool bias, bool drops, double norm_weight = 1) const {
     ConvOptions c{.kernel = kernel, .stride = stride, .bias = bias};
     c.normed = !drops || p.dropout == 0;
     c.init = Init::kaiming(0.01);
     c.bias_init = Init::fill(0);
     Value y = conv(s / "conv", x, out, c);
     if (drops && p.dropout > 0) y = dropout_channels(y, p.dropout, ++dropouts);
-    return norm(s / "norm", y, norm_of(p.norm));
+    NormOptions n = norm_of(p.norm);
+    n.weight_init = Init::fill(norm_weight);
+    return norm(s / "norm", y, n);
   }
   Value activated(const Scope& s, const Value& x) const { return act(s, x, act_of(p.act)); }
   // StackedConvBlocks.
@@ -92,12 +94,12 @@ struct Nnunet {
     }
     return y;
   }
-  // BasicBlockD.
+  // BasicBlockD. Its last norm begins at 0, so that a block begins as its shortcut.
   Value residual(const Scope& s, const Value& x, std::int64_t out, const PerAxis& kernel,
                  const PerAxis& stride) const {
     Value y = normed(s / "conv1", x, out, kernel, stride, p.conv_bias, true);
     y = activated(s / "conv1.nonlin", y);
-    y = normed(s / "conv2", y, out, kernel, 1, p.conv_bias, false);
+    y = normed(s / "conv2", y, out, kernel, 1, p.conv_bias, false, 0);
     const bool strided = !stride.is_one();
     Value beside = strided ? avg_pool(x, {.kernel = stride}) : x;
     if (x.channels != out)

@@ -31,10 +31,14 @@ struct CropNonzero final : Node {
         .param("nonzero_label", &Params::nonzero_label, "What the label has outside of the body.")
         .takes("@key", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
+        .when("label_key")
         .gives("@mask_key", Form::image)
+        .when("mask_key")
         .resizes("@key")
         .resizes("@label_key")
-        .changes("@label_key");
+        .when("label_key")
+        .changes("@label_key")
+        .when("label_key");
   }
 
   void process(Firing& f) override {

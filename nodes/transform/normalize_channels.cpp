@@ -43,7 +43,8 @@ struct NormalizeChannels final : Node {
         .param("upper", &Params::upper, "ct: its 99.5th.")
         .length(1)
         .takes("@key", Form::image)
-        .takes("@mask_key", Form::image);
+        .takes("@mask_key", Form::image)
+        .when("mask_key");
   }
 
   void process(Firing& f) override {

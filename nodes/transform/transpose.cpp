@@ -7,14 +7,18 @@ namespace {
 struct Transpose final : EachKey<Transpose> {
   struct Params : KeyParams {
     std::optional<std::vector<std::int64_t>> indices;
+    bool geometry = false;
   } p;
 
   static Spec spec() {
-    return each_key_spec("transpose", "Puts the axes into another order; the affine stays.",
-                         "Fields to change.")
+    return each_key_spec("transpose", "Puts the axes into another order.", "Fields to change.")
         .param("indices", &Params::indices,
                "For each axis of the result that of the field, the channels' included; null: the "
                "reverse order.")
+        .param("geometry", &Params::geometry,
+               "The affine follows the spatial axes, and the history tells it, so that invert and "
+               "resample_argmax find the way back; the channels stay first. Else, as in MONAI, the "
+               "affine stays.")
         .any_device()
         .takes("@keys", Form::any)
         .gives("@keys", Form::any);
@@ -31,7 +35,21 @@ struct Transpose final : EachKey<Transpose> {
       if (std::ssize(sorted) != rank || sorted[d] != d)
         throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
                         "; indices " + list_text(order) + " do not name each of its axes once");
-    field.tensor = field.tensor.permute(order).contiguous();
+    const at::Tensor turned = field.tensor.permute(order).contiguous();
+    if (!p.geometry) {
+      field.tensor = turned;
+      return;
+    }
+    require_spatial(field.tensor, p.keys[i]);
+    if (order[0] != 0)
+      throw DataError("indices " + list_text(order) +
+                      " move the channels, which have no place in a geometry");
+    const Affine before = field.geometry().affine;
+    Affine affine = before;
+    for (std::size_t d = 1; d < order.size(); ++d)
+      for (std::size_t row = 0; row < 3; ++row)
+        affine[4 * row + d - 1] = before[4 * row + static_cast<std::size_t>(order[d]) - 1];
+    record(field, turned, affine, "transpose", {order.begin() + 1, order.end()});
   }
 };
 

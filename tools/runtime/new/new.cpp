@@ -10,6 +10,7 @@
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/nnunet/prediction.h"
 #include "tools/runtime/nnunet/recipe.h"
 
 namespace sluice {
@@ -48,11 +49,14 @@ std::string graph_for_classes(const Json& request) {
 }
 
 std::string graph_for(const Json& request, bool segments) {
+  const std::string weights = request.value("weights", "");
+  if (!segments && !weights.empty() && nnunet::is_trained_model(weights))
+    return nnunet::prediction_graph(request.at("folder").get<std::string>(),
+                                    nnunet::read_trained_model(weights));
   const Survey survey = survey_folder(request.at("folder").get<std::string>(), segments);
   tell_survey(survey);
   const Recipe recipe = make_recipe(survey, segments);
   if (segments) return segmentation_graph(survey, recipe);
-  const std::string weights = request.value("weights", "");
   if (weights.empty()) {
     std::cerr << "no --weights: the graph runs, but with a network that has learned nothing\n";
     return prediction_graph(survey, recipe, nullptr);

@@ -1,0 +1,44 @@
+// A trained model as nnU-Net keeps it:
+//
+//   TRAINER__PLANS__CONFIGURATION/plans.json, dataset.json, fold_K/checkpoint_final.pth
+//
+// Plans of nnU-Net 2.0 to 2.2, which name the network otherwise, are read too.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "tools/nnunet/dataset.h"
+
+namespace sluice::nnunet {
+
+struct TrainedModel {
+  std::filesystem::path folder;
+  std::string trainer, configuration;
+  Json plans;  // as the file has them
+  Dataset dataset;
+  Json network;                                    // an entry of a graph's "models"
+  std::vector<std::filesystem::path> checkpoints;  // of the folds, by number
+  std::vector<std::int64_t> patch;                 // axes as in the plan: transposed (z, y, x)
+  std::vector<double> spacing;
+  std::vector<std::int64_t> transpose;     // transpose_forward
+  std::vector<std::int64_t> mirror_axes;   // of the patch's axes
+  std::vector<std::string> normalization;  // "ZScoreNormalization"; by channel
+  std::vector<bool> in_mask;               // use_mask_for_norm
+};
+
+// Whether this names such a folder, one of its folds, or a checkpoint in a fold.
+bool is_trained_model(const std::filesystem::path& path);
+
+// All folds of a folder, or the one that is named. Throws DataError: what is missing, a network
+// that is not known, folds of unlike plans.
+TrainedModel read_trained_model(const std::filesystem::path& path);
+
+// The folder alone, without folds: what a checkpoint is written for. "" is the configuration of
+// the folder's name.
+TrainedModel read_model_folder(const std::filesystem::path& folder,
+                               const std::string& configuration = "");
+
+}  // namespace sluice::nnunet
