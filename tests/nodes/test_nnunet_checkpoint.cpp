@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "engine/base/error.h"
+#include "engine/base/read_file.h"
 #include "engine/session/weights.h"
 #include "engine/state/nnunet_names.h"
 #include "engine/state/torch_file.h"
@@ -99,4 +100,24 @@ TEST_CASE("a pickle whose values hold each other ends with a message") {
   const auto file = folder.path / "bomb.pth";
   std::ofstream(file, std::ios::binary) << zip_of({{"a/data.pkl", pickle + '.'}});
   CHECK_THROWS_WITH_AS(read_torch_values(file), doctest::Contains("values without end"), DataError);
+}
+
+TEST_CASE("a checkpoint that asks for another function is refused by its name") {
+  const TemporaryFolder folder;
+  const std::string file = checkpoint(folder);
+  const std::string bytes = read_text(file);
+  const ZipFile zip(bytes, "c");
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const auto& [name, entry] : zip.entries()) {
+    std::string content(zip.read(name));
+    const std::string known = "ccollections\nOrderedDict";
+    if (const auto at = content.find(known); at != std::string::npos)
+      content.replace(at, known.size(), "csubprocess\nPopen");
+    entries.emplace_back(name, content);
+  }
+  std::ofstream(file, std::ios::binary) << zip_of(entries);
+  CHECK_THROWS_WITH_AS(read_weights(file), doctest::Contains("asks for \"subprocess.Popen\""),
+                       DataError);
+  CHECK_THROWS_WITH_AS(read_torch_values(file), doctest::Contains("asks for \"subprocess.Popen\""),
+                       DataError);
 }

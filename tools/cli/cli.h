@@ -39,7 +39,8 @@ struct Options {
   double gpu_memory = 0;
   std::int64_t folds = 5;
   bool plan_only = false;
-  std::string key, strip_prefix;  // weights
+  std::string key, strip_prefix;  // weights, convert
+  bool brief = false;             // convert
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -67,6 +68,7 @@ int new_graph(const Options& options);
 int cache(const Options& options);
 int data(const Options& options);
 int weights(const Options& options);
+int convert(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

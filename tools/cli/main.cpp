@@ -114,6 +114,25 @@ void nnunet_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
 }
 
+void weights_options(CLI::App* command, Options& o, const std::string& out = "") {
+  command
+      ->add_option("file", o.data,
+                   "A .safetensors file, one of torch.save(), a run's or a checkpoint's folder")
+      ->required()
+      ->option_text("FILE");
+  command->add_option("--key", o.key, "Which dictionary of it: state_dict, network_weights")
+      ->option_text("KEY");
+  command->add_option("--strip-prefix", o.strip_prefix, "What is left out of names: module.")
+      ->option_text("TEXT");
+  const std::string forms =
+      "A .safetensors file, or TRAINER__PLANS__CONFIGURATION/fold_0/NAME.pth, which nnU-Net reads";
+  if (out.empty())
+    command->add_option("-o,--out", o.out, forms)->option_text("FILE");
+  else
+    command->add_option("out", o.out, forms)->required()->option_text(out);
+  command->add_flag("--json", o.json, "One JSON document on stdout");
+}
+
 void apply_options(CLI::App* command, Options& o) {
   command->add_option("type", o.name, "Node type")->required()->option_text("TYPE");
   pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
@@ -271,19 +290,10 @@ void commands(CLI::App& app, Options& o) {
   set(data, o);
   data->add_flag("--json", o.json, "One JSON document on stdout");
 
-  auto* weights =
-      app.add_subcommand("weights", "Says what a file of weights holds, and converts it");
-  weights
-      ->add_option("file", o.data,
-                   "A .safetensors file, one of torch.save(), a run's or a checkpoint's folder")
-      ->required()
-      ->option_text("FILE");
-  weights->add_option("--key", o.key, "Which dictionary of it: state_dict, network_weights")
-      ->option_text("KEY");
-  weights->add_option("--strip-prefix", o.strip_prefix, "What is left out of names: module.")
-      ->option_text("TEXT");
-  weights->add_option("-o,--out", o.out, "Writes them as safetensors")->option_text("FILE");
-  weights->add_flag("--json", o.json, "One JSON document on stdout");
+  weights_options(
+      app.add_subcommand("weights", "Says what a file of weights holds, and converts it"), o);
+  auto* convert = app.add_subcommand("convert", "Writes weights in another form");
+  weights_options(convert, o, "OUT");
 
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
@@ -308,6 +318,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "advise") return advise(o);
   if (command == "data") return data(o);
   if (command == "weights") return weights(o);
+  if (command == "convert") return convert(o);
   return start(command, o);
 }
 

@@ -9,6 +9,7 @@
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/dtype.h"
+#include "tools/runtime/nnunet/checkpoint.h"
 
 namespace sluice {
 
@@ -18,7 +19,7 @@ static double sum_of(const at::Tensor& t) { return t.to(at::kDouble).sum().item<
 int weights_command(const Json& request) {
   const std::string file = request.at("file"), out = request.at("out");
   const auto all = read_weights(file, request.at("key"), request.at("strip_prefix"));
-  const bool as_json = request.at("json");
+  const bool as_json = request.at("json"), brief = request.value("brief", false);
   Json tensors = Json::array();
   std::int64_t numbers = 0;
   for (const auto& [name, t] : all) {
@@ -28,11 +29,14 @@ int weights_command(const Json& request) {
     if (as_json)
       tensors.push_back(
           {{"name", name}, {"dtype", type}, {"shape", t.sizes().vec()}, {"sum", sum_of(t)}});
-    else
+    else if (!brief)
       std::cout << printable(name) << "  " << type << ' ' << t.sizes() << "  sum " << sum_of(t)
                 << '\n';
   }
-  if (!out.empty()) write_safetensors(out, all);
+  if (out.ends_with(".pth"))
+    nnunet::write_checkpoint(all, file, out);
+  else if (!out.empty())
+    write_safetensors(out, all);
   const std::string digest = weights_sha256(all);
   if (as_json)
     std::cout << Json{{"tensors", tensors}, {"numbers", numbers}, {"weights_sha256", digest}}.dump(
