@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "tests/temporary_folder.h"
+#include "tools/nnunet/initial_patch.h"
 #include "tools/nnunet/planner.h"
 
 namespace fs = std::filesystem;
@@ -322,4 +323,22 @@ TEST_CASE("a patch below 8 voxels trains without pooling, and the plan says so")
   const Plans plans = plans_for(folder.path, small_dataset, f, "default");
   CHECK(plans.find("3d_fullres")->stages() == 1);
   CHECK(plans_text(plans).find("does not pool") != std::string::npos);
+}
+
+TEST_CASE("patches are cut as large as nnU-Net cuts them before a rotation") {
+  const auto root = test_data();
+  if (!root) return;
+  for (const Json& g : read(*root / "nnunet_golden.json")["initial_patch"]) {
+    const Spatial s = spatial_of(g["patch"].get<Ints>());
+    INFO(g.dump());
+    Ints wanted = g["result"].get<Ints>();
+    if (s.dummy_2d) wanted[0] = g["patch"][0];
+    if (std::lround(std::min(s.rotation * 180 / M_PI, 90.0)) ==
+        std::min(90, g["rotation_deg"].get<int>()))
+      CHECK(s.initial == wanted);
+  }
+  CHECK(spatial_of({40, 56, 40}).initial == Ints{73, 80, 64});
+  CHECK(spatial_of({7, 224, 384}).dummy_2d);
+  CHECK(spatial_of({224, 384}).rotation == doctest::Approx(15 * M_PI / 180));
+  CHECK(spatial_of({320, 256}).turned_freely);
 }

@@ -109,3 +109,20 @@ TEST_CASE("patch_dice is one Dice over an epoch's patches, and its ema goes on o
   CHECK(std::isnan(second.at("class_2")));
   CHECK(second.at("ema") == doctest::Approx(0.9 * (one + two) / 2 + 0.1));
 }
+
+TEST_CASE("labels_to_regions makes a channel of each region, which may overlap") {
+  const Sample in = sample_of("label", at::tensor({0, 1, 2, 3}).view({1, 2, 2}));
+  const Sample out =
+      drive("labels_to_regions", {{"regions", {{1, 2, 3}, {2, 3}, {3}}}}, {in}).at(0);
+  CHECK(at::equal(out.tensor("label"),
+                  at::tensor({0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 1}, at::kByte).view({3, 2, 2})));
+  CHECK_THROWS_AS(drive("labels_to_regions", {{"regions", {{1}}}}, {out}), DataError);
+}
+
+TEST_CASE("mask_intensity keeps what is not negative in a label that is -1 outside") {
+  Sample in = sample_of("image", at::full({2, 1, 3}, 7.0f));
+  in.set("label", sample_of("label", at::tensor({-1, 0, 2}).view({1, 1, 3})).at("label"));
+  const Json params{{"mask_key", "label"}, {"select_fn", "is_not_negative"}};
+  CHECK(at::equal(drive("mask_intensity", params, {in}).at(0).tensor("image")[1],
+                  at::tensor({0.0f, 7.0f, 7.0f}).view({1, 3})));
+}

@@ -93,7 +93,8 @@ void shrink(Configuration& c) {
 std::string pooling_text(const Topology& t) {
   if (t.strides.size() == 1) return "no axis has 8 voxels: no pooling";
   return join("each axis up to a multiple of ", extents(t.divisor), " (",
-              std::to_string(t.strides.size() - 1), " poolings)");
+              std::to_string(t.strides.size() - 1),
+              t.strides.size() == 2 ? " pooling)" : " poolings)");
 }
 
 void explain_network(Configuration& c) {
@@ -150,7 +151,8 @@ Configuration plan_one(const Plans& plans, const Wanted& wanted) {
   c.why.push_back(join("spacing ", extents(c.spacing), " mm; the median case has ",
                        extents(c.median), " voxels there"));
   c.why.push_back(join("patch ", extents(c.topology.patch), ": ", extents(start),
-                       " (the median, or 256^3 voxels, 2048^2 in 2-D, where that is less), ",
+                       flat ? " (the median, at most as many voxels as 2048^2), "
+                            : " (the median, at most as many voxels as 256^3), ",
                        pooling_text(c.topology),
                        steps == 0
                            ? ""

@@ -20,7 +20,9 @@ inline std::string number(double value) {
   return text;
 }
 
+// "19.2 M"; fewer than 100,000 as they are.
 inline std::string millions(double value) {
+  if (value < 1e5) return number(value);
   char text[32];
   std::snprintf(text, sizeof text, "%.1f M", value / 1e6);
   return text;

@@ -57,6 +57,9 @@ int write_graphs(const Json& request, const Plans& plans) {
   fs::create_directories(out);
   write_text(out / "plans.json", plans_json(plans).dump(2) + "\n");
   write_text(out / "dataset.json", dataset_json(plans.dataset).dump(2) + "\n");
+  std::string folds;
+  for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
+    folds += (fold ? "," : "") + std::to_string(fold);
   for (const Configuration& c : plans.configurations) {
     TrainedModel model = read_model_folder(out, c.name);
     for (std::size_t axis = 0; axis < c.dims(); ++axis)
@@ -66,7 +69,7 @@ int write_graphs(const Json& request, const Plans& plans) {
     const fs::path file = out / (c.name + ".json");
     write_text(file, text);
     tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
-         (out / "runs").string() + " --each vars.fold=0,1,2,3,4` trains its folds");
+         (out / c.name).string() + " --each vars.fold=" + folds + "` trains its folds");
   }
   return static_cast<int>(Exit::done);
 }
