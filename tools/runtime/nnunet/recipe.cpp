@@ -50,27 +50,34 @@ Json dataset_json(const Dataset& d) {
   return json;
 }
 
-// plans.json and dataset.json, which nnU-Net reads, and a graph a configuration.
+// A graph a configuration, and beside it the folder that nnU-Net would keep the trained model in.
 int write_graphs(const Json& request, const Plans& plans) {
   const fs::path out = request.at("out").get<std::string>();
   must_be_new(out);
-  fs::create_directories(out);
-  write_text(out / "plans.json", plans_json(plans).dump(2) + "\n");
-  write_text(out / "dataset.json", dataset_json(plans.dataset).dump(2) + "\n");
   std::string folds;
   for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
     folds += (fold ? "," : "") + std::to_string(fold);
   for (const Configuration& c : plans.configurations) {
-    TrainedModel model = read_model_folder(out, c.name);
+    const fs::path folder =
+        out / (std::string("nnUNetTrainer__") + plans.planner.plans_name + "__" + c.name);
+    fs::create_directories(folder);
+    write_text(folder / "plans.json", plans_json(plans).dump(2) + "\n");
+    write_text(folder / "dataset.json", dataset_json(plans.dataset).dump(2) + "\n");
+    TrainedModel model = read_model_folder(folder);
     for (std::size_t axis = 0; axis < c.dims(); ++axis)
       model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
-    const std::string text = training_graph(plans, c, model, request.at("folds"));
+    const std::string text =
+        training_graph(plans, c, model, request.at("folds").get<std::int64_t>());
     must_be_right(text);
     const fs::path file = out / (c.name + ".json");
     write_text(file, text);
     tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
          (out / c.name).string() + " --each vars.fold=" + folds + "` trains its folds");
   }
+  if (plans.cascade())
+    tell(
+        "no graph for 3d_cascade_fullres: a network that takes another's labels is not trained "
+        "yet");
   return static_cast<int>(Exit::done);
 }
 
