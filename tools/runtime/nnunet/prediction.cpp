@@ -131,6 +131,9 @@ class Graph {
     add("cases", {{"type", "file_patterns"}, {"root", "@images"}, {"patterns", patterns}});
     add("load", {{"type", "load_image"}, {"keys", keys}});
     if (keys.size() > 1) add("join", {{"type", "concat_items"}, {"keys", keys}, {"name", "image"}});
+    if (reoriented())
+      add("turn", {{"type", "orientation"}, {"keys", "image"}, {"axcodes", "RAS"}},
+          "As the model's " + m_.plans["image_reader_writer"].get<std::string>() + " reads it.");
     Json order{0};
     for (const std::int64_t axis : m_.transpose) order.push_back(3 - axis);
     add("axes", {{"type", "transpose"}, {"keys", "image"}, {"indices", order}, {"geometry", true}},
@@ -138,6 +141,18 @@ class Graph {
             std::string(std::is_sorted(m_.transpose.begin(), m_.transpose.end())
                             ? "."
                             : "; the plan puts them into another order."));
+  }
+
+  // Whether nnU-Net's reader turns images; of pictures it has others.
+  bool reoriented() const {
+    const std::string reader = m_.plans.value("image_reader_writer", std::string("SimpleITKIO"));
+    const bool turns = reader.ends_with("WithReorient");
+    const std::string kind = reader.substr(0, reader.size() - (turns ? 12 : 0));
+    if (kind == "SimpleITKIO" || kind == "NibabelIO") return turns;
+    throw DataError((m_.folder / "plans.json").string() + ": image_reader_writer \"" +
+                    printable(reader) +
+                    "\" is for pictures or not known; known are SimpleITKIO "
+                    "and NibabelIO, each also WithReorient");
   }
 
   void prepare() {
