@@ -1,5 +1,5 @@
-// Resizing as nnU-Net resamples: scikit-image's resize() of an image by cubic B-splines and of
-// labels by their indicators, each also slice by slice.
+// Resizing images as nnU-Net resamples: scikit-image's resize() by cubic B-splines, also slice by
+// slice. Labels: label_votes.h.
 //
 //   place i of n on an axis of m voxels reads  (i + 0.5) m / n - 0.5 ; outside, the outermost voxel
 //
@@ -24,11 +24,5 @@ std::optional<int> slice_axis(const Vec3& old_spacing, const Vec3& new_spacing, 
 // shape that stays gives the same values.
 at::Tensor spline_resize(const at::Tensor& volume, const Shape3& shape,
                          std::optional<int> slices = {});
-
-// label [C, X, Y, Z] of any type -> the same type: at each voxel the label whose indicator is
-// largest by linear interpolation; of several, the nearest voxel's where it is one of them, else
-// the smallest.
-at::Tensor label_resize(const at::Tensor& label, const Shape3& shape,
-                        std::optional<int> slices = {});
 
 }  // namespace sluice

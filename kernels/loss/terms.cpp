@@ -7,9 +7,14 @@
 namespace sluice {
 namespace {
 
+constexpr std::int64_t ignored = -100;  // of torch's cross entropy
+
 // What is no class is reported elsewhere, maybe later; LibTorch would stop the device for it.
-at::Tensor indices(const at::Tensor& label, std::int64_t classes) {
-  return label.select(1, 0).to(at::kLong).clamp(0, classes - 1);
+at::Tensor indices(const Target& t) {
+  const at::Tensor label = t.label.select(1, 0);
+  const at::Tensor index = label.to(at::kLong).clamp(0, t.classes() - 1);
+  return t.options.ignore_index ? index.masked_fill(label.eq(*t.options.ignore_index), ignored)
+                                : index;
 }
 
 }  // namespace
@@ -27,8 +32,8 @@ at::Tensor cross_entropy(const Target& t) {
     return at::binary_cross_entropy_with_logits(x, t.label.to(x.scalar_type()), {}, weight,
                                                 reduction);
   const at::Tensor target =
-      t.label.size(1) == 1 ? indices(t.label, t.classes()) : t.label.to(x.scalar_type());
-  return at::cross_entropy_loss(x, target, weight, reduction, -100, t.options.label_smoothing);
+      t.label.size(1) == 1 ? indices(t) : t.label.to(x.scalar_type());
+  return at::cross_entropy_loss(x, target, weight, reduction, ignored, t.options.label_smoothing);
 }
 
 at::Tensor focal(const Target& t, const FocalTerm& p) {

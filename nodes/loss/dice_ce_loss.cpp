@@ -16,6 +16,7 @@ struct DiceCeLoss final : TermLoss<DiceCeParams> {
     param_of(s, "label_smoothing", &TermLossParams::target, &TargetOptions::label_smoothing,
              "Share of the truth that the cross entropy spreads evenly over the classes.")
         .range(0, 1);
+    add_ignore_index(s);
     add_dice_term(s, &Params::dice);
     add_class_weight(s);
     add_factor(s, "lambda_dice", &Params::lambda_dice, "Factor of the Dice term.");

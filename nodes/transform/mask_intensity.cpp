@@ -22,8 +22,9 @@ struct MaskIntensity final : Node {
         .param("keys", &Params::keys, "Fields to mask, each [C, ...]; their type stays.")
         .param("mask_key", &Params::mask_key, "The mask: one channel, or one for each.")
         .required()
-        .param("select_fn", &Params::select_fn, "What counts as inside: > 0.")
-        .choices({"is_positive"})
+        .param("select_fn", &Params::select_fn,
+               "What counts as inside: > 0, or >= 0 (of a label that is -1 outside).")
+        .choices({"is_positive", "is_not_negative"})
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image)
         .takes("@mask_key", Form::image);
@@ -38,7 +39,7 @@ struct MaskIntensity final : Node {
           (mask.size(0) != 1 && mask.size(0) != x.size(0)))
         throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(x.sizes()) +
                         ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
-      field.tensor = at::mul(x, at::gt(mask, 0));
+      field.tensor = at::mul(x, p.select_fn == "is_positive" ? at::gt(mask, 0) : at::ge(mask, 0));
     });
     f.emit(std::move(out));
   }

@@ -1,5 +1,6 @@
 // resample_spline: nnU-Net's resampling of images and labels to a voxel size.
 #include "engine/run/registry.h"
+#include "kernels/image/label_votes.h"
 #include "kernels/image/spline_resize.h"
 #include "nodes/fields.h"
 

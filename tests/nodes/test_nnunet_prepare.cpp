@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "engine/base/error.h"
+#include "kernels/image/label_votes.h"
 #include "kernels/image/spline_resize.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden.h"

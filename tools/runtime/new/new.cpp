@@ -14,9 +14,7 @@
 #include "tools/runtime/nnunet/recipe.h"
 
 namespace sluice {
-namespace {
 
-// A graph that `sluice check` would refuse is a fault of ours, and is not handed out.
 void must_be_right(const std::string& text) {
   Diagnostics diagnostics;
   const auto graph = load_graph(parse_document("the new graph", text, diagnostics),
@@ -25,6 +23,8 @@ void must_be_right(const std::string& text) {
   diagnostics.print(std::cerr, false);
   throw std::logic_error("the graph for this folder came out wrong: please report it");
 }
+
+namespace {
 
 void write(const std::string& text, const std::string& out) {
   if (out.empty()) {

@@ -8,4 +8,7 @@ namespace sluice {
 // {"kind": "segmentation", "folder", "out" (""; stdout), "weights"}; "bundle": see bundle.h
 int new_command(const Json& request);
 
+// A graph that `sluice check` would refuse is a fault of ours, and is not handed out.
+void must_be_right(const std::string& text);
+
 }  // namespace sluice

@@ -6,7 +6,9 @@
 #include "engine/base/message.h"
 #include "kernels/files/file_io.h"
 #include "tools/nnunet/planner.h"
+#include "tools/runtime/new/new.h"
 #include "tools/runtime/nnunet/measure.h"
+#include "tools/runtime/nnunet/training.h"
 
 namespace sluice {
 namespace {
@@ -34,6 +36,41 @@ Fingerprint fingerprint_for(const Json& request, const Dataset& dataset) {
   return measured;
 }
 
+// dataset.json as nnU-Net has it, whoever's the folder's own is.
+Json dataset_json(const Dataset& d) {
+  Json json{{"channel_names", Json::object()}, {"labels", Json::object()}};
+  for (std::size_t c = 0; c < d.channels.size(); ++c)
+    json["channel_names"][std::to_string(c)] = d.channels[c];
+  for (const Label& label : d.labels)
+    json["labels"][label.name] =
+        label.values.size() == 1 ? Json(label.values.front()) : Json(label.values);
+  if (d.regions) json["regions_class_order"] = d.region_order;
+  json["numTraining"] = d.training;
+  json["file_ending"] = d.ending;
+  return json;
+}
+
+// plans.json and dataset.json, which nnU-Net reads, and a graph a configuration.
+int write_graphs(const Json& request, const Plans& plans) {
+  const fs::path out = request.at("out").get<std::string>();
+  must_be_new(out);
+  fs::create_directories(out);
+  write_text(out / "plans.json", plans_json(plans).dump(2) + "\n");
+  write_text(out / "dataset.json", dataset_json(plans.dataset).dump(2) + "\n");
+  for (const Configuration& c : plans.configurations) {
+    TrainedModel model = read_model_folder(out, c.name);
+    for (std::size_t axis = 0; axis < c.dims(); ++axis)
+      model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
+    const std::string text = training_graph(plans, c, model, request.at("folds"));
+    must_be_right(text);
+    const fs::path file = out / (c.name + ".json");
+    write_text(file, text);
+    tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
+         (out / "runs").string() + " --each vars.fold=0,1,2,3,4` trains its folds");
+  }
+  return static_cast<int>(Exit::done);
+}
+
 }  // namespace
 
 int new_nnunet(const Json& request) {
@@ -48,7 +85,7 @@ int new_nnunet(const Json& request) {
     return static_cast<int>(Exit::done);
   }
   tell(plans_text(plans));
-  return static_cast<int>(Exit::done);
+  return write_graphs(request, plans);
 }
 
 }  // namespace sluice

@@ -1,0 +1,42 @@
+// What graphs of nnU-Net's plans are put together from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/runtime/nnunet/trained_model.h"
+
+namespace sluice::nnunet {
+
+// Nodes one after the other, each with the line of comment that stands above it.
+class NodeList {
+ public:
+  // The node follows the last one unless it says "in" itself, or is the first.
+  void add(const std::string& name, Json node, const std::string& why = "");
+  // Nodes of the graph's "parts" in place of one.
+  void add_part(const std::string& name, const std::string& part);
+  const std::string& last() const { return nodes_.back().name; }
+  // Lines, the last without a comma unless there is more.
+  std::string text(const std::string& indent, bool more = false) const;
+
+ private:
+  struct One {
+    std::string name, why;
+    Json node;
+  };
+  std::vector<One> nodes_;
+};
+
+// The field of each channel's file, by number: "image", "image_1", ...
+std::vector<std::string> channel_keys(const Dataset& dataset);
+
+// Axes into the plan's order, the crop, normalization and the plan's voxel size, of "image" and,
+// where it is named, of a label.
+void add_prepared(NodeList& nodes, const TrainedModel& model, const std::string& label = "");
+
+// Windows, and what they give as labels in "pred" on the grid of the image's file.
+void add_inference(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "");
+// The node that writes "pred" into a folder.
+Json saved_labels(const TrainedModel& model, const std::string& folder);
+
+}  // namespace sluice::nnunet

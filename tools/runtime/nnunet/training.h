@@ -1,0 +1,15 @@
+// The graph that trains one configuration of a plan as nnU-Net trains it.
+#pragma once
+
+#include <string>
+
+#include "tools/nnunet/planner.h"
+#include "tools/runtime/nnunet/trained_model.h"
+
+namespace sluice::nnunet {
+
+// `model`: what read_model_folder() reads of the plans that are written beside the graph.
+std::string training_graph(const Plans& plans, const Configuration& configuration,
+                           const TrainedModel& model, std::int64_t folds);
+
+}  // namespace sluice::nnunet
