@@ -180,6 +180,8 @@ TEST_CASE("what is wrong with a model of nnU-Net's is said, and nothing is writt
   w.refused(3, "takes the labels of \"3d_lowres\"");
   w.plans_with("/configurations/3d_fullres/normalization_schemes", {"MyNormalization"});
   w.refused(3, "MyNormalization");
+  w.plans_with("/image_reader_writer", "NaturalImage2DIO");
+  w.refused(3, "image_reader_writer \"NaturalImage2DIO\" is for pictures or not known");
   w.plans_with("/configurations", json::object());
   w.refused(3, "has no \"3d_fullres\"");
   w.plans_with("/configurations/3d_fullres/patch_size", {16, 16, 8});

@@ -39,7 +39,8 @@ struct Blended {
 
 // Windows, `batch` at a time but of one plane, with a window's depth of sums where classes are
 // asked for, and planes finished as soon as no later window touches them.
-Blended blended(const std::vector<float>& logits, int batch, float least, bool of_classes) {
+Blended blended(const std::vector<float>& logits, int batch, float least, bool of_classes,
+                bool half = false) {
   const Both<float> x(logits), wx(weights(0)), wy(weights(1)), wz(weights(2));
   const int planes = of_classes ? window[0] : volume[0], plane = volume[1] * volume[2];
   const Both<float> sum{std::vector<float>(channels * planes * plane)};
@@ -47,6 +48,7 @@ Blended blended(const std::vector<float>& logits, int batch, float least, bool o
   const Both<std::uint8_t> classes(std::vector<std::uint8_t>(voxels, 99));
   BlendSums sums;
   sums.channels = channels;
+  sums.half = half;
   for (int d = 0; d < 3; ++d) sums.size[d] = volume[d];
   sums.sum_planes = planes;
   sums.total_planes = window[0];
@@ -113,6 +115,31 @@ TEST_CASE("windows blend to the weighted mean, and batches of any size give the 
     const Blended other = blended(x, batch, least, false);
     CHECK(std::memcmp(other.means.data(), b.means.data(), b.means.size() * sizeof(float)) == 0);
   }
+}
+
+TEST_CASE("sums in float16 are rounded after each window, as on the host") {
+  SLUICE_NEEDS_GPU();
+  const auto at = starts();
+  constexpr float least = 1e-3f;
+  std::vector<float> sum(channels * voxels), total(voxels);
+  const std::vector<float> w[3] = {weights(0), weights(1), weights(2)}, x = logits();
+  for (std::size_t k = 0; k < at.size(); ++k)
+    for (int i = 0; i < of_window; ++i) {
+      const int p[3] = {i / (window[1] * window[2]), i / window[2] % window[1], i % window[2]};
+      const float weight = std::max(as_half(w[0][p[0]] * w[1][p[1]] * w[2][p[2]]), least);
+      const int voxel =
+          ((at[k][0] + p[0]) * volume[1] + at[k][1] + p[1]) * volume[2] + at[k][2] + p[2];
+      total[voxel] = as_half(total[voxel] + weight);
+      for (int c = 0; c < channels; ++c) {
+        float& s = sum[c * voxels + voxel];
+        s = as_half(mad(x[(k * of_window + i) * channels + c], weight, s));
+      }
+    }
+  int other = 0;
+  const Blended b = blended(x, 5, least, false, true);
+  for (int i = 0; i < channels * voxels; ++i)
+    other += b.means[i] != as_half(sum[i] / total[i % voxels]);
+  CHECK(other == 0);
 }
 
 TEST_CASE("classes from a window's depth of sums are those of the means") {

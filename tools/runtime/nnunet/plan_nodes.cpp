@@ -89,6 +89,9 @@ std::vector<std::string> channel_keys(const Dataset& dataset) {
 
 void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& label) {
   const Json both = label.empty() ? Json("image") : Json::array({"image", label});
+  if (m.reader.ends_with("WithReorient"))
+    nodes.add("turn", {{"type", "orientation"}, {"keys", both}, {"axcodes", "RAS"}},
+              "As the plan's " + m.reader + " reads it.");
   Json order{0};
   for (const std::int64_t axis : m.transpose) order.push_back(3 - axis);
   nodes.add("axes", {{"type", "transpose"}, {"keys", both}, {"indices", order}, {"geometry", true}},

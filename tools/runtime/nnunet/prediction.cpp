@@ -128,6 +128,13 @@ class Graph {
 }  // namespace
 
 std::string prediction_graph(const fs::path& images, const TrainedModel& model) {
+  static const std::set<std::string> known{"", "SimpleITKIO", "SimpleITKIOWithReorient",
+                                           "NibabelIO", "NibabelIOWithReorient"};
+  if (!known.contains(model.reader))
+    throw DataError((model.folder / "plans.json").string() + ": image_reader_writer \"" +
+                    printable(model.reader) +
+                    "\" is for pictures or not known; known are SimpleITKIO and NibabelIO, each "
+                    "also WithReorient");
   return Graph(folder_of_images(images, model), model).text();
 }
 

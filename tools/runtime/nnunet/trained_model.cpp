@@ -264,6 +264,8 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
   for (const double s : model.spacing)
     if (!(s > 0)) part.at("spacing").fail("has a number that is not above 0");
   read_normalization(part, model);
+  if (top.has("image_reader_writer"))
+    model.reader = top.at("image_reader_writer").as<std::string>();
   model.dropout = part.has("architecture") && part.at("architecture").has("arch_kwargs") &&
                   part.at("architecture").at("arch_kwargs").has("dropout_op");
   Json net = part.has("architecture") ? new_network(part.at("architecture")) : old_network(part);

@@ -21,6 +21,7 @@ struct TrainedModel {
   Dataset dataset;
   Json network;                                    // an entry of a graph's "models"
   std::vector<std::filesystem::path> checkpoints;  // of the folds, by number
+  std::string reader;                              // image_reader_writer: "SimpleITKIO"
   bool dropout = false;                            // the network has layers of dropout
   std::vector<std::int64_t> patch;                 // axes as in the plan: transposed (z, y, x)
   std::vector<double> spacing;
