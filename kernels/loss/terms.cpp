@@ -31,8 +31,7 @@ at::Tensor cross_entropy(const Target& t) {
   if (t.classes() == 1)
     return at::binary_cross_entropy_with_logits(x, t.label.to(x.scalar_type()), {}, weight,
                                                 reduction);
-  const at::Tensor target =
-      t.label.size(1) == 1 ? indices(t) : t.label.to(x.scalar_type());
+  const at::Tensor target = t.label.size(1) == 1 ? indices(t) : t.label.to(x.scalar_type());
   return at::cross_entropy_loss(x, target, weight, reduction, ignored, t.options.label_smoothing);
 }
 
