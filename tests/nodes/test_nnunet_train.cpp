@@ -110,6 +110,22 @@ TEST_CASE("patch_dice is one Dice over an epoch's patches, and its ema goes on o
   CHECK(second.at("ema") == doctest::Approx(0.9 * (one + two) / 2 + 0.1));
 }
 
+TEST_CASE("patch_dice in merged parts is that of all patches") {
+  const Sample in = golden_batch(3);
+  const auto part = [&](std::int64_t i) {
+    return patches(in.tensor("pred").narrow(0, i, 1), in.tensor("label").narrow(0, i, 1));
+  };
+  Driver whole("patch_dice", Json::object()), one("patch_dice", Json::object()),
+      other("patch_dice", Json::object());
+  (void)whole.fire({in}, at_index(0));
+  (void)one.fire({part(0)}, at_index(0));
+  (void)other.fire({part(1)}, at_index(1));
+  State state;
+  other.node().save(state);
+  one.node().merge(state);
+  CHECK(by_name(one.flush(0)) == by_name(whole.flush(0)));
+}
+
 TEST_CASE("labels_to_regions makes a channel of each region, which may overlap") {
   const Sample in = sample_of("label", at::tensor({0, 1, 2, 3}).view({1, 2, 2}));
   const Sample out =
