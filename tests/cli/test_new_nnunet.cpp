@@ -148,6 +148,7 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   refused("--folds 1", 2, "2 or more");
   refused("--json", 2, "--plan-only");
   refused("--fingerprint none.json", 3, "none.json");
+  refused("--folds 7", 3, "6 cases make no 7 folds");
   CHECK(contains(w.run("new segmentation data --recipe nnunet").err, "-o"));
   CHECK(contains(w.run("new segmentation data --recipe monai -o out").err, "nnunet"));
   w.change("numTraining", 7);
@@ -167,4 +168,94 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
     nii::write(w.at("data/labelsTr/case_" + std::to_string(i) + ".nii"), {14 + i % 3, 16, 15},
                {1, 1, 1}, [](int, int, int) { return 0.0f; });
   refused("", 3, "no case has foreground");
+}
+
+namespace {
+
+// Runs of three folds, as they leave their graphs and predictions: the truth and a speck of the
+// same label far from it, and of the second label, where there is one, a speck that belongs there.
+void leave_runs(const Workplace& w, bool two) {
+  json runs = json::array();
+  for (int fold = 0; fold < 3; ++fold) {
+    const std::string run = "fold=" + std::to_string(fold);
+    runs.push_back({{"value", std::to_string(fold)}, {"folder", run}, {"exit", 0}});
+    const json source{{"type", "nnunet"},
+                      {"root", w.at("data").string()},
+                      {"keys", {"image", "image_1"}},
+                      {"split", "validation"},
+                      {"fold", fold},
+                      {"folds", 3}};
+    const json saved{{"type", "save_image"},
+                     {"keys", "pred"},
+                     {"output_dir", "validation"},
+                     {"output_ext", ".nii"}};
+    w.folder.write("runs/" + run + "/graph.json",
+                   json{{"nodes", {{"v_cases", source}, {"v_save", saved}}}}.dump());
+    for (int i = 0; i < 6; ++i)
+      nii::write(w.at("runs/" + run + "/validation/case_" + std::to_string(i) + ".nii"),
+                 {14 + i % 3, 16, 15}, {1, 1, 1}, [&](int x, int y, int z) {
+                   const int r = (x - 7) * (x - 7) + (y - 8) * (y - 8) + (z - 7) * (z - 7);
+                   if (x == 0 && y == 0 && z < 2) return 1.0f;
+                   return float(r < (two ? 4 : 16) ? (two ? 2 : 1) : r < 16 ? 1 : 0);
+                 });
+  }
+  w.folder.write("runs/each.json", json{{"path", "vars.fold"}, {"runs", runs}}.dump());
+}
+
+}  // namespace
+
+TEST_CASE("new postprocessing keeps the largest component where the folds say that it helps") {
+  Workplace w;
+  w.make();
+  leave_runs(w, false);
+  const auto made = w.run("new postprocessing runs -o post.json");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(contains(made.err, "Dice of 6 cases"));
+  CHECK(contains(made.err, "fold=2"));
+  CHECK(contains(made.err, " 1.0000"));
+  const std::string graph = w.folder.read("post.json");
+  CHECK(contains(graph, "\"applied_labels\": [1]"));
+  const auto ran =
+      w.run("run post.json --quiet --out out --set vars.segmentations=runs/fold=0/validation");
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  // Label 1 of the first voxel is gone.
+  const std::string after = w.folder.read("out/postprocessed/case_0.nii");
+  CHECK(after[352] == 0);
+}
+
+TEST_CASE("new postprocessing of regions scores regions, and changes nothing where nothing helps") {
+  Workplace w;
+  w.make(regions);
+  leave_runs(w, true);
+  const auto made = w.run("new postprocessing runs");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(contains(made.err, "1+2: "));
+  CHECK(contains(made.out, "The foreground as a whole"));
+  // Predictions that are the truth.
+  for (int fold = 0; fold < 3; ++fold)
+    for (int i = 0; i < 6; ++i)
+      std::filesystem::copy_file(w.at("data/labelsTr/case_" + std::to_string(i) + ".nii"),
+                                 w.at("runs/fold=" + std::to_string(fold) + "/validation/case_" +
+                                      std::to_string(i) + ".nii"),
+                                 std::filesystem::copy_options::overwrite_existing);
+  const auto none = w.run("new postprocessing runs");
+  CHECK(none.code == 0);
+  CHECK(contains(none.out, "nothing is better"));
+  CHECK_FALSE(contains(none.out, "keep_largest"));
+}
+
+TEST_CASE("new postprocessing says what it misses") {
+  Workplace w;
+  w.make();
+  leave_runs(w, false);
+  CHECK(contains(w.run("new postprocessing data").err, "no each.json"));
+  std::filesystem::remove_all(w.at("runs/fold=1/validation"));
+  const auto r = w.run("new postprocessing runs");
+  CHECK(r.code == 3);
+  CHECK(contains(r.err, "has not validated its fold"));
+  std::filesystem::remove(w.at("runs/fold=1/graph.json"));
+  CHECK(contains(w.run("new postprocessing runs").err, "fold=1/graph.json: no such file"));
 }

@@ -235,7 +235,7 @@ void commands(CLI::App& app, Options& o) {
       app.add_subcommand("new", "Looks at a folder with data and writes a graph for it");
   starter->add_option("kind", o.name, "What the graph is for")
       ->required()
-      ->option_text("segmentation|classification|prediction|bundle");
+      ->option_text("segmentation|classification|prediction|postprocessing|bundle");
   starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
   starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
       ->option_text("FILE");

@@ -56,11 +56,14 @@ static int new_by_recipe(const Options& o) {
 }
 
 int new_graph(const Options& options) {
-  const std::vector<std::string> kinds{"segmentation", "classification", "prediction", "bundle"};
+  const std::vector<std::string> kinds{"segmentation", "classification", "prediction",
+                                       "postprocessing", "bundle"};
   if (std::find(kinds.begin(), kinds.end(), options.name) == kinds.end()) {
     const std::string hint = did_you_mean(options.name, kinds);
     print_error(
-        "new graphs are for segmentation, classification, prediction or a bundle, not for " +
+        "new graphs are for segmentation, classification, prediction, postprocessing or a bundle, "
+        "not "
+        "for " +
         options.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }

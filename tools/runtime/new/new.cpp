@@ -10,6 +10,7 @@
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/nnunet/postprocessing.h"
 #include "tools/runtime/nnunet/prediction.h"
 #include "tools/runtime/nnunet/recipe.h"
 
@@ -65,6 +66,15 @@ std::string graph_for(const Json& request, bool segments) {
   return prediction_graph(survey, recipe, &trained);
 }
 
+std::string graph_for_folds(const Json& request) {
+  const std::string folder = request.at("folder");
+  const auto cases = nnunet::validated_cases(folder);
+  const auto dataset = nnunet::dataset_of(folder);
+  const auto found = nnunet::find_postprocessing(cases, dataset);
+  tell(nnunet::postprocessing_text(cases, found));
+  return nnunet::postprocessing_graph(folder, dataset, cases, found);
+}
+
 }  // namespace
 
 int new_command(const Json& request) {
@@ -74,8 +84,9 @@ int new_command(const Json& request) {
     throw Error(Exit::usage, out + " is there already and stays as it is; name another file");
   const std::string kind = request.at("kind");
   if (kind == "bundle") return new_bundle(request);
-  const std::string text = kind == "classification" ? graph_for_classes(request)
-                                                    : graph_for(request, kind == "segmentation");
+  const std::string text = kind == "classification"   ? graph_for_classes(request)
+                           : kind == "postprocessing" ? graph_for_folds(request)
+                                                      : graph_for(request, kind == "segmentation");
   must_be_right(text);
   write(text, out);
   return static_cast<int>(Exit::done);

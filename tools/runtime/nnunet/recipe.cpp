@@ -50,10 +50,21 @@ Json dataset_json(const Dataset& d) {
   return json;
 }
 
+void must_be_trainable(const Dataset& d, std::int64_t folds) {
+  const std::string where = (d.root / "dataset.json").string();
+  if (d.reader != "SimpleITKIO")
+    throw DataError(where + ": files end with " + d.ending +
+                    "; graphs are written for volumes (--plan-only plans pictures too)");
+  if (d.training < folds)
+    throw DataError(where + ": " + std::to_string(d.training) + " cases make no " +
+                    std::to_string(folds) + " folds; name fewer by --folds");
+}
+
 // A graph a configuration, and beside it the folder that nnU-Net would keep the trained model in.
 int write_graphs(const Json& request, const Plans& plans) {
   const fs::path out = request.at("out").get<std::string>();
   must_be_new(out);
+  must_be_trainable(plans.dataset, request.at("folds"));
   std::string folds;
   for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
     folds += (fold ? "," : "") + std::to_string(fold);
