@@ -40,6 +40,7 @@ struct FieldRule {
     network,   // they enter the network that `param` names, by windows of `window` if that is set
     keeps,     // no other field goes on
     moves,     // the samples go to the device that `param` names
+    prefixes,  // every field goes on once for each name of `param`, with that in front of its own
     stays,     // ... but `fields` do not: this node reads them on the host, wherever it works
   };
   Act act = Act::passes;

@@ -40,6 +40,7 @@ struct Model final : Node {
         .like("@keys")
         .channels("@net.out_channels")
         .dtype("float32")
+        .differentiable()
         .any_device();
   }
 

@@ -78,6 +78,9 @@ std::vector<std::string> line(const FieldRule& r) {
       return {"keeps", what, "and lets the others go"};
     case Act::moves:
       return {"moves", "every field", "to " + r.param};
+    case Act::prefixes:
+      return {"gives", "every field",
+              "once for each of " + r.param + ", which is put before its name"};
     case Act::stays:
       return {"reads", what, "on the host, wherever it works"};
     case Act::per_axis:
