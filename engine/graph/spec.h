@@ -407,6 +407,7 @@ class Spec {
   Spec& keeps(std::string fields) { return rule(FieldRule::Act::keeps, std::move(fields), ""); }
   Spec& moves(std::string param) { return rule(FieldRule::Act::moves, "", std::move(param)); }
   Spec& prefixes(std::string param) { return rule(FieldRule::Act::prefixes, "", std::move(param)); }
+  Spec& decollates() { return rule(FieldRule::Act::decollates, "", ""); }
   Spec& stays(std::string fields) { return rule(FieldRule::Act::stays, std::move(fields), ""); }
   // These refine the rule declared last.
   Spec& like(std::string field) {

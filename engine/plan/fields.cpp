@@ -137,6 +137,12 @@ void Walk::apply(const FieldRule& rule) {
       return keeps(rule);
     case Act::prefixes:
       return prefixes(rule);
+    case Act::decollates:
+      for (FieldInfo& f : flow_.fields)
+        if (f.form == Form::batch) f.form = Form::image;
+      flow_.batch = 0;
+      flow_.batched_by = -1;
+      return;
     case Act::moves:
       if (params_.value(rule.param, "auto") != "cpu")
         flow_.moved_by = index_;

@@ -124,6 +124,7 @@ class Planner : PlanPass {
   // A list of numbers (a grid) counts as their product, one of names as how many these are.
   int count(const PlanNode& n) {
     const std::string& name = n.spec->count_param;
+    if (name.empty() && n.spec->arity == Arity::expand) return 0;  // as many as a sample has
     if (name.empty() || !n.graph->params.contains(name) || !n.graph->params.at(name).is_array())
       return at_most(n, name, param<std::int64_t>(n, name, 1));
     std::int64_t all = 1;

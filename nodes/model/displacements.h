@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
