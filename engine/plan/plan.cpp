@@ -120,9 +120,10 @@ class Planner : PlanPass {
   }
 
  private:
-  // A list of numbers (a grid) counts as their product.
+  // A list of numbers (a grid) counts as their product. 0: an expand that says none.
   int count(const PlanNode& n) {
     const std::string& name = n.spec->count_param;
+    if (name.empty() && n.spec->arity == Arity::expand) return 0;
     if (name.empty() || !n.graph->params.contains(name) || !n.graph->params.at(name).is_array())
       return at_most(n, name, param<std::int64_t>(n, name, 1));
     std::int64_t all = 1;
