@@ -1,8 +1,8 @@
 // Fields that are lists of rows (clicks, slice numbers): int32, -1 where a row holds nothing.
 // `batch` fills up shorter ones with -1, since samples have different numbers of rows.
 //
-// A list knows the draws of the sample that it was made for, so that what is drawn for a member of
-// a batch depends neither on the batch's size nor on the member's place in it.
+// A drawn list knows the draws of the sample that it was drawn for, so that what is drawn for a
+// member of a batch depends neither on the batch's size nor on the member's place in it.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -23,13 +23,12 @@ namespace sluice {
 
 inline const char* const list_mark = "list";
 
-inline Field list_field(at::Tensor rows, std::uint64_t draws) {
+inline Field list_field(at::Tensor rows, std::optional<std::uint64_t> draws = {}) {
   auto meta = std::make_shared<Meta>();
-  meta->history.push_back(
-      {list_mark,
-       identity_affine,
-       {},
-       {static_cast<double>(draws >> 32), static_cast<double>(draws & 0xffffffffu)}});
+  Applied mark{list_mark, identity_affine, {}, {}};
+  if (draws)
+    mark.values = {static_cast<double>(*draws >> 32), static_cast<double>(*draws & 0xffffffffu)};
+  meta->history.push_back(std::move(mark));
   return {std::move(rows), std::move(meta)};
 }
 
@@ -37,7 +36,7 @@ inline bool is_list(const Meta& meta) {
   return !meta.history.empty() && meta.history.front().transform == list_mark;
 }
 inline std::optional<std::uint64_t> draws_of(const Meta& meta) {
-  if (!is_list(meta)) return std::nullopt;
+  if (!is_list(meta) || meta.history.front().values.size() != 2) return std::nullopt;
   const std::vector<double>& halves = meta.history.front().values;
   return static_cast<std::uint64_t>(halves.at(0)) << 32 | static_cast<std::uint64_t>(halves.at(1));
 }

@@ -29,7 +29,7 @@ struct FindAllValidSlices final : Node {
     require_spatial(out.tensor(p.label), p.label, 3);
     const at::Tensor& label = one_channel(out, p.label);
     const at::Tensor used = label[0].sum({1, 2}).ne(0).nonzero().flatten().to(at::kInt);
-    if (used.numel() > 0) out.set(p.sids, list_field(used, f.random().bits64()));
+    if (used.numel() > 0) out.set(p.sids, list_field(used));
     f.emit(std::move(out));
   }
 };

@@ -258,3 +258,62 @@ TEST_CASE("lists of clicks are filled up within a batch, other fields are not") 
   few.set("guidance", Field(few.tensor("guidance"), std::make_shared<const Meta>()));
   CHECK_THROWS_AS(Driver("batch", {{"size", 2}}).gather({few, many}), DataError);
 }
+
+TEST_CASE(
+    "a user's clicks are voxels of the file, wherever orientation, crops and zooms move them") {
+  Affine affine = identity_affine;  // axes permuted and flipped: LPS-like, 2 mm along the first
+  affine[0] = 0, affine[1] = -1, affine[4] = 2, affine[5] = 0, affine[3] = 40, affine[7] = -30;
+  at::Tensor image = at::zeros({1, 12, 20, 9});
+  const std::vector<std::int64_t> on = {7, 11, 3}, beside = {2, 4, 6};
+  image[0][7][11][3] = 1;
+  image[0][2][4][6] = 2;
+  Sample s = sample_of("image", image, affine);
+  s = drive("orientation", {{"keys", "image"}, {"axcodes", "RAS"}}, {s}).at(0);
+  s = drive("spatial_crop", {{"keys", "image"}, {"roi_start", {2, 1, 1}}, {"roi_end", {20, 12, 9}}},
+            {s})
+          .at(0);
+  s = drive("flip", {{"keys", "image"}, {"spatial_axis", 1}}, {s}).at(0);
+  const Json params = {{"foreground", {on}}, {"background", {beside, on}}};
+  const at::Tensor guidance =
+      drive("add_guidance_from_points", params, {s}).at(0).tensor("guidance");
+  REQUIRE(guidance.sizes().vec() == std::vector<std::int64_t>{2, 3, 4});
+  const auto value = [&](const Row& r) {
+    return s.tensor("image")[0][r[1]][r[2]][r[3]].item<int>();
+  };
+  CHECK(value(row_of(guidance, 0, 0)) == 1);
+  CHECK(value(row_of(guidance, 1, 1)) == 2);
+  CHECK(value(row_of(guidance, 1, 2)) == 1);
+  for (const auto& [kind, i] : {std::pair{1, 0}, {0, 1}, {0, 2}})
+    CHECK(row_of(guidance, kind, i) == Row(4, -1));
+
+  s.set("label", sample_of("label", s.tensor("image").gt(1).to(at::kByte)).at("label"));
+  const Sample slice = drive("split_slices", Json::object(), {s}).at(0);
+  const at::Tensor there =
+      drive("add_guidance_from_points", params, {slice}).at(0).tensor("guidance");
+  REQUIRE(there.sizes().vec() ==
+          std::vector<std::int64_t>{2, 1, 3});  // the others: in other slices
+  CHECK(slice.tensor("image")[0][there[1][0][1].item<int>()][there[1][0][2].item<int>()]
+            .item<int>() == 2);
+}
+
+TEST_CASE("a user's click outside of the image is refused") {
+  const Sample s = sample_of("image", at::zeros({1, 4, 5, 6}));
+  const auto said = [](const Json& clicks, const Sample& in) {
+    try {
+      drive("add_guidance_from_points", {{"foreground", clicks}}, {in});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  CHECK(said({{3, 4, 5}}, s) == "nothing");
+  CHECK(said({{4, 0, 0}}, s) ==
+        "the click [4, 0, 0] is no voxel of \"image\", whose file has [4, 5, 6]");
+  CHECK(said({{0, 0}}, s).find("[0, 0] is no voxel") != std::string::npos);
+  CHECK(said(Json::array(), s).find("needs a click") != std::string::npos);
+  const Sample cut =
+      drive("spatial_crop", {{"keys", "image"}, {"roi_start", {1, 0, 0}}, {"roi_end", {4, 5, 6}}},
+            {s})
+          .at(0);
+  CHECK(said({{0, 0, 0}}, cut).find("outside of what is left of \"image\"") != std::string::npos);
+}
