@@ -254,8 +254,8 @@ bool is_plain(const Spec& spec) {
          !spec.is_ordered && !spec.is_gate && spec.access == Access::none;
 }
 
-// The nodes inside a node (of one_of, some_of): {"type": ..., parameters}, or lists of them,
-// checked as those of the graph are. One sample goes in and at most one comes out.
+// The nodes inside a node (of one_of, some_of, interact): {"type": ..., parameters}, or lists of
+// them, checked as those of the graph are. One sample goes in and at most one comes out.
 void read_inner_nodes(const Reading& reading, const Field& field, const std::string& path) {
   if (!field.value) return;
   if (field.value->is_array()) {
@@ -288,7 +288,9 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   read_params(reading, *spec, written, {"type"}, params, given);
 }
 
-bool holds_nodes(const ParamSpec& p) { return p.type == "json" && p.name == "transforms"; }
+bool holds_nodes(const ParamSpec& p) {
+  return p.type == "json" && (p.name == "transforms" || p.name == "body");
+}
 
 void collect_inner(const Json& entries, const Catalogue& catalogue,
                    std::vector<std::pair<const Spec*, const Json*>>& found) {

@@ -241,7 +241,7 @@ int queue_room(const Plan& plan, int node) {
   int room = 1;
   n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
   while (true) {  // back to where its segment begins
-    if (n->spec->arity == Arity::expand) room *= n->count;
+    if (n->spec->arity == Arity::expand) room *= std::max(1, n->count);
     if (n->credits > 0 || n->inputs.empty()) return room * n->credits;
     n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
   }

@@ -171,6 +171,15 @@ const Json& Walk::param(const std::string& name) const {
 std::vector<std::string> Walk::names(const std::string& text) const {
   if (!text.starts_with('@')) return {text};
   if (text.ends_with("{}")) return keys_in(param(text.substr(1, text.size() - 3)));
+  if (const auto number = text.find('#'); number != std::string::npos) {  // @key#numbers: pred_5
+    const std::vector<std::string> bases = names(text.substr(0, number));
+    const Json& numbers = param(text.substr(number + 1));
+    std::vector<std::string> all;
+    for (const std::string& base : bases)
+      for (const Json& n : numbers.is_array() ? numbers : Json::array({numbers}))
+        all.push_back(base + "_" + n.dump());
+    return all;
+  }
   if (const auto join = text.find('@', 1); join != std::string::npos) {  // @keys@postfix
     std::vector<std::string> all = names(text.substr(0, join));
     const auto endings = strings_in(param(text.substr(join + 1)));
@@ -190,6 +199,10 @@ const GraphModel* Walk::model(const std::string& name) const {
 std::int64_t Walk::number(const std::string& text) const {
   if (text.empty()) return 0;
   if (!text.starts_with('@')) return std::stoll(text);
+  if (const auto plus = text.find('+'); plus != std::string::npos) {  // @param+2
+    const std::int64_t n = number(text.substr(0, plus));
+    return n > 0 ? n + std::stoll(text.substr(plus + 1)) : 0;
+  }
   const auto dot = text.find('.');
   const Json* from = &params_;
   if (dot != std::string::npos) {

@@ -121,7 +121,8 @@ class Planner : PlanPass {
   }
 
  private:
-  // A list of numbers (a grid) counts as their product, one of names as how many these are.
+  // A list of numbers (a grid) counts as their product, one of names as how many these are. 0:
+  // an expand that says none.
   int count(const PlanNode& n) {
     const std::string& name = n.spec->count_param;
     if (name.empty() && n.spec->arity == Arity::expand) return 0;  // as many as a sample has

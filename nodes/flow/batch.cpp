@@ -8,7 +8,7 @@
 #include "engine/run/registry.h"
 #include "kernels/augment/pending.h"
 #include "kernels/base/inner_parallel.h"
-#include "nodes/fields.h"
+#include "nodes/list_field.h"
 
 namespace sluice {
 namespace {
@@ -106,13 +106,15 @@ Field stacked(const std::string& key, std::span<const SamplePtr> members, bool l
     return stacked_pending(key, members, lazy);
   std::vector<at::Tensor> tensors;
   std::vector<MetaPtr> meta;
+  const bool list = is_list(members.front()->at(key).geometry());
   for (const auto& member : members) {
     const Field& field = member->at(key);
-    if (!tensors.empty() && !alike(field.tensor, tensors.front()))
+    if (!list && !tensors.empty() && !alike(field.tensor, tensors.front()))
       differ(key, *members[0], described(tensors.front()), *member, described(field.tensor));
     tensors.push_back(field.tensor);
     meta.insert(meta.end(), field.meta.begin(), field.meta.end());
   }
+  if (list) return {stacked_lists(tensors), std::move(meta)};
   return {tensors.front().defined() ? at::stack(tensors) : at::Tensor(), std::move(meta)};
 }
 
@@ -123,7 +125,10 @@ struct Batch final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("batch", "Stacks samples: every field [C, X, Y, Z] becomes [N, C, X, Y, Z].")
+    return Spec("batch",
+                "Stacks samples: every field [C, X, Y, Z] becomes [N, C, X, Y, Z]; of lists of "
+                "clicks "
+                "the shorter are filled up with rows of -1, which are none.")
         .in("sample")
         .out("sample")
         .param("size", &Params::size, "Samples a batch.")

@@ -348,6 +348,41 @@ TEST_CASE("a reader must feed the updater of its own network, not that of anothe
   }
 }
 
+TEST_CASE("of two readers in a row the first is the region's gate, and both see the same weights") {
+  Builder b;
+  b.graph.run.epochs = 2;
+  std::uint64_t weight = 1;
+  Values seen, again, stepped;
+  const auto reads = [&](Values& to) {
+    return [&weight, &to](Firing& f) {
+      to.push_back(weight);
+      f.emit_ptr(f.ptr());
+    };
+  };
+  const int s = b.source("s", 6);
+  const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 2}, {"n", 2}});
+  const int first = b.add("first", reader_spec(), reads(seen), {{batch, 0}}, {{"net", "net"}});
+  const int fwd = b.add("fwd", reader_spec(), reads(again), {{first, 0}}, {{"net", "net"}});
+  b.add("step", updater_spec(),
+        [&](Firing& f) {
+          weight = mix(weight ^ f.in().value);
+          stepped.push_back(weight);
+          f.emit_ptr(f.ptr());
+        },
+        {{fwd, 0}}, {{"net", "net"}});
+  REQUIRE(b.plan(2));
+  const auto node = [&](int i) { return b.made->nodes[static_cast<std::size_t>(i)]; };
+  CHECK(node(first).gate);
+  CHECK(node(first).credits == 1);
+  CHECK_FALSE(node(fwd).gate);
+  CHECK(node(fwd).segment == first);
+  CHECK(node(fwd).training);
+  run(b, 2);
+  CHECK(stepped.size() == 6);
+  CHECK(seen == again);
+  CHECK(Values(seen.begin() + 1, seen.end()) == Values(stepped.begin(), stepped.end() - 1));
+}
+
 TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
   Training t(3, 3);
   int v = t.validate(t.b.source("v", 2));

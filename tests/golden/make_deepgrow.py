@@ -1,0 +1,97 @@
+"""Makes deepgrow.json: what MONAI's deepgrow transforms give, and how likely each draw is.
+
+    python make_deepgrow.py > deepgrow.json      (monai 1.6.1, scipy, scikit-image)
+
+Draws are replaced by one that takes the first candidate and writes down all candidates with their
+probabilities.
+"""
+import json
+import sys
+
+import numpy as np
+from monai.apps.deepgrow.transforms import (AddGuidanceSignald, AddInitialSeedPointd, AddRandomGuidanced,
+                                            FindAllValidSlicesd, FindDiscrepancyRegionsd)
+
+
+class Spy:
+    def __init__(self):
+        self.draws = []
+
+    def choice(self, candidates, size=None, replace=True, p=None):
+        candidates = np.asarray(candidates)
+        if candidates.dtype != bool:
+            p = np.full(len(candidates), 1 / len(candidates)) if p is None else np.asarray(p)
+            self.draws.append({"at": candidates.tolist(), "p": [float(f"{x:.10g}") for x in p]})
+        return candidates[0] if size is None else candidates[:size]
+
+
+def blobs(shape, spheres):
+    grid = np.stack(np.meshgrid(*[np.arange(n) for n in shape], indexing="ij"))
+    out = np.zeros(shape, np.float32)
+    for centre, radius in spheres:
+        d = grid - np.asarray(centre).reshape(-1, *[1] * len(shape))
+        out[(d**2).sum(0) <= radius**2] = 1
+    return out[None]
+
+
+LABELS = {
+    "two regions": blobs((14, 12), [((3, 3), 3), ((10, 8), 2.5)]),
+    "at the border": blobs((9, 11), [((0, 10), 4)]),
+    "seven regions": blobs((16, 16), [((x, y), 1) for x in (2, 8, 13) for y in (2, 8)] + [((13, 13), 2)]),
+    "all set": np.ones((1, 4, 5), np.float32),
+    "by a corner": np.kron(np.eye(2, dtype=np.float32), np.ones((3, 3), np.float32))[None],
+    "volume": blobs((8, 9, 7), [((3, 4, 3), 2.5), ((7, 8, 6), 2)]),
+    "a corner of a volume": blobs((5, 6, 4), [((0, 0, 0), 4.2)]),
+}
+
+
+def bits(a):
+    return {"shape": list(a.shape), "set": np.flatnonzero(a).tolist()}
+
+
+def seeds():
+    for name, label in LABELS.items():
+        for sids in ((False, True) if label.ndim == 4 else (False,)):
+            t, d = AddInitialSeedPointd(), {"label": label}
+            t.R = Spy()
+            if sids:
+                d = FindAllValidSlicesd()(d)
+            out = t(d)
+            case = {"name": name, "label": bits(label), "draws": t.R.draws, "guidance": json.loads(out["guidance"])}
+            if sids:
+                case["sids"] = d["sids"].tolist()
+            yield case
+
+
+def signals():
+    rows = {2: [[[2, 3, 4], [1, 3, 4], [-1, -1, -1], [0, 30, 2]], [[-1, -1, -1]] * 3 + [[5, 8, -1]]],
+            3: [[[2, 3, 4, 1]], [[1, 0, 0, 0]]]}
+    for shape, sigma, channels in (((10, 12), 2, 1), ((20, 17), 3, 2), ((7, 8, 6), 2, 1), ((12, 5, 9), 1, 1)):
+        n = int(np.prod(shape))
+        image = np.zeros((3, *shape), np.float32)
+        guidance = rows[len(shape)]
+        out = AddGuidanceSignald(sigma=sigma, number_intensity_ch=channels)({"image": image, "guidance": guidance})
+        yield {"shape": list(image.shape), "sigma": sigma, "channels": channels, "guidance": guidance,
+               "signal": [float(f"{x:.8g}") for x in out["image"][channels:].flatten()]}
+
+
+def corrections():
+    for name, label in LABELS.items():
+        for shift in (1, -1, 0):
+            pred = np.roll(label, shift, 1) * 0.9 + np.roll(label, shift, 2) * 0.05
+            if shift < 0:
+                pred = np.maximum(pred, np.roll(label, -2, 1) * 0.8)
+            d = FindDiscrepancyRegionsd()({"label": label, "pred": pred})
+            axes = label.ndim - 1
+            d["guidance"] = [[[3] + [1] * axes], [[-1] * (axes + 1)]]
+            d["probability"] = 1.0
+            t = AddRandomGuidanced()
+            t.R = Spy()
+            out = t(d)
+            yield {"name": f"{name}, {shift}", "label": bits(label), "pred": bits(pred > 0.5),
+                   "missed": bits(d["discrepancy"][0])["set"], "excess": bits(d["discrepancy"][1])["set"],
+                   "draws": t.R.draws, "guidance": json.loads(out["guidance"])}
+
+
+json.dump({"seeds": list(seeds()), "signals": list(signals()), "corrections": list(corrections())}, sys.stdout,
+          separators=(",", ":"))
