@@ -4,6 +4,7 @@
 
 #include "kernels/base/autograd.h"
 #include "kernels/base/team.h"
+#include "kernels/image/grid_sampling.h"
 
 namespace sluice {
 namespace {
@@ -205,6 +206,27 @@ at::Tensor warp(const at::Tensor& image, const at::Tensor& ddf, Outside outside)
   attach("WarpBackward", {out}, {x, field},
          SavedWarp{x.detach(), field.detach(), outside, x.requires_grad(), field.requires_grad()});
   return out.to(image.scalar_type());
+}
+
+at::Tensor warp_points(const at::Tensor& points, const at::Tensor& ddf) {
+  const std::int64_t axes = ddf.size(1);
+  kernels::GridRule rule;
+  for (auto& bound : rule.bound) bound = kernels::Bound::replicate;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(axes) + 2, 1);
+  shape[0] = points.size(0);
+  shape[1] = points.size(1);
+  shape.back() = axes;
+  const at::Tensor at = points.to(ddf.scalar_type()),
+                   by = grid_pull(ddf, at.detach().reshape(shape), rule);
+  return at + by.reshape({points.size(0), axes, points.size(1)}).transpose(1, 2);
+}
+
+at::Tensor target_registration_error(const at::Tensor& points, const at::Tensor& truth,
+                                     at::ArrayRef<double> spacing) {
+  const at::Tensor there = truth.eq(-1).all(-1).logical_not();
+  const at::Tensor apart = (points - truth) * at::tensor(spacing, points.options());
+  const at::Tensor distances = at::linalg_vector_norm(apart, 2, at::IntArrayRef{-1});
+  return distances.masked_fill(there.logical_not(), 0).sum(1) / there.sum(1);
 }
 
 at::Tensor dvf2ddf(const at::Tensor& velocities, std::int64_t steps, Outside outside) {

@@ -29,4 +29,13 @@ at::Tensor dvf2ddf(const at::Tensor& velocities, std::int64_t steps,
 at::Tensor torch_warp(const at::Tensor& image, const at::Tensor& ddf, bool nearest,
                       kernels::Outside outside);
 
+// Points [N, P, axes] of the displacements' own grid, in voxels: each and the displacement there,
+// linear between voxels; outside, the border's. Gradients for the displacements alone.
+at::Tensor warp_points(const at::Tensor& points, const at::Tensor& ddf);
+
+// Target registration error: the mean distance [N] of points [N, P, axes] from the truth's, whose
+// rows of -1 are none (NaN without any); `spacing`: a voxel's extents, one number or one an axis.
+at::Tensor target_registration_error(const at::Tensor& points, const at::Tensor& truth,
+                                     at::ArrayRef<double> spacing);
+
 }  // namespace sluice

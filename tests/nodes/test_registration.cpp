@@ -2,10 +2,14 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <map>
+
 #include "engine/base/error.h"
 #include "engine/state/checkpoint.h"
 #include "golden.h"
 #include "tests/nodes/drive.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -153,4 +157,79 @@ TEST_CASE("jacobian_metric finds what a linear map stretches, and what folds") {
   two.node().save(part);
   one.node().merge(part);
   CHECK(one.flush() == whole.flush());
+}
+
+TEST_CASE("landmarks follow a field, and tre_loss and tre_metric measure how far they are off") {
+  // Everything moves by (1, -2); points between voxels too.
+  at::Tensor ddf = at::zeros({1, 2, 8, 8});
+  ddf[0][0].fill_(1);
+  ddf[0][1].fill_(-2);
+  ddf.requires_grad_();
+  const at::Tensor points = at::tensor({3.F, 4.F, 2.5F, 6.25F, -1.F, -1.F}).view({1, 3, 2}),
+                   truth = at::tensor({4.F, 2.F, 3.5F, 1.25F, -1.F, -1.F}).view({1, 3, 2});
+  Sample s = sample_of("ddf", ddf);
+  s.set("points", Field(points, s.at("ddf").meta));
+  s.set("moving_points", Field(truth, s.at("ddf").meta));
+  s = Driver("warp_points").fire({s}).samples().at(0);
+  CHECK((s.tensor("warped_points").slice(1, 0, 2) -
+         at::tensor({4.F, 2.F, 3.5F, 4.25F}).view({1, 2, 2}))
+            .abs()
+            .max()
+            .item<double>() < 1e-6);
+  // Distances 0 and 3 voxels of 2 mm; the third row is none.
+  const Json spacing{{"spacing", {5, 2}}};
+  const at::Tensor loss = Driver("tre_loss", spacing).fire({s}).samples().at(0).tensor("loss");
+  CHECK(loss.item<double>() == doctest::Approx(3));
+  loss.backward();
+  CHECK(ddf.grad().isfinite().all().item<bool>());
+  CHECK(ddf.grad()[0][1].sum().item<double>() ==
+        doctest::Approx(1));  // 2 mm a voxel, of two points
+  Driver metric("tre_metric", spacing);
+  (void)metric.fire({s});
+  CHECK(metric.flush().at(0).second == doctest::Approx(3));
+  s.set("moving_points", Field(truth.slice(1, 0, 2), s.at("ddf").meta));
+  CHECK_THROWS_AS((void)Driver("tre_loss").fire({s}), DataError);
+}
+
+TEST_CASE("points are read from text and follow their image through its transforms") {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& text) {
+    std::ofstream(folder.path / "p.csv") << text;
+    Sample s;
+    auto meta = std::make_shared<Meta>();
+    meta->path = (folder.path / "p.csv").string();
+    s.set("points", Field(at::Tensor(), meta));
+    try {
+      const Sample out = Driver("load_points").fire({s}).samples().at(0);
+      return c10::str(out.tensor("points").sizes()) + " " +
+             std::to_string(out.tensor("points").sum().item<double>()).substr(0, 4);
+    } catch (const DataError& e) {
+      return std::string(e.what()).substr(folder.path.string().size() + 1);
+    }
+  };
+  CHECK(said("x,y,z\n1,2,3\n4, 5, 6.5\n") == "[2, 3] 21.5");
+  CHECK(said("1 2\r\n\r\n3\t4\r\n") == "[2, 2] 10.0");
+  CHECK(said("1,2,3\n4,5\n") == "p.csv:2: 2 numbers; the rows before have 3");
+  CHECK(said("1,2,3\n4,nan,5\n") == "p.csv:2: \"nan\" is no finite number");
+  CHECK(said("x,y,z\n") == "p.csv: no row of numbers");
+  CHECK(said("1,2,3,4\n") == "p.csv: rows of 4 numbers; points have 2 or 3 axes");
+
+  // 2 x 3 x 4 mm, origin (10, 20, 30): file's voxel (1, 2, 3) is (12, 26, 42) mm.
+  Affine affine = identity_affine;
+  affine[0] = 2, affine[5] = 3, affine[10] = 4, affine[3] = 10, affine[7] = 20, affine[11] = 30;
+  Sample s = sample_of("image", at::rand({1, 6, 6, 6}), affine);
+  s.set("points", Field(at::tensor({1.F, 2.F, 3.F}).view({1, 3}), std::make_shared<const Meta>()));
+  s = drive("apply_transform_to_points", {{"invert_affine", false}}, {s}).at(0);
+  CHECK(at::allclose(s.tensor("points"), at::tensor({12.F, 26.F, 42.F}).view({1, 3})));
+  s = drive("flip", {{"keys", "image"}, {"spatial_axis", 0}}, {s}).at(0);
+  s = drive("spatial_crop", {{"keys", "image"}, {"roi_start", {1, 1, 1}}, {"roi_end", {6, 6, 6}}},
+            {s})
+          .at(0);
+  s = drive("apply_transform_to_points", Json::object(), {s}).at(0);
+  CHECK(at::allclose(s.tensor("points"), at::tensor({3.F, 1.F, 2.F}).view({1, 3})));
+  // ITK's millimetres: x and y the other way round.
+  s.set("points",
+        Field(at::tensor({-12.F, -26.F, 42.F}).view({1, 3}), std::make_shared<const Meta>()));
+  s = drive("apply_transform_to_points", {{"affine_lps_to_ras", true}}, {s}).at(0);
+  CHECK(at::allclose(s.tensor("points"), at::tensor({3.F, 1.F, 2.F}).view({1, 3})));
 }
