@@ -13,7 +13,8 @@ import sys
 import monai.apps.deepedit.transforms as de
 import numpy as np
 from monai.apps.deepgrow.transforms import (AddGuidanceSignald, AddInitialSeedPointd, AddRandomGuidanced,
-                                            FindAllValidSlicesd, FindDiscrepancyRegionsd)
+                                            FindAllValidSlicesd, FindDiscrepancyRegionsd,
+                                            SpatialCropForegroundd)
 
 
 logging.disable()
@@ -131,5 +132,17 @@ def deepedit():
             "draws": t.R.draws, "guidance": {k: np.asarray(v).tolist() for k, v in out["guidance"].items()}}
 
 
-json.dump({"deepedit": deepedit(), "seeds": list(seeds()), "signals": list(signals()), "corrections": list(corrections())}, sys.stdout,
+def crops():
+    for name, label in LABELS.items():
+        for size in (4, 7, 12):
+            for margin in (0, 2):
+                n = label[0].size
+                image = np.arange(n, dtype=np.float32).reshape(label.shape)
+                t = SpatialCropForegroundd(("image", "label"), "label", [size] * (label.ndim - 1), margin=margin)
+                out = t({"image": image, "label": label, "image_meta_dict": {}, "label_meta_dict": {}})["image"]
+                yield {"label": bits(label), "size": size, "margin": margin, "shape": list(out.shape),
+                       "first": int(out.flatten()[0]), "last": int(out.flatten()[-1])}
+
+
+json.dump({"crops": list(crops()), "deepedit": deepedit(), "seeds": list(seeds()), "signals": list(signals()), "corrections": list(corrections())}, sys.stdout,
           separators=(",", ":"))

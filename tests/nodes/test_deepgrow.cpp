@@ -455,3 +455,26 @@ TEST_CASE("deepedit's clicks are drawn in MONAI's places, and whole labels are d
     check_often(c["draws"][d], often[d], times);
   }
 }
+
+TEST_CASE("crops about the foreground are MONAI's, smaller or larger than the size asked for") {
+  for (const Json& c : golden("deepgrow.json")["crops"]) {
+    const at::Tensor label = tensor_of_set(c["label"]);
+    Sample s = sample_of("label", label);
+    s.set(
+        "image",
+        sample_of("image", at::arange(label.numel(), at::kFloat).view(label.sizes())).at("image"));
+    const Sample out = drive("spatial_crop_foreground",
+                             {{"spatial_size", c["size"]}, {"margin", c["margin"]}}, {s})
+                           .at(0);
+    INFO(c.dump());
+    CHECK(out.tensor("image").sizes().vec() == shape_of(c));
+    CHECK(out.tensor("label").sizes().vec() == shape_of(c));
+    const at::Tensor flat = out.tensor("image").flatten();
+    CHECK(flat[0].item<std::int64_t>() == c["first"].get<std::int64_t>());
+    CHECK(flat[-1].item<std::int64_t>() == c["last"].get<std::int64_t>());
+  }
+  CHECK_THROWS_AS(
+      drive("spatial_crop_foreground", {{"spatial_size", 4}},
+            {with(sample_of("label", at::zeros({1, 4, 4})), "image", at::zeros({1, 4, 4}))}),
+      DataError);
+}
