@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "kernels/image/gaussian.h"
 #include "kernels/image/spatial.h"
 
@@ -151,6 +152,18 @@ at::Tensor click_signal(const at::Tensor& clicks, at::IntArrayRef extents, doubl
       gaussian(volume, std::vector<double>(static_cast<std::size_t>(axes), sigma));
   const auto [low, high] = at::aminmax(smooth);
   return from_volume((smooth - low) / (high - low), axes).squeeze(0);
+}
+
+at::Tensor with_click_signals(const at::Tensor& image, const at::Tensor& clicks,
+                              std::int64_t channels, double sigma) {
+  if (clicks.dim() != 3 || clicks.size(2) != image.dim())
+    throw DataError("clicks have shape " + c10::str(clicks.sizes()) + "; needed is [lists, rows, " +
+                    std::to_string(image.dim()) + "]");
+  std::vector<at::Tensor> parts{
+      image.narrow(0, 0, std::min(channels, image.size(0))).to(at::kFloat)};
+  for (const at::Tensor& list : clicks.unbind())
+    parts.push_back(click_signal(list, image.sizes().slice(1), sigma).unsqueeze(0));
+  return at::cat(parts);
 }
 
 }  // namespace sluice

@@ -36,4 +36,9 @@ const ClickSite& drawn_click(std::span<const ClickSite> sites, double uniform);
 // outside, and scaled to 0..1; zeros where there is no click. A click outside lands on the border.
 at::Tensor click_signal(const at::Tensor& clicks, at::IntArrayRef extents, double sigma);
 
+// The first `channels` of an image [C, X, Y(, Z)] and a channel for each list of clicks
+// [lists, rows, 1 + axes], float32. Throws DataError where the clicks have other axes.
+at::Tensor with_click_signals(const at::Tensor& image, const at::Tensor& clicks,
+                              std::int64_t channels, double sigma);
+
 }  // namespace sluice

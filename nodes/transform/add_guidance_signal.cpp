@@ -1,6 +1,4 @@
 // add_guidance_signal: MONAI's AddGuidanceSignald of deepgrow.
-#include <ATen/Functions.h>
-
 #include "engine/run/registry.h"
 #include "kernels/image/clicks.h"
 #include "nodes/fields.h"
@@ -41,17 +39,8 @@ struct AddGuidanceSignal final : Node {
     Sample out = f.in();
     Field image = out.at(p.image);
     require_spatial(image.tensor, p.image);
-    const at::Tensor& guidance = out.tensor(p.guidance);
-    if (guidance.dim() != 3 || guidance.size(2) != image.tensor.dim())
-      throw DataError("field \"" + p.guidance + "\" has shape " + list_text(guidance.sizes()) +
-                      "; needed is [2, rows, " + std::to_string(image.tensor.dim()) + "]");
-    std::vector<at::Tensor> parts{
-        image.tensor.narrow(0, 0, std::min(p.number_intensity_ch, image.tensor.size(0)))
-            .to(at::kFloat)};
-    const std::vector<std::int64_t> extents = spatial_shape(image.tensor);
-    for (const at::Tensor& clicks : guidance.unbind())
-      parts.push_back(click_signal(clicks, extents, p.sigma).unsqueeze(0));
-    image.tensor = at::cat(parts);
+    image.tensor =
+        with_click_signals(image.tensor, out.tensor(p.guidance), p.number_intensity_ch, p.sigma);
     out.set(p.image, std::move(image));
     f.emit(std::move(out));
   }

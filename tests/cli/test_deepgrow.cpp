@@ -130,3 +130,31 @@ TEST_CASE("what is wrong with an interaction is said before it runs") {
   holds(said("/models/net/in_channels", 1), "takes 1 channel, but \"image\" has 3");
   CHECK(t.sluice("check g.json").code == 0);
 }
+
+TEST_CASE("the graphs with clicks train on real volumes, and a user's click is taken") {
+  const std::string data = shell::test_data();
+  if (data.empty()) {
+    MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
+    return;
+  }
+  const TinyClicks t;
+  const std::string small =
+      " --quiet --set run.epochs=1 --set vars.volumes=1 --set "
+      "vars.val_volumes=1 --set nodes.clicks.times=1 --set vars.root=" +
+      data + "/Task04_Hippocampus --out ";
+  for (const std::string name : {"deepgrow", "deepgrow3d", "deepedit"}) {
+    CAPTURE(name);
+    const auto r = t.sluice("run " SLUICE_SOURCE_DIR "/graphs/" + name + ".json" + small + name);
+    CHECK_MESSAGE(r.code == 0, r.err);
+    CHECK(t.summary(name)["metrics"].contains("dice5.mean"));
+  }
+  const std::string predict = "run " SLUICE_SOURCE_DIR
+                              "/graphs/deepgrow_predict.json --quiet --set vars.weights=deepgrow3d "
+                              "--set vars.image=" +
+                              data + "/Task04_Hippocampus/imagesTr/hippocampus_001.nii.gz ";
+  CHECK(t.sluice(predict + "--out seen --set vars.foreground=[[17,25,17]]").code == 0);
+  CHECK(std::filesystem::exists(t.folder.path / "seen/segmentations/hippocampus_001_seg.nii.gz"));
+  const auto outside = t.sluice(predict + "--no-out --set vars.foreground=[[40,52,18]]");
+  CHECK(outside.code == 3);
+  CHECK(outside.err.find("the click [40, 52, 18] is no voxel of \"image\"") != std::string::npos);
+}

@@ -334,6 +334,7 @@ Json graph_of(const Spec& spec) {
   node["type"] = spec.name;
   for (const auto& port : spec.ins) node["in"][port.name] = "load.sample";
   if (spec.find_param("transforms")) node["transforms"] = {{{"type", "rand_flip"}}};
+  if (spec.find_param("body")) node["body"] = {{{"type", "rand_flip"}}};
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
   for (const auto& param : {spec.network_param, spec.follows_param})

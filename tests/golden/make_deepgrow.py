@@ -6,11 +6,18 @@ Draws are replaced by one that takes the first candidate and writes down all can
 probabilities.
 """
 import json
+import logging
+import random
 import sys
 
+import monai.apps.deepedit.transforms as de
 import numpy as np
 from monai.apps.deepgrow.transforms import (AddGuidanceSignald, AddInitialSeedPointd, AddRandomGuidanced,
-                                            FindAllValidSlicesd, FindDiscrepancyRegionsd)
+                                            FindAllValidSlicesd, FindDiscrepancyRegionsd,
+                                            SpatialCropForegroundd)
+
+
+logging.disable()
 
 
 class Spy:
@@ -93,5 +100,49 @@ def corrections():
                    "draws": t.R.draws, "guidance": json.loads(out["guidance"])}
 
 
-json.dump({"seeds": list(seeds()), "signals": list(signals()), "corrections": list(corrections())}, sys.stdout,
+def deepedit():
+    random.randint = lambda low, high: 1000  # keeps all clicks
+    shape = (10, 11, 9)
+    label = blobs(shape, [((3, 3, 4), 3)]) * 7 + blobs(shape, [((8, 8, 4), 2)]) * 2
+    label[label > 7] = 0
+    names = {"spleen": 7, "background": 0, "liver": 2, "aorta": 9}
+    d = de.RemapLabelsToSequentiald("label", names)({"label": label})
+    sequential = d["label"]
+    d = de.FindAllValidSlicesMissingLabelsd("label")(d)
+    sids = {k: np.asarray(v).tolist() for k, v in d["sids"].items()}
+    seed = de.AddInitialSeedPointMissingLabelsd("label")
+    seed.R = Spy()
+    d = seed(d)
+    seeds = {k: json.loads(v) for k, v in d["guidance"].items()}
+    d["image"] = np.zeros((1, *shape), np.float32)
+    signal = de.AddGuidanceSignalDeepEditd("image")(dict(d))["image"][1:]
+    d["pred"] = np.roll(sequential, 2, 1)
+    d["pred"][:, 6:, :5] = 1
+    d = de.FindDiscrepancyRegionsDeepEditd("label")(d)
+    d["probability"] = 1.0
+    t = de.AddRandomGuidanceDeepEditd(None)
+    t.R = Spy()
+    out = t(dict(d))
+    return {"label": [int(v) for v in label.flatten()], "shape": [1, *shape], "label_names": names,
+            "sequential": [int(v) for v in sequential.flatten()], "pred": [int(v) for v in d["pred"].flatten()],
+            "sids": sids, "seed_draws": seed.R.draws, "seeds": seeds,
+            "signal": [float(f"{x:.7g}") for x in signal[:, ::3, ::2, ::2].flatten()],
+            "missed": {k: bits(v[0])["set"] for k, v in d["discrepancy"].items()},
+            "excess": {k: bits(v[1])["set"] for k, v in d["discrepancy"].items()},
+            "draws": t.R.draws, "guidance": {k: np.asarray(v).tolist() for k, v in out["guidance"].items()}}
+
+
+def crops():
+    for name, label in LABELS.items():
+        for size in (4, 7, 12):
+            for margin in (0, 2):
+                n = label[0].size
+                image = np.arange(n, dtype=np.float32).reshape(label.shape)
+                t = SpatialCropForegroundd(("image", "label"), "label", [size] * (label.ndim - 1), margin=margin)
+                out = t({"image": image, "label": label, "image_meta_dict": {}, "label_meta_dict": {}})["image"]
+                yield {"label": bits(label), "size": size, "margin": margin, "shape": list(out.shape),
+                       "first": int(out.flatten()[0]), "last": int(out.flatten()[-1])}
+
+
+json.dump({"crops": list(crops()), "deepedit": deepedit(), "seeds": list(seeds()), "signals": list(signals()), "corrections": list(corrections())}, sys.stdout,
           separators=(",", ":"))

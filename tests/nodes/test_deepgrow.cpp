@@ -317,3 +317,164 @@ TEST_CASE("a user's click outside of the image is refused") {
           .at(0);
   CHECK(said({{0, 0, 0}}, cut).find("outside of what is left of \"image\"") != std::string::npos);
 }
+
+namespace {
+
+// deepedit's names in MONAI's order: the background, then the others by name, numbered 0, 1, ...
+const std::vector<std::string> edit_names{"background", "aorta", "liver", "spleen"};
+const Json edit_labels = {0, 1, 2, 3};
+
+at::Tensor edit_volume(const Json& c, const std::string& key) {
+  return at::tensor(c[key].get<std::vector<std::int64_t>>(), at::kLong)
+      .to(at::kFloat)
+      .view(shape_of(c));
+}
+
+std::int64_t place(const Row& row, const at::Tensor& volume) {
+  return (row[1] * volume.size(2) + row[2]) * volume.size(3) + row[3];
+}
+
+// The rows of a list that are clicks.
+std::vector<Row> clicks_of(const at::Tensor& lists, std::int64_t k) {
+  std::vector<Row> rows;
+  for (std::int64_t i = 0; i < lists.size(1); ++i)
+    if (const Row row = row_of(lists, k, i); row.back() >= 0) rows.push_back(row);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("labels, slices, first clicks and their channels are MONAI's in deepedit") {
+  const Json& c = golden("deepgrow.json")["deepedit"];
+  Sample s = drive("remap_labels_to_sequential", {{"label_names", c["label_names"]}},
+                   {sample_of("label", edit_volume(c, "label"))})
+                 .at(0);
+  const at::Tensor label = s.tensor("label");
+  CHECK(label.equal(edit_volume(c, "sequential")));
+  const Json labels = {{"labels", edit_labels}};
+  s = drive("find_all_valid_slices_missing_labels", labels, {s}).at(0);
+  const at::Tensor sids = s.tensor("sids");
+  REQUIRE(sids.size(0) == 4);
+  for (std::int64_t k = 0; k < 4; ++k) {
+    auto want = c["sids"][edit_names[static_cast<std::size_t>(k)]].get<std::vector<std::int64_t>>();
+    std::erase(want, -1);
+    const at::Tensor got = sids[k].masked_select(sids[k].ge(0));
+    CHECK(got.equal(at::tensor(want, at::kLong).to(at::kInt)));
+  }
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    const at::Tensor guidance =
+        drive("add_initial_seed_point_missing_labels", labels, {s}, at_index(i))
+            .at(0)
+            .tensor("guidance");
+    for (std::int64_t k = 0; k < 4; ++k) {
+      const std::vector<Row> rows = clicks_of(guidance, k);
+      // No aorta; the organs have one region a slice, and may cut the background into several.
+      CHECK((k == 0 ? rows.size() >= 1 : rows.size() == (k == 1 ? 0 : 1)));
+      for (const Row& row : rows)
+        CHECK(label.flatten()[place(row, label)].item<double>() == static_cast<double>(k));
+    }
+  }
+  std::vector<std::int64_t> seeds;  // MONAI's, one a label
+  for (const std::string& name : edit_names)
+    for (const std::int64_t v : c["seeds"][name][0]) seeds.push_back(v);
+  Sample shown = with(sample_of("image", at::ones({1, 10, 11, 9})), "guidance",
+                      at::tensor(seeds, at::kLong).to(at::kInt).view({4, 1, 4}));
+  shown = drive("add_guidance_signal_deep_edit", Json::object(), {shown}).at(0);
+  const at::Tensor signal = shown.tensor("image").narrow(0, 1, 4);
+  CHECK(difference(signal.slice(1, 0, {}, 3).slice(2, 0, {}, 2).slice(3, 0, {}, 2).contiguous(),
+                   c["signal"]) < 1e-6);
+  const at::Tensor emptied =
+      drive("discard_add_guidance", {{"labels", 4}}, {shown}).at(0).tensor("image");
+  CHECK(emptied.size(0) == 5);
+  CHECK(emptied.narrow(0, 0, 1).eq(1).all().item<bool>());
+  CHECK(emptied.narrow(0, 1, 4).abs().max().item<float>() == 0);
+}
+
+TEST_CASE("deepedit's clicks are drawn in MONAI's places, and whole labels are dropped") {
+  const Json& c = golden("deepgrow.json")["deepedit"];
+  Sample s = with(sample_of("label", edit_volume(c, "sequential")), "pred", edit_volume(c, "pred"));
+  const Json labels = {{"labels", edit_labels}};
+  s = drive("find_discrepancy_regions_deep_edit", labels, {s}).at(0);
+  std::vector<std::int64_t> seeds;
+  for (std::size_t k = 0; k < 4; ++k) {
+    const at::Tensor wrong = s.tensor("discrepancy")[static_cast<std::int64_t>(k)];
+    for (int kind = 0; kind < 2; ++kind)
+      CHECK(wrong[kind].flatten().nonzero().flatten().equal(
+          at::tensor(c[kind ? "excess" : "missed"][edit_names[k]].get<std::vector<std::int64_t>>(),
+                     at::kLong)));
+    for (const std::int64_t v : c["seeds"][edit_names[k]][0]) seeds.push_back(v);
+  }
+  s = with(with(s, "guidance", at::tensor(seeds, at::kLong).to(at::kInt).view({4, 1, 4})),
+           "probability", at::ones({}));
+  // Which of MONAI's draws went to which list.
+  std::vector<std::vector<std::size_t>> draws(4);
+  std::size_t drawn = 0;
+  for (std::int64_t k = 0; k < 4; ++k) {
+    const at::Tensor wrong = s.tensor("discrepancy")[k];
+    if (wrong[0].any().item<bool>()) draws[static_cast<std::size_t>(k)].push_back(drawn++);
+    for (std::int64_t other = 0; other < 4; ++other)
+      if ((wrong[1] * s.tensor("label").eq(other)).sum().item<int>() > 50)
+        draws[static_cast<std::size_t>(other)].push_back(drawn++);
+  }
+  REQUIRE(drawn == c["draws"].size());
+  constexpr int n = 400;
+  std::vector<std::map<std::int64_t, int>> often(c["draws"].size());
+  std::vector<int> kept(4);
+  std::set<std::size_t> totals;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const at::Tensor got =
+        drive("add_random_guidance_deep_edit", labels, {s}, at_index(i)).at(0).tensor("guidance");
+    std::size_t total = 0;
+    for (std::int64_t k = 0; k < 4; ++k) {
+      const std::vector<Row> rows = clicks_of(got, k);
+      const Json& want = c["guidance"][edit_names[static_cast<std::size_t>(k)]];
+      if (rows.empty()) continue;
+      ++kept[static_cast<std::size_t>(k)];
+      total += rows.size();
+      REQUIRE(rows.size() == want.size());
+      const std::vector<std::size_t>& new_ones = draws[static_cast<std::size_t>(k)];
+      const std::size_t before = rows.size() - new_ones.size();
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (r < before)
+          CHECK(rows[r] == want[r].get<Row>());
+        else
+          ++often[new_ones[r - before]][place(rows[r], s.tensor("label"))];
+      }
+    }
+    totals.insert(total);
+  }
+  for (const std::size_t k : {0, 2, 3}) {
+    CHECK(kept[k] > n / 4);
+    CHECK(kept[k] < n);
+  }
+  CHECK(totals.size() > 2);
+  for (std::size_t d = 0; d < often.size(); ++d) {
+    int times = 0;
+    for (const auto& [at, count] : often[d]) times += count;
+    CHECK(times > 0);
+    check_often(c["draws"][d], often[d], times);
+  }
+}
+
+TEST_CASE("crops about the foreground are MONAI's, smaller or larger than the size asked for") {
+  for (const Json& c : golden("deepgrow.json")["crops"]) {
+    const at::Tensor label = tensor_of_set(c["label"]);
+    Sample s = sample_of("label", label);
+    s.set(
+        "image",
+        sample_of("image", at::arange(label.numel(), at::kFloat).view(label.sizes())).at("image"));
+    const Sample out = drive("spatial_crop_foreground",
+                             {{"spatial_size", c["size"]}, {"margin", c["margin"]}}, {s})
+                           .at(0);
+    INFO(c.dump());
+    CHECK(out.tensor("image").sizes().vec() == shape_of(c));
+    CHECK(out.tensor("label").sizes().vec() == shape_of(c));
+    const at::Tensor flat = out.tensor("image").flatten();
+    CHECK(flat[0].item<std::int64_t>() == c["first"].get<std::int64_t>());
+    CHECK(flat[-1].item<std::int64_t>() == c["last"].get<std::int64_t>());
+  }
+  CHECK_THROWS_AS(
+      drive("spatial_crop_foreground", {{"spatial_size", 4}},
+            {with(sample_of("label", at::zeros({1, 4, 4})), "image", at::zeros({1, 4, 4}))}),
+      DataError);
+}

@@ -1,0 +1,49 @@
+// add_guidance_signal_deep_edit: MONAI's AddGuidanceSignalDeepEditd.
+#include "nodes/transform/deep_edit.h"
+
+namespace sluice {
+namespace {
+
+struct AddGuidanceSignalDeepEdit final : Node {
+  struct Params {
+    std::string image = "image", guidance = "guidance";
+    double sigma = 3;
+    std::int64_t number_intensity_ch = 1;
+  } p;
+
+  static Spec spec() {
+    return Spec("add_guidance_signal_deep_edit",
+                "Shows clicks on several labels to a network: a channel with Gaussians a label.")
+        .in("sample")
+        .out("sample")
+        .param("image", &Params::image,
+               "The image, [C, X, Y] or [C, X, Y, Z]; it becomes float32, its first "
+               "number_intensity_ch channels and one a label.")
+        .param("guidance", &Params::guidance, "The clicks, int32 [labels, rows, 1 + axes].")
+        .param("sigma", &Params::sigma, "Standard deviation of the Gaussians in voxels.")
+        .above(0)
+        .param("number_intensity_ch", &Params::number_intensity_ch,
+               "The channels before the clicks.")
+        .at_least(1)
+        .takes("@image", Form::image, 2, 3)
+        .takes("@guidance", Form::any)
+        .changes("@image")
+        .channels("0")  // that depends on the clicks
+        .dtype("float32");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    Field image = out.at(p.image);
+    require_spatial(image.tensor, p.image);
+    image.tensor =
+        with_click_signals(image.tensor, out.tensor(p.guidance), p.number_intensity_ch, p.sigma);
+    out.set(p.image, std::move(image));
+    f.emit(std::move(out));
+  }
+};
+
+const Register<AddGuidanceSignalDeepEdit> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,87 @@
+// spatial_crop_foreground: MONAI's SpatialCropForegroundd of deepgrow.
+#include "engine/run/registry.h"
+#include "kernels/image/spatial.h"
+#include "nodes/fields.h"
+
+namespace sluice {
+namespace {
+
+struct SpatialCropForeground final : Node {
+  struct Params {
+    std::vector<std::string> keys{"image", "label"};
+    std::string source_key = "label";
+    std::vector<std::int64_t> spatial_size, margin{0};
+    bool allow_missing_keys = false;
+  } p;
+
+  static Spec spec() {
+    return Spec("spatial_crop_foreground",
+                "Crops to the box around the foreground of one field, or to spatial_size about the "
+                "box's centre where the box is smaller along all axes.")
+        .in("sample")
+        .out("sample")
+        .param("keys", &Params::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
+        .param("source_key", &Params::source_key, "The field whose voxels above 0 count.")
+        .param("spatial_size", &Params::spatial_size,
+               "Voxels: one number, or one an axis. What sticks out of the image is left out.")
+        .required()
+        .length(1, 3)
+        .at_least(1)
+        .param("margin", &Params::margin, "Voxels around the box; one number, or one an axis.")
+        .at_least(0)
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .takes("@keys", Form::image, 2, 3)
+        .takes("@source_key", Form::image, 2, 3)
+        .resizes("@keys");
+  }
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    const at::Tensor& source = out.tensor(p.source_key);
+    require_spatial(source, p.source_key);
+    const Box box = find_box(source);
+    const std::vector<std::int64_t> shape = spatial_shape(source);
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      if (spatial_shape(field.tensor) != shape)
+        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
+                        ", \"" + p.source_key + "\" " + list_text(shape));
+      const at::Tensor volume = to_volume(field.tensor);
+      if (box == whole(volume)) return;
+      record(field, from_volume(crop_pad(volume, box), field.tensor.dim() - 1),
+             multiply(field.geometry().affine, box_affine(box)), "spatial_crop_foreground",
+             numbers(box));
+    });
+    f.emit(std::move(out));
+  }
+
+ private:
+  Box find_box(const at::Tensor& source) const {
+    const auto axes = source.dim() - 1;
+    const at::Tensor volume = to_volume(source);
+    const Shape3 shape = shape_of(volume), margin = fall_back(p.margin, {0, 0, 0}, axes),
+                 size = fall_back(p.spatial_size, shape, axes);
+    const auto found = bounding_box_of_positive(volume);
+    if (!found)
+      throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
+                      " has no foreground: no voxel is above 0");
+    Box box = *found;
+    bool smaller = true;
+    for (int d = 0; d < axes; ++d) {
+      const auto low = std::max<std::int64_t>(box.start[d] - margin[d], 0),
+                 high = std::min(box.start[d] + box.size[d] + margin[d], shape[d]);
+      box.start[d] = low, box.size[d] = high - low;
+      smaller &= box.size[d] < size[d];
+    }
+    for (int d = 0; smaller && d < axes; ++d) {
+      const std::int64_t centre = (2 * box.start[d] + box.size[d]) / 2;
+      box.start[d] = std::max<std::int64_t>(centre - size[d] / 2, 0);
+      box.size[d] = std::min(size[d], shape[d] - box.start[d]);
+    }
+    return box;
+  }
+};
+
+const Register<SpatialCropForeground> registered;
+
+}  // namespace
+}  // namespace sluice
