@@ -6,9 +6,10 @@
 
 #include "engine/base/borrowed_time.h"
 #include "engine/run/registry.h"
+#include "engine/state/list_field.h"
 #include "kernels/augment/pending.h"
 #include "kernels/base/inner_parallel.h"
-#include "nodes/list_field.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

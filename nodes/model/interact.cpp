@@ -13,10 +13,9 @@
 #include <filesystem>
 
 #include "engine/base/warnings.h"
-#include "engine/run/registry.h"
+#include "engine/run/inner_node.h"
+#include "engine/state/list_field.h"
 #include "engine/state/resource.h"
-#include "nodes/list_field.h"
-#include "nodes/transform/inner_nodes.h"
 
 namespace sluice {
 namespace {
@@ -91,7 +90,8 @@ struct Interact final : Node {
                                      std::to_string(p.times));
     OpenContext inside = context;
     inside.fuse = false;  // a member is done when it leaves the body
-    body_.open(Json::array({p.body}), inside);
+    for (std::size_t k = 0; k < p.body.size(); ++k)
+      body_.push_back(InnerNode::make(p.body[k], node_ + "/" + std::to_string(k), inside));
   }
 
   void process(Firing& f) override {
@@ -228,8 +228,10 @@ struct Interact final : Node {
     const std::function<bool()> stopped = [&f] { return f.stopped(); };
     Firing firing(at(member, j), 0, {{std::make_shared<const Sample>(std::move(in))}}, stopped);
     try {
-      const SamplePtr out = body_.run(0, firing.ptr(), firing);
-      if (!out) throw DataError("a node of the body keeps the sample back");
+      SamplePtr out = firing.ptr();
+      for (const InnerNode& inner : body_)
+        if (!(out = inner.run(std::move(out), firing)))
+          throw DataError("a node of the body keeps the sample back");
       for (auto& [key, field] : member.sample.fields()) field = out->at(key);
     } catch (const DataError& e) {
       throw DataError(member.name + ", after " + std::to_string(j) + " corrections: " + e.what());
@@ -263,7 +265,7 @@ struct Interact final : Node {
   }
 
   std::shared_ptr<Network> network_;
-  InnerNodes body_;
+  std::vector<InnerNode> body_;
   std::uint64_t will_click_ = 0;
   std::string node_;
 };

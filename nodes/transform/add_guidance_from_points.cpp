@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "engine/run/registry.h"
+#include "engine/state/list_field.h"
 #include "kernels/image/affine.h"
-#include "nodes/list_field.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {

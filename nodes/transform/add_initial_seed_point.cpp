@@ -7,7 +7,7 @@
 #include "kernels/image/clicks.h"
 #include "kernels/image/components.h"
 #include "kernels/image/spatial.h"
-#include "nodes/list_field.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/run/registry.h"
 #include "kernels/image/clicks.h"
 #include "kernels/image/spatial.h"
-#include "nodes/list_field.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 

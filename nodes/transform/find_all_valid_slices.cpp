@@ -2,7 +2,7 @@
 #include <ATen/Functions.h>
 
 #include "engine/run/registry.h"
-#include "nodes/list_field.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 namespace {

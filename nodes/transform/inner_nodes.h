@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/registry.h"
+#include "engine/run/inner_node.h"
 #include "nodes/transform/fused.h"
 
 namespace sluice {
@@ -31,11 +31,12 @@ class InnerNodes {
       entries_.emplace_back();
       const std::string path = context.node + "/" + std::to_string(i);
       if (entries[i].is_object()) {
-        entries_.back().push_back(make(entries[i], path, context));
+        entries_.back().push_back(InnerNode::make(entries[i], path, context));
         continue;
       }
       for (std::size_t k = 0; k < entries[i].size(); ++k)
-        entries_.back().push_back(make(entries[i][k], path + "/" + std::to_string(k), context));
+        entries_.back().push_back(
+            InnerNode::make(entries[i][k], path + "/" + std::to_string(k), context));
     }
   }
 
@@ -43,28 +44,15 @@ class InnerNodes {
 
   // The sample after an entry; null where one of its nodes keeps it back, and says why on `f`.
   SamplePtr run(std::size_t entry, SamplePtr sample, Firing& f) const {
-    const std::function<bool()> stopped = [&f] { return f.stopped(); };
-    for (const Inner& inner : entries_[entry]) {
+    for (const InnerNode& inner : entries_[entry]) {
       if (!inner.fuses) sample = settled(std::move(sample));
-      Firing firing(f.stamp(), inner.key, {{std::move(sample)}}, stopped);
-      inner.node->process(firing);
-      for (auto& [name, value] : firing.logs()) f.log(name, value);
-      if (firing.outs().empty()) {
-        f.skip(firing.skip_reason());
-        return nullptr;
-      }
-      sample = firing.outs().front().sample;
+      sample = inner.run(std::move(sample), f);
+      if (!sample) break;
     }
     return sample;
   }
 
  private:
-  struct Inner {
-    std::unique_ptr<Node> node;
-    std::uint64_t key;
-    bool fuses;
-  };
-
   SamplePtr settled(SamplePtr sample) const {
     const auto& fields = sample->fields();
     if (std::none_of(fields.begin(), fields.end(),
@@ -75,34 +63,7 @@ class InnerNodes {
     return std::make_shared<const Sample>(std::move(done));
   }
 
-  // `check` has said all of this; a node that a test or a tool makes is checked here.
-  static Inner make(const Json& entry, const std::string& path, OpenContext context) {
-    const std::string type = entry.is_object() ? entry.value("type", "") : "";
-    const Spec* spec = Registry::global().catalogue().find(type);
-    if (!spec || spec->is_network || spec->arity != Arity::one_to_one || spec->ins.size() != 1 ||
-        spec->outs.size() != 1 || spec->is_ordered || spec->is_gate || spec->access != Access::none)
-      throw Error(Exit::usage, path + ": \"" + type + "\" cannot stand inside a node");
-    Json params = Json::object();
-    for (const auto& [key, value] : entry.items()) {
-      if (key == "type") continue;
-      const ParamSpec* param = spec->find_param(key);
-      if (!param) throw Error(Exit::usage, path + ": \"" + type + "\" has no \"" + key + "\"");
-      if (const auto why = param->reject(value))
-        throw Error(Exit::usage, path + ": \"" + key + "\": " + why->text);
-      params[key] = value;
-    }
-    for (const ParamSpec& param : spec->params)
-      if (param.required && !params.contains(param.name))
-        throw Error(Exit::usage, path + ": \"" + type + "\" needs \"" + param.name + "\"");
-    context.node = path;
-    const bool fuses = spec->fusing != Fuses::no;
-    context.leaves = fuses && context.fuse ? Leaves::always : Leaves::nothing;
-    Inner inner{Registry::global().make_node(type, params), random_key(context.seed, path), fuses};
-    inner.node->open(context);
-    return inner;
-  }
-
-  std::vector<std::vector<Inner>> entries_;
+  std::vector<std::vector<InnerNode>> entries_;
   bool lazy_ = false;
 };
 

@@ -9,10 +9,10 @@
 
 #include "drive.h"
 #include "engine/base/error.h"
+#include "engine/state/list_field.h"
 #include "golden.h"
 #include "kernels/image/clicks.h"
 #include "kernels/image/spatial.h"
-#include "nodes/list_field.h"
 
 using namespace sluice;
 

@@ -7,8 +7,8 @@
 #include "drive.h"
 #include "engine/base/error.h"
 #include "engine/base/warnings.h"
+#include "engine/state/list_field.h"
 #include "engine/state/resource.h"
-#include "nodes/list_field.h"
 
 using namespace sluice;
 

@@ -17,7 +17,6 @@
 
 #include "engine/base/error.h"
 #include "engine/state/sample.h"
-#include "nodes/fields.h"
 
 namespace sluice {
 
@@ -59,16 +58,6 @@ inline at::Tensor stacked_lists(std::span<const at::Tensor> lists) {
     room.copy_(lists[i]);
   }
   return out;
-}
-
-// The label of one channel that clicks are drawn in, [1, X, Y(, Z)].
-inline const at::Tensor& one_channel(const Sample& sample, const std::string& key) {
-  const at::Tensor& t = sample.tensor(key);
-  require_spatial(t, key);
-  if (t.size(0) != 1)
-    throw DataError("field \"" + key + "\" has " + std::to_string(t.size(0)) +
-                    " channels; clicks need a label of one");
-  return t;
 }
 
 }  // namespace sluice
