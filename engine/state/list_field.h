@@ -1,4 +1,4 @@
-// Fields that are lists of rows (clicks, slice numbers): int32, -1 where a row holds nothing.
+// Fields that are lists of rows (clicks, slice numbers, landmarks), -1 where a row holds nothing.
 // `batch` fills up shorter ones with -1, since samples have different numbers of rows.
 //
 // A drawn list knows the draws of the sample that it was drawn for, so that what is drawn for a

@@ -4,7 +4,7 @@
 
 #include "engine/run/registry.h"
 #include "kernels/image/affine.h"
-#include "nodes/list_field.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {
