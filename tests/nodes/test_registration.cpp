@@ -232,4 +232,21 @@ TEST_CASE("points are read from text and follow their image through its transfor
         Field(at::tensor({-12.F, -26.F, 42.F}).view({1, 3}), std::make_shared<const Meta>()));
   s = drive("apply_transform_to_points", {{"affine_lps_to_ras", true}}, {s}).at(0);
   CHECK(at::allclose(s.tensor("points"), at::tensor({3.F, 1.F, 2.F}).view({1, 3})));
+
+  // MONAI 1.6.1's values of a sheared affine.
+  const double want[2][2][3] = {{{13, 26.6, 42}, {-13, -26.6, 42}},
+                                {{-3.1125, -5.55, -6.75}, {-3.77916667, -6.88333333, -6.75}}};
+  for (const bool invert : {false, true})
+    for (const bool lps : {false, true}) {
+      Sample t;
+      t.set("points",
+            Field(at::tensor({1.F, 2.F, 3.F}).view({1, 3}), std::make_shared<const Meta>()));
+      const Json params{{"affine", {2, 0.5, 0, 10, 0, 3, 0.2, 20, 0, 0, 4, 30, 0, 0, 0, 1}},
+                        {"invert_affine", invert},
+                        {"affine_lps_to_ras", lps}};
+      t = drive("apply_transform_to_points", params, {t}).at(0);
+      for (int a = 0; a < 3; ++a)
+        CHECK(t.tensor("points")[0][a].item<double>() ==
+              doctest::Approx(want[invert][lps][a]).epsilon(1e-5));
+    }
 }
