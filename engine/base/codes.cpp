@@ -335,6 +335,10 @@ R"(A transform would be applied to this field two times.)"},
 R"(A batch stacks samples, which needs one shape. Behind a node whose result's size depends on the
 sample (spacing, crop_foreground), a crop or resize_with_pad_or_crop makes the sizes equal. It is a
 warning, since all samples of a data set may be alike.)"},
+  CodeText{"SL0613", "a loss that no gradient leaves",
+R"(Between "model" and a loss that an optimizer follows, each node must hand gradients on: a loss of
+what argmax made of the prediction would train nothing. Losses, sum_losses, warp and dvf2ddf hand
+them on; a label may be made by any node.)"},
 };
 // clang-format on
 

@@ -29,18 +29,20 @@ enum class Form : std::uint8_t {
 
 struct FieldRule {
   enum class Act : std::uint8_t {
-    passes,    // every field goes on as it came
-    takes,     // `fields` must be there in `form`, with `least`..`most` spatial axes
-    gives,     // `fields` are there afterwards
-    changes,   // their dtype and channels become others
-    resizes,   // their spatial extents become what `param` says; without one: nobody knows
-    pads,      // ... at least what `param` says
-    per_axis,  // `param` has one entry a spatial axis (or is their number)
-    axes,      // `param` holds spatial axes, negative ones counted from the last
-    network,   // they enter the network that `param` names, by windows of `window` if that is set
-    keeps,     // no other field goes on
-    moves,     // the samples go to the device that `param` names
-    stays,     // ... but `fields` do not: this node reads them on the host, wherever it works
+    passes,      // every field goes on as it came
+    takes,       // `fields` must be there in `form`, with `least`..`most` spatial axes
+    gives,       // `fields` are there afterwards
+    changes,     // their dtype and channels become others
+    resizes,     // their spatial extents become what `param` says; without one: nobody knows
+    pads,        // ... at least what `param` says
+    per_axis,    // `param` has one entry a spatial axis (or is their number)
+    axes,        // `param` holds spatial axes, negative ones counted from the last
+    network,     // they enter the network that `param` names, by windows of `window` if that is set
+    keeps,       // no other field goes on
+    moves,       // the samples go to the device that `param` names
+    prefixes,    // every field goes on once for each name of `param`, with that in front of its own
+    decollates,  // batches become single samples
+    stays,       // ... but `fields` do not: this node reads them on the host, wherever it works
   };
   Act act = Act::passes;
   std::string fields, param;

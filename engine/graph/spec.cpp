@@ -318,6 +318,8 @@ Json Spec::to_json() const {
             {"metric_param", metric_param},
             {"access", static_cast<int>(access)},
             {"rules", rules_json(rules)},
+            {"merges", merging},
+            {"differentiable", is_differentiable},
             {"multiple_of", multiple_of},
             {"host_only", host_only},
             {"metrics", metrics}};
@@ -371,6 +373,8 @@ Spec Spec::from_json(const Json& j) {
   s.metric_param = j.at("metric_param");
   s.access = static_cast<Access>(j.at("access").get<int>());
   s.rules = rules_from(j.at("rules"));
+  s.merging = j.at("merges");
+  s.is_differentiable = j.at("differentiable");
   s.multiple_of = j.at("multiple_of");
   s.host_only = j.at("host_only");
   s.metrics = j.at("metrics").get<std::vector<std::string>>();

@@ -186,18 +186,20 @@ class Spec {
   Fuses fusing = Fuses::no;
   bool is_gate = false;  // begins a segment with credits of its own
   bool is_cache = false;
-  bool chooses_items = false;   // says which of its source's items an epoch has
-  std::string credits_param;    // gate: the parameter that says how many credits
-  std::string count_param;      // expand, gather, shuffle: the parameter with n, B or the window;
-                                // cache: how many samples may wait after it
+  bool chooses_items = false;  // says which of its source's items an epoch has
+  std::string credits_param;   // gate: the parameter that says how many credits
+  std::string count_param;     // expand, gather, shuffle: the parameter with n, B or the window (of
+                               // a list of names: how many these are); cache: how many samples
+                               // may wait after it
   std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
   std::string network_param;    // the parameter that names a network of "models"
   std::string follows_param;    // an updater: the network whose updater it stands behind
   std::string metric_param;     // the parameter that names a metric that the node waits for
   Access access = Access::none;
-  std::vector<FieldRule> rules;  // what becomes of the samples' fields; none: nobody knows
-  std::string multiple_of;       // network: extents are multiples of this parameter's product
-  bool host_only = true;         // works on host memory
+  bool is_differentiable = false;  // gradients go through it, from what it gives to what it takes
+  std::vector<FieldRule> rules;    // what becomes of the samples' fields; none: nobody knows
+  std::string multiple_of;         // network: extents are multiples of this parameter's product
+  bool host_only = true;           // works on host memory
 
   Spec() = default;
   Spec(std::string type_name, std::string documentation)
@@ -365,6 +367,11 @@ class Spec {
     return *this;
   }
 
+  Spec& differentiable() {
+    is_differentiable = true;
+    return *this;
+  }
+
   // ---- fields (field_rule.h) ----
   Spec& passes() { return rule(FieldRule::Act::passes, "", ""); }
   Spec& takes(std::string fields, Form form, int least = 1, int most = 3) {
@@ -399,6 +406,8 @@ class Spec {
   }
   Spec& keeps(std::string fields) { return rule(FieldRule::Act::keeps, std::move(fields), ""); }
   Spec& moves(std::string param) { return rule(FieldRule::Act::moves, "", std::move(param)); }
+  Spec& prefixes(std::string param) { return rule(FieldRule::Act::prefixes, "", std::move(param)); }
+  Spec& decollates() { return rule(FieldRule::Act::decollates, "", ""); }
   Spec& stays(std::string fields) { return rule(FieldRule::Act::stays, std::move(fields), ""); }
   // These refine the rule declared last.
   Spec& like(std::string field) {

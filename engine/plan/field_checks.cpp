@@ -105,8 +105,10 @@ void Walk::takes(const FieldRule& rule) {
     FieldInfo* f = flow_.find(wanted[i]);
     if (!f) {
       missing(wanted[i], by);
-    } else if (form_fits(rule, *f, by)) {
-      spatial_fits(rule, *f);
+    } else {
+      takes_gradient_ |= f->gradient;
+      if (!f->gradient_ends.empty()) takes_ended_ = f->gradient_ends;
+      if (form_fits(rule, *f, by)) spatial_fits(rule, *f);
     }
   }
 }

@@ -43,6 +43,9 @@ class Walk {
   Flow unknown();
   void apply(const FieldRule& rule);
   void gather();
+  void prefixes(const FieldRule& rule);
+  // Whether gradients go on to a field that this node gives or changes.
+  void differentiate(FieldInfo& f) const;
   void varies(const FieldInfo& f);
   static std::string said_by(const FieldInfo& f);
   static void learn(FieldInfo& f, int axes, std::string from);
@@ -86,6 +89,8 @@ class Walk {
   Diagnostics& diagnostics_;
   Flow flow_;
   std::set<std::string> said_;  // code and place
+  bool takes_gradient_ = false;
+  std::string takes_ended_;  // where the gradient of a field that it takes ended
 };
 
 }  // namespace sluice

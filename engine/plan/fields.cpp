@@ -98,9 +98,11 @@ std::vector<std::string> Walk::read_on_host() const {
 Flow Walk::leave() {
   device();
   if (spec_.rules.empty()) return unknown();
+  flow_.no_gradient.clear();
   gather();
   for (const FieldRule& rule : spec_.rules)
     if (holds(rule)) apply(rule);
+  if (spec_.is_differentiable && !takes_gradient_) flow_.no_gradient = takes_ended_;
   return std::move(flow_);
 }
 
@@ -133,6 +135,14 @@ void Walk::apply(const FieldRule& rule) {
       return network(rule);
     case Act::keeps:
       return keeps(rule);
+    case Act::prefixes:
+      return prefixes(rule);
+    case Act::decollates:
+      for (FieldInfo& f : flow_.fields)
+        if (f.form == Form::batch) f.form = Form::image;
+      flow_.batch = 0;
+      flow_.batched_by = -1;
+      return;
     case Act::moves:
       if (params_.value(rule.param, "auto") != "cpu")
         flow_.moved_by = index_;
@@ -218,7 +228,10 @@ bool Walk::classifies(const std::string& channels) const {
 // ---- rules that change what flows ---------------------------------------------------------------
 
 void Walk::gather() {
-  if (spec_.arity != Arity::gather) return;
+  const bool pairs = std::any_of(spec_.rules.begin(), spec_.rules.end(), [](const FieldRule& r) {
+    return r.act == FieldRule::Act::prefixes;
+  });
+  if (spec_.arity != Arity::gather || pairs) return;
   for (FieldInfo& f : flow_.fields) {
     if (f.form == Form::batch) {
       error("SL0603", "",
@@ -233,6 +246,24 @@ void Walk::gather() {
   }
   flow_.batch = node_.count;
   flow_.batched_by = index_;
+}
+
+void Walk::prefixes(const FieldRule& rule) {
+  std::vector<FieldInfo> all;
+  for (const std::string& prefix : strings_in(param(rule.param)))
+    for (FieldInfo f : flow_.fields) {
+      f.name = prefix + f.name;
+      all.push_back(std::move(f));
+    }
+  flow_.fields = std::move(all);
+}
+
+void Walk::differentiate(FieldInfo& f) const {
+  f.gradient = spec_.is_differentiable && (takes_gradient_ || spec_.access == Access::read);
+  f.gradient_ends = f.gradient              ? ""
+                    : !takes_ended_.empty() ? takes_ended_
+                    : takes_gradient_       ? node_.path()
+                                            : "";
 }
 
 void Walk::varies(const FieldInfo& f) {
@@ -280,6 +311,7 @@ void Walk::gives(const FieldRule& rule) {
       info.extents.clear();
     }
     info.maybe = false;
+    differentiate(info);
     if (FieldInfo* old = flow_.find(given[i]))
       *old = std::move(info);
     else if (!flow_.open || rule.like.empty() || info.form != Form::any)
@@ -293,6 +325,7 @@ void Walk::changes(const FieldRule& rule) {
     if (!f || f->form == Form::record) continue;
     if (!rule.dtype.empty()) f->dtype = rule.dtype;
     if (!rule.channels.empty()) f->channels = number(rule.channels);
+    differentiate(*f);
   }
 }
 

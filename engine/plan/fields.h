@@ -34,6 +34,8 @@ struct FieldInfo {
   std::string dtype;                  // "float32"; "": unknown
   std::string varies_since;           // the node that makes extents differ between samples; or ""
   bool maybe = false;                 // not every sample has it
+  bool gradient = false;              // depends on a network that is read here, differentiably
+  std::string gradient_ends;          // the node that made it of one that does, without gradient
 
   // "float32 [4, 1, 64, 64, 64]" with ? for what is unknown, "path" for a record; `batch`: N or 0.
   std::string text(std::int64_t batch) const;
@@ -41,10 +43,11 @@ struct FieldInfo {
 
 struct Flow {
   std::vector<FieldInfo> fields;
-  bool open = true;        // there may be fields that are not listed
-  std::int64_t batch = 0;  // N, at most; 0: unknown
-  int batched_by = -1;     // the node that made batches
-  int moved_by = -1;       // the node that moved the samples to a device other than the host
+  bool open = true;         // there may be fields that are not listed
+  std::int64_t batch = 0;   // N, at most; 0: unknown
+  int batched_by = -1;      // the node that made batches
+  int moved_by = -1;        // the node that moved the samples to a device other than the host
+  std::string no_gradient;  // of all that this node differentiates: the node where gradients end
   bool same(const Flow& other) const;  // the same fields, as far as they can be seen
 
   const FieldInfo* find(std::string_view name) const;

@@ -108,6 +108,7 @@ class Planner : PlanPass {
     flows();
     stay();
     plan_turns(*this);
+    gradients();
     plan_shards(*this);
     plan_caches(*this);
     plan_runs(*this);
@@ -120,14 +121,18 @@ class Planner : PlanPass {
   }
 
  private:
-  // A list of numbers (a grid) counts as their product. 0: an expand that says none.
+  // A list of numbers (a grid) counts as their product, one of names as how many these are. 0:
+  // an expand that says none.
   int count(const PlanNode& n) {
     const std::string& name = n.spec->count_param;
-    if (name.empty() && n.spec->arity == Arity::expand) return 0;
+    if (name.empty() && n.spec->arity == Arity::expand) return 0;  // as many as a sample has
     if (name.empty() || !n.graph->params.contains(name) || !n.graph->params.at(name).is_array())
       return at_most(n, name, param<std::int64_t>(n, name, 1));
     std::int64_t all = 1;
-    for (const Json& one : n.graph->params.at(name))
+    const Json& list = n.graph->params.at(name);
+    if (!list.empty() && list.front().is_string())
+      return at_most(n, name, static_cast<std::int64_t>(list.size()));
+    for (const Json& one : list)
       if (__builtin_mul_overflow(all, one.get<std::int64_t>(), &all)) all = most_samples + 1;
     return at_most(n, name, all);
   }
@@ -188,6 +193,28 @@ class Planner : PlanPass {
     if (options_.device)
       for (PlanNode& n : plan_.nodes)
         if (works_on_device(n)) n.lane = LaneKind::copy;
+  }
+
+  // A loss of the training that no gradient of the network reaches.
+  void gradients() {
+    for (int i = 0; i < size(); ++i) {
+      const PlanNode& n = node(i);
+      if (n.flow.no_gradient.empty() || n.stream < 0 ||
+          !plan_.streams[static_cast<std::size_t>(n.stream)].trains || !feeds_an_updater(i))
+        continue;
+      const int by = graph_.find(n.flow.no_gradient);
+      const std::string type = by < 0 ? "" : " (" + node(by).spec->name + ")";
+      error_at(i, "key", "SL0613",
+               "\"" + path(i) + "\" trains nothing: no gradient goes back through \"" +
+                   n.flow.no_gradient + "\"" + type,
+               "use nodes with a gradient between model and loss, such as warp");
+    }
+  }
+  bool feeds_an_updater(int i) const {
+    const auto behind = downstream(i);
+    return std::any_of(behind.begin(), behind.end(), [&](int b) {
+      return plan_.nodes[static_cast<std::size_t>(b)].spec->access == Access::update;
+    });
   }
 
   // Small fields that steer nodes after it: they would only come back.

@@ -187,12 +187,13 @@ NiftiHeader header_for(const at::Tensor& data, const Matrix4& affine, NiftiType 
 
 }  // namespace
 
-void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
-                 const std::string& dtype, int gzip_level) {
-  const std::string name = path.string();
-  const NiftiType type = voxel_type(dtype);
-  const NiftiHeader h = header_for(data, affine, type, name);
-  const at::Tensor cast = cast_for(data, type, name);
+namespace {
+
+// `data`: what `h` says, the file's first axis last but its channels.
+void write(const std::filesystem::path& path, const NiftiHeader& h, const at::Tensor& data,
+           int gzip_level) {
+  const NiftiType type = h.type;
+  const at::Tensor cast = cast_for(data, type, path.string());
   const auto header = make_nifti1_header(h);
   Buffer file(header.size() + cast.nbytes());
   std::copy(header.begin(), header.end(), file.data());
@@ -208,6 +209,40 @@ void write_nifti(const std::filesystem::path& path, const at::Tensor& data, cons
     write_file(path, {gzip(file.view(), gzip_level).view()});
   else
     write_file(path, {file.view()});
+}
+
+}  // namespace
+
+void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
+                 const std::string& dtype, int gzip_level) {
+  write(path, header_for(data, affine, voxel_type(dtype), path.string()), data, gzip_level);
+}
+
+void write_displacements(const std::filesystem::path& path, const at::Tensor& ddf,
+                         const Matrix4& from, const Matrix4& into, int gzip_level) {
+  if (ddf.dim() != 4 || ddf.size(0) != 3)
+    throw DataError(path.string() + ": displacements are [3, X, Y, Z], not " +
+                    c10::str(ddf.sizes()));
+  // At index i: into (i + u) - from i.
+  const at::Tensor u = ddf.detach().to(at::kCPU, at::kDouble);
+  std::vector<at::Tensor> index, mm;
+  for (int a = 0; a < 3; ++a) {
+    std::vector<std::int64_t> shape(3, 1);
+    shape[static_cast<std::size_t>(a)] = u.size(a + 1);
+    index.push_back(at::arange(u.size(a + 1), at::kDouble).view(shape));
+  }
+  for (std::size_t r = 0; r < 3; ++r) {
+    at::Tensor x = at::full(u.sizes().slice(1), into[4 * r + 3] - from[4 * r + 3], at::kDouble);
+    for (std::size_t a = 0; a < 3; ++a)
+      x = x + u[static_cast<std::int64_t>(a)] * into[4 * r + a] +
+          index[a] * (into[4 * r + a] - from[4 * r + a]);
+    mm.push_back(r < 2 ? -x : x);
+  }
+  const at::Tensor vectors = at::stack(mm);
+  NiftiHeader h = header_for(vectors, from, NiftiType::float32, path.string());
+  h.dim = {u.size(1), u.size(2), u.size(3), 1, 3};
+  h.intent = 1007;
+  write(path, h, vectors, gzip_level);
 }
 
 }  // namespace sluice

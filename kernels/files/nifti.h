@@ -30,4 +30,10 @@ NiftiHeader read_nifti_header(const std::filesystem::path& path);
 void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
                  const std::string& dtype = "float32", int gzip_level = 1);
 
+// Displacements [3, X, Y, Z] in voxels, from a grid with affine `from` to voxels of one with affine
+// `into`, as the vector image that ITK, ANTs and Slicer read: five axes, intent 1007, millimetres,
+// x and y towards left and posterior.
+void write_displacements(const std::filesystem::path& path, const at::Tensor& ddf,
+                         const Matrix4& from, const Matrix4& into, int gzip_level = 1);
+
 }  // namespace sluice

@@ -280,6 +280,7 @@ std::vector<std::uint8_t> make_nifti1_header(const NiftiHeader& h) {
   put<std::int16_t>(out, layout1.dim, static_cast<std::int16_t>(h.dim.size()));
   for (int i = 0; i < 7; ++i)
     put<std::int16_t>(out, layout1.dim + 2 + 2 * i, static_cast<std::int16_t>(h.axis(i)));
+  put<std::int16_t>(out, 68, h.intent);
   put<std::int16_t>(out, layout1.datatype, static_cast<std::int16_t>(h.type));
   put<std::int16_t>(out, layout1.bitpix, static_cast<std::int16_t>(8 * size_of(h.type)));
   put<float>(out, layout1.offset, nifti1_size + 4);

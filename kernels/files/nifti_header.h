@@ -31,7 +31,8 @@ struct NiftiHeader {
   std::uint64_t offset = 352;   // of the first voxel
   double slope = 1, inter = 0;  // value = slope * stored + inter; 1 and 0 where none is set
   Matrix4 affine{};
-  bool placed = true;  // false: neither sform nor qform is set
+  std::int16_t intent = 0;  // of what is written: 1007, vectors
+  bool placed = true;       // false: neither sform nor qform is set
 
   std::int64_t spatial_rank() const { return std::min<std::int64_t>(3, std::ssize(dim)); }
   std::int64_t axis(int d) const { return d < std::ssize(dim) ? dim[d] : 1; }

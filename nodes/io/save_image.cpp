@@ -28,6 +28,7 @@ struct SaveImage final : Node {
     bool separate_folder = true;
     std::string name_by = "sample", data_root_dir;
     std::optional<std::int64_t> scale;
+    std::vector<std::string> displacements;
     std::int64_t gzip_level = 1;
   } p;
   fs::path folder;
@@ -64,10 +65,16 @@ struct SaveImage final : Node {
         .param("scale", &Params::scale,
                ".png: values are cut to 0..1 and multiplied by this, 255; null: as they are.")
         .range(1, 255)
+        .param("displacements", &Params::displacements,
+               "The keys are displacements in voxels, [3, X, Y, Z]: fields on the grid that they "
+               "start from and on the one that they lead into, such as fixed_image and "
+               "moving_image. Written in millimetres as ITK, ANTs and Slicer read them, float32.")
+        .length(0, 2)
         .param("gzip_level", &Params::gzip_level, "1 is fastest, 12 is smallest.")
         .range(0, 12)
         .lane(LaneKind::io)
-        .takes("@keys", Form::image, 2, 3);
+        .takes("@keys", Form::image, 2, 3)
+        .takes("@displacements", Form::image, 2, 3);
   }
 
   void open(const OpenContext& context) override {
@@ -82,6 +89,8 @@ struct SaveImage final : Node {
       throw Error(Exit::usage, context.node +
                                    ": several keys would be written to one file; give "
                                    "each an output_postfix of its own");
+    if (p.displacements.size() == 1 || (!p.displacements.empty() && p.output_ext == ".png"))
+      throw Error(Exit::usage, context.node + ": displacements names two fields, of NIfTI files");
   }
 
   void process(Firing& f) override {
@@ -99,6 +108,11 @@ struct SaveImage final : Node {
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
         write_picture(path, data, p.keys[i]);
+      } else if (!p.displacements.empty()) {
+        const auto affine = [&](std::size_t k) {
+          return f.in().at(p.displacements[k]).geometry().affine;
+        };
+        write_displacements(path, data, affine(0), affine(1), static_cast<int>(p.gzip_level));
       } else {
         if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
         write_nifti(path, data, field.geometry().affine, p.output_dtype,

@@ -43,6 +43,7 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
       .gives("@output_key", Form::scalar)
       .dtype("float32")
       .any_device()
+      .differentiable()
       .lane(LaneKind::step);
 }
 

@@ -25,6 +25,7 @@ struct SumLosses final : Node {
         .gives("@output_key", Form::scalar)
         .dtype("float32")
         .any_device()
+        .differentiable()
         .lane(LaneKind::step);
   }
 

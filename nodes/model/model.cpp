@@ -14,6 +14,7 @@ struct Model final : Node {
   struct Params {
     std::string net;
     std::vector<std::string> keys{"image"}, output_keys{"pred"};
+    std::optional<std::string> geometry_key;
   } p;
 
   static Spec spec() {
@@ -30,6 +31,9 @@ struct Model final : Node {
                "supervision) as many as are named here, the main one first. Others are not "
                "computed.")
         .length(1)
+        .param("geometry_key", &Params::geometry_key,
+               "The field on whose grid the outputs lie: of a registration the fixed image; null: "
+               "the first of keys.")
         .reads("net")
         .random()
         .lane(LaneKind::step)
@@ -40,6 +44,7 @@ struct Model final : Node {
         .like("@keys")
         .channels("@net.out_channels")
         .dtype("float32")
+        .differentiable()
         .any_device();
   }
 
@@ -87,7 +92,7 @@ struct Model final : Node {
   void emit(Firing& f, Network::Tensors outputs) const {
     Sample out = f.in();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      Field field = f.in().at(p.keys[0]);
+      Field field = f.in().at(p.geometry_key.value_or(p.keys[0]));
       field.tensor = std::move(outputs[i]);
       out.set(p.output_keys[i], std::move(field));
     }

@@ -5,28 +5,12 @@
 //   moving, fixed ─ U-Net ─ velocities ─ integrated ─ displacements ─ the moving image, warped
 #include <ATen/ATen.h>
 
+#include "kernels/image/warp.h"
 #include "kernels/net/up.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
 namespace {
-
-// The image where the displacements, in voxels, point to; zeros outside.
-at::Tensor warped(const at::Tensor& image, const at::Tensor& by) {
-  const std::int64_t axes = by.dim() - 2;
-  const auto wide = by.options().dtype(at::kFloat);
-  std::vector<at::Tensor> places;  // from -1 to 1, the last axis first
-  for (std::int64_t a = axes - 1; a >= 0; --a) {
-    const std::int64_t n = by.size(a + 2);
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(axes), 1);
-    shape[static_cast<std::size_t>(a)] = n;
-    const at::Tensor at = by.select(1, a).to(at::kFloat) + at::arange(n, wide).view(shape);
-    places.push_back(at * 2 / static_cast<double>(std::max<std::int64_t>(n - 1, 1)) - 1);
-  }
-  constexpr int linear = 0, zeros = 0;
-  return at::grid_sampler(image.to(at::kFloat), at::stack(places, -1), linear, zeros, true)
-      .to(image.scalar_type());
-}
 
 struct VoxelMorph final : ImageNetwork<VoxelMorph> {
   static constexpr int images = 2;
@@ -94,7 +78,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
                 slope(p.final_conv_act));
     x = block(net / 1 / "final_conv_out", x, both[0].axes, 1, p.kernel_size, std::nullopt);
     const Value by = displacements(x);
-    return {both[0].op("warp", [](In t) { return warped(t[0], t[1]); }, {.with = {by}}), by};
+    return {both[0].op("warp", [](In t) { return warp(t[0], t[1]); }, {.with = {by}}), by};
   }
 
  private:
@@ -139,8 +123,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
         for (auto& n : size) n /= 2;
         y = sized(y, size) * 2;
       }
-      if (steps > 0) y = y / static_cast<double>(std::int64_t{1} << steps);
-      for (std::int64_t i = 0; i < steps; ++i) y = y + warped(y, y);
+      y = dvf2ddf(y, steps);
       return half ? sized(y * 0.5, full) : y;
     };
     return velocities.op("integrate", function, {.attributes = {{"steps", p.integration_steps}}});

@@ -78,6 +78,11 @@ std::vector<std::string> line(const FieldRule& r) {
       return {"keeps", what, "and lets the others go"};
     case Act::moves:
       return {"moves", "every field", "to " + r.param};
+    case Act::prefixes:
+      return {"gives", "every field",
+              "once for each of " + r.param + ", which is put before its name"};
+    case Act::decollates:
+      return {"makes", "every batch", "single samples"};
     case Act::stays:
       return {"reads", what, "on the host, wherever it works"};
     case Act::per_axis:
@@ -174,7 +179,7 @@ std::vector<std::string> traits(const Spec& s) {
       case Arity::one_to_one:
         break;
       case Arity::expand:
-        words.push_back("1:n, n = " + s.count_param);
+        words.push_back(s.count_param.empty() ? "1:n" : "1:n, n = " + s.count_param);
         break;
       case Arity::gather:
         words.push_back("n:1, n = " + s.count_param);

@@ -1,0 +1,73 @@
+#include "kernels/files/points.h"
+
+#include <ATen/Functions.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "kernels/files/npy.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view separators = ",; \t\r";
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const auto begin = line.find_first_not_of(separators);
+    if (begin == std::string_view::npos) return words;
+    line.remove_prefix(begin);
+    const auto end = std::min(line.find_first_of(separators), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+std::optional<double> number(std::string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read) {
+  const Buffer bytes = read(path);
+  if (path.extension() == ".npy") {
+    const at::Tensor points = parse_npy(bytes.view(), path.string()).to(at::kDouble);
+    if (points.dim() != 2 || points.numel() == 0 || !points.isfinite().all().item<bool>())
+      throw DataError(path.string() + ": points are [rows, columns] of finite numbers, not " +
+                      c10::str(points.sizes()));
+    return points;
+  }
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::vector<double> values;
+  std::size_t columns = 0;
+  for (std::int64_t line = 1; !text.empty(); ++line) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto words = words_of(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (words.empty() || (line == 1 && !number(words[0]))) continue;
+    const std::string where = path.string() + ":" + std::to_string(line) + ": ";
+    if (columns == 0) columns = words.size();
+    if (words.size() != columns)
+      throw DataError(where + std::to_string(words.size()) + " numbers; the rows before have " +
+                      std::to_string(columns));
+    for (const auto word : words) {
+      const auto value = number(word);
+      if (!value) throw DataError(where + "\"" + std::string(word) + "\" is no finite number");
+      values.push_back(*value);
+    }
+  }
+  if (values.empty()) throw DataError(path.string() + ": no row of numbers");
+  return at::tensor(values, at::kDouble).view({-1, static_cast<std::int64_t>(columns)});
+}
+
+}  // namespace sluice

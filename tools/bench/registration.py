@@ -1,0 +1,66 @@
+"""graphs/register_hippocampus.json beside MONAI's VoxelMorph: same subjects, steps, losses, rate and threads.
+
+usage: registration.py PYTHON --peer FILE --data TASK04 [--seeds 3] [--epochs 5] [--train 90] [--out F.json]
+
+PYTHON has monai 1.6.1; FILE is a script that trains with it and prints JSON lines (its --train, --epochs, --seed,
+--norm, --half, --dice, --lam are used). A pair of ours is two subjects, so that two epochs have the peer's steps.
+Arms interleaved, medians; Dice of the best epoch, of all 40 validation subjects (ours 20 pairs, the peer's 40).
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def ours(a, seed):
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([f"{root}/build/sluice", "run", f"{root}/graphs/register_hippocampus.json", "--quiet", "--out",
+                        f"{out}/r", "--set", f"vars.root={a.data}", "--set", f"vars.seed={seed}", "--set",
+                        f"run.epochs={2 * a.epochs}", "--set", f"+nodes.train.limit={a.train}"],
+                       check=True, capture_output=True)
+        rows = [json.loads(line) for line in open(f"{out}/r/metrics.jsonl")]
+        wall = json.load(open(f"{out}/r/summary.json"))["wall_s"]
+    of = lambda name: [r["value"] for r in rows if r.get("metric") == name]
+    return {"before": of("before.mean")[-1], "after": max(of("after.mean")), "folding": of("folds.folding")[-1],
+            "seconds": wall}
+
+
+def peer(a, seed):
+    text = subprocess.run([a.python, a.peer, "--data", a.data, "--train", str(a.train), "--epochs", str(a.epochs),
+                           "--seed", str(seed), "--norm", "instance", "--half", "--dice", "1", "--lam", "0.05"],
+                          check=True, capture_output=True, text=True).stdout
+    lines = [json.loads(line) for line in text.splitlines()]
+    epochs = [line for line in lines if "epoch" in line]
+    return {"before": lines[0]["dice_before"], "after": max(e["dice_after"] for e in epochs),
+            "folding": epochs[-1]["folding"], "seconds": sum(e["seconds"] for e in epochs)}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("python")
+    p.add_argument("--peer", required=True)
+    p.add_argument("--data", required=True)
+    p.add_argument("--seeds", type=int, default=3)
+    p.add_argument("--epochs", type=int, default=5)
+    p.add_argument("--train", type=int, default=90)
+    p.add_argument("--out")
+    a = p.parse_args()
+    found = {"sluice": [], "monai": []}
+    for seed in range(a.seeds):
+        for name, arm in (("sluice", ours), ("monai", peer)):
+            found[name].append(arm(a, seed))
+            print(name, json.dumps(found[name][-1]), flush=True)
+    median = lambda name, key: statistics.median(r[key] for r in found[name])
+    gain = {n: statistics.median(r["after"] - r["before"] for r in rows) for n, rows in found.items()}
+    print(f"gain in Dice: ours {gain['sluice']:.3f}, MONAI {gain['monai']:.3f}; folding {median('sluice', 'folding'):.4f}"
+          f" and {median('monai', 'folding'):.4f}; whole run with validation {median('sluice', 'seconds'):.0f} s, MONAI's"
+          f" training alone {median('monai', 'seconds'):.0f} s: {median('monai', 'seconds') / median('sluice', 'seconds'):.2f}x")
+    if a.out:
+        json.dump(found, open(a.out, "w"), indent=1)
+
+
+main()
