@@ -2,7 +2,7 @@
 #include "kernels/files/points.h"
 
 #include "engine/run/registry.h"
-#include "nodes/list_field.h"
+#include "engine/state/list_field.h"
 
 namespace sluice {
 namespace {

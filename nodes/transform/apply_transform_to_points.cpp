@@ -3,8 +3,9 @@
 #include <ATen/Functions.h>
 
 #include "engine/run/registry.h"
+#include "engine/state/list_field.h"
 #include "kernels/image/affine.h"
-#include "nodes/list_field.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {
