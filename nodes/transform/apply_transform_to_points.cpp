@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "engine/run/registry.h"
+#include "engine/state/list_field.h"
 #include "kernels/image/affine.h"
 #include "nodes/fields.h"
 
