@@ -153,4 +153,25 @@ Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, cons
   return product(x, sigmoid(conv(s / "_se_expand", y, x.channels, one)));
 }
 
+Value max_avg_pool(const Value& x, const PoolOptions& o) {
+  return concat({max_pool(x, o), avg_pool(x, o)});
+}
+
+Value residual_se_layer(const Scope& s, const Value& x, std::int64_t r) {
+  if (x.channels < r) s.refuse("needs " + std::to_string(r) + " channels or more");
+  const Value means = global_avg_pool(x);
+  const Value squeezed = leaky_relu(linear(s / "fc.0", means, x.channels / r), 0.01);
+  return x + product(x, relu(linear(s / "fc.2", squeezed, x.channels)));
+}
+
+Value simple_aspp(const Scope& s, const Value& x, std::int64_t out, const SimpleAsppOptions& o) {
+  Values all;
+  for (std::size_t i = 0; i < o.dilations.size(); ++i)
+    all.push_back(conv(s / "convs" / static_cast<std::int64_t>(i), x, out,
+                       {.kernel = o.kernel_sizes[i], .dilation = o.dilations[i]}));
+  const Value y = concat(all);
+  return convolution(s / "conv_k1", y, y.channels,
+                     {.kernel_size = 1, .adn = o.adn, .bias = o.bias});
+}
+
 }  // namespace sluice

@@ -76,6 +76,21 @@ Value unet_up_block(const Scope& s, const Value& x, const Value& skip, std::int6
 // Squeeze and excitation as EfficientNet has it: NAME._se_reduce, NAME._se_expand.
 Value squeeze_excite(const Scope& s, const Value& x, std::int64_t squeezed, const Init& init);
 
+// Max beside average pooling: twice the channels.
+Value max_avg_pool(const Value& x, const PoolOptions& o = {});
+// x + x relu(fc.2(leaky_relu(fc.0(means of channels)))), ResidualSELayer: NAME.fc.0, NAME.fc.2.
+Value residual_se_layer(const Scope& s, const Value& x, std::int64_t r = 2);
+
+// Convolutions of several dilations beside each other, then one of a voxel: NAME.convs.I,
+// NAME.conv_k1. It makes out * dilations.size() channels.
+struct SimpleAsppOptions {
+  std::vector<std::int64_t> kernel_sizes{1, 3, 3, 3}, dilations{1, 2, 4, 6};
+  Adn adn = {.norm = NormOptions{}, .act = Act{Act::Kind::leaky_relu, 0.01}};
+  bool bias = false;
+};
+Value simple_aspp(const Scope& s, const Value& x, std::int64_t out,
+                  const SimpleAsppOptions& o = {});
+
 // ---- transformers -------------------------------------------------------------------------------
 
 struct VitOptions {

@@ -50,6 +50,7 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
 class Loss : public Node {
  public:
   void process(Firing& f) final {
+    prepare(f);
     const auto all = heads(f);
     emit(f, all.size() == 1 ? loss(all[0], f) : weighted_sum(all, f));
   }
@@ -67,6 +68,8 @@ class Loss : public Node {
   virtual const LossParams& common() const = 0;
   // A scalar of one output.
   virtual at::Tensor loss(const at::Tensor& pred, const Firing& f) const = 0;
+  // Of a loss that changes as training goes on; it is on_host() as well.
+  virtual void prepare(const Firing& f) { (void)f; }
   // Refuses what does not fit; values are looked at when the device is done.
   virtual void check(const at::Tensor& pred, Firing& f) const { (void)pred, (void)f; }
   virtual bool weighted() const { return false; }

@@ -27,7 +27,7 @@ struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", output_key = "pred", mode = "constant",
                      padding_mode = "constant", starts = "fixed", sums = "float32";
-    Shape roi_size, mirror_axes;
+    Shape roi_size, roi_divisible{1}, mirror_axes;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
     double cval = 0.0;
@@ -52,6 +52,11 @@ struct SlidingWindow final : Node {
                "image's extent.")
         .required()
         .length(1)
+        .param("roi_divisible", &Params::roi_divisible,
+               "By axis: where roi_size is 0 or less, the image's extent rounded up to a multiple "
+               "of this; 0 or 1: as it is. What is missing is filled up as padding_mode says.")
+        .at_least(0)
+        .length(1, 3)
         .param("sw_batch_size", &Params::sw_batch_size, "Windows in one forward pass.")
         .at_least(1)
         .param("overlap", &Params::overlap, "Part of a window that the next one covers again.")
@@ -164,8 +169,17 @@ struct SlidingWindow final : Node {
     bool padded = false;
     for (std::int64_t a = 0; a < rank; ++a) {
       const std::int64_t wanted = per_key(p.roi_size, a), size = x.size(a + 2);
-      roi.push_back(wanted > 0 ? wanted : size);
+      const std::int64_t step = std::max<std::int64_t>(1, per_key(p.roi_divisible, a));
+      roi.push_back(wanted > 0 ? wanted : (size + step - 1) / step * step);
       const std::int64_t missing = std::max<std::int64_t>(roi[a] - size, 0);
+      // An image's voxels are mirrored or repeated once a side.
+      const std::int64_t most = p.padding_mode == "reflect"    ? size - 1
+                                : p.padding_mode == "circular" ? size
+                                                               : missing;
+      if (missing - missing / 2 > most)
+        throw DataError("axis " + std::to_string(a) + " of field \"" + p.key + "\" has " +
+                        std::to_string(size) + " voxels, too few to fill a window of " +
+                        std::to_string(roi[a]) + " with padding_mode " + p.padding_mode);
       pads.insert(pads.begin(), {missing / 2, missing - missing / 2});  // last axis first
       padded = padded || missing > 0;
     }

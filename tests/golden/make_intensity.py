@@ -88,9 +88,10 @@ def net(x):
     return torch.cat([2 * x + 1, x * ramp], 1)
 
 
-def windows(shape, **params):
+# `ours`: how a node says what MONAI is told otherwise.
+def windows(shape, ours=None, **params):
     y = sliding_window_inference(image(shape), predictor=net, **params)
-    return {"shape": shape, "params": params, "expected": rounded(y)}
+    return {"shape": shape, "params": params | (ours or {}), "expected": rounded(y)}
 
 
 sliding = [
@@ -101,6 +102,10 @@ sliding = [
     windows((1, 1, 3, 3, 3), roi_size=[4, 6, 3], sw_batch_size=1, cval=-7.0),
     windows((2, 1, 5, 4, 4), roi_size=[3, 4, 2], sw_batch_size=4, overlap=0.25, mode="gaussian"),
     windows((3, 1, 6, 7), roi_size=[4, 4], sw_batch_size=2, overlap=0.5),
+    windows((1, 1, 3, 5, 7), {"roi_size": [4, 0, 0], "roi_divisible": [0, 4, 4]}, roi_size=[4, 8, 8],
+            sw_batch_size=2, overlap=0.0, padding_mode="circular"),
+    windows((1, 1, 2, 5, 4), {"roi_size": [0], "roi_divisible": [3, 4, 1]}, roi_size=[3, 8, 4], sw_batch_size=1,
+            padding_mode="replicate"),
 ]
 importance = rounded(compute_importance_map((4,), mode="gaussian"))
 

@@ -186,6 +186,27 @@ for kernel in ("gaussian", "cauchy"):
 add("mse_loss", lambda mask_key: lambda x, t: L.MaskedLoss(torch.nn.MSELoss())(x, t, (t > 0)[:, :1].float()), "images",
     mask_key="mask")
 
+
+# Wang et al. 2020 (COPLE-Net), sums over the batch or each sample.
+def nr_dice(gamma=1.5, batch=False, include_background=True, softmax=False, sigmoid=False, to_onehot_y=False,
+            reduction="mean", smooth_nr=0.0, smooth_dr=1e-5):
+    def loss(x, t):
+        q = torch.softmax(x, 1) if softmax else torch.sigmoid(x)
+        g = torch.nn.functional.one_hot(t[:, 0].long(), x.shape[1]).movedim(-1, 1).float() if to_onehot_y else t
+        if not include_background:
+            q, g = q[:, 1:], g[:, 1:]
+        axes = [0] * batch + list(range(2, x.dim()))
+        ratio = (((q - g).abs() ** gamma).sum(axes) + smooth_nr) / ((q * q + g * g).sum(axes) + smooth_dr)
+        return ratio.mean() if reduction == "mean" else ratio.sum()
+    return loss
+
+
+for data in ("a", "b"):
+    for params in (dict(), dict(batch=True, include_background=False), dict(gamma=2.0, reduction="sum"),
+                   dict(gamma=1.0, smooth_nr=0.5, smooth_dr=0.1)):
+        add("nr_dice_loss", nr_dice, data, **soft, **params)
+add("nr_dice_loss", nr_dice, "one", sigmoid=True)
+
 for name, cases in files.items():
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": cases}, indent=0)
     (HERE / f"{name}.json").write_text(text.replace(",\n", ", ").replace("[\n", "[").replace("\n]", "]") + "\n")

@@ -12,6 +12,7 @@ import sys
 import zlib
 
 import torch
+from monai.networks.blocks import Convolution, MaxAvgPool, ResidualSELayer, SimpleASPP, UpSample
 from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
 from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
 from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet, VoxelMorph, VoxelMorphUNet
@@ -219,6 +220,55 @@ class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
 def lenet():
     small = dict(in_channels=1, out_channels=7, image_size=28)
     return [case(LeNet, {}, [4, 3, 32, 32], True), case(LeNet, small, [3, 1, 28, 28], True)]
+
+
+# MONAI's research contribution (coplenet.py), of MONAI's blocks.
+class CopleNet(torch.nn.Module):
+    def __init__(self, in_channels=1, out_channels=2, feature_channels=(32, 64, 128, 256, 512),
+                 dropout=(0.0, 0.0, 0.3, 0.4, 0.5)):
+        super().__init__()
+        f, act = feature_channels, dict(norm="batch", act="leakyrelu")
+
+        def block(i, c, p):
+            m = torch.nn.Module()
+            m.conv_conv_se = torch.nn.Sequential(
+                Convolution(2, i, c, kernel_size=3, **act), torch.nn.Dropout(p), Convolution(2, c, c, kernel_size=3, **act),
+                ResidualSELayer(spatial_dims=2, in_channels=c, r=2))
+            return m
+
+        self.in_conv, self.pool = block(in_channels, f[0], dropout[0]), MaxAvgPool(spatial_dims=2, kernel_size=2)
+        for k in range(4):
+            down, up = torch.nn.Module(), torch.nn.Module()
+            down.conv = block(2 * f[k], f[k + 1], dropout[k + 1])
+            up.up = UpSample(2, f[k + 1], f[k] // 2, scale_factor=2, mode="nontrainable")
+            up.conv = block(f[k], f[k], dropout[k])
+            self.add_module(f"bridge{k}", Convolution(2, f[k], f[k] // 2, kernel_size=1, **act))
+            self.add_module(f"down{k + 1}", down)
+            self.add_module(f"up{4 - k}", up)
+        self.aspp = SimpleASPP(2, f[4], f[4] // 4, kernel_sizes=[1, 3, 3, 3], dilations=[1, 2, 4, 6])
+        self.out_conv = Convolution(2, f[0], out_channels, conv_only=True)
+
+    def forward(self, x):
+        if x.dim() == 5:
+            return self(x.transpose(1, 2).flatten(0, 1)).unflatten(0, (x.shape[0], x.shape[2])).transpose(1, 2)
+        x, skips = self.in_conv.conv_conv_se(x), []
+        for k in range(4):
+            skips.append(getattr(self, f"bridge{k}")(x))
+            y = self.pool(x)
+            x = getattr(self, f"down{k + 1}").conv.conv_conv_se(y) + y
+        x = self.aspp(x)
+        for k in (3, 2, 1, 0):
+            up = getattr(self, f"up{4 - k}")
+            y = torch.cat([skips[k], up.up(x)], 1)
+            x = up.conv.conv_conv_se(y) + y
+        return self.out_conv(x)
+
+
+def cople_net():
+    small = dict(in_channels=2, out_channels=3, feature_channels=[4, 8, 16, 32, 64], dropout=[0.0] * 5)
+    volume = dict(in_channels=1, out_channels=2, feature_channels=[4, 8, 16, 32, 64])
+    return [case(CopleNet, small, [2, 2, 32, 48], True), case(CopleNet, volume, [2, 1, 3, 32, 32], False),
+            case(CopleNet, {}, [1, 1, 32, 32], False)]
 
 
 def basic_unet():
@@ -460,6 +510,7 @@ NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
 NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
 NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
 NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, high_res_net=high_res_net)
+NETS |= dict(cople_net=cople_net)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)

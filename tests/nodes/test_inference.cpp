@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "drive.h"
 #include "engine/base/error.h"
@@ -241,6 +242,41 @@ TEST_CASE("a gaussian importance map is a product of Gaussians and never below 1
 
 TEST_CASE("sliding_window names a rank that does not fit") {
   CHECK_THROWS_AS(Inferred({{"roi_size", {4, 4}}}, golden_image({1, 4, 4, 4, 4})), DataError);
+}
+
+TEST_CASE("sliding_window names an axis that is too short to be repeated up to its window") {
+  const at::Tensor image = golden_image({1, 3, 4, 4});
+  CHECK_THROWS_WITH_AS(Inferred({{"roi_size", {20, 0, 0}}, {"padding_mode", "circular"}}, image),
+                       doctest::Contains("axis 0 of field \"image\" has 3 voxels"), DataError);
+  CHECK_THROWS_AS(Inferred({{"roi_size", {9, 4, 4}}, {"padding_mode", "reflect"}}, image),
+                  DataError);
+  CHECK(Inferred({{"roi_size", {9, 0, 0}}, {"padding_mode", "circular"}}, image).pred().size(1) ==
+        3);
+}
+
+TEST_CASE("worsen_label dilates or erodes the same samples in every epoch") {
+  at::Tensor label = at::zeros({1, 9, 9, 9}, at::kByte);
+  label.narrow(1, 3, 3).narrow(2, 3, 3).narrow(3, 3, 3).fill_(2);
+  const auto voxels = [&](const std::string& name, const Json& params) {
+    Sample s = sample_of("label", label);
+    s.name = name;
+    const at::Tensor out = drive("worsen_label", params, {s}).at(0).tensor("label");
+    CHECK(out.mul(out.ne(2)).sum().item<int>() == 0);
+    return out.ne(0).sum().item<int>();
+  };
+  std::set<int> seen;
+  int changed = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "case_" + std::to_string(i);
+    const int n = voxels(name, Json::object());
+    CHECK(voxels(name, Json::object()) == n);
+    seen.insert(n);
+    changed += n != 27;
+  }
+  CHECK(seen == std::set<int>{0, 1, 27, 81, 171});  // by 2 and 1 less, as it was, 1 and 2 more
+  CHECK(changed > 50);
+  CHECK(changed < 110);
+  CHECK(voxels("case_0", {{"prob", 0}}) == 27);
 }
 
 TEST_CASE("argmax takes the first of equal channels, for a sample and for a batch") {
