@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "engine/graph/graph_reader.h"
+#include "engine/graph/inner_nodes.h"
 #include "engine/graph/param_names.h"
 #include "engine/graph/type_names.h"
 
@@ -249,13 +250,7 @@ void missing(const Reading& reading, const Spec& spec, const Written& written, c
       .notes = {"\"" + p.name + "\": " + p.doc};
 }
 
-bool is_plain(const Spec& spec) {
-  return spec.arity == Arity::one_to_one && spec.ins.size() == 1 && spec.outs.size() == 1 &&
-         !spec.is_ordered && !spec.is_gate && spec.access == Access::none;
-}
-
-// The nodes inside a node (of one_of, some_of, interact): {"type": ..., parameters}, or lists of
-// them, checked as those of the graph are. One sample goes in and at most one comes out.
+// The nodes inside a node, checked as those of the graph are.
 void read_inner_nodes(const Reading& reading, const Field& field, const std::string& path) {
   if (!field.value) return;
   if (field.value->is_array()) {
@@ -277,7 +272,7 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   written.fields = field.members();
   const Spec* spec = find_spec(reading, written, false);
   if (!spec) return;
-  if (!is_plain(*spec)) {
+  if (!may_stand_inside(*spec)) {
     reading.error_at(*written.find("type"), "SL0222",
                      "expected a transform, found \"" + spec->name + "\" (" + spec->family + ")",
                      path + ".type", "inside a node can stand what makes one sample of one");
@@ -286,10 +281,6 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   Json params = Json::object();
   std::vector<std::string> given;
   read_params(reading, *spec, written, {"type"}, params, given);
-}
-
-bool holds_nodes(const ParamSpec& p) {
-  return p.type == "json" && (p.name == "transforms" || p.name == "body");
 }
 
 void collect_inner(const Json& entries, const Catalogue& catalogue,

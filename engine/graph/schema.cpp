@@ -1,6 +1,7 @@
 #include "engine/graph/schema.h"
 
 #include "engine/graph/graph.h"
+#include "engine/graph/inner_nodes.h"
 
 namespace sluice {
 namespace {
@@ -82,6 +83,8 @@ Json param_schema(const ParamSpec& p) {
     alternatives(p.type, p, true, all);
     all.push_back(ref("reference"));
     j = any_of(std::move(all));
+  } else if (holds_nodes(p)) {
+    j["allOf"] = Json::array({ref("inside")});
   }
   j["description"] = p.doc;
   j["markdownDescription"] = p.doc + "\n\n`" + p.type + "`" +
@@ -168,10 +171,11 @@ Json node_schema(const Spec& spec) {
   return j;
 }
 
-Json network_schema(const Spec& spec) {
+// A network, or a node inside of another one, which has no settings of its own.
+Json typed_schema(const Spec& spec) {
   Json properties = {{"type", {{"const", spec.name}, {"description", spec.doc}}}};
   Json required = Json::array({"type"});
-  add_params(model_settings_spec(), properties, required);
+  if (spec.is_network) add_params(model_settings_spec(), properties, required);
   return object_schema(spec, std::move(properties), std::move(required));
 }
 
@@ -200,15 +204,17 @@ Json snippet(const Spec& spec) {
   return {{"label", spec.name}, {"description", spec.doc}, {"body", std::move(body)}};
 }
 
-// An object whose "type" says which of the definitions it is.
-Json by_type(const Catalogue& catalogue, bool networks, Json& definitions) {
+// An object whose "type" says which of the definitions it is: a "node", a "network", or a node
+// "inside" of another one.
+Json by_type(const Catalogue& catalogue, const std::string& kind, Json& definitions) {
   Json names = Json::array(), cases = Json::array(), snippets = Json::array();
   for (const auto& spec : catalogue.all()) {
-    if (spec->is_network != networks) continue;
-    const std::string key = (networks ? "network." : "node.") + spec->name;
-    definitions[key] = networks ? network_schema(*spec) : node_schema(*spec);
+    if (kind == "inside" ? !may_stand_inside(*spec) : spec->is_network != (kind == "network"))
+      continue;
+    const std::string key = kind + "." + spec->name;
+    definitions[key] = kind == "node" ? node_schema(*spec) : typed_schema(*spec);
     names.push_back(spec->name);
-    snippets.push_back(snippet(*spec));
+    if (kind != "inside") snippets.push_back(snippet(*spec));
     // Where the type is missing or a variable, no case holds.
     cases.push_back(
         {{"if", {{"required", {"type"}}, {"properties", {{"type", {{"const", spec->name}}}}}}},
@@ -263,8 +269,13 @@ Json graph_schema(const Catalogue& catalogue) {
   Json definitions = {
       {"reference",
        {{"type", "string"}, {"pattern", "^@"}, {"description", "A variable: \"@name\"."}}}};
-  definitions["network"] = by_type(catalogue, true, definitions);
-  Json typed = by_type(catalogue, false, definitions);
+  definitions["network"] = by_type(catalogue, "network", definitions);
+  Json typed = by_type(catalogue, "node", definitions);
+  Json inner = by_type(catalogue, "inside", definitions);
+  const Json list = {{"type", "array"}, {"items", ref("inside")}};
+  definitions["inside"] = {{"if", {{"type", "object"}}},
+                           {"then", std::move(inner)},
+                           {"else", any_of({list, ref("reference")})}};
   definitions["use"] = use_schema();
   definitions["node"] = {
       {"if", {{"required", {"part"}}}}, {"then", ref("use")}, {"else", std::move(typed)}};

@@ -69,6 +69,8 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"ThreadBuffer", "buffer"},
     {"ThreadDataLoader", "buffer"},
     {"TorchVisionFCModel", "torchvision_fc_model"},
+    {"TransformPointsImageToWorld", "apply_transform_to_points"},
+    {"TransformPointsWorldToImage", "apply_transform_to_points"},
     {"UNet", "unet"},
     {"VNet", "vnet"},
     {"ViTAutoEnc", "vit_auto_enc"},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/graph/inner_nodes.h"
 #include "engine/run/registry.h"
 
 namespace sluice {
@@ -21,8 +22,7 @@ struct InnerNode {
   static InnerNode make(const Json& entry, const std::string& path, OpenContext context) {
     const std::string type = entry.is_object() ? entry.value("type", "") : "";
     const Spec* spec = Registry::global().catalogue().find(type);
-    if (!spec || spec->is_network || spec->arity != Arity::one_to_one || spec->ins.size() != 1 ||
-        spec->outs.size() != 1 || spec->is_ordered || spec->is_gate || spec->access != Access::none)
+    if (!spec || !may_stand_inside(*spec))
       throw Error(Exit::usage, path + ": \"" + type + "\" cannot stand inside a node");
     Json params = Json::object();
     for (const auto& [key, value] : entry.items()) {
