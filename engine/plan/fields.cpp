@@ -171,7 +171,7 @@ const Json& Walk::param(const std::string& name) const {
 std::vector<std::string> Walk::names(const std::string& text) const {
   if (!text.starts_with('@')) return {text};
   if (text.ends_with("{}")) return keys_in(param(text.substr(1, text.size() - 3)));
-  if (const auto number = text.find('#'); number != std::string::npos) {  // @key#numbers: pred_5
+  if (const auto number = text.find('#'); number != std::string::npos) {  // @key#numbers
     const std::vector<std::string> bases = names(text.substr(0, number));
     const Json& numbers = param(text.substr(number + 1));
     std::vector<std::string> all;
