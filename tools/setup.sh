@@ -42,17 +42,19 @@ install_venv() {
   touch "$stamp"
 }
 
-# What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers (16 MB: it
-# needs no more of TensorBoard's dependencies), Fashion-MNIST (31 MB) and, in CI, a browser for the
-# report (98 MB, 18 s; elsewhere the test says that it skips that).
+# What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers
+# (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker and ONNX Runtime (158 MB),
+# Fashion-MNIST (31 MB) and, in CI, a browser for the report (98 MB, 18 s; elsewhere the test says that
+# it skips that).
 install_test_tools() {
-  local stamp=$SLUICE_VENV/.sluice-test-tools-3
+  local stamp=$SLUICE_VENV/.sluice-test-tools-4
   apt_packages+=(dataset-fashion-mnist)
   [ "${CI:-}" != true ] || apt_packages+=(chromium-headless-shell)
   install_apt
   [ -e "$stamp" ] && return 0
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check --no-deps \
-    tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 perfetto==0.56.0
+    tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 perfetto==0.56.0 \
+    onnxruntime==1.32.0 onnx==1.19.0 ml_dtypes==0.6.0
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check jsonschema==4.26.0
   touch "$stamp"
 }

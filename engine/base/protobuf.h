@@ -1,6 +1,6 @@
-// Protocol buffers on the wire, as much as traces need: written and read by field number, without
-// generated code (https://protobuf.dev/programming-guides/encoding). Debian's libprotobuf would
-// bring a compiler step and 3 MB for what is 60 lines here.
+// Protocol buffers on the wire, as much as traces and ONNX files need: written and read by field
+// number, without generated code (https://protobuf.dev/programming-guides/encoding). Debian's
+// libprotobuf would bring a compiler step and 3 MB for what is 60 lines here.
 //
 // Invariant: reading never goes beyond its text; a message that is cut short ends the reading.
 #pragma once
@@ -24,6 +24,11 @@ class Writer {
   Writer& fixed64(int field, std::uint64_t value) {
     varint(static_cast<std::uint64_t>(field) << 3 | 1);
     text.append(reinterpret_cast<const char*>(&value), sizeof value);  // little endian, as x86 is
+    return *this;
+  }
+  Writer& fixed32(int field, float value) {
+    varint(static_cast<std::uint64_t>(field) << 3 | 5);
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }
   Writer& real(int field, double value) {

@@ -78,6 +78,9 @@ class Net {
   bool draws() const { return draws_; }  // it has dropout
   std::size_t output_count() const { return outputs.size(); }
   std::vector<Described> describe() const;
+  const Schedule& schedule(std::size_t outputs) const { return schedules_.at(outputs - 1); }
+  // By value, for inputs of these.
+  const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;
   // The products of the last forward pass.
   std::vector<Step::Product> products() const;
 
@@ -93,9 +96,7 @@ class Net {
   friend class Builder;
   friend class Pass;
   void finish();  // once the list is complete
-  const Schedule& schedule(std::size_t outputs) const { return schedules_.at(outputs - 1); }
   void move_to(const at::Device& device);
-  const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;  // by value
 
   std::shared_ptr<Spread> spread_;      // null: all on one device
   std::shared_ptr<Prepared> prepared_;  // of passes without gradients

@@ -74,13 +74,16 @@ class BuiltNetwork : public Network {
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
   const Net& net() const { return net_; }
+  // Of each image that it takes.
+  std::int64_t channels() const { return channels_; }
+  std::int64_t spatial_dims() const { return dims_; }
+  // Why an image of these spatial extents does not fit; "": it does.
+  virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
 
  protected:
   // Runs `build` on so many image inputs; what it refuses is said in the network's name.
   void make(const std::string& type, const ImageNet& shared, bool channels_last, int images,
             const std::function<Values(const Scope&, const Values&)>& build);
-  // Why an image of these spatial extents does not fit; "": it does.
-  virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
   [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
 
  private:

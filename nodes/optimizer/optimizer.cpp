@@ -55,6 +55,8 @@ void Optimizer::open(const OpenContext& context) {
 void Optimizer::make_slots() {
   const OptimizerParams& p = common();
   const auto weights = network_->parameters();
+  if (weights.empty())
+    throw Error(Exit::usage, "network \"" + p.net + "\" has no weights to train");
   for (const auto& [name, weight] : weights) names_.push_back(name);
   const auto settings = group_settings(p.groups, names_, {p.lr, p.weight_decay});
   for (std::size_t i = 0; i < weights.size(); ++i) {

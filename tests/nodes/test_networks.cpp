@@ -11,37 +11,11 @@
 #include "engine/state/resource.h"
 #include "kernels/net/builder.h"
 #include "nodes/network/built_network.h"
-#include "tests/nodes/golden_train.h"
+#include "tests/nodes/filled.h"
 
 using namespace sluice;
 
 namespace {
-
-// zlib's crc32: Python's zlib.crc32 says the same.
-double first_of(const std::string& name) {
-  std::uint32_t crc = ~0u;
-  for (const char c : name) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
-  }
-  return ~crc % 1000;
-}
-
-void fill(Network& net) {
-  at::NoGradGuard no_grad;
-  for (auto& [name, p] : net.parameters()) {
-    const double first = first_of(name);
-    if (p.dim() > 1)
-      p.copy_(sines(p.sizes(), first, 1.5 / std::sqrt(static_cast<double>(p[0].numel()))));
-    else
-      p.copy_(0.5 + sines(p.sizes(), first, 0.3));
-  }
-  for (auto& [name, b] : net.buffers()) {  // others are constants
-    const double first = first_of(name);
-    if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
-    if (name.ends_with("running_var")) b.copy_(1 + sines(b.sizes(), first, 0.5));
-  }
-}
 
 void check_names(const Network& net, const Json& c) {
   std::map<std::string, std::vector<std::int64_t>> shapes;

@@ -41,6 +41,9 @@ struct Options {
   bool plan_only = false;
   std::string key, strip_prefix;  // weights, convert
   bool brief = false;             // convert
+  std::string precision_name = "float32", head = "logits";  // export
+  std::vector<std::int64_t> size;
+  std::int64_t outputs = 1;
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -69,6 +72,7 @@ int cache(const Options& options);
 int data(const Options& options);
 int weights(const Options& options);
 int convert(const Options& options);
+int export_network(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

@@ -114,6 +114,34 @@ void nnunet_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
 }
 
+void export_options(CLI::App* command, Options& o) {
+  command->add_option("run", o.run, "A run's folder; a graph whose network names its weights")
+      ->required()
+      ->option_text("RUN");
+  command->add_option("-o,--out", o.out, "The file, .onnx")->required()->option_text("FILE");
+  command->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
+  command->add_option("--weights", o.weights, "Others than the run's newest")->option_text("FILE");
+  command
+      ->add_option("--precision", o.precision_name,
+                   "What the file computes in; its inputs and outputs stay float32")
+      ->check(CLI::IsMember({"float32", "float16"}))
+      ->option_text("float32|float16");
+  command->add_option("--head", o.head, "What stands behind the network's first output")
+      ->check(CLI::IsMember({"logits", "softmax", "sigmoid", "argmax"}))
+      ->option_text("logits|softmax|sigmoid|argmax");
+  command
+      ->add_option("--size", o.size,
+                   "Extents of an image, 64,64,64; else those of the graph's windows or crops")
+      ->delimiter(',')
+      ->option_text("X,Y,Z");
+  command->add_option("--outputs", o.outputs, "The first so many of the network's; 1 unless told")
+      ->check(CLI::Range(1, 64))
+      ->option_text("N");
+  command->add_flag("--check", o.check,
+                    "Holds the file, as ONNX Runtime computes it, against this build");
+  command->add_flag("--json", o.json, "One JSON document on stdout");
+}
+
 void weights_options(CLI::App* command, Options& o, const std::string& out = "") {
   command
       ->add_option("file", o.data,
@@ -295,6 +323,9 @@ void commands(CLI::App& app, Options& o) {
   auto* convert = app.add_subcommand("convert", "Writes weights in another form");
   weights_options(convert, o, "OUT");
 
+  export_options(
+      app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -319,6 +350,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "data") return data(o);
   if (command == "weights") return weights(o);
   if (command == "convert") return convert(o);
+  if (command == "export") return export_network(o);
   return start(command, o);
 }
 

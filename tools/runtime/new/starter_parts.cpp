@@ -72,13 +72,13 @@ std::string source_node(const Survey& s, const std::string& split, bool shuffle,
     text += (begins ? "" : full ? ",\n                " : ", ") + member;
   };
   switch (s.layout) {
-    case Layout::decathlon:
+    case DataLayout::decathlon:
       add("\"type\": \"decathlon\"");
       add("\"root\": \"@root\"");
       add("\"split\": " + json_text(split));
       if (s.val_frac > 0) add(fmt::format("\"val_frac\": {:g}", s.val_frac));
       break;
-    case Layout::nnunet:
+    case DataLayout::nnunet:
       add("\"type\": \"nnunet\"");
       add("\"root\": \"@root\"");
       add("\"split\": " + json_text(split));
@@ -86,17 +86,17 @@ std::string source_node(const Survey& s, const std::string& split, bool shuffle,
       if (s.folds != 5) add("\"folds\": " + std::to_string(s.folds));
       if (keys != std::vector<std::string>{"image"}) add("\"keys\": " + list_of(keys));
       break;
-    case Layout::pairs:
+    case DataLayout::pairs:
       add("\"type\": \"file_list\"");
       break;
-    case Layout::files:
+    case DataLayout::files:
       add("\"type\": \"file_list\", \"root\": \"@images\", \"pattern\": \"@pattern\"");
       if (keys.front() != "image") add("\"key\": " + json_text(keys.front()));
       break;
   }
   if (shuffle) add("\"shuffle\": true");
   for (const auto& member : more) add(member);
-  if (s.layout == Layout::pairs)
+  if (s.layout == DataLayout::pairs)
     add("\"items\": " + items_of(split == "training" ? s.training : s.validation));
   return text + " }";
 }

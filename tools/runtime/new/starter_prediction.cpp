@@ -117,7 +117,7 @@ std::string pattern_of(const Survey& s) {
 
 std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* trained) {
   std::string text;
-  if (s.layout == Layout::files) {
+  if (s.layout == DataLayout::files) {
     text += "    \"images\": " + json_text(s.images.string()) +
             ",\n    \"pattern\": " + json_text(pattern_of(s)) + ",\n";
   } else {

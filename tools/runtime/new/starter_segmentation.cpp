@@ -26,7 +26,7 @@ std::string head(const Survey& s) {
 
 std::string settings(const Survey& s, const Recipe& r) {
   const std::string root =
-      s.layout == Layout::pairs ? "" : "    \"root\": " + json_text(s.root.string()) + ",\n";
+      s.layout == DataLayout::pairs ? "" : "    \"root\": " + json_text(s.root.string()) + ",\n";
   return fmt::format(
       R"(  "vars": {{
 {}    // The median volume at the spacing below, made smaller in proportion to 64 x 64 x 64 voxels

@@ -273,7 +273,7 @@ std::string labels_text(const Survey& s) {
          fmt::format(" in {} volumes, {:.2g} % foreground", s.label_volumes, 100 * s.foreground);
 }
 
-const char* layout_text(Layout layout) {
+const char* layout_text(DataLayout layout) {
   constexpr const char* texts[] = {"Medical Segmentation Decathlon", "nnU-Net, version 2",
                                    "a folder of images, one of labels", "a folder of images"};
   return texts[static_cast<int>(layout)];

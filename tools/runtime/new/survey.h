@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-enum class Layout { decathlon, nnunet, pairs, files };
+enum class DataLayout { decathlon, nnunet, pairs, files };
 
 struct Geometry {
   Shape3 size{};
@@ -29,7 +29,7 @@ struct Geometry {
 struct Survey {
   static constexpr std::size_t most_headers = 200, most_volumes = 8;
 
-  Layout layout = Layout::files;
+  DataLayout layout = DataLayout::files;
   std::filesystem::path root;    // as the user gave it
   std::filesystem::path images;  // layout files: the folder; pairs: the images' folder
   std::string name;              // of the data set

@@ -47,7 +47,7 @@ void read_decathlon_texts(Survey& s, const Json& document) {
 }
 
 void find_decathlon(Survey& s, const Json& document, bool with_labels) {
-  s.layout = Layout::decathlon;
+  s.layout = DataLayout::decathlon;
   read_decathlon_texts(s, document);
   if (!with_labels) {
     const bool has_test =
@@ -78,7 +78,7 @@ void read_nnunet_labels(Survey& s, const Json& labels) {
 }
 
 void find_nnunet(Survey& s, bool with_labels) {
-  s.layout = Layout::nnunet;
+  s.layout = DataLayout::nnunet;
   const NnunetFolder folder = read_nnunet_folder(s.root);
   if (folder.ending != ".nii.gz" && folder.ending != ".nii")
     throw DataError(s.root.string() + ": its files end with " + folder.ending +
@@ -103,7 +103,7 @@ void find_nnunet(Survey& s, bool with_labels) {
 
 // Every image of one folder with the label of the same name in the other.
 void find_pairs(Survey& s, const fs::path& images, const fs::path& labels) {
-  s.layout = Layout::pairs;
+  s.layout = DataLayout::pairs;
   s.images = images;
   const auto labelled = volumes_in(labels);
   std::size_t missing = 0, n = 0;
@@ -128,7 +128,7 @@ void find_pairs(Survey& s, const fs::path& images, const fs::path& labels) {
 }
 
 void find_files(Survey& s, const fs::path& folder) {
-  s.layout = Layout::files;
+  s.layout = DataLayout::files;
   s.images = folder;
   for (const auto& [stem, file] : volumes_in(folder))
     s.training.push_back({stem, {{"image", file.string()}}});

@@ -1,0 +1,124 @@
+// onnx: a network that is a file in the ONNX format, asked through ONNX Runtime: of `sluice export`,
+// of torch.onnx.export, of any other engine. It predicts; nothing in it can be trained.
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/resource.h"
+#include "kernels/onnx/model.h"
+#include "kernels/onnx/runtime.h"
+
+namespace sluice {
+namespace {
+
+struct OnnxNetwork final : Network {
+  struct Params {
+    std::string file;
+    std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 1, threads = 0;
+  } p;
+
+  static Spec spec() {
+    return Spec::network("onnx",
+                         "A network in an ONNX file, which ONNX Runtime computes on the CPU (pip "
+                         "install onnxruntime). It predicts and has no weights to train.")
+        .param("file", &Params::file, "What `sluice export` or torch.onnx.export wrote.")
+        .required()
+        .param("spatial_dims", &Params::spatial_dims, "What the file takes: 2 or 3.")
+        .range(2, 3)
+        .required()
+        .param("in_channels", &Params::in_channels, "Channels of the image that it takes.")
+        .at_least(1)
+        .required()
+        .param("out_channels", &Params::out_channels, "Channels of its first output.")
+        .at_least(1)
+        .required()
+        .param("threads", &Params::threads, "That compute a batch; 0: as many as cores.")
+        .at_least(0);
+  }
+
+  // Every cause of a refusal is found before the engine is loaded.
+  void open() {
+    head_ = onnx::read_head(p.file);
+    if (head_.inputs.size() != 1)
+      refuse("takes " + std::to_string(head_.inputs.size()) + " inputs; one image is given");
+    const onnx::Port& in = head_.inputs[0];
+    require("in_channels", p.in_channels, in);
+    require("out_channels", p.out_channels, head_.outputs[0]);
+    if (in.extents.size() != static_cast<std::size_t>(p.spatial_dims + 2))
+      refuse("takes " + std::to_string(std::max<std::size_t>(in.extents.size(), 2) - 2) +
+             " spatial axes, spatial_dims is " + std::to_string(p.spatial_dims));
+    if (in.type != onnx::Type::float32) refuse("takes other numbers than float32");
+    engine_.emplace(p.file, static_cast<int>(p.threads));
+  }
+
+  Tensors forward(const Tensors& x, std::size_t count) override {
+    const at::Tensor& image = x[0];
+    if (count > head_.outputs.size())
+      refuse("has " + std::to_string(head_.outputs.size()) + " outputs, and " +
+             std::to_string(count) + " are asked for");
+    const auto& extents = head_.inputs[0].extents;
+    for (std::int64_t a = 1; a < image.dim(); ++a)
+      if (const auto& e = extents[static_cast<std::size_t>(a)];
+          e.symbol.empty() && e.number != image.size(a))
+        refuse("was exported for images of " + text(extents) + ", got " + c10::str(image.sizes()) +
+               ": `sluice export --size` makes one of another size");
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(head_.outputs[i].name);
+    // A batch of as many samples as the file was made for at a time.
+    const std::int64_t samples = image.size(0);
+    const std::int64_t most = extents[0].symbol.empty() ? extents[0].number : samples;
+    if (samples % most != 0)
+      refuse("was exported for batches of " + std::to_string(most) + ", got " +
+             std::to_string(samples));
+    std::vector<Tensors> parts(count);
+    for (std::int64_t n = 0; n < samples; n += most) {
+      const auto y = engine_->run({head_.inputs[0].name}, {image.narrow(0, n, most).cpu()}, names);
+      for (std::size_t i = 0; i < count; ++i) parts[i].push_back(y[i].to(at::kFloat));
+    }
+    Tensors all;
+    for (const auto& part : parts) all.push_back(at::cat(part).to(image.device()));
+    return all;
+  }
+  Named parameters() const override { return {}; }
+  void initialise(std::uint64_t) override {}  // the file's weights
+  std::size_t output_count() const override { return head_.outputs.size(); }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(Exit::usage, p.file + " " + why);
+  }
+  void require(const char* name, std::int64_t wanted, const onnx::Port& port) const {
+    const bool known = port.extents.size() > 1 && port.extents[1].symbol.empty();
+    if (known && port.extents[1].number != wanted)
+      refuse("has " + std::to_string(port.extents[1].number) + " channels in \"" + port.name +
+             "\", " + name + " is " + std::to_string(wanted));
+  }
+  static std::string text(const std::vector<onnx::Extent>& extents) {
+    std::string all;
+    for (const auto& e : extents)
+      all += (all.empty() ? "[" : ", ") + (e.symbol.empty() ? std::to_string(e.number) : e.symbol);
+    return all + "]";
+  }
+
+  onnx::Head head_;
+  std::optional<onnx::Engine> engine_;
+};
+
+const struct Registered {
+  Registered() {
+    Registry::global().add(
+        OnnxNetwork::spec(), nullptr,
+        [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
+          auto network = std::make_shared<OnnxNetwork>();
+          spec.apply(&network->p, params);
+          network->open();
+          return network;
+        },
+        __FILE__);
+  }
+} registered_onnx;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,116 @@
+// Every network of tests/golden/nets as an ONNX file, which ONNX Runtime computes, against this
+// build's own forward pass.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "engine/base/error.h"
+#include "kernels/net/ops.h"
+#include "kernels/onnx/export.h"
+#include "kernels/onnx/runtime.h"
+#include "nodes/network/built_network.h"
+#include "tests/nodes/filled.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Case {
+  std::shared_ptr<Network> network;
+  BuiltNetwork& built;
+  onnx::ExportOptions options;
+  std::int64_t samples;
+
+  Case(const std::string& type, const Json& c)
+      : network(Registry::global().make_network(type, c["params"])),
+        built(dynamic_cast<BuiltNetwork&>(*network)) {
+    fill(*network);
+    network->train(false);
+    const auto size = c["size"].get<std::vector<std::int64_t>>();
+    samples = size[0];
+    options.channels = built.channels();
+    options.extents.assign(size.end() - built.spatial_dims(), size.end());  // slices are samples
+    options.fits = [this](const auto& extents) { return built.unfit(extents).empty(); };
+  }
+  // How far the file is from the network, in the output's largest number; over so many samples.
+  double apart(const fs::path& file, const onnx::Exported& e, std::int64_t batch,
+               const std::vector<std::int64_t>& extents) const {
+    const at::NoGradGuard no_grad;
+    std::vector<std::int64_t> size{batch, options.channels};
+    size.insert(size.end(), extents.begin(), extents.end());
+    std::vector<at::Tensor> x;
+    std::vector<std::string> names;
+    for (const auto& port : e.model.inputs) {
+      x.push_back(sines(size, 3 * static_cast<double>(x.size())));
+      names.push_back(port.name);
+    }
+    const at::Tensor want = network->forward(x, 1).front();
+    const at::Tensor got = onnx::Engine(file).run(names, x, {e.model.outputs[0].name}).front();
+    REQUIRE(got.sizes() == want.sizes());
+    return ((got - want).abs().max() / want.abs().max()).item<double>();
+  }
+};
+
+// Networks whose steps have loops of their own that ONNX has no operators for.
+const std::set<std::string> not_in_onnx{"voxel_morph"};
+
+void check(const std::string& type, const Json& one, bool first, const fs::path& folder) {
+  CAPTURE(type);
+  CAPTURE(one["params"].dump());
+  Case c(type, one);
+  const fs::path file = folder / "m.onnx";
+  if (not_in_onnx.contains(type)) {
+    CHECK_THROWS_AS(onnx::exported(c.built.net(), c.options), Error);
+    return;
+  }
+  const onnx::Exported e = onnx::exported(c.built.net(), c.options);
+  onnx::write_model(file, e.model);
+  CHECK(c.apart(file, e, e.any_batch ? c.samples + 1 : 1, c.options.extents) <= 1e-4);
+  if (e.any_extents) {
+    auto larger = c.options.extents;
+    larger[0] *= 2;
+    CHECK(c.apart(file, e, 1, larger) <= 1e-4);
+  }
+  if (!first) return;
+  onnx::write_model(folder / "again.onnx", onnx::exported(c.built.net(), c.options).model);
+  CHECK(bytes_of(file) == bytes_of(folder / "again.onnx"));
+
+  c.options.real = onnx::Type::float16;
+  const onnx::Exported half = onnx::exported(c.built.net(), c.options);
+  onnx::write_model(file, half.model);
+  CHECK(c.apart(file, half, 1, c.options.extents) <= 2e-2);
+}
+
+}  // namespace
+
+TEST_CASE("every network is the same in ONNX Runtime, in float32 and float16") {
+  if (onnx::runtime_library().empty()) {
+    MESSAGE("skipped: no ONNX Runtime here");
+    return;
+  }
+  const TemporaryFolder folder;
+  const bool all = std::getenv("SLUICE_LONG") != nullptr;
+  int tried = 0;
+  for (const auto& file : fs::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
+    const Json nets = golden("nets/" + file.path().filename().string());
+    std::set<std::size_t> seen;  // numbers of axes; in short, one network of each
+    for (const Json& c : nets["cases"])
+      if (seen.insert(c["size"].size()).second || all) {
+        CHECK_NOTHROW(check(nets["type"], c, seen.size() == 1, folder.path));
+        ++tried;
+      }
+  }
+  CHECK(tried > 50);
+}
