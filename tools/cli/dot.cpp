@@ -40,6 +40,22 @@ void draw_to(const std::string& file, const Checked& checked, DotOptions how) {
     write_whole(file, graphviz(text, format, file));
 }
 
+// The steps of a network, which the runtime knows.
+int draw_network(const Options& o, const std::string& run, const std::string& format) {
+  const bool drawn = !o.out.empty() && format != "dot";
+  const std::string to = drawn ? o.out + ".dot" : o.out;
+  const int code = run_in_runtime({{"command", "net_picture"},
+                                   {"run", run},
+                                   {"net", o.key},
+                                   {"size", o.size},
+                                   {"out", to}});
+  if (code != 0 || !drawn) return code;
+  const std::string text = read_text(to);
+  fs::remove(to);
+  write_whole(o.out, graphviz(text, format, o.out));
+  return code;
+}
+
 }  // namespace
 
 int draw(const Options& options) {
@@ -56,6 +72,16 @@ int draw(const Options& options) {
     print_error("name a graph, or a run's folder with --run");
     return code(Exit::usage);
   }
+  if (!options.key.empty()) try {
+      if (files.size() > 1 || !options.set.empty() || format == "html") {
+        print_error("--net takes one graph or run without --set, and draws no .html");
+        return code(Exit::usage);
+      }
+      return draw_network(options, files.front(), format);
+    } catch (const Error& e) {
+      print_error(e.what());
+      return code(e.exit);
+    }
   Checked checked;
   check_graph(files, options, checked);
   print(checked.diagnostics);

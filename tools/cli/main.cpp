@@ -114,6 +114,14 @@ void nnunet_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
 }
 
+void size(CLI::App* command, Options& o) {
+  command
+      ->add_option("--size", o.size,
+                   "Extents of an image, 64,64,64; else those of the graph's windows or crops")
+      ->delimiter(',')
+      ->option_text("X,Y,Z");
+}
+
 void export_options(CLI::App* command, Options& o) {
   command->add_option("run", o.run, "A run's folder; a graph whose network names its weights")
       ->required()
@@ -129,11 +137,7 @@ void export_options(CLI::App* command, Options& o) {
   command->add_option("--head", o.head, "What stands behind the network's first output")
       ->check(CLI::IsMember({"logits", "softmax", "sigmoid", "argmax"}))
       ->option_text("logits|softmax|sigmoid|argmax");
-  command
-      ->add_option("--size", o.size,
-                   "Extents of an image, 64,64,64; else those of the graph's windows or crops")
-      ->delimiter(',')
-      ->option_text("X,Y,Z");
+  size(command, o);
   command->add_option("--outputs", o.outputs, "The first so many of the network's; 1 unless told")
       ->check(CLI::Range(1, 64))
       ->option_text("N");
@@ -238,6 +242,8 @@ void commands(CLI::App& app, Options& o) {
   dot->get_option("graph")->required(false);
   set(dot, o);
   dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
+  dot->add_option("--net", o.key, "Draws this network of it, step by step")->option_text("NAME");
+  size(dot, o);
   dot->add_option("-o", o.out, "File: .dot, .svg, .png, .pdf or .html; else DOT on stdout")
       ->option_text("FILE");
 

@@ -11,13 +11,11 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/base/version.h"
-#include "engine/graph/merge.h"
-#include "engine/run/registry.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/onnx/export.h"
 #include "kernels/onnx/runtime.h"
-#include "nodes/network/built_network.h"
+#include "tools/runtime/network.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -26,57 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Numbers = std::vector<std::int64_t>;
 
-Graph read_graph(const fs::path& given) {
-  const fs::path file = fs::is_directory(given) ? given / "graph.json" : given;
-  Diagnostics diagnostics;
-  std::optional<Graph> graph;
-  if (const DocumentPtr document = read_graph_files({file.string()}, diagnostics))
-    graph = load_graph(document, Registry::global().catalogue(), {}, diagnostics);
-  if (!graph) {
-    diagnostics.print(std::cerr, false);
-    throw Error(Exit::usage, file.string() + ": is no graph whose network could be exported");
-  }
-  return *graph;
-}
-
-const GraphModel& model_of(const Graph& graph, const std::string& name) {
-  std::string all;
-  for (const GraphModel& m : graph.models) {
-    if (m.name == name || (name.empty() && graph.models.size() == 1)) return m;
-    all += (all.empty() ? "" : ", ") + m.name;
-  }
-  throw Error(Exit::usage, name.empty() ? "the graph has several networks: --net " + all
-                                        : "no network is called " + name + "; there are " + all);
-}
-
-// What the graph shows the network: windows, crops, or the size that it is made for.
-Numbers size_of(const Graph& graph, const GraphModel& model, const Json& asked, std::size_t axes) {
-  Numbers size = asked.get<Numbers>();
-  const auto take = [&](const Json& params, const char* key) {
-    if (size.empty() && params.contains(key) && !params[key].is_null())
-      size = params[key].is_array() ? params[key].get<Numbers>()
-                                    : Numbers(axes, params[key].get<std::int64_t>());
-  };
-  for (const char* key : {"img_size", "image_size"}) take(model.params, key);
-  for (const auto& node : graph.nodes)
-    if (node.params.value("net", "") == model.name) take(node.params, "roi_size");
-  for (const auto& node : graph.nodes) take(node.params, "spatial_size");
-  const bool usable = size.size() == axes && std::all_of(size.begin(), size.end(),
-                                                         [](std::int64_t n) { return n > 0; });
-  if (!asked.empty() && !usable)
-    throw Error(Exit::usage, "--size wants " + std::to_string(axes) + " numbers above 0");
-  return usable ? size : Numbers(axes, 64);
-}
-
 std::string text_of(const Numbers& size) { return fmt::format("{}", fmt::join(size, "x")); }
-
-// With commas between thousands.
-std::string counted(std::int64_t n) {
-  std::string text = std::to_string(n);
-  for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3)
-    text.insert(static_cast<std::size_t>(i), ",");
-  return text;
-}
 
 at::Tensor headed(const at::Tensor& logits, const std::string& head) {
   if (head == "softmax") return logits.softmax(1);
@@ -134,34 +82,27 @@ std::map<std::string, std::string> metadata(const std::string& run, const GraphM
 
 int export_command(const Json& request) {
   const std::string run = request.at("run"), out = request.at("out"), given = request.at("weights");
-  const Graph graph = read_graph(run);
-  const GraphModel& model = model_of(graph, request.at("net"));
+  const GraphNetwork made =
+      build_network(run, request.at("net"), request.at("size").get<Numbers>());
+  const GraphModel& model = *made.model;
+  const std::shared_ptr<Network>& network = made.network;
+  BuiltNetwork* built = made.built;
   WeightsFile from = model.weights;
   if (fs::is_directory(run)) from = {.file = run};
   if (!given.empty()) from = {.file = given};
   if (from.file.empty() || !from.more.empty())
     throw Error(Exit::usage, run + ": which weights? name a run's folder, or --weights FILE");
 
-  Json params = model.params;
-  if (params.contains("precision")) params["precision"] = "float32";
-  const auto network = Registry::global().make_network(model.spec->name, params);
-  auto* built = dynamic_cast<BuiltNetwork*>(network.get());
-  if (!built)
-    throw Error(Exit::usage, "a network of type " + model.spec->name +
-                                 " is a file of its own already and is not exported");
   begin_with(*network, model.name, from, true);
 
   const Net& net = built->net();
   onnx::ExportOptions o;
   o.channels = built->channels();
-  o.extents = size_of(graph, model, request.at("size"),
-                      static_cast<std::size_t>(built->spatial_dims()));
+  o.extents = made.extents;
   o.real = request.at("precision") == "float16" ? onnx::Type::float16 : onnx::Type::float32;
   o.head = request.at("head");
   o.outputs = request.at("outputs");
   o.fits = [&](const Numbers& extents) { return built->unfit(extents).empty(); };
-  if (const std::string why = built->unfit(o.extents); !why.empty())
-    throw Error(Exit::usage, model.spec->name + " " + why + ": give --size");
   if (o.outputs > net.output_count())
     throw Error(Exit::usage, "the network has " + std::to_string(net.output_count()) + " outputs");
 
@@ -207,7 +148,7 @@ int export_command(const Json& request) {
     return static_cast<int>(Exit::done);
   }
   std::cout << fmt::format("{}: {} nodes, {} parameters, opset {}{}\n", out, e.model.nodes.size(),
-                           counted(e.parameters), onnx::opset, compared);
+                           with_commas(e.parameters), onnx::opset, compared);
   if (!e.any_extents)
     std::cout << fmt::format("images of {} alone{}: {}\n", size,
                              e.any_batch ? "" : ", one at a time", e.bound_by);

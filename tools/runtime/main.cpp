@@ -13,6 +13,7 @@
 #include "tools/runtime/apply.h"
 #include "tools/runtime/data/data_command.h"
 #include "tools/runtime/export.h"
+#include "tools/runtime/net_picture.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/run/supervise.h"
 #include "tools/runtime/weights.h"
@@ -67,6 +68,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "data") return data_command(request);
     if (request.at("command") == "weights") return weights_command(request);
     if (request.at("command") == "export") return export_command(request);
+    if (request.at("command") == "net_picture") return net_picture_command(request);
     const Options options = Options::from_json(request);
     if (options.command == "advise")
       return advise_command({.run = options,

@@ -1,0 +1,62 @@
+// `sluice dot --net`: a network step by step.
+#include <doctest/doctest.h>
+
+#include "tests/cli/tiny_training.h"
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+struct Drawn : TinyTraining {
+  shell::Result dot(const std::string& more) const {
+    return shell::run(in_folder + "$SLUICE dot " + more);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a network's picture has its steps, their sizes and what they cost") {
+  const Drawn t;
+  const auto r = t.dot("g.json --net net");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  // conv 1 -> 2 (3x3x3, stride 2): 2 * 27 weights and 2 biases, 8^3 voxels of 54 products.
+  CHECK(contains(r.out, "<b>model.0.conv</b>"));
+  CHECK(contains(r.out, "2 x 8 x 8 x 8, 56 weights, 27.6 k multiply-adds"));
+  CHECK(contains(r.out, "for a sample of 1 x 16 x 16 x 16"));
+  CHECK(count(r.out, "label=<<b>") == count(r.out, "fillcolor=") + 1);
+  CHECK(count(r.out, "peripheries=2") == 1);
+  const auto sized = t.dot("g.json --net net --size 32,16,16");
+  CHECK(contains(sized.out, "2 x 16 x 8 x 8, 56 weights, 55.3 k multiply-adds"));
+}
+
+TEST_CASE("a run's network is drawn as a picture") {
+  const Drawn t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto r = t.dot("a --net net -o net.svg");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(contains(t.folder.read("net.svg"), "</svg>"));
+  CHECK_FALSE(shell::fs::exists(t.folder.path / "net.svg.dot"));
+}
+
+TEST_CASE("a network that cannot be drawn is said") {
+  const Drawn t;
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const auto r = t.dot(arguments);
+    INFO(r.err);
+    CHECK(r.code == 2);
+    CHECK(contains(r.err, why));
+  };
+  refused("g.json --net other", "no network is called other; there are net");
+  refused("g.json g.json --net net", "--net takes one graph or run");
+  refused("g.json --net net --size 16", "--size wants 3 numbers above 0");
+}

@@ -1,0 +1,125 @@
+#include "tools/runtime/net_picture.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+#include <span>
+
+#include "engine/judge/dot_text.h"
+#include "kernels/files/file_io.h"
+#include "tools/runtime/network.h"
+
+namespace sluice {
+namespace {
+
+// Products of weights, what is done number by number, what moves numbers, lines over LibTorch.
+const char* fill_of(const Step& step) {
+  const std::string kind = step.kind();
+  if (kind.starts_with("conv") || kind == "linear") return "#DCE9F5";
+  if (kind.ends_with("norm") || kind.ends_with("relu") || kind == "prelu") return "#E4F0E2";
+  if (kind == "concat" || kind == "add" || kind.ends_with("pool")) return "#F5EBDD";
+  return "#F1F1F4";
+}
+
+std::string size_text(const Step::Size& size) {  // without the samples
+  return fmt::format("{}", fmt::join(std::span(size).subspan(1), " x "));
+}
+
+// 0.087 G, 12.4 M
+std::string amount(double n) {
+  if (n >= 1e8) return fmt::format("{:.3g} G", n / 1e9);
+  return n >= 1e5 ? fmt::format("{:.3g} M", n / 1e6) : fmt::format("{:.3g} k", n / 1e3);
+}
+
+class NetPicture {
+ public:
+  explicit NetPicture(const GraphNetwork& made) : made_(made), net_(made.built->net()) {
+    Step::Size image{1, made.built->channels()};
+    image.insert(image.end(), made.extents.begin(), made.extents.end());
+    sizes_ = net_.sizes(std::vector<Step::Size>(static_cast<std::size_t>(net_.inputs), image));
+  }
+
+  std::string draw() {
+    std::string body;
+    for (int v = 0; v < net_.inputs; ++v)
+      body += box("v" + std::to_string(v), "<b>image</b>", size_text(sizes_[v]), "white");
+    const auto described = net_.describe();
+    for (std::size_t n = 0; n < described.size(); ++n) body += step(*net_.steps[n], described[n]);
+    for (const int v : net_.outputs)
+      body += fmt::format("  v{} [peripheries=2];\n", v);
+    return fmt::format(
+        R"(digraph {} {{
+  graph [rankdir=TB, fontname="Helvetica,Arial,sans-serif", fontsize=11, fontcolor="{}", nodesep=0.3,
+    ranksep=0.22, pad=0.25, labelloc=t, labeljust=l, bgcolor=white,
+    label=<{}>];
+  node [shape=box, style="rounded,filled", fontname="Helvetica,Arial,sans-serif", fontsize=10,
+    fontcolor="{}", color="{}", margin="0.12,0.05", height=0.3];
+  edge [color="{}", arrowsize=0.6];
+{}}}
+)",
+        dot::quote(made_.model->name), dot::ink, title(), dot::ink, dot::edge, dot::edge, body);
+  }
+
+ private:
+  static std::string box(const std::string& id, const std::string& first, const std::string& more,
+                         const char* fill) {
+    return fmt::format("  {} [fillcolor=\"{}\", label=<{}<br/>{}>];\n", id, fill, first,
+                       dot::small(more));
+  }
+
+  std::string step(const Step& s, const Described& d) {
+    std::int64_t weights = 0;
+    for (const int p : s.parameters()) weights += net_.parameters[p].tensor.numel();
+    const double products = s.product(sizes_[s.inputs[0]]).multiply_adds;
+    weights_ += weights;
+    products_ += products;
+    std::string first = "<b>" + dot::html(s.name.empty() ? d.kind : s.name) + "</b>";
+    std::string text = d.text();  // "4 = conv(3, 1) model.0.conv: kernel 3x3x3, stride 2x2x2"
+    const auto colon = text.find(": ");
+    std::string what = s.name.empty() ? "" : d.kind;
+    if (colon != std::string::npos) what += (what.empty() ? "" : ": ") + text.substr(colon + 2);
+    std::string lines;
+    for (const auto& line : dot::wrapped(what, 44)) lines += dot::html(line) + "<br/>";
+    lines += size_text(sizes_[s.output]);
+    if (weights > 0) lines += ", " + with_commas(weights) + (weights == 1 ? " weight" : " weights");
+    if (products > 0) lines += ", " + amount(products) + " multiply-adds";
+    std::string out = box("v" + std::to_string(s.output), first, lines, fill_of(s));
+    const int last = *std::max_element(s.inputs.begin(), s.inputs.end());
+    for (const int v : s.inputs)  // what comes from further up is dashed
+      out += fmt::format("  v{} -> v{}{};\n", v, s.output,
+                         v == last ? "" : " [style=dashed, weight=0]");
+    return out;
+  }
+
+  std::string title() const {
+    return fmt::format("<b>{}</b>, {}<br align=\"left\"/>{}<br align=\"left\"/>",
+                       dot::html(made_.model->name), dot::html(made_.model->spec->name),
+                       dot::small(fmt::format(
+                           "{} steps, {} weights, {} multiply-adds forward for a sample of {}",
+                           net_.steps.size(), with_commas(weights_), amount(products_),
+                           size_text(sizes_[0]))));
+  }
+
+  const GraphNetwork& made_;
+  const Net& net_;
+  std::vector<Step::Size> sizes_;
+  std::int64_t weights_ = 0;  // of the steps drawn so far, as a step may share another's
+  double products_ = 0;
+};
+
+}  // namespace
+
+int net_picture_command(const Json& request) {
+  const GraphNetwork made = build_network(request.at("run"), request.at("net"),
+                                          request.at("size").get<std::vector<std::int64_t>>());
+  const std::string text = NetPicture(made).draw(), out = request.at("out");
+  if (out.empty())
+    std::cout << text;
+  else
+    write_file(out, {std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size())});
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice
