@@ -22,6 +22,8 @@ static Named read(const fs::path& from, const std::string& key) {
   if (!key.empty())
     throw Error(Exit::usage, from.string() + ": holds no dictionaries, so no \"" + key + "\"");
   if (fs::is_regular_file(from)) return read_safetensors(from);
+  if (fs::is_regular_file(from / "weights.safetensors"))  // a package
+    return read_safetensors(from / "weights.safetensors");
   if (fs::is_directory(from / "checkpoints"))
     return load_checkpoint(newest_checkpoint(from / "checkpoints")).model;
   if (fs::is_directory(from)) return load_checkpoint(from).model;

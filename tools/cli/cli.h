@@ -44,6 +44,7 @@ struct Options {
   std::string precision_name = "float32", head = "logits";  // export
   std::vector<std::int64_t> size;
   std::int64_t outputs = 1;
+  std::string package, selftest;  // export, verify
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -73,6 +74,7 @@ int data(const Options& options);
 int weights(const Options& options);
 int convert(const Options& options);
 int export_network(const Options& options);
+int verify_package(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

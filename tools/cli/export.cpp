@@ -1,4 +1,4 @@
-// `sluice export`: the runtime writes the file.
+// `sluice export` and `sluice verify`: the runtime writes and reads.
 #include <algorithm>
 
 #include "tools/cli/cli.h"
@@ -6,6 +6,12 @@
 namespace sluice::cli {
 
 int export_network(const Options& o) {
+  if (!o.package.empty())
+    return run_in_runtime({{"command", "package"},
+                           {"run", o.run},
+                           {"net", o.key},
+                           {"package", o.package},
+                           {"selftest", o.selftest}});
   if (!o.out.ends_with(".onnx")) {
     print_error(o.out + ": networks are exported as .onnx");
     return code(Exit::usage);
@@ -21,6 +27,10 @@ int export_network(const Options& o) {
                          {"outputs", o.outputs},
                          {"check", o.check},
                          {"json", o.json}});
+}
+
+int verify_package(const Options& o) {
+  return run_in_runtime({{"command", "verify"}, {"package", o.package}, {"json", o.json}});
 }
 
 }  // namespace sluice::cli

@@ -126,7 +126,18 @@ void export_options(CLI::App* command, Options& o) {
   command->add_option("run", o.run, "A run's folder; a graph whose network names its weights")
       ->required()
       ->option_text("RUN");
-  command->add_option("-o,--out", o.out, "The file, .onnx")->required()->option_text("FILE");
+  auto* file = command->add_option("-o,--out", o.out, "The file, .onnx")->option_text("FILE");
+  auto* package =
+      command
+          ->add_option("--package", o.package,
+                       "Writes a folder with all that a prediction needs instead: `sluice run DIR`")
+          ->option_text("DIR")
+          ->excludes(file);
+  command
+      ->add_option("--selftest", o.selftest,
+                   "An image for the package's self-test; else one is made up")
+      ->option_text("FILE")
+      ->needs(package);
   command->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
   command->add_option("--weights", o.weights, "Others than the run's newest")->option_text("FILE");
   command
@@ -332,6 +343,13 @@ void commands(CLI::App& app, Options& o) {
   export_options(
       app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
 
+  auto* verify = app.add_subcommand(
+      "verify", "Says whether a package is whole and computes here what it did where it was made");
+  verify->add_option("package", o.package, "What `sluice export --package` wrote")
+      ->required()
+      ->option_text("DIR");
+  verify->add_flag("--json", o.json, "One JSON document on stdout");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -357,6 +375,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "weights") return weights(o);
   if (command == "convert") return convert(o);
   if (command == "export") return export_network(o);
+  if (command == "verify") return verify_package(o);
   return start(command, o);
 }
 

@@ -9,14 +9,9 @@
 #include <iostream>
 
 #include "engine/base/error.h"
-#include "engine/base/message.h"
-#include "engine/base/version.h"
 #include "engine/session/weights.h"
-#include "engine/state/checkpoint.h"
-#include "kernels/onnx/export.h"
 #include "kernels/onnx/runtime.h"
-#include "tools/runtime/network.h"
-#include "tools/runtime/new/starter.h"
+#include "tools/runtime/write_onnx.h"
 
 namespace sluice {
 namespace {
@@ -61,21 +56,29 @@ double difference(const fs::path& file, BuiltNetwork& network, const onnx::Expor
   return worst;
 }
 
-std::map<std::string, std::string> metadata(const std::string& run, const GraphModel& model,
-                                            const Network& network) {
-  std::map<std::string, at::Tensor> tensors;
-  for (const auto& [name, t] : network.parameters()) tensors[name] = t;
-  for (const auto& [name, t] : network.buffers()) tensors[name] = t;
-  Json net = model.params;
-  net["type"] = model.spec->name;
-  std::map<std::string, std::string> all{{"network", net.dump()},
-                                         {"weights_sha256", weights_sha256(tensors)}};
-  try {
-    all["preprocessing"] =
-        Json(read_trained(run, Registry::global().catalogue()).transforms).dump();
-  } catch (const Error&) {  // a graph without images from files
+// Of the file: how far it is from this build, and over images of which extents.
+struct Checked {
+  double apart = -1;  // nothing was compared
+  std::string text;
+};
+
+Checked check(const fs::path& file, const GraphNetwork& made, const onnx::Exported& e,
+              const onnx::ExportOptions& o) {
+  if (onnx::runtime_library().empty())
+    return {-1, "; no ONNX Runtime is here (pip install onnxruntime): nothing was compared"};
+  Checked c{difference(file, *made.built, e, o, o.extents, 1), ""};
+  std::string sizes = text_of(o.extents);
+  if (e.any_extents) {  // callers choose them: others than those it was written with
+    auto larger = o.extents;
+    larger.back() *= 2;
+    c.apart = std::max(c.apart, difference(file, *made.built, e, o, larger, e.any_batch ? 2 : 1));
+    sizes += " and " + text_of(larger);
   }
-  return all;
+  c.text = o.head == "argmax"
+               ? fmt::format("; {:.4f} of the labels differ from this build's own ({})", c.apart, sizes)
+               : fmt::format("; differs from this build's own float32 forward by {:.1e} ({})", c.apart,
+                             sizes);
+  return c;
 }
 
 }  // namespace
@@ -84,73 +87,40 @@ int export_command(const Json& request) {
   const std::string run = request.at("run"), out = request.at("out"), given = request.at("weights");
   const GraphNetwork made =
       build_network(run, request.at("net"), request.at("size").get<Numbers>());
-  const GraphModel& model = *made.model;
-  const std::shared_ptr<Network>& network = made.network;
-  BuiltNetwork* built = made.built;
-  WeightsFile from = model.weights;
+  WeightsFile from = made.model->weights;
   if (fs::is_directory(run)) from = {.file = run};
   if (!given.empty()) from = {.file = given};
   if (from.file.empty() || !from.more.empty())
     throw Error(Exit::usage, run + ": which weights? name a run's folder, or --weights FILE");
+  begin_with(*made.network, made.model->name, from, true);
 
-  begin_with(*network, model.name, from, true);
-
-  const Net& net = built->net();
-  onnx::ExportOptions o;
-  o.channels = built->channels();
-  o.extents = made.extents;
+  onnx::ExportOptions o = export_options(made);
   o.real = request.at("precision") == "float16" ? onnx::Type::float16 : onnx::Type::float32;
   o.head = request.at("head");
   o.outputs = request.at("outputs");
-  o.fits = [&](const Numbers& extents) { return built->unfit(extents).empty(); };
-  if (o.outputs > net.output_count())
-    throw Error(Exit::usage, "the network has " + std::to_string(net.output_count()) + " outputs");
+  if (const std::size_t there = made.built->output_count(); o.outputs > there)
+    throw Error(Exit::usage, "the network has " + std::to_string(there) + " outputs");
+  const onnx::Exported e = write_onnx(made, run, out, o);
+  Checked checked;
+  if (request.at("check")) checked = check(out, made, e, o);
 
-  onnx::Exported e;
-  try {
-    e = onnx::exported(net, o);
-  } catch (const Error& why) {
-    throw Error(why.exit, "models." + model.name + ": " + why.what());
-  }
-  e.model.producer_version = version;
-  e.model.metadata = metadata(run, model, *network);
-  onnx::write_model(out, e.model);
-
-  const std::string size = text_of(o.extents);
-  std::string compared;
-  double apart = -1;
-  if (request.at("check")) {
-    if (onnx::runtime_library().empty()) {
-      compared = "; no ONNX Runtime is here (pip install onnxruntime): nothing was compared";
-    } else {
-      apart = difference(out, *built, e, o, o.extents, 1);
-      std::string also;
-      if (e.any_extents) {  // callers choose them: others than those it was written with
-        auto larger = o.extents;
-        larger.back() *= 2;
-        apart = std::max(apart, difference(out, *built, e, o, larger, e.any_batch ? 2 : 1));
-        also = " and " + text_of(larger);
-      }
-      compared = fmt::format("; differs from this build's own float32 forward by {:.1e} ({}{})",
-                             apart, size, also);
-      if (o.head == "argmax")
-        compared = fmt::format("; {:.4f} of the labels differ from this build's own ({}{})", apart,
-                               size, also);
-    }
-  }
   if (request.at("json")) {
-    Json all = {{"file", out},          {"nodes", e.model.nodes.size()},
-                {"parameters", e.parameters}, {"opset", onnx::opset},
-                {"any_batch", e.any_batch},   {"any_extents", e.any_extents},
-                {"extents", o.extents},       {"metadata", e.model.metadata}};
-    if (apart >= 0) all["difference"] = apart;
+    Json all = {{"file", out},
+                {"nodes", e.model.nodes.size()},
+                {"parameters", e.parameters},
+                {"opset", onnx::opset},
+                {"any_batch", e.any_batch},
+                {"any_extents", e.any_extents},
+                {"extents", o.extents},
+                {"metadata", e.model.metadata}};
+    if (checked.apart >= 0) all["difference"] = checked.apart;
     std::cout << all.dump(2) << '\n';
     return static_cast<int>(Exit::done);
   }
   std::cout << fmt::format("{}: {} nodes, {} parameters, opset {}{}\n", out, e.model.nodes.size(),
-                           with_commas(e.parameters), onnx::opset, compared);
+                           with_commas(e.parameters), onnx::opset, checked.text);
   if (!e.any_extents)
-    std::cout << fmt::format("images of {} alone{}: {}\n", size,
+    std::cout << fmt::format("images of {} alone{}: {}\n", text_of(o.extents),
                              e.any_batch ? "" : ", one at a time", e.bound_by);
   return static_cast<int>(Exit::done);
 }

@@ -15,6 +15,7 @@
 #include "tools/runtime/export.h"
 #include "tools/runtime/net_picture.h"
 #include "tools/runtime/new/new.h"
+#include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
 #include "tools/runtime/weights.h"
 
@@ -68,8 +69,11 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "data") return data_command(request);
     if (request.at("command") == "weights") return weights_command(request);
     if (request.at("command") == "export") return export_command(request);
+    if (request.at("command") == "package") return package_command(request);
+    if (request.at("command") == "verify") return verify_command(request);
     if (request.at("command") == "net_picture") return net_picture_command(request);
-    const Options options = Options::from_json(request);
+    Options options = Options::from_json(request);
+    open_packages(options);
     if (options.command == "advise")
       return advise_command({.run = options,
                              .write = request.value("write", ""),

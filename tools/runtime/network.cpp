@@ -76,6 +76,13 @@ GraphNetwork build_network(const std::string& run, const std::string& name, cons
   return n;
 }
 
+std::map<std::string, at::Tensor> GraphNetwork::tensors() const {
+  std::map<std::string, at::Tensor> all;
+  for (const auto& named : {network->parameters(), network->buffers()})
+    for (const auto& [name, t] : named) all[name] = t;
+  return all;
+}
+
 std::string with_commas(std::int64_t n) {
   std::string text = std::to_string(n);
   for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3)

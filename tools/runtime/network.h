@@ -1,6 +1,7 @@
 // A network of a graph or a run without its data: what `export` and `dot --net` look at.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct GraphNetwork {
   std::shared_ptr<Network> network;   // with the weights that it is drawn with
   BuiltNetwork* built = nullptr;      // the same
   std::vector<std::int64_t> extents;  // of an image that the graph shows it
+  // Its parameters and buffers by their names.
+  std::map<std::string, at::Tensor> tensors() const;
 };
 
 // `run`: a run's folder or a graph. `name`: which network; "": the only one. `size`: extents; empty:

@@ -24,6 +24,9 @@ Trained read_trained(const std::filesystem::path& folder, const Catalogue& catal
 // `trained` is null where there are no weights yet.
 std::string prediction_graph(const Survey& survey, const Recipe& recipe, const Trained* trained);
 
+// For images of any folder, `vars.images`: of a package (tools/runtime/package.h).
+std::string package_graph(const Trained& trained, const std::string& name);
+
 // starter_parts.cpp: what both graphs are put together from.
 std::string json_text(const std::string& text);  // as JSON
 std::string list_of(const Shape3& numbers);      // "[64, 64, 64]"

@@ -91,13 +91,9 @@ struct Chain {
   }
 };
 
-// What was done to the images in training, or what the folder asks for.
-Chain preparation(const Survey& s, const Recipe& r, const Trained* trained) {
+// What the folder asks for.
+Chain preparation(const Survey& s, const Recipe& r) {
   Chain c;
-  if (trained) {
-    for (const Json& node : trained->transforms) c.add(node);
-    return c;
-  }
   if (s.channel_files > 1)
     c.add({{"type", "concat_items"}, {"keys", image_keys(s)}, {"name", "image"}});
   c.add({{"type", "orientation"}, {"keys", "image"}});
@@ -135,6 +131,62 @@ std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* tra
   return text;
 }
 
+// What prediction graphs differ in.
+struct Prediction {
+  std::string remark;   // lines of comments, without slashes
+  std::string name, vars, network, source, on_error;
+  std::vector<std::string> keys;
+  Chain before;
+  Json window;
+};
+
+std::string text_of(const Prediction& p) {
+  return fmt::format(
+      R"({{
+{}  "name": {},
+  "desc": "A folder of images in, segmentations on the images' own grids out",
+  "vars": {{
+{}  }},
+  "models": {{
+    "net": {}
+  }},
+  "nodes": {{
+    "cases": {},
+    "load": {{ "type": "load_image", "in": "cases", "keys": {}{} }},
+{}    // On the GPU where there is one, and back.
+    "gpu": {{ "type": "to_device", "in": {} }},
+    "infer": {{ {} }},
+    "host": {{ "type": "to_device", "in": "infer", "device": "cpu" }},
+    // Back to the grid of the image's file, then one class a voxel.
+    "native": {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
+    "label": {{ "type": "argmax", "in": "native" }},
+    "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
+              "output_postfix": "seg", "separate_folder": false, "output_dtype": "uint8" }}
+  }}
+}}
+)",
+      p.remark, json_text(p.name), p.vars, p.network, p.source, list_of(p.keys), p.on_error,
+      p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15));
+}
+
+std::string network_of(const Trained& trained, const std::string& weights) {
+  Json model = trained.network;
+  model["weights"] = weights;
+  return "{\n      " + members_of(model, "      ", 6) + "\n    }";
+}
+
+Json window_of(const Json& settings) {
+  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", "net"}};
+  window.update(settings);
+  return window;
+}
+
+Chain chain_of(const Trained& trained) {
+  Chain c;
+  for (const Json& node : trained.transforms) c.add(node);
+  return c;
+}
+
 }  // namespace
 
 Trained read_trained(const fs::path& folder, const Catalogue& catalogue) {
@@ -159,59 +211,54 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue) {
 }
 
 std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* trained) {
-  const Chain pre = preparation(s, r, trained);
-  const auto keys = trained ? trained->keys : image_keys(s);
-  if (keys.size() != s.channel_files)
-    throw DataError(trained->folder + ": its network's images have " + std::to_string(keys.size()) +
-                    " files a case, those of " + s.root.string() + " have " +
-                    std::to_string(s.channel_files));
-  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", "net"}};
-  window.update(trained ? trained->window
-                        : Json{{"roi_size", "@patch"},
-                               {"sw_batch_size", 4},
-                               {"overlap", 0.5},
-                               {"mode", "gaussian"}});
-  std::string network = network_text(s, r, true);
-  if (trained) {
-    Json model = trained->network;
-    model["weights"] = "@weights";
-    network = "{\n      " + members_of(model, "      ", 6) + "\n    }";
-  }
-  return fmt::format(
-      R"({{
-  // Written by `sluice new` after a look at {}:
+  Prediction p;
+  p.keys = trained ? trained->keys : image_keys(s);
+  if (p.keys.size() != s.channel_files)
+    throw DataError(trained->folder + ": its network's images have " +
+                    std::to_string(p.keys.size()) + " files a case, those of " + s.root.string() +
+                    " have " + std::to_string(s.channel_files));
+  p.remark = fmt::format(
+      R"(  // Written by `sluice new` after a look at {}:
   // {} cases, median {} voxels of {} mm.
   // {}
-  "name": {},
-  "desc": "A folder of images in, segmentations on the images' own grids out",
-  "vars": {{
-{}  }},
-  "models": {{
-    "net": {}
-  }},
-  "nodes": {{
-    "cases": {},
-    "load": {{ "type": "load_image", "in": "cases", "keys": {}{} }},
-{}    // On the GPU where there is one, and back.
-    "gpu": {{ "type": "to_device", "in": {} }},
-    "infer": {{ {} }},
-    "host": {{ "type": "to_device", "in": "infer", "device": "cpu" }},
-    // Back to the grid of the image's file, then one class a voxel.
-    "native": {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
-    "label": {{ "type": "argmax", "in": "native" }},
-    "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
-              "output_postfix": "seg", "separate_folder": false, "output_dtype": "uint8" }}
-  }}
-}}
 )",
       json_text(s.root.string()), s.cases(), size_text(median_size(s)),
       spacing_text(median_spacing(s)),
       trained ? "The network and what stands in front of it are those of " + trained->folder + "."
-              : "Each number's rule stands beside it.",
-      json_text(s.name + "_prediction"), prediction_vars(s, r, trained), network,
-      source_node(s, s.split, false, keys), list_of(keys),
-      s.bad > 0 ? ", \"on_error\": \"quarantine\", \"max_bad\": 1000" : "", pre.text,
-      json_text(pre.last), members_of(window, "      ", 15));
+              : "Each number's rule stands beside it.");
+  p.name = s.name + "_prediction";
+  p.vars = prediction_vars(s, r, trained);
+  p.network = trained ? network_of(*trained, "@weights") : network_text(s, r, true);
+  p.source = source_node(s, s.split, false, p.keys);
+  if (s.bad > 0) p.on_error = ", \"on_error\": \"quarantine\", \"max_bad\": 1000";
+  p.before = trained ? chain_of(*trained) : preparation(s, r);
+  p.window = window_of(trained ? trained->window
+                               : Json{{"roi_size", "@patch"},
+                                      {"sw_batch_size", 4},
+                                      {"overlap", 0.5},
+                                      {"mode", "gaussian"}});
+  return text_of(p);
+}
+
+std::string package_graph(const Trained& trained, const std::string& name) {
+  Prediction p;
+  p.remark = "  // A package, as `sluice export --package` wrote it: `sluice run` of its folder with\n"
+             "  // --set vars.images=FOLDER segments the images there.\n";
+  p.name = name;
+  p.keys = trained.keys;
+  p.vars = "    \"images\": \"images\",\n    // This folder; `sluice run` says which.\n"
+           "    \"package\": \".\"\n";
+  p.network = network_of(trained, "@package");
+  Json patterns = Json::object();
+  for (const auto& key : p.keys) patterns[key] = "*_" + key + ".nii.gz";
+  p.source = p.keys.size() == 1
+                 ? R"({ "type": "file_list", "root": "@images", "pattern": "*.nii*", "key": )" +
+                       json_text(p.keys[0]) + " }"
+                 : R"({ "type": "file_patterns", "root": "@images", "patterns": )" +
+                       text_of(patterns) + " }";
+  p.before = chain_of(trained);
+  p.window = window_of(trained.window);
+  return text_of(p);
 }
 
 }  // namespace sluice

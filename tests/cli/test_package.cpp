@@ -1,0 +1,149 @@
+// `sluice export --package`, `sluice run` of a package and `sluice verify`.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/nii.h"
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const training = R"({
+  "name": "balls", "run": { "epochs": 1, "seed": 1 },
+  "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
+                       "channels": [4, 8], "strides": [2] } },
+  "nodes": {
+    "cases": { "type": "file_patterns", "root": "data",
+               "patterns": { "image": "images/*.nii", "label": "labels/*.nii" } },
+    "load":  { "type": "load_image", "in": "cases", "keys": ["image", "label"] },
+    "ras":   { "type": "orientation", "in": "load", "keys": ["image", "label"] },
+    "norm":  { "type": "normalize_intensity", "in": "ras" },
+    "flip":  { "type": "rand_flip", "in": "norm", "prob": 0.5 },
+    "fit":   { "type": "resize_with_pad_or_crop", "in": "flip", "keys": ["image", "label"],
+               "spatial_size": [16, 16, 16] },
+    "batch": { "type": "batch", "in": "fit", "size": 2 },
+    "fwd":   { "type": "model", "in": "batch", "net": "net" },
+    "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
+    "step":  { "type": "adam", "in": "loss", "net": "net", "lr": 0.01 },
+    "val":   { "type": "file_patterns", "root": "data", "after": "step",
+               "patterns": { "image": "images/*.nii", "label": "labels/*.nii" } },
+    "vload": { "type": "load_image", "in": "val", "keys": ["image", "label"] },
+    "vras":  { "type": "orientation", "in": "vload", "keys": ["image", "label"] },
+    "vnorm": { "type": "normalize_intensity", "in": "vras" },
+    "infer": { "type": "sliding_window", "in": "vnorm", "net": "net", "roi_size": [16, 16, 16] },
+    "dice":  { "type": "dice_metric", "in": "infer", "class_names": ["air", "ball"] } } })";
+
+// A run in DIR/run, and its package in DIR/p.
+struct Packaged {
+  shell::Folder folder;
+  Packaged() {
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = "a" + std::to_string(i) + ".nii";
+      for (const char* sub : {"data/images", "data/labels"}) fs::create_directories(at(sub));
+      nii::write_pair(at("data/images/" + name), at("data/labels/" + name), {16, 18, 20},
+                      {1, 1, 1});
+    }
+    folder.write("g.json", training);
+    const auto trained = sh("$SLUICE run g.json --quiet --out run");
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    const auto r = sh("$SLUICE export run --package p");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+  }
+  std::string at(const std::string& name) const { return (folder.path / name).string(); }
+  shell::Result sh(const std::string& command) const {
+    return shell::run("cd " + folder.path.string() + "\n" + command);
+  }
+  void refused(const std::string& command, int code, const std::string& why) const {
+    const auto r = sh(command);
+    CAPTURE(command);
+    INFO(r.err);
+    CHECK(r.code == code);
+    CHECK(r.err.find(why) != std::string::npos);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a package predicts wherever it is carried, as the run that it was made of") {
+  const Packaged p;
+  CHECK(json::parse(p.folder.read("p/labels.json")) == json{{"0", "air"}, {"1", "ball"}});
+  const json manifest = json::parse(p.folder.read("p/manifest.json"));
+  CHECK(manifest.at("images").at("channels") == 1);
+  CHECK(manifest.at("files").contains("model.onnx"));
+  REQUIRE(p.sh("mkdir elsewhere && mv p elsewhere/q && $SLUICE new prediction data/images "
+               "--weights run -o own.json && $SLUICE run own.json --quiet --out own")
+              .code == 0);
+  const auto r = p.sh("mkdir far && cd far && $SLUICE run ../elsewhere/q --quiet --out out "
+                      "--set vars.images=../data/images");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  for (const char* name : {"a0_seg.nii.gz", "a1_seg.nii.gz"}) {
+    CHECK(fs::exists(p.at(std::string("own/segmentations/") + name)));
+    CHECK(p.sh(std::string("cmp own/segmentations/") + name + " far/out/segmentations/" + name)
+              .code == 0);
+  }
+}
+
+TEST_CASE("verify says that a package is whole and computes what it did") {
+  const Packaged p;
+  const auto r = p.sh("$SLUICE verify p");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  // A quarter more than the window, and at least 32 along each axis.
+  CHECK(r.out == "6 files as they were packaged\nselftest: 32,768 voxels, 0 differ\n");
+  REQUIRE(p.sh("$SLUICE export run --package real --selftest data/images/a0.nii").code == 0);
+  const json said = json::parse(p.sh("$SLUICE verify real --json").out);
+  CHECK(said == json{{"files", 6}, {"voxels", 16 * 18 * 20}, {"differ", 0}, {"good", true}});
+}
+
+TEST_CASE("a package that was changed is neither run nor verified") {
+  const Packaged p;
+  const std::string run = "$SLUICE run p --quiet --no-out --set vars.images=data/images";
+  p.sh("cp -r p whole; printf x >> p/weights.safetensors");
+  p.refused("$SLUICE verify p", 3, "p/weights.safetensors: is not as it was packaged");
+  p.refused(run, 3, "p/weights.safetensors: is not as it was packaged");
+  p.sh("rm -r p; cp -r whole p; rm p/labels.json");
+  p.refused(run, 3, "p/labels.json: is not there, though the package had it");
+  // A prediction does not read the self-test.
+  p.sh("rm -r p; cp -r whole p; printf x >> p/selftest/input/made.nii.gz");
+  CHECK(p.sh(run).code == 0);
+  p.refused("$SLUICE verify p", 3, "selftest/input/made.nii.gz: is not as it was packaged");
+  p.sh("rm -r p; cp -r whole p; sed -i 's/\"format\": 1/\"format\": 2/' p/manifest.json");
+  p.refused(run, 3, "which is newer than this one");
+  p.sh("rm -r p; cp -r whole p; rm p/manifest.json");
+  p.refused("$SLUICE verify p", 3, "p: is no package");
+}
+
+TEST_CASE("a self-test that this machine answers otherwise fails") {
+  const Packaged p;
+  // Another image's segmentation in its place, with its digest.
+  p.sh("cat > other.py <<'E'\n"
+       "import hashlib, json, gzip\n"
+       "f = 'p/selftest/expected/made_seg.nii.gz'\n"
+       "b = bytearray(gzip.decompress(open(f, 'rb').read()))\n"
+       "for i in range(352, len(b)): b[i] = 1 - b[i] if b[i] < 2 else b[i]\n"
+       "open(f, 'wb').write(gzip.compress(bytes(b)))\n"
+       "m = json.load(open('p/manifest.json'))\n"
+       "m['files']['selftest/expected/made_seg.nii.gz'] = "
+       "hashlib.sha256(open(f, 'rb').read()).hexdigest()\n"
+       "json.dump(m, open('p/manifest.json', 'w'))\n"
+       "E\n" SLUICE_PYTHON " other.py");
+  const auto r = p.sh("$SLUICE verify p");
+  CHECK(r.code == 3);
+  CHECK(r.out.find("32,768 voxels, 32,768 differ") != std::string::npos);
+  CHECK(r.err.find("does not compute what the one did that made the package") !=
+        std::string::npos);
+}
+
+TEST_CASE("what cannot be packaged is said") {
+  const Packaged p;
+  p.refused("$SLUICE export run --package p", 2, "p is there already and stays as it is");
+  p.refused("$SLUICE export g.json --package q", 3, "g.json/graph.json: no such file");
+  p.refused("$SLUICE export run --package q -o m.onnx", 2, "excludes");
+  CHECK_FALSE(fs::exists(p.at("q")));
+}

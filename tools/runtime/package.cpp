@@ -1,0 +1,269 @@
+#include "tools/runtime/package.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "engine/base/version.h"
+#include "engine/session/weights.h"
+#include "engine/state/checkpoint.h"
+#include "kernels/files/file_io.h"
+#include "kernels/files/nifti.h"
+#include "kernels/lists/data_list.h"
+#include "kernels/lists/manifest.h"
+#include "tools/runtime/new/starter.h"
+#include "tools/runtime/write_onnx.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int format = 1;
+// Of the self-test's voxels: other processors round otherwise.
+constexpr double may_differ = 1e-3;
+
+void write_json(const fs::path& file, const Json& json) {
+  const std::string text = json.dump(2) + "\n";
+  write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+}
+
+// A folder that is there as long as the object.
+struct Scratch {
+  fs::path path;
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "sluice-verify-XXXXXX").string();
+    if (!::mkdtemp(pattern.data())) throw IoError(pattern + ": cannot be made");
+    path = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+};
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> all;
+  for (const auto& e : fs::recursive_directory_iterator(folder))
+    if (e.is_regular_file()) all.push_back(e.path().lexically_relative(folder));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+Json read_manifest(const fs::path& package) {
+  const Json manifest = read_json(package / "manifest.json");
+  if (manifest.value("format", 0) < 1 || !manifest.contains("files"))
+    throw DataError((package / "manifest.json").string() + ": is no package's");
+  if (manifest["format"] > format)
+    throw DataError(package.string() + ": was packaged by Sluice " +
+                    manifest.value("sluice", "?") + ", which is newer than this one (" + version +
+                    ")");
+  return manifest;
+}
+
+// The files that a prediction reads, or all of them.
+std::size_t require_whole(const fs::path& package, const Json& manifest, bool all) {
+  std::size_t count = 0;
+  for (const auto& [name, digest] : manifest["files"].items()) {
+    if (!all && name.starts_with("selftest/")) continue;
+    const fs::path file = package / name;
+    if (!fs::is_regular_file(file))
+      throw DataError(file.string() + ": is not there, though the package had it");
+    if (sha256_of_file(file) != digest)
+      throw DataError(file.string() + ": is not as it was packaged");
+    ++count;
+  }
+  return count;
+}
+
+// Segments the self-test's images into a folder.
+void predict(const fs::path& package, const fs::path& out) {
+  Options o;
+  o.command = "run";
+  o.graphs = {(package / "graph.json").string()};
+  o.out = out.string();
+  o.quiet = true;
+  o.set = {"vars.package=" + Json(package.string()).dump(),
+           "vars.images=" + Json((package / "selftest/input").string()).dump()};
+  if (const int code = run_command(o); code != 0)
+    throw Error(static_cast<Exit>(code), package.string() + ": its self-test could not be run");
+}
+
+// Balls on noise, a quarter larger than a window along each axis, on the network's own grid. No
+// patient's image leaves the house unasked.
+void make_image(const fs::path& file, const Trained& trained, std::uint64_t seed) {
+  std::vector<std::int64_t> size;
+  for (const Json& n : trained.window.at("roi_size"))
+    size.push_back(std::max<std::int64_t>(32, n.get<std::int64_t>() * 5 / 4));
+  while (size.size() < 3) size.push_back(1);
+  std::vector<double> spacing(3, 1.0);
+  for (const Json& node : trained.transforms)
+    if (node.value("type", "") == "spacing" && node.contains("pixdim") &&
+        node["pixdim"].is_array())
+      for (std::size_t a = 0; a < std::min<std::size_t>(3, node["pixdim"].size()); ++a)
+        if (node["pixdim"][a].get<double>() > 0) spacing[a] = node["pixdim"][a];
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  at::Tensor image = at::randn(size, generator) * 20 + 100;
+  for (int ball = 0; ball < 4; ++ball) {
+    const at::Tensor draw = at::rand({4}, generator);
+    at::Tensor distance = at::zeros({});
+    for (std::int64_t a = 0; a < 3; ++a) {
+      const auto n = static_cast<double>(size[static_cast<std::size_t>(a)]);
+      const at::Tensor x = (at::arange(size[static_cast<std::size_t>(a)]).to(at::kFloat) / n -
+                            draw[a]) / (0.12 + 0.1 * draw[3]);
+      std::vector<std::int64_t> shape(3, 1);
+      shape[static_cast<std::size_t>(a)] = -1;
+      distance = distance + x.square().reshape(shape);
+    }
+    image = image + (distance < 1).to(at::kFloat) * (150 + 100.0 * ball);
+  }
+  Matrix4 affine{spacing[0], 0, 0, 0, 0, spacing[1], 0, 0, 0, 0, spacing[2], 0, 0, 0, 0, 1};
+  write_nifti(file, image.unsqueeze(0), affine, "int16");
+}
+
+Json labels_of(const Graph& graph, std::int64_t classes) {
+  std::vector<std::string> names;
+  for (const GraphNode& node : graph.nodes)
+    if (const Json given = node.params.value("class_names", Json::array());
+        given.size() == static_cast<std::size_t>(classes))
+      names = given.get<std::vector<std::string>>();
+  Json labels = Json::object();
+  for (std::int64_t c = 0; c < classes; ++c)
+    labels[std::to_string(c)] = !names.empty() ? names[static_cast<std::size_t>(c)]
+                                : c == 0       ? "background"
+                                               : "class_" + std::to_string(c);
+  return labels;
+}
+
+struct Compared {
+  std::int64_t voxels = 0, differ = 0;
+};
+
+Compared compare(const fs::path& expected, const fs::path& made) {
+  Compared c;
+  for (const fs::path& name : files_in(expected)) {
+    if (!fs::exists(made / name))
+      throw DataError((expected / name).string() + ": the self-test made no such segmentation");
+    const at::Tensor a = read_nifti(expected / name).data, b = read_nifti(made / name).data;
+    if (a.sizes() != b.sizes())
+      throw DataError((expected / name).string() + ": the self-test's segmentation has size " +
+                      c10::str(b.sizes()) + ", expected " + c10::str(a.sizes()));
+    c.voxels += a.numel();
+    c.differ += a.ne(b).sum().item<std::int64_t>();
+  }
+  return c;
+}
+
+}  // namespace
+
+bool is_package(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "manifest.json", ignored) &&
+         fs::is_regular_file(folder / "weights.safetensors", ignored);
+}
+
+void open_packages(Options& options) {
+  for (const std::string& given : options.graphs) {
+    if (!is_package(given)) continue;
+    require_whole(given, read_manifest(given), false);
+    options.set.insert(options.set.begin(), "vars.package=" + Json(given).dump());
+  }
+}
+
+int package_command(const Json& request) {
+  const fs::path run = request.at("run").get<std::string>();
+  const fs::path package = request.at("package").get<std::string>();
+  const std::string selftest = request.at("selftest");
+  if (fs::exists(package) && !fs::is_empty(package))
+    throw Error(Exit::usage, package.string() + " is there already and stays as it is");
+  const Trained trained = read_trained(run, Registry::global().catalogue());
+  const GraphNetwork made = build_network(run.string(), request.at("net"), {});
+  begin_with(*made.network, made.model->name, {.file = run.string()}, true);
+  const auto classes = made.model->params.value("out_channels", std::int64_t{0});
+  if (classes < 2)
+    throw Error(Exit::usage, run.string() + ": a package segments by the largest of two or more "
+                                            "output channels; this network has " +
+                                 std::to_string(classes));
+  if (!selftest.empty() && trained.keys.size() > 1)
+    throw Error(Exit::usage, "--selftest is one file; this network's images have " +
+                                 std::to_string(trained.keys.size()));
+
+  const std::string name = made.graph.name.empty() ? "package" : made.graph.name;
+  const std::string graph = package_graph(trained, name);
+  write_file(package / "graph.json",
+             {{reinterpret_cast<const std::uint8_t*>(graph.data()), graph.size()}});
+  const auto tensors = made.tensors();
+  write_safetensors(package / "weights.safetensors", tensors);
+  write_json(package / "labels.json", labels_of(made.graph, classes));
+  try {
+    write_onnx(made, run.string(), package / "model.onnx", export_options(made));
+  } catch (const Error& e) {
+    tell("without model.onnx: " + std::string(e.what()));
+  }
+
+  const fs::path input = package / "selftest/input", expected = package / "selftest/expected";
+  fs::create_directories(input);
+  fs::create_directories(expected);
+  if (selftest.empty())
+    for (std::size_t i = 0; i < trained.keys.size(); ++i)
+      make_image(input / (trained.keys.size() == 1 ? "made.nii.gz"
+                                                   : "made_" + trained.keys[i] + ".nii.gz"),
+                 trained, i + 1);
+  else
+    fs::copy_file(selftest, input / fs::path(selftest).filename());
+  const Scratch scratch;
+  predict(package, scratch.path / "run");
+  for (const fs::path& file : files_in(scratch.path / "run/segmentations"))
+    fs::copy_file(scratch.path / "run/segmentations" / file, expected / file);
+
+  Json files = Json::object(), wanted = {{"files_a_case", trained.keys}};
+  for (const fs::path& file : files_in(package))
+    files[file.string()] = sha256_of_file(package / file);
+  wanted["channels"] = made.built->channels();
+  wanted["preprocessing"] = trained.transforms;
+  write_json(package / "manifest.json", {{"format", format},
+                                         {"sluice", version},
+                                         {"name", name},
+                                         {"network", made.model->spec->name},
+                                         {"weights_sha256", weights_sha256(tensors)},
+                                         {"images", wanted},
+                                         {"intended_use", ""},
+                                         {"files", files}});
+  std::cout << fmt::format("{}: {} files; `sluice run {} --set vars.images=FOLDER` segments\n",
+                           package.string(), files.size() + 1, package.string());
+  return static_cast<int>(Exit::done);
+}
+
+int verify_command(const Json& request) {
+  const fs::path package = request.at("package").get<std::string>();
+  if (!is_package(package))
+    throw DataError(package.string() + ": is no package: it lacks manifest.json or "
+                                       "weights.safetensors");
+  const Json manifest = read_manifest(package);
+  const std::size_t files = require_whole(package, manifest, true);
+  const Scratch scratch;
+  predict(package, scratch.path / "run");
+  const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
+  const bool good =
+      static_cast<double>(c.differ) <= may_differ * static_cast<double>(c.voxels);
+  if (request.at("json"))
+    std::cout << Json{{"files", files}, {"voxels", c.voxels}, {"differ", c.differ}, {"good", good}}
+                     .dump(2)
+              << '\n';
+  else
+    std::cout << fmt::format("{} files as they were packaged\nselftest: {} voxels, {} differ\n",
+                             files, with_commas(c.voxels), with_commas(c.differ));
+  if (!good)
+    throw DataError(package.string() + ": this machine does not compute what the one did that made "
+                                       "the package: more than 0.1 % of the self-test's voxels "
+                                       "differ");
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice
