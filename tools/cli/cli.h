@@ -44,7 +44,10 @@ struct Options {
   std::string precision_name = "float32", head = "logits";  // export
   std::vector<std::int64_t> size;
   std::int64_t outputs = 1;
-  std::string package, selftest;  // export, verify
+  std::string package, selftest;  // export, verify, serve
+  std::string host = "127.0.0.1";
+  int port = 8080, queue = 8;
+  double timeout = 600;
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -75,6 +78,7 @@ int weights(const Options& options);
 int convert(const Options& options);
 int export_network(const Options& options);
 int verify_package(const Options& options);
+int serve(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

@@ -1,4 +1,4 @@
-// `sluice export` and `sluice verify`: the runtime writes and reads.
+// `sluice export`, `sluice verify` and `sluice serve`: the runtime does them.
 #include <algorithm>
 
 #include "tools/cli/cli.h"
@@ -31,6 +31,17 @@ int export_network(const Options& o) {
 
 int verify_package(const Options& o) {
   return run_in_runtime({{"command", "verify"}, {"package", o.package}, {"json", o.json}});
+}
+
+int serve(const Options& o) {
+  keep_signals();
+  return run_in_runtime({{"command", "serve"},
+                         {"package", o.package},
+                         {"host", o.host},
+                         {"port", o.port},
+                         {"queue", o.queue},
+                         {"max_bytes", o.budget.value_or(std::uint64_t{1} << 30)},
+                         {"timeout_s", o.timeout}});
 }
 
 }  // namespace sluice::cli

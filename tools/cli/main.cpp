@@ -157,6 +157,26 @@ void export_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "One JSON document on stdout");
 }
 
+void serve_options(CLI::App* command, Options& o) {
+  command->add_option("package", o.package, "What `sluice export --package` wrote")
+      ->required()
+      ->option_text("DIR");
+  command->add_option("--host", o.host, "Others than this machine with SLUICE_TOKEN alone")
+      ->option_text("ADDRESS");
+  command->add_option("--port", o.port, "8080 unless told; 0: any")
+      ->check(CLI::Range(0, 65535))
+      ->option_text("N");
+  command->add_option("--queue", o.queue, "Requests that wait; 8 unless told; more are refused")
+      ->check(CLI::Range(0, 1024))
+      ->option_text("N");
+  command->add_option("--max-size", o.budget, "Of an upload; 1G unless told")
+      ->transform(CLI::AsSizeValue(true))
+      ->option_text("BYTES");
+  command->add_option("--timeout", o.timeout, "That a prediction may take; 600 unless told")
+      ->check(CLI::Range(0.1, 1e6))
+      ->option_text("SECONDS");
+}
+
 void weights_options(CLI::App* command, Options& o, const std::string& out = "") {
   command
       ->add_option("file", o.data,
@@ -350,6 +370,8 @@ void commands(CLI::App& app, Options& o) {
       ->option_text("DIR");
   verify->add_flag("--json", o.json, "One JSON document on stdout");
 
+  serve_options(app.add_subcommand("serve", "Answers predictions with a package over HTTP"), o);
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -376,6 +398,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "convert") return convert(o);
   if (command == "export") return export_network(o);
   if (command == "verify") return verify_package(o);
+  if (command == "serve") return serve(o);
   return start(command, o);
 }
 

@@ -176,7 +176,8 @@ int run_in_runtime(const Json& request, const std::string& runtime) {
   }
   char* argv[] = {name.data(), json.data(), nullptr};
   const std::string command = request.value("command", "");
-  const bool runs = command == "run" || command == "profile" || command == "advise";
+  const bool runs =
+      command == "run" || command == "profile" || command == "advise" || command == "serve";
   return main(2, argv, runs ? &signal_number : nullptr);
 }
 

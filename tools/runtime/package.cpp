@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <iostream>
 
@@ -17,6 +16,7 @@
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/manifest.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/scratch.h"
 #include "tools/runtime/write_onnx.h"
 
 namespace sluice {
@@ -32,21 +32,6 @@ void write_json(const fs::path& file, const Json& json) {
   const std::string text = json.dump(2) + "\n";
   write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
 }
-
-// A folder that is there as long as the object.
-struct Scratch {
-  fs::path path;
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "sluice-verify-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw IoError(pattern + ": cannot be made");
-    path = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-};
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> all;
@@ -84,14 +69,7 @@ std::size_t require_whole(const fs::path& package, const Json& manifest, bool al
 
 // Segments the self-test's images into a folder.
 void predict(const fs::path& package, const fs::path& out) {
-  Options o;
-  o.command = "run";
-  o.graphs = {(package / "graph.json").string()};
-  o.out = out.string();
-  o.quiet = true;
-  o.set = {"vars.package=" + Json(package.string()).dump(),
-           "vars.images=" + Json((package / "selftest/input").string()).dump()};
-  if (const int code = run_command(o); code != 0)
+  if (const int code = run_command(package_run(package, package / "selftest/input", out)); code != 0)
     throw Error(static_cast<Exit>(code), package.string() + ": its self-test could not be run");
 }
 
@@ -166,6 +144,17 @@ bool is_package(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_regular_file(folder / "manifest.json", ignored) &&
          fs::is_regular_file(folder / "weights.safetensors", ignored);
+}
+
+Options package_run(const fs::path& package, const fs::path& images, const fs::path& out) {
+  Options o;
+  o.command = "run";
+  o.graphs = {(package / "graph.json").string()};
+  o.out = out.string();
+  o.quiet = true;
+  o.set = {"vars.package=" + Json(package.string()).dump(),
+           "vars.images=" + Json(images.string()).dump()};
+  return o;
 }
 
 void open_packages(Options& options) {

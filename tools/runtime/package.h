@@ -28,6 +28,10 @@ int verify_command(const Json& request);
 
 bool is_package(const std::filesystem::path& folder);
 
+// A quiet run of the package over a folder of images; its files are not looked at first.
+Options package_run(const std::filesystem::path& package, const std::filesystem::path& images,
+                    const std::filesystem::path& out);
+
 // Of the graphs that a command is given: what those that are packages need to be run. A DataError
 // names a file that is not as it was packaged, or a package of a newer Sluice.
 void open_packages(Options& options);

@@ -1,0 +1,114 @@
+// `sluice serve`: right answers or clear errors, whatever clients do.
+#include <cstdlib>
+
+#include "tests/cli/packaged.h"
+
+using nlohmann::json;
+
+namespace {
+
+// Starts the server, waits until it answers, runs `clients` with $url, and ends it.
+shell::Result served(const Packaged& p, const std::string& options, const std::string& clients) {
+  return p.sh("$SLUICE serve p --port 0 " + options +
+              " 2> log & pid=$!\n"
+              "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
+              "url=$(sed -n 's/.* on //p' log | head -1)\n" +
+              clients + "\nkill $pid; wait $pid; echo \"ended with $?\" >&2");
+}
+
+const std::string python = SLUICE_PYTHON;
+const std::string client = python + " " SLUICE_SOURCE_DIR "/tests/cli/serve_client.py $url ";
+const char* const ask = "import sys, urllib.request as u, urllib.error\n"
+                        "q = u.Request(sys.argv[1], data=open(sys.argv[2], 'rb').read() if "
+                        "len(sys.argv) > 2 else None, headers=dict(h.split('=') for h in "
+                        "sys.argv[3:]))\n"
+                        "try: a = u.urlopen(q)\n"
+                        "except urllib.error.HTTPError as e: a = e\n"
+                        "sys.stdout.buffer.write(b'%d ' % a.status + a.read())\n";
+
+}  // namespace
+
+TEST_CASE("a served prediction is that of sluice run, among clients that misbehave") {
+  const Packaged p;
+  const bool is_long = std::getenv("SLUICE_LONG") != nullptr;
+  const std::string counts = is_long ? "1000 10 50 5" : "60 4 6 1";
+  const auto r = served(p, "--max-size 30M",
+                        client + "data/images/a0.nii 20 0 0 0 > /dev/null\n"
+                        "grep VmRSS /proc/$pid/status > before\n" +
+                        client + "data/images/a0.nii " + counts + " > said.json\n"
+                        "grep VmRSS /proc/$pid/status > after\n" +
+                        python + " -c \"import urllib.request as u; "
+                        "print(u.urlopen('$url/metrics').read().decode())\" > metrics\n"
+                        "mkdir one && cp data/images/a0.nii one/image.nii\n"
+                        "$SLUICE run p --quiet --out own --set vars.images=one\n"
+                        "sha256sum own/segmentations/*.nii.gz | cut -c1-64 > own.txt");
+  INFO(r.err);
+  INFO(p.folder.read("log"));
+  CHECK(r.err.find("ended with 0") != std::string::npos);
+  const json said = json::parse(p.folder.read("said.json"));
+  INFO(said.dump());
+  const json& answers = said.at("answers");
+  CHECK(answers.at("good 200") == (is_long ? 1000 : 60));
+  CHECK(answers.at("damaged 400") == (is_long ? 50 : 6));
+  CHECK(answers.at("cut left") == (is_long ? 10 : 4));
+  CHECK(answers.value("large 413", 0) + answers.value("large closed", 0) == (is_long ? 5 : 1));
+  REQUIRE(said.at("bodies").size() == 1);
+  CHECK(said.at("bodies")[0].get<std::string>() + "\n" == p.folder.read("own.txt"));
+  const std::string metrics = p.folder.read("metrics");
+  CHECK(metrics.find("sluice_prediction_seconds_count " + std::string(is_long ? "1020" : "80")) !=
+        std::string::npos);
+  // "VmRSS:	  294412 kB"
+  const auto kilobytes = [&](const char* name) { return std::stol(p.folder.read(name).substr(6)); };
+  if (is_long)
+    MESSAGE("resident before " << kilobytes("before") << ", after " << kilobytes("after") << " kB");
+  CHECK(kilobytes("after") < kilobytes("before") + 64 * 1024);
+}
+
+TEST_CASE("a full queue refuses, and clients that come again are served") {
+  const Packaged p;
+  const auto r = served(p, "--queue 0",
+                        client + "data/images/a0.nii 24 0 0 0 > said.json\n" + python +
+                            " -c \"import urllib.request as u; "
+                            "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
+  INFO(r.err);
+  CHECK(json::parse(p.folder.read("said.json")).at("answers") == json{{"good 200", 24}});
+  CHECK(p.folder.read("metrics").find("status=\"429\"") != std::string::npos);
+}
+
+TEST_CASE("what a client has to show, and what it is told") {
+  const Packaged p;
+  p.folder.write("ask.py", ask);
+  p.folder.write("text.nii", "no image");
+  const std::string do_ask = python + " ask.py ";
+  const auto r = served(p, "",
+                        do_ask + "$url/health > health\n" + do_ask + "$url/predict text.nii > bad\n" +
+                            do_ask + "$url/other > other");
+  INFO(r.err);
+  CHECK(p.folder.read("health") == "200 {\"status\":\"ok\",\"package\":\"p\",\"waiting\":0}");
+  const std::string bad = p.folder.read("bad");
+  INFO(bad);
+  CHECK(bad.starts_with("400 "));
+  CHECK(bad.find("image.nii: is no NIfTI file") != std::string::npos);
+  CHECK(bad.find("/tmp") == std::string::npos);
+  CHECK(p.folder.read("other").starts_with("404 "));
+  const std::string image = "$url/predict data/images/a0.nii";
+  const auto t = p.sh("export SLUICE_TOKEN=secret; $SLUICE serve p --port 0 --host 0.0.0.0 2> log & "
+                      "pid=$!\n"
+                      "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
+                      "url=$(sed -n 's/.* on //p' log | head -1)\n" +
+                      do_ask + image + " > none\n" + do_ask + image +
+                      " Authorization='Bearer wrong' > wrong\n" + do_ask + image +
+                      " Authorization='Bearer secret' > right\nkill $pid; wait $pid");
+  INFO(t.err);
+  CHECK(p.folder.read("none").starts_with("401 "));
+  CHECK(p.folder.read("wrong").starts_with("401 "));
+  CHECK(p.folder.read("right").starts_with("200 "));
+}
+
+TEST_CASE("a server that cannot serve says why") {
+  const Packaged p;
+  p.refused("$SLUICE serve p --host 0.0.0.0", 2, "served with a token alone: set SLUICE_TOKEN");
+  p.refused("$SLUICE serve run", 2, "run: is no package");
+  p.refused("printf x >> p/weights.safetensors; $SLUICE serve p", 3,
+            "p/weights.safetensors: is not as it was packaged");
+}

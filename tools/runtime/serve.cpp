@@ -1,0 +1,253 @@
+#include "tools/runtime/serve.h"
+
+// As Debian's library was compiled.
+#define CPPHTTPLIB_OPENSSL_SUPPORT
+#define CPPHTTPLIB_ZLIB_SUPPORT
+#define CPPHTTPLIB_BROTLI_SUPPORT
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <httplib.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "engine/base/read_file.h"
+#include "kernels/lists/data_list.h"
+#include "tools/runtime/package.h"
+#include "tools/runtime/run/supervise.h"
+#include "tools/runtime/scratch.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using httplib::Request;
+using httplib::Response;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// What a client is told when it gets no segmentation.
+struct Refusal {
+  int status;
+  std::string why;
+};
+
+class Server {
+ public:
+  explicit Server(const Json& request)
+      : package_(request.at("package").get<std::string>()),
+        host_(request.at("host")),
+        queue_(request.at("queue")),
+        timeout_s_(request.at("timeout_s")),
+        max_bytes_(request.at("max_bytes")) {
+    if (const char* token = std::getenv("SLUICE_TOKEN")) token_ = token;
+    if (!is_package(package_))
+      throw Error(Exit::usage, package_.string() +
+                                   ": is no package: `sluice export RUN --package DIR` makes one");
+    if (token_.empty() && host_ != "127.0.0.1" && host_ != "localhost" && host_ != "::1")
+      throw Error(Exit::usage, "--host " + host_ + ": others than this machine are served with a "
+                               "token alone: set SLUICE_TOKEN");
+    Options o = package_run(package_, "", "");
+    o.graphs = {package_.string()};
+    open_packages(o);  // it is whole
+    keys_ = read_json(package_ / "manifest.json").at("images").at("files_a_case");
+  }
+
+  void run(int port) {
+    http_.set_payload_max_length(max_bytes_);
+    http_.set_read_timeout(30);
+    http_.set_keep_alive_timeout(5);
+    // Those that wait, the one that is at work, and those who ask how it goes.
+    http_.new_task_queue = [this] { return new httplib::ThreadPool(queue_ + 4); };
+    http_.Get("/health", [this](const Request&, Response& r) {
+      r.set_content(Json{{"status", "ok"},
+                         {"package", package_.filename().string()},
+                         {"waiting", waiting_.load()}}
+                        .dump(),
+                    "application/json");
+    });
+    http_.Get("/metrics", [this](const Request&, Response& r) {
+      r.set_content(metrics(), "text/plain; version=0.0.4");
+    });
+    http_.Post("/predict", [this](const Request& q, Response& r,
+                                  const httplib::ContentReader& body) { answer(q, r, body); });
+    http_.set_error_handler([](const Request&, Response& r) {
+      if (r.body.empty() && r.status == 413) r.set_content("the upload is too large\n", "text/plain");
+    });
+    if (port == 0) port = http_.bind_to_any_port(host_);
+    else if (!http_.bind_to_port(host_, port)) port = -1;
+    if (port < 0) throw IoError(host_ + ": this port cannot be bound");
+    tell(fmt::format("serving {} on http://{}:{}", package_.string(), host_, port));
+    std::thread end([this] {
+      while (!stopping()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      http_.stop();
+    });
+    http_.listen_after_bind();
+    end.join();
+  }
+
+ private:
+  // From the place in the queue to the answer.
+  void answer(const Request& q, Response& r, const httplib::ContentReader& body) {
+    const auto begin = Clock::now();
+    if (waiting_.fetch_add(1) >= queue_ + 1) {
+      refuse(r, {429, "too many requests wait; try again later"});
+      r.set_header("Retry-After", "1");
+    } else {
+      try {
+        if (!token_.empty() && q.get_header_value("Authorization") != "Bearer " + token_)
+          throw Refusal{401, "Authorization: Bearer TOKEN is missing or wrong"};
+        const Scratch folder;
+        receive(q, r, body, folder.path);
+        r.set_content(segmented(folder.path), "application/gzip");
+      } catch (const Refusal& why) {
+        refuse(r, why);
+      } catch (const std::exception& e) {
+        refuse(r, {500, e.what()});
+      }
+    }
+    --waiting_;
+    const std::lock_guard lock(counts_mutex_);
+    ++answers_[r.status > 0 ? r.status : 200];
+    seconds_ += seconds_since(begin);
+  }
+
+  static void refuse(Response& r, const Refusal& why) {
+    r.status = why.status;
+    r.set_content(why.why + "\n", "text/plain");
+    r.set_header("Connection", "close");  // what is left of the upload is not read
+  }
+
+  // The upload as files in FOLDER/in, as they come.
+  void receive(const Request& q, Response& r, const httplib::ContentReader& body,
+               const fs::path& folder) const {
+    fs::create_directories(folder / "in");
+    std::map<std::string, std::ofstream> files;
+    std::ofstream* file = nullptr;
+    const auto begin_file = [&](const std::string& key) {
+      if (std::find(keys_.begin(), keys_.end(), key) == keys_.end()) return false;
+      file = &(files[key] = std::ofstream(folder / key, std::ios::binary));
+      return true;
+    };
+    const auto take = [&](const char* data, std::size_t n) {
+      return static_cast<bool>(file->write(data, static_cast<std::streamsize>(n)));
+    };
+    std::string unknown;
+    bool whole = false;
+    if (q.is_multipart_form_data()) {
+      whole = body(
+          [&](const httplib::MultipartFormData& part) {
+            if (!begin_file(part.name)) unknown = part.name;
+            return unknown.empty();
+          },
+          take);
+    } else {
+      begin_file(keys_[0]);
+      whole = body(take);
+    }
+    if (!unknown.empty())
+      throw Refusal{400, "the form has a file \"" + printable(unknown) + "\"; expected " +
+                             fmt::format("{}", fmt::join(keys_, ", "))};
+    if (r.status == 413) throw Refusal{413, fmt::format("the upload is larger than {} bytes", max_bytes_)};
+    if (!whole) throw Refusal{400, "the upload ended early"};
+    files.clear();
+    for (const std::string& key : keys_) {
+      if (!fs::exists(folder / key)) throw Refusal{400, "the form lacks a file \"" + key + "\""};
+      const std::string front = read_text(folder / key, 2);
+      const bool gzip = front == "\x1f\x8b";
+      const std::string name = keys_.size() == 1 ? key : "case_" + key;
+      fs::rename(folder / key, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
+    }
+  }
+
+  std::string segmented(const fs::path& folder) {
+    const std::lock_guard one_at_a_time(engine_);
+    if (stopping()) throw Refusal{503, "the server is ending"};
+    const auto begin = Clock::now();
+    Options o = package_run(package_, folder / "in", folder / "out");
+    o.warnings = false;
+    o.seconds = timeout_s_;
+    Outcome outcome;
+    try {
+      const auto session = Session::open(o);
+      if (!session) throw Refusal{500, "the package's graph is wrong"};
+      outcome = run_for(*session, o);
+    } catch (const Error& e) {
+      throw Refusal{e.exit == Exit::data ? 400 : 500, without(folder, e.what())};
+    }
+    if (outcome.status == Outcome::Status::failed)
+      throw Refusal{outcome.failure.exit == Exit::data ? 400 : 500,
+                    without(folder, outcome.failure.str())};
+    if (outcome.status != Outcome::Status::done)
+      throw Refusal{stopping() ? 503 : 504, stopping()
+                                                ? "the server is ending"
+                                                : fmt::format("not done in {} s", timeout_s_)};
+    for (const auto& file : fs::directory_iterator(folder / "out/segmentations")) {
+      const std::lock_guard lock(counts_mutex_);
+      ++predictions_;
+      computing_ += seconds_since(begin);
+      return read_text(file.path());
+    }
+    throw Refusal{500, "the prediction made no segmentation"};
+  }
+
+  // Where files lie here is nothing to a client.
+  std::string without(const fs::path& folder, std::string text) const {
+    for (const std::string& part :
+         {(folder / "in").string() + "/", folder.string(), package_.string() + "/"})
+      for (auto at = text.find(part); at != std::string::npos; at = text.find(part))
+        text.erase(at, part.size());
+    return text;
+  }
+
+  std::string metrics() {
+    const std::lock_guard lock(counts_mutex_);
+    std::string text = "# TYPE sluice_requests_total counter\n";
+    std::uint64_t all = 0;
+    for (const auto& [status, n] : answers_) {
+      text += fmt::format("sluice_requests_total{{status=\"{}\"}} {}\n", status, n);
+      all += n;
+    }
+    return text + fmt::format(
+                      "# TYPE sluice_request_seconds summary\nsluice_request_seconds_sum {:.6f}\n"
+                      "sluice_request_seconds_count {}\n"
+                      "# TYPE sluice_prediction_seconds summary\n"
+                      "sluice_prediction_seconds_sum {:.6f}\nsluice_prediction_seconds_count {}\n"
+                      "# TYPE sluice_waiting gauge\nsluice_waiting {}\n",
+                      seconds_, all, computing_, predictions_, waiting_.load());
+  }
+
+  const fs::path package_;
+  const std::string host_;
+  const std::int64_t queue_;
+  const double timeout_s_;
+  const std::size_t max_bytes_;
+  std::string token_;
+  std::vector<std::string> keys_;
+  httplib::Server http_;
+  std::mutex engine_;
+  std::atomic<std::int64_t> waiting_{0};
+  std::mutex counts_mutex_;
+  std::map<int, std::uint64_t> answers_;  // by status
+  std::uint64_t predictions_ = 0;
+  double seconds_ = 0, computing_ = 0;
+};
+
+}  // namespace
+
+int serve_command(const Json& request) {
+  Server(request).run(request.at("port"));
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice
