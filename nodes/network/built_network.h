@@ -74,6 +74,7 @@ class BuiltNetwork : public Network {
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
   const Net& net() const { return net_; }
+  Net& net() { return net_; }
   // Of each image that it takes.
   std::int64_t channels() const { return channels_; }
   std::int64_t spatial_dims() const { return dims_; }

@@ -47,7 +47,8 @@ struct Options {
   std::string package, selftest;  // export, verify, serve
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
-  double timeout = 600;
+  double timeout = 600, share = 0.5;
+  std::int64_t multiple = 1;  // prune
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -79,6 +80,7 @@ int convert(const Options& options);
 int export_network(const Options& options);
 int verify_package(const Options& options);
 int serve(const Options& options);
+int prune(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

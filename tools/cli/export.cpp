@@ -1,4 +1,4 @@
-// `sluice export`, `sluice verify` and `sluice serve`: the runtime does them.
+// `sluice export`, `verify`, `serve` and `prune`: the runtime does them.
 #include <algorithm>
 
 #include "tools/cli/cli.h"
@@ -42,6 +42,15 @@ int serve(const Options& o) {
                          {"queue", o.queue},
                          {"max_bytes", o.budget.value_or(std::uint64_t{1} << 30)},
                          {"timeout_s", o.timeout}});
+}
+
+int prune(const Options& o) {
+  return run_in_runtime({{"command", "prune"},
+                         {"run", o.run},
+                         {"net", o.key},
+                         {"share", o.share},
+                         {"multiple", o.multiple},
+                         {"out", o.out}});
 }
 
 }  // namespace sluice::cli

@@ -363,6 +363,20 @@ void commands(CLI::App& app, Options& o) {
   export_options(
       app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
 
+  auto* prune = app.add_subcommand(
+      "prune", "Takes whole channels out of a run's network, and writes the graph that trains it on");
+  prune->add_option("run", o.run, "A run's folder")->required()->option_text("RUN");
+  prune->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
+  prune->add_option("--channels", o.share, "The share that stays of each level's; 0.5 unless told")
+      ->check(CLI::Range(1e-3, 0.999))
+      ->option_text("SHARE");
+  prune->add_option("--multiple", o.multiple, "What numbers of channels are rounded to; 1 unless told")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  prune->add_option("-o,--out", o.out, "A new folder, for graph.json and model.safetensors")
+      ->required()
+      ->option_text("DIR");
+
   auto* verify = app.add_subcommand(
       "verify", "Says whether a package is whole and computes here what it did where it was made");
   verify->add_option("package", o.package, "What `sluice export --package` wrote")
@@ -399,6 +413,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "export") return export_network(o);
   if (command == "verify") return verify_package(o);
   if (command == "serve") return serve(o);
+  if (command == "prune") return prune(o);
   return start(command, o);
 }
 

@@ -16,6 +16,7 @@
 #include "tools/runtime/net_picture.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/package.h"
+#include "tools/runtime/prune.h"
 #include "tools/runtime/run/supervise.h"
 #include "tools/runtime/serve.h"
 #include "tools/runtime/weights.h"
@@ -71,6 +72,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "weights") return weights_command(request);
     if (request.at("command") == "export") return export_command(request);
     if (request.at("command") == "package") return package_command(request);
+    if (request.at("command") == "prune") return prune_command(request);
     if (request.at("command") == "verify") return verify_command(request);
     if (request.at("command") == "serve") return serve_command(request);
     if (request.at("command") == "net_picture") return net_picture_command(request);

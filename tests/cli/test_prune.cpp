@@ -1,0 +1,48 @@
+// `sluice prune`: a run's network with fewer channels is trained on by the graph that it writes.
+#include <doctest/doctest.h>
+
+#include "tests/cli/tiny_training.h"
+
+using nlohmann::json;
+
+TEST_CASE("a pruned network is an ordinary one, which its graph trains on") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=3 --set models.net.channels=[4,8]").code == 0);
+  const auto r = shell::run(t.in_folder + "$SLUICE prune a --channels 0.5 -o s");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(r.out.find("net: channels [2,4] of [4,8];") != std::string::npos);
+  const json graph = t.json_of("s/graph.json");
+  CHECK(graph.at("models").at("net").at("channels") == json{2, 4});
+  CHECK(graph.at("run").at("epochs") == 2);
+  const auto ran = shell::run(t.in_folder + "$SLUICE run s/graph.json --quiet --out b");
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  // It begins with the pruned weights: without a step they are what the run ends with.
+  const auto still =
+      shell::run(t.in_folder + "$SLUICE run s/graph.json --quiet --out c --set nodes.step.lr=0");
+  INFO(still.err);
+  REQUIRE(still.code == 0);
+  const auto digest = [&](const std::string& arguments) {
+    return json::parse(shell::run(t.in_folder + "$SLUICE weights --json " + arguments).out)
+        .at("weights_sha256");
+  };
+  CHECK(digest("s/model.safetensors") == digest("c --strip-prefix net."));
+}
+
+TEST_CASE("what cannot be pruned is said, and nothing is written") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const auto r = shell::run(t.in_folder + "$SLUICE prune " + arguments);
+    CAPTURE(arguments);
+    INFO(r.err);
+    CHECK(r.code == 2);
+    CHECK(r.err.find(why) != std::string::npos);
+    CHECK_FALSE(shell::fs::exists(t.folder.path / "s"));
+  };
+  refused("a -o a", "a is there already and stays as it is");
+  refused("g.json -o s", "g.json: is no run's folder");
+  refused("a -o s --multiple 64", "would stay as they are");
+  refused("a -o s --channels 1", "1 not in range");
+}

@@ -1,0 +1,114 @@
+#include "tools/runtime/prune.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/session/weights.h"
+#include "engine/state/checkpoint.h"
+#include "kernels/files/file_io.h"
+#include "kernels/lists/data_list.h"
+#include "kernels/net/prune.h"
+#include "tools/runtime/network.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What networks call the channels of their levels.
+const std::vector<std::string> channel_params{"channels", "filters", "features", "feature_channels",
+                                              "init_filters", "features_per_stage"};
+
+std::int64_t fewer(std::int64_t channels, double share, std::int64_t multiple) {
+  const double rounded = std::round(share * static_cast<double>(channels) /
+                                    static_cast<double>(multiple));
+  return std::min(channels, std::max<std::int64_t>(1, std::llround(rounded)) * multiple);
+}
+
+// The network's parameters with fewer channels; which of them changed.
+Json pruned(const Json& params, double share, std::int64_t multiple, std::string& changed) {
+  Json all = params;
+  for (const auto& name : channel_params) {
+    if (!all.contains(name) || all[name].empty()) continue;
+    Json& channels = all[name];
+    if (channels.is_number())
+      channels = fewer(channels, share, multiple);
+    else
+      for (Json& n : channels) n = fewer(n, share, multiple);
+    changed = name;
+    if (channels != params[name]) return all;
+    throw Error(Exit::usage, name + " " + params[name].dump() + " would stay as they are: a smaller "
+                                                                "share or --multiple takes some out");
+  }
+  throw Error(Exit::usage, fmt::format("the network has none of {}, so its channels cannot be chosen",
+                                       fmt::join(channel_params, ", ")));
+}
+
+double multiply_adds(const BuiltNetwork& network) { return network.last_work().multiply_adds; }
+
+std::int64_t count(const Network& network) {
+  std::int64_t n = 0;
+  for (const auto& [name, t] : network.parameters()) n += t.numel();
+  return n;
+}
+
+}  // namespace
+
+int prune_command(const Json& request) {
+  const fs::path run = request.at("run").get<std::string>(), out = request.at("out").get<std::string>();
+  if (!fs::is_directory(run))
+    throw Error(Exit::usage, run.string() + ": is no run's folder");
+  if (fs::exists(out) && !fs::is_empty(out))
+    throw Error(Exit::usage, out.string() + " is there already and stays as it is");
+  GraphNetwork made = build_network(run.string(), request.at("net"), {});
+  const GraphModel& model = *made.model;
+  begin_with(*made.network, model.name, {.file = run.string()}, true);
+
+  Json params = model.params;
+  if (params.contains("precision")) params["precision"] = "float32";
+  std::string changed;
+  params = pruned(params, request.at("share"), request.at("multiple"), changed);
+  const auto network = Registry::global().make_network(model.spec->name, params);
+  auto& small = dynamic_cast<BuiltNetwork&>(*network);
+  Step::Size image{1, made.built->channels()};
+  image.insert(image.end(), made.extents.begin(), made.extents.end());
+  at::manual_seed(0);
+  try {
+    prune_into(made.built->net(), small.net(), at::randn(image));
+  } catch (const Error& e) {
+    throw Error(e.exit, "models." + model.name + ": " + e.what());
+  }
+
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& named : {network->parameters(), network->buffers()})
+    for (const auto& [name, t] : named) tensors[name] = t;
+  fs::create_directories(out);
+  write_safetensors(out / "model.safetensors", tensors);
+  Json graph = read_json(run / "graph.json");
+  Json& entry = graph["models"][model.name];
+  entry[changed] = params[changed];
+  entry["weights"] = (out / "model.safetensors").string();
+  for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
+  const std::int64_t epochs = made.graph.run.epochs;
+  graph["run"]["epochs"] = std::max<std::int64_t>(1, (2 * epochs + 2) / 3);
+  const std::string text = graph.dump(2) + "\n";
+  write_file(out / "graph.json",
+             {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  const double before = multiply_adds(*made.built), after = multiply_adds(small);
+  std::cout << fmt::format(
+      "{}: {} {} of {}; {} of {} weights, {:.2f} of the multiply-adds\n"
+      "`sluice run {}` trains it on for {} epochs; until then it segments worse\n",
+      model.name, changed, params[changed].dump(), model.params[changed].dump(),
+      with_commas(count(small)), with_commas(count(*made.network)), after / before,
+      (out / "graph.json").string(), graph["run"]["epochs"].get<std::int64_t>());
+  return static_cast<int>(Exit::done);
+}
+
+}  // namespace sluice
