@@ -14,8 +14,8 @@
 namespace sluice {
 
 // "runs/x", "runs/x/checkpoints/epoch_3", a package's folder, "net.safetensors", or a file of
-// torch.save(): all tensors, of its dictionary `key`; names that begin with `strip_prefix` without it; of nnU-Net's
-// several names of a parameter one.
+// torch.save(): all tensors, of its dictionary `key`; names that begin with `strip_prefix` without
+// it; of nnU-Net's several names of a parameter one.
 std::map<std::string, at::Tensor> read_weights(const std::filesystem::path& from,
                                                const std::string& key = "",
                                                const std::string& strip_prefix = "");

@@ -34,8 +34,8 @@ struct Product {
 
 std::optional<Product> product_of(const Step& s) {
   if (const auto* c = dynamic_cast<const ConvStep*>(&s)) {
-    const bool depthwise = c->spec.groups > 1 && c->spec.groups == c->spec.in &&
-                           c->spec.in == c->spec.out;
+    const bool depthwise =
+        c->spec.groups > 1 && c->spec.groups == c->spec.in && c->spec.in == c->spec.out;
     if (c->spec.groups > 1 && !depthwise) refuse(s, "its groups have several channels");
     Product p{c->weight, {}, c->spec.transposed && !depthwise ? 1 : 0, depthwise};
     for (const int b : {c->bias, c->silent_bias})
@@ -69,9 +69,8 @@ class Pruning {
     for (const int v : whole_.outputs) keep_all(v);
     // What few channels tie first: those that stand side by side elsewhere are then decided.
     std::vector<int> values(makes_.begin(), makes_.end());
-    std::stable_sort(values.begin(), values.end(), [&](int a, int b) {
-      return units_[a].size() < units_[b].size();
-    });
+    std::stable_sort(values.begin(), values.end(),
+                     [&](int a, int b) { return units_[a].size() < units_[b].size(); });
     for (const int v : values) choose_of(v);
   }
 
@@ -175,8 +174,7 @@ class Pruning {
     if (left < 0 || left > std::ssize(open))
       throw Error(Exit::usage, "channels that a sum ties would have to be " +
                                    std::to_string(small_sizes_[v][1]) + " and others at once");
-    std::stable_sort(open.begin(), open.end(),
-                     [&](int a, int b) { return score_[a] > score_[b]; });
+    std::stable_sort(open.begin(), open.end(), [&](int a, int b) { return score_[a] > score_[b]; });
     for (std::size_t i = 0; i < open.size(); ++i)
       keeps_[open[i]] = static_cast<std::int64_t>(i) < left;
   }
@@ -198,7 +196,8 @@ class Pruning {
     const Units &in = units_[s.inputs[0]], &out = units_[s.output];
     const auto parameter = [&](int p, std::int64_t axis, const Units& units, bool zero) {
       Net::Parameter& q = whole_.parameters[p];
-      if (seen_.insert({q.name, axis}).second) cut_axis(q.name, q.tensor.detach(), axis, units, zero);
+      if (seen_.insert({q.name, axis}).second)
+        cut_axis(q.name, q.tensor.detach(), axis, units, zero);
     };
     if (const auto product = product_of(s)) {
       parameter(product->weight, product->out_axis, out, true);
@@ -247,8 +246,9 @@ void prune_into(Net& whole, Net& small, const at::Tensor& image) {
   const double apart =
       ((before - after).abs().max() / before.abs().max().clamp_min(1e-30)).item<double>();
   if (!(apart < 1e-3))
-    throw Error(Exit::usage, "cannot be pruned: its steps mix channels (group norm, attention), so "
-                             "that what stays changes with what goes");
+    throw Error(Exit::usage,
+                "cannot be pruned: its steps mix channels (group norm, attention), so "
+                "that what stays changes with what goes");
 }
 
 }  // namespace sluice

@@ -97,7 +97,8 @@ std::vector<std::int64_t> Call::integers(std::size_t i) const {
     return v.isInt() ? std::vector<std::int64_t>{v.toInt()} : v.toIntVector();
   };
   for (std::size_t r = 1; r < records_.size(); ++r)
-    if (read(r) != read(0)) throw SizeBound("the numbers of " + kind() + " follow the image's size");
+    if (read(r) != read(0))
+      throw SizeBound("the numbers of " + kind() + " follow the image's size");
   return read(0);
 }
 
@@ -156,15 +157,15 @@ std::string Call::extent(const Varying& v) const {
   for (std::size_t input = 0; input < in_.inputs.size(); ++input)
     for (std::size_t axis = 0; axis < in_.sizes[0][input].size(); ++axis) {
       const std::int64_t e = in_.sizes[0][input][axis];
-      if (const auto by = v[0] / e; by * e == v[0] && by > 0 && holds(input, axis, [&](auto n, auto m) {
-            return n == by * m;
-          }))
-        return by == 1 ? made(input, axis) : lines.add("Mul", {made(input, axis), lines.ints({by})});
-      if (const auto by = v[0] > 0 ? e / v[0] : 0; by > 0 && holds(input, axis, [&](auto n, auto m) {
-            return n * by == m;
-          }))
+      if (const auto by = v[0] / e; by * e == v[0] && by > 0 &&
+                                    holds(input, axis, [&](auto n, auto m) { return n == by * m; }))
+        return by == 1 ? made(input, axis)
+                       : lines.add("Mul", {made(input, axis), lines.ints({by})});
+      if (const auto by = v[0] > 0 ? e / v[0] : 0;
+          by > 0 && holds(input, axis, [&](auto n, auto m) { return n * by == m; }))
         return lines.add("Div", {made(input, axis), lines.ints({by})});
-      if (const auto more = v[0] - e; holds(input, axis, [&](auto n, auto m) { return n == m + more; }))
+      if (const auto more = v[0] - e;
+          holds(input, axis, [&](auto n, auto m) { return n == m + more; }))
         return lines.add("Add", {made(input, axis), lines.ints({more})});
     }
   throw SizeBound("a number of " + kind() + " follows the image's size");

@@ -20,9 +20,9 @@ bool is_constant(const Varying& v);
 // What all operations of a step have in common.
 struct Written {
   Lines& lines;
-  const Lines::Names& inputs;                                // of the step
-  const Sizes& sizes;                                        // of the same
-  std::map<const torch::jit::Value*, Lines::Names> values{}; // of the first record; lists: several
+  const Lines::Names& inputs;                                 // of the step
+  const Sizes& sizes;                                         // of the same
+  std::map<const torch::jit::Value*, Lines::Names> values{};  // of the first record; lists: several
 };
 
 class Call {
@@ -44,9 +44,9 @@ class Call {
   std::vector<std::int64_t> integers(std::size_t i) const;
   std::string numbers(std::size_t i) const;  // one or more integers, as a tensor [n]
 
-  std::size_t axes(std::size_t i = 0) const;                           // of a tensor
+  std::size_t axes(std::size_t i = 0) const;                       // of a tensor
   std::int64_t axis(std::size_t i, std::size_t tensor = 0) const;  // argument i, from 0
-  std::vector<Varying> size_of(std::size_t i) const;                   // by axis
+  std::vector<Varying> size_of(std::size_t i) const;               // by axis
   std::vector<Varying> size_of_result(std::size_t i = 0) const;
   // Of the first record: floating, whole or truth numbers.
   Type type_of(std::size_t i) const;

@@ -57,9 +57,9 @@ std::string head(Lines& lines, const std::string& x, const std::string& kind) {
   if (kind == "softmax") return lines.add("Softmax", {x}, channels);
   if (kind == "sigmoid") return lines.add("Sigmoid", {x});
   if (kind == "argmax")
-    return lines.cast(lines.add("ArgMax", {x}, {{"axis", std::int64_t{1}},
-                                                {"keepdims", std::int64_t{1}}}),
-                      Type::uint8);
+    return lines.cast(
+        lines.add("ArgMax", {x}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{1}}}),
+        Type::uint8);
   return x;
 }
 
@@ -70,8 +70,8 @@ Exported written(const Net& net, const ExportOptions& o, Exported e) {
   StepWriter writer(net, lines, sizes, steps, o.fold);
   std::vector<Port> inputs, outputs;
   for (int i = 0; i < net.inputs; ++i) {
-    inputs.push_back(port(i == 0 ? "image" : "image_" + std::to_string(i + 1), Type::float32,
-                          sizes[0][i], e));
+    inputs.push_back(
+        port(i == 0 ? "image" : "image_" + std::to_string(i + 1), Type::float32, sizes[0][i], e));
     writer.names[i] = inputs.back().name;
     if (o.real != Type::float32) writer.names[i] = lines.cast(inputs.back().name, o.real);
   }

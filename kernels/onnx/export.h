@@ -13,12 +13,12 @@
 namespace sluice::onnx {
 
 struct ExportOptions {
-  std::int64_t channels = 1;             // of each input
-  std::vector<std::int64_t> extents;     // of an image that fits: [X, Y] or [X, Y, Z]
-  Type real = Type::float32;             // or float16: inputs and outputs stay float32
-  std::string head = "logits";           // or softmax, sigmoid, argmax, of the first output
-  std::size_t outputs = 1;               // the first so many
-  bool fold = true;                      // batch norm
+  std::int64_t channels = 1;          // of each input
+  std::vector<std::int64_t> extents;  // of an image that fits: [X, Y] or [X, Y, Z]
+  Type real = Type::float32;          // or float16: inputs and outputs stay float32
+  std::string head = "logits";        // or softmax, sigmoid, argmax, of the first output
+  std::size_t outputs = 1;            // the first so many
+  bool fold = true;                   // batch norm
   // Whether images of these extents fit; without it, all do.
   std::function<bool(const std::vector<std::int64_t>&)> fits;
 };

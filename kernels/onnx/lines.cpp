@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <set>
-
 #include "engine/base/error.h"
 
 namespace sluice::onnx {
@@ -38,14 +36,19 @@ Type type_of(const at::Tensor& t, Type real) {
   return t.scalar_type() == at::kByte ? Type::uint8 : Type::int64;
 }
 
+std::vector<std::int64_t> both_ends(const std::vector<std::int64_t>& pads) {
+  std::vector<std::int64_t> all = pads;
+  all.insert(all.end(), pads.begin(), pads.end());
+  return all;
+}
+
 Lines::Names Lines::add(const std::string& op, const Names& inputs, Attributes attributes,
                         std::size_t outputs) {
   Names made;
   for (std::size_t i = 0; i < outputs; ++i) made.push_back("v" + std::to_string(++values_));
   const std::string number = std::to_string(model.nodes.size());
-  model.nodes.push_back(
-      {op, (scope_.empty() ? "" : scope_ + "/") + op + "_" + number, inputs, made,
-       std::move(attributes)});
+  model.nodes.push_back({op, (scope_.empty() ? "" : scope_ + "/") + op + "_" + number, inputs, made,
+                         std::move(attributes)});
   return made;
 }
 

@@ -34,8 +34,8 @@ class Lines {
   std::string constant(const at::Tensor& t);
   std::string cast(const std::string& x, Type to);
 
-  // x normalised over all but its first two axes, in float32 whatever the rest is computed in; scale
-  // and bias [C].
+  // x normalised over all but its first two axes, in float32 whatever the rest is computed in;
+  // scale and bias [C].
   std::string instance_norm(const std::string& x, const at::Tensor& scale, const at::Tensor& bias,
                             double eps);
 
@@ -46,5 +46,7 @@ class Lines {
 };
 
 Type type_of(const at::Tensor& t, Type real);
+// Padding as ONNX wants it: in front along each axis, then behind.
+std::vector<std::int64_t> both_ends(const std::vector<std::int64_t>& pads);
 
 }  // namespace sluice::onnx

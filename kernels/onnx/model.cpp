@@ -14,7 +14,8 @@ using protobuf::Field;
 using protobuf::Reader;
 using protobuf::Writer;
 
-// ---- writing: the numbers are those of onnx.proto3's fields --------------------------------------
+// ---- writing: the numbers are those of onnx.proto3's fields
+// --------------------------------------
 
 std::uint64_t whole(std::int64_t n) { return static_cast<std::uint64_t>(n); }
 
@@ -84,7 +85,8 @@ std::span<const std::uint8_t> view(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading
+// -------------------------------------------------------------------------------------
 
 Port port_of(std::string_view text) {
   Port port;

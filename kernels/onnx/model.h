@@ -1,6 +1,6 @@
-// A model in the ONNX format (https://onnx.ai/onnx/repo-docs/IR.html): operators, their tensors, the
-// model's inputs and outputs. Debian's libonnx and libprotobuf would bring 3 MB and a compiler step
-// for what is a page here.
+// A model in the ONNX format (https://onnx.ai/onnx/repo-docs/IR.html): operators, their tensors,
+// the model's inputs and outputs. Debian's libonnx and libprotobuf would bring 3 MB and a compiler
+// step for what is a page here.
 //
 // Invariant: equal models give equal bytes.
 #pragma once

@@ -18,7 +18,8 @@ using Names = Lines::Names;
 using Write = std::function<Names(Call&)>;
 using Numbers = std::vector<std::int64_t>;
 
-// ---- shapes --------------------------------------------------------------------------------------
+// ---- shapes
+// --------------------------------------------------------------------------------------
 
 Names same(Call& c) { return {c.x()}; }
 
@@ -113,9 +114,7 @@ Names rolled(Call& c) {  // x, shifts, axes
   return {x};
 }
 
-Names concatenated(Call& c) {
-  return {c.lines.add("Concat", c.list(), {{"axis", c.integer(1)}})};
-}
+Names concatenated(Call& c) { return {c.lines.add("Concat", c.list(), {{"axis", c.integer(1)}})}; }
 
 Names stacked(Call& c) {
   Names each;
@@ -150,16 +149,15 @@ std::string full_size(Call& c, std::size_t i, std::size_t tensor = 0) {
 }
 
 Names resized(Call& c, bool linear) {
-  const std::string places = !linear     ? "asymmetric"
-                             : c.flag(2) ? "align_corners"
-                                         : "half_pixel";
+  const std::string places = !linear ? "asymmetric" : c.flag(2) ? "align_corners" : "half_pixel";
   Attributes how{{"coordinate_transformation_mode", places},
                  {"mode", std::string(linear ? "linear" : "nearest")}};
   if (!linear) how.emplace_back("nearest_mode", std::string("floor"));
   return {c.lines.add("Resize", {c.x(), "", "", full_size(c, 1)}, how)};
 }
 
-// ---- numbers -------------------------------------------------------------------------------------
+// ---- numbers
+// -------------------------------------------------------------------------------------
 
 Write unary(const std::string& op) {
   return [op](Call& c) { return Names{c.lines.add(op, {c.x()})}; };
@@ -197,13 +195,11 @@ Names mish(Call& c) {
   return {c.lines.add("Mul", {c.x(), share})};
 }
 
-Names silu(Call& c) {
-  return {c.lines.add("Mul", {c.x(), c.lines.add("Sigmoid", {c.x()})})};
-}
+Names silu(Call& c) { return {c.lines.add("Mul", {c.x(), c.lines.add("Sigmoid", {c.x()})})}; }
 
 Names clipped(Call& c) {  // x, least, most
-  return {c.lines.add("Clip", {c.x(), c.given(1) ? c.operand(1) : "",
-                               c.given(2) ? c.operand(2) : ""})};
+  return {
+      c.lines.add("Clip", {c.x(), c.given(1) ? c.operand(1) : "", c.given(2) ? c.operand(2) : ""})};
 }
 
 Names softplus(Call& c) {  // x, beta, threshold
@@ -224,7 +220,8 @@ Names converted(Call& c) {
   return {from == to ? c.x() : c.lines.cast(c.x(), to)};
 }
 
-// ---- products, sums, norms -----------------------------------------------------------------------
+// ---- products, sums, norms
+// -----------------------------------------------------------------------
 
 Names softmax(Call& c) { return {c.lines.add("Softmax", {c.x()}, {{"axis", c.axis(1)}})}; }
 
@@ -279,16 +276,11 @@ Numbers per_axis(Call& c, std::size_t i, const Numbers& otherwise = {}) {
   return given.size() == 1 ? Numbers(c.axes() - 2, given[0]) : given;
 }
 
-Numbers twice(const Numbers& pads) {
-  Numbers all = pads;
-  all.insert(all.end(), pads.begin(), pads.end());
-  return all;
-}
-
-Names convolution(Call& c) {  // x, weight, bias, stride, padding, dilation, transposed, more, groups
+Names convolution(
+    Call& c) {  // x, weight, bias, stride, padding, dilation, transposed, more, groups
   const bool transposed = c.flag(6);
   Attributes how{{"strides", per_axis(c, 3)},
-                 {"pads", twice(per_axis(c, 4))},
+                 {"pads", both_ends(per_axis(c, 4))},
                  {"dilations", per_axis(c, 5)},
                  {"group", c.integer(8)}};
   if (transposed) how.emplace_back("output_padding", per_axis(c, 7));
@@ -302,7 +294,7 @@ Names max_pool(Call& c, std::size_t outputs) {  // x, kernel, stride, padding, d
   return c.lines.add("MaxPool", {c.x()},
                      {{"kernel_shape", kernel},
                       {"strides", per_axis(c, 2, kernel)},
-                      {"pads", twice(per_axis(c, 3))},
+                      {"pads", both_ends(per_axis(c, 3))},
                       {"ceil_mode", std::int64_t{c.flag(5) ? 1 : 0}}},
                      outputs);
 }
@@ -329,10 +321,7 @@ const std::map<std::string, Write>& table() {
       {"detach", same},
       {"to", converted},
       {"type_as", converted},
-      {"permute",
-       [](Call& c) {
-         return Names{permuted(c, c.x(), from_zero(c, c.integers(1)))};
-       }},
+      {"permute", [](Call& c) { return Names{permuted(c, c.x(), from_zero(c, c.integers(1)))}; }},
       {"transpose", transposed},
       {"movedim", moved},
       {"expand", expanded},

@@ -7,6 +7,8 @@
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "kernels/onnx/call.h"
 
@@ -59,11 +61,39 @@ std::vector<const jit::Node*> operations(const Graph& graph) {
   return all;
 }
 
+// One operation in all records: lists are put together and taken apart, all else becomes nodes.
+void write_operation(Written& written, const std::vector<const jit::Node*>& records) {
+  const jit::Node& node = *records[0];
+  if (node.kind() == c10::prim::ListConstruct) {
+    Lines::Names names;
+    for (const jit::Value* v : node.inputs()) {
+      const auto known = written.values.find(v);
+      names.push_back(known != written.values.end()
+                          ? known->second.at(0)
+                          : written.lines.constant(jit::toIValue(v)->toTensor()));
+    }
+    written.values[node.output()] = names;
+    return;
+  }
+  Lines::Names names;
+  if (node.kind() == c10::prim::ListUnpack) {
+    names = written.values.at(node.input());
+  } else {
+    Call call(written, records);
+    names = write_call(call);
+    if (node.outputs().size() == 1) {  // one value, or a list
+      written.values[node.output()] = names;
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < std::min(names.size(), node.outputs().size()); ++i)
+    written.values[node.outputs()[i]] = {names[i]};
+}
+
 }  // namespace
 
 std::string write_function(Lines& lines, const TorchStep& step, const Lines::Names& inputs,
-                           const Lines::Names& weights, const Tensors& values,
-                           const Sizes& sizes) {
+                           const Lines::Names& weights, const Tensors& values, const Sizes& sizes) {
   const at::NoGradGuard no_grad;
   std::vector<Graph> graphs{record(step, drawn(sizes[0], values, at::kCPU))};
   require_whole(step, graphs[0], drawn(sizes[0], values, at::kCPU));
@@ -86,36 +116,11 @@ std::string write_function(Lines& lines, const TorchStep& step, const Lines::Nam
         throw SizeBound("it does other things with other sizes");
       one.push_back(all[n]);
     }
-    const jit::Node& node = *one[0];
-    Lines::Names names;
-    if (node.kind() == c10::prim::ListConstruct) {
-      for (const jit::Value* v : node.inputs()) {
-        const auto known = written.values.find(v);
-        names.push_back(known != written.values.end()
-                            ? known->second.at(0)
-                            : lines.constant(jit::toIValue(v)->toTensor()));
-      }
-      written.values[node.output()] = names;
-      continue;
-    }
-    if (node.kind() == c10::prim::ListUnpack) {
-      const auto& list = written.values.at(node.input());
-      for (std::size_t i = 0; i < node.outputs().size(); ++i)
-        written.values[node.outputs()[i]] = {list.at(i)};
-      continue;
-    }
-    Call call(written, one);
-    names = write_call(call);
-    if (node.outputs().size() == 1)
-      written.values[node.output()] = names;
-    else
-      for (std::size_t i = 0; i < node.outputs().size(); ++i)
-        if (i < names.size()) written.values[node.outputs()[i]] = {names[i]};
+    write_operation(written, one);
   }
   const jit::Value* result = graphs[0]->outputs()[0];
   const auto known = written.values.find(result);
-  if (known == written.values.end())
-    return lines.constant(jit::toIValue(result)->toTensor());
+  if (known == written.values.end()) return lines.constant(jit::toIValue(result)->toTensor());
   return known->second.at(0);
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------
 
 // A function's place in OrtApi, version 12 and later (include/onnxruntime/core/session/
 // onnxruntime_c_api.h), and its type. Each but the last ones answers with a status, null: done.
@@ -74,7 +75,8 @@ struct Table {
   }
 };
 
-// ---- where it is ---------------------------------------------------------------------------------
+// ---- where it is
+// ---------------------------------------------------------------------------------
 
 // The wheel's file has its version in its name.
 std::string in_wheel(const fs::path& site_packages) {
@@ -98,18 +100,21 @@ Table load() {
   Table t;
   t.file = runtime_library();
   if (t.file.empty())
-    throw Error(Exit::usage,
-                "an ONNX file needs ONNX Runtime, which is neither named by SLUICE_ONNXRUNTIME, nor "
-                "in LibTorch's virtual environment, nor where the loader looks: pip install "
-                "onnxruntime");
+    throw Error(
+        Exit::usage,
+        "an ONNX file needs ONNX Runtime, which is neither named by SLUICE_ONNXRUNTIME, nor "
+        "in LibTorch's virtual environment, nor where the loader looks: pip install "
+        "onnxruntime");
   void* library = ::dlopen(t.file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw Error(Exit::usage, "ONNX Runtime cannot be loaded: " + std::string(::dlerror()));
+  if (!library)
+    throw Error(Exit::usage, "ONNX Runtime cannot be loaded: " + std::string(::dlerror()));
   const auto base = reinterpret_cast<const Base* (*)()>(::dlsym(library, "OrtGetApiBase"));
   if (!base) throw Error(Exit::usage, t.file + " is no ONNX Runtime");
   t.version = base()->version();
   t.api = base()->api(api_version);
   if (!t.api)
-    throw Error(Exit::usage, t.file + " is ONNX Runtime " + t.version + ": 1.12 or newer is needed");
+    throw Error(Exit::usage,
+                t.file + " is ONNX Runtime " + t.version + ": 1.12 or newer is needed");
   t.call<CreateEnv>(t.file, 4 /* says nothing: calls do */, "sluice", &t.environment);
   t.call<CreateCpuMemoryInfo>(t.file, 1 /* arena */, 0 /* default */, &t.memory);
   return t;

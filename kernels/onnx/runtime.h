@@ -1,8 +1,8 @@
 // ONNX Runtime (https://onnxruntime.ai), which computes what an ONNX file says. It is looked for
 // when a file is opened: nothing links it.
 //
-// No package has its header. `OrtApi` is a table of functions that only grows at its end; the places
-// that are used here are named in runtime.cpp.
+// No package has its header. `OrtApi` is a table of functions that only grows at its end; the
+// places that are used here are named in runtime.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ namespace sluice::onnx {
 // onnxruntime), or where the loader looks. "": nowhere.
 std::string runtime_library();
 
-// A file opened: an Error(usage) where there is no ONNX Runtime, or one older than 1.12, or where it
-// refuses the file.
+// A file opened: an Error(usage) where there is no ONNX Runtime, or one older than 1.12, or where
+// it refuses the file.
 class Engine {
  public:
   explicit Engine(const std::filesystem::path& file, int threads = 1);

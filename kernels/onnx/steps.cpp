@@ -17,12 +17,6 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-Numbers twice(const Numbers& pads) {
-  Numbers all = pads;
-  all.insert(all.end(), pads.begin(), pads.end());
-  return all;
-}
-
 // What a batch norm multiplies by and adds, in evaluation.
 struct Affine {
   at::Tensor scale, shift;
@@ -69,7 +63,9 @@ std::string StepWriter::weight(int n) {
 }
 
 std::string StepWriter::written(const Step& s) {
-  const auto is = [&]<class T>(const T*& as) { return (as = dynamic_cast<const T*>(&s)) != nullptr; };
+  const auto is = [&]<class T>(const T*& as) {
+    return (as = dynamic_cast<const T*>(&s)) != nullptr;
+  };
   const auto axis = [](std::int64_t a) { return Attributes{{"axis", a}}; };
   if (const ConvStep * c{}; is(c)) return conv(*c);
   if (const NormActStep * n{}; is(n)) return norm(*n);
@@ -88,15 +84,17 @@ std::string StepWriter::written(const Step& s) {
   if (const DoubleStep * d{}; is(d)) {
     at::Tensor scales = at::full({static_cast<std::int64_t>(axes(s))}, 2.0);
     scales.narrow(0, 0, 2).fill_(1);
-    return lines_.add("Resize", {input(s), "", lines_.tensor("scales_" + std::to_string(axes(s)),
-                                                             scales, Type::float32)},
-                      {{"mode", std::string("linear")},
-                       {"coordinate_transformation_mode", std::string("half_pixel")}});
+    return lines_.add(
+        "Resize",
+        {input(s), "", lines_.tensor("scales_" + std::to_string(axes(s)), scales, Type::float32)},
+        {{"mode", std::string("linear")},
+         {"coordinate_transformation_mode", std::string("half_pixel")}});
   }
   throw Error(Exit::usage, "has no form in ONNX");
 }
 
-// ---- convolutions and norms ----------------------------------------------------------------------
+// ---- convolutions and norms
+// ----------------------------------------------------------------------
 
 // gamma (x - mean) / sqrt(var + eps) + beta = scale x + shift
 static Affine affine(const at::Tensor& mean, const at::Tensor& var, double eps,
@@ -109,7 +107,7 @@ std::string StepWriter::conv(const ConvStep& s) {
   const ConvSpec& spec = s.spec;
   Attributes how{{"kernel_shape", spec.kernel},
                  {"strides", spec.stride},
-                 {"pads", twice(spec.padding)},
+                 {"pads", both_ends(spec.padding)},
                  {"group", spec.groups}};
   if (spec.transposed) how.emplace_back("output_padding", spec.output_padding);
   const int bias = s.bias >= 0 ? s.bias : s.silent_bias;
@@ -176,12 +174,13 @@ std::string StepWriter::norm(const NormActStep& s) {
   return s.inputs.size() > 1 ? lines_.add("Add", {y, input(s, 1)}) : y;
 }
 
-// ---- the rest ------------------------------------------------------------------------------------
+// ---- the rest
+// ------------------------------------------------------------------------------------
 
 std::string StepWriter::pool(const PoolStep& s) {
   return lines_.add(
       s.max ? "MaxPool" : "AveragePool", {input(s)},
-      {{"kernel_shape", s.kernel}, {"strides", s.stride}, {"pads", twice(s.padding)}});
+      {{"kernel_shape", s.kernel}, {"strides", s.stride}, {"pads", both_ends(s.padding)}});
 }
 
 std::string StepWriter::linear(const LinearStep& s) {

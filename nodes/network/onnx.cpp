@@ -1,5 +1,5 @@
-// onnx: a network that is a file in the ONNX format, asked through ONNX Runtime: of `sluice export`,
-// of torch.onnx.export, of any other engine. It predicts; nothing in it can be trained.
+// onnx: a network that is a file in the ONNX format, asked through ONNX Runtime: of `sluice
+// export`, of torch.onnx.export, of any other engine. It predicts; nothing in it can be trained.
 #include <ATen/ATen.h>
 
 #include <optional>

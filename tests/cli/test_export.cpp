@@ -60,7 +60,8 @@ TEST_CASE("--check holds the file against this build, or says that nothing was c
   CHECK(lone.code == 2);
   CHECK(contains(lone.err, "ONNX Runtime cannot be loaded: /none"));
   if (!python_has("onnxruntime")) return;
-  for (const std::string more : {"", "--precision float16 ", "--head softmax ", "--size 8,12,16 "}) {
+  for (const std::string more :
+       {"", "--precision float16 ", "--head softmax ", "--size 8,12,16 "}) {
     const auto r = t.sh("$SLUICE export a -o m.onnx --check --json " + more);
     CAPTURE(more);
     INFO(r.err);
@@ -69,8 +70,9 @@ TEST_CASE("--check holds the file against this build, or says that nothing was c
           (contains(more, "float16") ? 2e-2 : 1e-4));
   }
   const auto labels = t.sh("$SLUICE export a -o m.onnx --check --head argmax");
-  CHECK(contains(labels.out, "0.0000 of the labels differ from this build's own (16x16x16 and "
-                             "16x16x32)"));
+  CHECK(contains(labels.out,
+                 "0.0000 of the labels differ from this build's own (16x16x16 and "
+                 "16x16x32)"));
 }
 
 TEST_CASE("a file predicts as the network that it was exported from") {
@@ -96,8 +98,8 @@ TEST_CASE("files that are no networks for this graph are refused before data is 
   const Trained t;
   const auto refused = [&](const std::string& file, const std::string& more, int code,
                            const std::string& why) {
-    const auto r = t.sh("cp " + file + " m.onnx; $SLUICE run g.json --no-out --quiet " +
-                        as_network + more);
+    const auto r =
+        t.sh("cp " + file + " m.onnx; $SLUICE run g.json --no-out --quiet " + as_network + more);
     INFO(r.err);
     CHECK(r.code == code);
     CHECK(contains(r.err, why));

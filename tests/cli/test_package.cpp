@@ -13,8 +13,9 @@ TEST_CASE("a package predicts wherever it is carried, as the run that it was mad
   REQUIRE(p.sh("mkdir elsewhere && mv p elsewhere/q && $SLUICE new prediction data/images "
                "--weights run -o own.json && $SLUICE run own.json --quiet --out own")
               .code == 0);
-  const auto r = p.sh("mkdir far && cd far && $SLUICE run ../elsewhere/q --quiet --out out "
-                      "--set vars.images=../data/images");
+  const auto r = p.sh(
+      "mkdir far && cd far && $SLUICE run ../elsewhere/q --quiet --out out "
+      "--set vars.images=../data/images");
   INFO(r.err);
   REQUIRE(r.code == 0);
   for (const char* name : {"a0_seg.nii.gz", "a1_seg.nii.gz"}) {
@@ -57,22 +58,22 @@ TEST_CASE("a package that was changed is neither run nor verified") {
 TEST_CASE("a self-test that this machine answers otherwise fails") {
   const Packaged p;
   // Another image's segmentation in its place, with its digest.
-  p.sh("cat > other.py <<'E'\n"
-       "import hashlib, json, gzip\n"
-       "f = 'p/selftest/expected/made_seg.nii.gz'\n"
-       "b = bytearray(gzip.decompress(open(f, 'rb').read()))\n"
-       "for i in range(352, len(b)): b[i] = 1 - b[i] if b[i] < 2 else b[i]\n"
-       "open(f, 'wb').write(gzip.compress(bytes(b)))\n"
-       "m = json.load(open('p/manifest.json'))\n"
-       "m['files']['selftest/expected/made_seg.nii.gz'] = "
-       "hashlib.sha256(open(f, 'rb').read()).hexdigest()\n"
-       "json.dump(m, open('p/manifest.json', 'w'))\n"
-       "E\n" SLUICE_PYTHON " other.py");
+  p.sh(
+      "cat > other.py <<'E'\n"
+      "import hashlib, json, gzip\n"
+      "f = 'p/selftest/expected/made_seg.nii.gz'\n"
+      "b = bytearray(gzip.decompress(open(f, 'rb').read()))\n"
+      "for i in range(352, len(b)): b[i] = 1 - b[i] if b[i] < 2 else b[i]\n"
+      "open(f, 'wb').write(gzip.compress(bytes(b)))\n"
+      "m = json.load(open('p/manifest.json'))\n"
+      "m['files']['selftest/expected/made_seg.nii.gz'] = "
+      "hashlib.sha256(open(f, 'rb').read()).hexdigest()\n"
+      "json.dump(m, open('p/manifest.json', 'w'))\n"
+      "E\n" SLUICE_PYTHON " other.py");
   const auto r = p.sh("$SLUICE verify p");
   CHECK(r.code == 3);
   CHECK(r.out.find("32,768 voxels, 32,768 differ") != std::string::npos);
-  CHECK(r.err.find("does not compute what the one did that made the package") !=
-        std::string::npos);
+  CHECK(r.err.find("does not compute what the one did that made the package") != std::string::npos);
 }
 
 TEST_CASE("what cannot be packaged is said") {

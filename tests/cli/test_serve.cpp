@@ -18,13 +18,14 @@ shell::Result served(const Packaged& p, const std::string& options, const std::s
 
 const std::string python = SLUICE_PYTHON;
 const std::string client = python + " " SLUICE_SOURCE_DIR "/tests/cli/serve_client.py $url ";
-const char* const ask = "import sys, urllib.request as u, urllib.error\n"
-                        "q = u.Request(sys.argv[1], data=open(sys.argv[2], 'rb').read() if "
-                        "len(sys.argv) > 2 else None, headers=dict(h.split('=') for h in "
-                        "sys.argv[3:]))\n"
-                        "try: a = u.urlopen(q)\n"
-                        "except urllib.error.HTTPError as e: a = e\n"
-                        "sys.stdout.buffer.write(b'%d ' % a.status + a.read())\n";
+const char* const ask =
+    "import sys, urllib.request as u, urllib.error\n"
+    "q = u.Request(sys.argv[1], data=open(sys.argv[2], 'rb').read() if "
+    "len(sys.argv) > 2 else None, headers=dict(h.split('=') for h in "
+    "sys.argv[3:]))\n"
+    "try: a = u.urlopen(q)\n"
+    "except urllib.error.HTTPError as e: a = e\n"
+    "sys.stdout.buffer.write(b'%d ' % a.status + a.read())\n";
 
 }  // namespace
 
@@ -33,15 +34,18 @@ TEST_CASE("a served prediction is that of sluice run, among clients that misbeha
   const bool is_long = std::getenv("SLUICE_LONG") != nullptr;
   const std::string counts = is_long ? "1000 10 50 5" : "60 4 6 1";
   const auto r = served(p, "--max-size 30M",
-                        client + "data/images/a0.nii 20 0 0 0 > /dev/null\n"
-                        "grep VmRSS /proc/$pid/status > before\n" +
-                        client + "data/images/a0.nii " + counts + " > said.json\n"
-                        "grep VmRSS /proc/$pid/status > after\n" +
-                        python + " -c \"import urllib.request as u; "
-                        "print(u.urlopen('$url/metrics').read().decode())\" > metrics\n"
-                        "mkdir one && cp data/images/a0.nii one/image.nii\n"
-                        "$SLUICE run p --quiet --out own --set vars.images=one\n"
-                        "sha256sum own/segmentations/*.nii.gz | cut -c1-64 > own.txt");
+                        client +
+                            "data/images/a0.nii 20 0 0 0 > /dev/null\n"
+                            "grep VmRSS /proc/$pid/status > before\n" +
+                            client + "data/images/a0.nii " + counts +
+                            " > said.json\n"
+                            "grep VmRSS /proc/$pid/status > after\n" +
+                            python +
+                            " -c \"import urllib.request as u; "
+                            "print(u.urlopen('$url/metrics').read().decode())\" > metrics\n"
+                            "mkdir one && cp data/images/a0.nii one/image.nii\n"
+                            "$SLUICE run p --quiet --out own --set vars.images=one\n"
+                            "sha256sum own/segmentations/*.nii.gz | cut -c1-64 > own.txt");
   INFO(r.err);
   INFO(p.folder.read("log"));
   CHECK(r.err.find("ended with 0") != std::string::npos);
@@ -81,8 +85,8 @@ TEST_CASE("what a client has to show, and what it is told") {
   p.folder.write("text.nii", "no image");
   const std::string do_ask = python + " ask.py ";
   const auto r = served(p, "",
-                        do_ask + "$url/health > health\n" + do_ask + "$url/predict text.nii > bad\n" +
-                            do_ask + "$url/other > other");
+                        do_ask + "$url/health > health\n" + do_ask +
+                            "$url/predict text.nii > bad\n" + do_ask + "$url/other > other");
   INFO(r.err);
   CHECK(p.folder.read("health") == "200 {\"status\":\"ok\",\"package\":\"p\",\"waiting\":0}");
   const std::string bad = p.folder.read("bad");
@@ -92,13 +96,13 @@ TEST_CASE("what a client has to show, and what it is told") {
   CHECK(bad.find("/tmp") == std::string::npos);
   CHECK(p.folder.read("other").starts_with("404 "));
   const std::string image = "$url/predict data/images/a0.nii";
-  const auto t = p.sh("export SLUICE_TOKEN=secret; $SLUICE serve p --port 0 --host 0.0.0.0 2> log & "
-                      "pid=$!\n"
-                      "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
-                      "url=$(sed -n 's/.* on //p' log | head -1)\n" +
-                      do_ask + image + " > none\n" + do_ask + image +
-                      " Authorization='Bearer wrong' > wrong\n" + do_ask + image +
-                      " Authorization='Bearer secret' > right\nkill $pid; wait $pid");
+  const auto t = p.sh(
+      "export SLUICE_TOKEN=secret; $SLUICE serve p --port 0 --host 0.0.0.0 2> log & "
+      "pid=$!\n"
+      "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
+      "url=$(sed -n 's/.* on //p' log | head -1)\n" +
+      do_ask + image + " > none\n" + do_ask + image + " Authorization='Bearer wrong' > wrong\n" +
+      do_ask + image + " Authorization='Bearer secret' > right\nkill $pid; wait $pid");
   INFO(t.err);
   CHECK(p.folder.read("none").starts_with("401 "));
   CHECK(p.folder.read("wrong").starts_with("401 "));

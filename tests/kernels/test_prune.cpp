@@ -96,10 +96,13 @@ TEST_CASE("networks whose channels are mixed otherwise are refused") {
   Net whole = built(grouped, 8), small = built(grouped, 4);
   CHECK_THROWS_WITH_AS(prune_into(whole, small, image), Contains("its steps mix channels"), Error);
   const Build shuffled = [](Scope s, Value x, std::int64_t wide) {
-    return conv(s / "b", conv(s / "a", x, wide).op("halved", [](In t) {
-      return t[0].narrow(1, 0, t[0].size(1) / 2);
-    }, {.channels = wide / 2}), 2);
+    return conv(s / "b",
+                conv(s / "a", x, wide)
+                    .op("halved", [](In t) { return t[0].narrow(1, 0, t[0].size(1) / 2); },
+                        {.channels = wide / 2}),
+                2);
   };
   Net other = built(shuffled, 8), less = built(shuffled, 4);
-  CHECK_THROWS_WITH_AS(prune_into(other, less, image), Contains("(halved) cannot be pruned"), Error);
+  CHECK_THROWS_WITH_AS(prune_into(other, less, image), Contains("(halved) cannot be pruned"),
+                       Error);
 }

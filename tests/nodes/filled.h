@@ -1,4 +1,5 @@
-// A network whose numbers follow from their names alone, as tests/golden/make_nets.py fills MONAI's.
+// A network whose numbers follow from their names alone, as tests/golden/make_nets.py fills
+// MONAI's.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// Segmentation networks with half of their channels: with zeros in place of those that go, the whole
-// network and the small one agree.
+// Segmentation networks with half of their channels: with zeros in place of those that go, the
+// whole network and the small one agree.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
@@ -43,13 +43,15 @@ TEST_CASE("half of the channels of segmentation networks go, and the rest is as 
   const Json channels = {4, 8, 16}, strides = {2, 2};
   for (const char* norm : {"instance", "batch"})
     for (const int units : {0, 2}) {
-      const Json unet = {{"channels", channels}, {"strides", strides}, {"norm", norm},
-                         {"num_res_units", units}};
+      const Json unet = {
+          {"channels", channels}, {"strides", strides}, {"norm", norm}, {"num_res_units", units}};
       check("unet", with(three, unet), "channels");
       check("unet", with(two, unet), "channels");
     }
-  const Json dyn = {{"kernel_size", {3, 3, 3}}, {"strides", {1, 2, 2}},
-                    {"upsample_kernel_size", {2, 2}}, {"filters", {6, 10, 12}}};
+  const Json dyn = {{"kernel_size", {3, 3, 3}},
+                    {"strides", {1, 2, 2}},
+                    {"upsample_kernel_size", {2, 2}},
+                    {"filters", {6, 10, 12}}};
   check("dynunet", with(three, dyn), "filters");
   check("basic_unet", with(two, {{"features", {6, 6, 8, 12, 14, 6}}}), "features");
   check("attention_unet", with(two, {{"channels", channels}, {"strides", strides}}), "channels");

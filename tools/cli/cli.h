@@ -39,8 +39,8 @@ struct Options {
   double gpu_memory = 0;
   std::int64_t folds = 5;
   bool plan_only = false;
-  std::string key, strip_prefix;  // weights, convert
-  bool brief = false;             // convert
+  std::string key, strip_prefix;                            // weights, convert
+  bool brief = false;                                       // convert
   std::string precision_name = "float32", head = "logits";  // export
   std::vector<std::int64_t> size;
   std::int64_t outputs = 1;

@@ -138,7 +138,8 @@ void export_options(CLI::App* command, Options& o) {
                    "An image for the package's self-test; else one is made up")
       ->option_text("FILE")
       ->needs(package);
-  command->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
+  command->add_option("--net", o.key, "Which network, where there are several")
+      ->option_text("NAME");
   command->add_option("--weights", o.weights, "Others than the run's newest")->option_text("FILE");
   command
       ->add_option("--precision", o.precision_name,
@@ -364,13 +365,16 @@ void commands(CLI::App& app, Options& o) {
       app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
 
   auto* prune = app.add_subcommand(
-      "prune", "Takes whole channels out of a run's network, and writes the graph that trains it on");
+      "prune",
+      "Takes whole channels out of a run's network, and writes the graph that trains it on");
   prune->add_option("run", o.run, "A run's folder")->required()->option_text("RUN");
   prune->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
   prune->add_option("--channels", o.share, "The share that stays of each level's; 0.5 unless told")
       ->check(CLI::Range(1e-3, 0.999))
       ->option_text("SHARE");
-  prune->add_option("--multiple", o.multiple, "What numbers of channels are rounded to; 1 unless told")
+  prune
+      ->add_option("--multiple", o.multiple,
+                   "What numbers of channels are rounded to; 1 unless told")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");
   prune->add_option("-o,--out", o.out, "A new folder, for graph.json and model.safetensors")

@@ -74,10 +74,11 @@ Checked check(const fs::path& file, const GraphNetwork& made, const onnx::Export
     c.apart = std::max(c.apart, difference(file, *made.built, e, o, larger, e.any_batch ? 2 : 1));
     sizes += " and " + text_of(larger);
   }
-  c.text = o.head == "argmax"
-               ? fmt::format("; {:.4f} of the labels differ from this build's own ({})", c.apart, sizes)
-               : fmt::format("; differs from this build's own float32 forward by {:.1e} ({})", c.apart,
-                             sizes);
+  c.text =
+      o.head == "argmax"
+          ? fmt::format("; {:.4f} of the labels differ from this build's own ({})", c.apart, sizes)
+          : fmt::format("; differs from this build's own float32 forward by {:.1e} ({})", c.apart,
+                        sizes);
   return c;
 }
 
@@ -105,14 +106,10 @@ int export_command(const Json& request) {
   if (request.at("check")) checked = check(out, made, e, o);
 
   if (request.at("json")) {
-    Json all = {{"file", out},
-                {"nodes", e.model.nodes.size()},
-                {"parameters", e.parameters},
-                {"opset", onnx::opset},
-                {"any_batch", e.any_batch},
-                {"any_extents", e.any_extents},
-                {"extents", o.extents},
-                {"metadata", e.model.metadata}};
+    Json all = {
+        {"file", out},          {"nodes", e.model.nodes.size()}, {"parameters", e.parameters},
+        {"opset", onnx::opset}, {"any_batch", e.any_batch},      {"any_extents", e.any_extents},
+        {"extents", o.extents}, {"metadata", e.model.metadata}};
     if (checked.apart >= 0) all["difference"] = checked.apart;
     std::cout << all.dump(2) << '\n';
     return static_cast<int>(Exit::done);

@@ -47,8 +47,7 @@ class NetPicture {
       body += box("v" + std::to_string(v), "<b>image</b>", size_text(sizes_[v]), "white");
     const auto described = net_.describe();
     for (std::size_t n = 0; n < described.size(); ++n) body += step(*net_.steps[n], described[n]);
-    for (const int v : net_.outputs)
-      body += fmt::format("  v{} [peripheries=2];\n", v);
+    for (const int v : net_.outputs) body += fmt::format("  v{} [peripheries=2];\n", v);
     return fmt::format(
         R"(digraph {} {{
   graph [rankdir=TB, fontname="Helvetica,Arial,sans-serif", fontsize=11, fontcolor="{}", nodesep=0.3,
@@ -94,12 +93,12 @@ class NetPicture {
   }
 
   std::string title() const {
-    return fmt::format("<b>{}</b>, {}<br align=\"left\"/>{}<br align=\"left\"/>",
-                       dot::html(made_.model->name), dot::html(made_.model->spec->name),
-                       dot::small(fmt::format(
-                           "{} steps, {} weights, {} multiply-adds forward for a sample of {}",
-                           net_.steps.size(), with_commas(weights_), amount(products_),
-                           size_text(sizes_[0]))));
+    return fmt::format(
+        "<b>{}</b>, {}<br align=\"left\"/>{}<br align=\"left\"/>", dot::html(made_.model->name),
+        dot::html(made_.model->spec->name),
+        dot::small(fmt::format("{} steps, {} weights, {} multiply-adds forward for a sample of {}",
+                               net_.steps.size(), with_commas(weights_), amount(products_),
+                               size_text(sizes_[0]))));
   }
 
   const GraphNetwork& made_;

@@ -38,7 +38,8 @@ const GraphModel& model_of(const Graph& graph, const std::string& name) {
 }
 
 // What the graph shows the network: windows, crops, or the size that it is made for.
-Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& asked, std::size_t axes) {
+Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& asked,
+                std::size_t axes) {
   Numbers size = asked;
   const auto take = [&](const Json& params, const char* key) {
     if (size.empty() && params.contains(key) && !params[key].is_null())
@@ -49,8 +50,8 @@ Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& aske
   for (const auto& node : graph.nodes)
     if (node.params.value("net", "") == model.name) take(node.params, "roi_size");
   for (const auto& node : graph.nodes) take(node.params, "spatial_size");
-  const bool usable = size.size() == axes && std::all_of(size.begin(), size.end(),
-                                                         [](std::int64_t n) { return n > 0; });
+  const bool usable = size.size() == axes &&
+                      std::all_of(size.begin(), size.end(), [](std::int64_t n) { return n > 0; });
   if (!asked.empty() && !usable)
     throw Error(Exit::usage, "--size wants " + std::to_string(axes) + " numbers above 0");
   return usable ? size : Numbers(axes, 64);
@@ -67,8 +68,8 @@ GraphNetwork build_network(const std::string& run, const std::string& name, cons
   n.network = Registry::global().make_network(type, params);
   n.built = dynamic_cast<BuiltNetwork*>(n.network.get());
   if (!n.built)
-    throw Error(Exit::usage, "a network of type " + type + " is a file of its own, whose steps are "
-                             "not known here");
+    throw Error(Exit::usage, "a network of type " + type +
+                                 " is a file of its own, whose steps are not known here");
   n.network->initialise(0);
   n.extents = size_of(n.graph, *n.model, size, static_cast<std::size_t>(n.built->spatial_dims()));
   if (const std::string why = n.built->unfit(n.extents); !why.empty())

@@ -21,8 +21,8 @@ struct GraphNetwork {
   std::map<std::string, at::Tensor> tensors() const;
 };
 
-// `run`: a run's folder or a graph. `name`: which network; "": the only one. `size`: extents; empty:
-// those of the graph's windows or crops, else 64 along each axis. Computes in float32. An
+// `run`: a run's folder or a graph. `name`: which network; "": the only one. `size`: extents;
+// empty: those of the graph's windows or crops, else 64 along each axis. Computes in float32. An
 // Error(usage) says what is missing.
 GraphNetwork build_network(const std::string& run, const std::string& name,
                            const std::vector<std::int64_t>& size);

@@ -46,9 +46,8 @@ Json read_manifest(const fs::path& package) {
   if (manifest.value("format", 0) < 1 || !manifest.contains("files"))
     throw DataError((package / "manifest.json").string() + ": is no package's");
   if (manifest["format"] > format)
-    throw DataError(package.string() + ": was packaged by Sluice " +
-                    manifest.value("sluice", "?") + ", which is newer than this one (" + version +
-                    ")");
+    throw DataError(package.string() + ": was packaged by Sluice " + manifest.value("sluice", "?") +
+                    ", which is newer than this one (" + version + ")");
   return manifest;
 }
 
@@ -69,7 +68,8 @@ std::size_t require_whole(const fs::path& package, const Json& manifest, bool al
 
 // Segments the self-test's images into a folder.
 void predict(const fs::path& package, const fs::path& out) {
-  if (const int code = run_command(package_run(package, package / "selftest/input", out)); code != 0)
+  if (const int code = run_command(package_run(package, package / "selftest/input", out));
+      code != 0)
     throw Error(static_cast<Exit>(code), package.string() + ": its self-test could not be run");
 }
 
@@ -82,22 +82,18 @@ void make_image(const fs::path& file, const Trained& trained, std::uint64_t seed
   while (size.size() < 3) size.push_back(1);
   std::vector<double> spacing(3, 1.0);
   for (const Json& node : trained.transforms)
-    if (node.value("type", "") == "spacing" && node.contains("pixdim") &&
-        node["pixdim"].is_array())
+    if (node.value("type", "") == "spacing" && node.contains("pixdim") && node["pixdim"].is_array())
       for (std::size_t a = 0; a < std::min<std::size_t>(3, node["pixdim"].size()); ++a)
         if (node["pixdim"][a].get<double>() > 0) spacing[a] = node["pixdim"][a];
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   at::Tensor image = at::randn(size, generator) * 20 + 100;
   for (int ball = 0; ball < 4; ++ball) {
-    const at::Tensor draw = at::rand({4}, generator);
-    at::Tensor distance = at::zeros({});
-    for (std::int64_t a = 0; a < 3; ++a) {
-      const auto n = static_cast<double>(size[static_cast<std::size_t>(a)]);
-      const at::Tensor x = (at::arange(size[static_cast<std::size_t>(a)]).to(at::kFloat) / n -
-                            draw[a]) / (0.12 + 0.1 * draw[3]);
-      std::vector<std::int64_t> shape(3, 1);
-      shape[static_cast<std::size_t>(a)] = -1;
-      distance = distance + x.square().reshape(shape);
+    const at::Tensor draw = at::rand({4}, generator), radius = 0.12 + 0.1 * draw[3];
+    at::Tensor distance = at::zeros(size);
+    for (std::int64_t a = 0; a < 3; ++a) {  // from the ball's middle, in radii
+      const at::Tensor at_axis = at::arange(image.size(a)).to(at::kFloat) / image.size(a);
+      const at::Tensor x = (at_axis - draw[a]) / radius;
+      distance = distance.transpose(a, 2).add(x.square()).transpose(a, 2);
     }
     image = image + (distance < 1).to(at::kFloat) * (150 + 100.0 * ball);
   }
@@ -176,8 +172,9 @@ int package_command(const Json& request) {
   begin_with(*made.network, made.model->name, {.file = run.string()}, true);
   const auto classes = made.model->params.value("out_channels", std::int64_t{0});
   if (classes < 2)
-    throw Error(Exit::usage, run.string() + ": a package segments by the largest of two or more "
-                                            "output channels; this network has " +
+    throw Error(Exit::usage, run.string() +
+                                 ": a package segments by the largest of two or more "
+                                 "output channels; this network has " +
                                  std::to_string(classes));
   if (!selftest.empty() && trained.keys.size() > 1)
     throw Error(Exit::usage, "--selftest is one file; this network's images have " +
@@ -232,15 +229,15 @@ int package_command(const Json& request) {
 int verify_command(const Json& request) {
   const fs::path package = request.at("package").get<std::string>();
   if (!is_package(package))
-    throw DataError(package.string() + ": is no package: it lacks manifest.json or "
-                                       "weights.safetensors");
+    throw DataError(package.string() +
+                    ": is no package: it lacks manifest.json or "
+                    "weights.safetensors");
   const Json manifest = read_manifest(package);
   const std::size_t files = require_whole(package, manifest, true);
   const Scratch scratch;
   predict(package, scratch.path / "run");
   const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
-  const bool good =
-      static_cast<double>(c.differ) <= may_differ * static_cast<double>(c.voxels);
+  const bool good = static_cast<double>(c.differ) <= may_differ * static_cast<double>(c.voxels);
   if (request.at("json"))
     std::cout << Json{{"files", files}, {"voxels", c.voxels}, {"differ", c.differ}, {"good", good}}
                      .dump(2)
@@ -249,9 +246,10 @@ int verify_command(const Json& request) {
     std::cout << fmt::format("{} files as they were packaged\nselftest: {} voxels, {} differ\n",
                              files, with_commas(c.voxels), with_commas(c.differ));
   if (!good)
-    throw DataError(package.string() + ": this machine does not compute what the one did that made "
-                                       "the package: more than 0.1 % of the self-test's voxels "
-                                       "differ");
+    throw DataError(package.string() +
+                    ": this machine does not compute what the one did that made "
+                    "the package: more than 0.1 % of the self-test's voxels "
+                    "differ");
   return static_cast<int>(Exit::done);
 }
 

@@ -23,12 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // What networks call the channels of their levels.
-const std::vector<std::string> channel_params{"channels", "filters", "features", "feature_channels",
-                                              "init_filters", "features_per_stage"};
+const std::vector<std::string> channel_params{
+    "channels", "filters", "features", "feature_channels", "init_filters", "features_per_stage"};
 
 std::int64_t fewer(std::int64_t channels, double share, std::int64_t multiple) {
-  const double rounded = std::round(share * static_cast<double>(channels) /
-                                    static_cast<double>(multiple));
+  const double rounded =
+      std::round(share * static_cast<double>(channels) / static_cast<double>(multiple));
   return std::min(channels, std::max<std::int64_t>(1, std::llround(rounded)) * multiple);
 }
 
@@ -44,11 +44,13 @@ Json pruned(const Json& params, double share, std::int64_t multiple, std::string
       for (Json& n : channels) n = fewer(n, share, multiple);
     changed = name;
     if (channels != params[name]) return all;
-    throw Error(Exit::usage, name + " " + params[name].dump() + " would stay as they are: a smaller "
-                                                                "share or --multiple takes some out");
+    throw Error(Exit::usage, name + " " + params[name].dump() +
+                                 " would stay as they are: a smaller "
+                                 "share or --multiple takes some out");
   }
-  throw Error(Exit::usage, fmt::format("the network has none of {}, so its channels cannot be chosen",
-                                       fmt::join(channel_params, ", ")));
+  throw Error(Exit::usage,
+              fmt::format("the network has none of {}, so its channels cannot be chosen",
+                          fmt::join(channel_params, ", ")));
 }
 
 double multiply_adds(const BuiltNetwork& network) { return network.last_work().multiply_adds; }
@@ -62,9 +64,9 @@ std::int64_t count(const Network& network) {
 }  // namespace
 
 int prune_command(const Json& request) {
-  const fs::path run = request.at("run").get<std::string>(), out = request.at("out").get<std::string>();
-  if (!fs::is_directory(run))
-    throw Error(Exit::usage, run.string() + ": is no run's folder");
+  const fs::path run = request.at("run").get<std::string>(),
+                 out = request.at("out").get<std::string>();
+  if (!fs::is_directory(run)) throw Error(Exit::usage, run.string() + ": is no run's folder");
   if (fs::exists(out) && !fs::is_empty(out))
     throw Error(Exit::usage, out.string() + " is there already and stays as it is");
   GraphNetwork made = build_network(run.string(), request.at("net"), {});

@@ -6,8 +6,8 @@
 namespace sluice {
 
 // {"run", "net", "share": of the channels that stay, "multiple", "out": a folder}: writes
-// model.safetensors and graph.json there: the run's graph with fewer channels, these weights and two
-// thirds of the epochs.
+// model.safetensors and graph.json there: the run's graph with fewer channels, these weights and
+// two thirds of the epochs.
 int prune_command(const Json& request);
 
 }  // namespace sluice

@@ -55,8 +55,9 @@ class Server {
       throw Error(Exit::usage, package_.string() +
                                    ": is no package: `sluice export RUN --package DIR` makes one");
     if (token_.empty() && host_ != "127.0.0.1" && host_ != "localhost" && host_ != "::1")
-      throw Error(Exit::usage, "--host " + host_ + ": others than this machine are served with a "
-                               "token alone: set SLUICE_TOKEN");
+      throw Error(Exit::usage, "--host " + host_ +
+                                   ": others than this machine are served with a "
+                                   "token alone: set SLUICE_TOKEN");
     Options o = package_run(package_, "", "");
     o.graphs = {package_.string()};
     open_packages(o);  // it is whole
@@ -82,10 +83,13 @@ class Server {
     http_.Post("/predict", [this](const Request& q, Response& r,
                                   const httplib::ContentReader& body) { answer(q, r, body); });
     http_.set_error_handler([](const Request&, Response& r) {
-      if (r.body.empty() && r.status == 413) r.set_content("the upload is too large\n", "text/plain");
+      if (r.body.empty() && r.status == 413)
+        r.set_content("the upload is too large\n", "text/plain");
     });
-    if (port == 0) port = http_.bind_to_any_port(host_);
-    else if (!http_.bind_to_port(host_, port)) port = -1;
+    if (port == 0)
+      port = http_.bind_to_any_port(host_);
+    else if (!http_.bind_to_port(host_, port))
+      port = -1;
     if (port < 0) throw IoError(host_ + ": this port cannot be bound");
     tell(fmt::format("serving {} on http://{}:{}", package_.string(), host_, port));
     std::thread end([this] {
@@ -158,7 +162,8 @@ class Server {
     if (!unknown.empty())
       throw Refusal{400, "the form has a file \"" + printable(unknown) + "\"; expected " +
                              fmt::format("{}", fmt::join(keys_, ", "))};
-    if (r.status == 413) throw Refusal{413, fmt::format("the upload is larger than {} bytes", max_bytes_)};
+    if (r.status == 413)
+      throw Refusal{413, fmt::format("the upload is larger than {} bytes", max_bytes_)};
     if (!whole) throw Refusal{400, "the upload ended early"};
     files.clear();
     for (const std::string& key : keys_) {

@@ -16,8 +16,8 @@
 namespace sluice {
 
 // {"package", "host", "port": 0 for any, "queue", "max_bytes", "timeout_s"}; SLUICE_TOKEN in the
-// environment: what clients have to show as "Authorization: Bearer TOKEN". Other hosts than this one
-// are served with a token alone. Ends with a signal.
+// environment: what clients have to show as "Authorization: Bearer TOKEN". Other hosts than this
+// one are served with a token alone. Ends with a signal.
 int serve_command(const Json& request);
 
 }  // namespace sluice

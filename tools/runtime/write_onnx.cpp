@@ -30,12 +30,14 @@ onnx::ExportOptions export_options(const GraphNetwork& made) {
   onnx::ExportOptions o;
   o.channels = made.built->channels();
   o.extents = made.extents;
-  o.fits = [built = made.built](const std::vector<std::int64_t>& extents) { return built->unfit(extents).empty(); };
+  o.fits = [built = made.built](const std::vector<std::int64_t>& extents) {
+    return built->unfit(extents).empty();
+  };
   return o;
 }
 
-onnx::Exported write_onnx(const GraphNetwork& made, const std::string& run, const std::filesystem::path& file,
-                          const onnx::ExportOptions& options) {
+onnx::Exported write_onnx(const GraphNetwork& made, const std::string& run,
+                          const std::filesystem::path& file, const onnx::ExportOptions& options) {
   onnx::Exported e;
   try {
     e = onnx::exported(made.built->net(), options);

@@ -133,7 +133,7 @@ std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* tra
 
 // What prediction graphs differ in.
 struct Prediction {
-  std::string remark;   // lines of comments, without slashes
+  std::string remark;  // lines of comments, without slashes
   std::string name, vars, network, source, on_error;
   std::vector<std::string> keys;
   Chain before;
@@ -242,12 +242,14 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
 
 std::string package_graph(const Trained& trained, const std::string& name) {
   Prediction p;
-  p.remark = "  // A package, as `sluice export --package` wrote it: `sluice run` of its folder with\n"
-             "  // --set vars.images=FOLDER segments the images there.\n";
+  p.remark =
+      "  // A package, as `sluice export --package` wrote it: `sluice run` of its folder with\n"
+      "  // --set vars.images=FOLDER segments the images there.\n";
   p.name = name;
   p.keys = trained.keys;
-  p.vars = "    \"images\": \"images\",\n    // This folder; `sluice run` says which.\n"
-           "    \"package\": \".\"\n";
+  p.vars =
+      "    \"images\": \"images\",\n    // This folder; `sluice run` says which.\n"
+      "    \"package\": \".\"\n";
   p.network = network_of(trained, "@package");
   Json patterns = Json::object();
   for (const auto& key : p.keys) patterns[key] = "*_" + key + ".nii.gz";
