@@ -1,10 +1,8 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "engine/base/diagnostic.h"
 #include "engine/base/document.h"
+#include "tests/temporary_folder.h"
 #include "toy_graph.h"
 
 using namespace sluice;
@@ -108,7 +106,6 @@ TEST_CASE("Invalid UTF-8 in a string is refused") {
 }
 
 TEST_CASE("A file that cannot be read is a diagnostic") {
-  namespace fs = std::filesystem;
   Diagnostics diagnostics;
   CHECK_FALSE(read_document("/no/such/file.json", diagnostics));
   CHECK_FALSE(read_document("/tmp", diagnostics));
@@ -116,11 +113,11 @@ TEST_CASE("A file that cannot be read is a diagnostic") {
   CHECK(diagnostics.all()[0].message ==
         "cannot read /no/such/file.json: No such file or directory");
 
-  const auto file = fs::temp_directory_path() / "sluice_test_document.json";
-  std::ofstream(file) << "{\"a\": \"" << std::string(200'000, 'x') << "\"}";
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write_text("long.json", "{\"a\": \"" + std::string(200'000, 'x') + "\"}");
   Diagnostics none;
   auto document = read_document(file.string(), none);
-  fs::remove(file);
   REQUIRE(document);
   CHECK(document->root["a"].get<std::string>().size() == 200'000);
 }

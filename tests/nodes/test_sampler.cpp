@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "tests/nodes/run_graph.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 namespace fs = std::filesystem;
@@ -14,14 +15,14 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Table {
-  fs::path file = fs::temp_directory_path() / "sluice_sampler.csv";
+  TemporaryFolder folder;
+  fs::path file = folder / "items.csv";
   // 100 items: class 1 for the last ten, weights 0 to 3 in turn.
   Table() {
     std::ofstream out(file);
     out << "image,weight,class\n";
     for (int i = 0; i < 100; ++i) out << i << ".nii," << i % 4 << ',' << (i >= 90) << '\n';
   }
-  ~Table() { fs::remove(file); }
 
   // What the epochs' samples are, by name.
   std::vector<std::vector<std::string>> epochs(const Json& params, int seed = 0) const {
