@@ -159,9 +159,7 @@ void export_options(CLI::App* command, Options& o) {
 }
 
 void serve_options(CLI::App* command, Options& o) {
-  command->add_option("package", o.package, "A package's folder")
-      ->required()
-      ->option_text("DIR");
+  command->add_option("package", o.package, "A package's folder")->required()->option_text("DIR");
   command->add_option("--host", o.host, "Others than this machine with SLUICE_TOKEN alone")
       ->option_text("ADDRESS");
   command->add_option("--port", o.port, "8080 unless told; 0: any")
@@ -383,9 +381,7 @@ void commands(CLI::App& app, Options& o) {
 
   auto* verify = app.add_subcommand(
       "verify", "Says whether a package is whole and computes here what it did where it was made");
-  verify->add_option("package", o.package, "A package's folder")
-      ->required()
-      ->option_text("DIR");
+  verify->add_option("package", o.package, "A package's folder")->required()->option_text("DIR");
   verify->add_flag("--json", o.json, "One JSON document on stdout");
 
   serve_options(app.add_subcommand("serve", "Answers predictions with a package over HTTP"), o);
