@@ -87,6 +87,16 @@ Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_c
       {.attributes = {{"mode", mode}, {"factor", factors}, {"align_corners", align_corners}}});
 }
 
+Value shrunk(const Value& x, std::int64_t by) {
+  const auto function = [by](In t) {
+    std::vector<std::int64_t> size = t[0].sizes().slice(2).vec();
+    for (auto& n : size) n /= by;
+    return linear_to(t[0], size, true);
+  };
+  return x.op("resize", function,
+              {.attributes = {{"mode", "linear"}, {"divided_by", by}, {"align_corners", true}}});
+}
+
 Value resized_linear(const Value& x, const Value& like, bool align_corners) {
   const auto function = [align_corners](In t) {
     return linear_to(t[0], t[1].sizes().slice(2), align_corners);

@@ -18,6 +18,8 @@ const std::vector<std::string>& upsample_modes();
 Value upsample(const Scope& s, const Value& x, std::int64_t out, const UpSampleOptions& o = {});
 // Each extent times its factor: linear between voxels, or by the nearest.
 Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_corners);
+// Each extent divided by `by` and rounded down, linear between voxels, corners on corners.
+Value shrunk(const Value& x, std::int64_t by);
 // To the extents of `like`, linear.
 Value resized_linear(const Value& x, const Value& like, bool align_corners);
 // The last voxels repeated up to the extents of `like`.

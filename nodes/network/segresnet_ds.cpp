@@ -1,5 +1,6 @@
-// segresnet_ds: MONAI's SegResNetDS (monai.networks.nets.SegResNetDS 1.6.1) with its parameter
-// names and defaults, without `preprocess`. Myronenko 2018.
+// segresnet_ds, segresnet_ds2: MONAI's SegResNetDS and SegResNetDS2 (monai.networks.nets 1.6.1)
+// with their parameter names and defaults, without `preprocess`. Myronenko 2018; the second has the
+// way up twice, as VISTA3D's encoder of images (He et al. 2024).
 //
 //   x ─ conv_init ─ blocks ─────────────────────────────── + ─ blocks ─ head ─▶ logits
 //                     └─ stride 2 ─ blocks ──── + ─ blocks ─ up ─┘   └ ... head ─▶ deep supervision
@@ -15,7 +16,8 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct SegResNetDs final : ImageNetwork<SegResNetDs> {
+template <bool twice>
+struct SegResNetDs final : ImageNetwork<SegResNetDs<twice>> {
   struct Params : ImageNet {
     std::int64_t init_filters = 32;
     Json act = "relu", norm = "batch";
@@ -27,10 +29,13 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs> {
   } p;
 
   static Spec spec() {
-    return image_net<Params>("segresnet_ds",
-                             "SegResNet with deep supervision and kernels that follow the "
-                             "resolution (MONAI's SegResNetDS).",
-                             false)
+    return image_net<Params>(
+               twice ? "segresnet_ds2" : "segresnet_ds",
+               twice ? "SegResNet with deep supervision and two ways up (MONAI's SegResNetDS2): "
+                       "first the outputs of the point branch, then those of the label branch."
+                     : "SegResNet with deep supervision and kernels that follow the resolution "
+                       "(MONAI's SegResNetDS).",
+               false)
         .param("init_filters", &Params::init_filters,
                "Channels of the first level, doubled by each.")
         .at_least(1)
@@ -55,9 +60,10 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs> {
   Values build(const Scope& s, const Value& image) const {
     const std::size_t levels = p.blocks_down.size();
     const Sizes blocks_up = p.blocks_up.value_or(Sizes(levels - 1, 1));
-    if (blocks_up.size() + 1 != levels) refuse("blocks_up needs one entry fewer than blocks_down");
+    if (blocks_up.size() + 1 != levels)
+      this->refuse("blocks_up needs one entry fewer than blocks_down");
     if (p.resolution && p.resolution->size() != static_cast<std::size_t>(image.axes))
-      refuse("resolution needs a number for each axis");
+      this->refuse("resolution needs a number for each axis");
     const auto all = scales();
     const Scope encoder = s / "encoder";
     Value x = bare(encoder / "conv_init", image, p.init_filters, all[0], 1);
@@ -71,10 +77,21 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs> {
         x = block(level / "blocks" / b, x, all[i]);
       skips.push_back(x);
     }
+    Values outputs = way_up(s / "up_layers", x, skips, blocks_up);
+    if (twice)
+      for (const Value& y : way_up(s / "up_layers_auto", x, skips, blocks_up)) outputs.push_back(y);
+    return outputs;
+  }
+
+ private:
+  // Of the levels that have one, the finest first.
+  Values way_up(const Scope& s, Value x, const Values& skips, const Sizes& blocks_up) const {
+    const std::size_t levels = skips.size();
+    const auto all = scales();
     Values outputs;
-    if (levels == 1) outputs = {head(s / "up_layers.0", x)};
+    if (levels == 1) outputs = {head(s / 0, x)};
     for (std::size_t i = 0; i + 1 < levels; ++i) {
-      const Scope level = s / "up_layers" / static_cast<std::int64_t>(i);
+      const Scope level = s / static_cast<std::int64_t>(i);
       const Sizes& scale = all[levels - 2 - i];
       UpSampleOptions up{.scale_factor = scale, .kernel_size = kernel(scale)};
       up.mode = p.upsample_mode;
@@ -87,7 +104,6 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs> {
     return outputs;
   }
 
- private:
   // The factor of each level's downsampling, by axis: a coarse axis waits until others are as
   // coarse.
   std::vector<Sizes> scales() const {
@@ -138,7 +154,8 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs> {
   }
 };
 
-const RegisterNetwork<SegResNetDs> registered;
+const RegisterNetwork<SegResNetDs<false>> registered;
+const RegisterNetwork<SegResNetDs<true>> registered_twice;
 
 }  // namespace
 }  // namespace sluice

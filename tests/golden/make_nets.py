@@ -16,9 +16,9 @@ from monai.networks.blocks import Convolution, MaxAvgPool, ResidualSELayer, Simp
 from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
 from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
 from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet, VoxelMorph, VoxelMorphUNet
-from monai.networks.nets import HighResNet, SegResNetDS, SegResNetVAE
+from monai.networks.nets import HighResNet, SegResNetDS, SegResNetDS2, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
-from monai.networks.nets import resnet10
+from monai.networks.nets import DiNTS, TopologyInstance, resnet10
 from monai.networks.nets import SENet154, SEResNet50, SEResNext50
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
@@ -332,6 +332,14 @@ def segresnet_ds():
             case(SegResNetDS, normed, [2, 1, 8, 6, 8], True)]
 
 
+def segresnet_ds2():
+    flat = dict(spatial_dims=2, init_filters=4, in_channels=2, out_channels=3, blocks_down=[1, 1, 1], dsdepth=2,
+                norm=["group", {"num_groups": 2}])
+    solid = dict(spatial_dims=3, init_filters=4, in_channels=1, out_channels=2, blocks_down=[1, 1],
+                 resolution=[1.0, 1.2, 5.0], norm="instance")
+    return [case(SegResNetDS2, flat, [2, 2, 16, 24], True), case(SegResNetDS2, solid, [1, 1, 16, 24, 4], False)]
+
+
 def high_res_net():
     layers = [dict(n_features=4, kernel_size=3), dict(n_features=4, kernels=[3, 3], repeat=2),
               dict(n_features=7, kernels=[5, 1], repeat=2), dict(n_features=6, kernel_size=1), dict(kernel_size=1)]
@@ -500,6 +508,32 @@ def adversary(make, **more):
     return [case(make, args, [2, 1, 16, 12], False), case(make, dict(args, dropout=None), [2, 1, 16, 12], True)]
 
 
+# Its code: paths that there are, an operation each; the lowest resolution is entered by a path alone.
+def dints():
+    import contextlib
+    import io
+
+    import numpy
+
+    def make(arch_code_a=None, arch_code_c=None, node_a=None, in_channels=1, num_classes=1, **space):
+        codes = None if arch_code_a is None else [numpy.array(arch_code_a), numpy.array(arch_code_c)]
+        with contextlib.redirect_stdout(io.StringIO()):
+            topology = TopologyInstance(codes, **space)
+        if "num_blocks" not in space:
+            topology.num_blocks = 6
+        same = {k: space[k] for k in ("spatial_dims", "use_downsample", "act_name", "norm_name") if k in space}
+        return DiNTS(topology, in_channels, num_classes, node_a=None if node_a is None else torch.tensor(node_a), **same)
+
+    flat = dict(spatial_dims=2, in_channels=2, num_classes=3, num_blocks=2, num_depths=3, channel_mul=0.125,
+                use_downsample=False, norm_name="batch", act_name=["leakyrelu", {"negative_slope": 0.1}])
+    solid = dict(spatial_dims=3, num_classes=2, num_blocks=3, num_depths=3, channel_mul=0.125,
+                 arch_code_a=[[1, 1, 1, 1, 0, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 0, 1, 1, 1, 1]],
+                 arch_code_c=[[2, 1, 0, 3, 0, 0, 0], [4, 0, 1, 0, 0, 2, 0], [0, 3, 0, 1, 4, 0, 2]],
+                 node_a=[[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]])
+    return [case(make, flat, [2, 2, 16, 24], True), case(make, solid, [1, 1, 16, 24, 16], True)]
+
+
+NETS |= dict(dints=dints)
 NETS |= dict(torchvision_fc_model=torchvision_fc_model)
 NETS |= dict(autoencoder_kl=autoencoder_kl)
 NETS |= dict(regressor=regressor, classifier=lambda: adversary(Classifier, classes=3, last_act="tanh"))
@@ -509,7 +543,7 @@ NETS |= dict(flexible_unet=flexible_unet, voxel_morph=voxel_morph)
 NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
 NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
 NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
-NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, high_res_net=high_res_net)
+NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, segresnet_ds2=segresnet_ds2, high_res_net=high_res_net)
 NETS |= dict(cople_net=cople_net)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
