@@ -30,6 +30,7 @@ class Forward : public Node {
     return node_->epoch_items(epoch, listed);
   }
   std::optional<std::uint64_t> epoch_size() const override { return node_->epoch_size(); }
+  std::optional<std::uint64_t> item_count() const override { return node_->item_count(); }
 
  protected:
   const std::unique_ptr<Node> node_;

@@ -263,6 +263,8 @@ class Node {
   }
   // A shuffle node never fires; a source may say how many samples an epoch has.
   virtual std::optional<std::uint64_t> epoch_size() const { return std::nullopt; }
+  // A source: how many items item_record knows. An epoch has more or fewer where a node chooses.
+  virtual std::optional<std::uint64_t> item_count() const { return epoch_size(); }
 };
 
 }  // namespace sluice

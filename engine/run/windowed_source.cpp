@@ -22,6 +22,7 @@ class WindowedSource final : public Node {
 
   SamplePtr item_record(std::uint64_t item) const override { return list_->item_record(item); }
   std::optional<std::uint64_t> epoch_size() const override { return size_; }
+  std::optional<std::uint64_t> item_count() const override { return list_->item_count(); }
 
  private:
   const std::unique_ptr<Node> list_;

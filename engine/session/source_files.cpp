@@ -20,7 +20,7 @@ static std::string stamp_of(const std::string& path) {
 }
 
 std::string source_digest(const Node& source) {
-  const std::uint64_t n = source.epoch_size().value_or(0);
+  const std::uint64_t n = source.item_count().value_or(0);
   const std::uint64_t step = std::max<std::uint64_t>(1, n / 1000);
   std::string all, last;
   bool any = false;

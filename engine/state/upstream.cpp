@@ -10,7 +10,7 @@ Upstream upstream_of(const Plan& plan, int cache, const std::function<Node*(int)
   const int source = plan.streams[stream].source;
   return {std::move(lineage.text), std::move(lineage.files), std::move(lineage.networks),
           [node, source](std::uint64_t item) { return node(source)->item_record(item); },
-          [node, source] { return node(source)->epoch_size(); }};
+          [node, source] { return node(source)->item_count(); }};
 }
 
 }  // namespace sluice

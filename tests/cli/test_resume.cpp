@@ -221,6 +221,38 @@ TEST_CASE("a resume says that the files of training are others, and not that the
   CHECK(contains(r.err, "the files of list are others than those of a, or were written to since"));
 }
 
+TEST_CASE("a sampler may draw more items than are listed, and fewer, of which all are watched") {
+  const TinyTraining t;
+  for (const std::string draws : {"5", "1"}) {
+    CAPTURE(draws);
+    std::string graph = t.folder.read("g.json");
+    const auto begin = graph.find("\"train\""), end = graph.find("\"flip\"", begin);
+    REQUIRE(begin != std::string::npos);
+    graph.replace(begin, end - begin,
+                  R"("list": { "type": "file_patterns", "root": "root",
+        "patterns": { "image": "i*.nii", "label": "l*.nii" } },
+      "draw": { "type": "weighted_random_sampler", "in": "list", "num_samples": )" +
+                      draws + R"( },
+      "train": { "type": "load_image", "in": "draw" },
+    )");
+    t.folder.write("s.json", graph);
+    for (const char* name : {"i1", "i2", "l1", "l2"})
+      t.folder.write(std::string("root/") + name + ".nii", shell::nifti(16));
+    const std::string out = "draws" + draws;
+    const auto run = [&](const std::string& more) {
+      return shell::run(t.in_folder + "$SLUICE run s.json --quiet " + more);
+    };
+    const auto first = run("--set run.epochs=1 --out " + out);
+    INFO(first.err);
+    REQUIRE(first.code == 0);
+    t.folder.write("root/i2.nii", shell::nifti(16));
+    const auto again = run("--resume " + out + " --set run.epochs=2");
+    INFO(again.err);
+    CHECK(again.code == 0);
+    CHECK(contains(again.err, "the files of list are others than those of"));
+  }
+}
+
 TEST_CASE("a resume without a graph finds the graph and its relative paths from anywhere") {
   const TinyTraining t;
   const auto made = t.run("--set run.epochs=1 --out a");

@@ -27,7 +27,7 @@ void add_cases(DataSet& set, const Graph& graph, const GraphNode& n, const std::
     if (why.of_machine) throw;
     return set.find("list", "nodes." + n.path, why.text);
   }
-  const std::uint64_t items = node->epoch_size().value_or(0);
+  const std::uint64_t items = node->item_count().value_or(0);
   for (std::uint64_t i = 0; i < items; ++i) {
     const SamplePtr record = node->item_record(i);
     if (!record) return;
