@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "engine/base/error.h"
@@ -177,6 +178,29 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
     throw DataError(folder.root.string() + ": fold " + std::to_string(which.fold) +
                     " leaves no case for " + which.split);
   return list;
+}
+
+void add_predictions(DataList& list, const std::string& ending, const fs::path& predictions,
+                     const std::string& key) {
+  const std::string remedy = "every fold of the network before must have been validated";
+  if (!fs::is_directory(predictions))
+    throw DataError(predictions.string() + ": no such folder; " + remedy);
+  std::map<std::string, std::vector<std::string>> files;  // by name
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(predictions, error))
+    if (entry.is_regular_file())
+      files[entry.path().filename().string()].push_back(entry.path().string());
+  if (error) fail_to_list(predictions, error);
+  for (DataItem& item : list) {
+    auto& found = files[item.name + ending];
+    if (found.empty())
+      throw DataError(predictions.string() + ": no " + item.name + ending + " below it; " + remedy);
+    std::sort(found.begin(), found.end());
+    if (found.size() > 1)
+      throw DataError(predictions.string() + ": case \"" + item.name +
+                      "\" was predicted twice, in " + found[0] + " and " + found[1]);
+    item.files.emplace_back(key, found[0]);
+  }
 }
 
 }  // namespace sluice

@@ -35,4 +35,9 @@ struct NnunetSplit {
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key);
 
+// Adds the field `key`: what another network predicted of each case, CASE + ending, one file
+// anywhere below `predictions` (the validations of its folds' runs). DataError: none, or several.
+void add_predictions(DataList& list, const std::string& ending,
+                     const std::filesystem::path& predictions, const std::string& key);
+
 }  // namespace sluice

@@ -15,6 +15,7 @@ struct Nnunet final : Node {
     std::int64_t fold = 0, folds = 5;
     bool shuffle = false;
     std::optional<std::int64_t> limit;
+    std::string previous, previous_key = "previous";
   } p;
   DataList list;
 
@@ -41,16 +42,27 @@ struct Nnunet final : Node {
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
+        .param("previous", &Params::previous,
+               "A cascade's stage before: a folder in which, at any depth, each case's predicted "
+               "labels stand once, named as its label (the validations of all folds' runs). Empty: "
+               "none.")
+        .param("previous_key", &Params::previous_key, "The field of these labels.")
         .lane(LaneKind::io)
         .source()
         .gives("@keys", Form::record)
         .gives("@label_key", Form::record)
-        .unless("split", "test");
+        .unless("split", "test")
+        .gives("@previous_key", Form::record)
+        .when("previous");
   }
 
   void open(const OpenContext&) override {
-    list = nnunet_list(read_nnunet_folder(p.root), {p.split, p.fold, p.folds}, p.keys, p.label_key);
+    const NnunetFolder folder = read_nnunet_folder(p.root);
+    list = nnunet_list(folder, {p.split, p.fold, p.folds}, p.keys, p.label_key);
     limit_list(list, p.limit);
+    if (!p.previous.empty())
+      add_predictions(list, folder.decathlon ? ".nii.gz" : folder.ending, p.previous,
+                      p.previous_key);
   }
 
   void process(Firing& f) override { emit_listed(f, list, p.shuffle); }

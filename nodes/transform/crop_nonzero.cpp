@@ -12,6 +12,7 @@ namespace {
 struct CropNonzero final : Node {
   struct Params {
     std::string key = "image", label_key, mask_key;
+    std::vector<std::string> more_keys;
     std::int64_t nonzero_label = -1;
   } p;
 
@@ -29,12 +30,15 @@ struct CropNonzero final : Node {
                "A new field, uint8 [1, ...]: 1 in the body, which is what is not 0 and what that "
                "encloses, and where the label is not 0. Empty: none.")
         .param("nonzero_label", &Params::nonzero_label, "What the label has outside of the body.")
+        .param("more_keys", &Params::more_keys, "Fields of the same extents, cropped alone.")
         .takes("@key", Form::image, 2, 3)
+        .takes("@more_keys", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
         .when("label_key")
         .gives("@mask_key", Form::image)
         .when("mask_key")
         .resizes("@key")
+        .resizes("@more_keys")
         .resizes("@label_key")
         .when("label_key")
         .changes("@label_key")
@@ -51,15 +55,18 @@ struct CropNonzero final : Node {
         with_filled_holes(volume.ne(0).any(0).contiguous(), 1, axes).unsqueeze(0);
     const Box box = bounding_box_of_positive(body).value_or(whole(volume));
     at::Tensor inside = crop_pad(body, box, Filling::edge, 0);
+    const auto crop_too = [&](const std::string& key) {
+      const at::Tensor& tensor = out.tensor(key);
+      require_spatial(tensor, key);
+      if (spatial_shape(tensor) != spatial_shape(from_volume(volume, axes)))
+        throw DataError("field \"" + key + "\" has shape " + list_text(tensor.sizes()) + ", \"" +
+                        p.key + "\" " + list_text(volume.sizes()));
+      crop(out, key, box);
+    };
     crop(out, p.key, box);
+    for (const std::string& key : p.more_keys) crop_too(key);
     if (!p.label_key.empty()) {
-      const Field& label = out.at(p.label_key);
-      require_spatial(label.tensor, p.label_key);
-      if (spatial_shape(label.tensor) != spatial_shape(from_volume(volume, axes)))
-        throw DataError("field \"" + p.label_key + "\" has shape " +
-                        list_text(label.tensor.sizes()) + ", \"" + p.key + "\" " +
-                        list_text(volume.sizes()));
-      crop(out, p.label_key, box);
+      crop_too(p.label_key);
       inside = inside.logical_or(to_volume(out.tensor(p.label_key)).ne(0).any(0, true));
       mark_outside(out, inside, axes);
     }

@@ -59,7 +59,7 @@ struct Workplace {
   // Trains a graph on few batches; the run's summary.
   json train(const std::string& graph, const std::string& out, const std::string& more = "") const {
     const auto ran = run("run " + graph + " --quiet --out " + out +
-                         " --set vars.epochs=2 --set vars.batch=2 --set nodes.draw.num_samples=4 "
+                         " --set vars.epochs=2 --set vars.batch=2 --set nodes.draw.num_samples=6 "
                          "--set nodes.o_draw.num_samples=2 " +
                          more);
     INFO(ran.err);
@@ -94,7 +94,7 @@ TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   CHECK(w.train("out/3d_fullres.json", "two", "--threads 4")["weights_sha256"] == bits);
   // The schedule's end stays where it was.
   const std::string few =
-      " --set vars.batch=2 --set nodes.draw.num_samples=4 "
+      " --set vars.batch=2 --set nodes.draw.num_samples=6 "
       "--set nodes.o_draw.num_samples=2 --set +nodes.step.total_steps=2 --quiet ";
   CHECK(w.run("run out/3d_fullres.json --out half --set vars.epochs=1" + few).code == 0);
   CHECK(w.run("run out/3d_fullres.json --resume half --set vars.epochs=2" + few).code == 0);
@@ -111,6 +111,79 @@ TEST_CASE("the recipe's graphs of regions and thick slices train") {
   CHECK(contains(graph, "labels_to_regions"));
   const json summary = w.train("out/3d_fullres.json", "run");
   CHECK(summary["metrics"].contains("online.mean"));
+}
+
+// A GPU of so little memory that nnU-Net plans a cascade for volumes of 28 voxels.
+TEST_CASE(
+    "a cascade's second stage trains on the first one's labels, and both predict in one graph") {
+  Workplace w;
+  const json labels{{"background", 0}, {"shell", 1}, {"core", 2}};
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "case_" + std::to_string(i);
+    const nii::Size size{28 + i % 3, 28, 27};
+    const auto r = [](int x, int y, int z) {
+      return (x - 13) * (x - 13) + (y - 14) * (y - 14) + (z - 13) * (z - 13);
+    };
+    nii::write(
+        w.at("data/imagesTr/" + name + "_0000.nii"), size, {1, 1, 1}, [&](int x, int y, int z) {
+          const int at = r(x, y, z);
+          return at > 160 ? 0.f : at < 60 ? float(100 + (3 * x + y) % 7) : 40.f + float(z % 5);
+        });
+    nii::write(w.at("data/labelsTr/" + name + ".nii"), size, {1, 1, 1},
+               [&](int x, int y, int z) { return float(r(x, y, z) < 25 ? 2 : r(x, y, z) < 60); });
+  }
+  w.folder.write("data/dataset.json", json{{"channel_names", {{"0", "MRI"}}},
+                                           {"labels", labels},
+                                           {"numTraining", 4},
+                                           {"file_ending", ".nii"}}
+                                          .dump());
+  const auto made =
+      w.run("new segmentation data --recipe nnunet --gpu-memory 0.005 --folds 2 -o out");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const std::string graph = w.folder.read("out/3d_cascade_fullres.json");
+  CHECK(contains(graph, "\"in_channels\": 3"));
+  const std::string cascade = "out/3d_cascade_fullres.json";
+  const auto early = w.run("run " + cascade + " --quiet --no-out");
+  CHECK(early.code == 3);
+  CHECK(contains(early.err, "every fold of the network before must have been validated"));
+  const auto checked = w.run("check " + cascade);
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+  const std::string quick = "--set nodes.v_infer.mirror_axes=[] ";
+  w.train("out/3d_lowres.json", "out/3d_lowres/fold=0", quick);
+  w.train("out/3d_lowres.json", "out/3d_lowres/fold=1", quick + "--set vars.fold=1");
+  const json one = w.train(cascade, "out/one", quick);
+  CHECK(one["metrics"].contains("dice.mean"));
+
+  // As nnU-Net's checkpoints, in folders beside each other; the images are those of training.
+  const std::string model = "out/nnUNetTrainer__nnUNetPlans__";
+  for (const auto& [run, to] : {std::pair{"out/3d_lowres/fold=0", "3d_lowres/fold_0"},
+                                {"out/one", "3d_cascade_fullres/fold_0"}}) {
+    const auto r =
+        w.run(std::string("convert ") + run + " " + model + to + "/checkpoint_final.pth");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+  }
+  const std::string asked =
+      "new prediction data/imagesTr --weights " + model + "3d_cascade_fullres";
+  const auto asks = w.run(asked + " -o p.json");
+  INFO(asks.err);
+  REQUIRE(asks.code == 0);
+  const auto predicts = w.run(
+      "run p.json --quiet --out pred --set nodes.infer.mirror_axes=[] "
+      "--set nodes.before_infer.mirror_axes=[]");
+  INFO(predicts.err);
+  CHECK(predicts.code == 0);
+  // A case whose labels of the first stage came from this very fold: what the run validated with.
+  const std::string held =
+      std::filesystem::exists(w.at("out/one/validation/case_0.nii")) ? "case_0.nii" : "case_1.nii";
+  if (std::filesystem::exists(w.at("out/3d_lowres/fold=0/validation/" + held)))
+    CHECK(shell::run("cd " + w.folder.path.string() + " && cmp out/one/validation/" + held +
+                     " pred/segmentations/" + held)
+              .code == 0);
+  std::filesystem::rename(w.at(model + "3d_lowres"), w.at("away"));
+  CHECK(contains(w.run(asked + " -o q.json").err, "whose model is not beside it"));
 }
 
 TEST_CASE("a plan says its reasons, is nnU-Net's JSON, and needs a fingerprint once") {

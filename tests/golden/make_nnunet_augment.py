@@ -9,6 +9,8 @@ import torch
 from batchgeneratorsv2.transforms.intensity.brightness import MultiplicativeBrightnessTransform
 from batchgeneratorsv2.transforms.intensity.contrast import ContrastTransform
 from batchgeneratorsv2.transforms.intensity.gamma import GammaTransform
+from batchgeneratorsv2.transforms.nnunet import random_binary_operator
+from batchgeneratorsv2.transforms.nnunet.random_binary_operator import ApplyRandomBinaryOperatorTransform
 from batchgeneratorsv2.transforms.noise.gaussian_blur import GaussianBlurTransform
 from batchgeneratorsv2.transforms.spatial.low_resolution import SimulateLowResolutionTransform
 from batchgeneratorsv2.transforms.spatial.spatial import SpatialTransform
@@ -68,4 +70,21 @@ for patch, angles, scale in (((6, 6), (0.3, 0.3), None), ((6, 6), (0.5, 0.5), 1.
     done = spatial(patch, angles, scale)(image=image(shape[1:]), segmentation=label(shape[1:]))
     out["spatial"].append({"patch": patch, "angle": angles[0], "scale": scale,
                            "image": rounded(done["image"]), "label": done["segmentation"].int().tolist()})
+def map_of(shape, classes=3):  # one-hot, of the label above
+    y = label(shape)[0]
+    return torch.stack([y == c for c in range(classes)]).float()
+
+
+# Of the second label alone: the others lose what it gains.
+def operated(name, radius):
+    operator = getattr(random_binary_operator, f"binary_{name}_torch")
+    transform = ApplyRandomBinaryOperatorTransform([1], (operator,), radius)
+    transform.channel_idx = [0, 1, 2]
+    params = {"apply_to_channels": [1], "operators": [operator], "strel_size": [radius]}
+    return transform._apply_to_image(map_of((9, 8, 11)), **params)
+
+
+out["binary"] = [{"operator": name, "radius": radius, "map": operated(name, radius).int().tolist()}
+                 for name, radius in (("dilation", 1.4), ("dilation", 2.7), ("erosion", 1.0), ("erosion", 1.6),
+                                      ("closing", 2.2), ("opening", 1.0))]
 print(json.dumps(out))

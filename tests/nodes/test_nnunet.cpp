@@ -121,6 +121,23 @@ TEST_CASE("nnunet reads a decathlon folder as it lies, in the folds that nnU-Net
   CHECK(fired.outs.at(0).sample->has("seg"));
 }
 
+TEST_CASE("nnunet gives what the stage before predicted, found once at any depth") {
+  Made made;
+  const auto runs = made / "runs";
+  const Json params = made.params(
+      {{"fold", -1}, {"limit", 2}, {"previous", runs.string()}, {"previous_key", "low"}});
+  CHECK(contains(refusal(params), "runs: no such folder; every fold"));
+  made.write_text("runs/fold=0/validation/case_00.nii.gz", "a");
+  CHECK(contains(refusal(params), "no case_01.nii.gz below it"));
+  made.write_text("runs/fold=1/validation/case_01.nii.gz", "b");
+  Driver source("nnunet", params);
+  const Fired fired = source.fire({}, at_index(1));
+  CHECK(fired.outs.at(0).sample->at("low").geometry().path ==
+        (runs / "fold=1/validation/case_01.nii.gz").string());
+  made.write_text("runs/fold=2/case_01.nii.gz", "c");
+  CHECK(contains(refusal(params), "case \"case_01\" was predicted twice, in "));
+}
+
 TEST_CASE("nnunet says what is missing") {
   Made made;
   CHECK(contains(refusal({{"root", made.path.string()}}), "has 2 channels"));

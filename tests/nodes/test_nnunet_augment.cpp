@@ -234,3 +234,70 @@ TEST_CASE("rand_crop_foreground draws regions as one class each") {
   for (const auto& start : starts(params, in, 400)) both += start[0] == 1;
   CHECK(std::abs(both - 300) < 4 * std::sqrt(75));  // 1/2 + 1/2 of 1/2
 }
+
+namespace {
+
+// Each of three labels as a channel.
+at::Tensor one_hot() {
+  const at::Tensor y = label({9, 8, 11});
+  return at::cat({y.eq(0), y.eq(1), y.eq(2)}).to(at::kByte);
+}
+
+Sample changed(const char* type, Json params, std::uint64_t key) {
+  params["keys"] = {"map"};
+  Driver node(type, params);
+  return *node.fire({sample_of("map", one_hot())}, at_index(key)).outs.at(0).sample;
+}
+
+}  // namespace
+
+TEST_CASE("rand_binary_operator gives batchgeneratorsv2's labels") {
+  for (const Json& c : golden("nnunet_augment.json")["binary"]) {
+    CAPTURE(c["operator"].dump());
+    CAPTURE(c["radius"].dump());
+    const Json params{{"prob", 1},
+                      {"label_prob", 0.5},
+                      {"operators", {c["operator"]}},
+                      {"radius", {c["radius"], c["radius"]}}};
+    // Draws that change the second label alone.
+    int found = 0;
+    for (std::uint64_t key = 0; key < 64; ++key) {
+      const at::Tensor map = changed("rand_binary_operator", params, key).tensor("map");
+      found += worst(map, c["map"]) == 0;
+    }
+    CHECK(found > 0);
+  }
+}
+
+TEST_CASE(
+    "rand_binary_operator leaves a voxel to one label, draws each operator, and changes often "
+    "enough") {
+  int same = 0;
+  for (std::uint64_t key = 0; key < 400; ++key) {
+    const at::Tensor map = changed("rand_binary_operator", {{"radius", {1, 3}}}, key).tensor("map");
+    CHECK(map.sum(0).max().item<int>() <= 1);
+    same += at::equal(map, one_hot());
+  }
+  // 0.6 of samples are left alone, and of the others those whose labels all are: 1/8.
+  CHECK(same > 220);
+  CHECK(same < 340);
+}
+
+TEST_CASE("rand_remove_component takes one component of a label, and no large one") {
+  at::Tensor map = at::zeros({2, 10, 10, 10}, at::kByte);
+  map[0].slice(0, 0, 5).fill_(1);  // half of the patch
+  map[0][8][8][8] = 1;
+  map[1][2][2][2] = 1;
+  map[1][5][5][5] = 1;
+  map[1][6][6][6] = 1;  // a corner of the one before
+  std::set<std::int64_t> sums0, sums1;
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    Driver node("rand_remove_component", {{"keys", {"map"}}, {"prob", 1}});
+    const Fired fired = node.fire({sample_of("map", map.clone())}, at_index(key));
+    const at::Tensor after = fired.outs.at(0).sample->tensor("map");
+    sums0.insert(after[0].sum().item<std::int64_t>());
+    sums1.insert(after[1].sum().item<std::int64_t>());
+  }
+  CHECK(sums0 == std::set<std::int64_t>{500, 501});
+  CHECK(sums1 == std::set<std::int64_t>{1, 2, 3});
+}

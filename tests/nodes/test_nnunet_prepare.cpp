@@ -97,6 +97,23 @@ TEST_CASE("crop_nonzero finds nnU-Net's box and marks what is outside of the bod
   CHECK(s.at("image").geometry().history.back().transform == "crop_nonzero");
 }
 
+TEST_CASE("crop_nonzero crops further fields to the same box and leaves their values") {
+  Sample s = made();
+  s.set("previous", sample_of("label", made_label().add(1)).at("label"));
+  const Sample one =
+      drive("crop_nonzero", {{"label_key", "label"}, {"more_keys", {"previous"}}}, {s}).at(0);
+  const Sample other = drive("crop_nonzero", {}, {made()}).at(0);
+  CHECK(one.tensor("previous").sizes() == one.tensor("label").sizes());
+  const at::Tensor label = one.tensor("label").to(at::kLong), inside = label.ge(0);
+  CHECK(at::equal(one.tensor("previous").to(at::kLong).sub(1).masked_select(inside),
+                  label.masked_select(inside)));
+  CHECK(one.tensor("previous").min().item<int>() == 1);
+  CHECK(at::equal(one.tensor("image"), other.tensor("image")));
+  s.set("previous", sample_of("label", at::zeros({1, 3, 3, 3})).at("label"));
+  CHECK_THROWS_WITH_AS(drive("crop_nonzero", {{"more_keys", {"previous"}}}, {s}),
+                       doctest::Contains("field \"previous\" has shape"), DataError);
+}
+
 TEST_CASE("crop_nonzero leaves an image alone that is 0 everywhere, or nowhere") {
   for (const at::Tensor& image : {at::zeros({1, 3, 4, 5}), at::ones({1, 3, 4, 5})}) {
     const Sample s = drive("crop_nonzero", Json::object(), {sample_of("image", image)}).at(0);

@@ -87,14 +87,21 @@ std::vector<std::string> channel_keys(const Dataset& dataset) {
   return keys;
 }
 
-void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& label) {
-  const Json both = label.empty() ? Json("image") : Json::array({"image", label});
+void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& label,
+                  const std::string& prefix) {
+  Json labels = Json::array();
+  if (!label.empty()) labels.push_back(label);
+  if (!m.previous.empty()) labels.push_back("previous");
+  Json all = Json::array({"image"});
+  all.insert(all.end(), labels.begin(), labels.end());
+  const Json both = labels.empty() ? Json("image") : all;
   if (m.reader.ends_with("WithReorient"))
-    nodes.add("turn", {{"type", "orientation"}, {"keys", both}, {"axcodes", "RAS"}},
+    nodes.add(prefix + "turn", {{"type", "orientation"}, {"keys", both}, {"axcodes", "RAS"}},
               "As the plan's " + m.reader + " reads it.");
   Json order{0};
   for (const std::int64_t axis : m.transpose) order.push_back(3 - axis);
-  nodes.add("axes", {{"type", "transpose"}, {"keys", both}, {"indices", order}, {"geometry", true}},
+  nodes.add(prefix + "axes",
+            {{"type", "transpose"}, {"keys", both}, {"indices", order}, {"geometry", true}},
             "The file's i, j, k are nnU-Net's last, middle and first axis" +
                 std::string(std::is_sorted(m.transpose.begin(), m.transpose.end())
                                 ? "."
@@ -103,19 +110,39 @@ void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& lab
   Json box{{"type", "crop_nonzero"}, {"key", "image"}};
   if (!label.empty()) box["label_key"] = label;
   if (masked) box["mask_key"] = "mask";
-  nodes.add("box", box);
-  nodes.add("norm", normalization(m, masked));
-  if (masked) nodes.add("body", {{"type", "delete_items"}, {"keys", {"mask"}}});
+  if (!m.previous.empty()) box["more_keys"] = "previous";
+  nodes.add(prefix + "box", box);
+  nodes.add(prefix + "norm", normalization(m, masked));
+  if (masked) nodes.add(prefix + "body", {{"type", "delete_items"}, {"keys", {"mask"}}});
   Json spacing = m.spacing;
   const bool flat = m.patch.size() == 2;
   if (flat) spacing.insert(spacing.begin(), 0);
   Json grid{{"type", "resample_spline"}, {"keys", "image"}, {"spacing", spacing}};
-  if (!label.empty()) grid["label_keys"] = label;
-  nodes.add("grid", grid,
+  if (!labels.empty()) grid["label_keys"] = labels.size() == 1 ? labels[0] : labels;
+  nodes.add(prefix + "grid", grid,
             flat ? "The plan's spacing in the slices, which stay as many." : "The plan's spacing.");
 }
 
-void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& prefix) {
+void add_previous(NodeList& nodes, const TrainedModel& m, const std::string& prefix,
+                  bool training) {
+  if (m.previous.empty()) return;
+  const Json key("previous");
+  Json each = Json::array();
+  for (const std::int64_t label : m.dataset.classes()) each.push_back(Json::array({label}));
+  nodes.add(prefix + "labels", {{"type", "labels_to_regions"}, {"keys", key}, {"regions", each}},
+            "What " + m.previous + " predicted, a channel a label.");
+  if (training) {
+    nodes.add(prefix + "shape", {{"type", "rand_binary_operator"}, {"keys", key}});
+    nodes.add(prefix + "part", {{"type", "rand_remove_component"}, {"keys", key}});
+  }
+  nodes.add(prefix + "numbers", {{"type", "cast_to_type"}, {"keys", key}, {"dtype", "float32"}});
+  nodes.add(prefix + "channels",
+            {{"type", "concat_items"}, {"keys", {"image", "previous"}}, {"name", "image"}});
+  nodes.add(prefix + "joined", {{"type", "delete_items"}, {"keys", key}});
+}
+
+void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& prefix,
+                   const std::string& net) {
   const bool flat = m.patch.size() == 2;
   Json roi = m.patch, mirror = m.mirror_axes, overlap = 0.5;
   if (flat) {
@@ -124,7 +151,7 @@ void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& pr
     for (Json& axis : mirror) axis = axis.get<std::int64_t>() + 1;
   }
   nodes.add(prefix + "gpu", {{"type", "to_device"}}, "On the GPU where there is one, and back.");
-  Json infer{{"type", "sliding_window"}, {"net", "net"}, {"roi_size", roi}, {"overlap", overlap}};
+  Json infer{{"type", "sliding_window"}, {"net", net}, {"roi_size", roi}, {"overlap", overlap}};
   infer.update({{"starts", "even"}, {"mode", "nnunet"}, {"sums", "float16"}});
   infer["mirror_axes"] = mirror;
   if (flat) infer["slice_axis"] = 0;

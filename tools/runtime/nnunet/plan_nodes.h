@@ -30,12 +30,18 @@ class NodeList {
 // The field of each channel's file, by number: "image", "image_1", ...
 std::vector<std::string> channel_keys(const Dataset& dataset);
 
-// Axes into the plan's order, the crop, normalization and the plan's voxel size, of "image" and,
-// where it is named, of a label.
-void add_prepared(NodeList& nodes, const TrainedModel& model, const std::string& label = "");
+// Axes into the plan's order, the crop, normalization and the plan's voxel size, of "image", where
+// it is named of a label, and of a cascade's "previous" labels.
+void add_prepared(NodeList& nodes, const TrainedModel& model, const std::string& label = "",
+                  const std::string& prefix = "");
+// A cascade's "previous" labels become one-hot channels of the image, in training changed at
+// random. Without a stage before: nothing.
+void add_previous(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "",
+                  bool training = false);
 
 // Windows, and what they give as labels in "pred" on the grid of the image's file.
-void add_inference(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "");
+void add_inference(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "",
+                   const std::string& net = "net");
 // The node that writes "pred" into a folder.
 Json saved_labels(const TrainedModel& model, const std::string& folder);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "engine/base/error.h"
@@ -65,17 +66,17 @@ fs::path folder_of_images(const fs::path& given, const TrainedModel& m) {
 
 class Graph {
  public:
-  Graph(const fs::path& images, const TrainedModel& model) : m_(model), images_(images) {}
+  Graph(const fs::path& images, const TrainedModel& model,
+        const std::optional<TrainedModel>& before)
+      : m_(model), before_(before), images_(images) {}
 
   std::string text() {
     read();
+    if (before_) first_stage();
+    add_prepared(nodes_, m_);
+    add_previous(nodes_, m_);
     add_inference(nodes_, m_);
     add("save", saved_labels(m_, "segmentations"));
-    std::string weights;
-    for (const auto& file : m_.checkpoints)
-      weights += (weights.empty() ? "" : ",\n      ") + json_text(file.string());
-    Json network = m_.network;
-    network["weights"] = "@weights";
     const std::string folder = m_.folder.filename().string();
     return fmt::format(
         R"({{
@@ -86,11 +87,9 @@ class Graph {
   "vars": {{
     "images": {},
     // Of the folds: the mean of their logits.
-    "weights": [{}]
-  }},
+{}  }},
   "models": {{
-    "net": {{ {} }}
-  }},
+{}  }},
   "nodes": {{
 {}  }}
 }}
@@ -98,7 +97,11 @@ class Graph {
         folder, m_.trainer, m_.configuration, m_.checkpoints.size(),
         m_.checkpoints.size() == 1 ? "" : "s",
         json_text(m_.plans.value("dataset_name", m_.dataset.name) + "_prediction"),
-        json_text(images_.string()), weights, members_of(network, "      ", 15),
+        json_text(images_.string()),
+        (before_ ? weights_of(*before_, "weights_before") + ",\n" : "") +
+            weights_of(m_, "weights") + "\n",
+        (before_ ? network_of(*before_, "before", "weights_before") + ",\n" : "") +
+            network_of(m_, "net", "weights") + "\n",
         nodes_.text("    "));
   }
 
@@ -117,10 +120,36 @@ class Graph {
     add("cases", {{"type", "file_patterns"}, {"root", "@images"}, {"patterns", patterns}});
     add("load", {{"type", "load_image"}, {"keys", keys}});
     if (keys.size() > 1) add("join", {{"type", "concat_items"}, {"keys", keys}, {"name", "image"}});
-    add_prepared(nodes_, m_);
+  }
+
+  // Of a cascade: labels on the image's own grid, in "previous", beside the image as it was loaded.
+  void first_stage() {
+    add("keep", {{"type", "copy_items"}, {"keys", {"image"}}, {"names", {"whole"}}});
+    add_prepared(nodes_, *before_, "", "before_");
+    add_inference(nodes_, *before_, "before_", "before");
+    add("found", {{"type", "select_items"}, {"keys", {"whole", "pred"}}},
+        "The second stage reads the image as it was loaded, and these labels.");
+    add("again",
+        {{"type", "copy_items"}, {"keys", {"whole", "pred"}}, {"names", {"image", "previous"}}});
+    add("both", {{"type", "select_items"}, {"keys", {"image", "previous"}}});
+  }
+
+  static std::string weights_of(const TrainedModel& m, const std::string& name) {
+    std::string files;
+    for (const auto& file : m.checkpoints)
+      files += (files.empty() ? "" : ",\n      ") + json_text(file.string());
+    return "    " + json_text(name) + ": [" + files + "]";
+  }
+  static std::string network_of(const TrainedModel& m, const std::string& name,
+                                const std::string& weights) {
+    Json network = m.network;
+    network["weights"] = "@" + weights;
+    return "    " + json_text(name) + ": { " + members_of(network, "      ", name.size() + 12) +
+           " }";
   }
 
   const TrainedModel& m_;
+  const std::optional<TrainedModel>& before_;
   fs::path images_;
   NodeList nodes_;
 };
@@ -135,7 +164,18 @@ std::string prediction_graph(const fs::path& images, const TrainedModel& model) 
                     printable(model.reader) +
                     "\" is for pictures or not known; known are SimpleITKIO and NibabelIO, each "
                     "also WithReorient");
-  return Graph(folder_of_images(images, model), model).text();
+  std::optional<TrainedModel> before;
+  if (!model.previous.empty()) {
+    const std::string name = model.folder.filename().string();
+    const fs::path folder =
+        model.folder.parent_path() / (name.substr(0, name.rfind("__") + 2) + model.previous);
+    if (!fs::exists(folder / "plans.json"))
+      throw DataError(model.folder.string() + ": takes the labels of \"" +
+                      printable(model.previous) + "\", whose model is not beside it, in " +
+                      folder.string());
+    before = read_trained_model(folder);
+  }
+  return Graph(folder_of_images(images, model), model, before).text();
 }
 
 }  // namespace sluice::nnunet

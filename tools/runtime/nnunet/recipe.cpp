@@ -68,7 +68,14 @@ int write_graphs(const Json& request, const Plans& plans) {
   std::string folds;
   for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
     folds += (fold ? "," : "") + std::to_string(fold);
-  for (const Configuration& c : plans.configurations) {
+  std::vector<Configuration> all = plans.configurations;
+  if (plans.cascade()) {
+    all.push_back(*plans.find("3d_fullres"));
+    all.back().name = "3d_cascade_fullres";
+    all.back().why.insert(all.back().why.begin(),
+                          "3d_fullres with the labels that 3d_lowres predicts");
+  }
+  for (const Configuration& c : all) {
     const fs::path folder =
         out / (std::string("nnUNetTrainer__") + plans.planner.plans_name + "__" + c.name);
     fs::create_directories(folder);
@@ -85,10 +92,6 @@ int write_graphs(const Json& request, const Plans& plans) {
     tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
          (out / c.name).string() + " --each vars.fold=" + folds + "` trains its folds");
   }
-  if (plans.cascade())
-    tell(
-        "no graph for 3d_cascade_fullres: a network that takes another's labels is not trained "
-        "yet");
   return static_cast<int>(Exit::done);
 }
 

@@ -248,9 +248,7 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
   const Part all = top.at("configurations");
   const Json chosen = configuration_of(all, model.configuration);
   const Part part{all.where + "." + model.configuration, chosen};
-  if (part.has("previous_stage"))
-    part.fail("takes the labels of \"" + printable(part.at("previous_stage").as<std::string>()) +
-              "\" as its input; cascades are not predicted with");
+  if (part.has("previous_stage")) model.previous = part.at("previous_stage").as<std::string>();
   model.patch = part.at("patch_size").as<std::vector<std::int64_t>>();
   model.spacing = part.at("spacing").as<std::vector<double>>();
   model.transpose = top.at("transpose_forward").as<std::vector<std::int64_t>>();
@@ -269,10 +267,12 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
   model.dropout = part.has("architecture") && part.at("architecture").has("arch_kwargs") &&
                   part.at("architecture").at("arch_kwargs").has("dropout_op");
   Json net = part.has("architecture") ? new_network(part.at("architecture")) : old_network(part);
-  model.network = {{"type", net["type"]},
-                   {"spatial_dims", model.patch.size()},
-                   {"in_channels", model.dataset.channels.size()},
-                   {"out_channels", model.dataset.outputs()}};
+  model.network = {
+      {"type", net["type"]},
+      {"spatial_dims", model.patch.size()},
+      {"in_channels", model.dataset.channels.size() +
+                          (model.previous.empty() ? 0 : model.dataset.classes().size())},
+      {"out_channels", model.dataset.outputs()}};
   net.erase("type");
   model.network.update(net);
   return model;

@@ -22,8 +22,9 @@ struct TrainedModel {
   Json network;                                    // an entry of a graph's "models"
   std::vector<std::filesystem::path> checkpoints;  // of the folds, by number
   std::string reader;                              // image_reader_writer: "SimpleITKIO"
-  bool dropout = false;                            // the network has layers of dropout
-  std::vector<std::int64_t> patch;                 // axes as in the plan: transposed (z, y, x)
+  std::string previous;  // of a cascade: the configuration whose labels it takes beside the image
+  bool dropout = false;  // the network has layers of dropout
+  std::vector<std::int64_t> patch;  // axes as in the plan: transposed (z, y, x)
   std::vector<double> spacing;
   std::vector<std::int64_t> transpose;     // transpose_forward
   std::vector<std::int64_t> mirror_axes;   // of the patch's axes

@@ -33,6 +33,11 @@ class TrainingGraph {
 
  private:
   bool flat() const { return c_.dims() == 2; }
+  bool cascade() const { return !m_.previous.empty(); }
+  Json with_previous(Json keys) const {
+    if (cascade()) keys.push_back("previous");
+    return keys;
+  }
   std::int64_t label_values() const { return std::ssize(d_.classes()) + 1 + (d_.ignore ? 1 : 0); }
   std::int64_t outputs() const { return std::max<std::int64_t>(1, std::ssize(c_.features) - 1); }
   // Of a volume where the configuration is flat: one slice.
@@ -53,7 +58,7 @@ class TrainingGraph {
     "root": {},
     // Which fold validates: --set vars.fold=1, or all of them by --each vars.fold=0,1,2,3,4
     "fold": 0,
-    "patch": {}, "batch": {},
+{}    "patch": {}, "batch": {},
     // Of {} batches; fewer by --set vars.epochs=100, and the learning rate follows.
     "epochs": 1000
   }},
@@ -63,8 +68,19 @@ class TrainingGraph {
   }},
 )",
         why, json_text(d_.name + " " + c_.name), json_text("nnU-Net's " + c_.name),
-        json_text(std::filesystem::absolute(d_.root).lexically_normal().string()),
+        json_text(std::filesystem::absolute(d_.root).lexically_normal().string()), previous(),
         text_of(Json(c_.topology.patch)), c_.batch, train_batches);
+  }
+
+  // Where a cascade's first stage was trained.
+  std::string previous() const {
+    if (m_.previous.empty()) return "";
+    const auto runs = m_.folder.parent_path() / m_.previous;
+    return fmt::format(
+        "    // The runs of {0}, whose folds' validations hold each case's labels once: train all\n"
+        "    // folds of {0} first.\n"
+        "    \"previous\": {1},\n",
+        m_.previous, json_text(runs.string()));
   }
 
   std::string models() const {
@@ -96,6 +112,7 @@ class TrainingGraph {
     Json source{{"type", "nnunet"}, {"root", "@root"}, {"split", split}, {"fold", "@fold"}};
     if (folds_ != 5) source["folds"] = folds_;
     if (keys.size() > 1) source["keys"] = keys;
+    if (cascade()) source["previous"] = "@previous";
     source.update(more);
     nodes.add(prefix + "cases", source);
   }
@@ -107,13 +124,18 @@ class TrainingGraph {
     keys.push_back("label");
     std::vector<std::string> types(images.size(), "float32");
     types.push_back("int16");
+    if (cascade()) {
+      keys.push_back("previous");
+      types.push_back("int16");
+    }
     nodes.add(prefix + "load", {{"type", "load_image"},
                                 {"keys", keys},
                                 {"dtype", types},
                                 {"max_label", label_values() - 1}});
     if (!join) return;
     nodes.add(prefix + "join", {{"type", "concat_items"}, {"keys", images}, {"name", "image"}});
-    nodes.add(prefix + "pair", {{"type", "select_items"}, {"keys", {"image", "label"}}});
+    nodes.add(prefix + "pair",
+              {{"type", "select_items"}, {"keys", with_previous({"image", "label"})}});
   }
 
   // Prepared cases with the places of their classes, drawn with replacement, and patches of them.
@@ -128,6 +150,7 @@ class TrainingGraph {
               {{"type", "classes_to_indices"}, {"keys", "label"}, {"num_classes", label_values()}});
     nodes.add(prefix + "kept", {{"type", "cache"}});
     Json crop{{"type", "rand_crop_foreground"}, {"spatial_size", in_volume(initial)}};
+    if (cascade()) crop["keys"] = with_previous({"image"});
     if (initial != c_.topology.patch) crop["final_size"] = in_volume(c_.topology.patch);
     crop.update({{"batch", "@batch"}, {"indices_key", "label_cls_indices"}});
     if (d_.regions) crop["regions"] = regions();
@@ -165,6 +188,7 @@ class TrainingGraph {
     Json turn{{"type", "rand_rotate_scale"}, {"spatial_size", "@patch"}};
     turn["rotate"] = {-spatial_.rotation, spatial_.rotation};
     if (spatial_.dummy_2d) turn["dummy_2d"] = true;
+    if (cascade()) turn["label_keys"] = with_previous({"label"});
     nodes.add("turn", turn,
               spatial_.dummy_2d ? "The patch is more than 3 times as long as it is thick: turned "
                                   "in the plane of its slices."
@@ -180,15 +204,18 @@ class TrainingGraph {
     nodes.add("low", low);
     nodes.add("dark", {{"type", "rand_gamma"}, {"prob", 0.1}, {"invert_prob", 1}});
     nodes.add("gamma", {{"type", "rand_gamma"}, {"prob", 0.3}});
-    for (std::size_t axis = 0; axis < c_.dims(); ++axis)
-      nodes.add("flip" + std::to_string(axis),
-                {{"type", "rand_flip"}, {"prob", 0.5}, {"spatial_axis", axis}});
+    for (std::size_t axis = 0; axis < c_.dims(); ++axis) {
+      Json flip{{"type", "rand_flip"}, {"prob", 0.5}, {"spatial_axis", axis}};
+      if (cascade()) flip["keys"] = with_previous({"image", "label"});
+      nodes.add("flip" + std::to_string(axis), flip);
+    }
     if (!m_.in_mask.empty() &&
         std::all_of(m_.in_mask.begin(), m_.in_mask.end(), [](bool masked) { return masked; }))
       nodes.add(
           "outside",
           {{"type", "mask_intensity"}, {"mask_key", "label"}, {"select_fn", "is_not_negative"}},
           "0 where the case has no body.");
+    add_previous(nodes, m_, "", /*training=*/true);
     add_targets(nodes, "");
     nodes.add("fwd", {{"type", "model"}, {"net", "net"}, {"output_keys", output_keys(outputs())}});
     nodes.add("loss", loss(),
@@ -236,6 +263,7 @@ class TrainingGraph {
     NodeList nodes;
     add_cases(nodes, "validation", "o_", {{"after", "step"}});
     add_patches(nodes, "o_", validation_batches, c_.topology.patch);
+    add_previous(nodes, m_, "o_");
     add_targets(nodes, "o_");
     nodes.add("o_fwd", {{"type", "model"}, {"net", "net"}});
     Json dice{{"type", "patch_dice"}};
@@ -252,6 +280,7 @@ class TrainingGraph {
     add_load(nodes, "v_");
     nodes.add("v_keep", {{"type", "copy_items"}, {"keys", {"label"}}, {"names", {"truth"}}});
     nodes.add_part("v_pre", "prepare");
+    add_previous(nodes, m_, "v_");
     add_inference(nodes, m_, "v_");
     nodes.add("v_save", saved_labels(m_, "validation"));
     Json dice{{"type", "dice_metric"},
