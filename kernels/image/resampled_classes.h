@@ -28,4 +28,9 @@ struct AxisPlaces {
 at::Tensor resampled_classes(const at::Tensor& logits, const AxisPlaces (&places)[3],
                              const std::vector<std::int64_t>& regions = {}, bool half = false);
 
+// The same logits as numbers from 0 to 1, float32 [C, X', Y', Z']: softmax over the channels, or
+// sigmoid.
+at::Tensor resampled_probabilities(const at::Tensor& logits, const AxisPlaces (&places)[3],
+                                   bool sigmoid = false, bool half = false);
+
 }  // namespace sluice

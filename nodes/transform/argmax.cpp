@@ -11,6 +11,7 @@ struct Argmax final : Node {
   struct Params {
     std::vector<std::string> keys{"pred"};
     std::int64_t spatial_dims = 3;
+    std::vector<std::int64_t> regions_class_order;
     bool allow_missing_keys = false;
   } p;
 
@@ -23,6 +24,11 @@ struct Argmax final : Node {
                "[1, X, Y, Z] or [N, 1, X, Y, Z].")
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
         .range(1, 3)
+        .param(
+            "regions_class_order", &Params::regions_class_order,
+            "The channels are probabilities of nnU-Net's regions: a voxel where one is above 0.5 "
+            "gets the region's label, the later one over the earlier. Empty: the largest wins.")
+        .range(0, 255)
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
         .any_device()
@@ -47,6 +53,18 @@ struct Argmax final : Node {
   }
 
   at::Tensor discrete(const at::Tensor& x) const {
+    const std::int64_t channels = x.dim() - p.spatial_dims - 1;  // their axis
+    if (!p.regions_class_order.empty()) {
+      if (x.size(channels) != std::ssize(p.regions_class_order))
+        throw DataError("there are " + std::to_string(x.size(channels)) +
+                        " channels, regions_class_order has " +
+                        std::to_string(p.regions_class_order.size()) + " labels");
+      at::Tensor labels = at::zeros_like(x.narrow(channels, 0, 1), at::kByte);
+      for (std::int64_t c = 0; c < x.size(channels); ++c)
+        labels.masked_fill_(x.narrow(channels, c, 1).gt(0.5),
+                            p.regions_class_order[static_cast<std::size_t>(c)]);
+      return labels;
+    }
     return x.dim() == p.spatial_dims + 2 ? kernels::argmax_members(x) : kernels::argmax_channels(x);
   }
 };

@@ -20,7 +20,7 @@ struct ResampleArgmax final : Node {
   struct Params {
     std::vector<std::string> keys{"pred"};
     std::vector<std::int64_t> regions_class_order;
-    std::string separate_z = "auto", logits = "float32";
+    std::string separate_z = "auto", logits = "float32", output = "labels";
   } p;
 
   static Spec spec() {
@@ -46,11 +46,21 @@ struct ResampleArgmax final : Node {
         .param("logits", &Params::logits,
                "float16: what is resampled is rounded so, for the labels that nnU-Net gives.")
         .choices({"float32", "float16"})
+        .param(
+            "output", &Params::output,
+            "probabilities: float32 [C, ...] instead, softmax over the classes or each region's "
+            "sigmoid, of which mean_ensemble makes the mean of several networks; what crops took "
+            "away is background.")
+        .choices({"labels", "probabilities"})
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys")
         .changes("@keys")
         .channels("1")
-        .dtype("uint8");
+        .dtype("uint8")
+        .unless("output", "probabilities")
+        .changes("@keys")
+        .dtype("float32")
+        .when("output", "probabilities");
   }
 
   void process(Firing& f) override {
@@ -64,11 +74,11 @@ struct ResampleArgmax final : Node {
                         std::to_string(p.regions_class_order.size()) + " labels");
       const auto axes = field.tensor.dim() - 1;
       const Meta& meta = field.geometry();
-      const at::Tensor labels = on_first_grid(classes(field, p.keys[i]), meta);
+      const at::Tensor found = on_first_grid(on_last_grid(field, p.keys[i]), meta);
       auto back = std::make_shared<Meta>(meta);
       if (!meta.history.empty()) back->affine = meta.history.front().affine_before;
       back->history.clear();
-      field = Field(from_volume(labels, axes), std::move(back));
+      field = Field(from_volume(found, axes), std::move(back));
     });
     f.emit(std::move(out));
   }
@@ -100,8 +110,10 @@ struct ResampleArgmax final : Node {
     return true;
   }
 
-  // Labels on the grid that was resampled last, or on the present one.
-  std::pair<at::Tensor, Grid> classes(const Field& field, const std::string& key) const {
+  bool probabilities() const { return p.output == "probabilities"; }
+
+  // Labels, or probabilities, on the grid that was resampled last, or on the present one.
+  std::pair<at::Tensor, Grid> on_last_grid(const Field& field, const std::string& key) const {
     const Meta& meta = field.geometry();
     const at::Tensor logits = to_volume(field.tensor);
     Grid grid{meta.affine, shape_of(logits)};
@@ -122,7 +134,10 @@ struct ResampleArgmax final : Node {
           told ? Vec3{step.values[0], step.values[1], step.values[2]} : voxel_spacing(meta.affine);
       stretch(places, shape_of(logits), grid, spacing, field.tensor.dim() - 1);
     }
-    return {resampled_classes(logits, places, p.regions_class_order, p.logits == "float16"), grid};
+    const bool half = p.logits == "float16", regions = !p.regions_class_order.empty();
+    return {probabilities() ? resampled_probabilities(logits, places, regions, half)
+                            : resampled_classes(logits, places, p.regions_class_order, half),
+            grid};
   }
 
   void stretch(AxisPlaces (&places)[3], const Shape3& from, const Grid& to, const Vec3& spacing,
@@ -135,7 +150,7 @@ struct ResampleArgmax final : Node {
       places[d] = AxisPlaces::stretched(from[d], to.shape[d], d != slices);
   }
 
-  static at::Tensor on_first_grid(const std::pair<at::Tensor, Grid>& found, const Meta& meta) {
+  at::Tensor on_first_grid(const std::pair<at::Tensor, Grid>& found, const Meta& meta) const {
     const auto& [labels, grid] = found;
     if (meta.history.empty()) return labels;
     const Applied& first = meta.history.front();
@@ -159,7 +174,8 @@ struct ResampleArgmax final : Node {
       order.push_back(from + 1);
     }
     source = source.permute(order);
-    at::Tensor out = at::zeros({1, shape[0], shape[1], shape[2]}, labels.options());
+    at::Tensor out = at::zeros({labels.size(0), shape[0], shape[1], shape[2]}, labels.options());
+    if (probabilities() && p.regions_class_order.empty()) out[0].fill_(1);
     at::Tensor to = out;
     for (int d = 0; d < 3; ++d) {
       const std::int64_t begin = std::max<std::int64_t>(start[d], 0),

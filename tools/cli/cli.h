@@ -33,7 +33,8 @@ struct Options {
   std::vector<std::string> configs;  // new bundle
   std::string task;
   bool strict = false, partial = false;
-  std::string data, weights;  // new: the folder with data, a run's folder; cache: its folder
+  std::string data, weights;            // new: the folder with data; cache: its folder
+  std::vector<std::string> predictors;  // new prediction: what segments
   // new segmentation --recipe nnunet
   std::string recipe, planner, fingerprint, write_fingerprint;
   double gpu_memory = 0;

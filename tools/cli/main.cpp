@@ -303,8 +303,10 @@ void commands(CLI::App& app, Options& o) {
   starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
   starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
       ->option_text("FILE");
-  starter->add_option("--weights", o.weights, "prediction: the run whose network segments")
-      ->option_text("DIR");
+  starter
+      ->add_option("--weights", o.predictors,
+                   "prediction: the run whose network segments; one model of nnU-Net's or several")
+      ->option_text("DIR...");
   nnunet_options(starter, o);
   bundle_options(starter, o);
 

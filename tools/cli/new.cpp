@@ -67,7 +67,7 @@ int new_graph(const Options& options) {
         options.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }
-  if (!options.weights.empty() && options.name != "prediction") {
+  if (!options.predictors.empty() && options.name != "prediction") {
     print_error("--weights is for predictions");
     return code(Exit::usage);
   }
@@ -86,7 +86,7 @@ int new_graph(const Options& options) {
                          {"kind", options.name},
                          {"folder", options.data},
                          {"out", options.out},
-                         {"weights", options.weights},
+                         {"weights", options.predictors},
                          {"configs", options.configs},
                          {"set", options.set},
                          {"task", options.task.empty() ? "inference" : options.task},

@@ -50,10 +50,17 @@ std::string graph_for_classes(const Json& request) {
 }
 
 std::string graph_for(const Json& request, bool segments) {
-  const std::string weights = request.value("weights", "");
-  if (!segments && !weights.empty() && nnunet::is_trained_model(weights))
-    return nnunet::prediction_graph(request.at("folder").get<std::string>(),
-                                    nnunet::read_trained_model(weights));
+  const auto given = request.value("weights", std::vector<std::string>{});
+  const std::string weights = given.empty() ? "" : given.front();
+  std::vector<nnunet::TrainedModel> models;
+  for (const std::string& path : given)
+    if (nnunet::is_trained_model(path)) models.push_back(nnunet::read_trained_model(path));
+  if (given.size() > 1 && models.size() != given.size())
+    throw Error(Exit::usage,
+                "several --weights are models of nnU-Net's, whose probabilities are averaged; of "
+                "other runs name one, and the others' weights in its network's \"weights\"");
+  if (!models.empty())
+    return nnunet::prediction_graph(request.at("folder").get<std::string>(), models);
   const Survey survey = survey_folder(request.at("folder").get<std::string>(), segments);
   tell_survey(survey);
   const Recipe recipe = make_recipe(survey, segments);

@@ -142,7 +142,7 @@ void add_previous(NodeList& nodes, const TrainedModel& m, const std::string& pre
 }
 
 void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& prefix,
-                   const std::string& net) {
+                   const std::string& net, bool probabilities) {
   const bool flat = m.patch.size() == 2;
   Json roi = m.patch, mirror = m.mirror_axes, overlap = 0.5;
   if (flat) {
@@ -163,7 +163,10 @@ void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& pr
   nodes.add(prefix + "host", {{"type", "to_device"}, {"device", "cpu"}});
   Json label{{"type", "resample_argmax"}, {"keys", "pred"}, {"logits", "float16"}};
   if (m.dataset.regions) label["regions_class_order"] = m.dataset.region_order;
-  nodes.add(prefix + "label", label, "Back to the grid of the image's file, one label a voxel.");
+  if (probabilities) label["output"] = "probabilities";
+  nodes.add(prefix + (probabilities ? "back" : "label"), label,
+            probabilities ? "Back to the grid of the image's file, as probabilities."
+                          : "Back to the grid of the image's file, one label a voxel.");
 }
 
 Json saved_labels(const TrainedModel& m, const std::string& folder) {

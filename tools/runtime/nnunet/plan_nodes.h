@@ -39,9 +39,9 @@ void add_prepared(NodeList& nodes, const TrainedModel& model, const std::string&
 void add_previous(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "",
                   bool training = false);
 
-// Windows, and what they give as labels in "pred" on the grid of the image's file.
+// Windows, and what they give in "pred" on the grid of the image's file: labels or probabilities.
 void add_inference(NodeList& nodes, const TrainedModel& model, const std::string& prefix = "",
-                   const std::string& net = "net");
+                   const std::string& net = "net", bool probabilities = false);
 // The node that writes "pred" into a folder.
 Json saved_labels(const TrainedModel& model, const std::string& folder);
 

@@ -64,118 +64,173 @@ fs::path folder_of_images(const fs::path& given, const TrainedModel& m) {
   return fs::absolute(folder).lexically_normal();
 }
 
+// A model, and of a cascade the model of the stage before.
+struct Stages {
+  TrainedModel model;
+  std::optional<TrainedModel> before;
+};
+
+Stages stages_of(const TrainedModel& model) {
+  if (model.previous.empty()) return {model, {}};
+  const std::string name = model.folder.filename().string();
+  const fs::path folder =
+      model.folder.parent_path() / (name.substr(0, name.rfind("__") + 2) + model.previous);
+  if (!fs::exists(folder / "plans.json"))
+    throw DataError(model.folder.string() + ": takes the labels of \"" + printable(model.previous) +
+                    "\", whose model is not beside it, in " + folder.string());
+  return {model, read_trained_model(folder)};
+}
+
 class Graph {
  public:
-  Graph(const fs::path& images, const TrainedModel& model,
-        const std::optional<TrainedModel>& before)
-      : m_(model), before_(before), images_(images) {}
+  Graph(const fs::path& images, std::vector<Stages> all) : all_(std::move(all)), images_(images) {}
 
   std::string text() {
     read();
-    if (before_) first_stage();
-    add_prepared(nodes_, m_);
-    add_previous(nodes_, m_);
-    add_inference(nodes_, m_);
-    add("save", saved_labels(m_, "segmentations"));
-    const std::string folder = m_.folder.filename().string();
+    if (several() || all_[0].before)
+      add("keep", {{"type", "copy_items"}, {"keys", {"image"}}, {"names", {"whole"}}});
+    for (std::size_t k = 0; k < all_.size(); ++k) predict(k);
+    if (several()) {
+      add("mean", {{"type", "mean_ensemble"}, {"keys", predicted_}, {"output_key", "pred"}},
+          "Of configurations: the mean of their probabilities.");
+      Json label{{"type", "argmax"}};
+      const Dataset& d = all_[0].model.dataset;
+      if (d.regions) label["regions_class_order"] = d.region_order;
+      add("label", label);
+    }
+    add("save", saved_labels(all_[0].model, "segmentations"));
+    std::string models, said;
+    for (const Stages& s : all_) {
+      const TrainedModel& m = s.model;
+      said +=
+          fmt::format("  // - {} ({}, {}, {} fold{})\n", m.folder.filename().string(), m.trainer,
+                      m.configuration, m.checkpoints.size(), m.checkpoints.size() == 1 ? "" : "s");
+    }
     return fmt::format(
         R"({{
-  // Written by `sluice new`: predicts as nnU-Net does with {}
-  // ({}, {}, {} fold{}).
-  "name": {},
+  // Written by `sluice new`: predicts as nnU-Net does with
+{}  "name": {},
   "desc": "A folder of images in, segmentations on the images' own grids out",
   "vars": {{
     "images": {},
     // Of the folds: the mean of their logits.
-{}  }},
+{}
+  }},
   "models": {{
-{}  }},
+{}
+  }},
   "nodes": {{
 {}  }}
 }}
 )",
-        folder, m_.trainer, m_.configuration, m_.checkpoints.size(),
-        m_.checkpoints.size() == 1 ? "" : "s",
-        json_text(m_.plans.value("dataset_name", m_.dataset.name) + "_prediction"),
-        json_text(images_.string()),
-        (before_ ? weights_of(*before_, "weights_before") + ",\n" : "") +
-            weights_of(m_, "weights") + "\n",
-        (before_ ? network_of(*before_, "before", "weights_before") + ",\n" : "") +
-            network_of(m_, "net", "weights") + "\n",
-        nodes_.text("    "));
+        said,
+        json_text(all_[0].model.plans.value("dataset_name", all_[0].model.dataset.name) +
+                  "_prediction"),
+        json_text(images_.string()), weights_, networks_, nodes_.text("    "));
   }
 
  private:
+  bool several() const { return all_.size() > 1; }
   void add(const std::string& name, Json node, const std::string& why = "") {
     nodes_.add(name, std::move(node), why);
   }
 
   void read() {
+    const Dataset& d = all_[0].model.dataset;
     Json patterns = Json::object(), keys = Json::array();
-    for (std::size_t c = 0; c < m_.dataset.channels.size(); ++c) {
+    for (std::size_t c = 0; c < d.channels.size(); ++c) {
       const std::string key = c == 0 ? "image" : "image_" + std::to_string(c);
       keys.push_back(key);
-      patterns[key] = "*" + channel_ending(c, m_.dataset.ending);
+      patterns[key] = "*" + channel_ending(c, d.ending);
     }
     add("cases", {{"type", "file_patterns"}, {"root", "@images"}, {"patterns", patterns}});
     add("load", {{"type", "load_image"}, {"keys", keys}});
     if (keys.size() > 1) add("join", {{"type", "concat_items"}, {"keys", keys}, {"name", "image"}});
   }
 
-  // Of a cascade: labels on the image's own grid, in "previous", beside the image as it was loaded.
-  void first_stage() {
-    add("keep", {{"type", "copy_items"}, {"keys", {"image"}}, {"names", {"whole"}}});
-    add_prepared(nodes_, *before_, "", "before_");
-    add_inference(nodes_, *before_, "before_", "before");
-    add("found", {{"type", "select_items"}, {"keys", {"whole", "pred"}}},
-        "The second stage reads the image as it was loaded, and these labels.");
-    add("again",
-        {{"type", "copy_items"}, {"keys", {"whole", "pred"}}, {"names", {"image", "previous"}}});
-    add("both", {{"type", "select_items"}, {"keys", {"image", "previous"}}});
+  // Labels of the one model in "pred"; of several each one's probabilities in a field of its own,
+  // beside "whole", the image as it was loaded.
+  void predict(std::size_t k) {
+    const auto& [model, before] = all_[k];
+    const std::string number = std::to_string(k + 1), prefix = several() ? "m" + number + "_" : "";
+    const std::string end = several() ? "_" + number : "";
+    if (k > 0)
+      add(prefix + "image", {{"type", "copy_items"}, {"keys", {"whole"}}, {"names", {"image"}}},
+          model.configuration + ", from the image as it was loaded.");
+    if (before) first_stage(*before, prefix, end);
+    add_prepared(nodes_, model, "", prefix);
+    add_previous(nodes_, model, prefix);
+    add_inference(nodes_, model, prefix, name_network(model, "net" + end, "weights" + end),
+                  several());
+    if (!several()) return;
+    predicted_.push_back("pred_" + number);
+    add(prefix + "named",
+        {{"type", "copy_items"}, {"keys", {"pred"}}, {"names", {"pred_" + number}}});
+    add(prefix + "done", {{"type", "select_items"}, {"keys", with_predicted({"whole"})}});
   }
 
-  static std::string weights_of(const TrainedModel& m, const std::string& name) {
+  // Of a cascade: labels on the image's own grid, in "previous", beside the image as it was loaded.
+  void first_stage(const TrainedModel& before, const std::string& prefix, const std::string& end) {
+    add_prepared(nodes_, before, "", prefix + "before_");
+    add_inference(nodes_, before, prefix + "before_",
+                  name_network(before, "before" + end, "weights_before" + end));
+    add(prefix + "found", {{"type", "select_items"}, {"keys", with_predicted({"whole", "pred"})}},
+        "The second stage reads the image as it was loaded, and these labels.");
+    add(prefix + "again",
+        {{"type", "copy_items"}, {"keys", {"whole", "pred"}}, {"names", {"image", "previous"}}});
+    Json both{"image", "previous"};
+    if (several()) both.push_back("whole");
+    add(prefix + "both", {{"type", "select_items"}, {"keys", with_predicted(both)}});
+  }
+
+  Json with_predicted(Json keys) const {
+    keys.insert(keys.end(), predicted_.begin(), predicted_.end());
+    return keys;
+  }
+
+  // The network among "models", with its weights among "vars"; its name.
+  std::string name_network(const TrainedModel& m, const std::string& name,
+                           const std::string& weights) {
     std::string files;
     for (const auto& file : m.checkpoints)
       files += (files.empty() ? "" : ",\n      ") + json_text(file.string());
-    return "    " + json_text(name) + ": [" + files + "]";
-  }
-  static std::string network_of(const TrainedModel& m, const std::string& name,
-                                const std::string& weights) {
+    const std::string comma = weights_.empty() ? "" : ",\n";
+    weights_ += comma + "    " + json_text(weights) + ": [" + files + "]";
     Json network = m.network;
     network["weights"] = "@" + weights;
-    return "    " + json_text(name) + ": { " + members_of(network, "      ", name.size() + 12) +
-           " }";
+    networks_ += comma + "    " + json_text(name) + ": { " +
+                 members_of(network, "      ", name.size() + 12) + " }";
+    return name;
   }
 
-  const TrainedModel& m_;
-  const std::optional<TrainedModel>& before_;
-  fs::path images_;
+  const std::vector<Stages> all_;
+  const fs::path images_;
   NodeList nodes_;
+  std::string weights_, networks_;
+  Json predicted_ = Json::array();
 };
 
 }  // namespace
 
-std::string prediction_graph(const fs::path& images, const TrainedModel& model) {
+std::string prediction_graph(const fs::path& images, const std::vector<TrainedModel>& models) {
   static const std::set<std::string> known{"", "SimpleITKIO", "SimpleITKIOWithReorient",
                                            "NibabelIO", "NibabelIOWithReorient"};
-  if (!known.contains(model.reader))
-    throw DataError((model.folder / "plans.json").string() + ": image_reader_writer \"" +
-                    printable(model.reader) +
-                    "\" is for pictures or not known; known are SimpleITKIO and NibabelIO, each "
-                    "also WithReorient");
-  std::optional<TrainedModel> before;
-  if (!model.previous.empty()) {
-    const std::string name = model.folder.filename().string();
-    const fs::path folder =
-        model.folder.parent_path() / (name.substr(0, name.rfind("__") + 2) + model.previous);
-    if (!fs::exists(folder / "plans.json"))
-      throw DataError(model.folder.string() + ": takes the labels of \"" +
-                      printable(model.previous) + "\", whose model is not beside it, in " +
-                      folder.string());
-    before = read_trained_model(folder);
+  std::vector<Stages> all;
+  const TrainedModel& first = models.front();
+  for (const TrainedModel& model : models) {
+    if (!known.contains(model.reader))
+      throw DataError((model.folder / "plans.json").string() + ": image_reader_writer \"" +
+                      printable(model.reader) +
+                      "\" is for pictures or not known; known are SimpleITKIO and NibabelIO, each "
+                      "also WithReorient");
+    const Dataset &a = model.dataset, &b = first.dataset;
+    if (a.channels != b.channels || a.ending != b.ending || a.outputs() != b.outputs() ||
+        a.classes() != b.classes() || a.region_order != b.region_order)
+      throw DataError(model.folder.string() + ": is of other channels or labels than " +
+                      first.folder.string());
+    all.push_back(stages_of(model));
   }
-  return Graph(folder_of_images(images, model), model, before).text();
+  return Graph(folder_of_images(images, first), std::move(all)).text();
 }
 
 }  // namespace sluice::nnunet

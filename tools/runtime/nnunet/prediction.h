@@ -1,15 +1,19 @@
-// The graph that predicts with a model of nnU-Net's as nnU-Net does.
+// The graph that predicts with models of nnU-Net's as nnU-Net does: with one, with a cascade's two
+// stages, with the mean of several configurations' probabilities.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tools/runtime/nnunet/trained_model.h"
 
 namespace sluice::nnunet {
 
 // Of a folder with CASE_0000.nii.gz, CASE_0001.nii.gz, ..., or one that has such in imagesTs.
-// DataError: no such files, or cases whose channels are not the model's.
-std::string prediction_graph(const std::filesystem::path& images, const TrainedModel& model);
+// DataError: no such files, cases whose channels are not the models', models of other labels, a
+// cascade without the stage before beside it.
+std::string prediction_graph(const std::filesystem::path& images,
+                             const std::vector<TrainedModel>& models);
 
 }  // namespace sluice::nnunet
