@@ -1,6 +1,7 @@
 // What the command line asked for; the binary hands it over as one JSON document.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ struct Options {
   std::optional<std::string> text;                    // stands for what the first of them holds
   std::vector<std::string> set;                       // "path=value", "+path=value", "~path"
   int threads = 0, io_threads = 0, step_threads = 0;  // 0: as the graph's `run` says
-  double seconds = 0;                                 // profile: how long; 0: the whole run
+  double seconds = 0;                                 // how long; 0: the whole run
+  std::uint64_t steps = 0;                            // how many from here on; 0: all
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false, all = false;

@@ -93,7 +93,7 @@ static void remove_checkpoints(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename().string();
     const bool unfinished = name.starts_with('.') && name.ends_with(".tmp");
-    if (!unfinished && name != "last" && !name.starts_with("epoch_")) continue;
+    if (!unfinished && name != "last" && name != "best" && !name.starts_with("epoch_")) continue;
     std::error_code cause;
     fs::remove_all(entry.path(), cause);
     if (cause) throw IoError("cannot remove " + entry.path().string() + ": " + cause.message());
@@ -110,6 +110,14 @@ static void remove_previews(const fs::path& folder) {
     remove_if_empty(epoch.path());
   }
   fs::remove(folder / "index.jsonl", ignored);
+  remove_if_empty(folder);
+}
+
+// What metrics wrote of each case.
+static void remove_tables(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& table : fs::directory_iterator(folder, ignored))
+    if (table.path().extension() == ".csv") fs::remove(table.path(), ignored);
   remove_if_empty(folder);
 }
 
@@ -137,6 +145,7 @@ static void remove_run(const fs::path& folder) {
     for (const auto& file : {folder / name, folder / (name + ".part")})
       if (is_file(file) && ::unlink(file.c_str()) != 0) fail(file, "cannot remove");
   remove_previews(folder / "previews");
+  remove_tables(folder / "cases");
   remove_event_files(folder);
 }
 
@@ -203,14 +212,16 @@ void RunFolder::lock() {
 }
 
 RunFolder::~RunFolder() {
-  for (std::FILE* file : {metrics_, quarantine_, sessions_})
-    if (file) std::fclose(file);
   if (made_ && !begun_) {
     std::error_code ignored;
     fs::remove(folder_ / ".lock", ignored);
     remove_if_empty(folder_);
   }
   if (lock_ >= 0) ::close(lock_);
+}
+
+static std::unique_ptr<File> open_to_append(const fs::path& file) {
+  return std::make_unique<File>(file, O_WRONLY | O_CREAT | O_APPEND);
 }
 
 void RunFolder::begin(const RunId& run, std::int64_t metrics_bytes) {
@@ -232,33 +243,27 @@ void RunFolder::begin(const RunId& run, std::int64_t metrics_bytes) {
   fs::create_directories(checkpoints(), error);
   if (error) throw IoError(checkpoints().string() + ": cannot make it: " + error.message());
   sync_folder(folder_);
-  metrics_ = std::fopen(metrics.c_str(), "ae");
-  if (!metrics_) fail(metrics, "cannot write");
+  metrics_ = open_to_append(metrics);
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) {
   const fs::path path = folder_ / name, part = folder_ / (name + ".part");
-  std::FILE* f = std::fopen(part.c_str(), "we");
-  if (!f) fail(part, "cannot write");
-  const bool ok = std::fwrite(text.data(), 1, text.size(), f) == text.size() &&
-                  std::fflush(f) == 0 && fsync(fileno(f)) == 0;
-  const int error = errno;
-  std::fclose(f);
-  if (!ok || std::rename(part.c_str(), path.c_str()) != 0) {
-    if (!ok) errno = error;
-    const std::string why = std::strerror(errno);
-    std::remove(part.c_str());
-    throw IoError(path.string() + ": cannot write: " + why);
+  try {
+    File file(part, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(text.data(), text.size());
+    file.close();
+    if (::rename(part.c_str(), path.c_str()) != 0) fail_io("write", path, errno);
+  } catch (...) {
+    ::unlink(part.c_str());
+    throw;
   }
 }
 
-void RunFolder::append(std::FILE*& file, const char* name, const Json& line) {
+void RunFolder::append(std::unique_ptr<File>& file, const char* name, const Json& line) {
   std::lock_guard lock(mutex_);
-  if (!file) file = std::fopen((folder_ / name).c_str(), "ae");
-  if (!file) fail(folder_ / name, "cannot write");
+  if (!file) file = open_to_append(folder_ / name);
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)
-    fail(folder_ / name, "cannot write");
+  file->write(text.data(), text.size());
 }
 
 void RunFolder::metric_line(const Json& line) { append(metrics_, "metrics.jsonl", line); }
@@ -267,7 +272,7 @@ void RunFolder::session_line(const Json& line) { append(sessions_, "sessions.jso
 
 std::int64_t RunFolder::metrics_bytes() const {
   std::lock_guard lock(mutex_);
-  return std::ftell(metrics_);
+  return static_cast<std::int64_t>(metrics_->size());
 }
 
 }  // namespace sluice

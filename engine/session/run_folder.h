@@ -1,6 +1,7 @@
 // The run folder: run.json (whose run it is), graph.json (resolved), graph.dot, environment.json,
 // metrics.jsonl, quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json,
-// summary.json, profile.json, checkpoints/, and what output nodes write.
+// summary.json, profile.json, checkpoints/, cases/ (metrics of each case), and what output nodes
+// write.
 //
 // Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One
 // process works in it, which holds `.lock` locked. Nothing of an older run is taken for this one's:
@@ -8,8 +9,8 @@
 // only with the same id.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "engine/graph/spec.h"
 
 namespace sluice {
+
+class File;  // engine/base/durable_file.h
 
 // run.json. A folder of an earlier version has none: then the id is "", as in its checkpoints.
 struct RunId {
@@ -63,15 +66,13 @@ class RunFolder {
 
  private:
   void lock();
-  void append(std::FILE*& file, const char* name, const Json& line);
+  void append(std::unique_ptr<File>& file, const char* name, const Json& line);
   const std::filesystem::path folder_;
   const Use use_;
   bool made_ = false, begun_ = false;
   int lock_ = -1;
   mutable std::mutex mutex_;
-  std::FILE* metrics_ = nullptr;
-  std::FILE* quarantine_ = nullptr;
-  std::FILE* sessions_ = nullptr;
+  std::unique_ptr<File> metrics_, quarantine_, sessions_;
 };
 
 }  // namespace sluice

@@ -44,6 +44,7 @@ Outcome Session::run() {
     at::set_num_threads(lane == LaneKind::step ? step : 1);
     at::GradMode::set_enabled(lane == LaneKind::step);
   };
+  if (options_.steps > 0) last_step_ = steps_ + options_.steps;
   std::vector<Node*> nodes;
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
@@ -213,7 +214,7 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
   std::lock_guard lock(mutex_);
   if (n.spec->access == Access::update && name == "loss") {
-    ++steps_;
+    if (++steps_ == last_step_) stop();
     last_loss_ = value;
   }
   if (folder_)

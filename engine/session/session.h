@@ -168,6 +168,7 @@ class Session final : public RunEvents {
   std::optional<double> last_loss_;
   std::vector<Json> quarantine_;  // of a rank that keeps no folder
   std::uint64_t steps_ = 0, bad_ = 0;
+  std::uint64_t last_step_ = 0;  // a cut comes after it; 0: none asked for
   std::uint32_t epochs_done_ = 0;
 };
 

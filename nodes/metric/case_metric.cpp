@@ -1,8 +1,19 @@
 #include "nodes/metric/case_metric.h"
 
+#include <algorithm>
+
+#include "engine/group/ranks.h"
+#include "kernels/files/file_io.h"
 #include "nodes/fields.h"
 
 namespace sluice {
+
+void CaseMetricBase::open(const OpenContext& context) {
+  if (context.out_dir.empty() || (context.ranks && context.ranks->world.rank > 0)) return;
+  std::string name = context.node;
+  std::replace(name.begin(), name.end(), '/', '.');
+  table_ = context.out_dir / "cases" / (name + ".csv");
+}
 
 void CaseMetricBase::add(const Sample& sample) {
   const auto& keys = common().keys;
@@ -37,6 +48,7 @@ at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key)
 using Means = std::vector<Mean>;
 
 void CaseMetricBase::report(Flush& end) const {
+  if (!table_.empty() && count() > 0) write_cases();
   const std::string& how = common().reduction;
   const bool sums = how.starts_with("sum"), by_case = how.ends_with("_channel");
   const auto put = [&](const std::string& name, const Means& means) {
@@ -74,6 +86,30 @@ void CaseMetricBase::report(Flush& end) const {
       end.metric(of_class, metric_of(row(static_cast<std::int64_t>(i)) + c * each));
     }
   }
+}
+
+// As RFC 4180 has it.
+static std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  return out + "\"";
+}
+
+void CaseMetricBase::write_cases() const {
+  const auto each = static_cast<std::int64_t>(numbers()), columns = width() / each;
+  std::string text = "case";
+  for (std::int64_t c = 0; c < columns; ++c)
+    text.append(",").append(classes() > 0 ? quoted(class_metric(first() + c)) : "value");
+  for (std::int64_t i = 0; i < count(); ++i) {
+    text.append("\n").append(quoted(name(i)));
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const double value = metric_of(row(i) + c * each);
+      text.append(",").append(std::isnan(value) ? "" : Json(value).dump());
+    }
+  }
+  text.append("\n");
+  write_file(table_, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 // Metrics of a case: a function from prediction and truth to a row of values, one a class; NaN: not
-// defined. The reductions over an epoch's rows are MONAI's.
+// defined. The reductions over an epoch's rows are MONAI's. The newest epoch's rows stand in the
+// run folder, in cases/NODE.csv: a line a case, a column a class.
 //
 //   struct DiceMetric final : SegmentationMetric<DiceMetricParams> {
 //     Row row(const Case& c) const override {
@@ -49,6 +50,9 @@ Spec& add_case_params(Spec& s, const char* keys) {
 }
 
 class CaseMetricBase : public RowMetric {
+ public:
+  void open(const OpenContext& context) override;
+
  protected:
   const CaseParams& common() const override = 0;
   virtual Row row(const Case& c) const = 0;
@@ -64,6 +68,9 @@ class CaseMetricBase : public RowMetric {
   void add(const Sample& sample) final;
   void report(Flush& end) const final;
   at::Tensor batched(const Sample& sample, const std::string& key) const;
+  void write_cases() const;
+
+  std::filesystem::path table_;  // empty: none is written
 };
 
 // With parameters P, which begin with CaseParams.

@@ -23,7 +23,10 @@ struct ConfusionMatrixMetric final : CountsMetric<ConfusionMatrixMetricParams> {
                "Measure each class of each case, then reduce; false: reduce the counts, then "
                "measure.");
   }
-  void open(const OpenContext&) override { found_ = find_measure(p.metric_name); }
+  void open(const OpenContext& context) override {
+    CaseMetric::open(context);
+    found_ = find_measure(p.metric_name);
+  }
   double measure(const Counts& c) const override { return found_->of(c); }
   bool by_sample() const override { return p.compute_sample; }
 

@@ -14,7 +14,7 @@ void RowMetric::flush(Flush& end) {
 }
 
 void RowMetric::save(State& state) const {
-  state.values = {{"classes", classes_}, {"first", first_}};
+  state.values = {{"classes", classes_}, {"first", first_}, {"names", names_}};
   if (count() == 0) return;
   state.tensors["rows"] = at::tensor(rows_, at::kDouble).view({count(), width_});
   at::Tensor& places = state.tensors["places"];
@@ -34,9 +34,10 @@ void RowMetric::merge(const State& part) {
   const at::Tensor rows = found->second.contiguous();
   const double* row = rows.const_data_ptr<double>();
   const auto before = static_cast<std::size_t>(count());
-  for (std::int64_t i = 0; i < rows.size(0); ++i, row += rows.size(1))
+  const auto names = part.values.value("names", std::vector<std::string>{});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size(0)); ++i, row += rows.size(1))
     append({row, row + rows.size(1)}, part.values.at("classes"), part.values.at("first"),
-           "another part");
+           i < names.size() ? names[i] : "another part");
   places_.resize(static_cast<std::size_t>(count()));
   const auto places = part.tensors.find("places");
   if (places != part.tensors.end() &&
@@ -53,12 +54,15 @@ void RowMetric::sort() {
     return places_[static_cast<std::size_t>(a)] < places_[static_cast<std::size_t>(b)];
   });
   std::vector<double> rows;
+  std::vector<std::string> names;
   std::vector<Place> places;
   for (const std::int64_t i : order) {
     rows.insert(rows.end(), row(i), row(i) + width_);
+    names.push_back(name(i));
     places.push_back(places_[static_cast<std::size_t>(i)]);
   }
   rows_ = std::move(rows);
+  names_ = std::move(names);
   places_ = std::move(places);
 }
 
@@ -81,6 +85,7 @@ void RowMetric::append(const std::vector<double>& row, std::int64_t classes, std
   first_ = first;
   width_ = std::ssize(row);
   rows_.insert(rows_.end(), row.begin(), row.end());
+  names_.push_back(name);
 }
 
 std::string RowMetric::class_metric(std::int64_t c) const {
@@ -90,6 +95,7 @@ std::string RowMetric::class_metric(std::int64_t c) const {
 
 void RowMetric::clear() {
   rows_.clear();
+  names_.clear();
   places_.clear();
   classes_ = first_ = width_ = 0;
 }

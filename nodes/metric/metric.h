@@ -79,6 +79,7 @@ class RowMetric : public Node {
   std::int64_t classes() const { return classes_; }
   std::int64_t first() const { return first_; }
   const double* row(std::int64_t i) const { return rows_.data() + i * width_; }
+  const std::string& name(std::int64_t i) const { return names_[static_cast<std::size_t>(i)]; }
 
   // "class_plane", or "class_3" where no names are given.
   std::string class_metric(std::int64_t c) const;
@@ -92,6 +93,7 @@ class RowMetric : public Node {
   static Place place_of(const Stamp& stamp);
 
   std::vector<double> rows_;
+  std::vector<std::string> names_;
   std::vector<Place> places_;
   std::int64_t classes_ = 0, first_ = 0, width_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "tests/campaign.h"
 #include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
 
@@ -13,8 +14,6 @@ using shell::Folder;
 namespace {
 
 namespace fs = std::filesystem;
-
-int rounds(int usual, int in_full) { return std::getenv("SLUICE_LONG") ? in_full : usual; }
 
 // Volumes that take a while to prepare, cached on disk.
 struct Filling {
@@ -51,11 +50,10 @@ struct Filling {
 }  // namespace
 
 TEST_CASE("a run that is killed while it fills a cache leaves no damaged entry") {
-  const int kills = rounds(5, 100);
   const Filling f(60, 48);
   std::mt19937 random(9);
   int damaged = 0, partial = 0;
-  for (int i = 0; i < kills; ++i) {
+  for (campaign::Cases kills("cache_kills", 5, 100); kills.next();) {
     fs::remove_all(f.cache);
     const std::string some = std::to_string(1 + random() % 40);
     shell::run(f.command() + " --threads 1 & p=$!; for i in {1..4000}; do n=$(find " + f.cache +
@@ -65,14 +63,14 @@ TEST_CASE("a run that is killed while it fills a cache leaves no damaged entry")
     damaged += static_cast<int>(list.at("damaged").size());
     const int entries = list.at("entries");
     partial += entries > 0 && entries < f.volumes ? 1 : 0;
-    if (i % 10 != 0) continue;
+    if (kills.index() % 10 != 0) continue;
     const auto rest = shell::run(f.command());
     INFO(rest.err);
     CHECK(rest.code == 0);
     CHECK(f.listed().at("entries") == f.volumes);
     CHECK(fs::is_empty(f.cache + "/new"));
   }
-  MESSAGE(kills << " kills, " << partial << " in the middle: " << damaged << " damaged entries");
+  MESSAGE(partial << " in the middle: " << damaged << " damaged entries");
   CHECK(damaged == 0);
 }
 

@@ -1,5 +1,4 @@
-// Kills and signals at any moment of a run's life, and what a resume makes of it. SLUICE_LONG=1
-// tries 200 of each; SLUICE_SEED=n begins with other moments.
+// Kills and signals at any moment of a run's life, and what a resume makes of it.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/campaign.h"
 #include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
@@ -17,13 +17,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-int rounds(int usual, int in_full) { return std::getenv("SLUICE_LONG") ? in_full : usual; }
-
-std::uint32_t first_seed() {
-  const char* given = std::getenv("SLUICE_SEED");
-  return given ? static_cast<std::uint32_t>(std::atoi(given)) : 1;
-}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -70,7 +63,7 @@ struct Trial {
   TinyTraining t;
   std::map<std::string, std::string> weights;
   double whole_s = 1e9;  // of the quickest
-  std::mt19937 random{first_seed()};
+  std::mt19937 random{static_cast<std::uint32_t>(campaign::seed())};
 
   explicit Trial(int epochs) {
     json graph = json::parse(tiny_training);
@@ -101,10 +94,11 @@ struct Trial {
 }  // namespace
 
 TEST_CASE("a run killed at any moment, in a new folder or a used one, ends with its own weights") {
-  Trial trial(rounds(4, 30));
-  const int kills = rounds(8, 200);
+  Trial trial(campaign::at_length() ? 30 : 4);
   int before_checkpoint = 0, not_begun = 0, finished = 0, foreign = 0, wrong = 0;
-  for (int i = 0; i < kills; ++i) {
+  campaign::Cases kills("kills", 8, 1000);
+  while (kills.next()) {
+    const auto i = kills.index();
     CAPTURE(i);
     const std::string lr = trial.lr(), out = i % 2 ? "used" : "new" + std::to_string(i);
     const auto begin = trial.words(lr, {"--out", out, "--overwrite"});
@@ -132,22 +126,23 @@ TEST_CASE("a run killed at any moment, in a new folder or a used one, ends with 
     CHECK(trial.t.weights(out) == trial.weights[lr]);
     if (out != "used") fs::remove_all(trial.t.folder.path / out);
   }
-  MESSAGE(kills << " kills of a run of " << trial.whole_s << " s: " << wrong
-                << " with other weights; " << finished << " came after the end, " << not_begun
-                << " before the run had its folder, " << before_checkpoint
-                << " resumed before the first checkpoint, " << foreign
-                << " passed a checkpoint of another run");
+  MESSAGE("killed a run of " << trial.whole_s << " s: " << wrong << " with other weights; "
+                             << finished << " came after the end, " << not_begun
+                             << " before the run had its folder, " << before_checkpoint
+                             << " resumed before the first checkpoint, " << foreign
+                             << " passed a checkpoint of another run");
   CHECK(wrong == 0);
 }
 
 TEST_CASE("a signal at any moment ends a run with a checkpoint and 128 and its number") {
-  Trial trial(rounds(4, 30));
-  const int signals = rounds(8, 200);
+  Trial trial(campaign::at_length() ? 30 : 4);
   const std::vector<int> kinds{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   int finished = 0, at_once = 0, cut = 0, wrong = 0;
   double longest_s = 0;
-  for (int i = 0; i < signals; ++i) {
-    const int kind = kinds[static_cast<std::size_t>(i) % kinds.size()];
+  campaign::Cases signals("signals", 8, 400);
+  while (signals.next()) {
+    const auto i = signals.index();
+    const int kind = kinds[i % kinds.size()];
     const std::string lr = trial.lr(), out = "s" + std::to_string(i);
     CAPTURE(i);
     CAPTURE(kind);
@@ -175,10 +170,10 @@ TEST_CASE("a signal at any moment ends a run with a checkpoint and 128 and its n
     wrong += !right;
     fs::remove_all(trial.t.folder.path / out);
   }
-  MESSAGE(signals << " signals to a run of " << trial.whole_s << " s: " << wrong
-                  << " with other weights; " << cut << " cut with a checkpoint, at most "
-                  << longest_s << " s later, " << at_once << " before anything had begun, "
-                  << finished << " came after the end");
+  MESSAGE("signals to a run of " << trial.whole_s << " s: " << wrong << " with other weights; "
+                                 << cut << " cut with a checkpoint, at most " << longest_s
+                                 << " s later, " << at_once << " before anything had begun, "
+                                 << finished << " came after the end");
   CHECK(wrong == 0);
 }
 

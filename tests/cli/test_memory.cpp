@@ -1,9 +1,10 @@
 // Memory that runs out: whatever allocation fails, the process says so and ends with 5, or it does
-// without and gives the same weights. SLUICE_LONG=1 fails 300 allocations of each kind.
+// without and gives the same weights.
 #include <doctest/doctest.h>
 
 #include <map>
 
+#include "tests/campaign.h"
 #include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
 
@@ -36,7 +37,6 @@ using Ends = std::map<std::string, int>;
 struct Starved {
   Folder folder;
   std::string graph = folder.write("small.json", small).string();
-  bool is_long = std::getenv("SLUICE_LONG") != nullptr;
 
   shell::Result with(const std::string& settings, const std::string& command) const {
     return shell::run(
@@ -52,8 +52,8 @@ struct Starved {
   }
   std::string place(const std::string& name) const { return (folder.path / name).string(); }
 
-  // Fails `tries` allocations that are spread over all of a run, or the first ones of a check.
-  Ends runs(int tries, const std::string& least) {
+  // Fails allocations that are spread over all of a run.
+  Ends runs(const std::string& least) {
     const std::string kind = "NO_MEMORY_LEAST=" + least + " ";
     const auto whole = with(kind + "NO_MEMORY_COUNT=" + place("count"), run_line("whole"));
     REQUIRE_MESSAGE(whole.code == 0, whole.err);
@@ -62,9 +62,10 @@ struct Starved {
     REQUIRE(weights.size() == 64);
     const double all = std::stod(folder.read("count"));
     Ends ends;
-    for (int i = 0; i < tries; ++i) {
-      const auto k = static_cast<unsigned long>(1 + all * i / tries);
-      const std::string out = "k" + std::to_string(i);
+    for (campaign::Cases cases("allocations_run_" + least, 4, 300); cases.next();) {
+      const auto k =
+          static_cast<unsigned long>(1 + all * static_cast<double>(cases.index() * 73 % 300) / 300);
+      const std::string out = "k" + std::to_string(cases.index());
       const auto r = with(kind + "NO_MEMORY_AT=" + std::to_string(k), run_line(out));
       std::string end = std::to_string(r.code);
       if (r.code == 0 && weights_of(out) != weights) end = "0 with other weights";
@@ -90,22 +91,22 @@ void tell(const std::string& what, const Ends& ends) {
 TEST_CASE("a check that finds no memory ends with 5 and one line") {
   Starved s;
   Ends ends;
-  const int most = s.is_long ? 300 : 4000, by = s.is_long ? 1 : 371;
-  for (int k = 1; k <= most; k += by) {
+  for (campaign::Cases cases("allocations_check", 11, 4000); cases.next();) {
+    const auto k = 1 + cases.index() * 371 % 4000;
     const auto r = s.with("NO_MEMORY_AT=" + std::to_string(k), "check " + s.graph);
     ++ends[std::to_string(r.code)];
     const bool survived = r.code == 0 && r.out.starts_with("ok: ");
     CHECK_MESSAGE((r.code == 5 || survived), "allocation " << k << ": " << r.code << " " << r.err);
     if (r.code == 5) CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
   }
-  if (s.is_long) tell("check", ends);
+  if (campaign::at_length()) tell("check", ends);
 }
 
 TEST_CASE("a run that finds no memory ends with 5, and never with 0 and other weights") {
   Starved s;
   for (const std::string least : {"0", "4096"}) {
-    const Ends ends = s.runs(s.is_long ? 300 : 4, least);
-    if (s.is_long) tell("run, allocations of at least " + least + " bytes", ends);
+    const Ends ends = s.runs(least);
+    if (campaign::at_length()) tell("run, allocations of at least " + least + " bytes", ends);
     for (const auto& [end, n] : ends) CHECK_MESSAGE((end == "5" || end == "0"), n << " x " << end);
   }
 }

@@ -162,6 +162,40 @@ TEST_CASE("a model of nnU-Net's predicts, with one fold and with the mean of sev
   CHECK(w.sh("cmp one/segmentations/a.nii.gz old/segmentations/a.nii.gz").code == 0);
 }
 
+TEST_CASE("several models of nnU-Net's predict by the mean of their probabilities") {
+  const Workplace w;
+  const auto predict = [&](const std::string& models, const std::string& out) {
+    w.must("new prediction in --weights " + models + " -o " + out + ".json");
+    w.must("run " + out + ".json --quiet --out " + out);
+    return out + "/segmentations/a.nii.gz";
+  };
+  const auto equal = [&](const std::string& a, const std::string& b) {
+    return w.sh("cmp " + a + " " + b).code == 0;
+  };
+  const std::string one = predict(model, "one");
+  w.sh("mkdir other && cp -r " + model + " other");
+  CHECK(equal(predict(model + " other/" + model, "same"), one));
+  CHECK(
+      contains(w.t.folder.read("same.json"), "Of configurations: the mean of their probabilities"));
+
+  // Weights that say the opposite of the first ones win where they are sure by more.
+  w.must(
+      "run g.json --quiet --out untrained --set run.epochs=1 --set run.seed=7 --set 'models.net=" +
+      network.dump() + "'");
+  w.sh("rm other/" + model + "/fold_0/*");
+  w.must("convert untrained other/" + model + "/fold_0/checkpoint_final.pth");
+  const std::string ab = predict(model + " other/" + model, "ab");
+  CHECK(equal(ab, predict("other/" + model + " " + model, "ba")));
+  CHECK_FALSE(equal(ab, one));
+
+  w.t.folder.write("other/" + model + "/dataset.json", R"({"channel_names": {"0": "MRI"},
+    "numTraining": 6, "labels": {"background": 0, "a": 1, "b": 2}, "file_ending": ".nii.gz"})");
+  w.refused("new prediction in --weights " + model + " other/" + model + " -o p.json", 3,
+            "is of other channels or labels than");
+  w.refused("new prediction in --weights " + model + " run -o p.json", 2,
+            "several --weights are models of nnU-Net's");
+}
+
 TEST_CASE("a network of several weights does not train") {
   const Workplace w;
   w.refused("run g.json --quiet --no-out --set 'models.net=" + network.dump() +

@@ -1,6 +1,7 @@
 // `sluice serve`: right answers or clear errors, whatever clients do.
 #include <cstdlib>
 
+#include "tests/campaign.h"
 #include "tests/cli/packaged.h"
 
 using nlohmann::json;
@@ -31,7 +32,7 @@ const char* const ask =
 
 TEST_CASE("a served prediction is that of sluice run, among clients that misbehave") {
   const Packaged p;
-  const bool is_long = std::getenv("SLUICE_LONG") != nullptr;
+  const bool is_long = campaign::at_length();
   const std::string counts = is_long ? "1000 10 50 5" : "60 4 6 1";
   const auto r = served(p, "--max-size 30M",
                         client +

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "tests/campaign.h"
 #include "tests/cli/types.h"
 
 using namespace sluice;
@@ -397,10 +398,7 @@ void try_graph(const Json& graph, int seeds, Tally& tally) {
   }
 }
 
-int repeats(int in_ci, int at_length) {
-  const char* all = std::getenv("SLUICE_LONG");
-  return all && *all ? at_length : in_ci;
-}
+int repeats(int in_ci, int at_length) { return campaign::at_length() ? at_length : in_ci; }
 
 Json parsed(const fs::path& file) {
   return Json::parse(std::ifstream(file), nullptr, true, /*ignore_comments=*/true);

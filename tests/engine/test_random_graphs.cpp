@@ -1,27 +1,15 @@
-// Random graphs against the interpreter. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
+// Random graphs against the interpreter. SLUICE_SEED=n runs that seed alone.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
+#include "tests/campaign.h"
 #include "tests/engine/program_nodes.h"
 
 using namespace sluice;
 using namespace sluice::sim;
 
 namespace {
-
-bool long_form() { return std::getenv("SLUICE_LONG") != nullptr; }
-
-// Calls `run(seed)` for each seed of this form and says which one a failure came from.
-template <class Run>
-void for_seeds(std::uint64_t few, std::uint64_t many, Run&& run) {
-  if (const char* one = std::getenv("SLUICE_SEED")) return run(std::strtoull(one, nullptr, 10));
-  const std::uint64_t n = long_form() ? many : few;
-  for (std::uint64_t seed = 1; seed <= n; ++seed) run(seed);
-  if (long_form()) std::printf("%llu seeds\n", static_cast<unsigned long long>(n));
-}
 
 void sort_unordered(const Program& p, std::map<std::string, Log>& logs) {
   for (const Item& n : p.nodes)
@@ -81,72 +69,77 @@ void check_run(std::uint64_t seed, const Setup& setup, const Program& p, Trial& 
 }  // namespace
 
 static void gives_the_same(bool device, std::uint64_t few, std::uint64_t many) {
-  for_seeds(few, many, [device](std::uint64_t seed) {
-    const Program p = program_of(seed, seed % 2 == 0, device);
-    const Results want = interpret(p);
-    for (int threads : {1, 2, 8}) {
-      const Setup setup = setup_of(seed, threads, device);
-      Memory memory = fresh_memory(p);
-      {
-        Trial trial(p, memory, setup);
-        trial.run();
-        check_run(seed, setup, p, trial, Outcome::Status::done, &want);
-      }
-      const std::string other = difference(p, memory, want, false);
-      if (!other.empty()) report(seed, setup, p, other);
-      REQUIRE(Sample::live == 0);
-    }
-  });
+  campaign::for_seeds(std::string("gives_the_same") + (device ? "_device" : ""), few, many,
+                      [device](std::uint64_t seed) {
+                        const Program p = program_of(seed, seed % 2 == 0, device);
+                        const Results want = interpret(p);
+                        for (int threads : {1, 2, 8}) {
+                          const Setup setup = setup_of(seed, threads, device);
+                          Memory memory = fresh_memory(p);
+                          {
+                            Trial trial(p, memory, setup);
+                            trial.run();
+                            check_run(seed, setup, p, trial, Outcome::Status::done, &want);
+                          }
+                          const std::string other = difference(p, memory, want, false);
+                          if (!other.empty()) report(seed, setup, p, other);
+                          REQUIRE(Sample::live == 0);
+                        }
+                      });
 }
 
 static void fails_cleanly(bool device, std::uint64_t few, std::uint64_t many) {
-  for_seeds(few, many, [device](std::uint64_t seed) {
-    const Program p = program_of(seed, seed % 2 == 0, device);
-    for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads, device);
-      setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
-      Memory memory = fresh_memory(p);
-      {
-        Trial trial(p, memory, setup);
-        trial.run();
-        const std::int64_t end = now_ns();
-        const bool threw = !trial.thrown.empty();
-        check_run(seed, setup, p, trial, threw ? Outcome::Status::failed : Outcome::Status::done,
-                  nullptr);
-        if (!threw) continue;
-        const auto lowest = *std::min_element(trial.thrown.begin(), trial.thrown.end());
-        const Failure& f = trial.outcome.failure;
-        if (!trial.flush_threw && std::pair(f.stamp, f.node) != lowest)
-          report(seed, setup, p, "named " + f.str() + " instead of " + lowest.second);
-        CHECK(end - trial.first_throw_ns < 1'000'000'000);
-      }
-      REQUIRE(Sample::live == 0);
-    }
-  });
+  campaign::for_seeds(
+      std::string("fails_cleanly") + (device ? "_device" : ""), few, many,
+      [device](std::uint64_t seed) {
+        const Program p = program_of(seed, seed % 2 == 0, device);
+        for (int threads : {1, 2, 8}) {
+          Setup setup = setup_of(seed, threads, device);
+          setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
+          Memory memory = fresh_memory(p);
+          {
+            Trial trial(p, memory, setup);
+            trial.run();
+            const std::int64_t end = now_ns();
+            const bool threw = !trial.thrown.empty();
+            check_run(seed, setup, p, trial,
+                      threw ? Outcome::Status::failed : Outcome::Status::done, nullptr);
+            if (!threw) continue;
+            const auto lowest = *std::min_element(trial.thrown.begin(), trial.thrown.end());
+            const Failure& f = trial.outcome.failure;
+            if (!trial.flush_threw && std::pair(f.stamp, f.node) != lowest)
+              report(seed, setup, p, "named " + f.str() + " instead of " + lowest.second);
+            CHECK(end - trial.first_throw_ns < 1'000'000'000);
+          }
+          REQUIRE(Sample::live == 0);
+        }
+      });
 }
 
 static void stops_behind_a_turn(bool device, std::uint64_t few, std::uint64_t many) {
-  for_seeds(few, many, [device](std::uint64_t seed) {
-    const Program p = program_of(seed, true, device);
-    const int turns = static_cast<int>(interpret(p).turns.size());
-    const int stop = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(turns));
-    const Results want = interpret(p, stop);
-    for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads, device);
-      setup.stop_behind = stop;
-      Memory memory = fresh_memory(p);
-      {
-        Trial trial(p, memory, setup);
-        trial.run();
-        if (trial.outcome.status != Outcome::Status::done)
-          check_run(seed, setup, p, trial, Outcome::Status::cut, nullptr);
-        if (trial.outcome.position.turn != static_cast<std::size_t>(stop))
-          report(seed, setup, p, "another turn");
-      }
-      const std::string other = difference(p, memory, want, true);
-      if (!other.empty()) report(seed, setup, p, other);
-    }
-  });
+  campaign::for_seeds(std::string("stops_behind_a_turn") + (device ? "_device" : ""), few, many,
+                      [device](std::uint64_t seed) {
+                        const Program p = program_of(seed, true, device);
+                        const int turns = static_cast<int>(interpret(p).turns.size());
+                        const int stop =
+                            1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(turns));
+                        const Results want = interpret(p, stop);
+                        for (int threads : {1, 2, 8}) {
+                          Setup setup = setup_of(seed, threads, device);
+                          setup.stop_behind = stop;
+                          Memory memory = fresh_memory(p);
+                          {
+                            Trial trial(p, memory, setup);
+                            trial.run();
+                            if (trial.outcome.status != Outcome::Status::done)
+                              check_run(seed, setup, p, trial, Outcome::Status::cut, nullptr);
+                            if (trial.outcome.position.turn != static_cast<std::size_t>(stop))
+                              report(seed, setup, p, "another turn");
+                          }
+                          const std::string other = difference(p, memory, want, true);
+                          if (!other.empty()) report(seed, setup, p, other);
+                        }
+                      });
 }
 
 namespace {
@@ -170,51 +163,52 @@ void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory
 }  // namespace
 
 static void resumes(bool device, std::uint64_t few, std::uint64_t many) {
-  for_seeds(few, many, [device](std::uint64_t seed) {
-    const Program p = program_of(seed, true, device);
-    const Results want = interpret(p);
-    for (int threads : {1, 2, 8}) {
-      Setup setup = setup_of(seed, threads, device);
-      Memory memory = fresh_memory(p);
-      for (std::uint64_t part = 0;; ++part) {
-        // The first cuts come anywhere, later ones leave time to get on.
-        setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
-        Trial trial(p, memory, setup);
-        trial.run();
-        const bool done = trial.outcome.status == Outcome::Status::done;
-        check_run(seed, setup, p, trial, done ? Outcome::Status::done : Outcome::Status::cut,
-                  nullptr);
-        if (done || trial.outcome.status != Outcome::Status::cut) break;
-        setup.resume = trial.outcome.position;
-        reload(p, *trial.plan, setup.resume, memory);
-      }
-      const std::string other = difference(p, memory, want, true);
-      if (!other.empty()) report(seed, setup, p, other);
-      REQUIRE(Sample::live == 0);
-    }
-  });
+  campaign::for_seeds(
+      std::string("resumes") + (device ? "_device" : ""), few, many, [device](std::uint64_t seed) {
+        const Program p = program_of(seed, true, device);
+        const Results want = interpret(p);
+        for (int threads : {1, 2, 8}) {
+          Setup setup = setup_of(seed, threads, device);
+          Memory memory = fresh_memory(p);
+          for (std::uint64_t part = 0;; ++part) {
+            // The first cuts come anywhere, later ones leave time to get on.
+            setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
+            Trial trial(p, memory, setup);
+            trial.run();
+            const bool done = trial.outcome.status == Outcome::Status::done;
+            check_run(seed, setup, p, trial, done ? Outcome::Status::done : Outcome::Status::cut,
+                      nullptr);
+            if (done || trial.outcome.status != Outcome::Status::cut) break;
+            setup.resume = trial.outcome.position;
+            reload(p, *trial.plan, setup.resume, memory);
+          }
+          const std::string other = difference(p, memory, want, true);
+          if (!other.empty()) report(seed, setup, p, other);
+          REQUIRE(Sample::live == 0);
+        }
+      });
 }
 
 TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
-  gives_the_same(false, 150, 2000);
+  gives_the_same(false, 150, 20000);
 }
 TEST_CASE("a failure on a random graph names the lowest stamp that failed and leaves nothing") {
-  fails_cleanly(false, 100, 2000);
+  fails_cleanly(false, 100, 20000);
 }
 TEST_CASE("the stop rule ends a random graph behind the same turn whatever the timing") {
-  stops_behind_a_turn(false, 60, 1000);
+  stops_behind_a_turn(false, 60, 10000);
 }
 TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
-  resumes(false, 100, 2000);
+  resumes(false, 100, 20000);
 }
 
 TEST_CASE("random graphs give the same where some lanes queue their work on a device") {
-  gives_the_same(true, 60, 2000);
+  gives_the_same(true, 60, 20000);
 }
-TEST_CASE("a failure beside a device leaves nothing on it") { fails_cleanly(true, 40, 2000); }
+TEST_CASE("a failure beside a device leaves nothing on it") { fails_cleanly(true, 40, 20000); }
 TEST_CASE("the stop rule ends a random graph on a device behind the same turn") {
-  stops_behind_a_turn(true, 30, 1000);
+  stops_behind_a_turn(true, 30, 10000);
 }
 TEST_CASE("a random graph on a device that is cut and resumed gives what the unbroken run gives") {
-  resumes(true, 40, 2000);
+  resumes(true, 40, 20000);
 }

@@ -1,15 +1,14 @@
 // Worlds of schedulers that train together, joined by threads, against what the steps must be
-// worked out one after the other. SLUICE_SEED=n runs one seed, SLUICE_LONG=1 the long form.
+// worked out one after the other. SLUICE_SEED=n runs that seed alone.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <random>
 
 #include "engine/base/random.h"
+#include "tests/campaign.h"
 #include "tests/engine/thread_wire.h"
 #include "tests/engine/toy.h"
 
@@ -241,19 +240,10 @@ struct Ran {
   }
 };
 
-template <class Run>
-void for_seeds(std::uint64_t few, std::uint64_t many, Run&& run) {
-  if (const char* one = std::getenv("SLUICE_SEED")) return run(std::strtoull(one, nullptr, 10));
-  const bool long_form = std::getenv("SLUICE_LONG") != nullptr;
-  const std::uint64_t n = long_form ? many : few;
-  for (std::uint64_t seed = 1; seed <= n; ++seed) run(seed);
-  if (long_form) std::printf("%llu seeds\n", static_cast<unsigned long long>(n));
-}
-
 }  // namespace
 
 TEST_CASE("worlds of 1 to 5 schedulers take the same steps, and each sample once") {
-  for_seeds(60, 2500, [](std::uint64_t seed) {
+  campaign::for_seeds("worlds", 60, 10000, [](std::uint64_t seed) {
     CAPTURE(seed);
     const World w(seed);
     const auto want = expected(w);
@@ -279,7 +269,7 @@ TEST_CASE("worlds of 1 to 5 schedulers take the same steps, and each sample once
 }
 
 TEST_CASE("a world that one rank wishes to end goes on with another number of ranks") {
-  for_seeds(40, 1500, [](std::uint64_t seed) {
+  campaign::for_seeds("worlds_cut", 40, 5000, [](std::uint64_t seed) {
     CAPTURE(seed);
     const World w(seed);
     const auto want = expected(w);

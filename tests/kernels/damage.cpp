@@ -20,6 +20,7 @@
 #include "kernels/files/gzip.h"
 #include "kernels/files/npy.h"
 #include "kernels/lists/manifest.h"
+#include "tests/campaign.h"
 
 namespace sluice {
 
@@ -303,14 +304,17 @@ Verdict read_mutant(const Base& base, const Bytes& bytes, const fs::path& scratc
   }
 }
 
-Campaign run_campaign(const std::vector<Base>& bases, std::uint64_t count, std::uint64_t seed) {
+Campaign run_campaign(const std::string& name, const std::vector<Base>& bases, std::uint64_t few,
+                      std::uint64_t many, std::uint64_t seed) {
+  const std::uint64_t count = campaign::at_length() ? many : few;
+  campaign::Cases chunks(name, count, count);
   const TemporaryFolder folder;
   void* shared =
       ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto& board = *new (shared) Board();
-  Campaign campaign;
+  Campaign found;
   constexpr std::uint64_t chunk = 20'000;
-  while (board.next < count) {
+  while (board.next < count && chunks.next()) {
     const std::uint64_t end = std::min(count, board.next / chunk * chunk + chunk);
     const pid_t child = ::fork();
     if (child == 0) run_child(board, bases, end, seed, folder.path);
@@ -319,20 +323,21 @@ Campaign run_campaign(const std::vector<Base>& bases, std::uint64_t count, std::
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     const Mutant m = mutant(board.next, seed, bases.size());
     ++board.counts[m.base][static_cast<int>(m.damage)][static_cast<int>(Verdict::crash)];
-    campaign.crashes.push_back(bases[m.base].format + " " + name_of(m.damage) + " " +
-                               std::to_string(m.number) + " status " + std::to_string(status));
-    if (campaign.crashes.size() > 50) break;  // the reader is broken: enough of it
+    found.crashes.push_back(bases[m.base].format + " " + name_of(m.damage) + " " +
+                            std::to_string(m.number) + " status " + std::to_string(status));
+    if (found.crashes.size() > 50) break;  // the reader is broken: enough of it
     ++board.next;
   }
   for (std::size_t b = 0; b < bases.size(); ++b)
     for (const Damage d : damages)
       for (const Verdict v : verdicts)
         if (const auto n = board.counts[b][static_cast<int>(d)][static_cast<int>(v)])
-          campaign.tally[{bases[b].format, name_of(d), name_of(v)}] += n;
-  campaign.files = count;
-  campaign.with_manifest = board.with_manifest;
+          found.tally[{bases[b].format, name_of(d), name_of(v)}] += n;
+  chunks.stand_for(board.next);
+  found.files = board.next;
+  found.with_manifest = board.with_manifest;
   ::munmap(shared, sizeof(Board));
-  return campaign;
+  return found;
 }
 
 }  // namespace sluice

@@ -65,8 +65,10 @@ struct Campaign {
   std::vector<std::string> crashes;  // "format damage number"
 };
 
-// Reads `count` mutants, in children of this process, so that one that dies is counted.
-Campaign run_campaign(const std::vector<Base>& bases, std::uint64_t count, std::uint64_t seed);
+// Reads `few` mutants, or at length `many`, in children of this process, so that one that dies is
+// counted.
+Campaign run_campaign(const std::string& name, const std::vector<Base>& bases, std::uint64_t few,
+                      std::uint64_t many, std::uint64_t seed);
 
 // `scratch` is where a format that ITK reads is put for it.
 Volume read_any(const std::string& extension, const Bytes& bytes, const fs::path& scratch);

@@ -6,16 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/campaign.h"
 #include "tests/kernels/damage.h"
 
 using namespace sluice;
 
 namespace {
-
-bool is_long() {
-  const char* asked = std::getenv("SLUICE_LONG");
-  return asked && *asked && *asked != '0';
-}
 
 std::uint64_t count_of(const Campaign& c, const std::string& format, const std::string& damage,
                        Verdict verdict) {
@@ -36,7 +32,7 @@ std::string table_of(const Campaign& c) {
 
 void check(const std::vector<Base>& bases, const Campaign& c) {
   INFO(table_of(c));
-  if (is_long()) MESSAGE(table_of(c));
+  if (campaign::at_length()) MESSAGE(table_of(c));
   std::string crashes;
   for (const auto& crash : c.crashes) crashes += crash + "\n";
   CHECK_MESSAGE(c.crashes.empty(), crashes);
@@ -61,10 +57,10 @@ void check(const std::vector<Base>& bases, const Campaign& c) {
 
 TEST_CASE("No damaged .nii, .nii.gz or .nrrd crashes the readers, none with a checksum passes") {
   const auto bases = volume_bases();
-  check(bases, run_campaign(bases, is_long() ? 1'000'000 : 6'000, 7));
+  check(bases, run_campaign("damaged_volumes", bases, 6'000, 1'000'000, 6 + campaign::seed()));
 }
 
 TEST_CASE("No damaged MetaImage, picture or .npy crashes the readers, no cut one passes") {
   const auto bases = other_bases();
-  check(bases, run_campaign(bases, is_long() ? 20'000 : 1'500, 7));
+  check(bases, run_campaign("damaged_pictures", bases, 1'500, 20'000, 6 + campaign::seed()));
 }

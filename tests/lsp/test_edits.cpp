@@ -2,14 +2,13 @@
 #include <chrono>
 #include <random>
 
+#include "tests/campaign.h"
 #include "tests/lsp/client.h"
 
 using client::Client;
 using sluice::Json;
 
 namespace {
-
-int rounds(int usual, int in_full) { return std::getenv("SLUICE_LONG") ? in_full : usual; }
 
 // Diagnostics in order, a line each.
 struct Said {
@@ -166,7 +165,7 @@ TEST_CASE("lsp: shipped parts and differences are right on their own") {
 
 TEST_CASE("lsp: every beginning of a shipped graph is answered") {
   const auto all = client::shipped();
-  const std::size_t step = static_cast<std::size_t>(rounds(61, 1));
+  const std::size_t step = std::size_t{campaign::at_length() ? 1u : 61u};
   double slowest = 0;
   for (const auto& [file, text] : all) {
     const std::string uri = "file://" + file;
@@ -192,11 +191,10 @@ TEST_CASE("lsp: every beginning of a shipped graph is answered") {
 
 TEST_CASE("lsp: after random edits the text is the editor's and the marks are those of check") {
   const auto all = client::shipped();
-  std::mt19937 random(7);
-  const int edits = rounds(600, 10000);
+  std::mt19937 random(static_cast<std::uint32_t>(6 + campaign::seed()));
   shell::Folder folder;
-  int done = 0;
-  while (done < edits) {
+  // 25 edits each.
+  for (campaign::Cases documents("edited_documents", 24, 400); documents.next();) {
     const auto& [file, first] = all[random() % all.size()];
     if (file.find("/parts/") != std::string::npos) continue;
     // Beside the graphs that it names; the file on disk is written at the end.
@@ -204,7 +202,7 @@ TEST_CASE("lsp: after random edits the text is the editor's and the marks are th
     Client c;
     std::string text = first;
     c.open(uri, text);
-    for (int i = 0; i < 25; ++i, ++done) {
+    for (int i = 0; i < 25; ++i) {
       const Change change = any_change(text, random);
       const sluice::lsp::Lines lines(text, false);
       c.tell("textDocument/didChange",

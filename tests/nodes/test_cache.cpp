@@ -13,6 +13,7 @@
 #include "engine/state/packed_sample.h"
 #include "kernels/files/file_io.h"
 #include "run_graph.h"
+#include "tests/campaign.h"
 #include "tests/cli/nifti.h"
 #include "tests/temporary_folder.h"
 
@@ -21,8 +22,6 @@ using namespace sluice;
 namespace fs = std::filesystem;
 
 namespace {
-
-int rounds(int usual, int in_full) { return std::getenv("SLUICE_LONG") ? in_full : usual; }
 
 // `n` small volumes in a folder, and graphs that cache them on disk.
 struct Bench {
@@ -258,8 +257,8 @@ TEST_CASE(
   Json g = b.graph(b.on_disk(), 1);
   Editor editor(b, 11);
   std::uint64_t hits = 0, stale = 0;
-  const int edits = rounds(100, 1000);
-  for (int i = 0; i < edits; ++i) {
+  std::uint64_t edits = 0;
+  for (campaign::Cases cases("cache_edits", 100, 1000); cases.next(); ++edits) {
     Json plain = g;
     plain["nodes"]["kept"] = {
         {"type", "cache"}, {"in", g["nodes"]["kept"]["in"]}, {"disabled", true}};

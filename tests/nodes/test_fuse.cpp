@@ -10,6 +10,7 @@
 
 #include "kernels/augment/pending.h"
 #include "run_graph.h"
+#include "tests/campaign.h"
 
 using namespace sluice;
 
@@ -231,8 +232,6 @@ Json graph_of(unsigned seed, bool moved, bool invert) {
   return {{"name", "g"}, {"run", {{"epochs", 2}, {"seed", seed}}}, {"nodes", nodes}};
 }
 
-unsigned seeds() { return std::getenv("SLUICE_LONG") ? 1200 : 60; }
-
 Json with(Json graph, const char* setting, bool value) {
   graph["run"][setting] = value;
   return graph;
@@ -241,7 +240,8 @@ Json with(Json graph, const char* setting, bool value) {
 }  // namespace
 
 TEST_CASE("fused graphs give what plain ones give, to the bit, geometry and history included") {
-  for (unsigned seed = 0; seed < seeds(); ++seed) {
+  for (campaign::Cases cases("fused", 60, 1200); cases.next();) {
+    const auto seed = static_cast<unsigned>(cases.index() + 1200 * (campaign::seed() - 1));
     const Json graph = graph_of(seed, false, seed % 4 == 0);
     CAPTURE(graph.dump());
     const Collected plain = run_graph(with(graph, "fuse", false)), fused = run_graph(graph);
@@ -273,7 +273,8 @@ TEST_CASE("patches of a 1:n crop are done together with what follows") {
 
 TEST_CASE("on a device, played by the host, a batch's members are done in one go") {
   int voxels = 0, other = 0;
-  for (unsigned seed = 0; seed < seeds(); ++seed) {
+  for (campaign::Cases cases("fused_batches", 60, 1200); cases.next();) {
+    const auto seed = static_cast<unsigned>(cases.index() + 1200 * (campaign::seed() - 1));
     const Json graph = graph_of(seed, true, false);
     CAPTURE(graph.dump());
     const Collected plain = run_graph(with(graph, "fuse", false));

@@ -14,6 +14,7 @@
 #include "kernels/onnx/export.h"
 #include "kernels/onnx/runtime.h"
 #include "nodes/network/built_network.h"
+#include "tests/campaign.h"
 #include "tests/nodes/filled.h"
 #include "tests/temporary_folder.h"
 
@@ -101,7 +102,7 @@ TEST_CASE("every network is the same in ONNX Runtime, in float32 and float16") {
     return;
   }
   const TemporaryFolder folder;
-  const bool all = std::getenv("SLUICE_LONG") != nullptr;
+  const bool all = campaign::at_length();
   int tried = 0;
   for (const auto& file : fs::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
     const Json nets = golden("nets/" + file.path().filename().string());

@@ -1,5 +1,5 @@
 // Files of torch.save(): what they hold is read, what they ask for is not done, and damaged ones
-// are refused. tests/golden/make_weights.py made them. SLUICE_LONG=1 damages 10,000.
+// are refused. tests/golden/make_weights.py made them.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/state/torch_file.h"
+#include "tests/campaign.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;
@@ -81,12 +82,12 @@ TEST_CASE("what a file would have run is refused by its name") {
 }
 
 TEST_CASE("damaged files of torch.save() are refused, or hold the same tensors") {
-  const int rounds = std::getenv("SLUICE_LONG") ? 10000 : 600;
   const TemporaryFolder temporary;
   const fs::path file = temporary.path / "damaged.pt";
-  std::mt19937 random(1);
-  int refused = 0, other = 0;
-  for (int i = 0; i < rounds; ++i) {
+  std::mt19937 random(static_cast<std::uint32_t>(campaign::seed()));
+  std::uint64_t refused = 0, other = 0, rounds = 0;
+  for (campaign::Cases cases("damaged_pt", 600, 10000); cases.next(); ++rounds) {
+    const auto i = cases.index();
     const bool is_old = i % 3 == 0;  // without checksums
     const fs::path from = folder / (is_old ? "old.pt" : i % 3 == 1 ? "state.pt" : "nnunet.pt");
     const Bytes whole = bytes_of(from);

@@ -59,6 +59,8 @@ struct Options {
   bool exact = false, precision = false;  // advise
   bool verify = false, isolate = false, all = false, check = false;
   double seconds = 30;
+  double minutes = 0;       // run: how long; 0: to the end
+  std::uint64_t steps = 0;  // run: how many; 0: all
   bool json = false, quiet = false, trace = false, merge = false, markdown = false;
 };
 

@@ -227,6 +227,13 @@ void commands(CLI::App& app, Options& o) {
                 "start a command again")
       ->excludes("--resume", "--overwrite", "--no-out")
       ->needs("--out");
+  run->add_option("--steps", o.steps, "Ends after so many steps, with a checkpoint to go on from")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
+  run->add_option("--minutes", o.minutes,
+                  "Ends after so long, with a checkpoint to go on from: for a cluster's time limit")
+      ->check(CLI::PositiveNumber)
+      ->option_text("T");
   run->add_option("--processes", o.processes,
                   "Starts so many processes on this machine that train together")
       ->check(CLI::Range(1, 4096))

@@ -73,7 +73,8 @@ Json document(const std::string& command, const Options& options) {
           {"quiet", options.quiet},
           {"json", options.json},
           {"trace", options.trace},
-          {"seconds", command == "run" ? 0.0 : options.seconds}};
+          {"steps", options.steps},
+          {"seconds", command == "run" ? 60 * options.minutes : options.seconds}};
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ Options Options::from_json(const Json& j) {
   o.isolate = j.value("isolate", false);
   o.all = j.value("all", false);
   o.seconds = j.value("seconds", 0.0);
+  o.steps = j.value("steps", std::uint64_t{0});
   o.quiet = j.value("quiet", false);
   o.json = j.value("json", false);
   o.trace = j.value("trace", false);

@@ -1,4 +1,5 @@
 #include "tools/runtime/package.h"
+#include "tools/runtime/new_folder.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -16,6 +17,7 @@
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/manifest.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/new_folder.h"
 #include "tools/runtime/scratch.h"
 #include "tools/runtime/write_onnx.h"
 
@@ -163,10 +165,9 @@ void open_packages(Options& options) {
 
 int package_command(const Json& request) {
   const fs::path run = request.at("run").get<std::string>();
-  const fs::path package = request.at("package").get<std::string>();
+  NewFolder made_folder(request.at("package").get<std::string>());
+  const fs::path package = made_folder.path();
   const std::string selftest = request.at("selftest");
-  if (fs::exists(package) && !fs::is_empty(package))
-    throw Error(Exit::usage, package.string() + " is there already and stays as it is");
   const Trained trained = read_trained(run, Registry::global().catalogue());
   const GraphNetwork made = build_network(run.string(), request.at("net"), {});
   begin_with(*made.network, made.model->name, {.file = run.string()}, true);
@@ -221,8 +222,10 @@ int package_command(const Json& request) {
                                          {"images", wanted},
                                          {"intended_use", ""},
                                          {"files", files}});
+  made_folder.keep();
+  const std::string place = made_folder.place().string();
   std::cout << fmt::format("{}: {} files; `sluice run {} --set vars.images=FOLDER` segments\n",
-                           package.string(), files.size() + 1, package.string());
+                           place, files.size() + 1, place);
   return static_cast<int>(Exit::done);
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/lists/data_list.h"
 #include "kernels/net/prune.h"
 #include "tools/runtime/network.h"
+#include "tools/runtime/new_folder.h"
 
 namespace sluice {
 namespace {
@@ -64,11 +65,9 @@ std::int64_t count(const Network& network) {
 }  // namespace
 
 int prune_command(const Json& request) {
-  const fs::path run = request.at("run").get<std::string>(),
-                 out = request.at("out").get<std::string>();
+  const fs::path run = request.at("run").get<std::string>();
   if (!fs::is_directory(run)) throw Error(Exit::usage, run.string() + ": is no run's folder");
-  if (fs::exists(out) && !fs::is_empty(out))
-    throw Error(Exit::usage, out.string() + " is there already and stays as it is");
+  NewFolder folder(request.at("out").get<std::string>());
   GraphNetwork made = build_network(run.string(), request.at("net"), {});
   const GraphModel& model = *made.model;
   begin_with(*made.network, model.name, {.file = run.string()}, true);
@@ -91,25 +90,25 @@ int prune_command(const Json& request) {
   std::map<std::string, at::Tensor> tensors;
   for (const auto& named : {network->parameters(), network->buffers()})
     for (const auto& [name, t] : named) tensors[name] = t;
-  fs::create_directories(out);
-  write_safetensors(out / "model.safetensors", tensors);
+  write_safetensors(folder.path() / "model.safetensors", tensors);
   Json graph = read_json(run / "graph.json");
   Json& entry = graph["models"][model.name];
   entry[changed] = params[changed];
-  entry["weights"] = (out / "model.safetensors").string();
+  entry["weights"] = (folder.place() / "model.safetensors").string();
   for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
   const std::int64_t epochs = made.graph.run.epochs;
   graph["run"]["epochs"] = std::max<std::int64_t>(1, (2 * epochs + 2) / 3);
   const std::string text = graph.dump(2) + "\n";
-  write_file(out / "graph.json",
+  write_file(folder.path() / "graph.json",
              {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  folder.keep();
   const double before = multiply_adds(*made.built), after = multiply_adds(small);
   std::cout << fmt::format(
       "{}: {} {} of {}; {} of {} weights, {:.2f} of the multiply-adds\n"
       "`sluice run {}` trains it on for {} epochs; until then it segments worse\n",
       model.name, changed, params[changed].dump(), model.params[changed].dump(),
       with_commas(count(small)), with_commas(count(*made.network)), after / before,
-      (out / "graph.json").string(), graph["run"]["epochs"].get<std::int64_t>());
+      (folder.place() / "graph.json").string(), graph["run"]["epochs"].get<std::int64_t>());
   return static_cast<int>(Exit::done);
 }
 

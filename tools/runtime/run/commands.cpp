@@ -30,7 +30,10 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
   for (const auto& [name, n] : summary["samples"].items())
     if (n != 0) fmt::print(" {} {}", n.get<std::uint64_t>(), name);
   fmt::print("\n");
-  if (!session.out_dir().empty()) fmt::print("  results in {}\n", session.out_dir().string());
+  const std::string folder = session.out_dir().string();
+  if (!folder.empty()) fmt::print("  results in {}\n", folder);
+  if (!folder.empty() && outcome.status == Outcome::Status::cut && !session.plan().turns.empty())
+    fmt::print("  `sluice run --resume {}` goes on\n", folder);
 }
 
 int print_nothing_left(const Session& session, const Options& options) {

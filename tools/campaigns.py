@@ -1,0 +1,152 @@
+"""Runs campaigns one after the other and tabulates what they say. See tools/campaigns.sh."""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+
+
+def tests(binary, *cases):
+    """Test cases of a binary in their long form."""
+    return [str(BUILD / binary), *(f"--test-case=*{c}*" for c in cases)]
+
+
+# Name: what is done to it, the command. They are in the order of what would hurt most.
+CAMPAIGNS = {
+    "kills": ("kill -9 at random times, then resume", tests("cli_tests", "a run killed at any moment")),
+    "rank_kills": (
+        "kill -9 of one of several processes",
+        tests("cli_tests", "killed rank", "rank that is killed", "one rank"),
+    ),
+    "each_step": (
+        "a cut after each of 200 steps, resumed at other threads and buffers",
+        tests("cli_tests", "a run that ends after any step"),
+    ),
+    "determinism": (
+        "the same run at 1 to 16 threads, buffers of 1 to 32",
+        tests("cli_tests", "the same at any number of data threads"),
+    ),
+    "signals": ("TERM, INT, HUP, USR1 at random times", tests("cli_tests", "a signal at any moment")),
+    "crash_order": (
+        "power lost: writes missing, torn and reordered between syncs",
+        tests("nodes_tests", "whatever a loss of power leaves"),
+    ),
+    "file_calls": (
+        "the k-th file call fails: ENOSPC, EIO, EMFILE, EACCES, EINTR, half a write",
+        tests("cli_tests", "whichever file call"),
+    ),
+    "disk_full": ("no more space after so many bytes", tests("cli_tests", "finds no more space")),
+    "allocations": ("the k-th allocation fails", tests("cli_tests", "allocation", "memory")),
+    "random_graphs": (
+        "random graphs with faults, delays and cuts, against an interpreter",
+        tests("engine_tests", "random graphs", "Random graphs"),
+    ),
+    "worlds": (
+        "worlds of several schedulers, against steps worked out one by one",
+        tests("engine_tests", "worlds of 1 to 5", "a world that one rank"),
+    ),
+    "damaged_volumes": (
+        "damaged .nii, .nii.gz, .nrrd, .mha, pictures, .npy",
+        tests("kernels_tests", "No damaged"),
+    ),
+    "damaged_weights": (
+        "damaged files of torch.save()",
+        tests("nodes_tests", "damaged files of torch"),
+    ),
+    "graph_fuzz": (
+        "damaged graph files",
+        tests("engine_tests", "A damaged graph gives a plan or diagnostics"),
+    ),
+    "agreement": ("mutants that check and the JSON Schema must judge alike", tests("cli_tests", "schema")),
+    "typos": ("a letter wrong anywhere: the right word is offered", tests("cli_tests", "typ")),
+    "edits": ("random edits of an open document", tests("lsp_tests", "edit")),
+    "caches": (
+        "other parameters, versions, files; flipped bits; two processes on one cache",
+        [
+            "sh",
+            "-c",
+            f"'{BUILD}/engine_tests' -sf='*test_cache_folder*' && "
+            f"'{BUILD}/nodes_tests' -sf='*test_cache.cpp' && '{BUILD}/cli_tests' -sf='*test_cache.cpp'",
+        ],
+    ),
+    "serve": ("clients that cut off, damaged and too large files", tests("cli_tests", "serve", "request")),
+    "soak": (
+        "one run for long: memory, descriptors, rate",
+        [sys.executable, str(ROOT / "tests/soak.py"), str(BUILD / "sluice")],
+    ),
+    "sanitizers": (
+        "engine_tests under AddressSanitizer and UBSan, with a planted fault",
+        [str(ROOT / "tests/sanitize.sh")],
+    ),
+    "coverage": ("lines and branches of engine/ that engine_tests reach", [str(ROOT / "tests/coverage.sh")]),
+}
+
+SAID = re.compile(r"^campaign (\S+): (\d+) cases, seed (\d+)(?:, (.*))?$", re.M)
+SUMMARY = re.compile(r"assertions:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed")
+
+
+def run(name, minutes, seed):
+    command = CAMPAIGNS[name][1]
+    env = dict(os.environ, SLUICE_LONG="1", SLUICE_MINUTES=str(minutes), SLUICE_SEED=str(seed))
+    env["SLUICE_FUZZ_SECONDS"] = str(int(60 * minutes))
+    env["SLUICE_FUZZ_SEED"] = str(seed)
+    begin = time.monotonic()
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", cwd=BUILD)
+    parts = [(m[1], int(m[2]), m[4] or "") for m in SAID.finditer(ran.stdout)]
+    checks = SUMMARY.findall(ran.stdout)
+    return {
+        "campaign": name,
+        "cases": sum(n for _, n, _ in parts),
+        "parts": {part: n for part, n, _ in parts},
+        "notes": "; ".join(f"{part}: {note}" for part, _, note in parts if note),
+        "checks": sum(int(c[0]) for c in checks),
+        "failures": sum(int(c[2]) for c in checks) or int(ran.returncode != 0),
+        "seed": seed,
+        "minutes": round((time.monotonic() - begin) / 60, 2),
+        "at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }, ran
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--minutes", type=float, default=3, help="of each campaign at most (3)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--list", action="store_true")
+    asked = parser.parse_args()
+    if asked.list:
+        for name, (what, _) in CAMPAIGNS.items():
+            print(f"{name:<16} {what}")
+        return 0
+    unknown = [n for n in asked.names if n not in CAMPAIGNS]
+    if unknown:
+        parser.error(f"no campaign is called {', '.join(unknown)}; --list names them")
+    failed = False
+    print(f"{'campaign':<16} {'cases':>9} {'checks':>9} {'failures':>8} {'seed':>6} {'minutes':>8}")
+    for name in asked.names or CAMPAIGNS:
+        row, ran = run(name, asked.minutes, asked.seed)
+        print(
+            f"{name:<16} {row['cases']:>9} {row['checks']:>9} {row['failures']:>8} {row['seed']:>6} "
+            f"{row['minutes']:>8.2f}  {row['notes']}",
+            flush=True,
+        )
+        if row["failures"]:
+            failed = True
+            log = BUILD / f"campaign-{name}.log"
+            log.write_text(ran.stdout + ran.stderr)
+            print(f"  what failed stands in {log}", flush=True)
+        with open(BUILD / "campaigns.json", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
