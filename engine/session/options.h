@@ -1,6 +1,7 @@
 // What the command line asked for; the binary hands it over as one JSON document.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,16 @@
 #include "engine/graph/graph.h"
 
 namespace sluice {
+
+class HandOver;  // hand_over.h
+
+// A run in somebody else's process: it hands the samples of one node over, keeps nothing, and leaves
+// the process's settings, signals and stderr alone.
+struct Guest {
+  std::string node;  // "batch"
+  std::int64_t prefetch = 2;
+  std::shared_ptr<HandOver> to;
+};
 
 struct Options {
   std::string command, out, resume;
@@ -24,6 +35,7 @@ struct Options {
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false, all = false;
   bool warnings = true;           // of the graph; a changed one repeats them
+  std::optional<Guest> guest;
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 
   static Options from_json(const Json& j);
