@@ -1,5 +1,5 @@
-// What a gate that is a sink may keep of its firing: while a copy lives, the firing's credit is out and
-// the run goes on. Null outside of such a node's body, and on other threads.
+// What a gate that is a sink may keep of its firing: while a copy lives, the firing's credit is out
+// and the run goes on. Null outside of such a node's body, and on other threads.
 #pragma once
 
 #include <memory>

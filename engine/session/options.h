@@ -12,8 +12,8 @@ namespace sluice {
 
 class HandOver;  // hand_over.h
 
-// A run in somebody else's process: it hands the samples of one node over, keeps nothing, and leaves
-// the process's settings, signals and stderr alone.
+// A run in somebody else's process: it hands the samples of one node over, keeps nothing, and
+// leaves the process's settings, signals and stderr alone.
 struct Guest {
   std::string node;  // "batch"
   std::int64_t prefetch = 2;
@@ -34,7 +34,7 @@ struct Options {
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false, all = false;
-  bool warnings = true;           // of the graph; a changed one repeats them
+  bool warnings = true;  // of the graph; a changed one repeats them
   std::optional<Guest> guest;
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 

@@ -21,7 +21,8 @@ int sluice_abi(void);
  *  "threads": 0, "prefetch": 2, "share": false, "state": {...} or null, "force": false} */
 sluice_loader* sluice_open(const char* request_json);
 
-/* Waits at most so long. 1: a batch; 0: none yet; 2: an epoch has ended; 3: there will be no more. */
+/* Waits at most so long. 1: a batch; 0: none yet; 2: an epoch has ended; 3: there will be no more.
+ */
 int sluice_next(sluice_loader*, int timeout_ms, sluice_batch** out);
 void sluice_close(sluice_loader*); /* ends the run; batches stay */
 
@@ -35,11 +36,12 @@ struct DLManagedTensor* sluice_tensor(sluice_batch*, int);
 const char* sluice_meta(const sluice_batch*);
 void sluice_free(sluice_batch*);
 
-const char* sluice_state(sluice_loader*);   /* for a request's "state": what was taken so far */
-const char* sluice_profile(sluice_loader*); /* as profile.json of a run; null before the first batch */
+const char* sluice_state(sluice_loader*); /* for a request's "state": what was taken so far */
+const char* sluice_profile(
+    sluice_loader*);               /* as profile.json of a run; null before the first batch */
 const char* sluice_messages(void); /* what a run would have said on stderr since the last call */
-/* {"exit": 3, "text": "...", "node", "sample", "diagnostics": [...]}, of this thread's last failure;
- * `exit` as the exit codes of the command line. */
+/* {"exit": 3, "text": "...", "node", "sample", "diagnostics": [...]}, of this thread's last
+ * failure; `exit` as the exit codes of the command line. */
 const char* sluice_error(void);
 
 #ifdef __cplusplus
