@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <mutex>
+#include <utility>
 
+#include "engine/base/message_listener.h"
 #include "engine/base/utf8.h"
 
 namespace sluice {
@@ -31,10 +34,22 @@ std::string printable(std::string_view text, bool lines) {
   return out;
 }
 
+static std::mutex listening;
+static std::function<void(const std::string&)> listener;
+
 void tell(std::string_view text) {
   std::string whole = printable(text, true);
   if (!whole.ends_with('\n')) whole += '\n';
-  std::cerr << whole << std::flush;
+  std::lock_guard lock(listening);
+  if (listener)
+    listener(whole);
+  else
+    std::cerr << whole << std::flush;
+}
+
+void tell_to(std::function<void(const std::string&)> to) {
+  std::lock_guard lock(listening);
+  listener = std::move(to);
 }
 
 }  // namespace sluice

@@ -1,8 +1,9 @@
 #include "engine/base/warnings.h"
 
 #include <algorithm>
-#include <iostream>
 #include <mutex>
+
+#include "engine/base/message.h"
 
 namespace sluice {
 namespace {
@@ -21,7 +22,7 @@ void warn(const std::string& text) {
     if (std::find(said().begin(), said().end(), text) != said().end()) return;
     said().push_back(text);
   }
-  std::cerr << "warning: " + text + "\n";
+  tell("warning: " + text);
 }
 
 std::vector<std::string> warnings() {

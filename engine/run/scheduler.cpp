@@ -120,7 +120,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       events_(events),
       bad_(plan.nodes.size()),
       position_in_run_(plan.nodes.size(), -1),
-      first_epoch_(plan.streams.size(), 0) {
+      first_epoch_(plan.streams.size(), options_.first_epoch) {
   for (const PlanRun& run : plan.runs)
     for (std::size_t k = 0; k < run.nodes.size(); ++k)
       position_in_run_[static_cast<std::size_t>(run.nodes[k])] = static_cast<int>(k);
@@ -209,6 +209,22 @@ void Scheduler::when_done(int node, const Stamp& stamp, PointPtr mark,
     mark.reset();
     machine_->graph->release_wait();
   });
+}
+
+// A credit that somebody outside of the run keeps: the run is not over before it is home.
+std::shared_ptr<const void> Scheduler::held(Credit credit) {
+  struct Held {
+    tbb::flow::graph& graph;
+    Credit credit;
+    Held(tbb::flow::graph& g, Credit c) : graph(g), credit(std::move(c)) { graph.reserve_wait(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      credit.reset();
+      graph.release_wait();
+    }
+  };
+  return std::make_shared<const Held>(*machine_->graph, std::move(credit));
 }
 
 // From the first of each chain on, so that all share its mutex.

@@ -24,6 +24,7 @@
 
 #include "engine/base/error.h"
 #include "engine/plan/plan.h"
+#include "engine/run/credit.h"
 #include "engine/run/device.h"
 #include "engine/trace/event_ring.h"
 #include "engine/trace/trace.h"
@@ -95,6 +96,7 @@ struct RunOptions {
   bool background = true;  // data threads run at nice 19
   double watchdog_s = 300;
   Resume resume;
+  std::uint32_t first_epoch = 0;  // of streams without turns
   std::uint64_t seed = 0;
   int rank = 0, processes = 1;              // which items are this one's (group/shards.h)
   Device* device = nullptr;                 // the copy and the step lane queue their work on it
@@ -134,6 +136,7 @@ class Scheduler {
     return static_cast<double>((end_ns_ ? end_ns_.load() : now_ns()) - begin_ns_) * 1e-9;
   }
   std::uint64_t progress() const { return progress_.load(); }
+  std::string stall_report() const;  // who waits for what
 
  private:
   friend class Station;
@@ -153,7 +156,7 @@ class Scheduler {
   std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
   std::uint32_t train_epoch(int stream, std::uint32_t epoch) const;
   bool all_done() const;
-  std::string stall_report() const;
+  std::shared_ptr<const void> held(Credit credit);
   bool one_stream(const PlanNode& gate) const;
   void when_done(int node, const Stamp& stamp, PointPtr mark,
                  std::function<void(std::int64_t reached_ns)> then);

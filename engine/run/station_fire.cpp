@@ -7,9 +7,12 @@
 
 #include "engine/base/borrowed_time.h"
 #include "engine/run/at_work.h"
+#include "engine/run/held_credit.h"
 #include "engine/run/station_times.h"
 
 namespace sluice {
+
+thread_local std::shared_ptr<const void> held_credit;
 
 // ---- on a data thread ---------------------------------------------------------------------------
 
@@ -412,6 +415,7 @@ void Station::look_up(Job& job) {
 void Station::fire(Job& job, Actions& actions) {
   job.firing.begin(job.stamp, key_, stopped_);
   job.firing.on(stream_);
+  if (pool && plan_.spec->outs.empty()) held_credit = scheduler_.held(job.credit);
   if (stream_) await_inputs(job);
   fill(job.firing.inputs(), plan_, job);
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
@@ -419,6 +423,7 @@ void Station::fire(Job& job, Actions& actions) {
   // A trace wants what caused what in order, also across threads.
   job.began = scheduler_.rings_.on() ? now_ns() : moment();
   const std::string* skip = attempt(job, job.began);
+  held_credit.reset();
   Station* at = this;
   for (; !skip && at->goes_on(job); at = at->chained_) {
     at->hand_over(job);

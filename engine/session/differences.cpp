@@ -66,6 +66,16 @@ Settings settings(const Graph& graph) {
 
 }  // namespace
 
+Json data_settings(const Graph& graph) {
+  Json all = Json::object();
+  for (const auto& [path, setting] : settings(graph))
+    if (!path.starts_with("run.")) all[path] = setting.value;
+  all["run.seed"] = graph.run.seed;
+  all["run.fuse"] = graph.run.fuse;
+  all["run.lazy"] = graph.run.lazy;
+  return all;
+}
+
 std::vector<Difference> differences(const Graph& before, const Graph& after) {
   const Settings was = settings(before), is = settings(after);
   std::vector<Difference> all;

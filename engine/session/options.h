@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,16 @@
 #include "engine/graph/graph.h"
 
 namespace sluice {
+
+class HandOver;  // hand_over.h
+
+// A run in somebody else's process: it hands the samples of one node over, keeps nothing, and
+// leaves the process's settings, signals and stderr alone.
+struct Guest {
+  std::string node;  // "batch"
+  std::int64_t prefetch = 2;
+  std::shared_ptr<HandOver> to;
+};
 
 struct Options {
   std::string command, out, resume;
@@ -25,7 +36,8 @@ struct Options {
   bool quiet = false, json = false, trace = false;
   std::vector<std::string> what_if;  // profile
   bool verify = false, isolate = false, all = false;
-  bool warnings = true;           // of the graph; a changed one repeats them
+  bool warnings = true;  // of the graph; a changed one repeats them
+  std::optional<Guest> guest;
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
 
   static Options from_json(const Json& j);

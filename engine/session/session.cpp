@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <omp.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +13,7 @@
 #include "engine/base/message.h"
 #include "engine/judge/dot.h"
 #include "engine/session/environment.h"
+#include "engine/session/hand_over.h"
 #include "engine/session/sampler.h"
 #include "engine/state/tensor_device.h"
 #include "engine/trace/trace_file.h"
@@ -31,7 +33,8 @@ Outcome Session::run() {
   RunOptions o;
   o.threads = thread_counts().compute;
   o.io_threads = thread_counts().io;
-  o.watchdog_s = graph_->run.watchdog_s;
+  o.watchdog_s = options_.guest ? 0 : graph_->run.watchdog_s;  // a guest's loop may take its time
+  if (options_.guest) o.first_epoch = options_.guest->to->begin().epoch;
   o.seed = static_cast<std::uint64_t>(graph_->run.seed);
   o.resume = resume_;
   o.rank = ranks_->world.rank;
@@ -39,9 +42,12 @@ Outcome Session::run() {
   o.device = find_device().get();
   // A LibTorch call on a data thread must not open an OpenMP pool there. get_num_threads first:
   // it runs the thread's lazy initialisation, which would overwrite what we set.
-  o.on_thread = [step = step_threads_](LaneKind lane) {
+  o.on_thread = [step = step_threads_, guest = options_.guest.has_value()](LaneKind lane) {
     at::get_num_threads();
-    at::set_num_threads(lane == LaneKind::step ? step : 1);
+    if (guest)
+      omp_set_num_threads(1);  // of this thread alone: LibTorch's setting is the whole process's
+    else
+      at::set_num_threads(lane == LaneKind::step ? step : 1);
     at::GradMode::set_enabled(lane == LaneKind::step);
   };
   if (options_.steps > 0) last_step_ = steps_ + options_.steps;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/graph/graph.h"
 #include "engine/judge/figures.h"
 #include "engine/plan/plan.h"
@@ -32,8 +33,16 @@
 
 namespace sluice {
 
-// The graph and its plan; false after printing what is wrong with them. `plan` points into `graph`.
+// The graph and its plan; false after printing what is wrong with them, which a guest is told by
+// GraphError instead. `plan` points into `graph`.
 bool load_plan(const Options& options, std::optional<Graph>& graph, std::optional<Plan>& plan);
+
+struct GraphError : Error {
+  Json diagnostics;
+  GraphError(const std::string& text, Json all)
+      : Error(Exit::usage, text), diagnostics(std::move(all)) {}
+};
+
 int data_threads(const Options& options, const Graph& graph);
 Threads thread_counts(const Options& options, const Plan& plan);
 

@@ -5,17 +5,20 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "engine/base/cause.h"
 #include "engine/base/message.h"
 #include "engine/base/random.h"
 #include "engine/base/warnings.h"
+#include "engine/graph/cut_graph.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/open_context.h"
 #include "engine/run/windowed_source.h"
+#include "engine/session/hand_over.h"
 #include "engine/session/isolate.h"
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
@@ -61,7 +64,7 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   if (!load_plan(s->options_, s->graph_, s->plan_)) return nullptr;
   if (const auto device = find_device(); device && s->options_.warnings)
     say_unused(*s->plan_, *device);
-  s->join_others();
+  if (!options.guest) s->join_others();
   try {
     s->open_all();
   } catch (...) {
@@ -83,6 +86,16 @@ void Session::open_all() {
   require_same_run();
 }
 
+// The node, what stands upstream of it, and the guest's own at the end.
+static Graph cut_for(const Guest& guest, Graph graph) {
+  GraphNode sink;
+  sink.path = HandOver::name;
+  sink.spec = &HandOver::spec();
+  sink.params = {{"prefetch", guest.prefetch}};
+  sink.given = {"prefetch"};
+  return cut_graph(std::move(graph), guest.node, std::move(sink));
+}
+
 void Session::join_others() {
   const World& world = this_world();
   const auto& shards = graph_->run.shards;
@@ -100,6 +113,7 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
   if (DocumentPtr document =
           read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr))
     graph = load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
+  if (graph && options.guest) graph = cut_for(*options.guest, std::move(*graph));
   const auto device = find_device();
   if (graph) {
     choose_precision(*graph, device && device->place().is_cuda(),
@@ -108,12 +122,17 @@ bool load_plan(const Options& options, std::optional<Graph>& graph, std::optiona
                      {.threads = data_threads(options, *graph),
                       .device = !!device,
                       .apart = options.free,
-                      .processes = this_world().size},
+                      .processes = options.guest ? 1 : this_world().size},
                      diagnostics);
+  }
+  if (options.guest && !plan) {
+    std::ostringstream text;
+    diagnostics.print(text, false);
+    throw GraphError(text.str(), diagnostics.to_json());
   }
   const char* term = std::getenv("TERM");
   const bool color = isatty(2) && !std::getenv("NO_COLOR") && !(term && fs::path(term) == "dumb");
-  if (!diagnostics.all().empty() && (options.warnings || !plan))
+  if (!diagnostics.all().empty() && !options.guest && (options.warnings || !plan))
     diagnostics.print(std::cerr, color);
   return plan.has_value();
 }
@@ -155,6 +174,7 @@ void Session::claim_folder() {
 
 // LibTorch's switches are the process's.
 void Session::set_arithmetic() {
+  if (options_.guest) return;
   at::Context& torch = at::globalContext();
   torch.setAllowTF32CuDNN(graph_->run.tf32);
   torch.setBenchmarkCuDNN(graph_->run.cudnn_benchmark);
@@ -242,7 +262,8 @@ void Session::open_node(int i) {
   if (node) return;
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
   for (const auto& path : n.graph->needs) open_node(graph_->find(path));
-  node = Registry::global().make_node(n.spec->name, n.graph->params);
+  node = n.spec == &HandOver::spec() ? options_.guest->to->make_node()
+                                     : Registry::global().make_node(n.spec->name, n.graph->params);
   OpenContext context = planned_context(*plan_, i);
   context.step_threads = step_threads_;
   context.out_dir = out_dir_;

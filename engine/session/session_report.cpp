@@ -8,6 +8,7 @@
 #include "engine/judge/verdict.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/registry.h"
+#include "engine/session/hand_over.h"
 #include "engine/session/isolate.h"
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
@@ -97,7 +98,8 @@ Json Session::summary(const Outcome& outcome) const {
 }
 
 Figures Session::figures() const {
-  const auto now = scheduler_->readings();
+  auto now = scheduler_->readings();
+  if (options_.guest) options_.guest->to->measure(now.back(), scheduler_->began_ns());
   std::vector<Reading> begin(now.size());
   for (Reading& r : begin) r.at_ns = scheduler_->began_ns();
   return Figures::between(*plan_, thread_counts(), begin, now);

@@ -1,6 +1,9 @@
 // The commands that the binary answers itself: check, dot, inspect, explain.
 #include <doctest/doctest.h>
 
+#include <regex>
+#include <set>
+
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -67,6 +70,39 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   const auto none = shell::run("cd " + f.path.string() + "; PATH= $SLUICE dot g.json -o g.png");
   CHECK(none.code == 4);
   CHECK(none.err.find("install graphviz") != std::string::npos);
+}
+
+// The ids of elements of a class, in the order in which a picture has them.
+static std::set<std::string> ids(const std::string& svg, const std::string& kind) {
+  static const std::regex element(R"re(<g id="([^"]*)" class="([^"]*)">)re");
+  std::set<std::string> found;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), element), end; it != end; ++it)
+    if ((*it)[2] == kind) found.insert((*it)[1]);
+  return found;
+}
+
+TEST_CASE("without Graphviz dot draws SVG and pages itself, with the same ids") {
+  Folder f;
+  const std::string in = "cd " + f.path.string() + "; ";
+  for (const std::string name : {"brain", "deepgrow", "ddp_unet"}) {
+    INFO(name);
+    const std::string graph = "$SLUICE dot " SLUICE_SOURCE_DIR "/graphs/" + name + ".json -o ";
+    const auto own = shell::run(in + "PATH= " + graph + "own.svg");
+    REQUIRE(own.code == 0);
+    CHECK(own.err.find("error") == std::string::npos);
+    const std::string svg = f.read("own.svg");
+    CHECK(ids(svg, "node").contains("node0"));
+    CHECK(ids(svg, "node").contains("network0"));
+    CHECK(shell::run(in + SLUICE_PYTHON " -c 'import xml.dom.minidom as x; x.parse(\"own.svg\")'")
+              .code == 0);
+    if (shell::run("command -v dot").code != 0) continue;
+    REQUIRE(shell::run(in + graph + "graphviz.svg").code == 0);
+    for (const char* kind : {"node", "edge", "cluster"})
+      CHECK(ids(svg, kind) == ids(f.read("graphviz.svg"), kind));
+  }
+  CHECK(
+      shell::run(in + "PATH= $SLUICE dot " SLUICE_SOURCE_DIR "/graphs/brain.json -o b.html").code ==
+      0);
 }
 
 TEST_CASE("dot writes a page that needs no network and takes no markup from the graph") {

@@ -22,7 +22,8 @@ struct Options {
   std::string run, out, resume;
   bool no_out = false, overwrite = false, force = false;
   bool go_on = false;  // run: --continue
-  // inspect, apply: TYPE; explain: CODE; new: KIND; trace: DIR; cache, data: what to do
+  // inspect, apply: TYPE; explain: CODE; graphs: NAME; new: KIND; trace: DIR; cache, data: what to
+  // do
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::vector<std::string> grads, out_grads;  // apply: "key=FILE"
@@ -69,6 +70,7 @@ int draw(const Options& options);
 int report(const Options& options);
 int inspect(const Options& options);
 int explain(const Options& options);
+int graphs(const Options& options);
 int schema();
 int lsp();
 int format(const Options& options);
@@ -100,8 +102,8 @@ int advise(const Options& options);
 
 // ---- shared -------------------------------------------------------------------------------------
 
-// The runtime library: beside the executable, or in lib/ beside its folder; SLUICE_RUNTIME
-// overrides.
+// The runtime library: beside the executable, in lib/ beside its folder, or in the Python package
+// beside it; SLUICE_RUNTIME overrides.
 std::string runtime_file();
 // Hands a request to the runtime library, which does it; says why where it cannot be loaded.
 int run_in_runtime(const Json& request, const std::string& runtime = "");

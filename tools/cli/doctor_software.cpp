@@ -75,7 +75,7 @@ void look_at_graphviz(Findings& findings) {
   else
     findings.push_back(
         {Level::note, "Graphviz", "not found",
-         "`sluice dot` writes DOT text without it; for pictures: apt install graphviz"});
+         "`sluice dot` draws SVG and HTML by itself; for PNG and PDF: apt install graphviz"});
 }
 
 void look_at_own_variables(Findings& findings) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "engine/base/error.h"
+#include "engine/judge/svg.h"
 
 extern char** environ;
 
@@ -33,6 +34,7 @@ struct Pipe {
   }
 };
 
+// -1 where there is no dot.
 pid_t start(const std::string& format, Pipe& in, Pipe& out, const std::string& file) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -43,10 +45,11 @@ pid_t start(const std::string& format, Pipe& in, Pipe& out, const std::string& f
   pid_t child = 0;
   const int problem = posix_spawnp(&child, "dot", &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
+  if (problem == ENOENT && format == "svg") return -1;
   if (problem != 0)
     throw IoError(std::string("cannot start Graphviz's dot (") + std::strerror(problem) +
-                  "); install graphviz, or write the text with -o " +
-                  std::filesystem::path(file).replace_extension(".dot").string());
+                  "); install graphviz, or draw with -o " +
+                  std::filesystem::path(file).replace_extension(".svg").string());
   in.close_end(0);
   out.close_end(1);
   return child;
@@ -59,6 +62,7 @@ pid_t start(const std::string& format, Pipe& in, Pipe& out, const std::string& f
 std::string graphviz(const std::string& text, const std::string& format, const std::string& file) {
   Pipe in, out;
   const pid_t child = start(format, in, out, file);
+  if (child < 0) return svg_of_dot(text);
   signal(SIGPIPE, SIG_IGN);  // a child that dies early is told by its exit status
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = write(in.ends[1], text.data() + at, text.size() - at);

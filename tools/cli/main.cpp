@@ -290,6 +290,11 @@ void commands(CLI::App& app, Options& o) {
   report->add_option("folder", o.run, "A run's folder")->required()->option_text("DIR");
   report->add_option("-o", o.out, "File; else report.html in the folder")->option_text("FILE");
 
+  auto* ready = app.add_subcommand("graphs", "Lists the ready graphs, or prints or copies one");
+  ready->add_option("graph", o.name, "Its name; else all")->option_text("NAME");
+  ready->add_option("-o,--out", o.out, "The copy's file, a new one; else stdout")
+      ->option_text("FILE");
+
   auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
   inspect->add_flag("--markdown", o.markdown, "All types as nodes/README.md");
@@ -405,6 +410,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "dot") return draw(o);
   if (command == "report") return report(o);
   if (command == "inspect") return inspect(o);
+  if (command == "graphs") return graphs(o);
   if (command == "schema") return schema();
   if (command == "lsp") return lsp();
   if (command == "fmt") return format(o);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -46,14 +47,28 @@ std::string runtime_file() {
   if (const char* given = std::getenv("SLUICE_RUNTIME"); given && *given) return given;
   std::error_code problem;
   const fs::path folder = fs::read_symlink("/proc/self/exe", problem).parent_path();
-  const char* name = "libsluice_runtime.so";
-  const fs::path installed = folder.parent_path() / "lib" / name;
-  return fs::exists(folder / name, problem) || !fs::exists(installed, problem)
-             ? (folder / name).string()
-             : installed.string();
+  const fs::path name = "libsluice_runtime.so", lib = folder.parent_path() / "lib";
+  std::vector<fs::path> places{folder / name, lib / name};
+  for (const auto& entry : fs::directory_iterator(lib, problem))  // that of a wheel
+    if (entry.path().filename().string().starts_with("python3"))
+      places.push_back(entry.path() / "site-packages" / "sluice" / name);
+  const auto found = std::find_if(places.begin(), places.end(),
+                                  [&](const fs::path& p) { return fs::exists(p, problem); });
+  return (found == places.end() ? places.front() : *found).string();
 }
 
 namespace {
+
+// Of the instructions that the kernels are compiled for the first that this processor lacks, or "".
+std::string missing_instructions() {
+#if defined(__x86_64__)
+  if (std::string(SLUICE_MARCH) != "x86-64-v3") return "";
+  if (!__builtin_cpu_supports("avx2")) return "AVX2";
+  if (!__builtin_cpu_supports("fma")) return "FMA";
+  if (!__builtin_cpu_supports("bmi2")) return "BMI2";
+#endif
+  return "";
+}
 
 Json document(const std::string& command, const Options& options) {
   return {{"command", command},
@@ -155,6 +170,12 @@ int advise(const Options& options) {
 
 int run_in_runtime(const Json& request, const std::string& runtime) {
   const std::string file = runtime.empty() ? runtime_file() : runtime;
+  if (const std::string lacks = missing_instructions(); !lacks.empty()) {
+    print_error("this processor has no " + lacks +
+                ", which the kernels are compiled for (x86-64-v3: "
+                "Intel since Haswell, AMD since Excavator); build with -DSLUICE_MARCH=x86-64");
+    return code(Exit::usage);
+  }
   let_openmp_sleep();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -1,0 +1,112 @@
+// Pictures without Graphviz: where boxes stand, and what is written of them.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/judge/layered.h"
+#include "engine/judge/svg.h"
+
+using namespace sluice;
+
+namespace {
+
+double right(const LayoutBox& b) { return b.x + b.width; }
+double bottom(const LayoutBox& b) { return b.y + b.height; }
+
+Layout random_layout(std::mt19937& random) {
+  const auto up_to = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Layout layout;
+  const int boxes = 1 + up_to(25);
+  for (int i = 0; i < boxes; ++i)
+    layout.boxes.push_back({20.0 + up_to(80), 10.0 + up_to(120), 0, 0});
+  for (int i = up_to(40); i > 0 && boxes > 1; --i) {
+    const int to = 1 + up_to(boxes - 1);
+    layout.lines.push_back({up_to(to), to, up_to(4) == 0, {}});
+  }
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("boxes do not overlap, lines lead downwards, and none crosses a box of a row it passes") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    Layout l = random_layout(random);
+    l.arrange();
+    CAPTURE(round);
+    for (std::size_t i = 0; i < l.boxes.size(); ++i) {
+      const LayoutBox& a = l.boxes[i];
+      REQUIRE(a.x >= -1e-6);
+      REQUIRE(right(a) <= l.width + 1e-6);
+      REQUIRE(bottom(a) <= l.height + 1e-6);
+      for (std::size_t j = 0; j < i; ++j) {
+        const LayoutBox& b = l.boxes[j];
+        const bool apart =
+            right(a) <= b.x || right(b) <= a.x || bottom(a) <= b.y || bottom(b) <= a.y;
+        REQUIRE(apart);
+      }
+      for (const LayoutLine& line : l.lines)
+        for (const auto& pass : line.passes) {
+          const bool beside = pass.x <= a.x || pass.x >= right(a);
+          const bool other_row = pass.bottom <= a.y || pass.top >= bottom(a);
+          const bool passes = beside || other_row;
+          REQUIRE(passes);
+        }
+    }
+    for (const LayoutLine& line : l.lines) {
+      if (line.weak) continue;  // may lead to another piece
+      REQUIRE(bottom(l.boxes[static_cast<std::size_t>(line.from)]) <=
+              l.boxes[static_cast<std::size_t>(line.to)].y);
+    }
+  }
+}
+
+TEST_CASE("a chain stands in one column") {
+  Layout l;
+  for (const double width : {40.0, 100.0, 60.0}) l.boxes.push_back({width, 20, 0, 0});
+  l.lines = {{0, 1, false, {}}, {1, 2, false, {}}};
+  l.arrange();
+  for (const LayoutBox& b : l.boxes) CHECK(b.x + b.width / 2 == doctest::Approx(50));
+  CHECK(l.width == doctest::Approx(100));
+}
+
+TEST_CASE("a circle of lines is drawn all the same") {
+  Layout l;
+  for (int i = 0; i < 3; ++i) l.boxes.push_back({40, 20, 0, 0});
+  l.lines = {{0, 1, false, {}}, {1, 2, false, {}}, {2, 0, false, {}}};
+  l.arrange();
+  CHECK(l.boxes[2].y > l.boxes[1].y);
+}
+
+TEST_CASE("every picture of ours can be drawn; markup in names stays text") {
+  int drawn = 0;
+  for (const auto& e : std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden")) {
+    if (e.path().extension() != ".dot") continue;
+    std::ifstream in(e.path());
+    std::ostringstream text;
+    text << in.rdbuf();
+    const std::string svg = svg_of_dot(text.str());
+    INFO(e.path().string());
+    CHECK(svg.find("<g id=\"node0\" class=\"node\">") != std::string::npos);
+    CHECK(svg.find("nan") == std::string::npos);
+    ++drawn;
+  }
+  CHECK(drawn > 0);
+  const std::string evil = svg_of_dot(
+      "digraph \"<i>\" { \"a<b>\" [label=<&lt;script&gt;<b>x</b>>, tooltip=\"\\\"onload\"]; "
+      "\"a<b>\" -> c; }");
+  CHECK(evil.find("<script") == std::string::npos);
+  CHECK(evil.find("&lt;script&gt;") != std::string::npos);
+  CHECK(evil.find("&quot;onload") != std::string::npos);
+  CHECK(evil.find("a&lt;b&gt;-&gt;c") != std::string::npos);
+}
+
+TEST_CASE("a text that is no picture is refused") {
+  for (const char* text : {"", "graph {}", "digraph { a -> ", "digraph { a [label=\"x }",
+                           "digraph { a [label=<<b>x }", "digraph { subgraph c { a }"})
+    CHECK_THROWS_AS(svg_of_dot(text), Error);
+}

@@ -1,0 +1,85 @@
+"""What the command answers from the graph alone, asked with --json: there is no second way to it."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import tempfile
+
+from . import _errors, _library
+from ._loader import overrides
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """What is wrong with a graph; `place` as text, `line` and `column` from 1, 0 where there is none."""
+
+    severity: str
+    code: str
+    message: str
+    path: str = ""
+    hint: str = ""
+    notes: tuple = ()
+    file: str = ""
+    place: str = ""
+    line: int = 0
+    column: int = 0
+    length: int = 0
+
+    def __str__(self):
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.place}: {self.severity}[{self.code}]: {self.message}{hint}"
+
+
+def _run(*words):
+    done = subprocess.run([_library.binary(), *words], capture_output=True, text=True)
+    if done.returncode and not done.stdout:
+        raise _errors.from_json({"exit": done.returncode, "text": done.stderr.removeprefix("error: ")})
+    return done
+
+
+def _with_file(graph, ask):
+    if not isinstance(graph, dict):
+        return ask([os.fspath(f) for f in (graph if isinstance(graph, (list, tuple)) else [graph])])
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "graph.json")
+        with open(file, "w", encoding="utf-8") as out:
+            json.dump(graph, out, indent=2)
+        return ask([file])
+
+
+def _sets(set):
+    return [word for text in overrides(set) for word in ("--set", text)]
+
+
+def check(graph, set=None):
+    """Everything that is wrong with a graph (a file, files to be merged, or a dict); [] for nothing."""
+    found = _with_file(graph, lambda files: _run("check", "--json", "--merge", *_sets(set), *files))
+    known = {f.name for f in dataclasses.fields(Diagnostic)}
+    return [
+        Diagnostic(**{k: tuple(v) if k == "notes" else v for k, v in d.items() if k in known})
+        for d in json.loads(found.stdout)["graphs"][0]["diagnostics"]
+    ]
+
+
+def dot(graph, set=None):
+    """The graph's picture as Graphviz text."""
+    return _with_file(graph, lambda files: _run("dot", *_sets(set), *files)).stdout
+
+
+def svg(graph, set=None):
+    """The graph's picture as SVG; nodes have the ids node0, node1, ..."""
+
+    def draw(files):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "picture.svg")
+            _run("dot", *_sets(set), *files, "-o", file)
+            with open(file, encoding="utf-8") as drawn:
+                return drawn.read()
+
+    return _with_file(graph, draw)
+
+
+def inspect(name):
+    """What a node, network or family takes and gives, as `sluice inspect --json`."""
+    return json.loads(_run("inspect", "--json", name).stdout)
