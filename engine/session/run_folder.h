@@ -1,6 +1,6 @@
 // The run folder: run.json (whose run it is), graph.json (resolved), graph.dot, environment.json,
 // metrics.jsonl, quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json,
-// summary.json, profile.json, checkpoints/, and what output nodes write.
+// summary.json, profile.json, checkpoints/, and what output nodes write; live.json while it runs.
 //
 // Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One
 // process works in it, which holds `.lock` locked. Nothing of an older run is taken for this one's:
