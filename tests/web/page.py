@@ -117,6 +117,7 @@ def writing(p, w):
             "a node that is dragged from the palette onto a line stands between the two")
     p.at('#picture g.pick[data-path="rotate90"]')
     entry.click()
+    p.at("#dialog[open] h2")
     s.check("rand_rotate90" in page.inner_text("#dialog h2") and
             "max_k" in page.inner_text("#dialog"), "a type's documentation opens")
     page.keyboard.press("Escape")
@@ -168,7 +169,7 @@ def running(p, w, shots):
             json.loads((run / "summary.json").read_text())["status"] == "cut", "Stop ends it with a checkpoint")
     s.check((run / "checkpoints" / "last" / "state.json").exists() or any((run / "checkpoints").iterdir()),
             "the checkpoint is there")
-    s.check(not (run / "live.json").exists(), "live.json goes with the run")
+    s.until(lambda: not (run / "live.json").exists(), "live.json goes with the run")
     p.at(".run-head .pill.warn:has-text('interrupted')")
     steps = json.loads((run / "summary.json").read_text())["steps"]
     page.click(".run-head button:has-text('Resume')")
@@ -219,6 +220,7 @@ def comparing(p, w, shots):
 
     for i in range(1000):
         made_run(w.folder, f"many/{i // 100}/r{i}", lr=0.001 * (i + 1))
+    page.fill("#view-runs input[type=search]", "")
     begin = time.time()
     page.click("#tab-graph")
     page.click("#tab-runs")

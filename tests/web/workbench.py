@@ -11,7 +11,8 @@ GRAPH = """{
              "channels": [4, 8], "strides": [2] }
   },
   "nodes": {
-    "made":  { "type": "synthetic", "count": 8, "size": [12, 12, 12] },
+    "made":  { "type": "synthetic", "num_samples": 8, "spatial_size": [24, 24, 24],
+               "rad_max": 8, "rad_min": 3, "num_seg_classes": 1 },
     "crop":  { "type": "rand_spatial_crop", "in": "made", "keys": ["image", "label"],
                "roi_size": "@size", "random_size": false },
     "flip":  { "type": "rand_flip", "in": "crop", "keys": ["image", "label"], "prob": 0.5 },  // mirror
@@ -80,9 +81,9 @@ class Sentences:
         sys.exit(1 if self.failed else 0)
 
 
-def made_run(folder, name, lr=0.01, steps=3, **notes):
+def made_run(folder, at, lr=0.01, steps=3, **notes):
     """A run's folder as a run leaves it."""
-    run = folder / name
+    run = folder / at
     run.mkdir(parents=True)
     write = lambda file, value: (run / file).write_text(json.dumps(value))
     write("run.json", {"id": "0" * 32, "graph_sha256": "", "graphs": ["g.json"], "step_threads": 1})

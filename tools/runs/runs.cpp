@@ -163,6 +163,9 @@ Json row(const fs::path& folder, const std::string& name) {
   r["steps"] = number(live, "steps");
   r["epochs"] = number(live, "epoch");
   r["wall_s"] = number(live, "wall_s");
+  if (const std::string metric = text(live, "metric"); !metric.empty())
+    r["metrics"][metric] = {{"last", live.value("metric_last", Json())},
+                            {"best", live.value("metric_best", Json())}};
   return r;
 }
 

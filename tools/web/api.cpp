@@ -239,6 +239,7 @@ Json Api::start(const Json& body) {
   for (const auto& change : texts_in(body, "set", 100)) words.push_back("--set=" + change);
   const std::string run = job.run;
   const std::string id = jobs_.start(std::move(job), std::move(words));
+  if (!run.empty()) watch_.expect(run);
   return {{"id", id}, {"run", run}};
 }
 

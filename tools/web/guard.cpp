@@ -4,10 +4,13 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/base/error.h"
 
 namespace sluice::web {
+
+constexpr std::size_t largest_body = 16u << 20;
 
 std::string new_token() {
   unsigned char bytes[32];
@@ -43,6 +46,9 @@ Verdict Guard::look(const httplib::Request& q) const {
     // Nothing without a length: the library reads such bodies whole, however long they are.
     if (q.has_header("Transfer-Encoding") || !q.has_header("Content-Length"))
       return {411, "Content-Length is missing"};
+    const std::string length = q.get_header_value("Content-Length");
+    if (length.size() > 8 || std::strtoull(length.c_str(), nullptr, 10) > largest_body)
+      return {413, "more than 16 MiB"};
   } else if (q.method != "DELETE") {
     return {405, "no such method"};
   }

@@ -103,21 +103,27 @@ class Redirect {
   std::string file_;
 };
 
-// Another process may not share the port.
-void options_of_socket(int socket) {
-  const int yes = 1;
-  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-}
-
+// The port, or -1. No other process may share it, and more than the library's five connections may
+// wait to be accepted.
 int bind(httplib::Server& http, int wanted) {
   const char* host = "127.0.0.1";
-  if (wanted == 0) return http.bind_to_any_port(host);
+  int listening = -1;
+  http.set_socket_options([&](int socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    listening = socket;
+  });
+  const auto longer = [&](int port) {
+    if (port > 0) ::listen(listening, SOMAXCONN);
+    return port;
+  };
+  if (wanted == 0) return longer(http.bind_to_any_port(host));
   for (int port = wanted; port < std::min(wanted + 20, 65536); ++port) {
     if (!http.bind_to_port(host, port)) continue;
     if (port != wanted)
       tell("port " + std::to_string(wanted) + " is taken, perhaps by another `sluice open`; this " +
            "is " + std::to_string(port));
-    return port;
+    return longer(port);
   }
   return -1;
 }
@@ -165,7 +171,6 @@ int serve(const Request& request) {
   Api api(request, opened.root, opened.graph, opened.run);
 
   httplib::Server http;
-  http.set_socket_options(options_of_socket);
   http.set_payload_max_length(largest_file);
   http.set_read_timeout(10);
   http.set_write_timeout(10);

@@ -1,5 +1,6 @@
 #include "tools/web/watch.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "tools/runs/runs.h"
@@ -23,15 +24,27 @@ void Watch::known(const std::string& graph, const std::string& sha256) {
   written_[graph] = fs::last_write_time(places_.root() / places_.graph(graph), none);
 }
 
+void Watch::expect(const std::string& run) {
+  const std::lock_guard lock(mutex_);
+  expected_.insert(run);
+}
+
+// All runs are looked at every four seconds, or less often where that takes more than one in a
+// hundred of the time.
 void Watch::loop() {
-  constexpr int all_every = 4;  // seconds
-  for (int second = 0; !done_; ++second) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next{};
+  while (!done_) {
     for (int i = 0; i < 10 && !done_; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (done_ || !events_.heard()) continue;
     try {
       look_at_files();
-      look_at_runs(second % all_every == 0);
+      const auto begin = Clock::now();
+      const bool all = begin >= next;
+      look_at_runs(all);
+      const auto end = Clock::now();
+      if (all) next = end + std::max<Clock::duration>(std::chrono::seconds(4), 100 * (end - begin));
     } catch (const std::exception&) {  // a folder that is gone: the next look finds what is there
       continue;
     }
@@ -44,6 +57,11 @@ void Watch::look_at_runs(bool all) {
   if (all) {
     rows = places_.runs();
   } else {
+    {
+      const std::lock_guard lock(mutex_);
+      running_.merge(expected_);
+      expected_.clear();
+    }
     for (const auto& id : running_) {
       Json row = runs::row(places_.run(id), places_.run_name(id));
       row["id"] = id;
@@ -55,6 +73,8 @@ void Watch::look_at_runs(bool all) {
   std::set<std::string> running;
   for (const Json& row : rows) {
     const std::string id = row["id"];
+    const bool begins = !all && row["started"] == "";
+    if (begins) running.insert(id);
     if (row["status"] == "running") {
       running.insert(id);
       events_.send("live", {{"run", id}, {"row", row}});

@@ -22,6 +22,7 @@ class Watch {
   ~Watch();
   // A page has this text; what it wrote itself is no news.
   void known(const std::string& graph, const std::string& sha256);
+  void expect(const std::string& run);  // it begins at any moment
 
  private:
   void loop();
@@ -34,7 +35,7 @@ class Watch {
   std::map<std::string, std::string> files_;  // graph id -> digest
   std::map<std::string, std::filesystem::file_time_type> written_;
   std::map<std::string, std::string> runs_;  // run id -> what was said of it
-  std::set<std::string> running_;
+  std::set<std::string> running_, expected_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

@@ -5,7 +5,7 @@ import {short} from "./words.js";
 import {edit, jump} from "./editor.js";
 import {say, state, tell, when} from "./state.js";
 
-let sheet, drawing = null, scale = 0;
+let sheet, drawing = null, scale = 0, all = false;
 
 export function setUpPicture() {
   const zoom = factor => () => { scale = (scale || fitted()) * factor; size(); };
@@ -20,7 +20,7 @@ export function setUpPicture() {
   document.getElementById("picture").replaceChildren(sheet, el("div", {class: "zoom"},
     el("button", {title: "Smaller", "aria-label": "Smaller", onclick: zoom(1 / 1.25)}, "−"),
     el("button", {title: "Larger", "aria-label": "Larger", onclick: zoom(1.25)}, "+"),
-    el("button", {title: "All of it", onclick: () => { scale = 0; size(); }}, "fit")));
+    el("button", {title: "All of it", onclick: () => { scale = 0; all = !all; size(); }}, "fit")));
   new ResizeObserver(() => scale || size()).observe(sheet);
   when("picture", draw);
   when("cursor", follow);
@@ -32,8 +32,8 @@ const width = () => drawing?.viewBox.baseVal.width || 1;
 function fitted() {
   const box = drawing?.viewBox.baseVal;
   if (!box) return 1;
-  return Math.min((sheet.clientWidth - 24) / box.width, Math.max(0.45,
-    (sheet.clientHeight - 24) / box.height), 1.25);
+  const whole = (sheet.clientHeight - 24) / box.height;
+  return Math.min((sheet.clientWidth - 24) / box.width, Math.max(all ? 0.1 : 0.85, whole), 1.25);
 }
 function size() {
   if (drawing) drawing.setAttribute("width", Math.round(width() * (scale || fitted())));

@@ -17,7 +17,7 @@ export function setUpRuns() {
     " archived too");
   table = el("div", {class: "scroll tall"});
   compared = el("div", {class: "compared"});
-  fill(home, el("div", {class: "bar"}, field, old, el("span", {class: "gap"}),
+  fill(home, el("div", {class: "toolbar"}, field, old, el("span", {class: "gap"}),
     el("button", {class: "main", onclick: compare}, "Compare the chosen")), table, compared);
   on("runs", () => { if (state.view === "runs") showRuns(); });
 }
