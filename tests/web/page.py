@@ -212,6 +212,7 @@ def comparing(p, w, shots):
     same = lambda a: [[re.sub(r"\s", "", c) for c in r] for r in a]
     s.check(same(rows) == same(expected), "settings that differ are those of `sluice compare --json`",
             [(a, b) for a, b in zip(rows, expected) if same([a]) != same([b])][:2])
+    page.locator(".compared [data-curve]").first.scroll_into_view_if_needed()
     s.until(lambda: page.locator('.compared [data-curve] path').count() > 0, "curves of runs over each other")
     page.click('tr[data-run="runs/c"] button[title=Change]')
     page.fill("#n-note", "the third")

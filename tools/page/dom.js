@@ -16,6 +16,11 @@ export const el = (tag, attributes, ...children) =>
 export const svg = (tag, attributes, ...children) =>
   put(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 export const fill = (home, ...children) => put(home, {}, children);
+// In the place of what was there; null and false are nothing, as everywhere.
+export function refill(home, ...children) {
+  home.replaceChildren();
+  return fill(home, ...children);
+}
 export const empty = text => el("p", {class: "empty"}, text);
 export const lead = (...text) => el("p", {class: "lead"}, text);
 // Text in which `backquotes` mark code.

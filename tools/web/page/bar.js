@@ -1,5 +1,5 @@
 // The bar above text and picture: which graph, whether it is right, and the commands that run it.
-import {el} from "./dom.js";
+import {el, refill} from "./dom.js";
 import {get, on, post, remove} from "./api.js";
 import {openGraph, replaceText, save} from "./editor.js";
 import {openRun} from "./run.js";
@@ -19,7 +19,7 @@ export async function setUpBar() {
     placeholder: "with run.epochs=2 nodes.step.lr=0.01", title: "Changes of values for this run " +
     "alone, as --set takes them"});
   const off = state.readOnly ? "" : null;
-  document.getElementById("graph-bar").replaceChildren(list, status,
+  refill(document.getElementById("graph-bar"), list, status,
     el("button", {onclick: save, disabled: off, title: "Ctrl-S"}, "Save"),
     el("span", {class: "gap"}), sets,
     el("button", {class: "main", onclick: () => run("run"), disabled: off}, "Run"), stop,
@@ -82,7 +82,7 @@ function whatIf() {
     dialog.close();
     run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean)});
   };
-  dialog.replaceChildren(el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
+  refill(dialog, el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
     "simulation with measured times: ", el("code", {}, "threads=4"), ", ",
     el("code", {}, "load.threads=4"), ", ", el("code", {}, "batch.size=8"), ", ",
     el("code", {}, "free:load"), ", ", el("code", {}, "null:data"), ", ",
@@ -125,7 +125,7 @@ const lastLine = text => text.trim().split("\n").filter(Boolean).pop() || "it fa
 
 function showData(job) {
   const dialog = document.getElementById("dialog");
-  dialog.replaceChildren(el("h2", {}, "The data of " + job.title),
+  refill(dialog, el("h2", {}, "The data of " + job.title),
     el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000)),
     el("div", {class: "buttons"}, el("button", {onclick: () => dialog.close()}, "Close")));
   dialog.showModal();

@@ -1,6 +1,6 @@
 // The text, which is the truth: everything else on the page is made from it, and what a form or the
 // palette changes comes back to it as one change that can be undone.
-import {el, fill} from "./dom.js";
+import {el, fill, refill} from "./dom.js";
 import {get, on, post, put} from "./api.js";
 import {say, state, tell, when} from "./state.js";
 
@@ -81,7 +81,7 @@ function listProblems(diagnostics) {
       el("span", {class: "line"}, String(d.range.start.line + 1)), d.message,
       d.hint ? el("span", {class: "faint"}, " " + d.hint) : null),
     d.fixes.map(f => el("button", {class: "fix", onclick: () => fix(f)}, f.title))));
-  home.replaceChildren(...rows);
+  refill(home, rows);
   home.hidden = !rows.length;
   state.editor.setSize(null, "100%");
 }
@@ -97,8 +97,10 @@ function fix(f) {
 export function jump(where, focus) {
   const [from, to] = range(where);
   quiet = true;
-  state.editor.setSelection(from, to);
-  state.editor.scrollIntoView({from, to: from}, 120);
+  state.editor.setSelection(from, to, {scroll: false});
+  const {top, clientHeight} = state.editor.getScrollInfo();
+  const y = state.editor.charCoords(from, "local").top;
+  if (y < top || y > top + clientHeight - 60) state.editor.scrollTo(0, Math.max(0, y - clientHeight / 3));
   if (focus) state.editor.focus();
   quiet = false;
 }
@@ -181,7 +183,7 @@ function take(other) {
 function offerOther(other) {
   const dialog = document.getElementById("dialog");
   const choose = action => () => { dialog.close(); action(); };
-  dialog.replaceChildren(el("h2", {}, "Another program changed " + state.graph.name),
+  refill(dialog, el("h2", {}, "Another program changed " + state.graph.name),
     el("p", {}, "Your changes here are not saved. Which text is it to be?"),
     el("div", {class: "buttons"},
       el("button", {onclick: choose(() => { state.graph.sha256 = other.sha256; save(); })},

@@ -1,6 +1,6 @@
 // What is chosen, as a form. A change goes into the text; a value that stands in a variable asks where
 // the change is meant.
-import {el, fill} from "./dom.js";
+import {el, fill, refill} from "./dom.js";
 import {edit, jump, nodeAt, rename} from "./editor.js";
 import {describe} from "./palette.js";
 import {say, state, tell, when} from "./state.js";
@@ -35,7 +35,7 @@ async function show() {
 
 function hint() {
   shown = "";
-  home.replaceChildren(el("p", {class: "empty"},
+  refill(home, el("p", {class: "empty"},
     "Choose a node in the picture, or put the cursor on it in the text."));
 }
 
@@ -44,10 +44,10 @@ const flows = (title, fields) => fields?.length ? el("div", {class: "flow"}, el(
 
 function draw(node) {
   const about = node.about;
-  const doc = about ? el("details", {class: "doc"}, el("summary", {}, about.doc.split(". ")[0] + "."),
+  const doc = about ? el("details", {class: "doc"}, el("summary", {}, about.doc.split(". ")[0].replace(/\.$/, "")),
     describe(about)) : null;
   const set = node.settings.filter(p => p.from !== "default");
-  home.replaceChildren(
+  refill(home,
     el("div", {class: "form-head"}, el("h2", {}, node.name),
       node.type ? el("code", {}, node.type) : null,
       node.part ? el("span", {}, "the part ", el("code", {}, node.part)) : null, actions(node)),
@@ -150,7 +150,7 @@ function askWhere(p, value) {
   const dialog = document.getElementById("dialog");
   const choose = pointer => () => { dialog.close(); send(pointer, value); };
   const name = p.var_pointer.slice(1).replaceAll("/", ".");
-  dialog.replaceChildren(el("h2", {}, p.name + " comes from " + name),
+  refill(dialog, el("h2", {}, p.name + " comes from " + name),
     el("p", {}, "Others may use it too. Where is " + written(value) + " meant?"),
     el("div", {class: "buttons"},
       el("button", {onclick: choose(p.var_pointer)}, "In " + name + ", for all who use it"),

@@ -1,5 +1,5 @@
 // The page: its views, what is open, and what the server tells.
-import {el, fill} from "./dom.js";
+import {el, fill, refill} from "./dom.js";
 import {get, listen, on} from "./api.js";
 import {setUpEditor, openGraph} from "./editor.js";
 import {setUpPicture} from "./picture.js";
@@ -44,7 +44,7 @@ async function begin() {
   try {
     opened = await get("open");
   } catch (why) {
-    document.body.replaceChildren(el("main", {class: "alone"}, el("h1", {}, "Sluice"),
+    refill(document.body, el("main", {class: "alone"}, el("h1", {}, "Sluice"),
       el("p", {}, "This page needs the address that `sluice open` printed, with what follows its #."),
       el("p", {class: "faint"}, why.message)));
     return;

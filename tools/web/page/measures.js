@@ -1,12 +1,12 @@
 // What the commands measured: the node table of `profile`, forecasts of `--what-if`, and the text of
 // `advise` beside the author's, change by change.
-import {el, quoted} from "./dom.js";
+import {el, quoted, refill} from "./dom.js";
 import {percent, short} from "./words.js";
 import {state} from "./state.js";
 
 function open(title, ...children) {
   const dialog = document.getElementById("dialog");
-  dialog.replaceChildren(el("div", {class: "form-head"}, el("h2", {}, title),
+  refill(dialog, el("div", {class: "form-head"}, el("h2", {}, title),
     el("span", {class: "actions"}, el("button", {onclick: () => dialog.close()}, "Close"))),
   ...children.flat(9).filter(Boolean));
   if (!dialog.open) dialog.showModal();

@@ -1,6 +1,6 @@
 // Every node type: search, read, and put one into the graph: by the mouse onto a line of the picture,
 // or by Enter behind the node that is chosen.
-import {el, fill} from "./dom.js";
+import {el, fill, refill} from "./dom.js";
 import {get} from "./api.js";
 import {insert} from "./picture.js";
 import {state} from "./state.js";
@@ -24,17 +24,17 @@ function filter() {
   const found = types.filter(fits);
   if (words.length) found.sort((a, b) => rank(a) - rank(b));
   let family = "";
-  list.replaceChildren(...found.slice(0, 400).flatMap(t => {
+  refill(list, found.slice(0, 400).flatMap(t => {
     const head = !words.length && t.family !== family ? [el("h3", {}, family = t.family)] : [];
     return [...head, entry(t)];
   }));
   if (!words.length) {
     const groups = new Map();
     for (const t of found) groups.set(t.family, [...(groups.get(t.family) || []), t]);
-    list.replaceChildren(...[...groups].map(([name, all]) => el("details", {},
+    refill(list, [...groups].map(([name, all]) => el("details", {},
       el("summary", {}, name, el("span", {class: "faint"}, " " + all.length)), all.map(entry))));
   }
-  if (!found.length) list.replaceChildren(el("p", {class: "empty"}, "No type holds these words."));
+  if (!found.length) refill(list, el("p", {class: "empty"}, "No type holds these words."));
 }
 
 function entry(t) {
@@ -69,7 +69,7 @@ async function page(name) {
   const about = await get("types/" + name), dialog = document.getElementById("dialog");
   const after = state.nodes.find(n => n.pointer === state.chosen);
   const add = () => { dialog.close(); insert(name, after?.pointer); };
-  dialog.replaceChildren(el("div", {class: "form-head"}, el("h2", {}, name),
+  refill(dialog, el("div", {class: "form-head"}, el("h2", {}, name),
     el("span", {class: "actions"}, state.readOnly ? null : el("button", {class: "main", onclick: add},
       after ? "Add after " + after.path : "Add to the graph"),
     el("button", {onclick: () => dialog.close()}, "Close"))), describe(about));

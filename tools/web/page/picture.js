@@ -1,6 +1,6 @@
 // The picture of the text: a click chooses a node, a drop puts one onto an edge, and while a run goes
 // on each node shows its rate and queue. The last right picture stays, greyed, while the text is wrong.
-import {el, svg} from "./dom.js";
+import {el, refill, svg} from "./dom.js";
 import {short} from "./words.js";
 import {edit, jump} from "./editor.js";
 import {say, state, tell, when} from "./state.js";
@@ -17,7 +17,7 @@ export function setUpPicture() {
   }, {passive: false});
   sheet.addEventListener("dragover", event => event.preventDefault());
   sheet.addEventListener("drop", drop);
-  document.getElementById("picture").replaceChildren(sheet, el("div", {class: "zoom"},
+  refill(document.getElementById("picture"), sheet, el("div", {class: "zoom"},
     el("button", {title: "Smaller", "aria-label": "Smaller", onclick: zoom(1 / 1.25)}, "−"),
     el("button", {title: "Larger", "aria-label": "Larger", onclick: zoom(1.25)}, "+"),
     el("button", {title: "All of it", onclick: () => { scale = 0; all = !all; size(); }}, "fit")));
@@ -36,7 +36,7 @@ function fitted() {
   return Math.min((sheet.clientWidth - 24) / box.width, Math.max(all ? 0.1 : 0.85, whole), 1.25);
 }
 function size() {
-  if (drawing) drawing.setAttribute("width", Math.round(width() * (scale || fitted())));
+  if (drawing && sheet.clientWidth) drawing.setAttribute("width", Math.round(width() * (scale || fitted())));
 }
 
 // Graphviz's text, without its links and what it would run.
@@ -57,11 +57,11 @@ function draw(picture) {
   state.nodes = picture.nodes;
   drawing = picture.svg ? parsed(picture.svg) : null;
   if (!drawing) {
-    sheet.replaceChildren(el("p", {class: "faint"}, "Graphviz draws the picture, and it is not here: ",
+    refill(sheet, el("p", {class: "faint"}, "Graphviz draws the picture, and it is not here: ",
       "install graphviz. The nodes:"), el("div", {class: "list"}, picture.nodes.map(n =>
       el("button", {onclick: () => choose(n), "data-path": n.path}, n.path))));
   } else {
-    sheet.replaceChildren(drawing);
+    refill(sheet, drawing);
     for (const n of picture.nodes) {
       const group = drawing.getElementById(n.id);
       if (!group) continue;

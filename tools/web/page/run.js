@@ -1,6 +1,6 @@
 // One run: how far it is, its curves and pictures, while it goes on and after its end.
 import {bytes, get, on, post} from "./api.js";
-import {el} from "./dom.js";
+import {el, refill} from "./dom.js";
 import {colors, legend, lineChart, smooth} from "./chart.js";
 import {duration, percent, short} from "./words.js";
 import {resume, stopJob} from "./bar.js";
@@ -28,7 +28,7 @@ export function setUpRun() {
 }
 
 function blank() {
-  home.replaceChildren(el("div", {class: "alone"}, el("p", {class: "empty"},
+  refill(home, el("div", {class: "alone"}, el("p", {class: "empty"},
     "No run is chosen: Run starts one, and Runs has those that were.")));
 }
 
@@ -38,7 +38,7 @@ export async function openRun(id, wait = false) {
   page = null;
   parts = Object.fromEntries(["head", "cards", "note", "curves", "nodes", "pictures", "volumes", "log"]
     .map(name => [name, el("div", {class: "run-" + name})]));
-  home.replaceChildren(el("div", {class: "run"}, Object.values(parts)));
+  refill(home, el("div", {class: "run"}, Object.values(parts)));
   for (let i = 0; wait && i < 100 && state.run === id; ++i) {
     const found = await get("runs/" + id);
     if (found.row.started) break;
@@ -80,7 +80,7 @@ function drawHead({row, verdict}) {
   const live = row.status === "running" ? row.live : null;
   const [text, kind] = states[row.status] || [row.status, ""];
   const job = [...state.jobs.values()].find(j => j.run === row.id && j.state !== "ended");
-  parts.head.replaceChildren(el("h1", {}, row.title || row.name),
+  refill(parts.head, el("h1", {}, row.title || row.name),
     el("span", {class: "pill " + kind}, live?.state || text),
     row.title ? el("span", {class: "faint"}, row.name) : null,
     el("span", {class: "gap"}),
@@ -90,7 +90,7 @@ function drawHead({row, verdict}) {
   const done = live ? (live.epoch - 1 + (live.validating ? 1 : live.share || 0)) / live.epochs : null;
   const metrics = Object.entries(row.metrics).filter(([n]) => !/\.lr$|grad_norm/.test(n))
     .sort((a, b) => /\.mean$/.test(b[0]) - /\.mean$/.test(a[0])).slice(0, 3);
-  parts.cards.replaceChildren(
+  refill(parts.cards,
     live ? el("div", {class: "progress", role: "progressbar", "aria-valuenow": Math.round(100 * done),
       "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "Progress"},
     el("i", {style: {width: 100 * done + "%"}})) : null,
@@ -118,7 +118,7 @@ function askResume(row) {
   const set = el("input", {placeholder: "run.epochs=60", spellcheck: "false",
     "aria-label": "Changes"});
   const go = () => { dialog.close(); resume(row.id, set.value.split(/\s+/).filter(Boolean)); };
-  dialog.replaceChildren(el("h2", {}, "Go on with " + row.name), el("p", {},
+  refill(dialog, el("h2", {}, "Go on with " + row.name), el("p", {},
     "It goes on exactly where it was. For longer, say so:"), set, el("div", {class: "buttons"},
     el("button", {class: "main", onclick: go}, "Resume"),
     el("button", {onclick: () => dialog.close()}, "Close")));
@@ -126,10 +126,10 @@ function askResume(row) {
 }
 
 function drawNodes(live) {
-  if (!live) return parts.nodes.replaceChildren();
+  if (!live) return refill(parts.nodes);
   const bar = (share, kind) => el("span", {class: "meter " + kind}, el("i", {style: {width:
     100 * Math.min(1, share) + "%"}}));
-  parts.nodes.replaceChildren(el("h2", {}, "Nodes"), el("div", {class: "scroll"}, el("table", {},
+  refill(parts.nodes, el("h2", {}, "Nodes"), el("div", {class: "scroll"}, el("table", {},
     el("thead", {}, el("tr", {}, ["node", "per s", "busy", "queue"].map((n, i) =>
       el("th", {class: i ? null : "left"}, n)))),
     el("tbody", {}, live.nodes.map(n => el("tr", {class: n.path === live.bottleneck ? "hot" : null},
@@ -156,7 +156,7 @@ async function drawCurves(found) {
   if (!parts.curves.firstChild || parts.curves.dataset.names !== all.map(a => a[0]).join()) {
     charts.clear();
     parts.curves.dataset.names = all.map(a => a[0]).join();
-    parts.curves.replaceChildren(all.length ? el("h2", {}, "Curves") : "",
+    refill(parts.curves, all.length ? el("h2", {}, "Curves") : "",
       el("div", {class: "charts"}, all.map(([name, , x]) => {
         const spec = {title: name, series: [], xname: x, whole: true}, chart = lineChart(spec);
         charts.set(name, {spec, chart});
@@ -182,7 +182,7 @@ async function drawPictures(found) {
   const key = found.row.id + ":" + last + ":" + all.length;
   if (key === shownPictures) return;
   shownPictures = key;
-  if (!all.length) return parts.pictures.replaceChildren();
+  if (!all.length) return refill(parts.pictures);
   const images = await Promise.all(all.map(async p => {
     const url = URL.createObjectURL(new Blob([await bytes(
       `runs/${found.row.id}/picture/${p.n}`)], {type: "image/png"}));
@@ -190,24 +190,24 @@ async function drawPictures(found) {
       el("figcaption", {}, p.sample));
   }));
   const classes = all[0].classes || [], cs = all[0].colors || [];
-  parts.pictures.replaceChildren(el("h2", {}, "Pictures, epoch " + (last + 1)),
+  refill(parts.pictures, el("h2", {}, "Pictures, epoch " + (last + 1)),
     legend(classes.map((c, i) => ({name: "class " + c, color: cs[i]}))),
     el("div", {class: "pictures"}, images));
 }
 
 async function volumes(id) {
   const {volumes: all} = await get(`runs/${id}/volumes`);
-  if (!all.length || id !== state.run) return parts.volumes.replaceChildren();
+  if (!all.length || id !== state.run) return refill(parts.volumes);
   const viewer = el("div");
   const list = el("select", {"aria-label": "Volume", onchange: () => volumeViewer(viewer, id, list.value)},
     el("option", {value: ""}, "choose one"), all.map(v => el("option", {value: v.name}, v.name)));
-  parts.volumes.replaceChildren(el("h2", {}, "Volumes"), el("div", {class: "tools"}, list), viewer);
+  refill(parts.volumes, el("h2", {}, "Volumes"), el("div", {class: "tools"}, list), viewer);
 }
 
 function log(job) {
   const text = job.err.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r/g, "\n");
   if (!text.trim()) return;
   const open = parts.log.querySelector("details")?.open || (job.state === "ended" && job.code && job.code < 129);
-  parts.log.replaceChildren(el("details", open ? {open: ""} : {}, el("summary", {}, "What it said"),
+  refill(parts.log, el("details", open ? {open: ""} : {}, el("summary", {}, "What it said"),
     el("pre", {}, text.split("\n").slice(-200).join("\n"))));
 }

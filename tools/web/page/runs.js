@@ -1,5 +1,5 @@
 // All runs: a table that sorts and filters, and those that are chosen beside each other.
-import {el, fill} from "./dom.js";
+import {el, fill, refill} from "./dom.js";
 import {get, on, patch, post} from "./api.js";
 import {colors, legend, lineChart} from "./chart.js";
 import {day, duration, short} from "./words.js";
@@ -102,7 +102,7 @@ function draw() {
   const pick = r => el("input", {type: "checkbox", "aria-label": "Choose " + r.name,
     checked: chosen.has(r.id) ? "" : null,
     onchange: e => { e.target.checked ? chosen.add(r.id) : chosen.delete(r.id); }});
-  table.replaceChildren(shown.length ? el("table", {class: "runs"},
+  refill(table, shown.length ? el("table", {class: "runs"},
     el("thead", {}, el("tr", {}, el("th"), columns.map(head))),
     el("tbody", {}, shown.map(r => el("tr", {"data-run": r.name}, el("td", {}, pick(r)),
       columns.map(c => el("td", {class: c.left ? "left" : null}, c.cell(r)))))))
@@ -122,7 +122,7 @@ function notes(r) {
       note: note.value, archived: old.checked});
     showRuns();
   };
-  dialog.replaceChildren(el("h2", {}, r.name), el("div", {class: "fields"},
+  refill(dialog, el("h2", {}, r.name), el("div", {class: "fields"},
     el("label", {for: "n-name"}, "name"), name, el("label", {for: "n-tags"}, "tags"), tags,
     el("label", {for: "n-note"}, "note"), note, el("label", {for: "n-old"}, "archived"), old),
   el("div", {class: "buttons"}, el("button", {class: "main", onclick: keep}, "Keep"),
@@ -147,7 +147,7 @@ async function compare() {
   const parts = ["best", "last", "min"].map(what => el("table", {class: "figures"}, head(what),
     el("tbody", {}, found.figures.map(figure(what)))));
   const charts = el("div", {class: "charts"});
-  compared.replaceChildren(el("h2", {}, "Settings that differ"), el("div", {class: "scroll"},
+  refill(compared, el("h2", {}, "Settings that differ"), el("div", {class: "scroll"},
     found.settings.length ? el("table", {class: "settings"}, head("setting"),
       el("tbody", {}, found.settings.map(setting))) : el("p", {class: "empty"}, "None.")),
   el("h2", {}, "Curves"), legend(names.map((name, i) => ({name, color: colors(i)}))), charts,

@@ -1,6 +1,6 @@
 // A volume on three planes: the image, with label and prediction as outlines. A click moves the cross,
 // the wheel and arrow keys go through slices. Bytes come from the server slice by slice.
-import {el} from "./dom.js";
+import {el, refill} from "./dom.js";
 import {bytes, get} from "./api.js";
 import {short} from "./words.js";
 
@@ -8,12 +8,12 @@ const planes = ["sagittal", "coronal", "axial"];
 const across = [1, 0, 0], up = [2, 2, 1];  // axes of each plane's columns and rows
 
 export async function volumeViewer(home, run, name) {
-  if (!name) return home.replaceChildren();
-  home.replaceChildren(el("p", {class: "empty"}, "reading …"));
+  if (!name) return refill(home);
+  refill(home, el("p", {class: "empty"}, "reading …"));
   const question = which => `name=${encodeURIComponent(name)}&which=${which}`;
   const open = which => get(`runs/${run}/volume?${question(which)}`).catch(() => null);
   const [pred, image, label] = await Promise.all([open("pred"), open("image"), open("label")]);
-  if (!pred) return home.replaceChildren(el("p", {class: "empty"}, "It cannot be read."));
+  if (!pred) return refill(home, el("p", {class: "empty"}, "It cannot be read."));
   const same = v => v && v.shape.every((n, i) => n === pred.shape[i]);
   // Without an image the file itself is shown, as an image where it holds no labels.
   const layers = {image: same(image) ? image : pred.labels.length ? null : pred,
@@ -112,7 +112,7 @@ export async function volumeViewer(home, run, name) {
   const edge = (which, text) => layers.image ? el("label", {}, text, el("input", {type: "range",
     min: layers.image.least, max: layers.image.most, value: state[which], step: "any",
     oninput: e => { state[which] = +e.target.value; draw(); }})) : null;
-  home.replaceChildren(el("div", {class: "tools"}, toggle("label", "label"),
+  refill(home, el("div", {class: "tools"}, toggle("label", "label"),
     toggle("pred", "prediction"), edge("low", "darkest"), edge("high", "brightest"),
     el("span", {class: "faint"}, pred.shape.join(" × ") + " voxels of " +
       pred.spacing.map(s => short(+s.toPrecision(3))).join(" × ") + " mm" +
