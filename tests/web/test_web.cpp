@@ -1,4 +1,5 @@
-// `sluice open`: who gets in, what the server answers, and the page in a browser, where there is one.
+// `sluice open`: who gets in, what the server answers, and the page in a browser, where there is
+// one.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

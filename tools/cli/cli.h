@@ -49,7 +49,7 @@ struct Options {
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
   double timeout = 600, share = 0.5;
-  std::int64_t multiple = 1;  // prune
+  std::int64_t multiple = 1;     // prune
   std::string sort = "started";  // runs
   bool csv = false;
   bool read_only = false, no_browser = false;  // open

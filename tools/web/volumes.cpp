@@ -96,8 +96,14 @@ std::set<fs::path> folders_of(const fs::path& run) {
     std::error_code none;
     if (j.is_string() && !j.get_ref<const std::string&>().empty()) {
       const fs::path path = fs::path(begun_in) / j.get<std::string>();
-      if (path.is_absolute() && path.has_relative_path() && fs::is_directory(path, none))
+      if (path.is_absolute() && path.has_relative_path() && fs::is_directory(path, none)) {
         found.insert(path);
+        // A prediction's graph names the images alone: imagesTr has its labels in labelsTr.
+        const std::string name = path.filename();
+        const fs::path labels =
+            path.parent_path() / ("labels" + name.substr(name.size() > 6 ? 6 : 0));
+        if (name.starts_with("images") && fs::is_directory(labels, none)) found.insert(labels);
+      }
     }
     if (j.is_structured())
       for (const auto& one : j) self(self, one);

@@ -5,11 +5,14 @@ import {get} from "./api.js";
 import {insert} from "./picture.js";
 import {state} from "./state.js";
 
+// As samples pass them.
+const order = ["io", "transform", "flow", "device", "model", "loss", "optimizer", "metric", "output"];
 let types = [], home, list, field;
 
 export async function setUpPalette() {
   home = document.getElementById("palette");
-  types = (await get("types")).filter(t => t.family !== "network");
+  const rank = t => order.indexOf(t.family) < 0 ? order.length : order.indexOf(t.family);
+  types = (await get("types")).filter(t => t.family !== "network").sort((a, b) => rank(a) - rank(b));
   field = el("input", {type: "search", placeholder: "Find a node: flip, dice, load …",
     "aria-label": "Find a node type", oninput: filter, onkeydown: step});
   list = el("div", {class: "types"});
@@ -23,12 +26,9 @@ function filter() {
   const rank = t => t.name.startsWith(words[0] || "") ? 0 : t.name.includes(words[0] || "") ? 1 : 2;
   const found = types.filter(fits);
   if (words.length) found.sort((a, b) => rank(a) - rank(b));
-  let family = "";
-  refill(list, found.slice(0, 400).flatMap(t => {
-    const head = !words.length && t.family !== family ? [el("h3", {}, family = t.family)] : [];
-    return [...head, entry(t)];
-  }));
-  if (!words.length) {
+  if (words.length) {
+    refill(list, found.slice(0, 100).map(entry));
+  } else {
     const groups = new Map();
     for (const t of found) groups.set(t.family, [...(groups.get(t.family) || []), t]);
     refill(list, [...groups].map(([name, all]) => el("details", {},

@@ -190,7 +190,7 @@ async function drawPictures(found) {
       el("figcaption", {}, p.sample));
   }));
   const classes = all[0].classes || [], cs = all[0].colors || [];
-  refill(parts.pictures, el("h2", {}, "Pictures, epoch " + (last + 1)),
+  refill(parts.pictures, el("h2", {}, "Pictures, epoch " + last),
     legend(classes.map((c, i) => ({name: "class " + c, color: cs[i]}))),
     el("div", {class: "pictures"}, images));
 }
