@@ -139,7 +139,7 @@ static void remove_event_files(const fs::path& folder) {
 // All that a run writes, but for run.json and the lock; nothing else.
 static void remove_run(const fs::path& folder) {
   remove_checkpoints(folder / "checkpoints");
-  for (const std::string name : {"metrics.jsonl", "quarantine.jsonl", "sessions.jsonl",
+  for (const std::string name : {"metrics.jsonl", "quarantine.jsonl", "sessions.jsonl", "live.json",
                                  "timeline.json", "summary.json", "profile.json", "graph.json",
                                  "graph.dot", "environment.json", "trace.pftrace", "report.html"})
     for (const auto& file : {folder / name, folder / (name + ".part")})

@@ -1,7 +1,7 @@
 // The run folder: run.json (whose run it is), graph.json (resolved), graph.dot, environment.json,
 // metrics.jsonl, quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json,
 // summary.json, profile.json, checkpoints/, cases/ (metrics of each case), and what output nodes
-// write.
+// write; live.json while it runs.
 //
 // Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One
 // process works in it, which holds `.lock` locked. Nothing of an older run is taken for this one's:

@@ -1,6 +1,7 @@
 // The tree keeps its own rules: what each folder may include, and what the top level holds.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -147,6 +148,36 @@ TEST_CASE("what editors ask is answered without LibTorch, and the server adds th
         CHECK_FALSE(starts(name, tbb));
         CHECK_FALSE(starts(name, torch));
       }
+}
+
+TEST_CASE("the page's server and what it knows of runs see neither LibTorch nor the command line") {
+  const auto runs = {"tools/runs/"};
+  const auto web = {"tools/web/", "tools/assist/", "tools/lsp/lines.h", "tools/runs/"};
+  for (const std::string folder : {"runs", "web"}) {
+    CHECK(fs::exists(root / "tools" / folder / "README.md"));
+    for (const auto& file : sources("tools/" + folder))
+      for (const auto& name : includes(file)) {
+        INFO(file.string() << " includes " << name);
+        if (starts(name, {"tools/"})) CHECK(starts(name, folder == "runs" ? runs : web));
+        if (starts(name, {"engine/"}) && folder == "runs") CHECK(starts(name, {"engine/base/"}));
+        if (starts(name, {"engine/"}))
+          CHECK(starts(name, {"engine/base/", "engine/graph/", "engine/plan/", "engine/judge/"}));
+        CHECK_FALSE(starts(name, {"nodes/", "kernels/", "tests/"}));
+        CHECK_FALSE(starts(name, tbb));
+        CHECK_FALSE(starts(name, torch));
+      }
+  }
+}
+
+// Scripts without a build step stay readable by being short.
+TEST_CASE("no module of a page is longer than 300 lines") {
+  for (const char* folder : {"tools/web/page", "tools/page"})
+    for (const auto& e : fs::directory_iterator(root / folder)) {
+      if (e.path().extension() != ".js") continue;
+      std::ifstream in(e.path());
+      const auto lines = std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+      CHECK_MESSAGE(lines <= 300, e.path().string());
+    }
 }
 
 TEST_CASE("nodes are one file each, and share headers only with their own family") {

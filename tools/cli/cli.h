@@ -50,7 +50,11 @@ struct Options {
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
   double timeout = 600, share = 0.5;
-  std::int64_t multiple = 1;  // prune
+  std::int64_t multiple = 1;     // prune
+  std::string sort = "started";  // runs
+  bool csv = false;
+  bool read_only = false, no_browser = false;  // open
+  int page_port = 0;
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
@@ -86,6 +90,9 @@ int export_network(const Options& options);
 int verify_package(const Options& options);
 int serve(const Options& options);
 int prune(const Options& options);
+int list_runs(const Options& options);
+int compare_runs(const Options& options);
+int open_page(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

@@ -9,7 +9,7 @@
 
 #include "engine/base/message.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/report.h"
+#include "tools/runs/files.h"
 
 namespace sluice::cli {
 namespace {
@@ -83,7 +83,7 @@ int run_one(const Options& options) {
 
 // The last value of the first metric that is a mean, else of the first that is no loss.
 std::optional<std::pair<std::string, double>> metric_of(const fs::path& run) {
-  const Json summary = read_json(run / "summary.json");
+  const Json summary = runs::read_json(run / "summary.json");
   std::optional<std::pair<std::string, double>> found;
   if (!summary.is_object() || !summary.contains("metrics")) return found;
   for (const auto& [name, value] : summary["metrics"].items()) {

@@ -400,6 +400,27 @@ void commands(CLI::App& app, Options& o) {
 
   serve_options(app.add_subcommand("serve", "Answers predictions with a package over HTTP"), o);
 
+  auto* runs = app.add_subcommand("runs", "Lists runs: how they ended, what they came to");
+  runs->add_option("folder", o.run, "Where to look; runs, or else here")->option_text("DIR");
+  runs->add_option("--sort", o.sort,
+                   "A metric, by its best value; or name, started, steps, epochs, wall_s, status")
+      ->option_text("METRIC");
+  runs->add_flag("--csv", o.csv, "All figures, for a spreadsheet");
+  runs->add_flag("--json", o.json, "One JSON document on stdout")->excludes("--csv");
+  auto* compare = app.add_subcommand(
+      "compare", "Holds runs beside each other: the settings that differ, and the figures");
+  graphs(compare, o, "Run folders");
+  compare->add_flag("--json", o.json, "One JSON document on stdout");
+
+  auto* open = app.add_subcommand("open", "Opens a page in the browser: write, run, compare");
+  open->add_option("what", o.run, "A graph, a run's folder or a folder; here unless told")
+      ->option_text("GRAPH");
+  open->add_option("--port", o.page_port, "Any free one unless told")
+      ->check(CLI::Range(0, 65535))
+      ->option_text("N");
+  open->add_flag("--no-browser", o.no_browser, "Prints the address alone");
+  open->add_flag("--read-only", o.read_only, "Nothing is written or started");
+
   auto* explain = app.add_subcommand("explain", "Explains a diagnostic");
   explain->add_option("code", o.name, "Code; else all")->option_text("CODE");
 }
@@ -429,6 +450,9 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "verify") return verify_package(o);
   if (command == "serve") return serve(o);
   if (command == "prune") return prune(o);
+  if (command == "runs") return list_runs(o);
+  if (command == "compare") return compare_runs(o);
+  if (command == "open") return open_page(o);
   return start(command, o);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/graphviz.h"
+#include "tools/runs/files.h"
 
 namespace sluice::cli {
 namespace {
@@ -93,7 +94,7 @@ std::string html(const fs::path& folder, const fs::path& out) {
   Checked checked;
   const fs::path graph = folder / "graph.json";
   if (fs::exists(graph)) check_graph({graph.string()}, Options{}, checked);
-  if (checked.plan) plan_as_run(read_json(folder / "profile.json"), checked);
+  if (checked.plan) plan_as_run(runs::read_json(folder / "profile.json"), checked);
   const Json data = report_data(folder, checked.plan);
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   replace(json, "<", "\\u003c");

@@ -11,9 +11,6 @@
 
 namespace sluice::cli {
 
-// Null where the file is not there or no JSON object.
-Json read_json(const std::filesystem::path& file);
-
 // `plan`: of the folder's graph.json, where it could be made. Throws IoError where the folder holds
 // nothing of a run.
 Json report_data(const std::filesystem::path& folder, const std::optional<Plan>& plan);

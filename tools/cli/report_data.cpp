@@ -1,21 +1,19 @@
 #include "tools/cli/report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "engine/base/error.h"
-#include "engine/base/read_file.h"
 #include "engine/base/version.h"
 #include "engine/judge/verdict.h"
 #include "engine/trace/trace_reader.h"
 #include "tools/cli/chrome.h"
+#include "tools/runs/files.h"
+#include "tools/runs/metrics.h"
 
 namespace sluice::cli {
 namespace {
@@ -24,36 +22,11 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_slices = 3000;  // of a trace, in the page
 
-// ---- files --------------------------------------------------------------------------------------
-
-// "" where there is none: each file is one that a run may not have left.
-std::string text_of(const fs::path& file) {
-  const int fd = open_to_read(file.c_str());
-  if (fd < 0) return "";
-  ::close(fd);
-  return read_text(file);
-}
-
-// The objects of a .jsonl file; what a kill left of the last line is passed over.
-std::vector<Json> read_lines(const fs::path& file) {
-  std::vector<Json> all;
-  std::istringstream in(text_of(file));
-  for (std::string line; std::getline(in, line);) {
-    Json j = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (j.is_object()) all.push_back(std::move(j));
-  }
-  return all;
-}
-
-std::string text(const Json& j, const char* key) {
-  const auto it = j.find(key);
-  return it != j.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-double number(const Json& j, const char* key, double otherwise = 0) {
-  const auto it = j.find(key);
-  return it != j.end() && it->is_number() ? it->get<double>() : otherwise;
-}
+using runs::number;
+using runs::read_lines;
+using runs::sessions_of;
+using runs::text;
+using runs::text_of;
 
 std::string base64(const std::string& bytes) {
   static constexpr char digits[] =
@@ -105,10 +78,10 @@ Json column(const std::vector<double>& values) {
   return all;
 }
 
-// Where a metric was best: smallest for losses, else largest; -1 for learning rates.
+// Where a metric was best; -1 for learning rates.
 int best_of(const std::string& name, const std::vector<double>& y) {
   if (name.ends_with(".lr")) return -1;
-  const bool down = name.find("loss") != std::string::npos;
+  const bool down = runs::lower_is_better(name);
   int best = -1;
   for (int i = 0; i < static_cast<int>(y.size()); ++i) {
     const double v = y[static_cast<std::size_t>(i)];
@@ -233,23 +206,6 @@ void add_previews(Json& data, const fs::path& folder) {
 
 // ---- sessions and what became of the run --------------------------------------------------------
 
-// One row a process: what it began from and, where it said so, how it ended.
-Json sessions_of(const fs::path& folder) {
-  Json all = Json::array();
-  for (const Json& line : read_lines(folder / "sessions.jsonl")) {
-    if (text(line, "event") == "begin") {
-      all.push_back({{"time", text(line, "time")},
-                     {"steps_before", number(line, "steps")},
-                     {"resumed_from", text(line, "resumed_from")}});
-    } else if (text(line, "event") == "end" && !all.empty()) {
-      all.back()["status"] = text(line, "status");
-      all.back()["steps"] = number(line, "steps");
-      all.back()["wall_s"] = number(line, "wall_s");
-    }
-  }
-  return all;
-}
-
 void add_status(Json& data) {
   const Json sessions = data["sessions"];  // a copy: what is added to `data` moves its members
   std::string status = data["summary"].is_object() ? text(data["summary"], "status") : "open";
@@ -303,11 +259,6 @@ Json trace_of(const fs::path& file) {
 
 }  // namespace
 
-Json read_json(const fs::path& file) {
-  const Json j = Json::parse(text_of(file), nullptr, /*allow_exceptions=*/false);
-  return j.is_object() ? j : Json();
-}
-
 Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   static const std::pair<const char*, const char*> files[] = {
       {"summary", "how the run ended, which is written then"},
@@ -318,11 +269,11 @@ Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   bool any = false;
   for (const auto& [name, holds] : files) {
     const std::string file = std::string(name) + ".json";
-    data[name] = read_json(folder / file);
+    data[name] = runs::read_json(folder / file);
     any |= data[name].is_object();
     if (!data[name].is_object()) data["missing"].push_back(file + ": " + holds);
   }
-  Json graph = read_json(folder / "graph.json");
+  Json graph = runs::read_json(folder / "graph.json");
   any |= graph.is_object();
   if (!any)
     throw IoError(folder.string() + ": no run folder: it holds no graph.json and no summary.json");

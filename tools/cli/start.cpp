@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <utility>
 
 #include "engine/base/openmp.h"
 #include "engine/base/stop_signals.h"
 #include "tools/cli/cli.h"
+#include "tools/runs/files.h"
 
 namespace sluice::cli {
 namespace {
@@ -96,15 +96,10 @@ Json document(const std::string& command, const Options& options) {
 
 namespace {
 
-Json read_json(const fs::path& file) {
-  std::ifstream in(file);
-  return Json::parse(in, nullptr, false);
-}
-
 // The run's own graph, and its working folder, from which the graph's relative paths count.
 void take_graph_of_run(Options& o) {
   const fs::path run = o.resume;
-  const Json environment = read_json(run / "environment.json");
+  const Json environment = runs::read_json(run / "environment.json");
   const std::string folder =
       environment.is_object() ? environment.value("folder", std::string()) : std::string();
   std::error_code unknown;

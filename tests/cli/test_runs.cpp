@@ -1,0 +1,144 @@
+// `sluice runs` and `sluice compare`: what run folders say, whatever state they are in.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/cli/shell.h"
+
+using nlohmann::json;
+using shell::Folder;
+
+namespace {
+
+// A run's folder as a run leaves it: a loss that falls, and a mean that rises by `lr` from it.
+void write_run(const Folder& f, const std::string& at, double lr, const std::string& last = "end") {
+  f.write(at + "/run.json", R"({"id": "", "graph_sha256": "", "graphs": [], "step_threads": 1})");
+  f.write(at + "/graph.json", json{{"nodes", {{"step", {{"type", "adam"}, {"lr", lr}}}}},
+                                   {"run", {{"epochs", 2}, {"seed", 1}}}}
+                                  .dump());
+  f.write(
+      at + "/summary.json",
+      json{{"status", "done"},
+           {"epochs", 2},
+           {"steps", 2},
+           {"wall_s", 61.0},
+           {"metrics",
+            {{"step.loss", {{"last", lr}, {"best", lr}, {"epoch", 1}, {"best_epoch", 1}}},
+             {"dice.mean", {{"last", 0.5}, {"best", 1 - lr}, {"epoch", 1}, {"best_epoch", 0}}}}}}
+          .dump());
+  f.write(
+      at + "/sessions.jsonl",
+      json{{"event", "begin"},
+           {"time", "2026-01-0" + std::to_string(1 + static_cast<int>(10 * lr)) + "T10:00:00Z"},
+           {"command", {"sluice", "run", "g.json", "--set", "nodes.step.lr=" + json(lr).dump()}}}
+              .dump() +
+          "\n" + (last == "end" ? "{\"event\":\"end\",\"status\":\"done\",\"steps\":2}\n" : ""));
+  std::string metrics;
+  const double values[2][2] = {{lr * 2, 1 - lr}, {lr, 0.5}};
+  for (int e = 0; e < 2; ++e)
+    for (int m = 0; m < 2; ++m)
+      metrics += json{{"epoch", e},
+                      {"step", e + 1},
+                      {"metric", m ? "dice.mean" : "step.loss"},
+                      {"value", values[e][m]}}
+                     .dump() +
+                 "\n";
+  f.write(at + "/metrics.jsonl", metrics + "{\"epoch\":9,\"st");  // a kill's half line
+}
+
+shell::Result in(const Folder& f, const std::string& command) {
+  return shell::run("cd " + f.path.string() + " && " + command);
+}
+
+}  // namespace
+
+TEST_CASE("runs are listed with how they ended and their best figures, in any order") {
+  Folder f;
+  write_run(f, "runs/a", 0.1);
+  write_run(f, "runs/group/b", 0.3);
+  write_run(f, "runs/c", 0.2, "killed");
+  f.write("runs/c/notes.json", R"({"name": "third", "tags": ["x"], "note": "why, \"here\""})");
+  f.write("runs/none/readme.txt", "no run");
+  const auto r = in(f, "$SLUICE runs --json");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json all = json::parse(r.out)["runs"];
+  REQUIRE(all.size() == 3);
+  CHECK(all[0]["name"] == "group/b");  // the newest first
+  CHECK(all[0]["set"]["nodes.step.lr"] == "0.3");
+  CHECK(all[1]["name"] == "c");
+  CHECK(all[1]["status"] == "open");  // its process has not said how it ended, and is gone
+  CHECK(all[1]["title"] == "third");
+  const auto order = [&](const std::string& column) {
+    std::string names;
+    const json sorted = json::parse(in(f, "$SLUICE runs --json --sort " + column).out);
+    for (const auto& row : sorted["runs"]) names += row["name"].get<std::string>() + " ";
+    return names;
+  };
+  CHECK(order("name") == "a c group/b ");
+  CHECK(order("dice.mean") == "a c group/b ");  // more is better
+  CHECK(order("step.loss") == "a c group/b ");  // less is better
+  CHECK(order("started") == "group/b c a ");
+  const std::string table = in(f, "$SLUICE runs").out;
+  INFO(table);
+  CHECK(table.find("run      status  started           epochs  steps    time  dice.mean") == 0);
+  CHECK(table.find("group/b  done    2026-01-04 10:00       2      2  61.0 s") != table.npos);
+  const std::string csv = in(f, "$SLUICE runs --csv --sort name").out;
+  CHECK(csv.find("c,third,open,2026-01-03T10:00:00Z,2.0,2.0,61.0,\"why, \"\"here\"\"\",0.2,") !=
+        csv.npos);
+  const auto wrong = in(f, "$SLUICE runs --sort dice.men");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("dice.mean") != std::string::npos);
+  CHECK(in(f, "$SLUICE runs nowhere").code == 4);
+}
+
+TEST_CASE("compare says which settings differ, and best, last and min of each metric") {
+  Folder f;
+  write_run(f, "a", 0.1);
+  write_run(f, "b", 0.3);
+  f.write("b/graph.json",
+          json{{"nodes", {{"step", {{"type", "adam"}, {"lr", 0.3}, {"x", nullptr}}}}},
+               {"run", {{"epochs", 2}, {"seed", 1}}}}
+              .dump());
+  const auto r = in(f, "$SLUICE compare a b/ --json");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json j = json::parse(r.out);
+  CHECK(j["settings"] == json::parse(R"([
+      {"path": "nodes.step.lr", "values": [0.1, 0.3], "in": [0, 1]},
+      {"path": "nodes.step.x", "values": [null, null], "in": [1]}])"));
+  const json& dice = j["figures"][0];
+  CHECK(dice["name"] == "dice.mean");
+  CHECK(dice["values"][0]["best"] == 0.9);
+  CHECK(dice["values"][0]["best_epoch"] == 1.0);
+  CHECK(dice["values"][0]["last"] == 0.5);
+  CHECK(dice["values"][0]["min"] == 0.5);
+  CHECK(j["figures"][1]["values"][1]["best"] == 0.3);  // a loss: the least
+  const std::string table = in(f, "$SLUICE compare a b").out;
+  INFO(table);
+  CHECK(table.find(
+            "setting          a     b\nnodes.step.lr  0.1   0.3\nnodes.step.x     –  null\n") == 0);
+  CHECK(in(f, "$SLUICE compare a none").code == 4);
+}
+
+TEST_CASE("files that hold something else are taken as missing") {
+  Folder f;
+  write_run(f, "a", 0.1);
+  for (const char* name : {"summary.json", "sessions.jsonl", "notes.json", "live.json",
+                           "graph.json", "metrics.jsonl"}) {
+    f.write(std::string("a/") + name, "[1, 2\n{\"event\": 3}\nnull\n");
+    CHECK_MESSAGE(in(f, "$SLUICE runs .").code == 0, name);
+    CHECK_MESSAGE(in(f, "$SLUICE compare a a").code == 0, name);
+  }
+}
+
+TEST_CASE("a thousand runs are listed in a second") {
+  Folder f;
+  for (int i = 0; i < 1000; ++i) write_run(f, "runs/r" + std::to_string(i), 0.1);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto r = in(f, "$SLUICE runs");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(std::count(r.out.begin(), r.out.end(), '\n') == 1001);
+  MESSAGE(took.count(), " s");
+}

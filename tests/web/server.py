@@ -1,0 +1,246 @@
+"""`sluice open` against whoever should not get in, and against clients that misbehave.
+
+    python tests/web/server.py build/sluice
+"""
+import hashlib, http.client, json, os, resource, socket, sys, time
+
+from workbench import GRAPH, Sentences, Workbench, made_run
+
+s = Sentences()
+
+
+def ask(w, method, path, body=None, **changed):
+    """The status and the body of an answer; headers in `changed` replace the right ones, None: none."""
+    headers = {"Host": f"127.0.0.1:{w.port}", "Authorization": "Bearer " + w.token}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    for key, value in changed.items():
+        headers[key.replace("_", "-")] = value
+    c = http.client.HTTPConnection("127.0.0.1", w.port, timeout=20)
+    c.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+    if body is not None and "Content-Length" not in headers:
+        headers["Content-Length"] = str(len(data))
+    for key, value in headers.items():
+        if value is not None:
+            c.putheader(key, value)
+    c.endheaders()
+    try:
+        if data:
+            c.send(data)
+    except OSError:
+        pass  # refused before its end
+    answer = c.getresponse()
+    out = answer.status, answer.read(), dict(answer.getheaders())
+    c.close()
+    return out
+
+
+def raw(w, data, seconds=5):
+    c = socket.create_connection(("127.0.0.1", w.port))
+    c.settimeout(seconds)
+    try:
+        c.sendall(data)
+        got = c.recv(65536)
+    except OSError:
+        got = b""
+    c.close()
+    return got
+
+
+def table(w, rows):
+    for sentence, expected, *question in rows:
+        method, path = question[0].split(" ")
+        body = question[1] if len(question) > 1 else None
+        changed = question[2] if len(question) > 2 else {}
+        status, text, _ = ask(w, method, path, body, **changed)
+        s.check(status == expected, f"{expected} {sentence}", f"{status} {text[:200]!r}")
+
+
+def main(binary):
+    with Workbench(binary) as w:
+        (w.folder / "secret").mkdir()
+        outside = w.folder.parent / (w.folder.name + "-outside.json")
+        outside.write_text(GRAPH)
+        (w.folder / "leads_out.json").symlink_to(outside)
+        os.mkfifo(w.folder / "pipe.json")
+        run = made_run(w.folder, "runs/a")
+        evil = '<img src=x onerror=alert(1)>'
+        made_run(w.folder, "runs/b", lr=0.1, name=evil)
+        graph = json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"][0]["id"]
+        rows = json.loads(ask(w, "GET", "/api/runs")[1])["runs"]
+        ids = {r["name"]: r["id"] for r in rows}
+        digest = hashlib.sha256(GRAPH.encode()).hexdigest()
+        text = {"graph": graph, "text": GRAPH}
+        foreign = {"Origin": "http://example.org"}
+
+        table(w, [
+            ("the page needs no token", 200, "GET /", None, {"Authorization": None}),
+            ("nor do its scripts", 200, "GET /page/main.js", None, {"Authorization": None}),
+            ("a file that is none", 404, "GET /page/none.js"),
+            ("a way out of the page's files", 404, "GET /page/..%2f..%2fserver.cpp"),
+            ("another way out", 404, "GET /page/%2e%2e/api.h"),
+            ("a right question", 200, "GET /api/open"),
+            ("no token", 401, "GET /api/open", None, {"Authorization": None}),
+            ("a wrong token", 401, "GET /api/open", None, {"Authorization": "Bearer " + "0" * 64}),
+            ("a part of the token", 401, "GET /api/open", None,
+             {"Authorization": "Bearer " + w.token[:32]}),
+            ("a token in a cookie", 401, "GET /api/open", None,
+             {"Authorization": None, "Cookie": "token=" + w.token}),
+            ("a token in the address", 401, f"GET /api/open?token={w.token}", None,
+             {"Authorization": None}),
+            ("the events without a token", 401, "GET /api/events", None, {"Authorization": None}),
+            ("another host's name, as DNS rebinding has it", 421, "GET /api/open", None,
+             {"Host": f"evil.example:{w.port}"}),
+            ("the right name with another port", 421, "GET /api/open", None, {"Host": "127.0.0.1:1"}),
+            ("the page for another host", 421, "GET /", None, {"Host": "evil.example"}),
+            ("no host", 421, "GET /api/open", None, {"Host": None}),
+            ("localhost", 200, "GET /api/open", None, {"Host": f"localhost:{w.port}"}),
+            ("a foreign origin", 403, "GET /api/open", None, foreign),
+            ("a foreign origin that posts", 403, "POST /api/check", text, foreign),
+            ("the page's own origin", 200, "GET /api/open", None,
+             {"Origin": f"http://127.0.0.1:{w.port}"}),
+            ("an origin of null", 403, "GET /api/open", None, {"Origin": "null"}),
+            ("a preflight gets no permission", 405, "OPTIONS /api/check", None, {}),
+            ("a form's content type", 415, "POST /api/check", text,
+             {"Content_Type": "text/plain"}),
+            ("no JSON", 400, "POST /api/check", b"{"),
+            ("a list", 400, "POST /api/check", []),
+            ("no text", 400, "POST /api/check", {"graph": graph}),
+            ("a right check", 200, "POST /api/check", text),
+            ("a graph that is not there", 404, "POST /api/check", {"graph": "0" * 16, "text": ""}),
+            ("a path in the place of an id", 404, "GET /api/graph/..%2f..%2fetc%2fpasswd"),
+            ("a run's id is no graph's", 404, f"GET /api/graph/{ids['runs/a']}"),
+            ("saving without If-Match", 428, f"PUT /api/graph/{graph}", {"text": GRAPH}),
+            ("saving over another text", 409, f"PUT /api/graph/{graph}", {"text": "x"},
+             {"If_Match": "0" * 64}),
+            ("saving", 200, f"PUT /api/graph/{graph}", {"text": GRAPH}, {"If_Match": digest}),
+            ("an edit of what is no JSON", 422, "POST /api/edit",
+             {"graph": graph, "text": "{", "edits": [{"op": "remove", "pointer": "/a"}]}),
+            ("an edit that is none", 400, "POST /api/edit", {**text, "edits": [{"op": "shout"}]}),
+            ("a pointer that is none", 400, "POST /api/edit",
+             {**text, "edits": [{"op": "remove", "pointer": "a/b"}]}),
+            ("removing what is not there", 422, "POST /api/edit",
+             {**text, "edits": [{"op": "remove", "pointer": "/nodes/none"}]}),
+            ("a position out of the text", 200, "POST /api/assist/complete",
+             {**text, "at": {"line": 10**9, "character": 10**9}}),
+            ("a position that is none", 400, "POST /api/assist/complete", {**text, "at": -1}),
+            ("an unknown question", 404, "POST /api/assist/shout",
+             {**text, "at": {"line": 0, "character": 0}}),
+            ("an unknown type", 404, "GET /api/types/none"),
+            ("an unknown job", 400, "POST /api/jobs", {"kind": "rm", "graph": graph}),
+            ("a job that is none", 404, "DELETE /api/jobs/77"),
+            ("a run that is none", 404, "GET /api/runs/0000000000000000"),
+            ("a run", 200, f"GET /api/runs/{ids['runs/a']}"),
+            ("a picture that is none", 404, f"GET /api/runs/{ids['runs/a']}/picture/0"),
+            ("a volume outside of the run", 404,
+             f"GET /api/runs/{ids['runs/a']}/volume?name=..%2f..%2fx.nii&which=pred"),
+            ("notes", 200, f"PATCH /api/runs/{ids['runs/a']}", {"note": "well", "tags": ["t"]}),
+            ("notes of another kind", 422, f"PATCH /api/runs/{ids['runs/a']}", {"tags": "t"}),
+            ("notes that would be another file", 422, f"PATCH /api/runs/{ids['runs/a']}",
+             {"graph.json": "x"}),
+            ("chunks without a length", 411, "POST /api/check", b"",
+             {"Transfer_Encoding": "chunked", "Content_Length": None}),
+            ("100 MB", 413, "POST /api/check", b"x" * 1000, {"Content_Length": str(100 << 20)}),
+            ("100 MB without a token, unread", 401, "POST /api/check", b"x" * 1000,
+             {"Content_Length": str(100 << 20), "Authorization": None}),
+            ("a header of 20 KB", 400, "GET /api/open", None, {"X_Long": "x" * 20000}),
+            ("an address of 20 KB", 414, "GET /api/" + "x" * 20000),
+            ("a method that is none", 400, "BREW /api/open"),
+        ])
+
+        names = [g["name"] for g in json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"]]
+        s.check(names == ["small.json"], "links that lead out, and pipes, are no graphs", names)
+        (w.folder / "small.json").rename(w.folder / "kept.json")
+        (w.folder / "small.json").symlink_to(outside)
+        table(w, [("a graph that became a link out of the folder", 403, f"GET /api/graph/{graph}")])
+        (w.folder / "small.json").unlink()
+        (w.folder / "kept.json").rename(w.folder / "small.json")
+
+        (run / "previews").mkdir()
+        outside_png = w.folder.parent / (w.folder.name + ".png")
+        outside_png.write_bytes(b"\x89PNG\r\n\x1a\nsecret")
+        (run / "previews" / "index.jsonl").write_text(json.dumps(
+            {"epoch": 0, "file": "../../../../" + outside_png.name}) + "\n")
+        status, body, _ = ask(w, "GET", f"/api/runs/{ids['runs/a']}/picture/0")
+        s.check(status in (403, 404) and b"secret" not in body, "a picture outside of the folder is not shown")
+
+        _, page, headers = ask(w, "GET", "/", None, Authorization=None)
+        policy = headers.get("Content-Security-Policy", "")
+        s.check("default-src 'self'" in policy and "frame-ancestors 'none'" in policy, "the page has a policy")
+        s.check(headers.get("X-Content-Type-Options") == "nosniff" and
+                headers.get("Referrer-Policy") == "no-referrer" and
+                headers.get("Cache-Control") == "no-store", "nosniff, no-referrer, no-store")
+        s.check("Set-Cookie" not in headers and "Access-Control-Allow-Origin" not in headers,
+                "no cookie is set and no other origin is allowed")
+        s.check(w.token.encode() not in page, "the page does not hold the token")
+        listed = os.popen(f"ss -Htln 'sport = :{w.port}' 2>/dev/null").read()
+        own = [line.split()[3] for line in listed.splitlines()]
+        s.check(own in ([f"127.0.0.1:{w.port}"], []), "127.0.0.1 alone is listened on", listed)
+        title = next(r["title"] for r in rows if r["name"] == "runs/b")
+        s.check(title == evil, "names with markup are data")
+
+        got = raw(w, b"GARBAGE\r\n\r\n")
+        s.check(got == b"" or b" 400 " in got[:20], "garbage is refused", got[:50])
+        cut = socket.create_connection(("127.0.0.1", w.port))
+        cut.sendall(f"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1:{w.port}\r\nAuthorization: Bearer "
+                    f"{w.token}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{{".encode())
+        cut.close()
+        slow = [socket.create_connection(("127.0.0.1", w.port)) for _ in range(20)]
+        for c in slow:
+            c.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+        idle = [socket.create_connection(("127.0.0.1", w.port)) for _ in range(1000)]
+        begin = time.time()
+        status, _, _ = ask(w, "GET", "/api/open")
+        s.check(status == 200 and time.time() - begin < 3,
+                "an answer comes beside 1,000 idle connections and 20 half requests",
+                f"{status} after {time.time() - begin:.1f} s")
+        for c in slow + idle:
+            c.close()
+
+        with Workbench(binary, w.folder, "--port", str(w.port)) as second:
+            s.check(second.port != w.port, "a port that is taken is not shared")
+            table(second, [("the first server's token is not the second's", 401, "GET /api/open", None,
+                            {"Authorization": "Bearer " + w.token})])
+        outside.unlink()
+        outside_png.unlink()
+
+        # What a form asks for changes one line and leaves the comments.
+        changed = json.loads(ask(w, "POST", "/api/edit", {**text, "edits": [
+            {"op": "set", "pointer": "/nodes/flip/prob", "value": 0.25}]})[1])["text"]
+        apart = [(a, b) for a, b in zip(GRAPH.split("\n"), changed.split("\n")) if a != b]
+        s.check(len(apart) == 1 and "0.25" in apart[0][1] and "// mirror" in apart[0][1],
+                "an edit changes one line, comments stay", apart)
+        answer = json.loads(ask(w, "POST", "/api/edit", {**text, "edits": [
+            {"op": "insert", "type": "rand_rotate90", "after": "/nodes/crop", "before": "/nodes/flip"}]})[1])
+        checked = json.loads(ask(w, "POST", "/api/check", {"graph": graph, "text": answer["text"]})[1])
+        s.check(checked["ok"] and '"in": "rotate90"' in answer["text"],
+                "a node between two others reads one and is read by the other", checked["diagnostics"][:1])
+        begin = time.time()
+        ask(w, "POST", "/api/check", text)
+        s.check(time.time() - begin < 1, "a check takes milliseconds")
+        compared = json.loads(ask(w, "POST", "/api/compare", {"runs": [ids["runs/a"], ids["runs/b"]]})[1])
+        told = json.loads(w.sluice("compare", "runs/a", "runs/b", "--json").stdout)
+        s.check(compared["settings"] == told["settings"] and compared["figures"] == told["figures"],
+                "the page compares as `sluice compare` does")
+        s.check([x["path"] for x in told["settings"]] == ["nodes.step.lr"], "settings that differ, and no others")
+
+    with Workbench(binary, None, "--read-only") as w:
+        graph = json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"][0]["id"]
+        made_run(w.folder, "runs/a")
+        run = json.loads(ask(w, "GET", "/api/runs")[1])["runs"][0]["id"]
+        table(w, [
+            ("read-only: a check", 200, "POST /api/check", {"graph": graph, "text": GRAPH}),
+            ("read-only: saving", 403, f"PUT /api/graph/{graph}", {"text": GRAPH}, {"If_Match": "0" * 64}),
+            ("read-only: notes", 403, f"PATCH /api/runs/{run}", {"note": "x"}),
+            ("read-only: a job", 403, "POST /api/jobs", {"kind": "run", "graph": graph}),
+            ("read-only: stopping one", 403, "DELETE /api/jobs/1"),
+        ])
+    s.check(w.process.returncode == 0, "Ctrl-C ends the server with 0", w.process.returncode)
+    s.end()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

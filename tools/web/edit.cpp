@@ -1,0 +1,153 @@
+// Changes that a form, a palette or a mouse asks for, made in the author's text.
+#include <algorithm>
+
+#include "engine/graph/graph_text.h"
+#include "tools/web/look.h"
+#include "tools/web/places.h"
+
+namespace sluice::web {
+namespace {
+
+using Pointer = nlohmann::json_pointer<std::string>;
+
+DocumentPtr parsed(const std::string& file, const std::string& text) {
+  Diagnostics found;
+  DocumentPtr document = parse_document(file, text, found);
+  if (!document || !found.ok())
+    throw Refusal{422, "the text is no JSON at this moment; mend it first"};
+  return document;
+}
+
+std::string text_in(const Json& edit, const char* key) {
+  const auto it = edit.find(key);
+  if (it == edit.end() || !it->is_string())
+    throw Refusal{400, std::string("an edit lacks \"") + key + "\""};
+  return it->get<std::string>();
+}
+
+std::string pointer_in(const Json& edit, const char* key = "pointer") {
+  std::string pointer = text_in(edit, key);
+  try {
+    Pointer{pointer};
+  } catch (const Json::exception&) {
+    throw Refusal{400, "\"" + pointer + "\" is no JSON pointer"};
+  }
+  return pointer;
+}
+
+const Json* find(const Document& document, const std::string& pointer) {
+  const Pointer p{pointer};
+  return document.root.contains(p) ? &document.root.at(p) : nullptr;
+}
+
+void require(const Document& document, const std::string& pointer) {
+  if (!find(document, pointer)) throw Refusal{422, pointer + " is not in this file"};
+}
+
+std::string parent_of(const std::string& pointer) {
+  return Pointer{pointer}.parent_pointer().to_string();
+}
+
+std::string child(const std::string& pointer, const std::string& key) {
+  return Place{nullptr, pointer}.child(key).pointer;
+}
+
+// "crop", "crop2", ...: the first that no node there has.
+std::string free_name(const Json& nodes, const std::string& type) {
+  std::string base = type.starts_with("rand_") ? type.substr(5) : type;
+  for (int n = 1;; ++n) {
+    const std::string name = n == 1 ? base : base + std::to_string(n);
+    if (!nodes.contains(name)) return name;
+  }
+}
+
+// What a node reads: `in` with `from` replaced; "from.port" too, since its fields come from there.
+bool rewire(Json& in, const std::string& from, const std::string& to) {
+  if (in.is_string()) {
+    const std::string name = in;
+    if (name != from && !name.starts_with(from + ".")) return false;
+    in = to;
+    return true;
+  }
+  bool any = false;
+  if (in.is_structured())
+    for (auto& one : in) any |= rewire(one, from, to);
+  return any;
+}
+
+// A node of a type between another one and those that read it: {"type", "after": its pointer,
+// "before": the pointer of one reader, else all}.
+std::string insert(const Catalogue& catalogue, const DocumentPtr& document, const Json& edit,
+                   std::string& pointer) {
+  const std::string type = text_in(edit, "type");
+  const Spec* spec = catalogue.find(type);
+  if (!spec || spec->is_network) throw Refusal{422, "no node type is called " + type};
+  const std::string after = edit.contains("after") ? pointer_in(edit, "after") : "";
+  const std::string nodes_at = after.empty() ? "/nodes" : parent_of(after);
+  const Json* nodes = find(*document, nodes_at);
+  GraphText text(document);
+  const std::string name = free_name(nodes ? *nodes : Json::object(), type);
+  pointer = child(nodes_at, name);
+  Json value = {{"type", type}};
+  if (after.empty() || spec->arity == Arity::source) {
+    text.set(pointer, value);
+    return text.text();
+  }
+  require(*document, after);
+  const std::string from = Pointer{after}.back();
+  value["in"] = from;
+  text.add_behind(after, name, value);
+  const std::string before = edit.contains("before") ? pointer_in(edit, "before") : "";
+  for (const auto& [key, node] : nodes->items()) {
+    const std::string at = child(nodes_at, key);
+    if (!node.is_object() || !node.contains("in") || spec->outs.empty()) continue;
+    Json in = node["in"];
+    if ((before.empty() || before == at) && rewire(in, from, name)) text.set(child(at, "in"), in);
+  }
+  return text.text();
+}
+
+}  // namespace
+
+Json Look::edit(const std::string& file, std::string text, const Json& edits) const {
+  if (!edits.is_array() || edits.empty() || edits.size() > 1000)
+    throw Refusal{400, "expected a list of edits"};
+  std::string pointer;
+  for (const Json& e : edits) {
+    if (!e.is_object()) throw Refusal{400, "an edit is an object"};
+    const DocumentPtr document = parsed(file, text);
+    const std::string op = text_in(e, "op");
+    GraphText changed(document);
+    if (op == "insert") {
+      text = insert(catalogue_, document, e, pointer);
+      continue;
+    }
+    pointer = pointer_in(e);
+    if (op == "set" && e.contains("value")) {
+      if (pointer.empty()) throw Refusal{422, "the whole text is not one value"};
+      changed.set(pointer, e["value"]);
+    } else if (op == "remove") {
+      require(*document, pointer);
+      if (pointer.empty() || find(*document, parent_of(pointer))->is_array())
+        throw Refusal{422, "members of objects can be removed"};
+      changed.remove(pointer);
+    } else if (op == "add" && e.contains("value")) {
+      require(*document, pointer);
+      const std::string key = text_in(e, "key");
+      changed.add_behind(pointer, key, e["value"]);
+      pointer = child(parent_of(pointer), key);
+    } else if (op == "connect") {
+      require(*document, pointer);
+      const std::string from = text_in(e, "from");
+      const std::string port = e.contains("port") ? text_in(e, "port") : "";
+      changed.set(child(pointer, "in") + (port.empty() ? "" : "/" + port), from);
+    } else {
+      throw Refusal{400, "no edit is called \"" + op + "\", or it lacks its value"};
+    }
+    text = changed.text();
+  }
+  parsed(file, text);
+  return {{"text", text}, {"pointer", pointer}};
+}
+
+}  // namespace sluice::web

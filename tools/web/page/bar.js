@@ -1,0 +1,132 @@
+// The bar above text and picture: which graph, whether it is right, and the commands that run it.
+import {el, refill} from "./dom.js";
+import {get, on, post, remove} from "./api.js";
+import {openGraph, replaceText, save} from "./editor.js";
+import {openRun} from "./run.js";
+import {showAdvice, showProfile, showWhatIf} from "./measures.js";
+import {say, state, tell, when} from "./state.js";
+
+let list, status, stop, sets;
+
+export async function setUpBar() {
+  state.graphs = (await get("graphs")).graphs;
+  list = el("select", {"aria-label": "Graph", onchange: () => openGraph(list.value)},
+    state.graphs.map(g => el("option", {value: g.id}, g.name)));
+  status = el("span", {class: "pill", role: "status"}, "…");
+  stop = el("button", {onclick: end, disabled: "", title: "It finishes its step and writes a checkpoint"},
+    "Stop");
+  sets = el("input", {class: "sets", "aria-label": "Changes for a run", spellcheck: "false",
+    placeholder: "with run.epochs=2 nodes.step.lr=0.01", title: "Changes of values for this run " +
+    "alone, as --set takes them"});
+  const off = state.readOnly ? "" : null;
+  refill(document.getElementById("graph-bar"), list, status,
+    el("button", {onclick: save, disabled: off, title: "Ctrl-S"}, "Save"),
+    el("span", {class: "gap"}), sets,
+    el("button", {class: "main", onclick: () => run("run"), disabled: off}, "Run"), stop,
+    el("button", {onclick: () => run("profile"), disabled: off}, "Profile"),
+    el("button", {onclick: whatIf, disabled: off}, "What if"),
+    el("button", {onclick: () => run("advise"), disabled: off}, "Advise"),
+    el("button", {onclick: () => run("data_check"), disabled: off}, "Check data"));
+  when("graph", () => {
+    if (![...list.options].some(o => o.value === state.graph.id))
+      list.append(el("option", {value: state.graph.id}, state.graph.name));
+    list.value = state.graph.id;
+  });
+  when("checked", checked);
+  when("text", title);
+  on("job", took);
+  for (const job of state.jobs.values()) took(job);
+}
+
+function title() {
+  const mark = state.graph?.dirty ? "● " : "";
+  document.title = mark + (state.graph ? state.graph.name + " - " : "") + "Sluice";
+  status.classList.toggle("dirty", !!state.graph?.dirty);
+}
+
+function checked(found) {
+  const wrong = found.diagnostics.filter(d => d.severity === "error").length;
+  const more = found.diagnostics.length - wrong;
+  status.className = "pill " + (wrong ? "bad" : more ? "warn" : "good");
+  const count = (n, word) => n + " " + word + (n === 1 ? "" : "s");
+  status.textContent = !found.graph ? "no graph" : wrong ? count(wrong, "error")
+    : `ok, ${count(found.nodes, "node")}` + (more ? `, ${count(more, "warning")}` : "");
+  title();
+}
+
+const working = () => [...state.jobs.values()].filter(j => j.state !== "ended");
+
+// ---- jobs ---------------------------------------------------------------------------------------
+
+async function run(kind, more = {}) {
+  if (state.check && !state.check.ok) return say("mend the graph first: " +
+    state.check.diagnostics[0].message, true);
+  if (state.graph.dirty && !(await save())) return;
+  const set = sets.value.split(/\s+/).filter(Boolean);
+  const job = await post("jobs", {kind, graph: state.graph.id, set, ...more});
+  if (kind === "run") {
+    say("running; its page is open");
+    await openRun(job.run, true);
+    state.show("run");
+  } else {
+    say({profile: "profiling for 20 s", advise: "trying changes; this takes minutes",
+      what_if: "measuring for 20 s", data_check: "looking at all files"}[kind]);
+  }
+}
+
+function whatIf() {
+  const dialog = document.getElementById("dialog");
+  const changes = el("input", {value: "verdict null:data", spellcheck: "false",
+    "aria-label": "Changes"});
+  const go = () => {
+    dialog.close();
+    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean)});
+  };
+  refill(dialog, el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
+    "simulation with measured times: ", el("code", {}, "threads=4"), ", ",
+    el("code", {}, "load.threads=4"), ", ", el("code", {}, "batch.size=8"), ", ",
+    el("code", {}, "free:load"), ", ", el("code", {}, "null:data"), ", ",
+    el("code", {}, "null:model"), ", or ", el("code", {}, "verdict"), ": what the verdict names."),
+  changes, el("div", {class: "buttons"}, el("button", {class: "main", onclick: go}, "Measure"),
+    el("button", {onclick: () => dialog.close()}, "Close")));
+  dialog.showModal();
+}
+
+export async function resume(run, set = []) {
+  await post("jobs", {kind: "resume", run, set});
+  say("going on where it was");
+}
+
+async function end() {
+  const jobs = working(), job = jobs[jobs.length - 1];
+  if (!job) return;
+  await remove("jobs/" + job.id);
+  say("stopping: it finishes its step" + (job.run ? " and writes a checkpoint" : ""));
+}
+export const stopJob = id => remove("jobs/" + id);
+
+async function took(job) {
+  const before = state.jobs.get(job.id);
+  state.jobs.set(job.id, job);
+  stop.disabled = !working().length;
+  tell("job", job);
+  if (job.state !== "ended" || before?.state === "ended") return;
+  if (job.kind === "run" || job.kind === "resume") {
+    if (job.code && job.code < 129) say(job.title + ": " + lastLine(job.err), true);
+    return;
+  }
+  const whole = await get("jobs/" + job.id);
+  if (job.code) return say(job.kind + ": " + lastLine(job.err), true);
+  ({profile: showProfile, what_if: showWhatIf, advise: showAdvice, data_check: showData})[job.kind](
+    whole, replaceText);
+}
+
+const lastLine = text => text.trim().split("\n").filter(Boolean).pop() || "it failed";
+
+function showData(job) {
+  const dialog = document.getElementById("dialog");
+  refill(dialog, el("h2", {}, "The data of " + job.title),
+    el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000)),
+    el("div", {class: "buttons"}, el("button", {onclick: () => dialog.close()}, "Close")));
+  dialog.showModal();
+}
