@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "${1:-}" = --stage ] && { stage_only=yes; shift; } || stage_only=
 out=${1:?usage: tools/wheel.sh [--stage] FOLDER}
-build=${BUILD:-build}
+build=$(cd "${BUILD:-build}" && pwd)
 version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 torch=$(sed -n 's/.*"torch": "\([0-9.]*\)".*/\1/p' "$build/sluice_built.json")
 tag=py3-none-manylinux_2_35_x86_64
@@ -41,7 +41,7 @@ done
 system='^(ld-linux.*|lib(c|m|dl|pthread|rt|util|gcc_s|stdc\+\+|resolv|expat))\.so'
 vendored() {
   for f in "$@"; do ldd "$f"; done | awk '$3 ~ /^\// {print $3}' | sort -u | while read -r lib; do
-    case $lib in */site-packages/* | "$PWD/$build"/*) continue ;; esac
+    case $lib in */site-packages/* | "$build"/*) continue ;; esac
     [[ $(basename "$lib") =~ $system ]] || echo "$lib"
   done
 }

@@ -11,6 +11,20 @@ struct Port {
   int node, port;
 };
 
+// What may have been meant: of a part its nodes.
+std::string unknown(const Graph& graph, const std::string& from) {
+  std::vector<std::string> known;
+  std::string inside;
+  for (const GraphNode& n : graph.nodes) {
+    known.push_back(n.path);
+    if (n.path.starts_with(from + "/")) inside += (inside.empty() ? "" : ", ") + n.path;
+  }
+  const std::string text = "no node is called \"" + from + "\"";
+  if (!inside.empty()) return text + "; the part's nodes are " + inside;
+  const std::string hint = did_you_mean(from, known);
+  return text + (hint.empty() ? "" : "; " + hint);
+}
+
 // "split.label": the node's path, else that and a port's name.
 Port find_port(const Graph& graph, const std::string& from) {
   int node = graph.find(from);
@@ -19,13 +33,7 @@ Port find_port(const Graph& graph, const std::string& from) {
     node = graph.find(from.substr(0, dot));
     port = from.substr(dot + 1);
   }
-  if (node < 0) {
-    std::vector<std::string> known;
-    for (const GraphNode& n : graph.nodes) known.push_back(n.path);
-    const std::string hint = did_you_mean(from, known);
-    throw Error(Exit::usage,
-                "no node is called \"" + from + "\"" + (hint.empty() ? "" : "; " + hint));
-  }
+  if (node < 0) throw Error(Exit::usage, unknown(graph, from));
   const GraphNode& n = graph.nodes[static_cast<std::size_t>(node)];
   if (n.spec->outs.empty())
     throw Error(Exit::usage,

@@ -293,6 +293,18 @@ class Drawing {
             at({base.x - side.x, base.y - side.y}) + "\"/>\n";
   }
 
+  // How far from the middle a line stands where several have the same ends.
+  double beside(std::size_t i, double width) const {
+    int before = 0, all = 0;
+    for (std::size_t e = 0; e < graph_.edges.size(); ++e) {
+      if (graph_.edges[e].from != graph_.edges[i].from || graph_.edges[e].to != graph_.edges[i].to)
+        continue;
+      before += e < i;
+      ++all;
+    }
+    return (before - (all - 1) / 2.0) * std::min(36.0, (width - 16) / all);
+  }
+
   void edge(std::size_t i) {
     const DotEdge& e = graph_.edges[i];
     const DotAttributes& a = e.attributes;
@@ -306,10 +318,11 @@ class Drawing {
     const double twice =
         graph_.nodes[static_cast<std::size_t>(e.from)].attributes.number("peripheries", 1) > 1 ? 4
                                                                                                : 0;
-    const Point begin{from.x + from.width / 2, from.y + from.height + twice};
+    const double shift = beside(i, std::min(from.width, to.width));
+    const Point begin{from.x + from.width / 2 + shift, from.y + from.height + twice};
     const bool up = to.y < from.y + from.height;
     // A weak line into the middle of a column comes from the side.
-    const double middle = to.x + to.width / 2;
+    const double middle = to.x + to.width / 2 + shift;
     const bool aside = a.number("weight", 1) == 0 && lines_[i].empty() &&
                        std::abs(begin.x - middle) > to.width / 2 + 12;
     const double outer =
@@ -346,7 +359,9 @@ class Drawing {
     if (head) arrow(tip, into, color);
     if (back) arrow(begin, {0, -1}, color);
     if (const Label label = label_of(a); !label.lines.empty())
-      text(label, {(start.x + end.x) / 2 + 2, (start.y + end.y - label.height()) / 2},
+      text(label,
+           {(start.x + end.x) / 2 + (shift < 0 ? -2 - label.width() : 2),
+            (start.y + end.y - label.height()) / 2},
            label.width(), true);
     close();
   }

@@ -82,7 +82,7 @@ TEST_CASE("a circle of lines is drawn all the same") {
   CHECK(l.boxes[2].y > l.boxes[1].y);
 }
 
-TEST_CASE("every picture of ours can be drawn; markup in names stays text") {
+TEST_CASE("every picture of ours can be drawn, and markup in names stays text") {
   int drawn = 0;
   for (const auto& e : std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden")) {
     if (e.path().extension() != ".dot") continue;

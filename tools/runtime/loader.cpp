@@ -154,7 +154,8 @@ void sluice_close(sluice_loader* l) {
 int sluice_fields(const sluice_batch* b) { return static_cast<int>(b->taken.fields.size()); }
 
 const char* sluice_field(const sluice_batch* b, int i) {
-  return b->taken.fields.at(static_cast<std::size_t>(i)).name.c_str();
+  return guarded(static_cast<const char*>(nullptr),
+                 [&] { return b->taken.fields.at(static_cast<std::size_t>(i)).name.c_str(); });
 }
 
 DLManagedTensor* sluice_tensor(sluice_batch* b, int i) {
