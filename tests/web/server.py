@@ -2,7 +2,7 @@
 
     python tests/web/server.py build/sluice
 """
-import hashlib, http.client, json, os, resource, socket, sys, time
+import hashlib, http.client, json, os, resource, signal, socket, sys, time
 
 from workbench import GRAPH, Sentences, Workbench, made_run
 
@@ -226,6 +226,31 @@ def main(binary):
         s.check(compared["settings"] == told["settings"] and compared["figures"] == told["figures"],
                 "the page compares as `sluice compare` does")
         s.check([x["path"] for x in told["settings"]] == ["nodes.step.lr"], "settings that differ, and no others")
+
+    with Workbench(binary) as w:
+        graph = json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"][0]["id"]
+        start = lambda: ask(w, "POST", "/api/jobs",
+                            {"kind": "run", "graph": graph, "set": ["run.epochs=100000"]})
+        answers = [start() for _ in range(5)]
+        s.check([a[0] for a in answers] == [200, 200, 200, 200, 429], "four jobs at once, and no fifth",
+                [a[0] for a in answers])
+        jobs = [json.loads(a[1]) for a in answers[:4]]
+        for job in jobs[1:]:
+            ask(w, "DELETE", f"/api/jobs/{job['id']}")
+        run = w.folder / "runs" / "small-1"
+        s.until(lambda: (run / "live.json").exists(), "a job is a run with a folder of its own")
+        ended = lambda: all(json.loads(ask(w, "GET", f"/api/jobs/{j['id']}")[1])["code"] == 130 for j in jobs[1:])
+        s.until(ended, "stopping is SIGINT")
+        pid = json.loads((run / "live.json").read_text())["pid"]
+        w.process.send_signal(signal.SIGINT)
+        w.process.wait(20)
+        before = json.loads((run / "live.json").read_text())["steps"]
+        s.until(lambda: json.loads((run / "live.json").read_text())["steps"] > before,
+                "a run goes on when the server ends")
+        s.check(json.loads(w.sluice("runs", "--json").stdout)["runs"][0]["name"].startswith("small-"),
+                "sluice runs lists it")
+        os.kill(pid, signal.SIGINT)
+        s.until(lambda: (run / "summary.json").exists(), "and ends when it is asked to")
 
     with Workbench(binary, None, "--read-only") as w:
         graph = json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"][0]["id"]

@@ -3,7 +3,7 @@ import {el, refill} from "./dom.js";
 import {get, on, post, remove} from "./api.js";
 import {openGraph, replaceText, save} from "./editor.js";
 import {openRun} from "./run.js";
-import {showAdvice, showProfile, showWhatIf} from "./measures.js";
+import {showAdvice, showData, showProfile, showWhatIf} from "./measures.js";
 import {say, state, tell, when} from "./state.js";
 
 let list, status, stop, sets;
@@ -78,16 +78,18 @@ function whatIf() {
   const dialog = document.getElementById("dialog");
   const changes = el("input", {value: "verdict null:data", spellcheck: "false",
     "aria-label": "Changes"});
+  const verify = el("input", {type: "checkbox"});
   const go = () => {
     dialog.close();
-    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean)});
+    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean), verify: verify.checked});
   };
   refill(dialog, el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
     "simulation with measured times: ", el("code", {}, "threads=4"), ", ",
     el("code", {}, "load.threads=4"), ", ", el("code", {}, "batch.size=8"), ", ",
     el("code", {}, "free:load"), ", ", el("code", {}, "null:data"), ", ",
     el("code", {}, "null:model"), ", or ", el("code", {}, "verdict"), ": what the verdict names."),
-  changes, el("div", {class: "buttons"}, el("button", {class: "main", onclick: go}, "Measure"),
+  changes, el("label", {class: "tick"}, verify, " run each change too, to see how true that is"),
+  el("div", {class: "buttons"}, el("button", {class: "main", onclick: go}, "Measure"),
     el("button", {onclick: () => dialog.close()}, "Close")));
   dialog.showModal();
 }
@@ -122,11 +124,3 @@ async function took(job) {
 }
 
 const lastLine = text => text.trim().split("\n").filter(Boolean).pop() || "it failed";
-
-function showData(job) {
-  const dialog = document.getElementById("dialog");
-  refill(dialog, el("h2", {}, "The data of " + job.title),
-    el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000)),
-    el("div", {class: "buttons"}, el("button", {onclick: () => dialog.close()}, "Close")));
-  dialog.showModal();
-}

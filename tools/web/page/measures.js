@@ -33,9 +33,27 @@ export function showProfile(job) {
 export function showWhatIf(job) {
   const all = job.result.what_if || [];
   open("What if, for " + job.title, el("div", {class: "scroll"}, el("table", {},
-    head(["change", "now /s", "predicted /s", "gain"]),
+    head(["change", "now /s", "predicted /s", "gain", "measured /s"]),
     rows(all.map(w => [w.change, short(w.before), short(w.predicted),
-      (w.predicted / w.before).toFixed(2) + " ×"])))));
+      (w.predicted / w.before).toFixed(2) + " ×", w.measured ? short(w.measured) : "–"])))));
+}
+
+// What `data check` found: each kind, then each file.
+export function showData(job) {
+  const lists = [];
+  const look = (value, key) => {
+    if (Array.isArray(value) && value.some(v => v && typeof v === "object" && v.text))
+      lists.push([key, value]);
+    else if (value && typeof value === "object")
+      for (const [k, v] of Object.entries(value)) look(v, k);
+  };
+  look(job.result, "");
+  open("The data of " + job.title, lists.length ? lists.map(([name, all]) => [el("h3", {}, name),
+    el("div", {class: "scroll"}, el("table", {}, head(["what", "where", "found"]),
+      rows(all.map(f => [f.kind || "", f.file || (f.count ? f.count + " files" : ""), f.text]))))])
+    : el("p", {}, "Nothing is wrong with it."),
+  el("details", {class: "more"}, el("summary", {}, "All of it"),
+    el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000))));
 }
 
 // Lines of two texts: the longest common ones stay, the rest are changes.
