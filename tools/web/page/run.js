@@ -21,9 +21,10 @@ export function setUpRun() {
     state.live = row.status === "running" ? row.live : null;
     tell("live", state.live);
     if (page) drawHead({...page, row});
-    refresh();
+    soon(row.status !== "running");
   });
-  when("job", job => { if (job.run && job.run === state.run) { log(job); refresh(); } });
+  when("job", job => { if (job.run && job.run === state.run) { log(job); soon(job.state === "ended"); } });
+  when("view", () => soon(true));
   when("drawn", () => tell("live", state.live));
 }
 
@@ -49,6 +50,14 @@ export async function openRun(id, wait = false) {
   const job = [...state.jobs.values()].filter(j => j.run === id).pop();
   if (job) log(job);
   volumes(id);
+}
+
+// Curves anew every two seconds, while somebody looks.
+let asked = 0;
+function soon(now) {
+  if (state.view !== "run" || !state.run || (!now && Date.now() - asked < 1900)) return;
+  asked = Date.now();
+  refresh();
 }
 
 // One question at a time; what changed meanwhile is asked for once more.
