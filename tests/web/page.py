@@ -128,6 +128,14 @@ def writing(p, w):
     page.keyboard.press("Control+s")
     s.until(lambda: (w.folder / "small.json").read_text() == p.text(), "Ctrl-S saves")
 
+    page.once("dialog", lambda d: d.accept("copy.json"))
+    page.click("#graph-bar button:has-text('Save as')")
+    s.until(lambda: page.title().startswith("copy.json") and (w.folder / "copy.json").read_text() == p.text(),
+            "Save as makes a file beside it and opens that")
+    page.select_option("#graph-bar select", label="small.json")
+    s.until(lambda: page.title().startswith("small.json"), "another graph is chosen from the list")
+    page.wait_for_selector("#graph-bar .pill.good")
+
     other = p.text().replace('"lr": 0.01', '"lr": 0.02')
     (w.folder / "small.json").write_text(other)
     s.until(lambda: p.text() == other, "what another editor wrote comes by itself")
@@ -145,7 +153,7 @@ def writing(p, w):
 
 def running(p, w, shots):
     page = p.page
-    page.fill(".sets", "run.epochs=4000")
+    page.fill(".sets", "run.epochs=1000000")
     page.click("#graph-bar button.main:has-text('Run')")
     p.at("#view-run:not([hidden]) .pill.now", timeout=40000)
     run = w.folder / "runs" / "small-1"

@@ -115,6 +115,12 @@ def main(binary):
             ("saving over another text", 409, f"PUT /api/graph/{graph}", {"text": "x"},
              {"If_Match": "0" * 64}),
             ("saving", 200, f"PUT /api/graph/{graph}", {"text": GRAPH}, {"If_Match": digest}),
+            ("a new graph", 200, "POST /api/graphs", {"beside": graph, "name": "new.json", "text": GRAPH}),
+            ("one that is there", 409, "POST /api/graphs", {"beside": graph, "name": "new.json", "text": ""}),
+            ("one in another folder", 422, "POST /api/graphs",
+             {"beside": graph, "name": "../new.json", "text": ""}),
+            ("one that hides", 422, "POST /api/graphs", {"beside": graph, "name": ".new.json", "text": ""}),
+            ("a file that is no graph", 422, "POST /api/graphs", {"beside": graph, "name": ".bashrc", "text": ""}),
             ("an edit of what is no JSON", 422, "POST /api/edit",
              {"graph": graph, "text": "{", "edits": [{"op": "remove", "pointer": "/a"}]}),
             ("an edit that is none", 400, "POST /api/edit", {**text, "edits": [{"op": "shout"}]}),
@@ -145,12 +151,15 @@ def main(binary):
             ("100 MB without a token, unread", 401, "POST /api/check", b"x" * 1000,
              {"Content_Length": str(100 << 20), "Authorization": None}),
             ("a header of 20 KB", 400, "GET /api/open", None, {"X_Long": "x" * 20000}),
+            ("a name of 8 KB", 404, "GET /page/" + "a" * 8000, None, {"Authorization": None}),
+            ("an id of 8 KB", 404, "GET /api/graph/" + "a" * 8000),
+            ("a picture's number of 6 digits", 404, f"GET /api/runs/{ids['runs/a']}/picture/999999"),
             ("an address of 20 KB", 414, "GET /api/" + "x" * 20000),
             ("a method that is none", 400, "BREW /api/open"),
         ])
 
         names = [g["name"] for g in json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"]]
-        s.check(names == ["small.json"], "links that lead out, and pipes, are no graphs", names)
+        s.check(names == ["new.json", "small.json"], "links that lead out, and pipes, are no graphs", names)
         (w.folder / "small.json").rename(w.folder / "kept.json")
         (w.folder / "small.json").symlink_to(outside)
         table(w, [("a graph that became a link out of the folder", 403, f"GET /api/graph/{graph}")])
@@ -255,6 +264,7 @@ def main(binary):
         table(w, [
             ("read-only: a check", 200, "POST /api/check", {"graph": graph, "text": GRAPH}),
             ("read-only: saving", 403, f"PUT /api/graph/{graph}", {"text": GRAPH}, {"If_Match": "0" * 64}),
+            ("read-only: a new graph", 403, "POST /api/graphs", {"beside": graph, "name": "n.json", "text": ""}),
             ("read-only: notes", 403, f"PATCH /api/runs/{run}", {"note": "x"}),
             ("read-only: a job", 403, "POST /api/jobs", {"kind": "run", "graph": graph}),
             ("read-only: stopping one", 403, "DELETE /api/jobs/1"),

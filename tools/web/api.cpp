@@ -125,6 +125,10 @@ void Api::add_graphs(httplib::Server& http) {
   http.Get("/api/graphs", handler([this](auto&, auto&) {
              return Json{{"graphs", places_.graphs()}};
            }));
+  http.Post("/api/graphs", handler([this](auto&, const Json& body) {
+              return Json{{"id", places_.create(text_in(body, "beside"), text_in(body, "name"),
+                                                text_in(body, "text"))}};
+            }));
   http.Get(R"(/api/graph/([0-9a-f]+))", handler([this](auto& q, auto&) {
              const std::string id = q.matches[1].str(), name = places_.graph(id);
              const std::string text = places_.read(name), digest = sha256_of(text);

@@ -1,7 +1,7 @@
 // The bar above text and picture: which graph, whether it is right, and the commands that run it.
 import {el, refill} from "./dom.js";
 import {get, on, post, remove} from "./api.js";
-import {openGraph, replaceText, save} from "./editor.js";
+import {openGraph, replaceText, save, saveAs} from "./editor.js";
 import {openRun} from "./run.js";
 import {showAdvice, showData, showProfile, showWhatIf} from "./measures.js";
 import {say, state, tell, when} from "./state.js";
@@ -21,6 +21,7 @@ export async function setUpBar() {
   const off = state.readOnly ? "" : null;
   refill(document.getElementById("graph-bar"), list, status,
     el("button", {onclick: save, disabled: off, title: "Ctrl-S"}, "Save"),
+    el("button", {onclick: saveAs, disabled: off}, "Save as"),
     el("span", {class: "gap"}), sets,
     el("button", {class: "main", onclick: () => run("run"), disabled: off}, "Run"), stop,
     el("button", {onclick: () => run("profile"), disabled: off}, "Profile"),
