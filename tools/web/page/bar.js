@@ -16,7 +16,7 @@ export async function setUpBar() {
   stop = el("button", {onclick: end, disabled: "", title: "It finishes its step and writes a checkpoint"},
     "Stop");
   sets = el("input", {class: "sets", "aria-label": "Changes for a run", spellcheck: "false",
-    placeholder: "with run.epochs=2 nodes.step.lr=0.01", title: "Changes of values for this run " +
+    placeholder: "with nodes.step.lr=0.01", title: "Changes of values for this run " +
     "alone, as --set takes them"});
   const off = state.readOnly ? "" : null;
   refill(document.getElementById("graph-bar"), list, status,

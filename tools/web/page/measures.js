@@ -13,10 +13,11 @@ function open(title, ...children) {
   return dialog;
 }
 
-const head = names => el("thead", {}, el("tr", {}, names.map((n, i) =>
-  el("th", {class: i ? null : "left"}, n))));
-const rows = all => el("tbody", {}, all.map(r => el("tr", {}, r.map((c, i) =>
-  el("td", {class: i ? null : "left"}, c)))));
+// The first `texts` columns hold texts, the others numbers.
+const head = (names, texts = 1) => el("thead", {}, el("tr", {}, names.map((n, i) =>
+  el("th", {class: i < texts ? "left" : null}, n))));
+const rows = (all, texts = 1) => el("tbody", {}, all.map(r => el("tr", {}, r.map((c, i) =>
+  el("td", {class: i < texts ? "left" : null}, c)))));
 
 export function showProfile(job) {
   const p = job.result, nodes = Object.entries(p.nodes || {});
@@ -49,8 +50,8 @@ export function showData(job) {
   };
   look(job.result, "");
   open("The data of " + job.title, lists.length ? lists.map(([name, all]) => [el("h3", {}, name),
-    el("div", {class: "scroll"}, el("table", {}, head(["what", "where", "found"]),
-      rows(all.map(f => [f.kind || "", f.file || (f.count ? f.count + " files" : ""), f.text]))))])
+    el("div", {class: "scroll"}, el("table", {}, head(["what", "where", "found"], 3),
+      rows(all.map(f => [f.kind || "", f.file || (f.count ? f.count + " files" : ""), f.text]), 3)))])
     : el("p", {}, "Nothing is wrong with it."),
   el("details", {class: "more"}, el("summary", {}, "All of it"),
     el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000))));
@@ -94,8 +95,10 @@ export function showAdvice(job, replaceText) {
     replaceText(lines.join("\n"));
   };
   const dialog = open("Advice for " + job.title,
-    steps.length ? el("ul", {}, steps.map(s => el("li", {}, s.change)))
-      : null,
+    el("p", {}, short(advice.before.rate) + "/s as it is, " + short(advice.after.rate) +
+      "/s measured with all of it."),
+    el("ul", {}, steps.map(s => el("li", {}, quoted(s.change), ": ", s.why,
+      el("span", {class: "faint"}, " " + s.effect)))),
     all.map(c => el("label", {class: "change"}, el("input", {type: "checkbox", checked: "",
       onchange: e => { e.target.checked ? taken.add(c) : taken.delete(c); }}),
     el("pre", {}, c.old.map(l => el("del", {}, "- " + l + "\n")),
