@@ -19,9 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int deepest = 4;
+constexpr std::size_t most_entries = 500'000;
 constexpr double fresh_s = 15;  // of live.json, which a run writes once a second
 
-void find_below(const fs::path& folder, int depth, std::vector<fs::path>& found) {
+// `left`: how many entries may still be looked at, so that a folder of millions ends the search.
+void find_below(const fs::path& folder, int depth, std::size_t& left,
+                std::vector<fs::path>& found) {
   if (is_run(folder)) {
     found.push_back(folder);
     return;
@@ -29,6 +32,7 @@ void find_below(const fs::path& folder, int depth, std::vector<fs::path>& found)
   std::error_code ignored;
   std::vector<fs::path> below;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (left == 0 || --left == 0) break;
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || entry.is_symlink(ignored) || !entry.is_directory(ignored))
       continue;
@@ -37,7 +41,7 @@ void find_below(const fs::path& folder, int depth, std::vector<fs::path>& found)
   std::sort(below.begin(), below.end());
   for (const auto& one : below) {
     if (found.size() >= most_runs || depth == 0) return;
-    find_below(one, depth - 1, found);
+    find_below(one, depth - 1, left, found);
   }
 }
 
@@ -130,7 +134,8 @@ bool is_run(const fs::path& folder) {
 
 std::vector<fs::path> find(const fs::path& root) {
   std::vector<fs::path> found;
-  find_below(root, deepest, found);
+  std::size_t left = most_entries;
+  find_below(root, deepest, left, found);
   return found;
 }
 

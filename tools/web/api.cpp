@@ -125,6 +125,10 @@ void Api::add_graphs(httplib::Server& http) {
   http.Get("/api/graphs", handler([this](auto&, auto&) {
              return Json{{"graphs", places_.graphs()}};
            }));
+  http.Post("/api/graphs", handler([this](auto&, const Json& body) {
+              return Json{{"id", places_.create(text_in(body, "beside"), text_in(body, "name"),
+                                                text_in(body, "text"))}};
+            }));
   http.Get(R"(/api/graph/([0-9a-f]+))", handler([this](auto& q, auto&) {
              const std::string id = q.matches[1].str(), name = places_.graph(id);
              const std::string text = places_.read(name), digest = sha256_of(text);
@@ -191,11 +195,13 @@ void Api::add_assist(httplib::Server& http) {
 
 // ---- jobs ---------------------------------------------------------------------------------------
 
-fs::path Api::free_run(const std::string& graph) const {
+// The first free folder, which is made, so that of two runs that begin at once each has its own.
+fs::path Api::new_run(const std::string& graph) const {
   const fs::path base = places_.root() / "runs" / fs::path(graph).stem();
+  fs::create_directories(base.parent_path());
   for (int n = 1;; ++n) {
     const fs::path folder = base.string() + "-" + std::to_string(n);
-    if (!fs::exists(folder)) return folder;
+    if (fs::create_directory(folder)) return folder;
   }
 }
 
@@ -217,7 +223,7 @@ Json Api::start(const Json& body) {
     if (!(seconds >= 0.5 && seconds <= 3600)) throw Refusal{400, "seconds is from 0.5 to 3600"};
     const std::string s = std::to_string(seconds);
     if (kind == "run") {
-      const fs::path folder = free_run(name);
+      const fs::path folder = new_run(name);
       job.run = places_.add_run(folder);
       words = {"run", file, "--out", folder.string()};
     } else if (kind == "profile") {
@@ -227,6 +233,7 @@ Json Api::start(const Json& body) {
       for (const auto& change : texts_in(body, "changes", 20)) {
         words.push_back("--what-if=" + change);
       }
+      if (body.value("verify", false)) words.push_back("--verify");
     } else if (kind == "advise") {
       job.extra = volumes_.scratch_file(".json").string();
       words = {"advise", file, "--json", "--seconds", s, "--write", job.extra};

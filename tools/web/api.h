@@ -37,7 +37,7 @@ class Api {
   Json run_page(const std::string& id);
   Json curves(const Json& body);
   std::string file_of(const Json& body) const;  // the path of the graph that a body names
-  std::filesystem::path free_run(const std::string& graph) const;
+  std::filesystem::path new_run(const std::string& graph) const;
 
   struct Course {
     explicit Course(const std::filesystem::path& file) : metrics(file) {}

@@ -184,6 +184,8 @@ Json Look::node(const std::string& file, const std::string& text,
             {"params", Json::array()},
             {"settings", Json::array()}};
   if (where) {
+    if (const Value* in = value->find("in"); in && !in->is(Kind::missing))
+      j["in_text"] = text.substr(in->span.begin, in->span.end - in->span.begin);
     j["out"] = fields_of(assist::leaving(*a, scope, where->name));
     Json in = Json::array();
     for (const auto& from : assist::inputs_of(*value))

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 
@@ -72,6 +73,32 @@ std::string Places::read(const std::string& relative, std::size_t most) const {
   return text;
 }
 
+namespace {
+
+// What errno says, or 0. The file is new.
+int write_new(int folder, const std::string& name, const std::string& text, mode_t mode) {
+  const int fd =
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode & 0777);
+  if (fd < 0) return errno;
+  int cause = 0;
+  for (std::size_t at = 0; cause == 0 && at < text.size();) {
+    const ssize_t n = ::write(fd, &text[at], text.size() - at);
+    if (n < 0 && errno != EINTR) cause = errno;
+    if (n > 0) at += static_cast<std::size_t>(n);
+  }
+  if (cause == 0 && ::fsync(fd) != 0) cause = errno;
+  ::close(fd);
+  if (cause != 0) ::unlinkat(folder, name.c_str(), 0);
+  return cause;
+}
+
+std::string folder_of(const std::string& relative) {
+  const std::string folder = fs::path(relative).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace
+
 void Places::write(const std::string& relative, const std::string& text,
                    const std::string& expected) {
   const std::lock_guard lock(mutex_);
@@ -79,32 +106,34 @@ void Places::write(const std::string& relative, const std::string& text,
   if (sha256_of(now) != expected)
     throw Refusal{
         409, "the file was changed by somebody else", {{"text", now}, {"sha256", sha256_of(now)}}};
-  const fs::path path(relative);
-  const std::string parent = path.parent_path().empty() ? "." : path.parent_path().string();
-  const std::string name = path.filename(), part = "." + name + ".part";
-  const int folder = open(parent, O_PATH | O_DIRECTORY);
+  const std::string name = fs::path(relative).filename(), part = "." + name + ".part";
+  const int folder = open(folder_of(relative), O_PATH | O_DIRECTORY);
   if (folder < 0) throw Refusal{403, relative + ": " + std::strerror(errno)};
   struct stat s {};
   int cause = ::fstatat(folder, name.c_str(), &s, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
   if (cause == 0 && !S_ISREG(s.st_mode)) cause = ELOOP;
   if (cause == 0) {
     ::unlinkat(folder, part.c_str(), 0);
-    const int fd =
-        ::openat(folder, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s.st_mode & 0777);
-    if (fd < 0) cause = errno;
-    std::size_t at = 0;
-    while (cause == 0 && at < text.size()) {
-      const ssize_t n = ::write(fd, &text[at], text.size() - at);
-      if (n < 0 && errno != EINTR) cause = errno;
-      if (n > 0) at += static_cast<std::size_t>(n);
-    }
-    if (cause == 0 && ::fsync(fd) != 0) cause = errno;
-    if (fd >= 0) ::close(fd);
-    if (cause == 0 && ::renameat(folder, part.c_str(), folder, name.c_str()) != 0) cause = errno;
-    if (cause != 0) ::unlinkat(folder, part.c_str(), 0);
+    cause = write_new(folder, part, text, s.st_mode);
   }
+  if (cause == 0 && ::renameat(folder, part.c_str(), folder, name.c_str()) != 0) cause = errno;
   ::close(folder);
   if (cause != 0) throw Refusal{403, "cannot write " + relative + ": " + std::strerror(cause)};
+}
+
+std::string Places::create(const std::string& beside, const std::string& name,
+                           const std::string& text) {
+  const bool plain = name.size() < 200 && name.ends_with(".json") && !name.starts_with('.') &&
+                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                       return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c >= 0x80;
+                     });
+  if (!plain) throw Refusal{422, "a graph is called like name.json, without folders"};
+  const std::string folder_name = folder_of(graph(beside));
+  const int folder = open(folder_name, O_PATH | O_DIRECTORY);
+  const int cause = folder < 0 ? errno : write_new(folder, name, text, 0644);
+  if (folder >= 0) ::close(folder);
+  if (cause != 0) throw Refusal{cause == EEXIST ? 409 : 403, name + ": " + std::strerror(cause)};
+  return add_graph(root_ / folder_name / name);
 }
 
 Json Places::graphs() {

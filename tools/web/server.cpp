@@ -33,26 +33,29 @@ using httplib::Response;
 class Threads final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> work) override {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return at_work_ < most; });
-    ++at_work_;
-    std::thread([this, work = std::move(work)] {
+    std::unique_lock lock(shared_->mutex);
+    shared_->ended.wait(lock, [&] { return shared_->at_work < most; });
+    ++shared_->at_work;
+    std::thread([shared = shared_, work = std::move(work)] {
       work();
-      const std::lock_guard done(mutex_);
-      --at_work_;
-      ended_.notify_all();
+      const std::lock_guard done(shared->mutex);
+      --shared->at_work;
+      shared->ended.notify_all();
     }).detach();
   }
   void shutdown() override {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return at_work_ == 0; });
+    std::unique_lock lock(shared_->mutex);
+    shared_->ended.wait(lock, [&] { return shared_->at_work == 0; });
   }
 
  private:
   static constexpr int most = 2048;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  int at_work_ = 0;
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable ended;
+    int at_work = 0;
+  };
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // the last thread's, too
 };
 
 void allow_connections() {

@@ -27,6 +27,8 @@ ProgressDisplay::ProgressDisplay(const Session& session, bool quiet, std::functi
       all_rows_(session.plan()) {
   if (!session.out_dir().empty() && session.ranks().world.rank == 0)
     live_ = session.out_dir() / "live.json";
+  std::error_code ignored;
+  if (!live_.empty()) std::filesystem::remove(live_, ignored);  // a killed process's
   if (!quiet) console_.emplace();
   if (quiet && live_.empty()) return;
   thread_ = std::thread([this] { loop(); });

@@ -1,9 +1,9 @@
 // The bar above text and picture: which graph, whether it is right, and the commands that run it.
 import {el, refill} from "./dom.js";
 import {get, on, post, remove} from "./api.js";
-import {openGraph, replaceText, save} from "./editor.js";
+import {openGraph, replaceText, save, saveAs} from "./editor.js";
 import {openRun} from "./run.js";
-import {showAdvice, showProfile, showWhatIf} from "./measures.js";
+import {showAdvice, showData, showProfile, showWhatIf} from "./measures.js";
 import {say, state, tell, when} from "./state.js";
 
 let list, status, stop, sets;
@@ -16,11 +16,12 @@ export async function setUpBar() {
   stop = el("button", {onclick: end, disabled: "", title: "It finishes its step and writes a checkpoint"},
     "Stop");
   sets = el("input", {class: "sets", "aria-label": "Changes for a run", spellcheck: "false",
-    placeholder: "with run.epochs=2 nodes.step.lr=0.01", title: "Changes of values for this run " +
+    placeholder: "with nodes.step.lr=0.01", title: "Changes of values for this run " +
     "alone, as --set takes them"});
   const off = state.readOnly ? "" : null;
   refill(document.getElementById("graph-bar"), list, status,
     el("button", {onclick: save, disabled: off, title: "Ctrl-S"}, "Save"),
+    el("button", {onclick: saveAs, disabled: off}, "Save as"),
     el("span", {class: "gap"}), sets,
     el("button", {class: "main", onclick: () => run("run"), disabled: off}, "Run"), stop,
     el("button", {onclick: () => run("profile"), disabled: off}, "Profile"),
@@ -78,16 +79,18 @@ function whatIf() {
   const dialog = document.getElementById("dialog");
   const changes = el("input", {value: "verdict null:data", spellcheck: "false",
     "aria-label": "Changes"});
+  const verify = el("input", {type: "checkbox"});
   const go = () => {
     dialog.close();
-    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean)});
+    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean), verify: verify.checked});
   };
   refill(dialog, el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
     "simulation with measured times: ", el("code", {}, "threads=4"), ", ",
     el("code", {}, "load.threads=4"), ", ", el("code", {}, "batch.size=8"), ", ",
     el("code", {}, "free:load"), ", ", el("code", {}, "null:data"), ", ",
     el("code", {}, "null:model"), ", or ", el("code", {}, "verdict"), ": what the verdict names."),
-  changes, el("div", {class: "buttons"}, el("button", {class: "main", onclick: go}, "Measure"),
+  changes, el("label", {class: "tick"}, verify, " run each change too, to see how true that is"),
+  el("div", {class: "buttons"}, el("button", {class: "main", onclick: go}, "Measure"),
     el("button", {onclick: () => dialog.close()}, "Close")));
   dialog.showModal();
 }
@@ -122,11 +125,3 @@ async function took(job) {
 }
 
 const lastLine = text => text.trim().split("\n").filter(Boolean).pop() || "it failed";
-
-function showData(job) {
-  const dialog = document.getElementById("dialog");
-  refill(dialog, el("h2", {}, "The data of " + job.title),
-    el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000)),
-    el("div", {class: "buttons"}, el("button", {onclick: () => dialog.close()}, "Close")));
-  dialog.showModal();
-}

@@ -165,6 +165,16 @@ export async function save() {
   }
 }
 
+export async function saveAs() {
+  const name = prompt("The new file's name", state.graph.name.split("/").pop()
+    .replace(/(-\d+)?\.json$/, "-2.json"));
+  if (!name) return;
+  const {id} = await post("graphs", {beside: state.graph.id, name, text: state.editor.getValue()});
+  state.graph.dirty = false;
+  await openGraph(id);
+  say("saved as " + name);
+}
+
 async function changedOutside({graph, sha256}) {
   if (graph !== state.graph?.id || sha256 === state.graph.sha256) return;
   const other = await get("graph/" + graph);

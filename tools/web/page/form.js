@@ -52,7 +52,8 @@ function draw(node) {
       node.type ? el("code", {}, node.type) : null,
       node.part ? el("span", {}, "the part ", el("code", {}, node.part)) : null, actions(node)),
     doc, flows("in", node.in_fields), flows("out", node.out),
-    el("div", {class: "params"}, node.params.map(p => row(p))),
+    el("div", {class: "params"}, node.kind === "node" ? reads(node) : null,
+      node.params.map(p => row(p))),
     node.settings.length ? el("details", {class: "more", ...(set.length ? {open: ""} : {})},
       el("summary", {}, "Threads, errors, order"),
       el("div", {class: "params"}, node.settings.map(p => row(p)))) : null);
@@ -78,6 +79,18 @@ function actions(node) {
     el("button", {onclick: () => jump(node.range, true)}, "text"),
     el("button", {onclick: name}, "rename"), el("button", {onclick: off}, "disable"),
     el("button", {onclick: drop}, "remove"));
+}
+
+// From which nodes it reads: "load", or {"pred": "infer", "label": "val"} where it has several ports.
+function reads(node) {
+  const names = state.nodes.map(n => n.path.split("/")[0]);
+  const field = el("input", {id: "p-in", value: node.in_text ? standing({from: "file",
+    text: node.in_text}) : "", list: "names", spellcheck: "false", autocomplete: "off",
+  disabled: state.readOnly ? "" : null, onchange: () =>
+    send(node.pointer + "/in", valueOf({kind: "string"}, field.value))});
+  return el("div", {class: "param"}, el("label", {for: "p-in"}, "in"), field,
+    el("span", {class: "chip"}, "reads"), el("datalist", {id: "names"}, [...new Set(names)].map(n =>
+      el("option", {value: n}))));
 }
 
 // What a parameter's text means in the file: JSON as it is typed; a word is a text.

@@ -8,7 +8,7 @@ import {setUpPalette} from "./palette.js";
 import {setUpBar} from "./bar.js";
 import {openRun, setUpRun} from "./run.js";
 import {setUpRuns, showRuns} from "./runs.js";
-import {say, state} from "./state.js";
+import {say, state, tell} from "./state.js";
 
 const views = [["graph", "Graph"], ["run", "Run"], ["runs", "Runs"]];
 
@@ -20,6 +20,7 @@ export function show(view) {
     tab.tabIndex = id === view ? 0 : -1;
   }
   state.view = view;
+  tell("view", view);
   if (view === "runs") showRuns();
   if (view === "graph") state.editor?.refresh();
 }

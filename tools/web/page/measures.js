@@ -13,10 +13,11 @@ function open(title, ...children) {
   return dialog;
 }
 
-const head = names => el("thead", {}, el("tr", {}, names.map((n, i) =>
-  el("th", {class: i ? null : "left"}, n))));
-const rows = all => el("tbody", {}, all.map(r => el("tr", {}, r.map((c, i) =>
-  el("td", {class: i ? null : "left"}, c)))));
+// The first `texts` columns hold texts, the others numbers.
+const head = (names, texts = 1) => el("thead", {}, el("tr", {}, names.map((n, i) =>
+  el("th", {class: i < texts ? "left" : null}, n))));
+const rows = (all, texts = 1) => el("tbody", {}, all.map(r => el("tr", {}, r.map((c, i) =>
+  el("td", {class: i < texts ? "left" : null}, c)))));
 
 export function showProfile(job) {
   const p = job.result, nodes = Object.entries(p.nodes || {});
@@ -33,9 +34,27 @@ export function showProfile(job) {
 export function showWhatIf(job) {
   const all = job.result.what_if || [];
   open("What if, for " + job.title, el("div", {class: "scroll"}, el("table", {},
-    head(["change", "now /s", "predicted /s", "gain"]),
+    head(["change", "now /s", "predicted /s", "gain", "measured /s"]),
     rows(all.map(w => [w.change, short(w.before), short(w.predicted),
-      (w.predicted / w.before).toFixed(2) + " ×"])))));
+      (w.predicted / w.before).toFixed(2) + " ×", w.measured ? short(w.measured) : "–"])))));
+}
+
+// What `data check` found: each kind, then each file.
+export function showData(job) {
+  const lists = [];
+  const look = (value, key) => {
+    if (Array.isArray(value) && value.some(v => v && typeof v === "object" && v.text))
+      lists.push([key, value]);
+    else if (value && typeof value === "object")
+      for (const [k, v] of Object.entries(value)) look(v, k);
+  };
+  look(job.result, "");
+  open("The data of " + job.title, lists.length ? lists.map(([name, all]) => [el("h3", {}, name),
+    el("div", {class: "scroll"}, el("table", {}, head(["what", "where", "found"], 3),
+      rows(all.map(f => [f.kind || "", f.file || (f.count ? f.count + " files" : ""), f.text]), 3)))])
+    : el("p", {}, "Nothing is wrong with it."),
+  el("details", {class: "more"}, el("summary", {}, "All of it"),
+    el("pre", {}, JSON.stringify(job.result, null, 2).slice(0, 40000))));
 }
 
 // Lines of two texts: the longest common ones stay, the rest are changes.
@@ -76,8 +95,10 @@ export function showAdvice(job, replaceText) {
     replaceText(lines.join("\n"));
   };
   const dialog = open("Advice for " + job.title,
-    steps.length ? el("ul", {}, steps.map(s => el("li", {}, s.change)))
-      : null,
+    el("p", {}, short(advice.before.rate) + "/s as it is, " + short(advice.after.rate) +
+      "/s measured with all of it."),
+    el("ul", {}, steps.map(s => el("li", {}, quoted(s.change), ": ", s.why,
+      el("span", {class: "faint"}, " " + s.effect)))),
     all.map(c => el("label", {class: "change"}, el("input", {type: "checkbox", checked: "",
       onchange: e => { e.target.checked ? taken.add(c) : taken.delete(c); }}),
     el("pre", {}, c.old.map(l => el("del", {}, "- " + l + "\n")),

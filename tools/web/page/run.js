@@ -1,6 +1,6 @@
 // One run: how far it is, its curves and pictures, while it goes on and after its end.
 import {bytes, get, on, post} from "./api.js";
-import {el, refill} from "./dom.js";
+import {el, refill, svg} from "./dom.js";
 import {colors, legend, lineChart, smooth} from "./chart.js";
 import {duration, percent, short} from "./words.js";
 import {resume, stopJob} from "./bar.js";
@@ -21,9 +21,10 @@ export function setUpRun() {
     state.live = row.status === "running" ? row.live : null;
     tell("live", state.live);
     if (page) drawHead({...page, row});
-    refresh();
+    soon(row.status !== "running");
   });
-  when("job", job => { if (job.run && job.run === state.run) { log(job); refresh(); } });
+  when("job", job => { if (job.run && job.run === state.run) { log(job); soon(job.state === "ended"); } });
+  when("view", () => soon(true));
   when("drawn", () => tell("live", state.live));
 }
 
@@ -51,6 +52,14 @@ export async function openRun(id, wait = false) {
   volumes(id);
 }
 
+// Curves anew every two seconds, while somebody looks.
+let asked = 0;
+function soon(now) {
+  if (state.view !== "run" || !state.run || (!now && Date.now() - asked < 1900)) return;
+  asked = Date.now();
+  refresh();
+}
+
 // One question at a time; what changed meanwhile is asked for once more.
 async function refresh() {
   if (busy) { again = true; return; }
@@ -73,8 +82,20 @@ async function refresh() {
 
 // ---- head ---------------------------------------------------------------------------------------
 
-const card = (value, label, more) => el("div", {class: "card"}, el("span", {}, label),
-  el("b", {}, value), more ? el("small", {}, more) : null);
+const card = (value, label, more, line) => el("div", {class: "card"}, el("span", {}, label),
+  el("b", {}, value), more ? el("small", {}, more) : null, line);
+
+// The last minutes of a live figure.
+const past = {};
+function spark(run, what, value) {
+  const key = run + what, y = past[key] ||= [];
+  y.push(value ?? 0);
+  if (y.length > 150) y.shift();
+  const most = Math.max(...y, 1e-9), points = y.map((v, i) =>
+    `${(i / Math.max(y.length - 1, 1) * 100).toFixed(1)},${(23 - v / most * 21).toFixed(1)}`);
+  return svg("svg", {class: "spark", viewBox: "0 0 100 24", preserveAspectRatio: "none",
+    "aria-hidden": "true"}, svg("polyline", {points: points.join(" ")}));
+}
 
 function drawHead({row, verdict}) {
   const live = row.status === "running" ? row.live : null;
@@ -97,12 +118,14 @@ function drawHead({row, verdict}) {
     el("div", {class: "cards"},
       live ? [card(`${live.epoch} of ${live.epochs}`, live.validating ? "validating" : "epoch",
         live.share !== null ? percent(live.share) : ""),
-      card(live.rate === null ? "–" : short(+live.rate.toPrecision(3)), "samples a second"),
+      card(live.rate === null ? "–" : short(+live.rate.toPrecision(3)), "samples a second", "",
+        spark(row.id, "rate", live.rate)),
       live.loss !== null ? card(short(live.loss), "loss") : null,
       live.metric_last !== null ? card(short(live.metric_last), live.metric,
         "best " + short(live.metric_best)) : null,
       card(live.eta_s === null ? "–" : duration(live.eta_s), "left"),
-      card(Math.round(live.rss_mb) + " MB", "memory", live.cores.toFixed(1) + " cores")]
+      card(Math.round(live.rss_mb) + " MB", "memory", live.cores.toFixed(1) + " cores",
+        spark(row.id, "rss", live.rss_mb))]
         : [metrics.map(([n, m]) => card(short(m.best), n, "best, epoch " + (m.best_epoch + 1))),
           card(short(row.epochs), "epochs"), card(short(row.steps), "steps"),
           card(duration(row.wall_s), "wall time")]),
@@ -156,7 +179,10 @@ async function drawCurves(found) {
   if (!parts.curves.firstChild || parts.curves.dataset.names !== all.map(a => a[0]).join()) {
     charts.clear();
     parts.curves.dataset.names = all.map(a => a[0]).join();
+    const slider = el("input", {type: "range", min: 0, max: 0.98, step: 0.02, value: share,
+      oninput: () => { share = +slider.value; drawCurves(found); }});
     refill(parts.curves, all.length ? el("h2", {}, "Curves") : "",
+      found.by_step.length ? el("div", {class: "tools"}, el("label", {}, "Smoothing", slider)) : null,
       el("div", {class: "charts"}, all.map(([name, , x]) => {
         const spec = {title: name, series: [], xname: x, whole: true}, chart = lineChart(spec);
         charts.set(name, {spec, chart});

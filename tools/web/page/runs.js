@@ -7,7 +7,7 @@ import {openRun, states} from "./run.js";
 import {say, state} from "./state.js";
 
 let home, rows = [], chosen = new Set(), sorted = {by: "started", up: false}, filter = "", table,
-  compared, archived = false;
+  compared, archived = false, axis = "epoch";
 
 export function setUpRuns() {
   home = document.getElementById("view-runs");
@@ -147,10 +147,17 @@ async function compare() {
   const parts = ["best", "last", "min"].map(what => el("table", {class: "figures"}, head(what),
     el("tbody", {}, found.figures.map(figure(what)))));
   const charts = el("div", {class: "charts"});
+  const again = () => {
+    axis = across.value;
+    refill(charts);
+    drawWhenSeen(charts, ids, names, found.figures.map(f => f.name));
+  };
+  const across = el("select", {"aria-label": "Across", onchange: again}, ["epoch", "step"].map(a =>
+    el("option", {value: a, selected: a === axis ? "" : null}, "by " + a)));
   refill(compared, el("h2", {}, "Settings that differ"), el("div", {class: "scroll"},
     found.settings.length ? el("table", {class: "settings"}, head("setting"),
       el("tbody", {}, found.settings.map(setting))) : el("p", {class: "empty"}, "None.")),
-  el("h2", {}, "Curves"), legend(names.map((name, i) => ({name, color: colors(i)}))), charts,
+  el("h2", {}, "Curves"), el("div", {class: "tools"}, across), legend(names.map((name, i) => ({name, color: colors(i)}))), charts,
   el("h2", {}, "Figures"), el("div", {class: "scroll"}, parts));
   drawWhenSeen(charts, ids, names, found.figures.map(f => f.name));
   compared.scrollIntoView({behavior: "smooth"});
@@ -166,11 +173,11 @@ function drawWhenSeen(place, ids, names, metrics) {
   }, {rootMargin: "200px"});
   const load = async home => {
     const name = home.dataset.curve;
-    const {curves} = await post("curves", {runs: ids, names: [name], x: "epoch", columns: 300});
+    const {curves} = await post("curves", {runs: ids, names: [name], x: axis, columns: 300});
     const series = ids.map((id, i) => ({name: names[i], color: colors(i),
       ...(curves[name]?.[id] || {x: [], y: []})})).filter(s => s.x.length);
-    const chart = lineChart({title: name, series, xname: "epoch", whole: true});
-    home.append(chart.element);
+    const chart = lineChart({title: name, series, xname: axis, whole: true});
+    refill(home, el("h3", {}, name), chart.element);
   };
   for (const name of metrics.filter(n => !/\.lr$/.test(n))) {
     const home = el("div", {class: "chart", "data-curve": name}, el("h3", {}, name));
