@@ -16,6 +16,8 @@ namespace sluice::kernels {
 
 // Parameters are the structs of the kernels' own headers, which callers include.
 struct AugmentJob;
+template <class T>
+struct BilateralCall;
 struct BitDraw;
 struct BitRule;
 struct BlendCall;
@@ -24,6 +26,7 @@ struct DiceCeBatch;
 struct DiceCeRule;
 struct DropoutCall;
 struct DropoutRule;
+struct GridCall;
 struct NormActCall;
 struct NormActGradients;
 struct OptimRule;
@@ -31,7 +34,7 @@ struct OptimState;
 struct OptimTensor;
 
 struct CudaTable {
-  static constexpr int current = 5;  // one more whenever an entry or a struct changes
+  static constexpr int current = 6;  // one more whenever an entry or a struct changes
   int version;
 #define ENTRY(result, name, parameters) result(*name) parameters;
 #include "kernels/cuda/entries.inc"

@@ -2,8 +2,10 @@
 
 #include <ATen/Functions.h>
 
+#include "engine/base/error.h"
 #include "kernels/base/autograd.h"
 #include "kernels/base/team.h"
+#include "kernels/cuda/cuda_library.h"
 
 namespace sluice {
 namespace {
@@ -71,7 +73,12 @@ at::Tensor compute(GridWork work, const GridRule& rule, const at::Tensor& image,
   call.grid = g.const_data_ptr();
   if (v.defined()) call.values = v.const_data_ptr();
   call.out = out.mutable_data_ptr();
-  if (g.scalar_type() == at::kDouble)
+  if (g.is_cuda()) {
+    if (g.scalar_type() != at::kFloat)
+      throw DataError("a resampling of float64 runs on the host alone");
+    const CudaCall cuda(g);
+    cuda.require(cuda.table.grid(call, cuda.stream));
+  } else if (g.scalar_type() == at::kDouble)
     run<double>(call);
   else
     run<float>(call);
@@ -164,7 +171,7 @@ at::Tensor spline_coefficients(const at::Tensor& image, const GridRule& rule) {
     const at::Tensor values =  // [1, n, n]: of a one in each voxel, what pull gives at the voxels
         compute(GridWork::value, one, unit.unsqueeze(0), at::arange(n, at::kDouble).view({1, n, 1}),
                 {}, {n});
-    const at::Tensor inverse = at::inverse(values[0]).to(image.scalar_type());
+    const at::Tensor inverse = at::inverse(values[0]).to(image.device(), image.scalar_type());
     out = at::matmul(out.transpose(a + 2, -1), inverse).transpose(a + 2, -1);
   }
   return out;

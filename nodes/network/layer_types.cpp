@@ -186,6 +186,7 @@ const std::vector<LayerType>& layer_types() {
   static const std::vector<LayerType> types = [] {
     std::vector<LayerType> all{convolution_type(), residual_unit_type(), conv_type()};
     for (LayerType& t : small_types()) all.push_back(std::move(t));
+    for (LayerType& t : filter_types()) all.push_back(std::move(t));
     return all;
   }();
   return types;

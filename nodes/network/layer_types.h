@@ -2,6 +2,7 @@
 // layers, each with a Spec of its arguments.
 #pragma once
 
+#include "kernels/image/crf.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
@@ -16,6 +17,13 @@ struct LayerParams {
   double dropout = 0;
   bool bias = true, is_transposed = false, conv_only = false, last_conv_only = false;
   bool residual = false;
+  // Of filters.
+  std::vector<double> spatial_sigma{1}, sigma{1};
+  double color_sigma = 0.5, truncated = 4;
+  std::vector<std::int64_t> radius{1};
+  std::int64_t size = 3, iterations = 5;
+  std::string approx = "erf";
+  CrfRule crf;
 };
 
 struct LayerType {
@@ -25,5 +33,6 @@ struct LayerType {
 };
 
 const std::vector<LayerType>& layer_types();
+std::vector<LayerType> filter_types();  // layer_filters.cpp
 
 }  // namespace sluice

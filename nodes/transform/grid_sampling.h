@@ -39,6 +39,7 @@ Spec& add_grid_params(Spec& s, bool with_image = true) {
              "dst2 (antireflect), dft (wrap) or zero; a list: one an axis.")
       .param("extrapolate", &Params::extrapolate,
              "false: points more than 0.05 voxels outside give 0.")
+      .any_device()
       .takes("@grid_key", Form::any, 0);
 }
 

@@ -300,11 +300,32 @@ NamedTensors read_grads(const Json& pairs) {
   return grads;
 }
 
+// Parameters among `names` become fields, so that a node which trains them finds them on the tape.
+std::vector<std::string> add_trained(const Spec& spec, const Json& params,
+                                     const std::vector<std::string>& names, Sample& input) {
+  std::vector<std::string> added;
+  auto type = at::kFloat;
+  for (const auto& [key, field] : input.fields())
+    if (field.tensor.scalar_type() == at::kDouble) type = at::kDouble;
+  for (const auto& name : names) {
+    const ParamSpec* param = spec.find_param(name);
+    if (input.has(name) || !param || (param->type != "float" && param->type != "list<float>"))
+      continue;
+    const Json value = params.value(name, param->fallback);
+    at::Tensor numbers = at::tensor(ParamType<std::vector<double>>::parse(value), type);
+    if (!value.is_array()) numbers = numbers.squeeze(0);
+    input.set(name, Field(std::move(numbers), std::make_shared<const Meta>()));
+    added.push_back(name);
+  }
+  return added;
+}
+
 void write_gradients(const Sample& input, const Result& result, const NamedTensors& grads,
-                     const std::vector<std::string>& names, const std::vector<Target>& targets) {
+                     const std::vector<std::string>& names, const std::vector<std::string>& needed,
+                     const std::vector<Target>& targets) {
   if (result.samples.size() != 1)
     throw Error(Exit::usage, "--out-grad: several samples come out, or none");
-  const NamedTensors found = gradients(input, result.samples[0], grads, names);
+  const NamedTensors found = gradients(input, result.samples[0], grads, names, needed);
   for (const Target& t : targets)
     write_field(t.file, Field(found.at(t.key), std::make_shared<const Meta>()));
 }
@@ -331,6 +352,7 @@ int apply(const Json& request, const Spec& spec) {
   const NamedTensors grads = read_grads(request.at("grad"));
   std::vector<std::string> names;
   for (const Target& t : slopes) names.push_back(t.key);
+  const std::vector<std::string> trained = add_trained(spec, request.at("params"), names, input);
   const bool checks = request.at("check_grad");
   const at::AutoGradMode tape(checks || !names.empty());
   if (checks)
@@ -340,7 +362,7 @@ int apply(const Json& request, const Spec& spec) {
   input = with_tape(input, names);
   const Result result = fired(input);
   check_targets(result, targets);
-  if (!names.empty()) write_gradients(input, result, grads, names, slopes);
+  if (!names.empty()) write_gradients(input, result, grads, names, trained, slopes);
   const Json files = write_results(result, targets, spec.arity == Arity::expand);
   print(request, result, files);
   return static_cast<int>(Exit::done);

@@ -83,7 +83,8 @@ Sample with_tape(const Sample& input, const std::vector<std::string>& names) {
 }
 
 NamedTensors gradients(const Sample& input, const Sample& output, const NamedTensors& grads,
-                       const std::vector<std::string>& names) {
+                       const std::vector<std::string>& names,
+                       const std::vector<std::string>& needed) {
   const NamedTensors outputs = computed(input, output), weight = weights(outputs, grads);
   if (std::none_of(outputs.begin(), outputs.end(),
                    [](const auto& o) { return o.second.requires_grad(); }))
@@ -100,8 +101,11 @@ NamedTensors gradients(const Sample& input, const Sample& output, const NamedTen
     found = torch::autograd::grad(roots, leaves, given, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   NamedTensors results;
-  for (std::size_t i = 0; i < names.size(); ++i)
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!found[i].defined() && std::find(needed.begin(), needed.end(), names[i]) != needed.end())
+      throw Error(Exit::usage, "--out-grad " + names[i] + ": a parameter that is not trained");
     results[names[i]] = found[i].defined() ? found[i] : at::zeros_like(leaves[i]);
+  }
   return results;
 }
 

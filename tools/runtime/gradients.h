@@ -23,9 +23,11 @@ std::vector<std::string> differentiable(const Sample& input);
 // `differentiable`.
 Sample with_tape(const Sample& input, const std::vector<std::string>& names);
 
-// dL/dname for each name. No `grads`: 1, where the node has one output of one element.
+// dL/dname for each name. No `grads`: 1, where the node has one output of one element. An Error of
+// usage where nothing depends on one of `needed`.
 NamedTensors gradients(const Sample& input, const Sample& output, const NamedTensors& grads,
-                       const std::vector<std::string>& names);
+                       const std::vector<std::string>& names,
+                       const std::vector<std::string>& needed = {});
 
 // The largest difference from central differences in float64 for each name, relative to the
 // gradient's largest value. At most `most` elements of a field are tried.

@@ -1,0 +1,29 @@
+// Loops over lanes that the host makes vectors of and the device unrolls: what functors with
+// several voxels at a time are written with.
+//
+//   SLUICE_LANES
+//   for (int l = 0; l < Lanes; ++l) sum[l] = mad(w[l], x[l], sum[l]);
+//
+// Invariant: every product that is added to is a fused one by name, so that float has the same bits
+// on host and device; double is as exact as the C library.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/base/intensity_math.h"
+
+#ifdef __CUDACC__
+#define SLUICE_LANES
+#else
+#define SLUICE_LANES _Pragma("omp simd")
+#endif
+
+namespace sluice::kernels {
+
+SLUICE_HD inline double mad(double a, double b, double c) { return fma(a, b, c); }
+
+// 2^y; 0 where float has no normal number.
+SLUICE_HD inline float power_of_two(float y) { return y < -126.0f ? 0.0f : exp2_bounded(y); }
+SLUICE_HD inline double power_of_two(double y) { return exp2(y); }
+
+}  // namespace sluice::kernels

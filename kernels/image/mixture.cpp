@@ -1,0 +1,215 @@
+#include "kernels/image/mixture.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/team.h"
+#include "kernels/image/mixture_voxel.h"
+
+namespace sluice {
+namespace {
+
+constexpr double least_variance = 1e-5;
+
+// The numbers of one class's voxels, colour by colour, and the component that each belongs to.
+struct Members {
+  int colours = 0;
+  std::int64_t n = 0;
+  std::vector<double> value;  // [colours, n]
+  std::vector<int> component;
+};
+
+struct Moments {
+  double count = 0;
+  std::vector<double> mean, covariance;  // [C], [C, C]
+};
+
+Members members_of(const at::Tensor& image, const at::Tensor& label, std::int64_t of) {
+  Members m;
+  m.colours = static_cast<int>(image.size(0));
+  const at::Tensor chosen =
+      image.index_select(1, at::eq(label, of).nonzero().reshape(-1)).to(at::kDouble).contiguous();
+  m.n = chosen.size(1);
+  m.value.assign(chosen.const_data_ptr<double>(), chosen.const_data_ptr<double>() + chosen.numel());
+  m.component.assign(m.n, 0);
+  return m;
+}
+
+// Of one component, about `origin`; the covariance is biased.
+Moments moments(const Members& m, int component) {
+  const int C = m.colours;
+  constexpr std::int64_t block = 4096;
+  const std::int64_t blocks = (m.n + block - 1) / block, terms = 1 + C + C * C;
+  std::vector<double> origin(C), sums(blocks * terms);
+  const auto first = std::find(m.component.begin(), m.component.end(), component);
+  if (first != m.component.end())
+    for (int c = 0; c < C; ++c) origin[c] = m.value[c * m.n + (first - m.component.begin())];
+  team_for(blocks, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> x(C);
+    for (std::int64_t b = begin; b < end; ++b) {
+      double *sum = sums.data() + b * terms, *square = sum + 1 + C;
+      for (std::int64_t i = b * block; i < std::min(m.n, (b + 1) * block); ++i) {
+        if (m.component[i] != component) continue;
+        ++sum[0];
+        for (int c = 0; c < C; ++c) {
+          x[c] = m.value[c * m.n + i] - origin[c];
+          sum[1 + c] += x[c];
+          for (int d = 0; d <= c; ++d) square[c * C + d] += x[c] * x[d];
+        }
+      }
+    }
+  });
+  for (std::int64_t b = 1; b < blocks; ++b)
+    for (std::int64_t t = 0; t < terms; ++t) sums[t] += sums[b * terms + t];
+  Moments out;
+  out.mean.assign(C, 0);
+  out.covariance.assign(C * C, 0);
+  out.count = blocks > 0 ? sums[0] : 0;
+  for (int c = 0; c < C && out.count > 0; ++c) {
+    const double mean = sums[1 + c] / out.count;
+    out.mean[c] = origin[c] + mean;
+    for (int d = 0; d <= c; ++d)
+      out.covariance[c * C + d] = out.covariance[d * C + c] =
+          sums[1 + C + c * C + d] / out.count - mean * (sums[1 + d] / out.count);
+  }
+  for (int c = 0; c < C; ++c) out.covariance[c * C + c] += least_variance;
+  return out;
+}
+
+// The direction of the largest variance by ten steps of the power method, and its eigenvalue.
+std::pair<std::vector<double>, double> principal(const std::vector<double>& covariance, int C) {
+  std::vector<double> v(C), next(C);
+  for (int c = 0; c < C; ++c) v[c] = c + 1;
+  double largest = 0;
+  for (int step = 0; step < 10; ++step) {
+    largest = 0;
+    for (int c = 0; c < C; ++c) {
+      next[c] = 0;
+      for (int d = 0; d < C; ++d) next[c] += covariance[c * C + d] * v[d];
+      largest = std::max(largest, next[c]);
+    }
+    for (int c = 0; c < C; ++c) v[c] = largest > 0 ? next[c] / largest : 0;
+  }
+  return {v, largest};
+}
+
+void split(Members& m, int component, int to, const Moments& at, const std::vector<double>& along) {
+  double middle = 0;
+  for (int c = 0; c < m.colours; ++c) middle += along[c] * at.mean[c];
+  for (std::int64_t i = 0; i < m.n; ++i) {
+    if (m.component[i] != component) continue;
+    double x = 0;
+    for (int c = 0; c < m.colours; ++c) x += along[c] * m.value[c * m.n + i];
+    if (x > middle) m.component[i] = to;
+  }
+}
+
+// The Gaussian of these moments; its factor is the density's without a share of the class.
+MixtureComponent gaussian_of(const Moments& at, int C) {
+  std::vector<double> lower(C * C), inverse(C * C);
+  double determinant = 1;
+  for (int i = 0; i < C; ++i)
+    for (int j = 0; j <= i; ++j) {
+      double rest = at.covariance[i * C + j];
+      for (int k = 0; k < j; ++k) rest -= lower[i * C + k] * lower[j * C + k];
+      lower[i * C + j] = i == j ? std::sqrt(std::max(rest, 0.0)) : rest / lower[j * C + j];
+    }
+  MixtureComponent out{at.count, 0, at.mean, {}};
+  for (int i = 0; i < C; ++i) {
+    determinant *= lower[i * C + i] * lower[i * C + i];
+    const double scale = 1 / (lower[i * C + i] + 1e-4);
+    for (int j = 0; j <= i; ++j) {
+      double sum = i == j ? 1 : 0;
+      for (int k = j; k < i; ++k) sum -= lower[i * C + k] * inverse[k * C + j];
+      out.root.push_back(inverse[i * C + j] = sum * scale);
+    }
+  }
+  out.factor = at.count / std::sqrt(determinant + 1e-5);
+  return out;
+}
+
+std::vector<MixtureComponent> learn_class(Members m, std::int64_t size) {
+  const int C = m.colours;
+  std::vector<Moments> of{moments(m, 0)};
+  for (int k = 1; k < size; ++k) {
+    int widest = 0;
+    std::vector<double> along;
+    double most = -1;
+    for (int s = 0; s < k; ++s) {
+      const auto [direction, variance] = principal(of[s].covariance, C);
+      if (variance > most) widest = s, most = variance, along = direction;
+    }
+    split(m, widest, k, of[widest], along);
+    of[widest] = moments(m, widest);
+    of.push_back(moments(m, k));
+  }
+  std::vector<MixtureComponent> components;
+  for (const Moments& at : of) {
+    components.push_back(gaussian_of(at, C));
+    if (m.n > 0) components.back().factor /= static_cast<double>(m.n);
+  }
+  return components;
+}
+
+template <class T>
+at::Tensor apply(const at::Tensor& given, const Mixture& mixture) {
+  constexpr int lanes = 16;
+  const at::Tensor image = given.contiguous();
+  const int colours = static_cast<int>(image.size(0));
+  const std::int64_t n = image.size(1), K = static_cast<std::int64_t>(mixture.size()),
+                     size = kernels::component_size(colours);
+  std::vector<T> packed;
+  for (const auto& components : mixture)
+    for (const MixtureComponent& one : components) {
+      packed.push_back(static_cast<T>(one.factor));
+      packed.insert(packed.end(), one.mean.begin(), one.mean.end());
+      packed.insert(packed.end(), one.root.begin(), one.root.end());
+    }
+  const at::Tensor out = at::empty({K, n}, image.options());
+  const T* x = image.const_data_ptr<T>();
+  T* y = out.mutable_data_ptr<T>();
+  team_for((n + lanes - 1) / lanes, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> scratch((1 + colours) * lanes), density(K * lanes);
+    const auto some = [&](auto count, std::int64_t i) {
+      constexpr int L = decltype(count)::value;
+      T total[L] = {};
+      const T* component = packed.data();
+      for (std::int64_t k = 0; k < K; ++k) {
+        T* sum = density.data() + k * L;
+        std::fill_n(sum, L, T(0));
+        for (std::size_t s = 0; s < mixture[k].size(); ++s, component += size)
+          kernels::add_component<T, L>(component, colours, x + i, n, scratch.data(), sum);
+        for (int l = 0; l < L; ++l) total[l] += sum[l];
+      }
+      for (std::int64_t k = 0; k < K; ++k)
+        for (int l = 0; l < L; ++l)
+          y[k * n + i + l] = total[l] > 0 ? density[k * L + l] / total[l] : T(0);
+    };
+    for (std::int64_t b = begin; b < end; ++b) {
+      if (n >= lanes)
+        some(std::integral_constant<int, lanes>(), std::min(b * lanes, n - lanes));
+      else
+        for (std::int64_t i = 0; i < n; ++i) some(std::integral_constant<int, 1>(), i);
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+Mixture learn_mixture(const at::Tensor& image, const at::Tensor& label, std::int64_t classes,
+                      std::int64_t size) {
+  Mixture mixture;
+  for (std::int64_t k = 0; k < classes; ++k)
+    mixture.push_back(learn_class(members_of(image, label, k), size));
+  return mixture;
+}
+
+at::Tensor apply_mixture(const at::Tensor& image, const Mixture& mixture) {
+  return image.scalar_type() == at::kDouble ? apply<double>(image, mixture)
+                                            : apply<float>(image, mixture);
+}
+
+}  // namespace sluice

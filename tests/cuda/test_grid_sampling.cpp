@@ -1,0 +1,66 @@
+// The resampler on the device: all of its work and bounds, against the host's loops.
+#include <cmath>
+
+#include "kernels/image/grid_voxel.h"
+#include "tests/cuda/device.h"
+
+using namespace sluice;
+using namespace sluice::kernels;
+using test::Both;
+
+namespace {
+
+constexpr std::int64_t shape[3] = {5, 6, 7}, voxels = 5 * 6 * 7, points = 50, batch = 2,
+                       channels = 2;
+
+void on_host(const GridCall& c) {
+  with_grid(c, [&](auto derivatives, auto nodes) {
+    constexpr int K = decltype(derivatives)::value, N = decltype(nodes)::value;
+    for (std::int64_t b = 0; b < c.batch; ++b)
+      for (std::int64_t i = 0; i < c.points; ++i) {
+        if (c.work != GridWork::add && c.work != GridWork::add_slope)
+          grid_read<float, K, N>(c, b, i);
+        else if constexpr (K < 2)
+          grid_add<float, K, N>(c, b, i, 0, c.shape[0]);
+      }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("the resampler on the device gives what it gives on the host") {
+  SLUICE_NEEDS_GPU();
+  const Both<float> image(test::numbers(batch * channels * voxels, 1)),
+      grid(test::numbers(batch * points * 3, 2, -3, 9)),
+      values(test::numbers(batch * channels * points * 3, 3));
+  for (const auto work : {GridWork::value, GridWork::slopes, GridWork::move, GridWork::turn,
+                          GridWork::add, GridWork::add_slope})
+    for (const Bound bound : {Bound::replicate, Bound::dct1, Bound::dct2, Bound::dst1, Bound::dst2,
+                              Bound::dft, Bound::zero})
+      for (const int order : {0, 1, 2, 3, 7}) {
+        CAPTURE(int(work));
+        CAPTURE(int(bound));
+        CAPTURE(order);
+        GridCall c;
+        c.work = work;
+        c.batch = batch, c.channels = channels, c.points = points;
+        for (int a = 0; a < 3; ++a) {
+          c.shape[a] = shape[a];
+          c.rule.order[a] = order;
+          c.rule.bound[a] = bound;
+        }
+        std::vector<float> wanted(batch * channels * std::max(voxels, 3 * points));
+        const Both<float> made(wanted);
+        c.image = image.host.data(), c.grid = grid.host.data(), c.values = values.host.data();
+        c.out = wanted.data();
+        on_host(c);
+        c.image = image.device(), c.grid = grid.device(), c.values = values.device();
+        c.out = made.device();
+        test::ok(test::cuda().grid(c, nullptr));
+        const std::vector<float> got = made.read();
+        double worst = 0;
+        for (std::size_t i = 0; i < got.size(); ++i)
+          worst = std::max(worst, double(std::abs(got[i] - wanted[i])));
+        CHECK(worst < 1e-5);
+      }
+}

@@ -1,0 +1,146 @@
+// Times of image filters as the script beside it asks for them: one line of JSON on stdin,
+// {"work": "median", "repeats": 5, "threads": 1}, one line out, {"ms": [...], "kept": bytes}.
+// Time is the process's CPU time for one thread, else the clock's.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "kernels/image/bilateral.h"
+#include "kernels/image/crf.h"
+#include "kernels/image/filters.h"
+#include "kernels/image/grid_sampling.h"
+#include "kernels/image/lattice.h"
+#include "kernels/image/median.h"
+#include "kernels/image/mixture.h"
+
+namespace {
+
+using namespace sluice;
+
+at::Tensor noise(at::IntArrayRef shape) {
+  at::manual_seed(1);
+  return at::rand(shape);
+}
+at::Tensor waves(std::int64_t n) {
+  const at::Tensor x = at::arange(n, at::kFloat) * 0.1;
+  return (at::sin(x).view({n, 1, 1}) + at::cos(x).view({1, n, 1}) +
+          at::sin(x * 0.7).view({1, 1, n}))
+      .view({1, 1, n, n, n});
+}
+at::Tensor grid(std::int64_t n) { return noise({1, n, n, n, 3}) * static_cast<double>(n - 1); }
+at::Tensor number(double v) { return at::scalar_tensor(v, at::kDouble); }
+at::Tensor on_lattice(const at::Tensor& x) {
+  return Lattices(at::cat({x, coordinates(x)}, 1), {.5, 5, 5, 5}).filter(x);
+}
+void backward(const at::Tensor& out, const std::vector<at::Tensor>& to) {
+  torch::autograd::grad({out}, to, {at::ones_like(out)});
+}
+kernels::GridRule order(int p) {
+  kernels::GridRule rule;
+  for (int& o : rule.order) o = p;
+  return rule;
+}
+
+using Work = std::function<void()>;
+Work work_of(const std::string& name) {
+  const at::Tensor cube = noise({1, 1, 48, 48, 48}), large = noise({1, 1, 96, 96, 96}),
+                   picture = noise({1, 1, 256, 256});
+  const std::map<std::string, std::function<Work()>> all{
+      {"bilateral 48",
+       [=] { return [=] { bilateral(cube, cube, number(1), number(.5), Neighbours::clamped); }; }},
+      {"bilateral 256",
+       [=] {
+         return [=] { bilateral(picture, picture, number(5), number(.5), Neighbours::clamped); };
+       }},
+      {"joint 256",
+       [=] {
+         const at::Tensor guide = picture.flip(2);
+         return [=] { bilateral(picture, guide, number(5), number(.5), Neighbours::inside); };
+       }},
+      {"trainable 48",
+       [=] {
+         const at::Tensor x = cube.clone().requires_grad_(), s = number(1).requires_grad_(),
+                          c = number(.5).requires_grad_();
+         return [=] { backward(bilateral(x, x, s, c, Neighbours::inside), {x, s, c}); };
+       }},
+      {"lattice 48 noise", [=] { return [=] { on_lattice(cube); }; }},
+      {"lattice 96 smooth",
+       [=] {
+         const at::Tensor x = waves(96);
+         return [=] { on_lattice(x); };
+       }},
+      {"crf 48",
+       [=] {
+         const at::Tensor logits = noise({1, 2, 48, 48, 48});
+         return [=] { crf(logits, cube, {}); };
+       }},
+      {"mixture 100k",
+       [=] {
+         const at::Tensor x = at::randn({3, 100000}),
+                          label = at::randint(0, 2, {100000}, at::kLong);
+         return [=] { apply_mixture(x, learn_mixture(x, label, 2, 3)); };
+       }},
+      {"median 48", [=] { return [=] { median_filter(cube, {1}); }; }},
+      {"gaussian 96",
+       [=] { return [=] { separable_filtering(large, {gaussian_kernel(number(2), 4, "erf")}); }; }},
+      {"pull 96 order 0",
+       [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_pull(large, g, order(0)); };
+       }},
+      {"pull 96 order 1",
+       [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_pull(large, g, order(1)); };
+       }},
+      {"pull 96 order 3",
+       [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_pull(large, g, order(3)); };
+       }},
+      {"push 96 order 1", [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_push(large, g, {96, 96, 96}, order(1)); };
+       }}};
+  return all.at(name)();
+}
+
+double now(bool cpu) {
+  timespec t{};
+  clock_gettime(cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+}
+
+long resident() {
+  long pages = 0, here = 0;
+  std::ifstream("/proc/self/statm") >> pages >> here;
+  return here * 4096;
+}
+
+}  // namespace
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const auto job = nlohmann::json::parse(line);
+    const int threads = job.at("threads");
+    at::set_num_threads(threads);
+    const Work work = work_of(job.at("work"));
+    work();
+    const long before = resident();
+    std::vector<double> ms;
+    for (int i = 0; i < job.at("repeats"); ++i) {
+      const double begin = now(threads == 1);
+      work();
+      ms.push_back(now(threads == 1) - begin);
+    }
+    std::cout << nlohmann::json{{"ms", ms}, {"kept", resident() - before}} << std::endl;
+  }
+}
