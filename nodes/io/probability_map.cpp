@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 struct ProbabilityMap final : Node {
   struct Params {
-    std::string key = "pred", output_key = "prob_map", output_dir, output_postfix;
+    std::string key = "pred", output_key = "prob_map", slide_key = "image", output_dir,
+                output_postfix;
   } p;
   fs::path folder;
 
@@ -30,7 +31,9 @@ struct ProbabilityMap final : Node {
         .in("sample",
             "A patch that slide_grid gave a place, with its probability: decollate a "
             "batch before.")
-        .out("sample", "[1, rows, columns] float64, 0 where no patch is; no other field")
+        .out("sample",
+             "[1, rows, columns] float64, 0 where no patch is; other fields as the last patch had "
+             "them")
         .param("key", &Params::key, "The probability, one number.")
         .param("output_key", &Params::output_key, "Field for the map.")
         .param(
@@ -43,10 +46,10 @@ struct ProbabilityMap final : Node {
         .takes("mask_location", Form::any, 0)
         .takes("mask_size", Form::any, 0)
         .takes("num_patches", Form::any, 0)
-        .keeps("@output_key")
         .gives("@output_key", Form::image)
         .channels("1")
-        .dtype("float64");
+        .dtype("float64")
+        .gives("@slide_key", Form::record);
   }
 
   void open(const OpenContext& context) override {
@@ -80,7 +83,7 @@ struct ProbabilityMap final : Node {
                         list_text(size));
     map.values[0][at[0]][at[1]].fill_(probability.to(at::kCPU).item<double>());
     if (--map.missing > 0) return f.skip("not the slide's last patch");
-    f.emit(finished(path, map.values));
+    f.emit(finished(in, path, map.values));
     maps_.erase(path);
   }
 
@@ -110,12 +113,13 @@ struct ProbabilityMap final : Node {
     std::int64_t missing = 0;
   };
 
-  Sample finished(const std::string& path, const at::Tensor& values) const {
-    Sample out;
+  Sample finished(const Sample& last, const std::string& path, const at::Tensor& values) const {
+    Sample out = last;
     out.name = file_stem(path);
     auto meta = std::make_shared<Meta>();
     meta->path = path;
     out.set(p.output_key, Field(values, meta));
+    out.set(p.slide_key, Field(at::Tensor(), meta));
     if (folder.empty()) return out;
     const std::string postfix = p.output_postfix.empty() ? "" : "_" + p.output_postfix;
     fs::create_directories(folder);

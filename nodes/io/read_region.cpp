@@ -7,6 +7,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::int64_t most_at_once = std::int64_t{1} << 26;
+
 struct ReadRegion final : Node {
   struct Params : SlideParams {
     std::string key = "image", location_key = "location";
@@ -24,9 +26,12 @@ struct ReadRegion final : Node {
         .param("key", &Params::key, "The slide; it becomes the region.")
         .param("location_key", &Params::location_key,
                "Field with the place, [row, column] in pixels of level 0.")
-        .param("size", &Params::size, "Rows and columns at the level; one number: both.")
+        .param("size", &Params::size,
+               "Rows and columns at the level; one number: both. 0: the whole level, up to 2^26 "
+               "pixels, "
+               "wherever the place is.")
         .required()
-        .range(1, 1 << 15)
+        .range(0, 1 << 15)
         .length(1, 2)
         .param("center", &Params::center,
                "The place is the region's centre: size / 2 before it, rounded down, is its corner. "
@@ -58,12 +63,20 @@ struct ReadRegion final : Node {
       throw DataError("field \"" + p.location_key + "\" has shape " +
                       list_text(out.tensor(p.location_key).sizes()) +
                       "; needed are a row and a column");
-    const std::int64_t rows = p.size.front(), columns = p.size.back();
+    const std::int64_t number = level_of(*slide, p);
+    const SlideLevel& level = slide->level(number);
+    const bool whole = p.size.front() == 0 || p.size.back() == 0;
+    const std::int64_t rows = whole ? level.rows : p.size.front(),
+                       columns = whole ? level.columns : p.size.back();
+    if (whole && rows > most_at_once / columns)
+      throw DataError(slide->path() + ": level " + std::to_string(number) + " has " +
+                      std::to_string(rows) + " x " + std::to_string(columns) +
+                      " pixels, too many to read at once");
     const auto at = [&](std::int64_t d, std::int64_t size) {
-      return place[d].item<std::int64_t>() - (p.center ? size / 2 : 0);
+      return whole ? 0 : place[d].item<std::int64_t>() - (p.center ? size / 2 : 0);
     };
-    const at::Tensor region = slide->read(level_of(*slide, p), at(0, rows), at(1, columns), rows,
-                                          columns, static_cast<std::uint8_t>(p.outside));
+    const at::Tensor region = slide->read(number, at(0, rows), at(1, columns), rows, columns,
+                                          static_cast<std::uint8_t>(p.outside));
     out.set(p.key, with_path(channels_first(region, p.channels, *slide), slide->path()));
     f.emit(std::move(out));
   }

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t most_mask_pixels = std::int64_t{1} << 26;
+constexpr std::int64_t most_of_a_mask = std::int64_t{1} << 26;
 
 struct SlideGrid final : Node {
   struct Params : SlideParams {
@@ -146,7 +146,7 @@ struct SlideGrid final : Node {
 
   at::Tensor tissue(const Sample& in, const Slide& slide) {
     const SlideLevel& level = slide.level(p.mask_level);
-    if (level.rows > most_mask_pixels / level.columns)
+    if (level.rows > most_of_a_mask / level.columns)
       throw DataError(slide.path() + ": level " + std::to_string(p.mask_level) + " has " +
                       std::to_string(level.rows) + " x " + std::to_string(level.columns) +
                       " pixels, too many for a mask; take a higher mask_level");

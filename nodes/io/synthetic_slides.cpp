@@ -127,8 +127,8 @@ struct SyntheticSlides final : Node {
 
   static Spec spec() {
     return Spec("synthetic_slides",
-                "Writes slides of tissue with tumours, slide_00.tif, ..., and their masks, "
-                "slide_00_mask.tif, ..., as pyramidal TIFF files of any size.")
+                "Writes slides of tissue with tumours, images/slide_00.tif, ..., and their masks, "
+                "masks/slide_00.tif, ..., as pyramidal TIFF files of any size.")
         .out("sample", "The paths: image, and tumor_mask.")
         .param("output_dir", &Params::output_dir, "Folder of the files.")
         .required()
@@ -191,8 +191,8 @@ struct SyntheticSlides final : Node {
     Layout layout(static_cast<std::uint64_t>(p.seed), number, p.size);
     char name[32];
     std::snprintf(name, sizeof name, "slide_%02lld", static_cast<long long>(number));
-    const fs::path image = folder() / (std::string(name) + ".tif"),
-                   mask = folder() / (std::string(name) + "_mask.tif");
+    const fs::path image = folder() / "images" / (std::string(name) + ".tif"),
+                   mask = folder() / "masks" / (std::string(name) + ".tif");
     static const Texture tissue = make_texture(false), tumour = make_texture(true);
     constexpr Pixel glass{243, 242, 244};
     write_slide(image, p.size, p.size, 3,

@@ -434,17 +434,18 @@ TEST_CASE("synthetic_slides writes the same slide each time, with its mask and r
                                        {"compression", "deflate"},
                                        {"first", 3}});
     CHECK(source.fire({}, at_index(0)).outs.at(0).sample->at("tumor_mask").geometry().path ==
-          (folder / to / "slide_03_mask.tif").string());
+          (folder / to / "masks/slide_03.tif").string());
     CHECK(source.fire({}, at_index(1)).ended);
   };
   make("a");
   make("b");
-  CHECK(bytes_of(folder / "a/slide_03.tif") == bytes_of(folder / "b/slide_03.tif"));
+  CHECK(bytes_of(folder / "a/images/slide_03.tif") == bytes_of(folder / "b/images/slide_03.tif"));
   CHECK(bytes_of(folder / "a/regions.csv") == bytes_of(folder / "b/regions.csv"));
   Driver rows("csv_list",
               {{"file", (folder / "a/regions.csv").string()},
                {"header", false},
-               {"suffix", "_mask.tif"},
+               {"suffix", ".tif"},
+               {"root", (folder / "a/masks").string()},
                {"columns", {{"image", 0}}},
                {"groups", {{"location", {2, 1}}, {"label", {3, 4, 5, 6, 7, 8, 9, 10, 11}}}}});
   CHECK(rows.node().epoch_size() == 6);
@@ -459,4 +460,19 @@ TEST_CASE("synthetic_slides writes the same slide each time, with its mask and r
     tumour += cells.sum().item<double>();
   }
   CHECK(tumour > 5);
+}
+
+TEST_CASE("save_detections writes a line a point") {
+  TemporaryFolder folder;
+  OpenContext context;
+  context.out_dir = folder.path;
+  Driver node("save_detections", Json::object(), context);
+  Sample s = sample_of("probs", at::tensor({0.75, 0.5}, at::kDouble));
+  s.set("coords", Field(at::tensor({3, 4, 5, 6}, at::kLong).view({2, 2}), s.at("probs").meta));
+  node.fire({s});
+  node.flush();
+  const Bytes bytes = bytes_of(folder / "detections.csv");
+  CHECK(std::string(bytes.begin(), bytes.end()) == "case,0.75,3,4\ncase,0.5,5,6\n");
+  s.set("coords", Field(at::zeros({3, 2}), s.at("probs").meta));
+  CHECK(contains(message_of([&] { node.fire({s}); }), "are no points"));
 }
