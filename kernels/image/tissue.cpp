@@ -139,7 +139,7 @@ at::Tensor foreground_mask(const at::Tensor& given,
                                   [](const auto& t) { return t.otsu || t.value != 0; });
   at::Tensor mask = rgb;
   if (by_hsv) {
-    const at::Tensor unit = bytes ? image.to(at::kDouble) / 255 : image.to(at::kDouble);
+    const at::Tensor unit = bytes ? image.to(at::kDouble) / 255 : image;
     const at::Tensor hsv = part(hsv_of(unit), 3, false);
     mask = rgb.defined() ? rgb.logical_and(hsv) : hsv;
   }

@@ -78,7 +78,7 @@ class Columns {
     return at(named != asked_.columns.end() ? *named : nlohmann::ordered_json(key));
   }
   std::size_t at(const nlohmann::ordered_json& column) const {
-    if (column.is_number_unsigned()) {
+    if (column.is_number_integer() && column >= 0) {
       const auto number = column.get<std::size_t>();
       if (number >= first_.size())
         text_.fail("there is no column " + std::to_string(number) + "; there are " +

@@ -15,6 +15,7 @@ struct ReadRegion final : Node {
     std::vector<std::int64_t> size;
     bool center = true;
     std::int64_t outside = 0, channels = 3;
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {

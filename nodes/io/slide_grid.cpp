@@ -21,6 +21,7 @@ struct SlideGrid final : Node {
     std::vector<std::int64_t> size, offset{0};
     std::vector<double> overlap{0};
     std::int64_t mask_level = 7;
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {
@@ -153,9 +154,9 @@ struct SlideGrid final : Node {
     if (p.mask == "file") return of_file(slide_path(in, p.mask_key), level);
     const auto picture =
         reader_->open(slide.path())->read(p.mask_level, 0, 0, level.rows, level.columns, 0);
-    std::array<TissueThreshold, 6> by_saturation;
-    by_saturation[4].otsu = true;
-    return foreground_mask(channels_first(picture, 3, slide), by_saturation, false)[0];
+    std::array<TissueThreshold, 6> thresholds;  // red, green, blue, hue, saturation, value
+    for (const std::size_t c : {0, 1, 2, 4}) thresholds[c].otsu = true;
+    return foreground_mask(channels_first(picture, 3, slide), thresholds, false)[0];
   }
 
   // The level of the mask's slide that has the size.

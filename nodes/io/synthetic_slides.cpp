@@ -20,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t block_size = 512;
-using Pixel = std::array<std::uint8_t, 3>;
-using Texture = std::vector<Pixel>;  // block_size x block_size
+using SlidePixel = std::array<std::uint8_t, 3>;
+using SlideTexture = std::vector<SlidePixel>;  // block_size x block_size
 
 // Nuclei on a disturbed lattice; in a tumour they are denser and brown lies between them.
-Texture make_texture(bool tumour) {
-  constexpr Pixel stroma{228, 205, 216}, brown{176, 132, 96}, nucleus{112, 100, 164};
+SlideTexture make_texture(bool tumour) {
+  constexpr SlidePixel stroma{228, 205, 216}, brown{176, 132, 96}, nucleus{112, 100, 164};
   Random random(random_key(0, tumour ? "tumour" : "tissue"), Stamp{});
-  Texture texture(block_size * block_size);
+  SlideTexture texture(block_size * block_size);
   const std::int64_t pitch = tumour ? 16 : 22;
   std::vector<double> depth(block_size * block_size);
   for (std::int64_t gy = 0; gy < block_size; gy += pitch)
@@ -64,9 +64,9 @@ Texture make_texture(bool tumour) {
 }
 
 // Where a slide has tissue and tumours; coordinates are shares of its size.
-class Layout {
+class SlideLayout {
  public:
-  Layout(std::uint64_t seed, std::int64_t number, std::int64_t size)
+  SlideLayout(std::uint64_t seed, std::int64_t number, std::int64_t size)
       : size_(size), number_(static_cast<double>(number)) {
     Stamp stamp;
     stamp.index = static_cast<std::uint64_t>(number);
@@ -188,13 +188,13 @@ struct SyntheticSlides final : Node {
   fs::path folder() const { return p.output_dir; }
 
   Sample write(std::int64_t number) {
-    Layout layout(static_cast<std::uint64_t>(p.seed), number, p.size);
+    SlideLayout layout(static_cast<std::uint64_t>(p.seed), number, p.size);
     char name[32];
     std::snprintf(name, sizeof name, "slide_%02lld", static_cast<long long>(number));
     const fs::path image = folder() / "images" / (std::string(name) + ".tif"),
                    mask = folder() / "masks" / (std::string(name) + ".tif");
-    static const Texture tissue = make_texture(false), tumour = make_texture(true);
-    constexpr Pixel glass{243, 242, 244};
+    static const SlideTexture tissue = make_texture(false), tumour = make_texture(true);
+    constexpr SlidePixel glass{243, 242, 244};
     write_slide(image, p.size, p.size, 3,
                 {.tile = p.tile, .levels = p.levels, .compression = p.compression, .mpp = p.mpp},
                 [&](std::int64_t top, std::int64_t rows, std::uint8_t* to) {
@@ -202,9 +202,9 @@ struct SyntheticSlides final : Node {
                     std::uint8_t* out = to + r * p.size * 3;
                     for (std::int64_t x = 0; x < p.size; ++x) {
                       const std::size_t i = layout.in_texture(top + r, x);
-                      const Pixel pixel = layout.tumour(top + r, x)   ? tumour[i]
-                                          : layout.tissue(top + r, x) ? tissue[i]
-                                                                      : glass;
+                      const SlidePixel pixel = layout.tumour(top + r, x)   ? tumour[i]
+                                               : layout.tissue(top + r, x) ? tissue[i]
+                                                                           : glass;
                       out = std::copy(pixel.begin(), pixel.end(), out);
                     }
                   });
@@ -236,7 +236,7 @@ struct SyntheticSlides final : Node {
     });
   }
 
-  void add_region(const std::string& name, Layout& layout, bool about_tumour) {
+  void add_region(const std::string& name, SlideLayout& layout, bool about_tumour) {
     const std::int64_t half = p.region_size / 2;
     const auto draw = [&] {
       return half + static_cast<std::int64_t>(

@@ -5,10 +5,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <fstream>
 
-#include "kernels/files/file_io.h"
 #include "nodes/fields.h"
+#include "nodes/metric/curve_file.h"
 #include "nodes/metric/metric.h"
 
 namespace sluice {
@@ -31,9 +30,7 @@ Spec& add_froc_params(Spec& s, const char* keys) {
 
 class FrocMetric : public RowMetric {
  public:
-  void open(const OpenContext& context) override {
-    if (!context.out_dir.empty()) curve_ = context.out_dir / "curves" / (context.node + ".json");
-  }
+  void open(const OpenContext& context) override { curve_.open(context); }
 
  protected:
   virtual const FrocParams& params() const = 0;
@@ -103,7 +100,7 @@ class FrocMetric : public RowMetric {
     Mean mean;
     for (const double wanted : params().eval_thresholds) mean.add(at_position(x, y, wanted));
     end.metric("mean", mean.value());
-    write_curve(x, y, mean.value());
+    curve_.write({{"kind", "froc"}, {"x", x}, {"y", y}, {"mean", mean.value()}});
   }
 
  private:
@@ -118,14 +115,7 @@ class FrocMetric : public RowMetric {
     return y[i - 1] + (y[i] - y[i - 1]) * (at - x[i - 1]) / (x[i] - x[i - 1]);
   }
 
-  // For `sluice report`: the last epoch's curve.
-  void write_curve(const std::vector<double>& x, const std::vector<double>& y, double mean) const {
-    if (curve_.empty()) return;
-    const std::string text = Json{{"kind", "froc"}, {"x", x}, {"y", y}, {"mean", mean}}.dump();
-    write_file(curve_, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-  }
-
-  std::filesystem::path curve_;
+  CurveFile curve_;
 };
 
 }  // namespace sluice

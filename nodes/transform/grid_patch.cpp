@@ -7,6 +7,7 @@ namespace {
 struct GridPatch final : Node {
   struct Params : GridPatchParams {
     std::vector<std::int64_t> offset{0, 0, 0};
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {

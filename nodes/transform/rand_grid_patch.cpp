@@ -7,6 +7,7 @@ namespace {
 struct RandGridPatch final : Node {
   struct Params : GridPatchParams {
     std::optional<std::vector<std::int64_t>> min_offset, max_offset;
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {

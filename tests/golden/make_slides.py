@@ -1,6 +1,6 @@
 """Makes slides.json: MONAI's pathology on made pictures.
 
-    python make_slides.py > slides.json    (monai 1.6.1, scikit-image, tifffile, imagecodecs)
+    python make_slides.py > slides.json    (monai 1.6.1, scikit-image, tifffile, imagecodecs, openslide-python)
 
 Places are those of MONAI's data sets over a slide that is written here, with the formula that
 tests/nodes/test_slides.cpp writes its own with.
@@ -76,10 +76,8 @@ for kind, image in (("uint8", bytes_), ("float32", (bytes_ / 255).astype(np.floa
     for params in ({"threshold": "otsu"}, {"hsv_threshold": {"S": "otsu"}}, {"hsv_threshold": "otsu"},
                    {"threshold": {"R": 190 if kind == "uint8" else .75, "G": "otsu"}, "hsv_threshold": {"S": .3}},
                    {"threshold": "otsu", "invert": True},
-                   {"hsv_threshold": {"H": .9, "V": .94}}):
+                   {"threshold": None, "hsv_threshold": {"H": .9, "V": .94}}):
         mask = ForegroundMask(**params)(image)
-        if "threshold" not in params:
-            params = {**params, "threshold": None}
         out["foreground_mask"].append({"dtype": kind, "params": params, "sum": int(np.asarray(mask).sum()),
                                        "rows": np.asarray(mask)[0].sum(1).astype(int).tolist()})
 image = np.sin(np.arange(2 * 11 * 14)).reshape(2, 11, 14).astype(np.float32)
@@ -106,11 +104,11 @@ with tempfile.TemporaryDirectory() as folder:
     write(mask, np.repeat(tumour_mask(256, 256)[..., None], 3, 2), 3, nearest=True)
     for params in ({"patch_size": [40, 56], "mask_level": 2}, {"patch_size": [33, 64], "overlap": .3, "mask_level": 3},
                    {"patch_size": [30, 20], "patch_level": 1, "offset": [7, 3], "mask_level": 2}):
-        data = SlidingPatchWSIDataset([{"image": slide}], reader="tifffile", include_label=False, **{"patch_level": 0, **params})
+        data = SlidingPatchWSIDataset([{"image": slide}], reader="openslide", include_label=False, **{"patch_level": 0, **params})
         out["places"].append({"mask": "none", "params": params,
                               "location": [[int(v) for v in d["location"]] for d in data.data],
                               "mask_location": [[int(v) for v in d["mask_location"]] for d in data.data]})
-    data = MaskedPatchWSIDataset([{"image": slide}], patch_size=[40, 40], patch_level=0, mask_level=3, reader="tifffile")
+    data = MaskedPatchWSIDataset([{"image": slide}], patch_size=[40, 40], patch_level=0, mask_level=3, reader="openslide")
     out["places"].append({"mask": "otsu", "params": {"patch_size": [40, 40], "mask_level": 3},
                           "location": [[int(v) for v in d["location"]] for d in data.data],
                           "mask_location": [[int(v) for v in d["mask_location"]] for d in data.data]})
