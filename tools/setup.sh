@@ -44,11 +44,11 @@ install_venv() {
 
 # What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers
 # (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker and ONNX Runtime (158 MB),
-# Fashion-MNIST (31 MB) and, in CI, a browser for the report (98 MB, 18 s; elsewhere the test says that
-# it skips that).
+# Fashion-MNIST (31 MB), OpenSlide (whose pixels ours are held against) and, in CI, a browser for the
+# report (98 MB, 18 s; elsewhere the test says that it skips that).
 install_test_tools() {
   local stamp=$SLUICE_VENV/.sluice-test-tools-4
-  apt_packages+=(dataset-fashion-mnist)
+  apt_packages+=(dataset-fashion-mnist libopenslide0)
   [ "${CI:-}" != true ] || apt_packages+=(chromium-headless-shell)
   install_apt
   [ -e "$stamp" ] && return 0
