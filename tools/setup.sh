@@ -10,8 +10,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 apt_packages=(
   g++ cmake ninja-build ccache python3-venv python3-dev git ca-certificates
   libtbb-dev libinsighttoolkit5-dev nlohmann-json3-dev doctest-dev libcli11-dev
-  libdeflate-dev zlib1g-dev libpng-dev libjpeg-dev libxxhash-dev libssl-dev libgdcm-dev libeigen3-dev
-  libgloo-dev libyaml-cpp-dev libcpp-httplib-dev libjs-codemirror
+  libdeflate-dev zlib1g-dev libpng-dev libjpeg-dev libtiff-dev libxxhash-dev libssl-dev libgdcm-dev
+  libeigen3-dev libgloo-dev libyaml-cpp-dev libcpp-httplib-dev libjs-codemirror
   graphviz mricron-data clang-format clang-tidy
 )
 
@@ -44,11 +44,12 @@ install_venv() {
 
 # What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers
 # (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker and ONNX Runtime (158 MB),
-# Fashion-MNIST (31 MB) and, in CI, a browser for the report and the workbench (98 MB, 18 s) and what
-# drives it (46 MB); elsewhere these tests say that they skip.
+# Fashion-MNIST (31 MB), OpenSlide (whose pixels ours are held against) and, in CI, a browser for the
+# report and the workbench (98 MB, 18 s) and what drives it (46 MB); elsewhere these tests say that
+# they skip.
 install_test_tools() {
   local stamp=$SLUICE_VENV/.sluice-test-tools-5
-  apt_packages+=(dataset-fashion-mnist)
+  apt_packages+=(dataset-fashion-mnist libopenslide0)
   [ "${CI:-}" != true ] || apt_packages+=(chromium-headless-shell)
   install_apt
   [ -e "$stamp" ] && return 0

@@ -67,19 +67,55 @@ class CsvText {
   std::size_t at_ = 0, line_ = 1, place_ = 1;
 };
 
-// Where each column stands.
-std::vector<std::size_t> columns_of(const Row& header, const std::vector<std::string>& names,
-                                    const CsvText& text) {
-  std::vector<std::size_t> columns;
-  for (const auto& name : names) {
-    const auto found = std::find(header.begin(), header.end(), name);
-    std::string known;
-    for (const auto& column : header) known += (known.empty() ? "" : ", ") + column;
-    if (found == header.end()) text.fail("there is no column \"" + name + "\"; there are " + known);
-    columns.push_back(static_cast<std::size_t>(found - header.begin()));
+// Where columns stand, by their names or numbers.
+class Columns {
+ public:
+  Columns(const Row& first, const CsvColumns& asked, const CsvText& text)
+      : first_(first), asked_(asked), text_(text) {}
+
+  std::size_t of(const std::string& key) const {
+    const auto named = asked_.columns.find(key);
+    return at(named != asked_.columns.end() ? *named : nlohmann::ordered_json(key));
   }
-  return columns;
-}
+  std::size_t at(const nlohmann::ordered_json& column) const {
+    if (column.is_number_integer() && column >= 0) {
+      const auto number = column.get<std::size_t>();
+      if (number >= first_.size())
+        text_.fail("there is no column " + std::to_string(number) + "; there are " +
+                   std::to_string(first_.size()));
+      return number;
+    }
+    if (!column.is_string() || !asked_.header)
+      text_.fail("expected a column's number from 0" +
+                 std::string(asked_.header ? " or its name" : ", there are no names") + ", found " +
+                 column.dump());
+    const auto& name = column.get_ref<const std::string&>();
+    const auto found = std::find(first_.begin(), first_.end(), name);
+    std::string known;
+    for (const auto& other : first_) known += (known.empty() ? "" : ", ") + other;
+    if (found == first_.end())
+      text_.fail("there is no column \"" + name + "\"; there are " + known);
+    return static_cast<std::size_t>(found - first_.begin());
+  }
+  // The columns of nested lists, one after the other, and the lists' lengths.
+  void add(const nlohmann::ordered_json& group, const std::string& key, std::size_t depth,
+           std::vector<std::int64_t>& shape, std::vector<std::size_t>& all) const {
+    if (!group.is_array()) {
+      if (depth != shape.size()) text_.fail("groups." + key + ": its lists have no one shape");
+      return all.push_back(at(group));
+    }
+    const auto length = static_cast<std::int64_t>(group.size());
+    if (depth == shape.size() && all.empty()) shape.push_back(length);
+    if (length == 0 || depth >= shape.size() || shape[depth] != length)
+      text_.fail("groups." + key + ": its lists have no one shape");
+    for (const auto& part : group) add(part, key, depth + 1, shape, all);
+  }
+
+ private:
+  const Row& first_;
+  const CsvColumns& asked_;
+  const CsvText& text_;
+};
 
 double number_in(const std::string& field, const CsvText& text) {
   double value = 0;
@@ -91,30 +127,46 @@ double number_in(const std::string& field, const CsvText& text) {
 
 }  // namespace
 
-CsvList list_of_csv(const fs::path& file, const fs::path& root,
-                    const std::vector<std::string>& keys, const std::vector<std::string>& values) {
+CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns& asked) {
   const Buffer bytes = read_file(file, 256u << 20);
   CsvText text(bytes, file.string());
-  Row header, row;
-  text.next(header);
-  const auto paths = columns_of(header, keys, text), numbers = columns_of(header, values, text);
+  Row first, row;
+  text.next(first);
+  const Columns columns(first, asked, text);
+  std::vector<std::size_t> paths, numbers;
+  for (const auto& key : asked.keys) paths.push_back(columns.of(key));
   CsvList list;
-  while (text.next(row)) {
+  for (const auto& key : asked.values) {
+    list.values.push_back({key, {}, numbers.size(), 1});
+    numbers.push_back(columns.of(key));
+  }
+  for (const auto& [key, group] : asked.groups.items()) {
+    CsvList::Value value{key, {}, numbers.size(), 0};
+    std::vector<std::size_t> all;
+    columns.add(group, key, 0, value.shape, all);
+    value.count = all.size();
+    numbers.insert(numbers.end(), all.begin(), all.end());
+    list.values.push_back(std::move(value));
+  }
+  for (bool more = asked.header ? text.next(row) : (row = first, true); more;
+       more = text.next(row)) {
     if (row.size() == 1 && row[0].empty()) continue;
-    if (row.size() != header.size())
+    if (row.size() != first.size())
       text.fail("has " + std::to_string(row.size()) + " fields, the first line has " +
-                std::to_string(header.size()));
+                std::to_string(first.size()));
     DataItem item;
-    for (std::size_t k = 0; k < keys.size(); ++k) {
-      if (row[paths[k]].empty()) text.fail("the field \"" + keys[k] + "\" is empty");
-      item.files.emplace_back(keys[k], (root / row[paths[k]]).string());
+    for (std::size_t k = 0; k < asked.keys.size(); ++k) {
+      if (row[paths[k]].empty()) text.fail("the field \"" + asked.keys[k] + "\" is empty");
+      item.files.emplace_back(asked.keys[k], (root / (row[paths[k]] + asked.suffix)).string());
     }
     item.name = file_stem(item.files.front().second);
     list.items.push_back(std::move(item));
-    list.values.emplace_back();
-    for (const auto column : numbers) list.values.back().push_back(number_in(row[column], text));
+    list.numbers.emplace_back();
+    for (const auto column : numbers) list.numbers.back().push_back(number_in(row[column], text));
   }
-  if (list.items.empty()) throw DataError(file.string() + ": has no rows behind its first line");
+  if (list.items.empty())
+    throw DataError(file.string() + ": has no rows" +
+                    (asked.header ? " behind its first line" : ""));
   return list;
 }
 

@@ -43,14 +43,29 @@ DataList list_of_items(const nlohmann::ordered_json& items, const std::filesyste
 DataList list_of_files(const std::filesystem::path& folder, const std::string& pattern,
                        const std::string& key);
 
-// Records of a CSV file with a header row, as RFC 4180 has it. `keys` are the columns with paths,
-// relative to `root`; `values` those with numbers, which come back beside the list, a row an item.
+// Records of a CSV file, as RFC 4180 has it.
+struct CsvColumns {
+  std::vector<std::string> keys;    // with paths, relative to the root
+  std::vector<std::string> values;  // with a number each
+  // Several columns as one value: nested lists of columns give its shape, {"label": [[3, 4]]}.
+  nlohmann::ordered_json groups;
+  // What a key's or a value's column is called, or its number from 0; null: as the key.
+  nlohmann::ordered_json columns;
+  bool header = true;  // the first line has the columns' names; else they have numbers alone
+  std::string suffix;  // put behind each path
+};
 struct CsvList {
   DataList items;
-  std::vector<std::vector<double>> values;
+  struct Value {
+    std::string key;
+    std::vector<std::int64_t> shape;   // [] of one number
+    std::size_t first = 0, count = 1;  // where its numbers stand in a row
+  };
+  std::vector<Value> values;
+  std::vector<std::vector<double>> numbers;  // a row an item
 };
 CsvList list_of_csv(const std::filesystem::path& file, const std::filesystem::path& root,
-                    const std::vector<std::string>& keys, const std::vector<std::string>& values);
+                    const CsvColumns& columns);
 
 // Files below a folder by one pattern a key ("*/t1.nii.gz", "labels/*.nii.gz"; a folder where it
 // ends with "/"). Files whose stars stand for the same text belong together, and that text is the

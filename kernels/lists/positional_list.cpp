@@ -26,7 +26,7 @@ Names sorted_glob(const std::string& pattern) {
 }
 
 Names column(const std::string& file, const std::string& name) {
-  const CsvList rows = list_of_csv(file, "", {name}, {});
+  const CsvList rows = list_of_csv(file, "", {.keys = {name}});
   Names names;
   for (const auto& item : rows.items) names.push_back(item.files.front().second);
   return names;

@@ -144,4 +144,15 @@ Value up_cat(const Scope& s, const Value& x, const Value* skip, std::int64_t out
   return two_conv(s / "convs", y, out, o.adn, o.bias);
 }
 
+Value unet_decoder(const Scope& s, const Values& features,
+                   const std::vector<std::int64_t>& channels, UpCatOptions o) {
+  Value x = features.back();
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    o.halves = i + 1 < features.size();
+    x = up_cat(s / "blocks" / static_cast<std::int64_t>(i), x,
+               o.halves ? &features[features.size() - 2 - i] : nullptr, channels[i], o);
+  }
+  return x;
+}
+
 }  // namespace sluice

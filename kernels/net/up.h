@@ -35,5 +35,9 @@ struct UpCatOptions {
 // `skip` null: nothing beside it.
 Value up_cat(const Scope& s, const Value& x, const Value* skip, std::int64_t out,
              const UpCatOptions& o);
+// From the last of five features up to the image's extents, a block for each of `channels`:
+// NAME.blocks.I (FlexibleUNet's decoder).
+Value unet_decoder(const Scope& s, const Values& features,
+                   const std::vector<std::int64_t>& channels, UpCatOptions o);
 
 }  // namespace sluice

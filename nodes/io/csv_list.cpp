@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "nodes/io/io.h"
 
 namespace sluice {
@@ -11,7 +12,9 @@ namespace {
 
 struct CsvListSource final : Node {
   struct Params : Fold {
-    std::string file, root;
+    std::string file, root, suffix;
+    bool header = true;
+    Json columns, groups;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
     bool shuffle = false;
@@ -22,12 +25,21 @@ struct CsvListSource final : Node {
   static Spec spec() {
     Spec s("csv_list", "Emits a record for each row of a CSV file: paths, and numbers.");
     s.out("sample", "A field for each of the columns asked for: its path, or its number [].")
-        .param("file", &Params::file, "CSV with a first line of column names.")
+        .param("file", &Params::file, "The CSV file.")
         .required()
+        .param("header", &Params::header,
+               "The first line has the columns' names; else columns are called by numbers from 0.")
         .param("root", &Params::root, "Folder of relative paths; empty: the CSV file's.")
         .param("keys", &Params::keys, "Columns with paths.")
         .param("values", &Params::values,
-               "Columns with numbers: int64 where every row has a whole one, else float32.");
+               "Columns with numbers: int64 where every row has a whole one, else float32.")
+        .param("columns", &Params::columns,
+               "{\"image\": 0}: the name or number of a key's or a value's column, where it is not "
+               "called like that.")
+        .param("groups", &Params::groups,
+               "{\"location\": [2, 1], \"label\": [[3, 4], [5, 6]]}: fields of several columns' "
+               "numbers, shaped as the lists are.")
+        .param("suffix", &Params::suffix, "Put behind each path: \".tif\".");
     return add_split_params<Params>(s)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .param("limit", &Params::limit, "Only the first n records.")
@@ -35,27 +47,38 @@ struct CsvListSource final : Node {
         .lane(LaneKind::io)
         .source()
         .gives("@keys", Form::record)
-        .gives("@values", Form::any);
+        .gives("@values", Form::any)
+        .gives("@groups{}", Form::any);
   }
 
   void open(const OpenContext&) override {
     const std::filesystem::path file = p.file;
+    for (const auto& [name, given] : {std::pair{"columns", &p.columns}, {"groups", &p.groups}})
+      if (!given->is_null() && !given->is_object())
+        throw Error(Exit::usage,
+                    std::string(name) + ": expected an object, found " + given->dump());
     const CsvList all =
         list_of_csv(file, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
-                    p.keys, p.values);
+                    {p.keys, p.values, p.groups, p.columns, p.header, p.suffix});
     list_ = all.items;
     for (std::size_t i = 0; i < list_.size(); ++i) list_[i].row = i;
     take_fold(list_, p);
     limit_list(list_, p.limit);
-    std::vector<bool> whole(p.values.size(), true);
-    for (const auto& row : all.values)
-      for (std::size_t v = 0; v < row.size(); ++v)
-        if (row[v] != std::floor(row[v]) || std::abs(row[v]) > 9e15) whole[v] = false;
-    for (const DataItem& item : list_) {
-      values_.emplace_back();
-      for (std::size_t v = 0; v < p.values.size(); ++v)
-        values_.back().push_back(
-            at::scalar_tensor(all.values[item.row][v], whole[v] ? at::kLong : at::kFloat));
+    for (const CsvList::Value& value : all.values) {
+      const auto whole = [&](const std::vector<double>& row) {
+        return std::all_of(row.begin() + static_cast<std::ptrdiff_t>(value.first),
+                           row.begin() + static_cast<std::ptrdiff_t>(value.first + value.count),
+                           [](double v) { return v == std::floor(v) && std::abs(v) <= 9e15; });
+      };
+      const auto type = std::ranges::all_of(all.numbers, whole) ? at::kLong : at::kFloat;
+      values_.emplace_back(value.key, std::vector<at::Tensor>());
+      for (const DataItem& item : list_) {
+        const double* from = all.numbers[item.row].data() + value.first;
+        values_.back().second.push_back(
+            at::tensor(at::ArrayRef<double>(from, value.count), at::kDouble)
+                .view(value.shape)
+                .to(type));
+      }
     }
   }
 
@@ -65,8 +88,8 @@ struct CsvListSource final : Node {
 
   SamplePtr item_record(std::uint64_t i) const override {
     Sample sample = record_of(list_.at(i));
-    for (std::size_t v = 0; v < p.values.size(); ++v)
-      sample.set(p.values[v], Field(values_[i][v], std::make_shared<const Meta>()));
+    for (const auto& [key, of_items] : values_)
+      sample.set(key, Field(of_items[i], std::make_shared<const Meta>()));
     return std::make_shared<const Sample>(std::move(sample));
   }
 
@@ -74,7 +97,7 @@ struct CsvListSource final : Node {
 
  private:
   DataList list_;
-  std::vector<std::vector<at::Tensor>> values_;
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> values_;  // by key, then item
 };
 
 const Register<CsvListSource> registered;

@@ -17,7 +17,7 @@ namespace sluice {
 
 struct PairLossParams : LossParams {
   std::string reduction = "mean";
-  std::optional<std::string> mask_key;
+  std::optional<std::string> mask_key, rows_key;
   std::optional<std::vector<double>> scales;
   std::string scale_kernel = "gaussian";
 };
@@ -43,13 +43,18 @@ Spec& add_pair_loss(Spec& s) {
   return s
       .param("mask_key", &Params::mask_key,
              "A field that output and truth are multiplied with first (MONAI's MaskedLoss).")
+      .param("rows_key", &Params::rows_key,
+             "A field of one number a member: the loss is of those where it is not 0; where all "
+             "are 0 it is 0, and has no gradient.")
       .param("scales", &Params::scales,
              "Reduces the loss over smoothed copies of both too (MONAI's MultiScaleLoss): the "
              "standard deviation of each, voxels; 0: as they are.")
       .param("scale_kernel", &Params::scale_kernel, "What smooths.")
       .choices({"gaussian", "cauchy"})
       .takes("@mask_key", Form::any, 0)
-      .when("mask_key");
+      .when("mask_key")
+      .takes("@rows_key", Form::any, 0)
+      .when("rows_key");
 }
 
 template <class P>
@@ -62,7 +67,7 @@ class PairLoss : public LossOf<P> {
 
   // Whether windows' weights are taken from the host at each step.
   virtual bool windowed() const { return false; }
-  bool on_host() const final { return p.scales.has_value() || windowed(); }
+  bool on_host() const final { return p.scales || p.rows_key || windowed(); }
 
   std::int64_t reduction() const {
     return p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum;
@@ -75,6 +80,16 @@ class PairLoss : public LossOf<P> {
   at::Tensor loss(const at::Tensor& given, const Firing& f) const final {
     const auto type = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     at::Tensor pred = given.to(type), truth = f.in().tensor(p.label_key).to(type);
+    if (p.rows_key) {
+      const at::Tensor rows = f.in().tensor(*p.rows_key).reshape({-1}).ne(0);
+      if (rows.size(0) != pred.size(0))
+        throw DataError("\"" + *p.rows_key + "\" has " + std::to_string(rows.size(0)) +
+                        " numbers for a batch of " + std::to_string(pred.size(0)));
+      const at::Tensor which = rows.to(pred.device()).nonzero().squeeze(1);
+      if (which.numel() == 0) return at::zeros({}, pred.options().requires_grad(false));
+      pred = pred.index_select(0, which);
+      truth = truth.index_select(0, which);
+    }
     if (p.mask_key) {
       const at::Tensor mask = f.in().tensor(*p.mask_key).to(type);
       pred = pred * mask;

@@ -20,6 +20,8 @@ struct Classified {
 inline Classified classified(const Sample& sample, const std::vector<std::string>& keys) {
   at::Tensor scores = sample.tensor(keys[0]).detach().to(at::kCPU, at::kFloat);
   at::Tensor truth = sample.tensor(keys[1]).to(at::kCPU, at::kLong);
+  while (scores.dim() > 2 && scores.size(-1) == 1) scores = scores.squeeze(-1);  // of one pixel
+  while (truth.dim() > 2 && truth.size(-1) == 1) truth = truth.squeeze(-1);
   if (scores.dim() == 1) {  // a sample, not a batch
     scores = scores.unsqueeze(0);
     truth = truth.reshape({-1});

@@ -1,6 +1,7 @@
 // Areas under curves of a classifier's scores, each class against the others.
 #pragma once
 
+#include "nodes/metric/curve_file.h"
 #include "nodes/metric/measures.h"
 
 namespace sluice {
@@ -27,8 +28,14 @@ class CurveMetric : public RowMetric {
   using Params = CurveParams;
   Params p;
 
+  void open(const OpenContext& context) final { curve_.open(context); }
+
  protected:
   virtual double area(const std::vector<Scored>& of_class) const = 0;
+  // What the report draws, {"kind": ..., "lines": ...}; null: nothing.
+  virtual Json drawn(const std::vector<std::pair<std::string, std::vector<Scored>>>&) const {
+    return nullptr;
+  }
   const MetricParams& common() const final { return p; }
 
  private:
@@ -48,6 +55,10 @@ class CurveMetric : public RowMetric {
 
   void report(Flush& end) const final {
     const std::int64_t columns = width() / 2;
+    std::vector<std::pair<std::string, std::vector<Scored>>> named;
+    for (std::int64_t c = 0; c < columns; ++c)
+      named.emplace_back(columns > 1 ? class_metric(c) : "", pairs(c));
+    if (const Json curve = drawn(named); !curve.is_null()) curve_.write(curve);
     if (columns <= 1) {
       if (p.average != "none") end.metric("mean", area(pairs(0)));
       return;
@@ -76,6 +87,8 @@ class CurveMetric : public RowMetric {
       all.push_back({row(n)[width() / 2 + c], row(n)[c] != 0});
     return all;
   }
+
+  CurveFile curve_;
 };
 
 }  // namespace sluice

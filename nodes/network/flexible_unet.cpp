@@ -56,12 +56,7 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
     o.up.pre_conv = p.pre_conv.has_value();
     o.up.interp_mode = p.interp_mode == "nearest" ? "nearest" : "linear";
     o.up.align_corners = false;
-    Value x = f.back();
-    for (std::size_t i = 0; i < 5; ++i) {
-      o.halves = i < 4;
-      x = up_cat(s / "decoder.blocks" / static_cast<std::int64_t>(i), x,
-                 i < 4 ? &f[3 - i] : nullptr, p.decoder_channels[i], o);
-    }
+    const Value x = unet_decoder(s / "decoder", f, p.decoder_channels, o);
     return {conv(s / "segmentation_head.0", x, p.out_channels, {.kernel = 3})};
   }
 

@@ -10,6 +10,7 @@ struct GridSplit final : Node {
     std::vector<std::string> keys{"image"};
     std::vector<std::int64_t> grid{2, 2};
     std::optional<std::vector<std::int64_t>> size;
+    std::vector<std::string> even_keys;
     bool allow_missing_keys = false;
   } p;
 
@@ -25,10 +26,14 @@ struct GridSplit final : Node {
                "A patch's pixels, one or one an axis; they may overlap; null: what the grid gives.")
         .at_least(1)
         .length(1, 2)
+        .param("even_keys", &Params::even_keys,
+               "Keys that the grid divides evenly, whatever `size` says: labels of one number a "
+               "patch.")
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .expands("grid")
         .takes("@keys", Form::image, 2, 2)
-        .resizes("@keys", "size");
+        .resizes("@keys", "size")
+        .resizes("@even_keys");
   }
 
   void process(Firing& f) override {
@@ -46,8 +51,9 @@ struct GridSplit final : Node {
       const Shape3 shape = shape_of(volume);
       Box box{{}, shape};
       const std::int64_t at[]{i, j};
+      const bool sized = p.size && std::ranges::find(p.even_keys, p.keys[k]) == p.even_keys.end();
       for (std::size_t d = 0; d < 2; ++d) {
-        const std::int64_t n = p.grid[d], size = p.size ? per_key(*p.size, d) : shape[d] / n;
+        const std::int64_t n = p.grid[d], size = sized ? per_key(*p.size, d) : shape[d] / n;
         if (size < 1 || size > shape[d])
           throw DataError("a patch of " + std::to_string(size) + " pixels does not fit into \"" +
                           p.keys[k] + "\", " + list_text(field.tensor.sizes()));

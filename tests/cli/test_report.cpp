@@ -173,6 +173,35 @@ TEST_CASE("a report of a run that was killed says what is missing") {
   CHECK(shell::run("$SLUICE report " + (f.path / "run").string()).code == 0);
 }
 
+TEST_CASE("curves and overviews that nodes left stand in the report, others are passed over") {
+  Folder f;
+  write_run(f);
+  f.write("run/curves/froc.json", R"({"kind":"froc","x":[0,1],"y":[0,0.5],"mean":0.4})");
+  f.write("run/curves/val/auc.json",
+          R"({"kind":"roc","lines":[{"name":"</script>","x":[0,1],"y":[0,1]}]})");
+  f.write("run/curves/acc.json",
+          R"({"kind":"confusion","names":["a","b"],"counts":[[3,1],[0,4]]})");
+  f.write("run/curves/bad.json", R"({"kind":"froc","x":[0,"1"],"y":3})");
+  f.write("run/curves/worse.json", "[1, 2");
+  f.write("run/overviews/slide.png", "\x89PNG\r\n\x1a\n and so on");
+  f.write("run/overviews/no.png", "no picture");
+  REQUIRE(shell::run("$SLUICE report " + (f.path / "run").string()).code == 0);
+  const std::string page = f.read("run/report.html");
+  CHECK(page.find("\"node\":\"froc\"") != std::string::npos);
+  CHECK(page.find("\"node\":\"val/auc\"") != std::string::npos);
+  CHECK(page.find("\"node\":\"acc\"") != std::string::npos);
+  CHECK(page.find("\"node\":\"bad\"") == std::string::npos);
+  CHECK(page.find("\"name\":\"slide\",\"png\":\"iVBORw0KGgo") != std::string::npos);
+  CHECK(page.find("\"name\":\"no\"") == std::string::npos);
+  CHECK(count(page, "</script") == 2);
+  const std::string program = browser();
+  if (program.empty()) return;
+  const auto r = rendered(program, f.path / "run/report.html");
+  CHECK(r.err.find("CONSOLE") == std::string::npos);
+  CHECK(r.out.find("class=\"confusion\"") != std::string::npos);
+  CHECK(r.out.find("Slides and scores") != std::string::npos);
+}
+
 TEST_CASE("a report of no run folder, or to where nothing can be written, ends with 4") {
   Folder f;
   const auto none = shell::run("$SLUICE report " + (f.path / "nowhere").string());

@@ -20,6 +20,8 @@ from monai.networks.nets import HighResNet, SegResNetDS, SegResNetDS2, SegResNet
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 from monai.networks.nets import DiNTS, TopologyInstance, resnet10
 from monai.networks.nets import SENet154, SEResNet50, SEResNext50
+from monai.networks.nets import EfficientNetBNFeatures
+from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
 HERE = pathlib.Path(__file__).parent
@@ -545,6 +547,39 @@ NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
 NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
 NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, segresnet_ds2=segresnet_ds2, high_res_net=high_res_net)
 NETS |= dict(cople_net=cople_net)
+
+
+# A classifier with a segmentation head on MONAI's EfficientNet and UpCat, named as FlexibleUNet.
+class RanzcrNet(torch.nn.Module):
+    def __init__(self, encoder, in_channels, out_channels, seg_channels, decoder_channels):
+        super().__init__()
+        self.encoder = EfficientNetBNFeatures(encoder, pretrained=False, in_channels=in_channels,
+                                              norm=("batch", {"eps": 1e-3, "momentum": 0.1}))
+        skips = {"efficientnet-b0": (16, 24, 40, 112, 320)}[encoder]
+        before = [skips[-1], *decoder_channels[:-1]]
+        self.decoder = torch.nn.Module()
+        self.decoder.blocks = torch.nn.ModuleList(
+            UpCat(2, i, s, o, ("relu", {"inplace": True}), "batch", False, 0.0, "nontrainable", None, "nearest",
+                  None, halves=k < 4)
+            for k, (i, s, o) in enumerate(zip(before, [*skips[-2::-1], 0], decoder_channels)))
+        self.segmentation_head = torch.nn.Sequential(torch.nn.Conv2d(decoder_channels[-1], seg_channels, 3, padding=1))
+        self.fc = torch.nn.Linear(skips[-1], out_channels)
+
+    def forward(self, x):
+        f = self.encoder(x)
+        y = f[-1]
+        for k, block in enumerate(self.decoder.blocks):
+            y = block(y, f[3 - k] if k < 4 else None)
+        return [self.fc(torch.amax(f[-1], (2, 3))), self.segmentation_head(y)]
+
+
+def ranzcr_net():
+    args = dict(encoder="efficientnet-b0", in_channels=1, out_channels=7, seg_channels=3,
+                decoder_channels=[24, 16, 12, 8, 6])
+    return [case(RanzcrNet, args, [2, 1, 64, 96], False)]
+
+
+NETS |= dict(ranzcr_net=ranzcr_net)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)

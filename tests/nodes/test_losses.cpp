@@ -274,3 +274,29 @@ TEST_CASE("a label of another shape is refused in words") {
   CHECK_THROWS_WITH_AS(loss_of("dice_loss", {{"to_onehot_y", true}}, in),
                        "label [2, 1, 2, 3] does not fit the output [2, 2, 3, 3]", DataError);
 }
+
+TEST_CASE("a loss of chosen rows is that of these rows, and of none it is 0 without a gradient") {
+  const at::Tensor pred = at::sin(at::arange(4 * 2 * 9, at::kFloat)).view({4, 2, 3, 3});
+  const at::Tensor label = pred.gt(0.2).to(at::kFloat);
+  const auto of = [&](const at::Tensor& rows, const at::Tensor& p, const at::Tensor& l,
+                      Json params) {
+    Sample s = sample_of("pred", p);
+    s.set("label", Field(l, s.at("pred").meta));
+    s.set("annotated", Field(rows, s.at("pred").meta));
+    return drive("bce_with_logits_loss", params, {s})[0].tensor("loss");
+  };
+  const Json by_rows{{"rows_key", "annotated"}};
+  const at::Tensor two = at::tensor({0, 1, 0, 1}), none = at::zeros({4}, at::kLong);
+  const at::Tensor which = at::tensor({1, 3}, at::kLong);
+  CHECK(of(two, pred, label, by_rows).item<float>() ==
+        of(two, pred.index_select(0, which), label.index_select(0, which), Json::object())
+            .item<float>());
+  at::Tensor asked = pred.clone().requires_grad_();
+  const at::Tensor zero = of(none, asked, label, by_rows);
+  CHECK(zero.item<float>() == 0);
+  CHECK_FALSE(zero.requires_grad());
+  of(two, asked, label, by_rows).backward();
+  CHECK(asked.grad()[0].abs().sum().item<float>() == 0);
+  CHECK(asked.grad()[1].abs().sum().item<float>() > 0);
+  CHECK_THROWS_AS(of(at::zeros({3}), pred, label, by_rows), DataError);
+}

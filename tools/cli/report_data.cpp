@@ -206,6 +206,53 @@ void add_previews(Json& data, const fs::path& folder) {
 
 // ---- sessions and what became of the run --------------------------------------------------------
 
+// Whether a curve is as nodes/metric/curve_file.h writes it.
+bool is_curve(const Json& j) {
+  const auto numbers = [](const Json& of, const char* key) {
+    return of.is_object() && of.contains(key) && of[key].is_array() &&
+           std::ranges::all_of(of[key], [](const Json& v) { return v.is_number(); });
+  };
+  const auto all = [&](const char* key, auto&& fits) {
+    return j.contains(key) && j[key].is_array() && std::ranges::all_of(j[key], fits);
+  };
+  const std::string kind = j.is_object() ? text(j, "kind") : "";
+  if (kind == "froc") return numbers(j, "x") && numbers(j, "y");
+  if (kind == "roc")
+    return all("lines", [&](const Json& l) {
+      return numbers(l, "x") && numbers(l, "y") && l.contains("name");
+    });
+  return kind == "confusion" && all("names", [](const Json& n) { return n.is_string(); }) &&
+         all("counts",
+             [&](const Json& row) { return row.is_array() && row.size() == j["names"].size(); });
+}
+
+// What metrics and slide_overview leave beside their numbers: curves/NODE.json, overviews/NAME.png.
+void add_scores(Json& data, const fs::path& folder) {
+  constexpr std::size_t most_overviews = 24;
+  const auto sorted = [&](const char* sub, const char* extension) {
+    std::vector<fs::path> files;
+    std::error_code ignored;
+    for (const auto& entry : fs::recursive_directory_iterator(folder / sub, ignored))
+      if (entry.path().extension() == extension) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+  };
+  data["scores"] = Json::array();
+  for (const fs::path& file : sorted("curves", ".json")) {
+    Json curve = read_json(file);
+    if (!is_curve(curve)) continue;
+    curve["node"] = file.lexically_relative(folder / "curves").replace_extension("").string();
+    data["scores"].push_back(std::move(curve));
+  }
+  data["overviews"] = Json::array();
+  const auto pictures = sorted("overviews", ".png");
+  for (std::size_t i = 0; i < std::min(pictures.size(), most_overviews); ++i) {
+    const std::string png = read_png(folder / "overviews", pictures[i].filename().string());
+    if (!png.empty())
+      data["overviews"].push_back({{"name", pictures[i].stem().string()}, {"png", base64(png)}});
+  }
+}
+
 void add_status(Json& data) {
   const Json sessions = data["sessions"];  // a copy: what is added to `data` moves its members
   std::string status = data["summary"].is_object() ? text(data["summary"], "status") : "open";
@@ -291,6 +338,7 @@ Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
     data["missing"].push_back("metrics.jsonl: losses and metrics");
   add_metrics(data, folder);
   add_previews(data, folder);
+  add_scores(data, folder);
   add_status(data);
   add_plan(data, plan);
   return data;

@@ -158,6 +158,46 @@ function pictures() {
     el("tbody", {}, rows.map(line)))));
 }
 
+// ---- scores: ROC, FROC, confusion, slides ---------------------------------------------------------
+
+function scoreChart(score) {
+  const lines = score.kind === "froc" ? [{name: "sensitivity", x: score.x, y: score.y}] : score.lines;
+  const what = score.kind === "froc"
+    ? {title: `${score.node}: sensitivity by false positives an image`, x: "false positives"}
+    : {title: `${score.node}: true by false positive rate`, x: "false positive rate"};
+  return chart(what.title, {xname: what.x,
+    series: lines.map((l, i) => ({...l, name: l.name || "rate", color: colors(i)}))}).element;
+}
+
+// A row a true class, a column a predicted one; the shade is the share of the row.
+function confusion(score) {
+  const cell = row => {
+    const all = row.reduce((a, b) => a + b, 0) || 1;
+    return n => el("td", {style: {background:
+      `color-mix(in srgb, ${colors(0)} ${Math.round(70 * n / all)}%, transparent)`}}, short(n));
+  };
+  return el("div", {class: "chart"}, el("h3", {}, score.node + ": true classes by predicted ones"),
+    el("div", {class: "scroll"}, el("table", {class: "confusion"},
+      el("thead", {}, el("tr", {}, el("th"), score.names.map(n => el("th", {scope: "col"}, n)))),
+      el("tbody", {}, score.counts.map((row, i) =>
+        el("tr", {}, el("th", {scope: "row"}, score.names[i]), row.map(cell(row))))))));
+}
+
+function scores() {
+  const home = section("scores"), {scores: all = [], overviews = []} = data;
+  if (!all.length && !overviews.length) return;
+  home.hidden = false;
+  fill(home, el("h2", {}, overviews.length ? "Slides and scores" : "Scores"));
+  if (overviews.length)
+    fill(home, lead("Each slide in small, under it the map of probabilities, yellow to red; a ring ",
+      "about each detection."),
+    el("div", {class: "overviews"}, overviews.map(o => el("figure", {},
+      el("img", {src: source(o), alt: o.name}), el("figcaption", {}, o.name)))));
+  fill(home, el("div", {class: "charts"},
+    all.filter(s => s.kind !== "confusion").map(scoreChart),
+    all.filter(s => s.kind === "confusion").map(confusion)));
+}
+
 // One picture, large; arrows lead to the sample's other epochs and to the other samples.
 function view(rows, epochs, r, e) {
   const viewer = document.getElementById("viewer");
@@ -516,6 +556,7 @@ function resolved() {
 }
 
 const parts = [["curves", "Curves", curves], ["pictures", "Pictures", pictures],
+  ["scores", "Scores", scores],
   ["graph", "Graph", graph], ["nodes", "Nodes", nodeTable], ["timeline", "Over time", timeline],
   ["trace", "Trace", trace], ["slowest", "Slowest", slowest], ["quarantine", "Quarantine", quarantine],
   ["history", "Sessions", sessions], ["environment", "Environment", environmentList],
@@ -524,5 +565,5 @@ head();
 headline();
 for (const [, , draw] of parts) draw();
 fill(document.getElementById("nav"),
-  el("div", {}, parts.map(([id, name]) => el("a", {href: "#s-" + id}, name))));
+  el("div", {}, parts.filter(([id]) => !section(id).hidden).map(([id, name]) => el("a", {href: "#s-" + id}, name))));
 document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,136 @@
+// probability_map: a slide's patches become one map; MONAI's ProbMapProducer.
+#include <ATen/Functions.h>
+
+#include <map>
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
+#include "engine/state/sample.h"
+#include "kernels/files/npy.h"
+#include "kernels/lists/data_list.h"
+#include "nodes/fields.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ProbabilityMap final : Node {
+  struct Params {
+    std::string key = "pred", output_key = "prob_map", slide_key = "image", output_dir,
+                output_postfix;
+  } p;
+  fs::path folder;
+
+  static Spec spec() {
+    return Spec(
+               "probability_map",
+               "Puts the probability of each patch of a slide in its place on a map, and emits the "
+               "map when the slide's patches have all come.")
+        .in("sample",
+            "A patch that slide_grid gave a place, with its probability: decollate a "
+            "batch before.")
+        .out("sample",
+             "[1, rows, columns] float64, 0 where no patch is; other fields as the last patch had "
+             "them")
+        .param("key", &Params::key, "The probability, one number.")
+        .param("output_key", &Params::output_key, "Field for the map.")
+        .param(
+            "output_dir", &Params::output_dir,
+            "Folder for NAME.npy, [rows, columns] float64; a relative one stands under the run's "
+            "folder where there is one. Empty: none is written.")
+        .param("output_postfix", &Params::output_postfix, "Put behind the name and an underscore.")
+        .ordered()
+        .takes("@key", Form::any, 0)
+        .takes("mask_location", Form::any, 0)
+        .takes("mask_size", Form::any, 0)
+        .takes("num_patches", Form::any, 0)
+        .gives("@output_key", Form::image)
+        .channels("1")
+        .dtype("float64")
+        .gives("@slide_key", Form::record);
+  }
+
+  void open(const OpenContext& context) override {
+    if (!p.output_dir.empty()) folder = context.out_dir / p.output_dir;
+  }
+
+  void process(Firing& f) override {
+    const Sample& in = f.in();
+    const std::string path = in.at("mask_location").geometry().path;
+    const auto numbers = [&](const char* key, std::int64_t n) {
+      const at::Tensor t = in.tensor(key).to(at::kCPU, at::kLong).flatten().contiguous();
+      if (t.numel() != n)
+        throw DataError(std::string("field \"") + key + "\" has " + std::to_string(t.numel()) +
+                        " numbers for one patch; decollate a batch before probability_map");
+      return std::vector<std::int64_t>(t.const_data_ptr<std::int64_t>(),
+                                       t.const_data_ptr<std::int64_t>() + n);
+    };
+    const auto at = numbers("mask_location", 2), size = numbers("mask_size", 2);
+    const at::Tensor& probability = in.tensor(p.key);
+    if (probability.numel() != 1)
+      throw DataError("field \"" + p.key + "\" has shape " + list_text(probability.sizes()) +
+                      "; a map takes one number a patch");
+    Unfinished& map = maps_[path];
+    if (!map.values.defined()) {
+      map.values = at::zeros({1, size[0], size[1]}, at::kDouble);
+      map.missing = numbers("num_patches", 1)[0];
+    }
+    for (std::size_t d = 0; d < 2; ++d)
+      if (at[d] < 0 || at[d] >= map.values.size(static_cast<std::int64_t>(d) + 1))
+        throw DataError(path + ": place " + list_text(at) + " lies outside of a map of " +
+                        list_text(size));
+    map.values[0][at[0]][at[1]].fill_(probability.to(at::kCPU).item<double>());
+    if (--map.missing > 0) return f.skip("not the slide's last patch");
+    f.emit(finished(in, path, map.values));
+    maps_.erase(path);
+  }
+
+  void flush(Flush&) override {
+    if (maps_.empty()) return;
+    const auto [path, map] = *maps_.begin();
+    maps_.clear();
+    throw DataError(path + ": " + std::to_string(map.missing) +
+                    " of its patches did not come, so its map is not whole");
+  }
+
+  void save(State& state) const override {
+    for (const auto& [path, map] : maps_) {
+      state.tensors[path] = map.values;
+      state.values[path] = map.missing;
+    }
+  }
+  void load(const State& state) override {
+    maps_.clear();
+    for (const auto& [path, values] : state.tensors)
+      maps_[path] = {values.clone(), state.values.at(path).get<std::int64_t>()};
+  }
+
+ private:
+  struct Unfinished {
+    at::Tensor values;
+    std::int64_t missing = 0;
+  };
+
+  Sample finished(const Sample& last, const std::string& path, const at::Tensor& values) const {
+    Sample out = last;
+    out.name = file_stem(path);
+    auto meta = std::make_shared<Meta>();
+    meta->path = path;
+    out.set(p.output_key, Field(values, meta));
+    out.set(p.slide_key, Field(at::Tensor(), meta));
+    if (folder.empty()) return out;
+    const std::string postfix = p.output_postfix.empty() ? "" : "_" + p.output_postfix;
+    fs::create_directories(folder);
+    write_npy(folder / (out.name + postfix + ".npy"), values[0]);
+    return out;
+  }
+
+  std::map<std::string, Unfinished> maps_;  // by the slide's path
+};
+
+const Register<ProbabilityMap> registered;
+
+}  // namespace
+}  // namespace sluice
