@@ -239,7 +239,7 @@ void add_scores(Json& data, const fs::path& folder) {
   };
   data["scores"] = Json::array();
   for (const fs::path& file : sorted("curves", ".json")) {
-    Json curve = read_json(file);
+    Json curve = runs::read_json(file);
     if (!is_curve(curve)) continue;
     curve["node"] = file.lexically_relative(folder / "curves").replace_extension("").string();
     data["scores"].push_back(std::move(curve));
