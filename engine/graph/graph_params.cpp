@@ -1,10 +1,12 @@
 // Nodes and networks against their Specs: types, parameters, the settings every node has.
 #include <algorithm>
 #include <cctype>
+#include <regex>
 
 #include "engine/graph/graph_reader.h"
 #include "engine/graph/inner_nodes.h"
 #include "engine/graph/param_names.h"
+#include "engine/graph/parameter_groups.h"
 #include "engine/graph/type_names.h"
 
 namespace sluice::reading {
@@ -283,6 +285,36 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   read_params(reading, *spec, written, {"type"}, params, given);
 }
 
+// An optimizer's groups of parameters, whose names only the network knows.
+void read_groups(const Reading& reading, const Field& field, const std::string& path) {
+  if (!field.value || !field.value->is_array()) return;
+  for (std::size_t i = 0; i < field.value->size(); ++i) {
+    const Field entry = field.member(std::to_string(i));
+    Written written;
+    written.path = path + "." + std::to_string(i);
+    if (!entry.value || !entry.value->is_object()) {
+      reading.error_at(
+          entry, "SL0222",
+          "expected {\"match\": ...}, found " + describe_json(entry.value ? *entry.value : Json()),
+          written.path);
+      continue;
+    }
+    written.place = entry.place;
+    written.fields = entry.members();
+    Json params = Json::object();
+    std::vector<std::string> given;
+    read_params(reading, parameter_group_spec(), written, {}, params, given);
+    const Field* match = written.find("match");
+    if (!match || !match->value || !match->value->is_string()) continue;
+    try {
+      const std::regex pattern(match->value->get<std::string>());
+    } catch (const std::regex_error& e) {
+      reading.error_at(*match, "SL0222", std::string("this is no regular expression: ") + e.what(),
+                       written.path + ".match");
+    }
+  }
+}
+
 void collect_inner(const Json& entries, const Catalogue& catalogue,
                    std::vector<std::pair<const Spec*, const Json*>>& found) {
   if (entries.is_array())
@@ -307,6 +339,7 @@ std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
     else if (s->fusing == Fuses::resamples)
       own->fusing = Fuses::resamples;
   }
+  if (own->access != Access::none) own->fusing = Fuses::no;  // a network sees what is done
   return own;
 }
 
@@ -326,6 +359,7 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
     if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
       if (holds_nodes(p)) read_inner_nodes(reading, *field, written.path + "." + p.name);
+      if (holds_groups(p)) read_groups(reading, *field, written.path + "." + p.name);
       params[p.name] = *field->value;
       given.push_back(p.name);
     } else if (p.required) {

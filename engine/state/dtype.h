@@ -5,7 +5,9 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
@@ -29,6 +31,12 @@ inline constexpr std::array<Dtype, 10> dtypes{{
     {at::kBool, "bool", "BOOL", "BoolStorage"},
 }};
 
+// Their names, as the choices of a parameter.
+inline std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const Dtype& d : dtypes) names.emplace_back(d.name);
+  return names;
+}
 // Null where no format has such a type.
 inline const Dtype* find_dtype(at::ScalarType type) {
   for (const Dtype& d : dtypes)

@@ -86,7 +86,10 @@ std::uint64_t ZipFile::add_entry(std::uint64_t at) {
   const std::uint64_t name_bytes = number(at + 28, 2), extra_bytes = number(at + 30, 2),
                       comment_bytes = number(at + 32, 2);
   std::uint64_t stored = number(at + 20, 4);
-  Entry e{number(at + 42, 4), number(at + 24, 4), static_cast<std::uint32_t>(number(at + 16, 4))};
+  constexpr std::uint64_t plain = 0, deflated = 8;
+  const std::uint64_t method = number(at + 10, 2);
+  Entry e{number(at + 42, 4), number(at + 24, 4), 0, static_cast<std::uint32_t>(number(at + 16, 4)),
+          method == deflated};
   const std::uint64_t name_at = at + zip::central_bytes,
                       extra_end = name_at + name_bytes + extra_bytes;
   number(extra_end + comment_bytes, 0);
@@ -98,26 +101,71 @@ std::uint64_t ZipFile::add_entry(std::uint64_t at) {
     for (std::uint64_t* n : {&e.bytes, &stored, &e.begin})
       if (*n == zip::large32) *n = number(std::exchange(field, field + 8), 8);
   }
-  if ((number(at + 8, 2) & 1) != 0 || number(at + 10, 2) != 0 || stored != e.bytes)
-    fail("\"" + printable(name) + "\" is compressed or encrypted, which torch.save() does not do");
+  e.stored = stored;
+  if ((number(at + 8, 2) & 1) != 0 || (method != plain && method != deflated) ||
+      (method == plain && stored != e.bytes))
+    fail("\"" + printable(name) + "\" is encrypted, or compressed in an unknown way");
   if (!entries_.emplace(name, e).second) fail("\"" + printable(name) + "\" is there twice");
   return extra_end + comment_bytes;
 }
 
-std::string_view ZipFile::read(const std::string& name) const {
+const ZipFile::Entry& ZipFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail("has no \"" + printable(name) + "\"");
-  const Entry& e = found->second;
+  return found->second;
+}
+
+std::string_view ZipFile::stored(const Entry& e, const std::string& name) const {
   if (number(e.begin, 4) != zip::local) fail("\"" + printable(name) + "\" is damaged");
   const std::uint64_t at =
       e.begin + zip::local_bytes + number(e.begin + 26, 2) + number(e.begin + 28, 2);
-  if (at > bytes_.size() || bytes_.size() - at < e.bytes)
+  if (at > bytes_.size() || bytes_.size() - at < e.stored)
     fail("\"" + printable(name) + "\" is cut short");
-  const std::string_view content = bytes_.substr(at, e.bytes);
+  return bytes_.substr(at, e.stored);
+}
+
+void ZipFile::check(const Entry& e, std::string_view content, const std::string& name) const {
   const auto* data = reinterpret_cast<const Bytef*>(content.data());
   if (crc32_z(0, data, content.size()) != e.crc)
     fail("\"" + printable(name) + "\" is damaged: its checksum is another");
+}
+
+std::string_view ZipFile::read(const std::string& name) const {
+  const Entry& e = entry(name);
+  if (e.compressed)
+    fail("\"" + printable(name) + "\" is compressed or encrypted, which torch.save() does not do");
+  const std::string_view content = stored(e, name);
+  check(e, content, name);
   return content;
+}
+
+std::string ZipFile::unpacked(const std::string& name) const {
+  const Entry& e = entry(name);
+  if (!e.compressed) return std::string(read(name));
+  const std::string_view packed = stored(e, name);
+  constexpr std::uint64_t most = 1032;  // what deflate makes of a byte
+  if (e.bytes / most > packed.size()) fail("\"" + printable(name) + "\" is damaged: its size");
+  std::string out(e.bytes, '\0');
+  z_stream z{};
+  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) fail("no memory to unpack \"" + printable(name) + "\"");
+  std::size_t in = 0, made = 0;
+  int state = Z_OK;
+  while (state == Z_OK) {  // zlib counts in 32 bits
+    constexpr std::size_t step = 1u << 30;
+    z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + in));
+    z.avail_in = static_cast<uInt>(std::min(packed.size() - in, step));
+    z.next_out = reinterpret_cast<Bytef*>(out.data() + made);
+    z.avail_out = static_cast<uInt>(std::min(out.size() - made, step));
+    const uInt had_in = z.avail_in, had_out = z.avail_out;
+    state = inflate(&z, Z_NO_FLUSH);
+    in += had_in - z.avail_in;
+    made += had_out - z.avail_out;
+  }
+  inflateEnd(&z);
+  if (state != Z_STREAM_END || made != out.size())
+    fail("\"" + printable(name) + "\" is damaged: it does not unpack");
+  check(e, out, name);
+  return out;
 }
 
 }  // namespace sluice

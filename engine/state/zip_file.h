@@ -1,6 +1,5 @@
-// A zip archive of entries that are stored as they are: the box that torch.save() packs. Every
-// entry's bytes are held against the CRC that the archive has of them, which LibTorch's own reader
-// is built without.
+// A zip archive: the box that torch.save() and NumPy's savez() pack. Every entry's bytes are held
+// against the CRC that the archive has of them, which LibTorch's own reader is built without.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +20,27 @@ class ZipFile {
   // `bytes` must outlive it; `what` begins messages. Throws DataError.
   ZipFile(std::string_view bytes, std::string what);
   bool has(const std::string& name) const { return entries_.contains(name); }
-  // An entry's bytes; throws DataError where it is not there or damaged.
+  // An entry's bytes; throws DataError where it is not there, damaged or compressed.
   std::string_view read(const std::string& name) const;
+  // The same, unpacked where it is compressed.
+  std::string unpacked(const std::string& name) const;
   // Names of entries, sorted.
   const auto& entries() const { return entries_; }
 
  private:
   struct Entry {
-    std::uint64_t begin = 0, bytes = 0;  // of its header; of its content
+    std::uint64_t begin = 0, bytes = 0, stored = 0;  // of its header; of its content, in the file
     std::uint32_t crc = 0;
+    bool compressed = false;
   };
   struct Directory {
     std::uint64_t begin = 0, entries = 0;
   };
   [[noreturn]] void fail(const std::string& why) const;
   std::uint64_t number(std::uint64_t at, int width) const;
+  const Entry& entry(const std::string& name) const;
+  std::string_view stored(const Entry& e, const std::string& name) const;
+  void check(const Entry& e, std::string_view content, const std::string& name) const;
   Directory directory() const;
   std::uint64_t add_entry(std::uint64_t at);
 

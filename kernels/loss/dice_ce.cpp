@@ -24,9 +24,10 @@ at::Tensor composed_dice(const Target& t, const DiceTerm& p) {
 }
 
 bool can_fuse(const Target& t) {
-  return t.options.softmax && !t.options.ignore_index && !t.mask.defined() &&
-         !t.options.soft_label && t.options.label_smoothing == 0 && t.options.to_onehot_y &&
-         t.classes() > 1 && t.classes() <= kernels::dice_classes && t.label.size(1) == 1;
+  return t.options.softmax && t.options.reduction != Reduce::none && !t.options.ignore_index &&
+         !t.mask.defined() && !t.options.soft_label && t.options.label_smoothing == 0 &&
+         t.options.to_onehot_y && t.classes() > 1 && t.classes() <= kernels::dice_classes &&
+         t.label.size(1) == 1;
 }
 bool host_takes(const at::Tensor& pred) {
   return pred.device().is_cpu() && pred.scalar_type() == at::kFloat;

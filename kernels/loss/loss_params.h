@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-enum class Reduce : std::uint8_t { mean, sum };
+enum class Reduce : std::uint8_t { mean, sum, none };
 
 // How prediction and truth are prepared, and what the sums run over.
 struct TargetParams {

@@ -72,6 +72,12 @@ at::Tensor Target::sum(const at::Tensor& x) const {
 }
 
 at::Tensor Target::reduce(const at::Tensor& by_class) const {
+  if (options.reduction == Reduce::none) {
+    std::vector<std::int64_t> shape = by_class.sizes().vec();
+    if (!options.batch && shape.size() == 1) shape.push_back(1);  // of all classes at once
+    shape.resize(static_cast<std::size_t>(pred.dim()) - (options.batch ? 1 : 0), 1);
+    return by_class.reshape(shape);
+  }
   return mean() ? by_class.mean() : by_class.sum();
 }
 

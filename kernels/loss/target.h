@@ -47,7 +47,8 @@ class Target {
   at::Tensor known_label() const;             // class 0 where it is ignored
   at::Tensor overlap() const;                 // sum of prob and truth at once, as sum()
   at::Tensor sum(const at::Tensor& x) const;  // over space, and over samples where `batch`: [.., C]
-  // Mean or sum over samples and classes of what sum() gave.
+  // Mean or sum over samples and classes of what sum() gave; none: as it is, [.., C, 1, ...] of as
+  // many axes as `pred` has.
   at::Tensor reduce(const at::Tensor& by_class) const;
 
   // By class, of all or of those that count; empty: none are given.

@@ -54,6 +54,7 @@ at::Tensor channel_weights(const std::vector<double>& weights, const at::Tensor&
 
 at::Tensor focal_mean(const Target& t, at::Tensor loss) {
   if (t.options.weight) loss = loss * channel_weights(t.counted_weights(), loss);
+  if (t.options.reduction == Reduce::none) return loss;
   if (t.options.ignore_index) {
     const at::Tensor counts = t.counts();
     const double least = std::numeric_limits<float>::epsilon();

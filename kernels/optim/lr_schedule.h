@@ -2,7 +2,8 @@
 // a recorded step go on with the same rate.
 //
 // Sources: torch.optim.lr_scheduler 2.11 (closed forms), monai.optimizers.WarmupCosineSchedule
-// 1.6.1; cosine restarts: Loshchilov, Hutter 2017; one cycle: Smith, Topin 2019.
+// 1.6.1; cosine restarts: Loshchilov, Hutter 2017; cyclic: Smith 2017; one cycle: Smith, Topin
+// 2019.
 #pragma once
 
 #include <cmath>
@@ -23,14 +24,18 @@ enum class Schedule : std::uint8_t {
   cosine_annealing_warm_restarts,
   one_cycle,
   warmup_cosine,
+  cyclic,
 };
+enum class Cyclic : std::uint8_t { triangular, triangular2, exp_range };
 
 struct LrSchedule {
   static constexpr int most_milestones = 32;
   Schedule kind = Schedule::constant;
-  bool by_step = false;                      // time is in steps taken; else in epochs
-  bool linear_anneal = false;                // one_cycle: straight lines, not cosines
-  bool cycle_momentum = false;               // one_cycle: momentum falls while the rate climbs
+  bool by_step = false;         // time is in steps taken; else in epochs
+  bool linear_anneal = false;   // one_cycle: straight lines, not cosines
+  bool cycle_momentum = false;  // one_cycle, cyclic: momentum falls while the rate climbs
+  Cyclic cyclic_mode = Cyclic::triangular;
+  double step_size_up = 2000, step_size_down = 2000;  // cyclic: time of a climb, of a fall
   double warmup = 0, warmup_multiplier = 0;  // the climb before it, and the share it begins with
   double total = 1;                          // where it ends, the climb included
   double step_size = 1, gamma = 0.1, power = 1, cycles = 0.5, eta_min = 0;
@@ -55,6 +60,15 @@ SLUICE_HD inline double cycled(const LrSchedule& s, double first, double top, do
   const double climb = s.pct_start * s.total - 1, end = s.total - 1;
   if (t <= climb) return annealed(s, first, top, t / climb);
   return annealed(s, top, last, t < end ? (t - climb) / (end - climb) : 1.0);
+}
+
+// Cyclic: 0 at the bottom of a wave, 1 at the top of the first.
+SLUICE_HD inline double wave(const LrSchedule& s, double t) {
+  const double whole = s.step_size_up + s.step_size_down, climb = s.step_size_up / whole;
+  const double cycle = floor(t / whole), x = t / whole - cycle;
+  const double height = x <= climb ? x / climb : (x - 1) / (climb - 1);
+  if (s.cyclic_mode == Cyclic::triangular2) return height * pow(0.5, cycle);
+  return s.cyclic_mode == Cyclic::exp_range ? height * pow(s.gamma, t) : height;
 }
 
 SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) {
@@ -91,15 +105,20 @@ SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) 
     }
     case Schedule::one_cycle:
       return cycled(s, lr / s.div_factor, lr, lr / s.div_factor / s.final_div_factor, t);
+    case Schedule::cyclic:
+      return s.eta_min + (lr - s.eta_min) * wave(s, t);
     case Schedule::warmup_cosine:
       return fmax(s.eta_min, lr * fmax(0.0, 0.5 * (1 + cos(pi * s.cycles * 2 * t / total))));
   }
   return lr;
 }
 
-// The first moment's decay (SGD: the momentum), which one_cycle moves against the rate.
+// The first moment's decay (SGD: the momentum), which one_cycle and cyclic move against the rate.
 SLUICE_HD inline double momentum_at(const LrSchedule& s, double momentum, double t) {
-  if (s.kind != Schedule::one_cycle || !s.cycle_momentum) return momentum;
+  if (!s.cycle_momentum) return momentum;
+  if (s.kind == Schedule::cyclic)
+    return s.max_momentum - (s.max_momentum - s.base_momentum) * wave(s, t);
+  if (s.kind != Schedule::one_cycle) return momentum;
   return cycled(s, s.max_momentum, s.base_momentum, s.max_momentum, t);
 }
 

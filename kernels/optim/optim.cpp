@@ -146,10 +146,17 @@ void lamb_moments(const Slot& t, const Piece& p, const OptimValue& value) {
     });
   });
 }
-double lamb_square_sum(const Slot& t, const Piece& p, const OptimValue& v) {
-  const float *w = at_begin(t.weight, p), *a = at_begin(t.first, p), *b = at_begin(t.second, p);
+double direction_square_sum(const Slot& t, const Piece& p, const OptimValue& v) {
   std::vector<float> along(static_cast<std::size_t>(p.end - p.begin));
-  for (std::size_t i = 0; i < along.size(); ++i) along[i] = v.direction<Numbers>(w[i], a[i], b[i]);
+  if (v.kind == OptimKind::lamb) {
+    lamb_moments(t, p, v);
+    const float *w = at_begin(t.weight, p), *a = at_begin(t.first, p), *b = at_begin(t.second, p);
+    for (std::size_t i = 0; i < along.size(); ++i)
+      along[i] = v.direction<Numbers>(w[i], a[i], b[i]);
+  } else {
+    const float* g = at_begin(t.grad, p);
+    for (std::size_t i = 0; i < along.size(); ++i) along[i] = v.plain<Numbers>(g[i]);
+  }
   return square_sum(along.data(), p.end - p.begin);
 }
 
@@ -216,16 +223,16 @@ void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& mem
   };
   for (std::size_t i = 0; i < slots.size(); ++i)
     values.push_back(value(slots[i], norm_scale(rule, state, slots[i], squares[i])));
-  if (rule.kind == OptimKind::lamb) {
+  if (rule.measures()) {
     const auto directions = sums_by_slot(slots, list, [&](const Piece& p) {
-      lamb_moments(slots[p.slot], p, values[p.slot]);
-      return lamb_square_sum(slots[p.slot], p, values[p.slot]);
+      return direction_square_sum(slots[p.slot], p, values[p.slot]);
     });
     const auto weights = sums_by_slot(slots, list, [&](const Piece& p) {
       return square_sum(at_begin(slots[p.slot].weight, p), p.end - p.begin);
     });
     for (std::size_t i = 0; i < slots.size(); ++i)
-      values[i] = value(slots[i], kernels::trust_ratio(weights[i], directions[i]));
+      values[i] = value(
+          slots[i], kernels::trust_ratio(rule, weights[i], directions[i], slots[i].weight_decay));
   }
   team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
     constexpr auto kinds = static_cast<std::size_t>(OptimKind::lamb) + 1;

@@ -109,24 +109,30 @@ __global__ void __launch_bounds__(threads) measure(void* plan, OptimRule r, Opti
   if (last_block(&p.arrived, gridDim.x)) conclude(plan, r, state, held);
 }
 
-// LAMB: one chunk's moments, and its part of the squares of weights and directions.
+// LAMB's moments of one chunk, and its part of the squares of weights and directions; LARS' of
+// weights and gradients.
 template <class G>
-__device__ void lamb_chunk(const OptimTensor& t, const Chunk& c, const OptimValue& value,
-                           double& weights, double& directions) {
+__device__ void measure_chunk(const OptimTensor& t, const Chunk& c, const OptimValue& value,
+                              double& weights, double& directions) {
   const auto* grad = static_cast<const G*>(t.grad);
   for (std::int64_t i = c.begin + threadIdx.x; i < c.end; i += threads) {
-    float first = t.first[i], second = t.second[i];
-    value.moments<OneNumber>(value.plain<OneNumber>(to_float(grad[i])), first, second);
-    t.first[i] = first;
-    t.second[i] = second;
-    const double w = t.weight[i], d = value.direction<OneNumber>(t.weight[i], first, second);
+    const float g = value.plain<OneNumber>(to_float(grad[i]));
+    double d = g;
+    if (value.kind == OptimKind::lamb) {
+      float first = t.first[i], second = t.second[i];
+      value.moments<OneNumber>(g, first, second);
+      t.first[i] = first;
+      t.second[i] = second;
+      d = value.direction<OneNumber>(t.weight[i], first, second);
+    }
+    const double w = t.weight[i];
     weights = fma(w, w, weights);
     directions = fma(d, d, directions);
   }
 }
 
 __global__ void __launch_bounds__(threads)
-    lamb_measure(void* plan, OptimRule r, const OptimState* state) {
+    measure_tensors(void* plan, OptimRule r, const OptimState* state) {
   __shared__ double held[threads / warp];
   if (state->skip) return;
   Plan& p = *static_cast<Plan*>(plan);
@@ -135,19 +141,20 @@ __global__ void __launch_bounds__(threads)
   const OptimValue value = OptimValue::of(r, *state, t.lr, t.weight_decay, 1.0f);
   double weights = 0, directions = 0;
   if (t.grad_type == VoxelType::f32)
-    lamb_chunk<float>(t, c, value, weights, directions);
+    measure_chunk<float>(t, c, value, weights, directions);
   else if (t.grad_type == VoxelType::f16)
-    lamb_chunk<Half>(t, c, value, weights, directions);
+    measure_chunk<Half>(t, c, value, weights, directions);
   else
-    lamb_chunk<Brain>(t, c, value, weights, directions);
+    measure_chunk<Brain>(t, c, value, weights, directions);
   weights = block_total(weights, held);
   directions = block_total(directions, held);
   double *w = at<double>(plan, p.sums_at), *d = at<double>(plan, p.more_sums_at);
   if (threadIdx.x == 0) w[blockIdx.x] = weights, d[blockIdx.x] = directions;
   if (!last_block(&p.arrived, gridDim.x)) return;
   for_each_tensor(plan, [&](int first, int tensor) {
+    const double decay = at<OptimTensor>(plan, p.tensors_at)[tensor].weight_decay;
     at<float>(plan, p.scales_at)[tensor] =
-        trust_ratio(tensor_sum(plan, w, first), tensor_sum(plan, d, first));
+        trust_ratio(r, tensor_sum(plan, w, first), tensor_sum(plan, d, first), decay);
   });
 }
 
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(threads)
   const Plan& p = *static_cast<const Plan*>(plan);
   const Chunk c = at<Chunk>(plan, p.chunks_at)[blockIdx.x];
   const OptimTensor t = at<OptimTensor>(plan, p.tensors_at)[c.tensor];
-  const bool scaled = r.kind == OptimKind::novograd || r.kind == OptimKind::lamb;
+  const bool scaled = r.kind == OptimKind::novograd || r.measures();
   const float scale = scaled ? at<float>(plan, p.scales_at)[c.tensor] : 1.0f;
   __shared__ OptimValue value;  // double-precision powers and cosines: once a block
   if (threadIdx.x == 0) value = OptimValue::of(r, *state, t.lr, t.weight_decay, scale);
@@ -237,8 +244,8 @@ int cuda_optim_step(const OptimTensor* tensors, int count, void* plan, const Opt
   if (p.chunks == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>(p.chunks));
   if (const int e = launch(measure, grid, threads, stream, plan, rule, state)) return e;
-  if (rule.kind == OptimKind::lamb)
-    if (const int e = launch(lamb_measure, grid, threads, stream, plan, rule,
+  if (rule.measures())
+    if (const int e = launch(measure_tensors, grid, threads, stream, plan, rule,
                              static_cast<const OptimState*>(state)))
       return e;
   return launch(update, grid, threads, stream, plan, rule, static_cast<const OptimState*>(state));

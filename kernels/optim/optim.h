@@ -63,6 +63,9 @@ bool same_order(const at::Tensor& a, const at::Tensor& b);
 //   adagrad   Duchi, Hazan, Singer 2011: v += g^2
 //   adadelta  Zeiler 2012: m is the mean of squared steps; beta2 is its rho
 //   lion      Chen et al. 2023: w -= lr sign(beta1 m + (1 - beta1) g), decay decoupled
+//   asgd      Polyak, Juditsky 1992 with torch's terms: v is the mean of the weights
+//   lars      You, Gitman, Ginsburg 2017: m = momentum m + (g + weight_decay w) trust |w| /
+//             (|g| + weight_decay |w|);  w -= lr m
 //   lamb      You et al. 2020: Adam's direction, plus weight_decay w, times |w| / |direction|
 void optim_step(std::vector<Slot>& slots, const kernels::OptimRule& rule, OptimMemory& memory);
 

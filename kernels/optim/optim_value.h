@@ -34,13 +34,17 @@ enum class OptimKind : std::uint8_t {
   adagrad,
   adadelta,
   lion,
+  asgd,
+  lars,
   lamb,
 };
 
 struct OptimRule {
   OptimKind kind = OptimKind::sgd;
   double momentum = 0, dampening = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double lr_decay = 0, momentum_decay = 0;  // adagrad's, nadam's
+  double lr_decay = 0, momentum_decay = 0;      // adagrad's, nadam's
+  double lambd = 1e-4, alpha = 0.75, t0 = 1e6;  // asgd's
+  double trust_coefficient = 1e-3;              // lars'
   bool nesterov = false, decoupled = false, grad_averaging = false, amsgrad = false;
   bool centered = false;
   LrSchedule schedule;
@@ -54,14 +58,21 @@ struct OptimRule {
 
   // Which of a weight's three numbers beside it are used.
   SLUICE_HD bool uses_first() const {
-    return kind == OptimKind::sgd || kind == OptimKind::rmsprop ? momentum != 0
-                                                                : kind != OptimKind::adagrad;
+    if (by_momentum()) return momentum != 0;
+    return kind != OptimKind::adagrad && kind != OptimKind::asgd;
   }
-  SLUICE_HD bool uses_second() const { return kind != OptimKind::sgd && kind != OptimKind::lion; }
+  SLUICE_HD bool uses_second() const {
+    return kind != OptimKind::sgd && kind != OptimKind::lion && kind != OptimKind::lars;
+  }
   SLUICE_HD bool uses_third() const {
     return (amsgrad && (kind == OptimKind::adam || kind == OptimKind::novograd)) ||
            (centered && kind == OptimKind::rmsprop);
   }
+  SLUICE_HD bool by_momentum() const {
+    return kind == OptimKind::sgd || kind == OptimKind::rmsprop || kind == OptimKind::lars;
+  }
+  // A tensor's norm, and that of its direction, say how far it goes.
+  SLUICE_HD bool measures() const { return kind == OptimKind::lamb || kind == OptimKind::lars; }
   // The second and third are of the whole tensor: one number.
   SLUICE_HD bool second_of_tensor() const { return kind == OptimKind::novograd; }
 };
@@ -126,8 +137,7 @@ SLUICE_HD inline void decide(const OptimRule& r, double squares, OptimState& s) 
     if (grown <= 3.0e38f) s.scale = grown;
   }
   const double n = static_cast<double>(s.step);
-  const bool by_momentum = r.kind == OptimKind::sgd || r.kind == OptimKind::rmsprop;
-  s.beta1 = momentum_at(r.schedule, by_momentum ? r.momentum : r.beta1, s.time);
+  s.beta1 = momentum_at(r.schedule, r.by_momentum() ? r.momentum : r.beta1, s.time);
   s.correction1 = 1 - pow(s.beta1, n);
   s.correction2 = 1 - pow(r.beta2, n);
   if (r.kind == OptimKind::nadam) {
@@ -151,9 +161,13 @@ SLUICE_HD inline float novograd_scale(const OptimRule& r, const OptimState& s, d
   return static_cast<float>(1 / (sqrt(v) + r.eps));
 }
 
-// LAMB: how far the tensor goes along its direction, from the sums of squares of both.
-SLUICE_HD inline float trust_ratio(double weights, double direction) {
-  return weights > 0 && direction > 0 ? static_cast<float>(sqrt(weights / direction)) : 1.0f;
+// LAMB, LARS: how far the tensor goes along its direction, from the sums of squares of both.
+SLUICE_HD inline float trust_ratio(const OptimRule& r, double weights, double direction,
+                                   double weight_decay) {
+  if (!(weights > 0 && direction > 0)) return 1.0f;
+  if (r.kind == OptimKind::lamb) return static_cast<float>(sqrt(weights / direction));
+  const double w = sqrt(weights);
+  return static_cast<float>(r.trust_coefficient * w / (sqrt(direction) + weight_decay * w + r.eps));
 }
 
 // The operations on one number. The host has the same on vectors of them (optim.cpp).
@@ -171,7 +185,8 @@ struct OneNumber {
 struct OptimValue {
   OptimKind kind;
   bool nesterov, has_first, has_third, rectified;
-  // rate2: nadam's for the first moment; lamb's of the first moment in the direction.
+  // rate2: nadam's for the first moment; lamb's of the first moment in the direction; what asgd's
+  // weight is multiplied by; lars' trust ratio.
   float gradient, bound, rate, rate2, root, shrink, decay, b1, b2, rest1, rest2, eps;
 
   // `scale`: novograd_scale() or trust_ratio().
@@ -231,6 +246,17 @@ struct OptimValue {
       }
       case OptimKind::adagrad:
         v.rate = static_cast<float>(lr / (1 + static_cast<double>(s.step - 1) * r.lr_decay));
+        break;
+      case OptimKind::asgd: {
+        const double n = static_cast<double>(s.step - 1),
+                     eta = lr / pow(1 + r.lambd * lr * n, r.alpha);
+        v.rate = static_cast<float>(eta);
+        v.rate2 = static_cast<float>(1 - r.lambd * eta);
+        v.b1 = static_cast<float>(n - r.t0 > 1 ? 1 / (n - r.t0) : 1);  // of the weight in the mean
+        break;
+      }
+      case OptimKind::lars:
+        v.rate2 = scale;
         break;
       case OptimKind::lamb:
         v.rate = static_cast<float>(lr) * scale;
@@ -317,6 +343,17 @@ struct OptimValue {
         const V along = Math::sign(Math::mad2(b1, first, rest1, g));
         first = Math::mad2(b2, first, rest2, g);
         return x - rate * along;
+      }
+      case OptimKind::asgd: {
+        const V next = x * rate2 - rate * g;
+        second = Math::mad(b1, next - second, second);
+        return next;
+      }
+      case OptimKind::lars: {
+        const V along = g * rate2;
+        if (!has_first) return x - rate * along;
+        first = Math::mad(b1, first, along);
+        return nesterov ? x - rate * Math::mad(b1, first, along) : x - rate * first;
       }
       case OptimKind::lamb:
         break;

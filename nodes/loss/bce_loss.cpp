@@ -7,7 +7,7 @@ namespace {
 struct BceLoss final : PairLoss<PairLossParams> {
   static Spec spec() {
     Spec s("bce_loss", "Binary cross entropy of probabilities.");
-    return add_pair_loss<Params>(s);
+    return add_no_reduction(add_pair_loss<Params>(s));
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     return at::binary_cross_entropy(pred, truth, {}, reduction());

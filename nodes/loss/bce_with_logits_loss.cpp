@@ -11,7 +11,7 @@ struct BceWithLogitsLossParams : PairLossParams {
 struct BceWithLogitsLoss final : PairLoss<BceWithLogitsLossParams> {
   static Spec spec() {
     Spec s("bce_with_logits_loss", "Binary cross entropy of the output's sigmoid.");
-    return add_pair_loss<Params>(s)
+    return add_no_reduction(add_pair_loss<Params>(s))
         .param("pos_weight", &Params::pos_weight,
                "Weight of what is 1 in the truth, by channel (axis 1), or one for all.")
         .param("weight", &Params::weight, "By channel (axis 1), or one for all.");

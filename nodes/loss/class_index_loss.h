@@ -47,7 +47,9 @@ class ClassIndexLoss : public LossOf<P> {
     if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
       target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);
     return of(pred, target, weight,
-              p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum);
+              p.reduction == "mean"   ? at::Reduction::Mean
+              : p.reduction == "none" ? at::Reduction::None
+                                      : at::Reduction::Sum);
   }
 
   void check(const at::Tensor& pred, Firing& f) const final {

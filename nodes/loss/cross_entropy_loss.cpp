@@ -11,12 +11,13 @@ struct CrossEntropyParams : ClassIndexParams {
 struct CrossEntropyLoss final : ClassIndexLoss<CrossEntropyParams> {
   static Spec spec() {
     Spec s("cross_entropy_loss", "-log of the softmax at the label's class.");
-    return add_class_index_loss<Params>(
-               s, "Field with the network's output, logits [N, C] or [N, C, ...].",
-               "Field with the truth: class indices [N] or [N, ...], or probabilities [N, C].")
+    add_class_index_loss<Params>(
+        s, "Field with the network's output, logits [N, C] or [N, C, ...].",
+        "Field with the truth: class indices [N] or [N, ...], or probabilities [N, C].")
         .param("label_smoothing", &Params::label_smoothing,
                "Share of the truth that is spread evenly over the classes.")
         .range(0, 1);
+    return add_no_reduction(s);
   }
 
  private:

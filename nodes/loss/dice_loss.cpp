@@ -11,7 +11,7 @@ struct DiceLossParams : TermLossParams {
 struct DiceLoss final : TermLoss<DiceLossParams> {
   static Spec spec() {
     Spec s("dice_loss", "Soft Dice loss, 1 - (2 I + nr) / (P + T + dr).");
-    add_term_loss<Params>(s);
+    add_no_reduction(add_term_loss<Params>(s));
     add_soft_label(s);
     add_ignore_index(s);
     add_dice_term(s, &Params::dice);

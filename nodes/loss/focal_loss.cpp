@@ -16,7 +16,7 @@ struct FocalLoss final : TermLoss<FocalLossParams> {
     add_label_loss<Params>(s);
     add_to_onehot(s);
     add_background(s);
-    add_target_reduction(s);
+    add_no_reduction(add_target_reduction(s));
     add_class_weight(s);
     add_ignore_index(s);
     return s.param("gamma", &Params::gamma, "How much less a voxel counts that is right already.")

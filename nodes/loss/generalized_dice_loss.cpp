@@ -12,7 +12,7 @@ struct GeneralizedDiceLoss final : TermLoss<GeneralizedDiceLossParams> {
   static Spec spec() {
     Spec s("generalized_dice_loss",
            "Soft Dice of sums over classes, each weighted by what it rarely has: 1 / T^2.");
-    add_term_loss<Params>(s);
+    add_no_reduction(add_term_loss<Params>(s));
     add_soft_label(s);
     return add_generalized_dice_term(s, &Params::dice);
   }

@@ -12,7 +12,7 @@ struct HuberLoss final : PairLoss<HuberLossParams> {
   static Spec spec() {
     Spec s("huber_loss",
            "Half the squared difference from the truth; above delta it grows in a straight line.");
-    return add_pair_loss<Params>(s)
+    return add_no_reduction(add_pair_loss<Params>(s))
         .param("delta", &Params::delta, "Where the line begins.")
         .above(0);
   }

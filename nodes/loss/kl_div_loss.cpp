@@ -13,7 +13,7 @@ struct KlDivLoss final : PairLoss<KlDivLossParams> {
     Spec s(
         "kl_div_loss",
         "Kullback-Leibler divergence of the output, logarithms of probabilities, from the truth.");
-    add_pair_loss<Params>(s);
+    add_no_reduction(add_pair_loss<Params>(s));
     for (ParamSpec& param : s.params)
       if (param.name == "reduction") param.choices.emplace_back("batchmean");
     return s.param("log_target", &Params::log_target, "The truth is logarithms too.");

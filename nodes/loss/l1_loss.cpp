@@ -7,7 +7,7 @@ namespace {
 struct L1Loss final : PairLoss<PairLossParams> {
   static Spec spec() {
     Spec s("l1_loss", "The absolute difference from the truth.");
-    return add_pair_loss<Params>(s);
+    return add_no_reduction(add_pair_loss<Params>(s));
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     return at::l1_loss(pred, truth, reduction());

@@ -47,6 +47,17 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
       .lane(LaneKind::step);
 }
 
+// Adds "none" to the choices of the parameter `reduction`: the loss is a map then, for a node
+// behind it to add up.
+inline Spec& add_no_reduction(Spec& s) {
+  for (ParamSpec& param : s.params)
+    if (param.name == "reduction") {
+      param.choices.emplace_back("none");
+      param.doc += " none: the loss is the map of values.";
+    }
+  return s.gives("@output_key", Form::any).dtype("float32").when("reduction", "none");
+}
+
 class Loss : public Node {
  public:
   void process(Firing& f) final {
@@ -114,6 +125,9 @@ class Loss : public Node {
     at::Tensor sum;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const at::Tensor part = loss(all[i], f) * head_weight(i, n);
+      if (part.dim() > 0)
+        throw Error(Exit::usage,
+                    "reduction \"none\" is for one output: maps of several have no sum");
       sum = sum.defined() ? sum + part : part;
     }
     return sum;

@@ -7,7 +7,7 @@ namespace {
 struct MseLoss final : PairLoss<PairLossParams> {
   static Spec spec() {
     Spec s("mse_loss", "The squared difference from the truth.");
-    return add_pair_loss<Params>(s);
+    return add_no_reduction(add_pair_loss<Params>(s));
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     return at::mse_loss(pred, truth, reduction());

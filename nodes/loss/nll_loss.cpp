@@ -7,9 +7,10 @@ namespace {
 struct NllLoss final : ClassIndexLoss<ClassIndexParams> {
   static Spec spec() {
     Spec s("nll_loss", "Less the output at the label's class: of logarithms of probabilities.");
-    return add_class_index_loss<Params>(
-        s, "Field with logarithms of probabilities, [N, C] or [N, C, ...].",
-        "Field with the truth: class indices [N] or [N, ...].");
+    add_class_index_loss<Params>(s,
+                                 "Field with logarithms of probabilities, [N, C] or [N, C, ...].",
+                                 "Field with the truth: class indices [N] or [N, ...].");
+    return add_no_reduction(s);
   }
 
  private:

@@ -70,9 +70,12 @@ class PairLoss : public LossOf<P> {
   bool on_host() const final { return p.scales || p.rows_key || windowed(); }
 
   std::int64_t reduction() const {
-    return p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum;
+    return p.reduction == "mean"   ? at::Reduction::Mean
+           : p.reduction == "none" ? at::Reduction::None
+                                   : at::Reduction::Sum;
   }
   at::Tensor reduce(const at::Tensor& values) const {
+    if (p.reduction == "none") return values;
     return p.reduction == "mean" ? values.mean() : values.sum();
   }
 

@@ -13,7 +13,7 @@ struct SmoothL1Loss final : PairLoss<SmoothL1LossParams> {
     Spec s("smooth_l1_loss",
            "The absolute difference from the truth less beta / 2; below beta the squared one over "
            "2 beta.");
-    return add_pair_loss<Params>(s)
+    return add_no_reduction(add_pair_loss<Params>(s))
         .param("beta", &Params::beta, "Where both meet; 0: the absolute difference.")
         .at_least(0);
   }

@@ -18,9 +18,12 @@ template <>
 struct ParamType<Reduce> {
   static std::string name() { return "string"; }
   static Reduce parse(const Json& j) {
-    return ParamType<std::string>::parse(j) == "sum" ? Reduce::sum : Reduce::mean;
+    const std::string name = ParamType<std::string>::parse(j);
+    return name == "sum" ? Reduce::sum : name == "none" ? Reduce::none : Reduce::mean;
   }
-  static Json write(Reduce r) { return r == Reduce::sum ? "sum" : "mean"; }
+  static Json write(Reduce r) {
+    return r == Reduce::sum ? "sum" : r == Reduce::none ? "none" : "mean";
+  }
 };
 
 struct TermLossParams : LossParams {

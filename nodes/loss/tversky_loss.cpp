@@ -11,7 +11,7 @@ struct TverskyParams : TermLossParams {
 struct TverskyLoss final : TermLoss<TverskyParams> {
   static Spec spec() {
     Spec s("tversky_loss", "1 - (TP + nr) / (TP + alpha FP + beta FN + dr), counted softly.");
-    add_term_loss<Params>(s);
+    add_no_reduction(add_term_loss<Params>(s));
     add_soft_label(s);
     return add_ignore_index(s)
         .param("alpha", &Params::alpha, "Weight of false positives.")

@@ -5,34 +5,10 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/check_members.h"
+#include "engine/graph/parameter_groups.h"
 
 namespace sluice {
 namespace {
-
-struct GroupParams {
-  std::string match;
-  std::optional<double> lr, lr_scale, weight_decay;
-  std::optional<std::int64_t> from_epoch;
-  bool frozen = false;
-};
-
-const Spec& group_spec() {
-  static const Spec s = Spec("groups", "Parameters that are treated in another way.")
-                            .param("match", &GroupParams::match, "Found in a parameter's name.")
-                            .required()
-                            .param("lr", &GroupParams::lr, "Their learning rate.")
-                            .at_least(0)
-                            .param("lr_scale", &GroupParams::lr_scale, "Or so many times lr.")
-                            .at_least(0)
-                            .param("weight_decay", &GroupParams::weight_decay, "Their decay.")
-                            .at_least(0)
-                            .param("from_epoch", &GroupParams::from_epoch, "Frozen before it.")
-                            .at_least(0)
-                            .param("frozen", &GroupParams::frozen, "Never trained.")
-                            .exclusive("lr", "lr_scale")
-                            .exclusive("frozen", "from_epoch");
-  return s;
-}
 
 std::string name_of(std::size_t group) { return "groups[" + std::to_string(group) + "]"; }
 
@@ -40,15 +16,15 @@ std::string name_of(std::size_t group) { return "groups[" + std::to_string(group
   throw Error(Exit::usage, name_of(group) + ": " + why);
 }
 
-GroupParams read(std::size_t group, const Json& written) {
+ParameterGroup read(std::size_t group, const Json& written) {
   if (!written.is_object()) refuse(group, "expected an object, found " + describe_json(written));
-  check_members(written, group_spec(), name_of(group), "no key is called");
+  check_members(written, parameter_group_spec(), name_of(group), "no key is called");
   if (!written.contains("match")) refuse(group, "\"match\" is missing");
-  for (const ParamRule& rule : group_spec().param_rules)
+  for (const ParamRule& rule : parameter_group_spec().param_rules)
     if (written.contains(rule.a) && written.contains(rule.b))
       refuse(group, "\"" + rule.a + "\" and \"" + rule.b + "\" exclude each other");
-  GroupParams p;
-  group_spec().apply(&p, written);
+  ParameterGroup p;
+  parameter_group_spec().apply(&p, written);
   return p;
 }
 
@@ -60,7 +36,7 @@ std::vector<ParameterSettings> group_settings(const std::vector<Json>& groups,
   std::vector<ParameterSettings> settings(names.size(), others);
   std::vector<std::optional<std::size_t>> taken(names.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const GroupParams p = read(g, groups[g]);
+    const ParameterGroup p = read(g, groups[g]);
     std::regex pattern;
     try {
       pattern = std::regex(p.match);

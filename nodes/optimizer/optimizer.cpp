@@ -8,6 +8,7 @@
 #include "engine/run/device.h"
 #include "engine/state/checkpoint.h"
 #include "nodes/optimizer/groups.h"
+#include "nodes/optimizer/layer_decay.h"
 
 namespace sluice {
 namespace {
@@ -59,10 +60,13 @@ void Optimizer::make_slots() {
     throw Error(Exit::usage, "network \"" + p.net + "\" has no weights to train");
   for (const auto& [name, weight] : weights) names_.push_back(name);
   const auto settings = group_settings(p.groups, names_, {p.lr, p.weight_decay});
+  if (p.layer_decay.has_value() == p.layers.empty())
+    throw Error(Exit::usage, "layer_decay and layers go together");
+  const auto factors = layer_factors(p.layer_decay.value_or(1), p.layers, names_);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     Slot s;
     s.weight = weights[i].second.detach();
-    s.lr = settings[i].lr;
+    s.lr = settings[i].lr * factors[i];
     const bool decays = p.decay_norm_and_bias || s.weight.dim() > 1;
     s.weight_decay = decays ? settings[i].weight_decay : 0;
     add_moments(s, rule_, first_second());

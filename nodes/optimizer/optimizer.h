@@ -30,6 +30,8 @@ struct OptimizerParams : PlateauParams {
   double lr = 1e-3, weight_decay = 0;
   bool decay_norm_and_bias = true;
   std::vector<Json> groups;
+  std::optional<double> layer_decay;
+  std::vector<std::string> layers;
   std::int64_t grad_accumulation = 1;
   std::optional<double> clip_grad_norm, clip_grad_value;
 };
@@ -53,7 +55,14 @@ Spec& add_optimizer_params(Spec& s) {
           "groups", &OptimizerParams::groups,
           "Parameters that are treated in another way: {\"match\": a regular expression found in "
           "their names, \"lr\" or \"lr_scale\", \"weight_decay\", \"frozen\": true or "
-          "\"from_epoch\": trained from this epoch on}.");
+          "\"from_epoch\": trained from this epoch on}.")
+      .param("layer_decay", &OptimizerParams::layer_decay,
+             "Each layer's rate is so many times that of the layer behind it; null: one rate.")
+      .range(0, 1)
+      .param("layers", &OptimizerParams::layers,
+             "layer_decay's layers from the input to the output: regular expressions found in "
+             "parameters' names; \"blocks\\\\.(\\\\d+)\": each number is a layer. What none is "
+             "found in is behind them all.");
   return add_plateau_params(add_schedule_params(s))
       .param("grad_accumulation", &OptimizerParams::grad_accumulation,
              "Batches whose mean gradient makes one step; an epoch's rest makes a step too.")

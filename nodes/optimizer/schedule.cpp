@@ -27,6 +27,7 @@ constexpr NamedSchedule schedules[] = {
     {"cosine_annealing_warm_restarts", Schedule::cosine_annealing_warm_restarts, false},
     {"one_cycle", Schedule::one_cycle, true},
     {"warmup_cosine", Schedule::warmup_cosine, true},
+    {"cyclic", Schedule::cyclic, false},
     {"reduce_on_plateau", Schedule::constant, false},  // plateau.h
 };
 
@@ -44,6 +45,7 @@ Spec& add_schedule_params(Spec& s) {
              "(1 - t / T)^power. cosine: eta_min + (lr - eta_min)(1 + cos(pi t / T)) / 2; "
              "cosine_annealing_warm_restarts: the same again and again. one_cycle: from "
              "lr / div_factor up to lr and down. warmup_cosine: MONAI's WarmupCosineSchedule. "
+             "cyclic: from eta_min up to lr and down again, time after time. "
              "reduce_on_plateau: times factor where the metric stands still.")
       .choices(std::move(names))
       .param("epoch_level", &P::epoch_level, "Time counts epochs; false: steps taken.")
@@ -54,7 +56,8 @@ Spec& add_schedule_params(Spec& s) {
       .at_least(0)
       .param("warmup_multiplier", &P::warmup_multiplier, "The share of lr that it begins with.")
       .range(0, 1)
-      .param("eta_min", &P::eta_min, "The cosines' lower end (MONAI's end_lr).")
+      .param("eta_min", &P::eta_min,
+             "The cosines' and cyclic's lower end (MONAI's end_lr, torch's base_lr).")
       .at_least(0)
       .param("cycles", &P::cycles, "warmup_cosine: waves of the cosine.")
       .at_least(0)
@@ -63,7 +66,8 @@ Spec& add_schedule_params(Spec& s) {
       .param("milestones", &P::milestones, "multi_step: when, ascending.")
       .length(0, LrSchedule::most_milestones)
       .at_least(0)
-      .param("gamma", &P::gamma, "step, multi_step, exponential: the factor.")
+      .param("gamma", &P::gamma,
+             "step, multi_step, exponential: the factor; cyclic's exp_range: of its waves.")
       .at_least(0)
       .param("power", &P::power, "polynomial: the exponent.")
       .at_least(0)
@@ -85,11 +89,19 @@ Spec& add_schedule_params(Spec& s) {
       .param("anneal_strategy", &P::anneal_strategy, "one_cycle: cosines or straight lines.")
       .choices({"cos", "linear"})
       .param("cycle_momentum", &P::cycle_momentum,
-             "one_cycle: momentum (or beta 1) falls while the rate climbs.")
+             "one_cycle, cyclic: momentum (or beta 1) falls while the rate climbs.")
       .param("base_momentum", &P::base_momentum, "... to this.")
       .range(0, 1)
       .param("max_momentum", &P::max_momentum, "... from this.")
-      .range(0, 1);
+      .range(0, 1)
+      .param("step_size_up", &P::step_size_up, "cyclic: time of a climb.")
+      .at_least(1)
+      .param("step_size_down", &P::step_size_down, "cyclic: time of a fall; null: the same.")
+      .at_least(1)
+      .param("cyclic_mode", &P::cyclic_mode,
+             "cyclic: triangular; triangular2: each wave half as high as the one before; "
+             "exp_range: gamma^t times as high.")
+      .choices({"triangular", "triangular2", "exp_range"});
 }
 
 LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {
@@ -110,6 +122,11 @@ LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {
                                  std::to_string(p.total_steps.value_or(epochs)) + ")");
   s.linear_anneal = p.anneal_strategy == "linear";
   s.cycle_momentum = p.cycle_momentum;
+  s.cyclic_mode = p.cyclic_mode == "triangular"    ? kernels::Cyclic::triangular
+                  : p.cyclic_mode == "triangular2" ? kernels::Cyclic::triangular2
+                                                   : kernels::Cyclic::exp_range;
+  s.step_size_up = static_cast<double>(p.step_size_up);
+  s.step_size_down = static_cast<double>(p.step_size_down.value_or(p.step_size_up));
   s.warmup = static_cast<double>(p.warmup_steps);
   s.warmup_multiplier = p.warmup_multiplier;
   s.step_size = static_cast<double>(p.step_size);

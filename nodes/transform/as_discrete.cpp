@@ -1,43 +1,51 @@
-// as_discrete: MONAI's AsDiscreted. What it does it does in this order: argmax, one-hot, threshold.
+// as_discrete: MONAI's AsDiscreted. What it does it does in this order: argmax, one-hot, threshold,
+// rounding.
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
+#include <ATen/ops/round.h>
 
-#include "engine/base/error.h"
-#include "engine/run/registry.h"
-#include "engine/state/sample.h"
 #include "kernels/image/labels.h"
 #include "kernels/image/one_hot.h"
+#include "nodes/transform/each_key.h"
 
 namespace sluice {
 namespace {
 
-struct AsDiscrete final : Node {
-  struct Params {
-    std::vector<std::string> keys{"pred"};
-    bool argmax = false;
-    std::optional<std::int64_t> to_onehot;
-    std::optional<double> threshold;
-    bool strict = false;
+struct AsDiscrete final : EachKey<AsDiscrete> {
+  struct Params : KeyParams {
+    std::vector<bool> argmax{false};
+    Maybe<std::int64_t> to_onehot;
+    Maybe<double> threshold;
+    Maybe<std::string> rounding;
+    bool strict = false, keepdim = true;
+    std::int64_t dim = 0;
+    Params() { keys = {"pred"}; }
   } p;
 
   static Spec spec() {
-    return Spec("as_discrete", "Turns values into labels: argmax, one-hot, threshold.")
-        .in("sample")
-        .out("sample")
-        .param("keys", &Params::keys,
-               "Fields [C, X, Y, Z]; for a threshold alone batches of them too.")
-        .param("argmax", &Params::argmax, "Index of the largest channel, [1, X, Y, Z].")
-        .param("to_onehot", &Params::to_onehot, "Number of classes to spread labels over.")
+    return each_key_spec<Params>("as_discrete",
+                                 "Turns values into labels: argmax, one-hot, threshold, rounding.",
+                                 "Fields [C, ...]; for a threshold alone batches of them too.")
+        .param("argmax", &Params::argmax,
+               "Index of the largest channel, [1, ...]; one, or one a key.")
+        .per("keys")
+        .param("to_onehot", &Params::to_onehot,
+               "Number of classes to spread labels over; one, or one a key.")
         .at_least(1)
-        .param("threshold", &Params::threshold, "1 where the value is at least this, else 0.")
+        .per("keys")
+        .param("threshold", &Params::threshold,
+               "1 where the value is at least this, else 0; one, or one a key.")
+        .per("keys")
+        .param("rounding", &Params::rounding,
+               "torchrounding: to whole numbers, halves to even ones; one, or one a key.")
+        .choices({"torchrounding"})
+        .per("keys")
         .param("strict", &Params::strict, "1 only where the value is above the threshold.")
+        .param("dim", &Params::dim, "The axis of the channels.")
+        .param("keepdim", &Params::keepdim, "Whether argmax keeps that axis, of one element.")
         .any_device()
         .takes("@keys", Form::any)
-        .takes("@keys", Form::image)
-        .when("argmax", true)
-        .takes("@keys", Form::image)
-        .when("to_onehot")
         .changes("@keys")
         .dtype("float32")
         .changes("@keys")
@@ -48,25 +56,35 @@ struct AsDiscrete final : Node {
         .when("to_onehot");
   }
 
-  at::Tensor discrete(at::Tensor t) const {
-    if (p.argmax) t = t.size(0) <= 256 ? kernels::argmax_channels(t) : at::argmax(t, 0, true);
-    if (p.to_onehot) {
-      if (t.size(0) != 1)
-        throw DataError("to_onehot wants one channel, found " + std::to_string(t.size(0)));
-      t = one_hot(t.unsqueeze(0), *p.to_onehot, at::kFloat).squeeze(0);
+  void change(Field& field, std::size_t i) const {
+    at::Tensor& t = field.tensor;
+    const bool index = flag(p.argmax, i);
+    const auto classes = maybe(p.to_onehot, i);
+    if (index || classes) {  // over the first axis
+      const std::int64_t axis = axis_of(p.dim, t, p.keys[i]);
+      t = t.movedim(axis, 0);
+      if (index) t = indices(t);
+      if (classes) t = spread(t, *classes, p.keys[i]);
+      t = t.movedim(0, axis);
+      if (index && !p.keepdim && t.size(axis) == 1) t = t.squeeze(axis);
     }
-    if (p.threshold) t = p.strict ? at::gt(t, *p.threshold) : at::ge(t, *p.threshold);
-    return t.to(at::kFloat);
+    if (const auto least = maybe(p.threshold, i))
+      t = p.strict ? at::gt(t, *least) : at::ge(t, *least);
+    t = t.to(at::kFloat);
+    if (maybe(p.rounding, i)) t = at::round(t);
+    t = t.contiguous();
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    for (const auto& key : p.keys) {
-      Field field = out.at(key);
-      field.tensor = discrete(field.tensor);
-      out.set(key, std::move(field));
-    }
-    f.emit(std::move(out));
+ private:
+  static at::Tensor indices(const at::Tensor& scores) {
+    const bool few = scores.size(0) <= 256 && scores.dim() > 1;
+    return few ? kernels::argmax_channels(scores.contiguous()) : at::argmax(scores, 0, true);
+  }
+  static at::Tensor spread(const at::Tensor& labels, std::int64_t classes, const std::string& key) {
+    if (labels.size(0) != 1)
+      throw DataError("field \"" + key + "\": to_onehot wants one channel, found " +
+                      std::to_string(labels.size(0)));
+    return one_hot(labels.contiguous().unsqueeze(0), classes, at::kFloat).squeeze(0);
   }
 };
 

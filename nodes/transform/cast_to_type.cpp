@@ -11,12 +11,10 @@ struct CastToType final : EachKey<CastToType> {
   } p;
 
   static Spec spec() {
-    std::vector<std::string> names;
-    for (const Dtype& d : dtypes) names.emplace_back(d.name);
     return each_key_spec("cast_to_type", "Gives fields another type of number.", "Fields to cast.")
         .param("dtype", &Params::dtype,
                "The type, one or one a key; fractions are cut off where it is whole.")
-        .choices(std::move(names))
+        .choices(dtype_names())
         .per("keys")
         .any_device()
         .takes("@keys", Form::any)

@@ -1,14 +1,13 @@
 // clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd.
-#include "engine/run/registry.h"
 #include "kernels/image/histogram.h"
 #include "kernels/image/intensity.h"
-#include "nodes/transform/intensity_params.h"
+#include "nodes/transform/typed_intensity.h"
 
 namespace sluice {
 namespace {
 
 struct ClipIntensityPercentiles final : Node {
-  struct Params : IntensityParams {
+  struct Params : TypedParams {
     std::optional<double> lower, upper, sharpness_factor;
     bool channel_wise = false;
   } p;
@@ -17,7 +16,7 @@ struct ClipIntensityPercentiles final : Node {
     Spec s("clip_intensity_percentiles", "Holds an image between two of its percentiles.");
     s.in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to clip, each [C, ...]; they become float32.")
+        .param("keys", &Params::keys, "Fields to clip, each [C, ...].")
         .param("lower", &Params::lower, "Lower percentile; null: no lower bound.")
         .range(0, 100)
         .param("upper", &Params::upper, "Upper percentile; null: no upper bound.")
@@ -26,7 +25,7 @@ struct ClipIntensityPercentiles final : Node {
                "Clip softly: larger numbers bend in less of the range.")
         .above(0)
         .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.");
-    return add_intensity_params(s);
+    return add_typed_params(s);
   }
 
   void open(const OpenContext&) override {
@@ -39,8 +38,10 @@ struct ClipIntensityPercentiles final : Node {
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       const auto found = kernels::percentiles(
           field.tensor, {p.lower.value_or(0), p.upper.value_or(100)}, p.channel_wise);
-      field.tensor = p.sharpness_factor ? kernels::map(field.tensor, soft(found))
-                                        : kernels::map(field.tensor, hard(found));
+      const at::ScalarType type = result_type(p, field.tensor.scalar_type());
+      field.tensor = (p.sharpness_factor ? kernels::map(field.tensor, soft(found))
+                                         : kernels::map(field.tensor, hard(found)))
+                         .to(type);
     });
     f.emit(std::move(out));
   }

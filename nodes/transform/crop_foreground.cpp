@@ -1,4 +1,6 @@
 // crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
+#include <ATen/ops/stack.h>
+
 #include "engine/run/registry.h"
 #include "kernels/image/filling.h"
 #include "nodes/fields.h"
@@ -11,9 +13,10 @@ struct CropForeground final : Node {
     std::vector<std::string> keys{"image", "label"};
     std::string source_key = "image";
     std::string select_fn = "is_positive";
+    std::optional<std::vector<std::int64_t>> channel_indices;
     std::vector<std::int64_t> margin{0};
     std::vector<std::int64_t> k_divisible{1};
-    bool allow_smaller = false;
+    bool allow_smaller = false, allow_empty = false;
     std::vector<std::string> mode{"constant"};
     double value = 0;
     bool allow_missing_keys = false;
@@ -27,12 +30,16 @@ struct CropForeground final : Node {
         .param("source_key", &Params::source_key, "The field whose foreground counts.")
         .param("select_fn", &Params::select_fn, "What foreground is: > 0 in any channel.")
         .choices({"is_positive"})
+        .param("channel_indices", &Params::channel_indices,
+               "The channels of source_key whose foreground counts; null: all.")
         .param("margin", &Params::margin, "Voxels around the box; one number, or one an axis.")
         .at_least(0)
         .param("k_divisible", &Params::k_divisible,
                "Grow the box to multiples of this; one number, or one an axis.")
         .param("allow_smaller", &Params::allow_smaller,
                "Cut a margin that sticks out of the image; otherwise it is padded.")
+        .param("allow_empty", &Params::allow_empty,
+               "Where there is no foreground, crop to nothing, as MONAI; otherwise it is an error.")
         .param("mode", &Params::mode, "How what sticks out is filled; one, or one a key.")
         .choices(filling_names)
         .per("keys")
@@ -47,24 +54,32 @@ struct CropForeground final : Node {
     Sample out = f.in();
     const Field& source = out.at(p.source_key);
     require_spatial(source.tensor, p.source_key);
-    const Box box = find_box(source.tensor);
+    const std::optional<Box> box = find_box(source.tensor);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       require_spatial(field.tensor, p.keys[i]);
       const auto axes = field.tensor.dim() - 1;
+      if (!box) {
+        at::Tensor nothing = field.tensor;
+        for (std::int64_t d = 1; d <= axes; ++d) nothing = nothing.narrow(d, 0, 0);
+        record(field, nothing, field.geometry().affine, "crop_foreground", numbers(Box{}));
+        return;
+      }
       const at::Tensor volume = to_volume(field.tensor);
-      if (box == whole(volume)) return;
+      if (*box == whole(volume)) return;
       record(field,
-             from_volume(crop_pad(volume, box, parse_filling(per_key(p.mode, i)), p.value), axes),
-             multiply(field.geometry().affine, box_affine(box)), "crop_foreground", numbers(box));
+             from_volume(crop_pad(volume, *box, parse_filling(per_key(p.mode, i)), p.value), axes),
+             multiply(field.geometry().affine, box_affine(*box)), "crop_foreground", numbers(*box));
     });
     f.emit(std::move(out));
   }
 
-  Box find_box(const at::Tensor& source) const {
+  // None: there is no foreground, and that is allowed.
+  std::optional<Box> find_box(const at::Tensor& source) const {
     const auto axes = source.dim() - 1;
     const at::Tensor volume = to_volume(source);
     const Shape3 shape = shape_of(volume);
-    const auto found = bounding_box_of_positive(volume);
+    const auto found = bounding_box_of_positive(chosen(volume));
+    if (!found && p.allow_empty) return std::nullopt;
     if (!found)
       throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
                       " has no foreground: no voxel is above 0");
@@ -80,6 +95,19 @@ struct CropForeground final : Node {
       box.size[d] = size;
     }
     return box;
+  }
+
+  at::Tensor chosen(const at::Tensor& volume) const {
+    if (!p.channel_indices) return volume;
+    std::vector<at::Tensor> channels;
+    for (const std::int64_t c : *p.channel_indices) {
+      if (c < -volume.size(0) || c >= volume.size(0))
+        throw DataError("\"" + p.source_key + "\" has " + std::to_string(volume.size(0)) +
+                        " channels; channel_indices names channel " + std::to_string(c));
+      channels.push_back(volume.select(0, c < 0 ? c + volume.size(0) : c));
+    }
+    if (channels.empty()) throw DataError("channel_indices is an empty list");
+    return at::stack(channels);
   }
 };
 

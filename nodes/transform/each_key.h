@@ -34,6 +34,14 @@ struct EachKey : Node {
   }
 };
 
+// One setting a key, which may be null: of one key, or of all.
+template <class T>
+using Maybe = std::optional<std::vector<std::optional<T>>>;
+template <class T>
+std::optional<T> maybe(const Maybe<T>& settings, std::size_t i) {
+  return settings ? per_key(*settings, i) : std::nullopt;
+}
+
 // An axis counted from 0, or from the end where it is negative; another is a DataError.
 inline std::int64_t axis_of(std::int64_t axis, const at::Tensor& t, const std::string& key) {
   const std::int64_t a = axis < 0 ? axis + t.dim() : axis;

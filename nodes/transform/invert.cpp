@@ -4,9 +4,7 @@
 // All of them are affine, so going back is one resampling: the current affine and the one in front
 // of the first transform say which voxel lies where. Flips and crops come back exactly.
 #include "engine/run/registry.h"
-#include "kernels/image/resample.h"
-#include "kernels/image/spatial.h"
-#include "nodes/fields.h"
+#include "nodes/transform/turning_back.h"
 
 namespace sluice {
 namespace {
@@ -34,19 +32,9 @@ struct Invert final : Node {
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
       const Meta& meta = field.geometry();
       if (meta.history.empty()) return;
-      const Affine before = meta.history.front().affine_before;
-      Shape3 shape{1, 1, 1};
-      const auto& old = meta.history.front().shape_before;
-      for (std::size_t d = 0; d < old.size() && d < 3; ++d) shape[d] = old[d];
-      Sampling how;
-      how.mode = parse_interpolation(per_key(p.mode, i));
-      const Affine to_source = multiply(inverse(meta.affine), before);
-      const auto axes = field.tensor.dim() - 1;
-      at::Tensor volume = resample(to_volume(field.tensor), to_source, shape, how);
-      auto back = std::make_shared<Meta>(meta);
-      back->affine = before;
-      back->history.clear();
-      field = Field(from_volume(volume, axes), std::move(back));
+      const auto& old = meta.history.front();
+      field = turned_back(field, old.affine_before, old.shape_before,
+                          parse_interpolation(per_key(p.mode, i)));
     });
     f.emit(std::move(out));
   }

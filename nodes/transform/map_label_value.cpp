@@ -2,6 +2,7 @@
 #include <ATen/Functions.h>
 
 #include "engine/run/registry.h"
+#include "engine/state/dtype.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -27,7 +28,7 @@ struct MapLabelValue final : Node {
         .required()
         .length_of("orig_labels")
         .param("dtype", &Params::dtype, "The type of the result.")
-        .choices({"float32", "uint8", "int16", "int32", "int64"})
+        .choices(dtype_names())
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
         .takes("@keys", Form::image)
         .changes("@keys");
@@ -46,12 +47,7 @@ struct MapLabelValue final : Node {
     f.emit(std::move(out));
   }
 
-  at::ScalarType type() const {
-    if (p.dtype == "uint8") return at::kByte;
-    if (p.dtype == "int16") return at::kShort;
-    if (p.dtype == "int32") return at::kInt;
-    return p.dtype == "int64" ? at::kLong : at::kFloat;
-  }
+  at::ScalarType type() const { return find_dtype(&Dtype::name, p.dtype)->type; }
 };
 
 const Register<MapLabelValue> registered;

@@ -1,8 +1,6 @@
 // normalize_intensity: MONAI's NormalizeIntensityd.
-#include "engine/run/registry.h"
 #include "kernels/image/intensity.h"
-#include "nodes/transform/fused.h"
-#include "nodes/transform/intensity_params.h"
+#include "nodes/transform/typed_intensity.h"
 
 namespace sluice {
 namespace {
@@ -10,8 +8,8 @@ namespace {
 using kernels::AugmentKind;
 using Values = std::optional<std::vector<double>>;
 
-struct NormalizeIntensity final : FusedNode {
-  struct Params : IntensityParams {
+struct NormalizeIntensity final : TypedNode {
+  struct Params : TypedParams {
     Values subtrahend, divisor;
     bool nonzero = false, channel_wise = false;
   } p;
@@ -20,7 +18,7 @@ struct NormalizeIntensity final : FusedNode {
     Spec s("normalize_intensity", "(x - mean) / std over the image or over each channel.");
     s.in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to normalise, each [C, ...]; they become float32.")
+        .param("keys", &Params::keys, "Fields to normalise, each [C, ...].")
         .param(
             "subtrahend", &Params::subtrahend,
             "Subtracted instead of the mean, in the image's units: one number, or one a channel.")
@@ -29,7 +27,7 @@ struct NormalizeIntensity final : FusedNode {
         .param("nonzero", &Params::nonzero,
                "Only voxels that are not 0 count, and only they are changed.")
         .param("channel_wise", &Params::channel_wise, "Each channel by its own statistics.");
-    return add_intensity_params(s).fuses(Fuses::values).any_device();
+    return add_typed_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {
@@ -40,10 +38,12 @@ struct NormalizeIntensity final : FusedNode {
         return kernels::map(from, functors(given, from), into);
       };
       const bool lists = count(p.subtrahend) > 1 || count(p.divisor) > 1;
-      change_values(field, ops(field.tensor.size(0), lists), change,
-                    lists && measures(p) && !p.channel_wise
-                        ? "normalize_intensity by a list and by the statistics of all channels"
-                        : nullptr);
+      change_typed(field, p, [&] {
+        change_values(field, ops(field.tensor.size(0), lists), change,
+                      lists && measures(p) && !p.channel_wise
+                          ? "normalize_intensity by a list and by the statistics of all channels"
+                          : nullptr);
+      });
     });
     finish(f, std::move(out));
   }

@@ -4,7 +4,7 @@
 namespace sluice {
 namespace {
 
-constexpr double least = 1e-7;  // that anything is divided by
+constexpr double least_range = 1e-7;  // that anything is divided by
 
 struct RandGamma final : EachChannel<RandGamma> {
   struct Params : ChannelParams {
@@ -33,10 +33,10 @@ struct RandGamma final : EachChannel<RandGamma> {
     const double mean = x.mean().item<double>(), std = x.std().item<double>();
     const auto [low, high] = at::aminmax(x);
     const double min = low.item<double>(), range = high.item<double>() - min;
-    x.sub_(min).div_(std::max(range, least)).pow_(gamma).mul_(range).add_(min);
+    x.sub_(min).div_(std::max(range, least_range)).pow_(gamma).mul_(range).add_(min);
     if (retains) {
       const double now = x.mean().item<double>();
-      x.sub_(now).mul_(std / std::max(x.std().item<double>(), least)).add_(mean);
+      x.sub_(now).mul_(std / std::max(x.std().item<double>(), least_range)).add_(mean);
     }
     return inverts ? x.neg_() : x;
   }

@@ -1,9 +1,6 @@
 // rand_grid_distortion: MONAI's RandGridDistortiond. One draw for all keys.
 #include "engine/run/registry.h"
-#include "kernels/image/distortion.h"
-#include "kernels/image/resample.h"
-#include "kernels/image/separable.h"
-#include "nodes/transform/sampling_params.h"
+#include "nodes/transform/distorting.h"
 
 namespace sluice {
 namespace {
@@ -36,42 +33,17 @@ struct RandGridDistortion final : Node {
   void process(Firing& f) override {
     Random random = f.random();
     if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
-    std::array<std::vector<double>, 3> steps;
+    std::vector<std::vector<double>> steps(3);
     for (std::size_t d = 0; d < 3; ++d)
       for (std::int64_t i = 0; i <= per_key(p.num_cells, d); ++i)
         steps[d].push_back(1 + draw(random, p.distort_limit));
     Sample out = f.in();
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      const at::Tensor t = distorted(volume, axes, steps, i);
-                      // No affine describes it. values: the factors of all axes.
-                      std::vector<double> values;
-                      for (std::int64_t d = 0; d < axes; ++d)
-                        values.insert(values.end(), steps[d].begin(), steps[d].end());
-                      record(field, from_volume(t, axes), field.geometry().affine,
-                             "rand_grid_distortion", std::move(values));
+                      record_distorted(field, volume, axes, steps, p.sampling(i),
+                                       "rand_grid_distortion");
                     });
     f.emit(std::move(out));
-  }
-
-  at::Tensor distorted(const at::Tensor& volume, std::int64_t axes,
-                       const std::array<std::vector<double>, 3>& steps, std::size_t key) const {
-    const Shape3 n = shape_of(volume);
-    const Sampling how = p.sampling(key);
-    const bool nearest = how.mode == Interpolation::nearest;
-    Bands bands;
-    Picks picks;
-    for (int d = 0; d < 3; ++d) {
-      bands[d] = keep_axis(n[d]);
-      picks[d] = pick_axis(n[d]);
-      if (d >= axes) continue;
-      const std::vector<double> at = distorted_axis(n[d], steps[d]);
-      if (nearest)
-        picks[d] = nearest_axis(n[d], at, how.padding);
-      else
-        bands[d] = sample_axis(n[d], at, how.padding);
-    }
-    return nearest ? pick(volume, picks) : map_axes(volume, bands);
   }
 };
 

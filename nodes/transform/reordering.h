@@ -8,14 +8,28 @@
 namespace sluice {
 
 template <class P>
+Reorder flips_of(const P& p, std::int64_t axes) {
+  Reorder r;
+  for (std::int64_t d = 0; d < axes; ++d) r.flip[d] = !p.spatial_axis;
+  if (p.spatial_axis)
+    for (const std::int64_t a : *p.spatial_axis) r.flip[spatial_axis(a, axes)] = true;
+  return r;
+}
+
+// By k quarter turns, from the first of spatial_axes towards the second.
+template <class P>
+std::pair<int, int> turning_axes(const P& p, std::int64_t axes) {
+  const int a = spatial_axis(p.spatial_axes[0], axes), b = spatial_axis(p.spatial_axes[1], axes);
+  if (a == b)
+    throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+  return {a, b};
+}
+
+template <class P>
 void flip(Sample& sample, const P& p, const char* name) {
   for_each_pending(sample, p.keys, p.allow_missing_keys,
                    [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                     Reorder r;
-                     for (std::int64_t d = 0; d < axes; ++d) r.flip[d] = !p.spatial_axis;
-                     if (p.spatial_axis)
-                       for (const std::int64_t a : *p.spatial_axis)
-                         r.flip[spatial_axis(a, axes)] = true;
+                     const Reorder r = flips_of(p, axes);
                      // values: for each axis whether it is flipped.
                      record(field, reordered(r), name, {r.flip.begin(), r.flip.end()});
                    });
@@ -27,10 +41,7 @@ void rotate90(Sample& sample, const P& p, int k, const char* name) {
   for_each_pending(
       sample, p.keys, p.allow_missing_keys,
       [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-        const int a = spatial_axis(p.spatial_axes[0], axes);
-        const int b = spatial_axis(p.spatial_axes[1], axes);
-        if (a == b)
-          throw DataError("spatial_axes " + list_text(p.spatial_axes) + " are one and the same");
+        const auto [a, b] = turning_axes(p, axes);
         // values: the quarter turns and the two axes.
         record(field, reordered(quarter_turns(k, a, b)), name, {double(k), double(a), double(b)});
       });

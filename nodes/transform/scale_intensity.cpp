@@ -1,14 +1,12 @@
 // scale_intensity: MONAI's ScaleIntensityd.
-#include "engine/run/registry.h"
 #include "kernels/image/intensity.h"
-#include "nodes/transform/fused.h"
-#include "nodes/transform/intensity_params.h"
+#include "nodes/transform/typed_intensity.h"
 
 namespace sluice {
 namespace {
 
-struct ScaleIntensity final : FusedNode {
-  struct Params : IntensityParams {
+struct ScaleIntensity final : TypedNode {
+  struct Params : TypedParams {
     std::optional<double> minv = 0.0, maxv = 1.0, factor;
     bool channel_wise = false;
   } p;
@@ -17,14 +15,14 @@ struct ScaleIntensity final : FusedNode {
     Spec s("scale_intensity", "Maps the image's own range to [minv, maxv], or x to x (1 + f).");
     s.in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
+        .param("keys", &Params::keys, "Fields to scale, each [C, ...].")
         .param("minv", &Params::minv,
                "Lower bound of the result; null here or at maxv: [0, 1]. A flat image becomes "
                "x minv.")
         .param("maxv", &Params::maxv, "Upper bound of the result.")
         .param("factor", &Params::factor, "With minv and maxv both null: x (1 + factor).")
         .param("channel_wise", &Params::channel_wise, "Each channel by its own range.");
-    return add_intensity_params(s).fuses(Fuses::values).any_device();
+    return add_typed_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {
@@ -33,7 +31,7 @@ struct ScaleIntensity final : FusedNode {
       if (field.tensor.dim() < 1 || field.tensor.numel() == 0)
         throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
                         ": nothing to scale");
-      scale(field);
+      change_typed(field, p, [&] { scale(field); });
     });
     finish(f, std::move(out));
   }

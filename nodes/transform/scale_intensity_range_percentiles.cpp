@@ -1,14 +1,13 @@
 // scale_intensity_range_percentiles: MONAI's ScaleIntensityRangePercentilesd.
-#include "engine/run/registry.h"
 #include "kernels/image/histogram.h"
 #include "kernels/image/intensity.h"
-#include "nodes/transform/intensity_params.h"
+#include "nodes/transform/typed_intensity.h"
 
 namespace sluice {
 namespace {
 
 struct ScaleIntensityRangePercentiles final : Node {
-  struct Params : IntensityParams {
+  struct Params : TypedParams {
     double lower = 0, upper = 100;
     std::optional<double> b_min, b_max;
     bool clip = false, relative = false, channel_wise = false;
@@ -19,7 +18,7 @@ struct ScaleIntensityRangePercentiles final : Node {
            "Maps two percentiles of the image linearly to [b_min, b_max].");
     s.in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to scale, each [C, ...]; they become float32.")
+        .param("keys", &Params::keys, "Fields to scale, each [C, ...].")
         .param("lower", &Params::lower, "Lower percentile.")
         .required()
         .range(0, 100)
@@ -34,7 +33,7 @@ struct ScaleIntensityRangePercentiles final : Node {
         .param("relative", &Params::relative,
                "They go to those shares of [b_min, b_max] instead of its ends.")
         .param("channel_wise", &Params::channel_wise, "Each channel by its own percentiles.");
-    return add_intensity_params(s);
+    return add_typed_params(s);
   }
 
   void open(const OpenContext&) override {
@@ -54,7 +53,8 @@ struct ScaleIntensityRangePercentiles final : Node {
       for (const auto& found :
            kernels::percentiles(field.tensor, {p.lower, p.upper}, p.channel_wise))
         functors.push_back(kernels::rescale(found[0], found[1], low_, high_, p.clip));
-      field.tensor = kernels::map(field.tensor, functors);
+      field.tensor =
+          kernels::map(field.tensor, functors).to(result_type(p, field.tensor.scalar_type()));
     });
     f.emit(std::move(out));
   }

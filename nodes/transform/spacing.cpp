@@ -1,5 +1,6 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
 #include "engine/run/registry.h"
+#include "kernels/image/axes.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/sampling_params.h"
 
@@ -12,15 +13,15 @@ constexpr double tolerance = 1e-3;
 struct Spacing final : FusedNode {
   struct Params : SamplingParams {
     std::vector<double> pixdim;
-    bool diagonal = false, align_corners = false, scale_extent = false;
-    std::vector<double> min_pixdim, max_pixdim;
+    bool diagonal = false, align_corners = false, scale_extent = false, recompute_affine = false;
+    std::vector<std::optional<double>> min_pixdim, max_pixdim;
   } p;
 
   static Spec spec() {
     Spec s("spacing", "Resamples volumes to voxels of the given size.");
     s.in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z].")
+        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z] or [C, X, Y].")
         .param("pixdim", &Params::pixdim,
                "Voxel sizes in mm, one an axis; the last counts for missing ones, 0 keeps an axis.")
         .required()
@@ -30,13 +31,17 @@ struct Spacing final : FusedNode {
                "Reflection turns at the voxels' centres, not at their faces.")
         .param("scale_extent", &Params::scale_extent,
                "Cover the voxels' outer faces, not only their centres.")
+        .param("recompute_affine", &Params::recompute_affine,
+               "The result's affine is that of the change alone, from the numbers of voxels: the "
+               "image's own is forgotten.")
         .param("min_pixdim", &Params::min_pixdim,
-               "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size.")
+               "An axis between min_pixdim and max_pixdim (mm) keeps its voxel size; null: no such "
+               "bound.")
         .param("max_pixdim", &Params::max_pixdim, "See min_pixdim.");
     return add_sampling_params<Params>(s)
         .fuses(Fuses::resamples)
         .any_device()
-        .takes("@keys", Form::image, 3, 3)
+        .takes("@keys", Form::image, 2, 3)
         .resizes("@keys");
   }
 
@@ -48,16 +53,17 @@ struct Spacing final : FusedNode {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      require_spatial(field.tensor, p.keys[i], 3);
+      require_spatial(field.tensor, p.keys[i]);
       resample_field(field, i);
     });
     finish(f, std::move(out));
   }
 
   void resample_field(Field& field, std::size_t key) const {
-    const Affine source = field.geometry().affine;
+    const std::int64_t axes = field.tensor.dim() - 1;
+    const Affine source = of_axes(field.geometry().affine, axes);
     const Shape3 shape = shape_of(field);
-    Affine target = zoom_affine(source, wanted(voxel_spacing(source)), p.diagonal);
+    Affine target = zoom_affine(source, wanted(voxel_spacing(source), axes), p.diagonal);
     const Placement place = compute_shape_offset(shape, source, target, p.scale_extent);
     for (int d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
 
@@ -73,20 +79,29 @@ struct Spacing final : FusedNode {
     const Vec3 reached = voxel_spacing(target);
     const Affine grid =
         p.align_corners ? on_aligned_grid(to_source, shape, place.shape) : to_source;
-    record(field, resampled(grid, place.shape, how), target, "spacing",
+    const Affine affine = p.recompute_affine ? resize_affine(shape, place.shape, p.align_corners)
+                          : axes == 3        ? target
+                                             : multiply(field.geometry().affine, to_source);
+    record(field, resampled(grid, place.shape, how), affine, "spacing",
            {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
   }
 
-  Vec3 wanted(const Vec3& have) const {
-    Vec3 out;
-    for (std::size_t d = 0; d < 3; ++d) {
+  // Axes that the image lacks keep a spacing of 1.
+  Vec3 wanted(const Vec3& have, std::int64_t axes) const {
+    Vec3 out = have;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d) {
       const double target = per_key(p.pixdim, d);
-      const double low = d < p.min_pixdim.size() ? std::min(p.min_pixdim[d], target) : target;
-      const double high = d < p.max_pixdim.size() ? std::max(p.max_pixdim[d], target) : target;
+      const double low = std::min(bound(p.min_pixdim, d).value_or(target), target);
+      const double high = std::max(bound(p.max_pixdim, d).value_or(target), target);
       const bool keep = low - tolerance <= have[d] && have[d] <= high + tolerance;
       out[d] = keep ? have[d] : target;
     }
     return out;
+  }
+
+  static std::optional<double> bound(const std::vector<std::optional<double>>& given,
+                                     std::size_t axis) {
+    return axis < given.size() ? given[axis] : std::nullopt;
   }
 };
 

@@ -1,6 +1,8 @@
 // What `check` knows of the fields that flow along the edges of a graph, with the real node types.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -127,8 +129,8 @@ TEST_CASE("a loss or an optimizer without what it needs is found") {
             .empty());
 }
 
-TEST_CASE("sizes, axis codes and networks must agree on the number of spatial axes") {
-  CHECK(said(graph(R"("ras": { "type": "orientation", "in": "load" },
+TEST_CASE("sizes, transforms of volumes and networks must agree on the number of spatial axes") {
+  CHECK(said(graph(R"("ras": { "type": "rand_orientation", "in": "load" },
                       "sized": { "type": "resize_with_pad_or_crop", "in": "ras",
                                  "keys": "image", "spatial_size": [32, 32] })")) ==
         "SL0605 nodes.sized.spatial_size: \"sized.spatial_size\" is for 2 spatial axes, but "
@@ -215,4 +217,29 @@ TEST_CASE("the shipped graphs have neither errors nor warnings") {
                             "graphs/networks/*.json");
   CHECK(r.code == 0);
   CHECK(r.err == "");
+}
+
+TEST_CASE("an optimizer's groups of parameters are checked with the graph") {
+  const auto with = [](const std::string& groups) {
+    return said(graph(
+        R"("sized": { "type": "resize_with_pad_or_crop", "in": "load", "spatial_size": 32 },)" +
+        std::string(forward) +
+        R"(, "loss": { "type": "dice_loss", "in": "fwd" },
+           "step": { "type": "adam", "in": "loss", "net": "net", "groups": )" +
+        groups + " }"));
+  };
+  CHECK(with(R"([{ "match": "bias$", "lr_scale": 0.1 }, { "match": "down", "frozen": true }])")
+            .empty());
+  for (const auto& [groups, path, word] : {
+           std::array<const char*, 3>{R"([{ "mach": "a" }])", "groups.0", "match"},
+           {R"([{ "match": "a" }, { "match": "b", "lr": "fast" }])", "groups.1.lr", "float"},
+           {R"([{ "match": "a", "lr": 1, "lr_scale": 2 }])", "groups.0", "exclude"},
+           {R"([{ "match": "a(" }])", "groups.0.match", "regular expression"},
+           {R"([{ "lr": 1 }])", "groups.0", "needs \"match\""},
+       }) {
+    const std::string found = with(groups);
+    INFO(found);
+    CHECK(found.find(std::string("nodes.step.") + path) != std::string::npos);
+    CHECK(found.find(word) != std::string::npos);
+  }
 }

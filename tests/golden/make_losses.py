@@ -49,9 +49,10 @@ def add(name, make, data, **params):
     x = pred.clone().requires_grad_()
     kw = {k: torch.tensor(v) if k == "weight" and isinstance(v, list) else v for k, v in params.items()}
     value = make(**kw)(*((x,) if label is None else (x, label)))
-    value.backward()
+    value.sum().backward()
+    values = dict(values=floats(value.detach())[:40]) if params.get("reduction") == "none" else {}
     files.setdefault(name, []).append(
-        dict(data=data, params=params, value=value.item(), grad=floats(x.grad)[:40]))
+        dict(data=data, params=params, value=value.sum().item(), **values, grad=floats(x.grad)[:40]))
 
 
 soft = dict(to_onehot_y=True, softmax=True)
@@ -185,6 +186,22 @@ for kernel in ("gaussian", "cauchy"):
         "images", scales=[0.0, 1.0, 2.0], scale_kernel=kernel)
 add("mse_loss", lambda mask_key: lambda x, t: L.MaskedLoss(torch.nn.MSELoss())(x, t, (t > 0)[:, :1].float()), "images",
     mask_key="mask")
+
+# ---- not reduced --------------------------------------------------------------------------------
+
+for name in ("dice_loss", "tversky_loss", "generalized_dice_loss"):
+    add(name, losses[name], "b", **soft, reduction="none")
+    add(name, losses[name], "b", **soft, reduction="none", include_background=False, batch=True)
+add("focal_loss", L.FocalLoss, "b", to_onehot_y=True, reduction="none")
+add("focal_loss", L.FocalLoss, "b", to_onehot_y=True, reduction="none", use_softmax=True, weight=[0.5, 1.0, 2.0])
+for name, make, data in (("mse_loss", torch.nn.MSELoss, "images"), ("l1_loss", torch.nn.L1Loss, "images"),
+                         ("smooth_l1_loss", torch.nn.SmoothL1Loss, "images"),
+                         ("huber_loss", torch.nn.HuberLoss, "images"), ("bce_loss", torch.nn.BCELoss, "shares"),
+                         ("bce_with_logits_loss", torch.nn.BCEWithLogitsLoss, "shares"),
+                         ("kl_div_loss", torch.nn.KLDivLoss, "shares"),
+                         ("cross_entropy_loss", torch.nn.CrossEntropyLoss, "classes"),
+                         ("nll_loss", torch.nn.NLLLoss, "classes")):
+    add(name, make, data, reduction="none")
 
 
 # Wang et al. 2020 (COPLE-Net), sums over the batch or each sample.

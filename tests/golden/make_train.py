@@ -67,6 +67,10 @@ def optimizers():
     add("lion", Lion, lr=0.01, betas=[0.8, 0.7])
     add("lamb", Lamb, lr=0.01)
     add("lamb", Lamb, lr=0.01, weight_decay=0.1, betas=[0.8, 0.9], eps=1e-4)
+    add("asgd", o.ASGD, lr=0.1, weight_decay=0.1)
+    add("asgd", o.ASGD, lr=0.1, lambd=0.01, alpha=0.5, t0=20.0)
+    add("lars", Lars, lr=1.0)
+    add("lars", Lars, lr=1.0, weight_decay=0.1, momentum=0.8, trust_coefficient=0.02, nesterov=True)
     return out
 
 
@@ -85,6 +89,27 @@ class Lion(torch.optim.Optimizer):
                 p.mul_(1 - lr * group["weight_decay"])
                 p.sub_((b1 * m + (1 - b1) * p.grad).sign(), alpha=lr)
                 m.mul_(b2).add_(p.grad, alpha=1 - b2)
+
+
+class Lars(torch.optim.Optimizer):
+    """You, Gitman, Ginsburg 2017, with the rate outside of the momentum as in torch's SGD; torch
+    has none."""
+
+    def __init__(self, params, lr, momentum=0.9, weight_decay=0.0, trust_coefficient=0.001, eps=1e-8,
+                 nesterov=False):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay,
+                                      trust=trust_coefficient, eps=eps, nesterov=nesterov))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            decay, m = group["weight_decay"], group["momentum"]
+            for p in group["params"]:
+                w, g, s = p.double(), p.grad.double(), self.state[p]
+                ratio = group["trust"] * w.norm() / (g.norm() + decay * w.norm() + group["eps"])
+                along = (g + decay * w) * ratio
+                s["m"] = m * s.get("m", 0) + along
+                p.copy_(w - group["lr"] * (along + m * s["m"] if group["nesterov"] else s["m"]))
 
 
 class Lamb(torch.optim.Optimizer):
@@ -124,7 +149,7 @@ def schedules():
         params["lr_schedule"] = name
         every = slice(None, None, 7)
         case = dict(params=params, rates=rates[every])
-        if name == "one_cycle":
+        if name in ("one_cycle", "cyclic"):
             case["momenta"] = momenta[every]
         out.append(case)
 
@@ -151,6 +176,13 @@ def schedules():
         total_steps=200)
     add("warmup_cosine", lambda o: WarmupCosineSchedule(o, 20, 150, 0.01, 0.5, -1, 0.1),
         warmup_steps=20, total_steps=150, eta_min=0.01, warmup_multiplier=0.1)
+    add("cyclic", lambda o: s.CyclicLR(o, 0.01, 0.1, 30), eta_min=0.01, step_size_up=30,
+        base_momentum=0.8, max_momentum=0.9)
+    add("cyclic", lambda o: s.CyclicLR(o, 0.02, 0.1, 10, 25, "triangular2", base_momentum=0.7), eta_min=0.02,
+        step_size_up=10, step_size_down=25, cyclic_mode="triangular2", base_momentum=0.7,
+        max_momentum=0.9)
+    add("cyclic", lambda o: s.CyclicLR(o, 0.01, 0.1, 15, None, "exp_range", 0.99), eta_min=0.01,
+        step_size_up=15, cyclic_mode="exp_range", gamma=0.99, base_momentum=0.8, max_momentum=0.9)
     add("cosine", lambda o: s.SequentialLR(
         o, [s.LinearLR(o, 0.25, 1, 40), s.CosineAnnealingLR(o, 160)], [40]),
         warmup_steps=40, warmup_multiplier=0.25, total_steps=200)

@@ -35,14 +35,16 @@ struct OptimByFunctor {
       if (r.kind == OptimKind::novograd)
         scale = novograd_scale(r, state, squares(grads[i]), t.second.data(),
                                r.amsgrad ? t.third.data() : nullptr);
-      if (r.kind == OptimKind::lamb) {
+      if (r.measures()) {
         const OptimValue v = OptimValue::of(r, state, lr, weight_decay, 1);
         Numbers along(n);
         for (std::size_t k = 0; k < n; ++k) {
-          v.moments<OneNumber>(v.plain<OneNumber>(grads[i][k]), t.first[k], t.second[k]);
+          along[k] = v.plain<OneNumber>(grads[i][k]);
+          if (r.kind == OptimKind::lars) continue;
+          v.moments<OneNumber>(along[k], t.first[k], t.second[k]);
           along[k] = v.direction<OneNumber>(t.weight[k], t.first[k], t.second[k]);
         }
-        scale = trust_ratio(squares(t.weight), squares(along));
+        scale = trust_ratio(r, squares(t.weight), squares(along), weight_decay);
       }
       const OptimValue v = OptimValue::of(r, state, lr, weight_decay, scale);
       for (std::size_t k = 0; k < n; ++k)
@@ -68,6 +70,7 @@ inline std::vector<kernels::OptimRule> optim_rules() {
     r.decoupled = k % 2 == 0, r.amsgrad = r.centered = k % 3 == 1;
     r.max_norm = k % 4 == 1 ? 3 : 0;
     r.momentum_decay = 0.004, r.lr_decay = 0.1;
+    if (r.kind == kernels::OptimKind::asgd) r.lambd = 0.1, r.t0 = 1;
     if (r.kind == kernels::OptimKind::radam) r.beta2 = 0.9;  // rectified from the third step on
     rules.push_back(r);
   }

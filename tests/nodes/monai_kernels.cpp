@@ -9,9 +9,12 @@
 #include "kernels/image/distortion.h"
 #include "kernels/image/histogram.h"
 #include "kernels/image/holes.h"
+#include "kernels/image/intensity_remap.h"
 #include "kernels/image/resample.h"
 #include "kernels/image/separable.h"
+#include "kernels/image/smooth_field.h"
 #include "kernels/image/spatial.h"
+#include "nodes/transform/mixing.h"
 
 namespace sluice::monai {
 namespace {
@@ -58,11 +61,63 @@ at::Tensor color_jitter(const at::Tensor& image, const Json& params) {
   return x;
 }
 
+// The coarse field of the case, stretched to the image.
+at::Tensor field_of(const at::Tensor& image, const Json& params) {
+  std::vector<std::int64_t> shape = params["shape"];
+  if (shape.size() == 3) shape.push_back(1);
+  const auto numbers = params["coarse"].get<std::vector<double>>();
+  const at::Tensor coarse = at::tensor(numbers, at::kDouble).to(at::kFloat).view(shape);
+  return smooth_field(coarse, shape_of(to_volume(image)), parse_resizing(params["mode"]),
+                      params.value("align_corners", false));
+}
+at::Tensor smooth_contrast(const at::Tensor& image, const Json& params) {
+  return from_volume(field_contrast(to_volume(image), field_of(image, params)), image.dim() - 1);
+}
+at::Tensor smooth_intensity(const at::Tensor& image, const Json& params) {
+  return from_volume(to_volume(image) * field_of(image, params), image.dim() - 1);
+}
+at::Tensor smooth_deform(const at::Tensor& image, const Json& params) {
+  const Sampling how{parse_interpolation(params["grid_mode"]),
+                     parse_padding(params["grid_padding_mode"]), params["grid_align_corners"]};
+  const std::int64_t axes = image.dim() - 1;
+  return from_volume(field_deform(to_volume(image), axes, field_of(image, params), how), axes);
+}
+
+at::Tensor intensity_remap(const at::Tensor& image, const Json& params) {
+  return kernels::remapped(image, kernels::distinct_values(image), params["noise"],
+                           params["slope"]);
+}
+
+Mix mix_of(const Json& params) {
+  Mix mix;
+  mix.weight = params["weight"].get<std::vector<double>>();
+  mix.partner = params["partner"].get<std::vector<std::int64_t>>();
+  mix.corner = params["corner"].get<std::vector<std::int64_t>>();
+  return mix;
+}
+at::Tensor mix_up(const at::Tensor& batch, const Json& params) {
+  return mix_of(params).mixed(batch);
+}
+at::Tensor cut_mix(const at::Tensor& batch, const Json& params) {
+  const Mix mix = mix_of(params);
+  return mix.cut(batch, mix.others(batch));
+}
+at::Tensor cut_out(const at::Tensor& batch, const Json& params) {
+  return mix_of(params).cut(batch, at::zeros_like(batch));
+}
+
 const std::map<std::string, Kernel> known{{"grid_distortion", grid_distortion},
                                           {"bias_field", bias_field},
                                           {"histogram_shift", histogram_shift},
                                           {"coarse_dropout", coarse_dropout},
-                                          {"color_jitter", color_jitter}};
+                                          {"color_jitter", color_jitter},
+                                          {"smooth_contrast", smooth_contrast},
+                                          {"smooth_intensity", smooth_intensity},
+                                          {"smooth_deform", smooth_deform},
+                                          {"intensity_remap", intensity_remap},
+                                          {"mix_up", mix_up},
+                                          {"cut_mix", cut_mix},
+                                          {"cut_out", cut_out}};
 
 }  // namespace
 

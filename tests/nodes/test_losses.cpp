@@ -83,8 +83,15 @@ TEST_CASE("losses and their gradients equal MONAI's") {
         const auto out = drive(type, c["params"], {batch(pred, label)});
         CHECK(out[0].has("label") == label.defined());
         const at::Tensor loss = out[0].tensor("loss");
-        CHECK(loss.item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
-        loss.backward();
+        CHECK(loss.sum().item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
+        if (c.contains("values")) {
+          const at::Tensor values = loss.detach().contiguous().flatten();
+          REQUIRE(c["values"].size() == std::min<std::size_t>(40, values.numel()));
+          for (std::size_t i = 0; i < c["values"].size(); ++i)
+            CHECK(values[i].item<double>() ==
+                  doctest::Approx(c["values"][i].get<double>()).epsilon(1e-5));
+        }
+        loss.sum().backward();
         const at::Tensor grad = pred.grad().contiguous().flatten();
         const double size = grad.abs().max().item<double>();
         REQUIRE(c["grad"].size() == std::min<std::size_t>(40, pred.numel()));

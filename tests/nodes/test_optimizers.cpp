@@ -297,8 +297,9 @@ namespace {
 // A finite loss whose gradient is not: the square root's slope at 0.
 at::Tensor steep(const at::Tensor& w) { return (w - w.detach()).sqrt().sum(); }
 
-const char* const kinds[] = {"sgd",      "adam",    "adamw",   "adamax",   "nadam", "radam",
-                             "novograd", "rmsprop", "adagrad", "adadelta", "lion",  "lamb"};
+const char* const kinds[] = {"sgd",   "adam",     "adamw",   "adamax",  "nadam",
+                             "radam", "novograd", "rmsprop", "adagrad", "adadelta",
+                             "lion",  "lamb",     "asgd",    "lars"};
 
 }  // namespace
 

@@ -35,6 +35,23 @@ CASES = [  # node, MONAI's class, parameters
     ("rand_coarse_dropout", "RandCoarseDropout", {"keys": IMAGE, "prob": 1.0, "holes": 8, "spatial_size": 32}),
     ("scale_intensity_range_percentiles", "ScaleIntensityRangePercentiles",
      {"keys": IMAGE, "lower": 1, "upper": 99, "b_min": 0, "b_max": 1}),
+    ("affine", "Affine", {"keys": BOTH, "rotate_params": [0.3, 0.2, 0.1], **MODES}),
+    ("pad", None, {"keys": IMAGE, "to_pad": [[0, 0], [8, 8], [8, 8], [8, 8]]}),
+    ("rand_rician_noise", "RandRicianNoise", {"keys": IMAGE, "prob": 1.0}),
+    ("gibbs_noise", "GibbsNoise", {"keys": IMAGE, "alpha": 0.5}),
+    ("rand_k_space_spike_noise", "RandKSpaceSpikeNoise", {"keys": IMAGE, "prob": 1.0}),
+    ("rand_smooth_field_adjust_contrast", "RandSmoothFieldAdjustContrast",
+     {"keys": IMAGE, "spatial_size": [160] * 3, "rand_size": [8] * 3, "prob": 1.0, "mode": "trilinear"}),
+    ("rand_smooth_deform", "RandSmoothDeform",
+     {"keys": IMAGE, "spatial_size": [160] * 3, "rand_size": [8] * 3, "prob": 1.0, "def_range": 0.1,
+      "field_mode": "trilinear", "grid_mode": "bilinear"}),
+    ("rand_coarse_shuffle", "RandCoarseShuffle", {"keys": IMAGE, "prob": 1.0, "holes": 8, "spatial_size": 32}),
+    ("rand_intensity_remap", "RandIntensityRemap", {"keys": IMAGE, "prob": 1.0}),
+    ("sobel_gradients", "SobelGradients", {"keys": IMAGE}),
+    ("bounding_rect", "BoundingRect", {"keys": LABEL}),
+    ("histogram_normalize", "HistogramNormalize", {"keys": IMAGE}),
+    ("normalize_intensity", "NormalizeIntensity", {"keys": IMAGE, "nonzero": True}),
+    ("label_to_contour", "LabelToContour", {"keys": LABEL}),
     ("fg_bg_to_indices", "FgBgToIndices", {"keys": LABEL}),
     ("keep_largest_connected_component", "KeepLargestConnectedComponent", {"keys": LABEL}),
     ("fill_holes", "FillHoles", {"keys": LABEL}),
@@ -49,7 +66,12 @@ def sample():
 
 
 def monai(name, params):
-    transform, data = getattr(mt, name + "d")(**params), sample()
+    data = sample()
+    if name:
+        transform = getattr(mt, name + "d")(**params)
+    else:  # MONAI's Pad has no form for dictionaries
+        pad = mt.Pad(to_pad=params["to_pad"])
+        transform = lambda d: pad(d["image"])  # noqa: E731
     best = 1e9
     for _ in range(5):
         fresh = {k: v.clone() for k, v in data.items()}

@@ -1,0 +1,107 @@
+// npz_items: MONAI's NPZDictItemDataset. The rows of arrays of one .npz file, held in memory.
+#include "engine/state/zip_file.h"
+#include "kernels/files/file_io.h"
+#include "kernels/files/npy.h"
+#include "nodes/fields.h"
+#include "nodes/io/io.h"
+
+namespace sluice {
+namespace {
+
+struct NpzItems final : Node {
+  struct Params {
+    std::string file;
+    std::vector<std::string> keys{"image", "label"};
+    std::optional<std::vector<std::string>> arrays;
+    std::vector<Json> channel_dim{Json()};
+    bool shuffle = false;
+    std::optional<std::int64_t> limit;
+  } p;
+
+  static Spec spec() {
+    return Spec("npz_items", "Emits the rows of arrays of an .npz file: item i has each array's.")
+        .out("sample")
+        .param("file", &Params::file, "The file; it is held in memory as a whole.")
+        .required()
+        .param("keys", &Params::keys, "Fields for the rows, in the arrays' types.")
+        .length(1)
+        .param("arrays", &Params::arrays,
+               "The arrays' names in the file, one a key, all of one first axis; null: as the "
+               "keys.")
+        .length_of("keys")
+        .param("channel_dim", &Params::channel_dim,
+               "Which axis of a row has the channels, and comes first then; \"no_channel\": none, "
+               "and one is added; null: rows stay as they are; one, or one a key.")
+        .per("keys")
+        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("limit", &Params::limit, "Only the first n items.")
+        .at_least(1)
+        .source()
+        .gives("@keys", Form::image);
+  }
+
+  void open(const OpenContext&) override {
+    const Buffer bytes = read_file(p.file);
+    const ZipFile zip({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, p.file);
+    for (std::size_t i = 0; i < p.keys.size(); ++i) {
+      const std::string name = (p.arrays ? (*p.arrays)[i] : p.keys[i]) + ".npy";
+      if (!zip.has(name)) throw DataError(p.file + ": has no array \"" + name + "\"" + names(zip));
+      const std::string array = zip.unpacked(name);
+      at::Tensor t = parse_npy({reinterpret_cast<const std::uint8_t*>(array.data()), array.size()},
+                               p.file + "/" + name);
+      if (t.dim() == 0 || t.size(0) == 0)
+        throw DataError(p.file + ": the array \"" + name + "\" has no rows");
+      if (!arrays_.empty() && t.size(0) != arrays_[0].size(0))
+        throw DataError(p.file + ": the array \"" + name + "\" has " + std::to_string(t.size(0)) +
+                        " rows, the first " + std::to_string(arrays_[0].size(0)));
+      arrays_.push_back(channels_first(std::move(t), per_key(p.channel_dim, i), name));
+    }
+    size_ = std::min<std::uint64_t>(static_cast<std::uint64_t>(arrays_[0].size(0)),
+                                    p.limit ? static_cast<std::uint64_t>(*p.limit) : UINT64_MAX);
+  }
+
+  void process(Firing& f) override {
+    emit_in_order(f, size_, p.shuffle, [this](std::uint64_t i) { return item_record(i); });
+  }
+
+  SamplePtr item_record(std::uint64_t i) const override {
+    auto meta = std::make_shared<Meta>();
+    meta->path = p.file;  // a cache asks it whether its entries are old
+    Sample sample;
+    sample.name = std::filesystem::path(p.file).stem().string() + "_" + std::to_string(i);
+    for (std::size_t k = 0; k < p.keys.size(); ++k)
+      sample.set(p.keys[k], Field(arrays_[k][static_cast<std::int64_t>(i)], meta));
+    return std::make_shared<const Sample>(std::move(sample));
+  }
+
+  std::optional<std::uint64_t> epoch_size() const override { return size_; }
+
+ private:
+  // [N, ...] with the rows' channels first.
+  at::Tensor channels_first(at::Tensor t, const Json& dim, const std::string& name) const {
+    if (dim.is_null()) return t;
+    if (dim == "no_channel") return t.unsqueeze(1);
+    if (!dim.is_number_integer())
+      throw Error(Exit::usage, "channel_dim is an axis, \"no_channel\" or null, not " + dim.dump());
+    const auto axis = dim.get<std::int64_t>(), axes = t.dim() - 1;
+    if (axis < -axes || axis >= axes)
+      throw DataError(p.file + ": the rows of \"" + name + "\" have " + std::to_string(axes) +
+                      " axes; there is no axis " + std::to_string(axis));
+    return t.movedim((axis < 0 ? axis + axes : axis) + 1, 1).contiguous();
+  }
+
+  static std::string names(const ZipFile& zip) {
+    std::string all;
+    for (const auto& [name, entry] : zip.entries())
+      all += (all.empty() ? "; it has " : ", ") + name;
+    return all;
+  }
+
+  std::vector<at::Tensor> arrays_;
+  std::uint64_t size_ = 0;
+};
+
+const Register<NpzItems> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,81 @@
+// write_file_mapping: MONAI's WriteFileMappingd.
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/state/sample.h"
+#include "kernels/files/file_io.h"
+#include "nodes/fields.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct WriteFileMapping final : Node {
+  struct Params {
+    std::vector<std::string> keys{"pred"}, source_keys{"image"};
+    std::string mapping_file_path = "mapping.json";
+  } p;
+  fs::path path;
+  Json entries = Json::array();
+
+  static Spec spec() {
+    return Spec("write_file_mapping",
+                "Writes which file was made of which, as JSON, at every epoch's end.")
+        .in("sample", "Behind save_image, which leaves the new file's path in its fields.")
+        .out("sample", "The same.")
+        .param("keys", &Params::keys, "Fields that were saved.")
+        .param("source_keys", &Params::source_keys,
+               "Fields whose files they were made of; one, or one a key.")
+        .per("keys")
+        .param("mapping_file_path", &Params::mapping_file_path,
+               "A list [{\"input\": ..., \"output\": ...}]; what the file has already stays. A "
+               "relative path stands under the run's folder where there is one.")
+        .lane(LaneKind::io)
+        .ordered()
+        .takes("@keys", Form::any, 0)
+        .takes("@source_keys", Form::any, 0);
+  }
+
+  void open(const OpenContext& context) override {
+    path = fs::absolute(context.out_dir / p.mapping_file_path).lexically_normal();
+  }
+
+  void process(Firing& f) override {
+    for (std::size_t i = 0; i < p.keys.size(); ++i) {
+      const std::string& source = per_key(p.source_keys, i);
+      const std::string &from = path_of(f.in(), source), &to = path_of(f.in(), p.keys[i]);
+      if (from == to)
+        throw DataError("fields \"" + source + "\" and \"" + p.keys[i] + "\" are one file, " + to +
+                        ": put save_image in front");
+      entries.push_back({{"input", from}, {"output", to}});
+    }
+    f.emit_ptr(f.ptr());
+  }
+
+  void flush(Flush&) override {
+    Json all = Json::array();
+    if (fs::exists(path)) {
+      const Buffer bytes = read_file(path);
+      const auto* text = reinterpret_cast<const char*>(bytes.data());
+      all = Json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
+      if (!all.is_array()) throw DataError(path.string() + ": is no list of files");
+    }
+    for (Json& entry : entries)
+      if (std::find(all.begin(), all.end(), entry) == all.end()) all.push_back(std::move(entry));
+    const std::string text = all.dump(4) + "\n";
+    write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+    entries = Json::array();
+  }
+
+ private:
+  static const std::string& path_of(const Sample& sample, const std::string& key) {
+    const std::string& file = sample.at(key).geometry().path;
+    if (file.empty()) throw DataError("field \"" + key + "\" is of no file");
+    return file;
+  }
+};
+
+const Register<WriteFileMapping> registered;
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// What the transforms of boxes share: fields [N, 4] or [N, 6] whose rows belong to labels' rows.
+#pragma once
+
+#include <ATen/TensorIndexing.h>
+
+#include "kernels/image/boxes.h"
+#include "nodes/transform/each_key.h"
+
+namespace sluice {
+
+struct BoxParams {
+  std::vector<std::string> box_keys{"box"};
+  bool allow_missing_keys = false;
+};
+
+template <class P>
+Spec box_spec(std::string name, std::string does, std::string boxes) {
+  Spec s(std::move(name), std::move(does));
+  s.in("sample")
+      .out("sample")
+      .param("box_keys", &P::box_keys, std::move(boxes))
+      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.")
+      .takes("@box_keys", Form::any, 0);
+  return s;
+}
+
+// Calls fn(boxes, axes) -> boxes for each key.
+template <class Fn>
+void for_each_boxes(Sample& sample, const BoxParams& p, Fn&& fn) {
+  for_each_key(sample, p.box_keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+    const std::int64_t axes = box_axes(field.tensor, p.box_keys[i]);
+    field.tensor = fn(field.tensor, axes);
+  });
+}
+
+// The image that boxes lie in; a DataError where it has other axes.
+inline const Field& image_of_boxes(const Sample& sample, const std::string& key,
+                                   std::int64_t axes) {
+  const Field& image = sample.at(key);
+  if (image.tensor.dim() - 1 != axes)
+    throw DataError("field \"" + key + "\" has shape " + list_text(image.tensor.sizes()) +
+                    "; its boxes have " + std::to_string(axes) + " axes");
+  return image;
+}
+
+// The rows of labels that are kept with their boxes.
+inline void keep_rows(Sample& sample, const std::vector<std::string>& keys, const at::Tensor& keep,
+                      bool allow_missing) {
+  for_each_key(sample, keys, allow_missing, [&](Field& field, std::size_t i) {
+    if (field.tensor.dim() < 1 || field.tensor.size(0) != keep.size(0))
+      throw DataError("field \"" + keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
+                      " for " + std::to_string(keep.size(0)) + " boxes");
+    field.tensor = field.tensor.index({keep});
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// rand_smooth_deform: MONAI's RandSmoothDeformd. One field for all keys.
+#include "nodes/transform/smooth_fields.h"
+
+namespace sluice {
+namespace {
+
+struct RandSmoothDeform final : SmoothFieldNode {
+  struct Params : SmoothFieldParams {
+    std::vector<double> def_range{1.0};
+    std::vector<std::string> grid_mode{"nearest"};
+    std::string grid_padding_mode = "border";
+    bool grid_align_corners = false;
+  } p;
+
+  static Spec spec() {
+    Spec s("rand_smooth_deform",
+           "Moves voxels by displacements that vary smoothly over the image.");
+    s.in("sample")
+        .out("sample")
+        .param("keys", &Params::keys,
+               "Fields to deform, each [C, X, Y, Z] or [C, X, Y]; their type stays.")
+        .param("def_range", &Params::def_range,
+               "Bounds of the displacements, in halves of the image's extent; one number v stands "
+               "for [-v, v].")
+        .length(1, 2)
+        .param("grid_mode", &Params::grid_mode,
+               "Interpolation, \"nearest\" for labels; one, or one a key.")
+        .choices({"nearest", "bilinear"})
+        .per("keys")
+        .param("grid_padding_mode", &Params::grid_padding_mode, "Outside the image.")
+        .choices({"zeros", "border", "reflection"})
+        .param("grid_align_corners", &Params::grid_align_corners,
+               "-1 and 1 are the outer voxels' centres; otherwise, as MONAI's default, their outer "
+               "faces, though the grid without displacements goes from -1 to 1 too.");
+    add_smooth_field_params<Params>(s, "field_mode", "0");
+    s.param("prob", &Params::prob, "Probability that a sample is changed.").range(0, 1);
+    return s
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Leave out keys that a sample lacks instead of failing.")
+        .takes("@keys", Form::image, 2, 3)
+        .random();
+  }
+
+  void open(const OpenContext&) override {
+    bounds_ = bounds(p.def_range);
+    if (bounds_.first >= bounds_.second)
+      throw Error(Exit::usage, "def_range must be [low, high], or one number other than 0");
+  }
+
+  void process(Firing& f) override {
+    Random random = f.random();
+    if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
+    Sample out = f.in();
+    for_each_volume(out, p.keys, p.allow_missing_keys,
+                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
+                      Random same = random;  // the same field for each key
+                      const at::Tensor by = drawn_field(p, same, bounds_.first, bounds_.second, 0,
+                                                        axes, shape_of(volume), axes);
+                      const Sampling how{parse_interpolation(per_key(p.grid_mode, i)),
+                                         parse_padding(p.grid_padding_mode), p.grid_align_corners};
+                      // No affine describes it.
+                      record(field, from_volume(field_deform(volume, axes, by, how), axes),
+                             field.geometry().affine, "rand_smooth_deform", {});
+                    });
+    f.emit(std::move(out));
+  }
+
+ private:
+  std::pair<double, double> bounds_;
+};
+
+const Register<RandSmoothDeform> registered;
+
+}  // namespace
+}  // namespace sluice
