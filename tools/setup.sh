@@ -10,7 +10,7 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 apt_packages=(
   g++ cmake ninja-build ccache python3-venv python3-dev git ca-certificates
   libtbb-dev libinsighttoolkit5-dev nlohmann-json3-dev doctest-dev libcli11-dev
-  libdeflate-dev zlib1g-dev libpng-dev libjpeg-dev libxxhash-dev libssl-dev libgdcm-dev libeigen3-dev
+  libdeflate-dev zlib1g-dev libpng-dev libjpeg-dev libxxhash-dev libssl-dev libgdcm-dev libdcmtk-dev libeigen3-dev
   libgloo-dev libyaml-cpp-dev libcpp-httplib-dev
   graphviz mricron-data clang-format clang-tidy
 )
@@ -44,17 +44,19 @@ install_venv() {
 
 # What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers
 # (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker and ONNX Runtime (158 MB),
+# DICOM's (highdicom and dciodvfy, 55 MB),
 # Fashion-MNIST (31 MB) and, in CI, a browser for the report (98 MB, 18 s; elsewhere the test says that
 # it skips that).
 install_test_tools() {
-  local stamp=$SLUICE_VENV/.sluice-test-tools-4
-  apt_packages+=(dataset-fashion-mnist)
+  local stamp=$SLUICE_VENV/.sluice-test-tools-5
+  apt_packages+=(dataset-fashion-mnist dicom3tools)
   [ "${CI:-}" != true ] || apt_packages+=(chromium-headless-shell)
   install_apt
   [ -e "$stamp" ] && return 0
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check --no-deps \
     tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 perfetto==0.56.0 \
-    onnxruntime==1.32.0 onnx==1.19.0 ml_dtypes==0.6.0
+    onnxruntime==1.32.0 onnx==1.19.0 ml_dtypes==0.6.0 \
+    highdicom==0.28.2 pydicom==3.0.2 pyjpegls==1.5.1 pillow==13.0.0 typing_extensions
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check jsonschema==4.26.0
   touch "$stamp"
 }

@@ -48,7 +48,8 @@ std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entri
   return out;
 }
 
-ZipFile::ZipFile(std::string_view bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {
+ZipFile::ZipFile(std::string_view bytes, std::string what, Packing most)
+    : bytes_(bytes), what_(std::move(what)), most_(most) {
   const Directory d = directory();
   std::uint64_t at = d.begin;
   for (std::uint64_t i = 0; i < d.entries; ++i) at = add_entry(at);
@@ -86,7 +87,8 @@ std::uint64_t ZipFile::add_entry(std::uint64_t at) {
   const std::uint64_t name_bytes = number(at + 28, 2), extra_bytes = number(at + 30, 2),
                       comment_bytes = number(at + 32, 2);
   std::uint64_t stored = number(at + 20, 4);
-  Entry e{number(at + 42, 4), number(at + 24, 4), static_cast<std::uint32_t>(number(at + 16, 4))};
+  Entry e{number(at + 42, 4), number(at + 24, 4), 0,
+          static_cast<std::uint32_t>(number(at + 16, 4))};
   const std::uint64_t name_at = at + zip::central_bytes,
                       extra_end = name_at + name_bytes + extra_bytes;
   number(extra_end + comment_bytes, 0);
@@ -98,26 +100,66 @@ std::uint64_t ZipFile::add_entry(std::uint64_t at) {
     for (std::uint64_t* n : {&e.bytes, &stored, &e.begin})
       if (*n == zip::large32) *n = number(std::exchange(field, field + 8), 8);
   }
-  if ((number(at + 8, 2) & 1) != 0 || number(at + 10, 2) != 0 || stored != e.bytes)
-    fail("\"" + printable(name) + "\" is compressed or encrypted, which torch.save() does not do");
+  e.stored = stored;
+  const std::uint64_t method = number(at + 10, 2);
+  if ((number(at + 8, 2) & 1) != 0) fail("\"" + printable(name) + "\" is encrypted");
+  if (most_ == Packing::stored && (method != 0 || stored != e.bytes))
+    fail("\"" + printable(name) + "\" is compressed, which torch.save() does not do");
+  if (method != 0 && method != 8)
+    fail("\"" + printable(name) + "\" is compressed in another way than by deflating");
   if (!entries_.emplace(name, e).second) fail("\"" + printable(name) + "\" is there twice");
   return extra_end + comment_bytes;
 }
 
-std::string_view ZipFile::read(const std::string& name) const {
+const ZipFile::Entry& ZipFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail("has no \"" + printable(name) + "\"");
-  const Entry& e = found->second;
+  return found->second;
+}
+
+std::string_view ZipFile::content(const std::string& name, const Entry& e) const {
   if (number(e.begin, 4) != zip::local) fail("\"" + printable(name) + "\" is damaged");
   const std::uint64_t at =
       e.begin + zip::local_bytes + number(e.begin + 26, 2) + number(e.begin + 28, 2);
-  if (at > bytes_.size() || bytes_.size() - at < e.bytes)
+  if (at > bytes_.size() || bytes_.size() - at < e.stored)
     fail("\"" + printable(name) + "\" is cut short");
-  const std::string_view content = bytes_.substr(at, e.bytes);
+  return bytes_.substr(at, e.stored);
+}
+
+void ZipFile::check(const std::string& name, const Entry& e, std::string_view content) const {
   const auto* data = reinterpret_cast<const Bytef*>(content.data());
-  if (crc32_z(0, data, content.size()) != e.crc)
+  if (content.size() != e.bytes || crc32_z(0, data, content.size()) != e.crc)
     fail("\"" + printable(name) + "\" is damaged: its checksum is another");
-  return content;
+}
+
+std::string_view ZipFile::read(const std::string& name) const {
+  const Entry& e = entry(name);
+  const std::string_view stored = content(name, e);
+  check(name, e, stored);
+  return stored;
+}
+
+std::string ZipFile::unpacked(const std::string& name) const {
+  const Entry& e = entry(name);
+  const std::string_view stored = content(name, e);
+  std::string all;
+  if (number(e.begin + 8, 2) == 0) {
+    all = stored;
+  } else {
+    all.resize(e.bytes);
+    z_stream stream{};
+    if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(Exit::memory, "zlib: no memory");
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(stored.data()));
+    stream.avail_in = static_cast<uInt>(stored.size());
+    stream.next_out = reinterpret_cast<Bytef*>(all.data());
+    stream.avail_out = static_cast<uInt>(all.size());
+    const int end = ::inflate(&stream, Z_FINISH);
+    all.resize(stream.total_out);
+    ::inflateEnd(&stream);
+    if (end != Z_STREAM_END) fail("\"" + printable(name) + "\" is damaged or larger than it says");
+  }
+  check(name, e, all);
+  return all;
 }
 
 }  // namespace sluice
