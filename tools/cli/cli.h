@@ -44,7 +44,9 @@ struct Options {
   bool brief = false;                                       // convert
   std::string precision_name = "float32", head = "logits";  // export
   std::vector<std::int64_t> size;
-  std::int64_t outputs = 1;
+  std::int64_t outputs = 1, samples = 32;  // export; calibrate
+  std::string scales, method = "minmax";
+  bool asymmetric = false;
   std::string package, selftest;  // export, verify, serve
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
@@ -82,6 +84,7 @@ int export_network(const Options& options);
 int verify_package(const Options& options);
 int serve(const Options& options);
 int prune(const Options& options);
+int calibrate(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();
