@@ -92,6 +92,7 @@ class Session final : public RunEvents {
   std::string graph_text() const { return graph_->resolved.dump(2) + "\n"; }
   const Scheduler* running() const { return running_.load(); }    // null until run() has made it
   std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
+  const Resources& resources() const { return *resources_; }
   const std::filesystem::path& out_dir() const { return out_dir_; }
   const Ranks& ranks() const { return *ranks_; }
   Json where() const;  // "device": its name or "cpu"; "devices": how many share each batch

@@ -159,7 +159,11 @@ static Json arithmetic_json(const Resources& resources) {
   for (const auto& [name, network] : resources.networks())
     if (const Work work = network->last_work(); work.multiply_adds > 0)
       all[name] = {{"multiply_adds", work.multiply_adds},
-                   {"tensor_core_eligible", work.on_tensor_cores / work.multiply_adds}};
+                   {"tensor_core_eligible", work.on_tensor_cores / work.multiply_adds},
+                   {"step_bytes", work.step_bytes},
+                   {"step_bytes_all_kept", work.step_bytes_kept},
+                   {"window_bytes", work.window_bytes},
+                   {"forward_again", work.forward_again}};
   return all;
 }
 

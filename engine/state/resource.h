@@ -18,6 +18,9 @@ namespace sluice {
 // products in 16 bits whose channels are multiples of 8 (NVIDIA's rule for mixed precision).
 struct Work {
   double multiply_adds = 0, on_tensor_cores = 0;
+  // Bytes of values, gradients and what is saved: of a training step, of one that makes nothing
+  // again, and of a window's prediction; and the forward passes that a step makes again.
+  double step_bytes = 0, step_bytes_kept = 0, window_bytes = 0, forward_again = 0;
 };
 
 // A network is its named parameters and buffers (PyTorch's state_dict names) and a forward pass.
@@ -43,6 +46,9 @@ class Network {
   virtual bool recordable() const { return false; }
   // Its backward pass runs in float16, where small gradients vanish: the loss should be scaled.
   virtual bool computes_in_half() const { return false; }
+  // Told after an optimizer's step: what weights must keep to, such as zeros, they do again.
+  // Whether buffers have changed.
+  virtual bool settle(std::uint32_t /*epoch*/) { return false; }
   // Of the last forward pass; not while one runs. Zeros where it keeps no account.
   virtual Work last_work() const { return {}; }
   // Where a pass over data begins: where the data is, or, of data on the host, where the weights

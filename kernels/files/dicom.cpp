@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,15 +42,45 @@ std::string reader_file() {
   return (folder / "sluice_dicom").string();
 }
 
-// A process whose stdout is read. It is gone when this is.
+// Bytes that a process can have as its stdin, from the first.
+class Given {
+ public:
+  Given() : file_(::memfd_create("sluice", MFD_CLOEXEC)) {
+    if (file_ < 0) fail_call("no memory file", errno);
+  }
+  ~Given() { ::close(file_); }
+  Given(const Given&) = delete;
+
+  void add(const void* data, std::size_t size) {
+    for (const char* p = static_cast<const char*>(data); size > 0;) {
+      const ssize_t done = ::write(file_, p, size);
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) fail_call("a memory file cannot be written", errno);
+      p += done;
+      size -= static_cast<std::size_t>(done);
+    }
+  }
+  int rewound() const {
+    ::lseek(file_, 0, SEEK_SET);
+    return file_;
+  }
+
+ private:
+  const int file_;
+};
+
+// A process whose stdout is read. It is gone when this is. `in` is its stdin; -1: nothing.
 class Child {
  public:
-  Child(const std::vector<std::string>& command, const std::string& name) : name_(name) {
+  Child(const std::vector<std::string>& command, const std::string& name, int in) : name_(name) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) fail_call(name + ": no pipe", errno);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (in >= 0)
+      ::posix_spawn_file_actions_adddup2(&actions, in, 0);
+    else
+      ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     std::vector<char*> words;
@@ -115,19 +146,58 @@ std::uint64_t total_bytes(const fs::path& folder, const ReadBytes& read) {
   return total;
 }
 
-std::string first_line(Child& child, Clock::time_point until, const std::string& name) {
-  std::string line;
-  for (char c = 0; child.read(&c, 1, until) == 1 && c != '\n'; line.push_back(c))
-    if (line.size() > 4096) break;
-  if (!line.empty()) return line;
-  const int status = child.wait();
-  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
-    throw DataError(name + ": reading it takes too long; given up");
-  throw DataError(name + ": a file of it ends the reader (" +
-                  (WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status))
-                                       : "exit " + std::to_string(WEXITSTATUS(status))) +
-                  ")");
-}
+// sluice_dicom at work on a series, with what its first line says.
+class Reader {
+ public:
+  Reader(const fs::path& folder, const ReadBytes& read, int in = -1, std::uint64_t given = 0)
+      : name_(folder.string()),
+        bytes_(total_bytes(folder, read)),
+        seconds_(30 + bytes_ / 1'000'000),
+        until_(Clock::now() + std::chrono::seconds(4 * seconds_)),
+        child_(command(in, given), name_, in) {
+    said = nlohmann::json::parse(first_line(), nullptr, false);
+    if (!said.is_object()) throw DataError(name_ + ": its reader failed");
+    if (said.contains("error")) throw DataError(said["error"].get<std::string>());
+  }
+
+  Buffer take(std::size_t size, const char* what) {
+    Buffer all(size);
+    if (child_.read(all.data(), size, until_) != size)
+      throw DataError(name_ + ": its reader ended before the last " + what);
+    return all;
+  }
+
+  nlohmann::json said;
+
+ private:
+  std::vector<std::string> command(int in, std::uint64_t given) const {
+    const std::uint64_t memory =
+        std::min<std::uint64_t>((1u << 30) + 16 * bytes_ + 4 * given, 2 * max_volume_bytes);
+    std::vector<std::string> words{reader_file(), std::to_string(memory), std::to_string(seconds_),
+                                   name_};
+    if (in >= 0) words.push_back("seg");
+    return words;
+  }
+
+  std::string first_line() {
+    std::string line;
+    for (char c = 0; child_.read(&c, 1, until_) == 1 && c != '\n'; line.push_back(c))
+      if (line.size() > 4096) break;
+    if (!line.empty()) return line;
+    const int status = child_.wait();
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+      throw DataError(name_ + ": reading it takes too long; given up");
+    throw DataError(name_ + ": a file of it ends the reader (" +
+                    (WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status))
+                                         : "exit " + std::to_string(WEXITSTATUS(status))) +
+                    ")");
+  }
+
+  const std::string name_;
+  const std::uint64_t bytes_, seconds_;
+  const Clock::time_point until_;
+  Child child_;
+};
 
 RawVolume raw_volume(const nlohmann::json& header) {
   RawVolume raw;
@@ -154,21 +224,25 @@ bool is_dicom_file(const fs::path& file) {
 
 Volume read_dicom_series(const fs::path& folder, at::ScalarType dtype, const ReadBytes& read) {
   const std::string name = folder.string();
-  const std::uint64_t bytes = total_bytes(folder, read);
-  const std::uint64_t memory =
-      std::min<std::uint64_t>((1u << 30) + 16 * bytes, 2 * max_volume_bytes);
-  const std::uint64_t seconds = 30 + bytes / 1'000'000;
-  const auto until = Clock::now() + std::chrono::seconds(4 * seconds);
-  Child child({reader_file(), std::to_string(memory), std::to_string(seconds), name}, name);
-  const auto header = nlohmann::json::parse(first_line(child, until, name), nullptr, false);
-  if (!header.is_object()) throw DataError(name + ": its reader failed");
-  if (header.contains("error")) throw DataError(header["error"].get<std::string>());
-  const RawVolume raw = raw_volume(header);
+  Reader reader(folder, read);
+  const RawVolume raw = raw_volume(reader.said);
   check_affine(raw.affine, 3, name);
-  Buffer voxels(voxel_bytes(raw, name));
-  if (child.read(voxels.data(), voxels.size(), until) != voxels.size())
-    throw DataError(name + ": its reader ended before the last voxel");
+  Buffer voxels = reader.take(voxel_bytes(raw, name), "voxel");
   return to_volume(raw, voxels, 0, dtype, name);
+}
+
+Buffer dicom_segmentation(const fs::path& series, const at::Tensor& labels, const Matrix4& affine,
+                          nlohmann::json about) {
+  const at::Tensor voxels = labels[0].permute({2, 1, 0}).contiguous();  // X fastest
+  about["dim"] = labels[0].sizes().vec();
+  about["affine"] = std::vector<double>(affine.begin(), affine.begin() + 12);
+  const std::string line = about.dump() + "\n";
+  const auto size = static_cast<std::size_t>(voxels.numel());
+  Given given;
+  given.add(line.data(), line.size());
+  given.add(voxels.const_data_ptr<std::uint8_t>(), size);
+  Reader writer(series, read_plain, given.rewound(), size);
+  return writer.take(writer.said.at("bytes"), "byte of its segmentation");
 }
 
 }  // namespace sluice

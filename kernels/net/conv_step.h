@@ -21,6 +21,7 @@ struct ConvStep final : Step {
     return conv_output_size(spec, in[0]);
   }
   Product product(const Size& input) const override;
+  bool shares_grad(std::size_t input) const override { return input == 1; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 

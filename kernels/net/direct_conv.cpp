@@ -17,6 +17,9 @@ namespace sluice {
 static constexpr int max_rows = 64;                        // of taps: kernel z times kernel y
 static constexpr std::int64_t heavy_weights = 512 * 1024;  // bytes
 static constexpr std::int64_t sums_of_block = 16 * 1024;   // that go on from one tap to the next
+// Of the rectangle's words, and fewer. A rectangle of numbers reads each word for two vectors at
+// once.
+static double list_pays(Products p) { return p == Products::avx512 ? 0.6 : 0.8; }
 
 std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   const bool is_float = type == at::kFloat;
@@ -194,7 +197,43 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
     for (std::int64_t ci = together * begin; ci < together * finish; ++ci) pack.channel(ci);
   });
+  make_list(c);
   classes_.push_back(std::move(c));
+}
+
+// The words that are not zero in all lanes, where they are few enough.
+void Gather::make_list(Class& c) const {
+  if (c.weight_words == 0 || merged_) return;
+  const std::int64_t rows = static_cast<std::int64_t>(c.z.size() * c.y.size());
+  std::vector<Class::Listed> list;
+  std::vector<std::int64_t> begins;
+  std::vector<const std::uint32_t*> from;
+  const std::uint32_t signs = numbers_a_word(products_) == 2 ? 0x80008000 : 0x80000000;
+  for (int v = 0; v < vectors_; ++v) {
+    const int group = v / tile_.vectors * tile_.vectors;
+    const int width = std::min(tile_.vectors, vectors_ - group);
+    begins.push_back(static_cast<std::int64_t>(list.size()));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (int word = 0; word < c.words; ++word) {
+        const std::int64_t at =
+            group * rows * c.words + (row * c.words + word) * width + (v - group);
+        const std::uint32_t* w = c.weights.data() + at * 16;
+        if (std::all_of(w, w + 16, [&](std::uint32_t bits) { return (bits & ~signs) == 0; }))
+          continue;
+        list.push_back({static_cast<int>(row), word});
+        from.push_back(w);
+      }
+  }
+  begins.push_back(static_cast<std::int64_t>(list.size()));
+  const auto dense = static_cast<double>(rows * c.words * vectors_);
+  if (static_cast<double>(list.size()) > list_pays(products_) * dense) return;
+  Buffer<std::uint32_t> packed(static_cast<std::int64_t>(list.size()) * 16);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    std::memcpy(packed.data() + i * 16, from[i], 16 * sizeof(std::uint32_t));
+  c.weights = std::move(packed);
+  c.weight_words = static_cast<std::int64_t>(list.size()) * 16;
+  c.list = std::move(list);
+  c.list_begins = std::move(begins);
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -206,7 +245,8 @@ struct Gather::Job {
   const float* bias;
   const T* residual;
   void* out;
-  bool wide;  // out is float32
+  bool wide;                                 // out is float32
+  std::vector<std::ptrdiff_t> offsets = {};  // of a class' list, from the position's first byte
 };
 
 namespace {
@@ -284,6 +324,8 @@ struct Gather::Block {
   // The sums of tiles [first, end) of each row, one row after the other; then their stores.
   void sum(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
            std::int64_t end, float* acc) const;
+  void sum_listed(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
+                  std::int64_t end, float* acc) const;
   void store(const Gather& g, const Position& row, std::int64_t tile, const float* acc) const;
   template <class O>
   void store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
@@ -299,6 +341,7 @@ std::int64_t Gather::count(const Class& c, const Size3& out_size) const {
 template <class T, class C>
 void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_t n,
                               std::int64_t first, std::int64_t end, float* acc) const {
+  if (c.listed()) return sum_listed(g, rows, n, first, end, acc);
   const auto all = static_cast<int>(c.z.size() * c.y.size()), ys = static_cast<int>(c.y.size());
   std::ptrdiff_t offsets[max_rows];
   MicroTask t{};
@@ -320,6 +363,33 @@ void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_
       for (std::int64_t tile = first; tile < end; ++tile) {
         t.in = job.in.bytes() + start(tile) * t.mstep;
         t.acc = acc + (r * (end - first) + tile - first) * m * width * 16;
+        micro(t);
+      }
+    }
+  }
+}
+
+// A word of the list is a row of one word.
+template <class T, class C>
+void Gather::Block<T, C>::sum_listed(const Gather& g, const Position* rows, std::int64_t n,
+                                     std::int64_t first, std::int64_t end, float* acc) const {
+  const std::int64_t begin = c.list_begins[v], finish = c.list_begins[v + 1];
+  MicroTask t{};
+  t.words = 1;
+  t.mstep = g.in_step_[2] * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
+  t.pstep = 4;
+  const Micro micro = find_listed_micro(g.products_, static_cast<int>(m));
+  for (std::int64_t at = begin; at == begin || at < finish; at += taps) {
+    t.n_rows = static_cast<int>(std::min<std::int64_t>(taps, finish - at));
+    t.rows = job.offsets.data() + at;
+    t.add = at > begin;
+    t.weights = reinterpret_cast<const char*>(c.weights.data() + at * 16);
+    for (std::int64_t r = 0; r < n; ++r) {
+      const std::ptrdiff_t position =
+          job.in.offset(g.in_step_[0] * rows[r].z, g.in_step_[1] * rows[r].y, 0);
+      for (std::int64_t tile = first; tile < end; ++tile) {
+        t.in = job.in.bytes() + position + start(tile) * t.mstep;
+        t.acc = acc + (r * (end - first) + tile - first) * m * 16;
         micro(t);
       }
     }
@@ -359,6 +429,17 @@ void Gather::Block<T, C>::store(const Gather& g, const Position& row, std::int64
     store_to(g, static_cast<T*>(job.out), acc, at, real);
 }
 
+// Of each listed word, from the bytes of the position that it is summed for.
+template <class T, class C>
+std::vector<std::ptrdiff_t> Gather::offsets_of(const Job<T, C>& job, const Class& c) const {
+  std::vector<std::ptrdiff_t> all;
+  const auto ys = static_cast<int>(c.y.size());
+  for (const auto& [row, word] : c.list)
+    all.push_back(job.in.offset(c.z[row / ys], c.y[row % ys], c.x) - job.in.offset(0, 0, 0) +
+                  4 * word);
+  return all;
+}
+
 // The outputs of one class.
 template <class T, class C>
 void Gather::run_class(const Job<T, C>& job, const Class& c) const {
@@ -368,10 +449,12 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
     for (std::int64_t y = 0; out_step_[1] * y + c.residue[1] < job.out_size[1]; ++y)
       rows.push_back({z, y});
   if (across <= 0 || rows.empty()) return;
-  const auto taps = static_cast<int>(c.z.size() * c.y.size());
+  constexpr int all_listed = 1 << 30, some_listed = 512;  // words of a list
+  const int taps = c.listed() ? all_listed : static_cast<int>(c.z.size() * c.y.size());
+  const int vectors = c.listed() ? 1 : tile_.vectors;
   const auto n = static_cast<std::int64_t>(rows.size());
   const auto block = [&](int v, int taps_at_once) {
-    const int width = std::min(tile_.vectors, vectors_ - v);
+    const int width = std::min(vectors, vectors_ - v);
     const std::int64_t most = tile_.sums / width, tiles = (across + most - 1) / most;
     return Block<T, C>{job, c, v, width, taps_at_once, across, tiles, (across + tiles - 1) / tiles};
   };
@@ -379,7 +462,7 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
     team_for(n, [&](std::int64_t begin, std::int64_t end) {
       alignas(64) float acc[micro_tile * 16];
       for (std::int64_t r = begin; r < end; ++r)
-        for (int v = 0; v < vectors_; v += tile_.vectors) {
+        for (int v = 0; v < vectors_; v += vectors) {
           const auto b = block(v, taps);
           for (std::int64_t tile = 0; tile < b.tiles; ++tile) {
             b.sum(*this, &rows[static_cast<std::size_t>(r)], 1, tile, tile + 1, acc);
@@ -390,10 +473,10 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
     return;
   }
   // Weights that the cache cannot hold are read once for many rows of outputs.
-  team_for((vectors_ + tile_.vectors - 1) / tile_.vectors, [&](std::int64_t from, std::int64_t to) {
+  team_for((vectors_ + vectors - 1) / vectors, [&](std::int64_t from, std::int64_t to) {
     Buffer<float> sums;
     for (std::int64_t group = from; group < to; ++group) {
-      const auto b = block(static_cast<int>(group) * tile_.vectors, 1);
+      const auto b = block(static_cast<int>(group) * vectors, c.listed() ? some_listed : 1);
       const std::int64_t tile = b.m * b.width * 16, row = b.tiles * tile;
       const std::int64_t together = 1 + sums_of_block / row;
       if (!sums.data()) sums = Buffer<float>(together * row);
@@ -426,7 +509,10 @@ void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& 
     if (residual.defined())
       job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;
     job.out = static_cast<char*>(out.data_ptr()) + n * out_volume * out.element_size();
-    for (const Class& c : classes_) run_class(job, c);
+    for (const Class& c : classes_) {
+      job.offsets = offsets_of(job, c);
+      run_class(job, c);
+    }
   }
 }
 

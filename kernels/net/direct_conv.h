@@ -13,6 +13,10 @@
 //
 //   inputs    x0 x1 x2 x3 x4        lanes (x1 c0)(x1 c1)(x1 c2)(x2 c0)(x2 c1)(x2 c2)...
 //
+// Weights with many zeros are a list: of each 16 outputs, the words that any of them weighs with
+// something else than zero, in the rectangle's order. The loop walks the list, so its time goes
+// with the list's length (sparsity.h's vectors are made for it).
+//
 // Invariant: every output is summed by one thread in one order; weight gradients are summed sample
 // by sample. Results do not depend on the number of threads.
 #pragma once
@@ -63,6 +67,13 @@ class Gather {
     int words = 0;                  // of input values, from there on
     Buffer<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
     std::int64_t weight_words = 0;
+    // Of a list: words by vector, one vector's after the other's, and where each vector's begin.
+    struct Listed {
+      int row, word;
+    };
+    std::vector<Listed> list;
+    std::vector<std::int64_t> list_begins;
+    bool listed() const { return !list_begins.empty(); }
   };
   struct Pack;
   struct Position {  // a row of outputs, before it is stepped and shifted by the residue
@@ -73,9 +84,12 @@ class Gather {
   template <class T, class C>
   struct Block;
   void add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
+  void make_list(Class& c) const;
   template <class T, class C>
   void run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
                at::Tensor& out) const;
+  template <class T, class C>
+  std::vector<std::ptrdiff_t> offsets_of(const Job<T, C>& job, const Class& c) const;
   template <class T, class C>
   void run_class(const Job<T, C>& job, const Class& c) const;
   std::int64_t step() const;  // outputs along x from one position to the next

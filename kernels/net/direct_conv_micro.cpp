@@ -31,8 +31,8 @@ struct Pairs {
   }
 };
 
-// V: F16, or F8 of which two make 16 lanes.
-template <class V, class Product, int NY, int M, int B>
+// V: F16, or F8 of which two make 16 lanes. Listed: rows of one word.
+template <class V, class Product, int NY, int M, int B, bool Listed = false>
 SLUICE_INLINE inline void tile(const MicroTask& t) {
   constexpr int H = 64 / sizeof(V);
   V acc[NY][M][B * H];
@@ -47,7 +47,7 @@ SLUICE_INLINE inline void tile(const MicroTask& t) {
     const char* at[NY][P];
     for (int y = 0; y < NY; ++y)
       for (int k = 0; k < P; ++k) at[y][k] = t.in + t.rows[row] + y * ystep + 3 * k * mstep;
-    for (int p = 0; p < t.words; ++p) {
+    for (int p = 0; p < (Listed ? 1 : t.words); ++p) {
       V v[B * H];
 #pragma GCC unroll 4
       for (int b = 0; b < B * H; ++b) std::memcpy(&v[b], w + sizeof(V) * b, sizeof(V));
@@ -60,7 +60,7 @@ SLUICE_INLINE inline void tile(const MicroTask& t) {
           for (int b = 0; b < B * H; ++b)
             Product::add_product(acc[y][m][b], v[b], at[y][m / 3] + (m % 3) * mstep);
 #pragma GCC unroll 8
-        for (int k = 0; k < P; ++k) at[y][k] += pstep;
+        for (int k = 0; k < P && !Listed; ++k) at[y][k] += pstep;
       }
     }
   }
@@ -75,6 +75,14 @@ SLUICE_AVX512 void wide(const MicroTask& t) {
 template <int NY, int M, int B>
 void narrow(const MicroTask& t) {
   tile<F8, Numbers, NY, M, B>(t);
+}
+template <class Product, int M>
+SLUICE_AVX512 void wide_listed(const MicroTask& t) {
+  tile<F16, Product, 1, M, 1, true>(t);
+}
+template <int M>
+void narrow_listed(const MicroTask& t) {
+  tile<F8, Numbers, 1, M, 1, true>(t);
 }
 
 template <class Product, int NY, int B, int... M>
@@ -96,7 +104,25 @@ constexpr auto narrow_table(std::integer_sequence<int, M...>) {
   return std::array<Micro, sizeof...(M)>{narrow<NY, M + 1, 1>...};
 }
 
+template <class Product, int... M>
+constexpr auto wide_listed_table(std::integer_sequence<int, M...>) {
+  return std::array<Micro, sizeof...(M)>{wide_listed<Product, M + 1>...};
+}
+template <int... M>
+constexpr auto narrow_listed_table(std::integer_sequence<int, M...>) {
+  return std::array<Micro, sizeof...(M)>{narrow_listed<M + 1>...};
+}
+
 }  // namespace
+
+Micro find_listed_micro(Products p, int m) {
+  static constexpr auto all = std::make_integer_sequence<int, 24>();
+  static constexpr auto pairs = wide_listed_table<Pairs>(all);
+  static constexpr auto numbers = wide_listed_table<Numbers>(all);
+  static constexpr auto narrow = narrow_listed_table(std::make_integer_sequence<int, 6>());
+  if (p == Products::pairs) return pairs.at(m - 1);
+  return p == Products::avx512 ? numbers.at(m - 1) : narrow.at(m - 1);
+}
 
 Micro find_micro(Products p, int ny, int m, int b) {
   static constexpr auto one = narrow_table<1>(std::make_integer_sequence<int, 6>());

@@ -44,5 +44,7 @@ inline MicroTile micro_tile_of(Products p) {
 
 // The loop for a tile of ny x m x b sums, as many as micro_tile_of() allows; ny is 1 or 3.
 Micro find_micro(Products p, int ny, int m, int b);
+// The same for rows of one word, a tile of 1 x m x 1.
+Micro find_listed_micro(Products p, int m);
 
 }  // namespace sluice

@@ -149,6 +149,12 @@ at::Tensor Net::laid_out(const at::Tensor& t) const {
 
 const std::vector<Step::Size>& Net::sizes(const std::vector<Step::Size>& of_inputs) const {
   if (of_inputs == sized_for_) return sizes_;
+  sizes_ = worked_out_sizes(of_inputs);
+  sized_for_ = of_inputs;
+  return sizes_;
+}
+
+std::vector<Step::Size> Net::worked_out_sizes(const std::vector<Step::Size>& of_inputs) const {
   std::vector<Step::Size> sizes(static_cast<std::size_t>(values));
   std::copy(of_inputs.begin(), of_inputs.end(), sizes.begin());
   for (const auto& s : steps) {
@@ -156,9 +162,7 @@ const std::vector<Step::Size>& Net::sizes(const std::vector<Step::Size>& of_inpu
     for (const int v : s->inputs) of.push_back(sizes[v]);
     sizes[s->output] = s->output_size(of);
   }
-  sized_for_ = of_inputs;
-  sizes_ = std::move(sizes);
-  return sizes_;
+  return sizes;
 }
 
 std::vector<Step::Product> Net::products() const {
@@ -168,6 +172,36 @@ std::vector<Step::Product> Net::products() const {
     if (const Step::Product p = s->product(sizes_[s->inputs[0]]); p.multiply_adds > 0)
       all.push_back(p);
   return all;
+}
+
+// ---- memory
+// ---------------------------------------------------------------------------------------
+
+std::shared_ptr<const MemoryPlan> Net::plan_for(const Schedule& schedule,
+                                                const std::vector<Step::Size>& of_inputs,
+                                                FrameCount count) {
+  Planned& p = planned_;
+  if (p.schedule == &schedule && p.of_inputs == of_inputs && p.count == count) return p.plan;
+  p = {&schedule, of_inputs, count, nullptr};
+  if (memory_policy.kind != MemoryPolicy::Kind::keep)
+    p.plan = std::make_shared<const MemoryPlan>(
+        memory_plan(*this, schedule, worked_out_sizes(of_inputs), memory_policy, count));
+  return p.plan;
+}
+
+Net::Memory Net::memory() const {
+  Memory m;
+  if (const Planned& p = planned_; p.schedule) {
+    const MemoryPlan kept =
+        memory_plan(*this, *p.schedule, worked_out_sizes(p.of_inputs), {}, p.count);
+    const MemoryPlan& plan = p.plan ? *p.plan : kept;
+    m.step = p.count.bytes(plan);
+    m.forward_again = plan.forward_again;
+    m.all_kept = p.count.bytes(kept);
+  }
+  if (const Planned& w = window_; w.schedule)
+    m.window = forward_peak(*this, *w.schedule, worked_out_sizes(w.of_inputs)) * w.count.threads;
+  return m;
 }
 
 // ---- the list in words --------------------------------------------------------------------------

@@ -15,11 +15,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/net/init.h"
+#include "kernels/net/memory_plan.h"
 #include "kernels/net/step.h"
 
 namespace sluice {
@@ -83,7 +85,17 @@ class Net {
   const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;
   // The products of the last forward pass.
   std::vector<Step::Product> products() const;
+  // What the last passes with and without a backward one take of memory, without weights.
+  struct Memory {
+    std::int64_t step = 0, window = 0;  // bytes
+    std::int64_t all_kept = 0;          // of a step with nothing made again
+    double forward_again = 0;
+  };
+  Memory memory() const;
 
+  MemoryPolicy memory_policy;  // of passes with a backward one
+  // Told of each step that has run, on its frame's thread, while its inputs are there.
+  std::function<void(const Step&, const Frame&)> observer;
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;
   std::vector<Parameter> parameters;
@@ -100,7 +112,19 @@ class Net {
 
   std::shared_ptr<Spread> spread_;      // null: all on one device
   std::shared_ptr<Prepared> prepared_;  // of passes without gradients
+  std::vector<Step::Size> worked_out_sizes(const std::vector<Step::Size>& of_inputs) const;
+  // Of passes of these sizes, cut so; null: all is kept.
+  std::shared_ptr<const MemoryPlan> plan_for(const Schedule& schedule,
+                                             const std::vector<Step::Size>& of_inputs,
+                                             FrameCount count);
+
   mutable std::vector<Step::Size> sized_for_, sizes_;
+  struct Planned {
+    const Schedule* schedule = nullptr;
+    std::vector<Step::Size> of_inputs;
+    FrameCount count;
+    std::shared_ptr<const MemoryPlan> plan;
+  } planned_, window_;               // of the last passes: with a backward one, and without
   std::vector<Schedule> schedules_;  // by number of outputs, less one
   bool mixes_samples_ = false, draws_ = false;
 };

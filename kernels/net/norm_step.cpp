@@ -87,21 +87,28 @@ NormAct NormActStep::numbers(Frame& f, const at::Tensor& x) const {
   return p;
 }
 
-at::Tensor NormActStep::forward(Frame& f) const {
-  const at::Tensor& x = f.values[inputs[0]];
-  const NormAct p = numbers(f, x);
-  if (f.keep) f.saved[number] = {p.mean, p.rstd, p.slope};
-  return norm_act(x, p, inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor());
-}
-
-void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
+NormAct NormActStep::saved_numbers(const Frame& f, const at::Tensor& x) const {
   const auto& saved = f.saved[number];
-  const at::Tensor& x = f.values[inputs[0]];
   NormAct p{saved[0], saved[1], {}, {}, saved[2], is_frozen(f), together(x)};
   if (gamma >= 0) {
     p.gamma = f.weight(gamma);
     p.beta = f.weight(beta);
   }
+  return p;
+}
+
+at::Tensor NormActStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  // Made again: with the statistics of the first time.
+  const bool again = f.keep && !f.saved[number].empty();
+  const NormAct p = again ? saved_numbers(f, x) : numbers(f, x);
+  if (f.keep) f.saved[number] = {p.mean, p.rstd, p.slope};
+  return norm_act(x, p, inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor());
+}
+
+void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const NormAct p = saved_numbers(f, x);
   const NormActGrad g = norm_act_backward(grad, x, p);
   f.add_grad(inputs[0], g.input);
   if (slope >= 0) f.add_parameter_grad(slope, g.slope);

@@ -25,6 +25,7 @@ struct NormActStep final : Step {
   std::vector<int> parameters() const override;
   Layout layout() const override { return Layout::channels_last; }
   bool mixes_samples() const override { return norm == Norm::batch; }
+  bool shares_grad(std::size_t input) const override { return input == 1; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 
@@ -32,6 +33,7 @@ struct NormActStep final : Step {
   bool is_frozen(const Frame& f) const;
   int together(const at::Tensor& x) const;
   NormAct numbers(Frame& f, const at::Tensor& x) const;
+  NormAct saved_numbers(const Frame& f, const at::Tensor& x) const;
   NormStats statistics(Frame& f, const at::Tensor& x) const;
 };
 

@@ -59,6 +59,7 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   for (std::size_t i = 0; i < outputs; ++i)
     results_.push_back(room(sizes[net.outputs[i]], x[0].device()));
   cut(x[0]);
+  plan();
   const std::vector<bool> wants = wanted(x);
   for (std::size_t i = 0; i < frames_.size(); ++i) {
     Frame& f = frames_[i];
@@ -131,6 +132,24 @@ void Pass::cut(const at::Tensor& x) {
   frames_.resize(count);
 }
 
+// Of a frame of the largest part.
+void Pass::plan() {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < frames_.size(); ++i)
+    most = std::max(most, bounds_[i + 1] - bounds_[i]);
+  std::vector<Step::Size> frame = input_sizes_;
+  for (auto& size : frame) size[0] = most;
+  const FrameCount count{static_cast<std::int64_t>(frames_.size()), threads_};
+  if (!keep_) {
+    net_.window_ = {&schedule_, std::move(frame), count, nullptr};
+    return;
+  }
+  plan_ = net_.plan_for(schedule_, frame, count);
+  retained_ = plan_ ? retained_values(net_, schedule_, plan_->again) : schedule_.kept;
+  makers_.assign(static_cast<std::size_t>(net_.values), -1);
+  for (const int n : schedule_.steps) makers_[net_.steps[n]->output] = n;
+}
+
 at::Tensor Pass::room(const std::vector<std::int64_t>& size, at::Device device) const {
   return at::empty(size, at::dtype(at::kFloat).device(device), net_.layout(size.size()));
 }
@@ -191,17 +210,45 @@ void Pass::forward_frame(Frame& f, const Tensors& x) {
   for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = to_compute(x[i]);
   for (const int n : schedule_.steps) {
     const Step& s = *net_.steps[n];
-    f.values[s.output] = s.forward(f);
+    run(s, f);
+    if (keep_ && drops_saved(s)) f.saved[n].clear();
     for (const int v : s.inputs)
-      if (schedule_.last_use[v] == n && !(f.keep && schedule_.kept[v])) f.values[v] = at::Tensor();
+      if (schedule_.last_use[v] == n && !(keep_ && retained_[v])) f.values[v] = at::Tensor();
   }
   for (std::size_t i = 0; i < f.results.size(); ++i) {
     const at::Tensor& y = f.values[net_.outputs[i]];
     if (!y.is_same(f.results[i])) f.results[i].copy_(y);
   }
   for (std::size_t i = 0; i < f.results.size(); ++i)
-    if (const int v = net_.outputs[i]; !(f.keep && schedule_.kept[v])) f.values[v] = at::Tensor();
+    if (const int v = net_.outputs[i]; !(keep_ && retained_[v])) f.values[v] = at::Tensor();
   f.results.clear();
+}
+
+void Pass::run(const Step& s, Frame& f) const {
+  f.values[s.output] = s.forward(f);
+  if (net_.observer) net_.observer(s, f);
+}
+
+// ---- what the memory plan lets go of ------------------------------------------------------------
+
+bool Pass::drops_saved(const Step& s) const {
+  return plan_ && plan_->again[s.number] && (s.records() || s.saved_bytes({1}) > 0);
+}
+
+void Pass::make_again(int n, Frame& f) const {
+  const Step& s = *net_.steps[n];
+  for (const int v : s.inputs)
+    if (!f.values[v].defined()) make_again(makers_[v], f);
+  f.leads = false;  // running statistics have seen this pass
+  run(s, f);
+}
+
+// What a step's backward pass reads is there afterwards.
+void Pass::prepare_backward(const Step& s, Frame& f) const {
+  if (!plan_) return;
+  if (drops_saved(s) && f.saved[s.number].empty()) make_again(s.number, f);
+  for (std::size_t i = 0; i < s.inputs.size(); ++i)
+    if (const int v = s.inputs[i]; s.keeps[i] && !f.values[v].defined()) make_again(makers_[v], f);
 }
 
 Pass::Tensors Pass::backward(const Tensors& grads) {
@@ -252,8 +299,13 @@ void Pass::backward_frame(Frame& f, const Tensors& grads) {
   }
   for (auto n = schedule_.steps.rbegin(); n != schedule_.steps.rend(); ++n) {
     const Step& s = *net_.steps[*n];
-    const at::Tensor g = std::move(f.grads[s.output]);
-    if (g.defined()) s.backward(f, g);
+    const at::Tensor g = f.grads[s.output];
+    if (g.defined()) {
+      prepare_backward(s, f);
+      s.backward(f, g);
+      if (net_.observer) net_.observer(s, f);
+    }
+    f.grads[s.output] = at::Tensor();
     f.values[s.output] = at::Tensor();
     f.saved[s.number].clear();
   }

@@ -26,9 +26,14 @@ class Pass {
 
  private:
   void cut(const at::Tensor& x);
+  void plan();
   template <class F>
   void each_frame(const F& body);
   void forward_frame(Frame& f, const Tensors& x);
+  void run(const Step& s, Frame& f) const;
+  void make_again(int step, Frame& f) const;
+  void prepare_backward(const Step& s, Frame& f) const;
+  bool drops_saved(const Step& s) const;
   void backward_frame(Frame& f, const Tensors& grads);
   std::vector<bool> wanted(const Tensors& x) const;
 
@@ -60,6 +65,9 @@ class Pass {
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   Tensors results_;
   std::vector<Step::Size> input_sizes_;
+  std::shared_ptr<const MemoryPlan> plan_;  // of a pass with a backward one
+  std::vector<bool> retained_;              // by value: after the forward pass
+  std::vector<int> makers_;                 // by value: the step
 };
 
 }  // namespace sluice

@@ -13,6 +13,7 @@ struct ReluStep final : Step {
 
 struct AddStep final : Step {
   std::string kind() const override { return "add"; }
+  bool shares_grad(std::size_t) const override { return true; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 };

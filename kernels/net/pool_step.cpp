@@ -13,6 +13,12 @@ Step::Size PoolStep::output_size(const std::vector<Size>& in) const {
   return s;
 }
 
+std::int64_t PoolStep::saved_bytes(const Size& output) const {
+  std::int64_t bytes = max ? 8 : 0;
+  for (const std::int64_t n : output) bytes *= n;
+  return bytes;
+}
+
 // On the CPU, LibTorch averages in three dimensions in float32 and float64 only.
 static at::Tensor widened(const at::Tensor& t) {
   const bool is_half = t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf;

@@ -13,6 +13,7 @@ struct PoolStep final : Step {
     return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
   }
   Size output_size(const std::vector<Size>& in) const override;
+  std::int64_t saved_bytes(const Size& output) const override;  // indices of the maxima
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 };

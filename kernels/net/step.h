@@ -88,6 +88,13 @@ class Step {
     std::int64_t in = 0, out = 0;
   };
   virtual Product product(const Size& /*input*/) const { return {}; }
+  // What the memory plan asks (memory_plan.h). What forward saves for backward: bytes that count
+  // beside small ones, and whether it holds the inputs and the output too, as LibTorch's record
+  // does.
+  virtual std::int64_t saved_bytes(const Size& /*output*/) const { return 0; }
+  virtual bool records() const { return false; }
+  // The input's gradient is the output's, and no further tensor.
+  virtual bool shares_grad(std::size_t /*input*/) const { return false; }
   // Work that all frames share, such as weights in the form that the step computes with.
   virtual std::shared_ptr<const void> prepare(const Preparation&) const { return nullptr; }
   virtual at::Tensor forward(Frame& f) const = 0;

@@ -18,6 +18,7 @@ struct TorchStep final : Step {
   std::vector<int> parameters() const override { return weights; }
   // Asks the function itself, once for a size: with tensors without memory, where it can do that.
   Size output_size(const std::vector<Size>& in) const override;
+  bool records() const override { return true; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 

@@ -67,7 +67,7 @@ Exported written(const Net& net, const ExportOptions& o, Exported e) {
   const auto sizes = sizes_of(net, o, e.any_batch, e.any_extents);
   Lines lines(o.real);
   const auto& steps = net.schedule(o.outputs).steps;
-  StepWriter writer(net, lines, sizes, steps, o.fold);
+  StepWriter writer(net, lines, sizes, steps, o.fold, o.scales ? &*o.scales : nullptr);
   std::vector<Port> inputs, outputs;
   for (int i = 0; i < net.inputs; ++i) {
     inputs.push_back(

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/net/net.h"
 #include "kernels/onnx/model.h"
+#include "kernels/onnx/quantize.h"
 
 namespace sluice::onnx {
 
@@ -19,6 +21,9 @@ struct ExportOptions {
   std::string head = "logits";        // or softmax, sigmoid, argmax, of the first output
   std::size_t outputs = 1;            // the first so many
   bool fold = true;                   // batch norm
+  // Convolutions compute with 8 bits: their inputs and weights are rounded to them (QuantizeLinear,
+  // DequantizeLinear). A convolution without a scale is refused.
+  std::optional<Scales> scales;
   // Whether images of these extents fit; without it, all do.
   std::function<bool(const std::vector<std::int64_t>&)> fits;
 };

@@ -15,6 +15,8 @@ at::ScalarType scalar_type(Type type) {
       return at::kHalf;
     case Type::uint8:
       return at::kByte;
+    case Type::int8:
+      return at::kChar;
     case Type::int64:
       return at::kLong;
     case Type::boolean:
@@ -33,6 +35,7 @@ std::string bytes_of(const at::Tensor& t) {
 Type type_of(const at::Tensor& t, Type real) {
   if (t.is_floating_point()) return real;
   if (t.scalar_type() == at::kBool) return Type::boolean;
+  if (t.scalar_type() == at::kChar) return Type::int8;
   return t.scalar_type() == at::kByte ? Type::uint8 : Type::int64;
 }
 

@@ -16,7 +16,14 @@
 namespace sluice::onnx {
 
 // TensorProto.DataType.
-enum class Type : std::uint8_t { float32 = 1, uint8 = 2, int64 = 7, boolean = 9, float16 = 10 };
+enum class Type : std::uint8_t {
+  float32 = 1,
+  uint8 = 2,
+  int8 = 3,
+  int64 = 7,
+  boolean = 9,
+  float16 = 10
+};
 
 using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
 using Attributes = std::vector<std::pair<std::string, Attribute>>;

@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "engine/base/error.h"
+#include "engine/base/message.h"
+#include "kernels/lists/manifest.h"
 
 namespace sluice::onnx {
 namespace {
@@ -40,9 +42,16 @@ using GetDimensionsCount = Entry<61, const void*, std::size_t*>;
 using GetDimensions = Entry<62, const void*, std::int64_t*, std::size_t>;
 using GetTensorTypeAndShape = Entry<65, const void*, Out>;
 using CreateCpuMemoryInfo = Entry<69, int, int, Out>;
+using GetAvailableProviders = Entry<125, char***, int*>;
+using ReleaseAvailableProviders = Entry<126, char**, int>;
+using AppendCuda = Entry<152, void*, const void*>;
+using AppendTensorRt = Entry<170, void*, const void*>;
+using CreateTensorRtOptions = Entry<171, Out>;
+using UpdateTensorRtOptions =
+    Entry<172, void*, const char* const*, const char* const*, std::size_t>;
 constexpr int get_error_message = 2, release_status = 93, release_memory_info = 94,
               release_session = 95, release_value = 96, release_shape = 99,
-              release_session_options = 100;
+              release_session_options = 100, release_tensorrt_options = 174;
 constexpr std::uint32_t api_version = 12;
 constexpr int element_float = 1, element_uint8 = 2;
 
@@ -161,13 +170,105 @@ std::string runtime_library() {
 
 std::string Engine::version() { return table().version; }
 
-Engine::Engine(const fs::path& file, int threads) : file_(file.string()) {
+std::vector<std::string> providers() {
   const Table& t = table();
+  char** names = nullptr;
+  int count = 0;
+  t.call<GetAvailableProviders>(t.file, &names, &count);
+  const std::vector<std::string> built(names, names + count);
+  t.call<ReleaseAvailableProviders>(t.file, names, count);
+  const auto has = [&](const char* name) { return std::ranges::find(built, name) != built.end(); };
+  std::vector<std::string> all;
+  if (has("TensorrtExecutionProvider") && !tensorrt_version().empty()) all.push_back("tensorrt");
+  if (has("CUDAExecutionProvider")) all.push_back("cuda");
+  all.push_back("cpu");
+  return all;
+}
+
+namespace {
+
+[[noreturn]] void refuse_provider(const std::string& file, const std::string& provider) {
+  if (provider == "tensorrt" && tensorrt_version().empty())
+    throw Error(Exit::usage,
+                file +
+                    ": provider \"tensorrt\" needs libnvinfer.so.10, TensorRT 10 of NVIDIA "
+                    "(developer.nvidia.com/tensorrt), where the loader looks");
+  throw Error(Exit::usage, file + ": ONNX Runtime " + table().version + " (" + table().file +
+                               ") was built without provider \"" + provider +
+                               "\": pip install onnxruntime-gpu");
+}
+
+// OrtCUDAProviderOptions of version 12; zeros stand for what later ones added.
+struct CudaOptions {
+  int device = 0, algorithm_search = 0;
+  std::size_t memory_limit = ~std::size_t{0};
+  int arena_strategy = 0, copies_in_default_stream = 1, has_stream = 0;
+  void* stream = nullptr;
+  void* arena = nullptr;
+  char later[128] = {};
+};
+
+}  // namespace
+
+Engine::Engine(const fs::path& file, const EngineOptions& options) : file_(file.string()) {
+  const auto there = providers();
+  if (options.provider != "auto") {
+    if (std::ranges::find(there, options.provider) == there.end())
+      refuse_provider(file_, options.provider);
+    open(options, options.provider);
+    return;
+  }
+  for (const std::string& provider : there) try {
+      open(options, provider);
+      return;
+    } catch (const Error& e) {
+      if (provider == there.back()) throw;
+      tell("provider \"" + provider + "\" does not open: " + e.what());
+    }
+}
+
+void Engine::open(const EngineOptions& options, const std::string& provider) {
+  const Table& t = table();
+  provider_ = provider;
   void* made = nullptr;
   t.call<CreateSessionOptions>(file_, &made);
-  const Held options(made, {release_session_options});
-  t.call<SetIntraOpNumThreads>(file_, options.get(), threads);
-  t.call<CreateSession>(file_, t.environment, file_.c_str(), options.get(), &session_);
+  const Held held(made, {release_session_options});
+  t.call<SetIntraOpNumThreads>(file_, held.get(), options.threads);
+  if (provider == "tensorrt") return open_tensorrt(options, held.get());
+  const CudaOptions cuda;
+  if (provider == "cuda") t.call<AppendCuda>(file_, held.get(), &cuda);
+  create(held.get());
+}
+
+// Building an engine takes minutes, finding one in the cache seconds.
+void Engine::open_tensorrt(const EngineOptions& options, void* session_options) {
+  const Table& t = table();
+  const std::string gpu = gpu_identity();
+  const fs::path engine =
+      options.cache / engine_name(sha256_of_file(file_), gpu, tensorrt_version(), t.version);
+  const bool known = is_sealed(engine);
+  if (!known) {
+    tell("building an engine for " + gpu + " (once; minutes): " + engine.string());
+    fs::create_directories(engine);
+  }
+  void* made = nullptr;
+  t.call<CreateTensorRtOptions>(file_, &made);
+  const Held held(made, {release_tensorrt_options});
+  const ProviderOptions strings = tensorrt_options(options, engine);
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : strings) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  t.call<UpdateTensorRtOptions>(file_, held.get(), keys.data(), values.data(), keys.size());
+  t.call<AppendTensorRt>(file_, session_options, held.get());
+  create(session_options);
+  if (!known) seal(engine);
+}
+
+void Engine::create(void* session_options) {
+  const Table& t = table();
+  t.call<CreateSession>(file_, t.environment, file_.c_str(), session_options, &session_);
 }
 
 Engine::~Engine() { table().release(release_session, session_); }

@@ -11,17 +11,25 @@
 #include <string>
 #include <vector>
 
+#include "kernels/onnx/provider.h"
+
 namespace sluice::onnx {
 
 // Where the library is: SLUICE_ONNXRUNTIME, beside LibTorch in its virtual environment (pip install
 // onnxruntime), or where the loader looks. "": nowhere.
 std::string runtime_library();
 
+// What this ONNX Runtime was built with, the best first, of cpu, cuda and tensorrt; TensorRT's
+// where its library is.
+std::vector<std::string> providers();
+
 // A file opened: an Error(usage) where there is no ONNX Runtime, or one older than 1.12, or where
-// it refuses the file.
+// it refuses the file or has no such provider. `auto` goes on with the next one and says so.
 class Engine {
  public:
-  explicit Engine(const std::filesystem::path& file, int threads = 1);
+  Engine(const std::filesystem::path& file, const EngineOptions& options);
+  explicit Engine(const std::filesystem::path& file, int threads = 1)
+      : Engine(file, EngineOptions{.threads = threads}) {}
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -31,8 +39,14 @@ class Engine {
                               const std::vector<at::Tensor>& inputs,
                               const std::vector<std::string>& output_names) const;
   static std::string version();  // "1.32.0"
+  const std::string& provider() const { return provider_; }
 
  private:
+  void open(const EngineOptions& options, const std::string& provider);
+  void open_tensorrt(const EngineOptions& options, void* session_options);
+  void create(void* session_options);
+
+  std::string provider_;
   std::string file_;
   void* session_ = nullptr;
 };

@@ -25,11 +25,12 @@ struct Affine {
 }  // namespace
 
 StepWriter::StepWriter(const Net& net, Lines& lines, std::vector<std::vector<Step::Size>> sizes,
-                       const std::vector<int>& steps, bool fold)
+                       const std::vector<int>& steps, bool fold, const Scales* scales)
     : names(static_cast<std::size_t>(net.values)),
       net_(net),
       lines_(lines),
       sizes_(std::move(sizes)),
+      scales_(scales),
       folded_(static_cast<std::size_t>(net.values)) {
   if (!fold) return;
   std::vector<int> reads(static_cast<std::size_t>(net.values));
@@ -103,6 +104,38 @@ static Affine affine(const at::Tensor& mean, const at::Tensor& var, double eps,
   return {scale, beta.to(at::kDouble) - mean.to(at::kDouble) * scale};
 }
 
+// The input on the grid of its scale.
+std::string StepWriter::rounded(const ConvStep& s) {
+  const auto found = scales_->values.find(net_.parameters[s.weight].name);
+  if (found == scales_->values.end())
+    throw Error(Exit::usage, "the scales have none for it: calibrate this network");
+  const auto& [by, zero] = found->second;
+  std::string& made = rounded_[{input(s), by}];
+  if (!made.empty()) return made;
+  const std::string scale = lines_.constant(at::full({}, by, at::kFloat));
+  const std::string zero_point =
+      lines_.constant(at::full({}, zero, scales_->symmetric ? at::kChar : at::kByte));
+  const std::string q = lines_.add("QuantizeLinear", {input(s), scale, zero_point});
+  return made = lines_.add("DequantizeLinear", {q, scale, zero_point});
+}
+
+// Each output channel's weights on a grid of their own, symmetric.
+std::string StepWriter::rounded_weight(const ConvStep& s, const at::Tensor& weight) {
+  const std::int64_t axis = s.spec.transposed ? 1 : 0;
+  const at::Tensor rows = weight.detach().transpose(0, axis).flatten(1).to(at::kDouble);
+  const at::Tensor scale = std::get<0>(rows.abs().max(1)).clamp_min(1e-30) / 127;
+  Numbers shape(static_cast<std::size_t>(weight.dim()), 1);
+  shape[static_cast<std::size_t>(axis)] = -1;
+  const at::Tensor q =
+      (weight.detach().to(at::kDouble) / scale.view(shape)).round().clamp(-127, 127);
+  const std::string name = net_.parameters[s.weight].name;
+  return lines_.add(
+      "DequantizeLinear",
+      {lines_.tensor(name, q.to(at::kChar)), lines_.tensor(name + ".scale", scale.to(at::kFloat)),
+       lines_.tensor(name + ".zero_point", at::zeros_like(scale, at::kChar))},
+      {{"axis", axis}});
+}
+
 std::string StepWriter::conv(const ConvStep& s) {
   const ConvSpec& spec = s.spec;
   Attributes how{{"kernel_shape", spec.kernel},
@@ -111,7 +144,11 @@ std::string StepWriter::conv(const ConvStep& s) {
                  {"group", spec.groups}};
   if (spec.transposed) how.emplace_back("output_padding", spec.output_padding);
   const int bias = s.bias >= 0 ? s.bias : s.silent_bias;
-  Lines::Names inputs{input(s)};
+  Lines::Names inputs{scales_ ? rounded(s) : input(s)};
+  const std::string& name = net_.parameters[s.weight].name;
+  const auto with_weight = [&](const at::Tensor& w) {
+    inputs.push_back(scales_ ? rounded_weight(s, w) : lines_.tensor(name, w));
+  };
   if (const NormActStep* norm = folded_[s.output]) {
     const Affine by = affine(buffer(norm->running_mean), buffer(norm->running_var), norm->eps,
                              parameter(norm->gamma), parameter(norm->beta));
@@ -119,11 +156,10 @@ std::string StepWriter::conv(const ConvStep& s) {
     shape[spec.transposed ? 1 : 0] = -1;
     at::Tensor shift = by.shift;
     if (bias >= 0) shift = shift + parameter(bias).to(at::kDouble) * by.scale;
-    inputs.push_back(lines_.tensor(net_.parameters[s.weight].name,
-                                   (parameter(s.weight) * by.scale.view(shape)).to(at::kFloat)));
+    with_weight((parameter(s.weight) * by.scale.view(shape)).to(at::kFloat));
     inputs.push_back(lines_.tensor(s.name + ".bias", shift.to(at::kFloat)));
   } else {
-    inputs.push_back(weight(s.weight));
+    with_weight(parameter(s.weight));
     if (bias >= 0) inputs.push_back(weight(bias));
   }
   std::string y = lines_.add(spec.transposed ? "ConvTranspose" : "Conv", inputs, how);

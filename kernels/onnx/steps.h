@@ -1,10 +1,14 @@
 // A network's own steps as nodes; for kernels/onnx alone.
 #pragma once
 
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/net/net.h"
 #include "kernels/onnx/lines.h"
+#include "kernels/onnx/quantize.h"
 #include "kernels/onnx/record.h"
 
 namespace sluice {
@@ -20,7 +24,7 @@ class StepWriter {
  public:
   // `sizes`: by record, by value of the network. `steps`: those that are written.
   StepWriter(const Net& net, Lines& lines, std::vector<std::vector<Step::Size>> sizes,
-             const std::vector<int>& steps, bool fold);
+             const std::vector<int>& steps, bool fold, const Scales* scales);
   // Adds the step's nodes; its value gets a name.
   void write(const Step& step);
   Lines::Names names;  // by value of the network
@@ -35,6 +39,8 @@ class StepWriter {
   }
   std::size_t axes(const Step& step) const { return sizes_[0][step.inputs[0]].size(); }
   std::string conv(const ConvStep& step);
+  std::string rounded(const ConvStep& step);
+  std::string rounded_weight(const ConvStep& step, const at::Tensor& weight);
   std::string norm(const NormActStep& step);
   std::string normalised(const NormActStep& step);
   std::string group_norm(const NormActStep& step);
@@ -46,6 +52,8 @@ class StepWriter {
   const Net& net_;
   Lines& lines_;
   const std::vector<std::vector<Step::Size>> sizes_;
+  const Scales* const scales_;  // null: convolutions compute as the rest does
+  std::map<std::pair<std::string, double>, std::string> rounded_;  // by value and scale
   std::vector<const NormActStep*> folded_;  // by value: the norm that its convolution does as well
 };
 

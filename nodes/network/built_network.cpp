@@ -1,8 +1,13 @@
 #include "nodes/network/built_network.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <span>
 
 #include "engine/base/diagnostic.h"
+#include "engine/base/message.h"
 #include "engine/session/precision.h"
 
 namespace sluice {
@@ -25,6 +30,14 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
     Values x;
     for (int i = 0; i < images; ++i) x.push_back(b.input(channels_, static_cast<int>(dims_)));
     net_ = b.finish(build(b.scope(), x), {compute, channels_last});
+    if (shared.memory == "auto" && !shared.memory_budget)
+      refuse("memory \"auto\" needs a memory_budget");
+    using Kind = MemoryPolicy::Kind;
+    net_.memory_policy = {shared.memory == "auto"        ? Kind::automatic
+                          : shared.memory == "recompute" ? Kind::recompute
+                                                         : Kind::keep,
+                          shared.memory_budget.value_or(0)};
+    if (!shared.sparsity.is_null()) begin_sparsity(shared.sparsity);
   } catch (const Error& e) {
     throw Error(e.exit, type + ": " + e.what());
   }
@@ -49,6 +62,67 @@ Network::Tensors BuiltNetwork::forward(const Tensors& x, std::size_t count) {
   return net_.forward(x, count, training_, key_);
 }
 
+// ---- zeros among the weights --------------------------------------------------------------------
+
+// A mask for each convolution that the pattern fits: all ones until the zeros are chosen.
+void BuiltNetwork::begin_sparsity(const Json& given) {
+  const auto refused = [](const std::string& why) { refuse("sparsity: " + why); };
+  if (!given.is_object()) refused("is no object with \"pattern\"");
+  for (const auto& [key, value] : given.items()) {
+    if (key != "pattern" && key != "keep" && key != "from_epoch")
+      refused("has no member \"" + key + "\"; there are pattern, keep, from_epoch");
+    if (key != "pattern" && !value.is_number()) refused("\"" + key + "\" is no number");
+  }
+  const Json pattern = given.value("pattern", Json());
+  if (pattern != "vector" && pattern != "2:4") refused("\"pattern\" is \"vector\" or \"2:4\"");
+  sparsity_.pattern =
+      pattern == "vector" ? Sparsity::Pattern::vector : Sparsity::Pattern::two_of_four;
+  sparsity_.keep = given.value("keep", 0.5);
+  zeros_from_ = given.value("from_epoch", std::int64_t{0});
+  if (!(sparsity_.keep > 0 && sparsity_.keep <= 1)) refused("\"keep\" is a share above 0, up to 1");
+  if (pattern == "2:4" && sparsity_.keep != 0.5) refused("2:4 keeps one half");
+  sparse_ = sparse_weights(net_, sparsity_);
+  if (sparse_.weights.empty()) refused("the pattern fits none of the convolutions");
+  masks_ = net_.buffers.size();
+  for (const auto& w : sparse_.weights) {
+    const auto& p = net_.parameters[w.parameter];
+    net_.buffers.push_back({p.name + ".mask", at::ones(p.tensor.sizes(), at::kByte)});
+  }
+}
+
+void BuiltNetwork::choose_zeros() {
+  std::int64_t zeros = 0, all = 0;
+  for (std::size_t i = 0; i < sparse_.weights.size(); ++i) {
+    const auto& [parameter, spec] = sparse_.weights[i];
+    const at::Tensor mask = sparsity_mask(net_.parameters[parameter].tensor, spec, sparsity_);
+    net_.buffers[masks_ + i].tensor.copy_(mask);
+    zeros += mask.numel() - mask.sum().item<std::int64_t>();
+    all += mask.numel();
+  }
+  tell("sparsity: " + std::to_string(zeros) + " of " + std::to_string(all) + " weights of " +
+       std::to_string(sparse_.weights.size()) + " convolutions are zero from now on; " +
+       std::to_string(sparse_.dense) + " that the pattern does not fit stay dense");
+}
+
+bool BuiltNetwork::settle(std::uint32_t epoch) {
+  if (sparse_.weights.empty() || epoch < zeros_from_) return false;
+  const at::NoGradGuard no_grad;
+  const auto masks = std::span(net_.buffers).subspan(masks_);
+  const bool choose =
+      !zeros_chosen_ && std::all_of(masks.begin(), masks.end(), [](const auto& mask) {
+        return mask.tensor.all().template item<bool>();  // and not those of a checkpoint
+      });
+  if (choose) choose_zeros();
+  zeros_chosen_ = true;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    at::Tensor& mask = masks[i].tensor;
+    const at::Tensor& weight = net_.parameters[sparse_.weights[i].parameter].tensor;
+    if (mask.device() != weight.device()) mask.set_data(mask.to(weight.device()));
+    weight.detach().mul_(mask);
+  }
+  return choose;
+}
+
 Network::Named BuiltNetwork::parameters() const {
   Named out;
   for (const auto& q : net_.parameters) out.emplace_back(q.name, q.tensor);
@@ -68,6 +142,11 @@ Work BuiltNetwork::last_work() const {
     if (net_.compute != at::kFloat && p.in % 8 == 0 && p.out % 8 == 0)
       work.on_tensor_cores += p.multiply_adds;
   }
+  const Net::Memory memory = net_.memory();
+  work.step_bytes = static_cast<double>(memory.step);
+  work.step_bytes_kept = static_cast<double>(memory.all_kept);
+  work.window_bytes = static_cast<double>(memory.window);
+  work.forward_again = memory.forward_again;
   return work;
 }
 

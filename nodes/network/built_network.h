@@ -8,13 +8,16 @@
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "kernels/net/blocks.h"
+#include "kernels/net/sparsity.h"
 
 namespace sluice {
 
 // The parameters that networks of images share.
 struct ImageNet {
   std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 2;
-  std::string precision = "float32";
+  std::string precision = "float32", memory = "keep";
+  std::optional<std::int64_t> memory_budget;
+  Json sparsity;
   ImageNet();  // not inline: g++ 12 would take `precision` for uninitialised in derived ones
 };
 
@@ -25,6 +28,8 @@ Spec image_net(std::string name, std::string doc, bool given = true,
                std::string outputs = "Channels of the output, logits.") {
   using Number = std::int64_t Params::*;
   using Text = std::string Params::*;
+  using Bytes = std::optional<std::int64_t> Params::*;
+  using Any = Json Params::*;
   Spec s = Spec::network(std::move(name), std::move(doc));
   s.param("spatial_dims", Number{&ImageNet::spatial_dims}, "2 or 3.").range(2, 3);
   s.params.back().required = given;
@@ -36,7 +41,23 @@ Spec image_net(std::string name, std::string doc, bool given = true,
        "precision", Text{&ImageNet::precision},
        "What convolutions and activations compute in; weights stay float32. auto: bfloat16 where "
        "the GPU or the CPU multiplies in it, else float32.")
-      .choices({"float32", "bfloat16", "float16", "auto"});
+      .choices({"float32", "bfloat16", "float16", "auto"})
+      .param(
+          "memory", Text{&ImageNet::memory},
+          "What a training step keeps for its backward pass: keep: everything; recompute: so "
+          "little "
+          "that its peak is lowest, the rest is computed again; auto: as much as memory_budget has "
+          "room for. The result is the same to the bit.")
+      .choices({"keep", "recompute", "auto"})
+      .param("memory_budget", Bytes{&ImageNet::memory_budget},
+             "memory auto: bytes of a training step's activations and their gradients.")
+      .at_least(1)
+      .param(
+          "sparsity", Any{&ImageNet::sparsity},
+          "Zeros among convolutions' weights, chosen by magnitude in the epoch from_epoch and "
+          "kept from then on: {\"pattern\": \"vector\", \"keep\": 0.5, \"from_epoch\": 0}: blocks "
+          "of 16 outputs, one tap and two inputs, which predictions on the CPU pass over; or "
+          "{\"pattern\": \"2:4\"} along the inputs. null: none.");
   return s;
 }
 // ... of one that answers with classes of whole images.
@@ -70,7 +91,10 @@ class BuiltNetwork : public Network {
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { net_.initialise(seed); }
   // Copies go to other devices in the streams of other threads, which a recording does not see.
-  bool recordable() const override { return !net_.draws() && !net_.is_spread(); }
+  bool recordable() const override {
+    return !net_.draws() && !net_.is_spread() && sparse_.weights.empty();
+  }
+  bool settle(std::uint32_t epoch) override;
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
   const Net& net() const { return net_; }
@@ -88,7 +112,15 @@ class BuiltNetwork : public Network {
   [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
 
  private:
+  void begin_sparsity(const Json& given);
+  void choose_zeros();
+
   Net net_;
+  Sparse sparse_;          // each weight has a mask,
+  std::size_t masks_ = 0;  // the buffers from this one on
+  Sparsity sparsity_;
+  std::int64_t zeros_from_ = 0;  // epoch
+  bool zeros_chosen_ = false;
   std::string type_;
   std::int64_t channels_ = 0, dims_ = 0;
   bool training_ = false;

@@ -2,6 +2,8 @@
 // export`, of torch.onnx.export, of any other engine. It predicts; nothing in it can be trained.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "engine/base/error.h"
@@ -15,14 +17,15 @@ namespace {
 
 struct OnnxNetwork final : Network {
   struct Params {
-    std::string file;
+    std::string file, provider = "auto", engine_cache = "~/.cache/sluice/engines";
     std::int64_t spatial_dims = 3, in_channels = 1, out_channels = 1, threads = 0;
   } p;
 
   static Spec spec() {
-    return Spec::network("onnx",
-                         "A network in an ONNX file, which ONNX Runtime computes on the CPU (pip "
-                         "install onnxruntime). It predicts and has no weights to train.")
+    return Spec::network(
+               "onnx",
+               "A network in an ONNX file, which ONNX Runtime computes (pip install "
+               "onnxruntime, or onnxruntime-gpu). It predicts and has no weights to train.")
         .param("file", &Params::file, "What `sluice export` or torch.onnx.export wrote.")
         .required()
         .param("spatial_dims", &Params::spatial_dims, "What the file takes: 2 or 3.")
@@ -35,7 +38,13 @@ struct OnnxNetwork final : Network {
         .at_least(1)
         .required()
         .param("threads", &Params::threads, "That compute a batch; 0: as many as cores.")
-        .at_least(0);
+        .at_least(0)
+        .param("provider", &Params::provider,
+               "Where it is computed; auto: the best that opens, TensorRT before CUDA before the "
+               "CPU.")
+        .choices({"auto", "cpu", "cuda", "tensorrt"})
+        .param("engine_cache", &Params::engine_cache,
+               "tensorrt: a folder in which engines are kept; building one takes minutes.");
   }
 
   // Every cause of a refusal is found before the engine is loaded.
@@ -50,7 +59,19 @@ struct OnnxNetwork final : Network {
       refuse("takes " + std::to_string(std::max<std::size_t>(in.extents.size(), 2) - 2) +
              " spatial axes, spatial_dims is " + std::to_string(p.spatial_dims));
     if (in.type != onnx::Type::float32) refuse("takes other numbers than float32");
-    engine_.emplace(p.file, static_cast<int>(p.threads));
+    const bool int8 = std::ranges::find(head_.operators, "QuantizeLinear") != head_.operators.end();
+    if (p.provider == "cuda" && int8)
+      refuse("computes with 8 bits, for which provider \"cuda\" has no convolution");
+    options_ = {.provider = p.provider,
+                .threads = static_cast<int>(p.threads),
+                .cache = p.engine_cache,
+                .input = in.name};
+    if (p.engine_cache.starts_with("~/"))
+      if (const char* home = std::getenv("HOME")) options_.cache = home + p.engine_cache.substr(1);
+    // TensorRT builds for a size, which the first batch has.
+    const auto there = onnx::providers();
+    const bool builds = std::ranges::find(there, "tensorrt") != there.end();
+    if (!builds || p.provider == "cpu" || p.provider == "cuda") engine_.emplace(p.file, options_);
   }
 
   Tensors forward(const Tensors& x, std::size_t count) override {
@@ -72,6 +93,11 @@ struct OnnxNetwork final : Network {
     if (samples % most != 0)
       refuse("was exported for batches of " + std::to_string(most) + ", got " +
              std::to_string(samples));
+    if (!engine_) {
+      options_.size = image.sizes().vec();
+      engine_.emplace(p.file, options_);
+    }
+    if (engine_->provider() == "tensorrt") return filled_up(image, names);
     std::vector<Tensors> parts(count);
     for (std::int64_t n = 0; n < samples; n += most) {
       const auto y = engine_->run({head_.inputs[0].name}, {image.narrow(0, n, most).cpu()}, names);
@@ -79,6 +105,20 @@ struct OnnxNetwork final : Network {
     }
     Tensors all;
     for (const auto& part : parts) all.push_back(at::cat(part).to(image.device()));
+    return all;
+  }
+  // A smaller batch than TensorRT's engine was built for is filled up with its first sample.
+  Tensors filled_up(const at::Tensor& image, const std::vector<std::string>& names) {
+    const std::int64_t n = image.size(0), whole = options_.size[0];
+    at::Tensor x = image.cpu();
+    if (n < whole) {
+      auto more = x.sizes().vec();
+      more[0] = whole - n;
+      x = at::cat({x, x.narrow(0, 0, 1).expand(more)});
+    }
+    Tensors all;
+    for (const auto& y : engine_->run({head_.inputs[0].name}, {x}, names))
+      all.push_back(y.narrow(0, 0, n).to(at::kFloat).to(image.device()));
     return all;
   }
   Named parameters() const override { return {}; }
@@ -103,6 +143,7 @@ struct OnnxNetwork final : Network {
   }
 
   onnx::Head head_;
+  onnx::EngineOptions options_;
   std::optional<onnx::Engine> engine_;
 };
 

@@ -242,6 +242,8 @@ void Optimizer::step(const std::string& at) {
   memory_.move_to(device);
   optim_step(slots_, rule_, memory_);
   if (device.is_cpu()) require_finite(memory_.read(), "batch " + at);
+  if (network_->settle(static_cast<std::uint32_t>(rule_.epoch)) && sharded_)
+    sharded_->take_buffers();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].grad = at::Tensor();
     weights[i].second.mutable_grad() = at::Tensor();

@@ -3,6 +3,7 @@
 
 #include "tests/campaign.h"
 #include "tests/cli/packaged.h"
+#include "tests/dicom_series.h"
 
 using nlohmann::json;
 
@@ -116,4 +117,40 @@ TEST_CASE("a server that cannot serve says why") {
   p.refused("$SLUICE serve run", 2, "run: is no package");
   p.refused("printf x >> p/weights.safetensors; $SLUICE serve p", 3,
             "p/weights.safetensors: is not as it was packaged");
+}
+
+TEST_CASE("a zipped DICOM series is predicted as sluice run predicts its folder") {
+  const Packaged p;
+  const sluice::dicom_series::Series series(12);
+  const std::string s = (series.folder / "s").string();
+  p.folder.write("ask.py", ask);
+  p.folder.write("pack.py",
+                 "import sys, zipfile, pathlib as l\n"
+                 "z = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED)\n"
+                 "for f in sorted(l.Path(sys.argv[2]).iterdir()): z.write(f, 'study/' + f.name)\n"
+                 "for a in sys.argv[3:]: z.writestr(a, b'\\0' * 3000000)\n");
+  p.folder.write("cut.py",
+                 "import sys\nb = open(sys.argv[1], 'rb').read()\n"
+                 "open(sys.argv[2], 'wb').write(b[:60] + bytes([b[60] ^ 1]) + b[61:])\n");
+  const std::string do_ask = python + " ask.py ";
+  const auto r =
+      served(p, "--max-size 2M",
+             python + " pack.py s.zip " + s + "; " + python + " cut.py s.zip bad.zip\n" + python +
+                 " pack.py big.zip " + s + " zeros; mkdir empty; " + python +
+                 " pack.py none.zip empty\n" + do_ask + "$url/predict s.zip > answer\n" + do_ask +
+                 "$url/predict bad.zip > bad\n" + do_ask + "$url/predict big.zip > big\n" + do_ask +
+                 "$url/predict none.zip > none\n" + "mkdir all; cp -r " + s + " all/image\n" +
+                 "$SLUICE run p --quiet --out own --set 'nodes.cases={\"type\": \"file_patterns\", "
+                 "\"root\": \"all\", \"patterns\": {\"image\": \"*/\"}}'\n"
+                 "printf '200 ' | cat - own/segmentations/image_seg.nii.gz > own.txt");
+  INFO(r.err);
+  INFO(p.folder.read("log"));
+  CHECK(p.folder.read("answer").starts_with("200 "));
+  CHECK(p.folder.read("answer") == p.folder.read("own.txt"));
+  const std::string bad = p.folder.read("bad");
+  INFO(bad);
+  CHECK(bad.starts_with("400 the upload: \"study/"));
+  CHECK(bad.find("is damaged") != std::string::npos);
+  CHECK(p.folder.read("big").starts_with("413 the archive holds more than 2000000 bytes"));
+  CHECK(p.folder.read("none").starts_with("400 "));
 }

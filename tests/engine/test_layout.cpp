@@ -80,7 +80,7 @@ const std::vector<Room> kernel_rooms{
     {"loss", {"base", "image", "cuda"}},
     {"optim", {"base", "cuda"}},
     {"infer", {"base", "cuda"}},
-    {"onnx", {"base", "files", "net"}},
+    {"onnx", {"base", "files", "lists", "net"}},
 };
 
 bool may_include(const std::string& top, const Room& room, const std::string& name) {

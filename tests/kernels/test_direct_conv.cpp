@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/net/direct_conv.h"
+#include "kernels/net/sparsity.h"
 
 using namespace sluice;
 
@@ -62,8 +63,9 @@ std::vector<std::pair<Products, at::ScalarType>> ways() {
   return all;
 }
 
+// `zeros`: what the pattern leaves out of the weights.
 void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products p,
-             at::ScalarType type) {
+             at::ScalarType type, const Sparsity& zeros = {}) {
   std::vector<std::int64_t> x_size{2, s.in},
       w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
   x_size.insert(x_size.end(), size.begin(), size.end());
@@ -77,6 +79,7 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
       size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
   const at::Tensor x = sines(x_size, 1, type), w = sines(w_size, 2, type).contiguous();
+  if (fits(s, zeros)) w.mul_(sparsity_mask(w.to(at::kFloat), s, zeros));
   const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
   const std::vector<std::int64_t> dilation(size.size(), 1);
   const at::Tensor expected = at::convolution(wide(x), wide(w), wide(b), s.stride, s.padding,
@@ -102,6 +105,20 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
 TEST_CASE("direct convolutions equal LibTorch's forward and backward") {
   for (const auto& [products, type] : ways())
     for (const auto& [s, size] : cases()) compare(s, size, products, type);
+}
+
+TEST_CASE("direct convolutions pass over weights that are zero, with the same result") {
+  for (const auto& [products, type] : ways())
+    for (const double keep : {0.5, 0.1, 1e-9})
+      for (const bool transposed : {false, true}) {
+        const Sparsity zeros{Sparsity::Pattern::vector, keep};
+        compare(spec(transposed, 16, 32, {3, 3, 3}, {1, 1, 1}), {4, 5, 27}, products, type, zeros);
+        compare(spec(transposed, 9, 40, {3, 3, 3}, {2, 2, 2}), {5, 3, 9}, products, type, zeros);
+        compare(spec(transposed, 16, 32, {3, 3}, {1, 2}), {6, 30}, products, type, zeros);
+        compare(spec(transposed, 16, 16, {1, 1, 1}, {1, 1, 1}), {3, 4, 5}, products, type, zeros);
+        // Of more weights than a core's cache holds.
+        compare(spec(transposed, 160, 160, {3, 3, 3}, {1, 1, 1}), {2, 3, 5}, products, type, zeros);
+      }
 }
 
 TEST_CASE("direct convolutions give equal bits for any number of threads") {

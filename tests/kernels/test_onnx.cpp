@@ -8,6 +8,8 @@
 #include "kernels/net/builder.h"
 #include "kernels/net/ops.h"
 #include "kernels/onnx/export.h"
+#include "kernels/onnx/provider.h"
+#include "kernels/onnx/quantize.h"
 #include "kernels/onnx/runtime.h"
 #include "tests/temporary_folder.h"
 
@@ -61,6 +63,24 @@ TEST_CASE("batch norm stands in the convolution upstream, where nothing else rea
   o.fold = false;
   CHECK(operators(onnx::exported(net, o)) ==
         std::vector<std::string>{"Conv", "BatchNormalization", "Relu", "Identity"});
+}
+
+TEST_CASE("convolutions of 8 bits stand between QuantizeLinear and DequantizeLinear") {
+  const Net net = small();
+  auto o = options();
+  CHECK(contains(message_of([&] {
+                   o.scales.emplace();
+                   onnx::exported(net, o);
+                 }),
+                 "the scales have none for it"));
+  o.scales->values["conv.weight"] = {1.0 / 127, 0};
+  const auto e = onnx::exported(net, o);
+  CHECK(operators(e) == std::vector<std::string>{"QuantizeLinear", "DequantizeLinear",
+                                                 "DequantizeLinear", "Conv", "Relu", "Identity"});
+  if (onnx::runtime_library().empty()) return;
+  const at::Tensor x = at::rand({2, 2, 8, 6});
+  CHECK(apart(net, e, x) < 0.02);
+  CHECK(apart(net, e, x) > 1e-6);
 }
 
 TEST_CASE("a head says what the file takes and gives") {
@@ -168,4 +188,49 @@ TEST_CASE("numbers beyond float16 are refused by name") {
   o.real = onnx::Type::float16;
   CHECK_THROWS_WITH_AS(onnx::exported(net, o),
                        Contains("conv.weight has numbers beyond float16's range"), Error);
+}
+
+TEST_CASE(
+    "an engine's name tells files, GPUs and versions apart, and one that was touched is none") {
+  const auto name = onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12080", "10.13.3", "1.31.1");
+  CHECK(name == "abc-NVIDIA_H200__9.0__driver_12080-tensorrt_10.13.3-onnxruntime_1.31.1");
+  CHECK(name != onnx::engine_name("abd", "NVIDIA H200, 9.0, driver 12080", "10.13.3", "1.31.1"));
+  CHECK(name != onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12090", "10.13.3", "1.31.1"));
+  CHECK(name != onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12080", "10.13.4", "1.31.1"));
+  const TemporaryFolder folder;
+  CHECK_FALSE(onnx::is_sealed(folder / "e"));
+  folder.write_text("e/a.engine", "an engine");
+  onnx::seal(folder / "e");
+  CHECK(onnx::is_sealed(folder / "e"));
+  folder.write_text("e/a.engine", "another");
+  CHECK_FALSE(onnx::is_sealed(folder / "e"));
+  CHECK_FALSE(std::filesystem::exists(folder / "e"));
+  folder.write_text("e/a.engine", "never sealed");
+  CHECK_FALSE(onnx::is_sealed(folder / "e"));
+}
+
+TEST_CASE("the range of a value is the same in any order, and cut as it is asked to be") {
+  const at::Tensor x = at::cat({at::randn({3000}), at::full({1}, 40.0), at::zeros({20})});
+  const auto range = [](const std::vector<at::Tensor>& parts) {
+    onnx::Range r;
+    for (const auto& part : parts) r.add(part);
+    return r;
+  };
+  const onnx::Range a = range({x}),
+                    b = range({x.flip(0).slice(0, 0, 500), x.flip(0).slice(0, 500)});
+  using Method = onnx::Range::Method;
+  for (const auto method : {Method::minmax, Method::percentile, Method::mse})
+    CHECK(a.bound(method) == b.bound(method));
+  CHECK(a.bound(Method::minmax) == 40);
+  CHECK(a.bound(Method::percentile) == 40);  // 1 of 3021 is more than 0.01 %
+  CHECK(range({at::randn({100000}), at::full({1}, 40.0)}).bound(Method::percentile) < 6);
+  CHECK(a.bound(Method::mse) < 40);
+  const onnx::Scale s = scale_of(a, Method::minmax, true);
+  CHECK(s.zero_point == 0);
+  CHECK(s.scale == doctest::Approx(40.0 / 127));
+  const onnx::Scale t = scale_of(range({at::tensor({-1.f, 3.f})}), Method::minmax, false);
+  CHECK(t.scale == doctest::Approx(4.0 / 255));
+  CHECK(t.zero_point == 64);
+  CHECK(range({at::zeros({3})}).only_zeros());
+  CHECK(range({at::full({2}, NAN)}).saw_nan());
 }

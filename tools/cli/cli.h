@@ -45,7 +45,9 @@ struct Options {
   bool brief = false;                                       // convert
   std::string precision_name = "float32", head = "logits";  // export
   std::vector<std::int64_t> size;
-  std::int64_t outputs = 1;
+  std::int64_t outputs = 1, samples = 32;  // export; calibrate
+  std::string scales, method = "minmax";
+  bool asymmetric = false;
   std::string package, selftest;  // export, verify, serve
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
@@ -93,6 +95,7 @@ int prune(const Options& options);
 int list_runs(const Options& options);
 int compare_runs(const Options& options);
 int open_page(const Options& options);
+int calibrate(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();

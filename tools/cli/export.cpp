@@ -1,4 +1,4 @@
-// `sluice export`, `verify`, `serve` and `prune`: the runtime does them.
+// `sluice export`, `verify`, `serve`, `prune` and `calibrate`: the runtime does them.
 #include <algorithm>
 
 #include "tools/cli/cli.h"
@@ -22,6 +22,7 @@ int export_network(const Options& o) {
                          {"weights", o.weights},
                          {"out", o.out},
                          {"precision", o.precision_name},
+                         {"scales", o.scales},
                          {"head", o.head},
                          {"size", o.size},
                          {"outputs", o.outputs},
@@ -50,6 +51,20 @@ int prune(const Options& o) {
                          {"net", o.key},
                          {"share", o.share},
                          {"multiple", o.multiple},
+                         {"out", o.out}});
+}
+
+int calibrate(const Options& o) {
+  keep_signals();
+  return run_in_runtime({{"command", "calibrate"},
+                         {"graph", o.run},
+                         {"net", o.key},
+                         {"weights", o.weights},
+                         {"samples", o.samples},
+                         {"method", o.method},
+                         {"asymmetric", o.asymmetric},
+                         {"set", o.set},
+                         {"step_threads", o.step_threads},
                          {"out", o.out}});
 }
 

@@ -144,8 +144,10 @@ void export_options(CLI::App* command, Options& o) {
   command
       ->add_option("--precision", o.precision_name,
                    "What the file computes in; its inputs and outputs stay float32")
-      ->check(CLI::IsMember({"float32", "float16"}))
-      ->option_text("float32|float16");
+      ->check(CLI::IsMember({"float32", "float16", "int8"}))
+      ->option_text("float32|float16|int8");
+  command->add_option("--scales", o.scales, "int8: what `sluice calibrate` wrote")
+      ->option_text("FILE");
   command->add_option("--head", o.head, "What stands behind the network's first output")
       ->check(CLI::IsMember({"logits", "softmax", "sigmoid", "argmax"}))
       ->option_text("logits|softmax|sigmoid|argmax");
@@ -156,6 +158,32 @@ void export_options(CLI::App* command, Options& o) {
   command->add_flag("--check", o.check,
                     "Holds the file, as ONNX Runtime computes it, against this build");
   command->add_flag("--json", o.json, "One JSON document on stdout");
+}
+
+void calibrate_options(CLI::App* command, Options& o) {
+  command->add_option("graph", o.run, "A graph that predicts or validates")
+      ->required()
+      ->option_text("GRAPH");
+  command->add_option("--weights", o.weights, "A run's, or a file's; else those of the graph")
+      ->option_text("RUN");
+  command->add_option("--net", o.key, "Which network, where there are several")
+      ->option_text("NAME");
+  command->add_option("--samples", o.samples, "How many of each source; 32 unless told")
+      ->check(CLI::Range(1, 1000000))
+      ->option_text("N");
+  command
+      ->add_option("--method", o.method,
+                   "Where large numbers are cut: at the largest; at 99.99 % of them; where the "
+                   "squared error is least")
+      ->check(CLI::IsMember({"minmax", "percentile", "mse"}))
+      ->option_text("minmax|percentile|mse");
+  command->add_flag("--asymmetric", o.asymmetric,
+                    "Zero points of their own, for engines on a CPU; TensorRT takes none");
+  command->add_option("--set", o.set, "Changes the graph: path=value")->option_text("PATH=VALUE");
+  command->add_option("--step-threads", o.step_threads, "Threads of the network")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
+  command->add_option("-o,--out", o.out, "The file, scales.json")->required()->option_text("FILE");
 }
 
 void serve_options(CLI::App* command, Options& o) {
@@ -376,6 +404,12 @@ void commands(CLI::App& app, Options& o) {
   export_options(
       app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
 
+  calibrate_options(
+      app.add_subcommand(
+          "calibrate",
+          "Measures what a network's convolutions read, for `export --precision int8`"),
+      o);
+
   auto* prune = app.add_subcommand(
       "prune",
       "Takes whole channels out of a run's network, and writes the graph that trains it on");
@@ -453,6 +487,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "runs") return list_runs(o);
   if (command == "compare") return compare_runs(o);
   if (command == "open") return open_page(o);
+  if (command == "calibrate") return calibrate(o);
   return start(command, o);
 }
 

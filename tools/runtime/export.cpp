@@ -10,7 +10,9 @@
 
 #include "engine/base/error.h"
 #include "engine/session/weights.h"
+#include "engine/state/checkpoint.h"
 #include "kernels/onnx/runtime.h"
+#include "tools/runtime/calibrate.h"
 #include "tools/runtime/write_onnx.h"
 
 namespace sluice {
@@ -99,6 +101,13 @@ int export_command(const Json& request) {
   o.real = request.at("precision") == "float16" ? onnx::Type::float16 : onnx::Type::float32;
   o.head = request.at("head");
   o.outputs = request.at("outputs");
+  const std::string scales = request.at("scales");
+  const bool int8 = request.at("precision") == "int8";
+  if (int8 != !scales.empty())
+    throw Error(Exit::usage,
+                "--precision int8 and --scales FILE, which `sluice calibrate` writes, go "
+                "together");
+  if (int8) o.scales = read_scales(scales, weights_sha256(made.tensors()));
   if (const std::size_t there = made.built->output_count(); o.outputs > there)
     throw Error(Exit::usage, "the network has " + std::to_string(there) + " outputs");
   const onnx::Exported e = write_onnx(made, run, out, o);

@@ -11,6 +11,7 @@
 #include "kernels/base/allocator.h"
 #include "tools/runtime/advise/advise.h"
 #include "tools/runtime/apply.h"
+#include "tools/runtime/calibrate.h"
 #include "tools/runtime/data/data_command.h"
 #include "tools/runtime/export.h"
 #include "tools/runtime/net_picture.h"
@@ -74,6 +75,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "export") return export_command(request);
     if (request.at("command") == "package") return package_command(request);
     if (request.at("command") == "prune") return prune_command(request);
+    if (request.at("command") == "calibrate") return calibrate_command(request);
     if (request.at("command") == "verify") return verify_command(request);
     if (request.at("command") == "serve") return serve_command(request);
     if (request.at("command") == "net_picture") return net_picture_command(request);

@@ -19,6 +19,7 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/base/read_file.h"
+#include "engine/state/zip_file.h"
 #include "kernels/lists/data_list.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
@@ -112,8 +113,8 @@ class Server {
         if (!token_.empty() && q.get_header_value("Authorization") != "Bearer " + token_)
           throw Refusal{401, "Authorization: Bearer TOKEN is missing or wrong"};
         const Scratch folder;
-        receive(q, r, body, folder.path);
-        r.set_content(segmented(folder.path), "application/gzip");
+        const bool series = receive(q, r, body, folder.path);
+        r.set_content(segmented(folder.path, series), "application/gzip");
       } catch (const Refusal& why) {
         refuse(r, why);
       } catch (const std::exception& e) {
@@ -132,8 +133,8 @@ class Server {
     r.set_header("Connection", "close");  // what is left of the upload is not read
   }
 
-  // The upload as files in FOLDER/in, as they come.
-  void receive(const Request& q, Response& r, const httplib::ContentReader& body,
+  // The upload as files in FOLDER/in, as they come. Whether it is a DICOM series, zipped.
+  bool receive(const Request& q, Response& r, const httplib::ContentReader& body,
                const fs::path& folder) const {
     fs::create_directories(folder / "in");
     std::map<std::string, std::ofstream> files;
@@ -168,18 +169,51 @@ class Server {
     files.clear();
     for (const std::string& key : keys_) {
       if (!fs::exists(folder / key)) throw Refusal{400, "the form lacks a file \"" + key + "\""};
-      const std::string front = read_text(folder / key, 2);
-      const bool gzip = front == "\x1f\x8b";
+      const std::string front = read_text(folder / key, 4);
+      if (keys_.size() == 1 && is_zip(front)) {
+        unpack(folder / key, folder / "in" / key);
+        return true;
+      }
+      const bool gzip = front.starts_with("\x1f\x8b");
       const std::string name = keys_.size() == 1 ? key : "case_" + key;
       fs::rename(folder / key, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
     }
+    return false;
   }
 
-  std::string segmented(const fs::path& folder) {
+  // A zipped series as files of one folder, whatever folders it was zipped in.
+  void unpack(const fs::path& archive, const fs::path& into) const {
+    try {
+      const std::string bytes = read_text(archive);
+      const ZipFile zip(bytes, "the upload");
+      std::uint64_t left = max_bytes_;
+      for (const auto& [path, entry] : zip.entries()) {
+        const std::string name = fs::path(path).filename();
+        if (name.empty() || name.starts_with('.') || path.starts_with("__MACOSX")) continue;
+        if (entry.bytes > left)
+          throw Refusal{413, fmt::format("the archive holds more than {} bytes", max_bytes_)};
+        left -= entry.bytes;
+        if (fs::exists(into / name))
+          throw Refusal{400, "the archive has two files \"" + printable(name) + "\""};
+        fs::create_directories(into);
+        std::ofstream(into / name, std::ios::binary) << zip.unpacked(path);
+      }
+      if (!fs::exists(into)) throw Refusal{400, "the archive is empty"};
+    } catch (const DataError& e) {
+      throw Refusal{400, e.what()};
+    }
+  }
+
+  std::string segmented(const fs::path& folder, bool series) {
     const std::lock_guard one_at_a_time(engine_);
     if (stopping()) throw Refusal{503, "the server is ending"};
     const auto begin = Clock::now();
     Options o = package_run(package_, folder / "in", folder / "out");
+    if (series)
+      o.set.push_back("nodes.cases=" + Json{{"type", "file_patterns"},
+                                            {"root", "@images"},
+                                            {"patterns", {{keys_[0], "*/"}}}}
+                                           .dump());
     o.warnings = false;
     o.seconds = timeout_s_;
     Outcome outcome;

@@ -117,6 +117,8 @@ class Adviser {
     advice_.rows = draft_.rows;
     advice_.after = measured_;
     survey();
+    advice_.patches =
+        largest_patches(*first_.graph, static_cast<std::int64_t>(room_for(options_).memory));
     if (options_.run.json)
       std::cout << to_json(advice_).dump(2) << "\n";
     else

@@ -8,6 +8,7 @@
 
 #include "engine/judge/advice.h"
 #include "engine/session/options.h"
+#include "tools/runtime/advise/patches.h"
 
 namespace sluice {
 
@@ -47,6 +48,7 @@ struct Advice {
   Measured before, after;
   std::vector<Row> rows;
   std::map<std::string, double> refused;  // tried in vain: the rate of each
+  std::vector<LargestPatch> patches;
 };
 
 void print_advice(const Advice& advice, const std::string& written);  // advise_text.cpp

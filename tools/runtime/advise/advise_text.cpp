@@ -45,6 +45,7 @@ void print_advice(const Advice& a, const std::string& written) {
                path);
   fmt::print("as it is   {:>9.1f}/s   {}\n\n", a.before.rate, a.before.verdict);
   print_rows(a);
+  print_patches(a.patches);
   if (a.rows.empty()) {
     fmt::print("nothing to change: no cache, thread or queue would lift it by 2 %\n");
     return;
@@ -67,7 +68,12 @@ Json to_json(const Advice& a) {
                        {"effect", text_of(row.change.effect)},
                        {"frees_cores", row.freed},
                        {row.tried ? "measured" : "predicted", row.rate}});
+  Json patches = Json::object();
+  for (const LargestPatch& p : a.patches)
+    patches[p.network] = {
+        {"budget", p.budget}, {"keep", p.kept}, {"recompute", p.recomputed}, {"axes", p.axes}};
   return {{"folder", a.folder},
+          {"largest_patches", patches},
           {"sources", sources},
           {"misplaced", a.misplaced},
           {"before", {{"rate", a.before.rate}, {"verdict", a.before.verdict}}},

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "engine/session/what_if.h"
+#include "kernels/net/memory_plan.h"
 #include "tools/runtime/run/supervise.h"
 
 namespace sluice {
@@ -134,6 +135,22 @@ void print_nodes(const Plan& plan, const Figures& figures, const Json& profile, 
   if (!idle.empty()) fmt::print("busy less than 1%: {} (--all shows each)\n", idle);
 }
 
+// Values, their gradients and what steps save; without weights and work space.
+void print_memory(const std::string& name, const Json& a) {
+  const auto bytes = [&](const char* key) {
+    return static_cast<std::int64_t>(a[key].get<double>());
+  };
+  if (const auto step = bytes("step_bytes"); step > 0) {
+    const auto kept = bytes("step_bytes_all_kept");
+    fmt::print("\n{}: activations of a training step: {}", name, bytes_text(kept));
+    if (step != kept)
+      fmt::print(" -> {}, {:.2f} forward passes again", bytes_text(step),
+                 a["forward_again"].get<double>());
+  }
+  if (const auto window = bytes("window_bytes"); window > 0)
+    fmt::print("\n{}: activations of a forward pass alone: {}", name, bytes_text(window));
+}
+
 void print_table(const Plan& plan, const Figures& figures, const Json& profile, bool all) {
   print_nodes(plan, figures, profile, all);
   const Json& seconds = profile["shares"]["seconds"];
@@ -147,6 +164,7 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile, 
     fmt::print("\n{}: {:.1f} G multiply-adds a forward pass, {} of them eligible for tensor cores",
                name, a["multiply_adds"].get<double>() * 1e-9,
                percent(a["tensor_core_eligible"].get<double>()));
+  for (const auto& [name, a] : arithmetic.items()) print_memory(name, a);
   const Json& process = profile["process"];
   fmt::print(
       "\nprocess: {:.2f} of {} cores, {} page faults ({} from disk), at most {:.0f} MB\n",

@@ -1,64 +1,28 @@
-// sluice_dicom: reads one DICOM series, in a process of its own. GDCM parses what strangers wrote
-// and is known for faults in it; here a file can at worst end this process, which has little
-// memory, little time and nothing to write to.
-//
-//   sluice_dicom MEMORY_BYTES SECONDS FOLDER
-//
-// stdout: one line of JSON, {"error": why} or {"type", "dim", "affine"}, and after that line the
-// voxels, X fastest. The affine is RAS. Nothing is guessed: what does not fit together is an error
-// that names the file.
+#include "tools/dicom/series.h"
+
 #include <gdcmReader.h>
-#include <itkGDCMImageIO.h>
 #include <itkMetaDataObject.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
-#include <vector>
+
+namespace sluice {
+
+void fail(const std::string& why) { throw std::runtime_error(why); }
 
 namespace {
 
 namespace fs = std::filesystem;
-using Vec3 = std::array<double, 3>;
-
-[[noreturn]] void fail(const std::string& why) { throw std::runtime_error(why); }
-
-void limit(rlim_t memory, rlim_t seconds) {
-  const auto set = [](int what, rlim_t most) {
-    const rlimit r{most, most};
-    ::setrlimit(static_cast<__rlimit_resource>(what), &r);
-  };
-  set(RLIMIT_AS, memory);
-  set(RLIMIT_CPU, seconds);
-  set(RLIMIT_CORE, 0);
-  set(RLIMIT_FSIZE, 0);
-  set(RLIMIT_NOFILE, 32);
-}
 
 Vec3 minus(const Vec3& a, const Vec3& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
 double dot(const Vec3& a, const Vec3& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 Vec3 cross(const Vec3& a, const Vec3& b) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
 }
-double length(const Vec3& a) { return std::sqrt(dot(a, a)); }
-
-struct Slice {
-  std::string file, series;
-  itk::GDCMImageIO::Pointer io;
-  std::array<std::size_t, 3> dim{1, 1, 1};
-  Vec3 origin{}, row{}, column{}, through{};  // LPS; axes with their spacings
-  double along = 0;                           // place on the normal
-};
 
 // ---- one file -----------------------------------------------------------------------------------
 
@@ -136,6 +100,7 @@ Slice read_header(const std::string& file) {
     for (unsigned i = 0; i < 3; ++i) (*axes[d])[i] = direction[i] * s.io->GetSpacing(d);
   }
   s.series = tag(*s.io, "0020|000e");
+  s.number = tag(*s.io, "0020|0013");
   return s;
 }
 
@@ -149,14 +114,15 @@ std::string millimetres(double v) {
 
 void check_alike(const Slice& a, const Slice& b) {
   if (a.series != b.series)
-    fail(b.file + ": belongs to another series than " + a.file + "; one folder holds one series");
+    fail(b.name() + ": belongs to another series than " + a.name() +
+         "; one folder holds one series");
   if (a.dim != b.dim)
     fail(b.file + ": is " + std::to_string(b.dim[0]) + " x " + std::to_string(b.dim[1]) + ", " +
          a.file + " is " + std::to_string(a.dim[0]) + " x " + std::to_string(a.dim[1]));
   if (b.dim[2] > 1) fail(b.file + ": holds several slices, and is not the only file");
   if (length(minus(a.row, b.row)) > 1e-3 * length(a.row) ||
       length(minus(a.column, b.column)) > 1e-3 * length(a.column))
-    fail(b.file + ": has another orientation or pixel spacing than " + a.file);
+    fail(b.name() + ": has another orientation or pixel spacing than " + a.name());
 }
 
 // Sorted by place, evenly spaced, each place once.
@@ -178,7 +144,7 @@ void order(std::vector<Slice>& slices) {
   std::sort(sorted.begin(), sorted.end());
   const double usual = sorted[(sorted.size() - 1) / 2], tolerance = std::max(0.01 * usual, 0.001);
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const std::string both = slices[i].file + " and " + slices[i + 1].file;
+    const std::string both = slices[i].name() + " and " + slices[i + 1].name();
     if (gaps[i] < 1e-3) fail(both + " lie at the same place");
     if (gaps[i] > usual + tolerance)
       fail("slices are missing between " + both + ": they are " + millimetres(gaps[i]) +
@@ -188,90 +154,9 @@ void order(std::vector<Slice>& slices) {
   }
 }
 
-// The true step from slice to slice: that of a tilted gantry is not along the normal.
-Vec3 step_of(const std::vector<Slice>& slices) {
-  if (slices.size() == 1) return slices[0].through;
-  const double n = static_cast<double>(slices.size() - 1);
-  Vec3 step = minus(slices.back().origin, slices.front().origin);
-  for (double& v : step) v /= n;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    Vec3 expected = slices.front().origin;
-    for (std::size_t d = 0; d < 3; ++d) expected[d] += static_cast<double>(i) * step[d];
-    if (length(minus(slices[i].origin, expected)) > std::max(0.02 * length(step), 0.01))
-      fail(slices[i].file + ": does not lie on a line with the other slices");
-  }
-  return step;
-}
+}  // namespace
 
-std::string type_of(const itk::GDCMImageIO& io) {
-  using Type = itk::IOComponentEnum;
-  switch (io.GetComponentType()) {
-    case Type::UCHAR:
-      return "uint8";
-    case Type::CHAR:
-      return "int8";
-    case Type::USHORT:
-      return "uint16";
-    case Type::SHORT:
-      return "int16";
-    case Type::UINT:
-      return "uint32";
-    case Type::INT:
-      return "int32";
-    case Type::FLOAT:
-      return "float32";
-    case Type::DOUBLE:
-      return "float64";
-    default:
-      fail(std::string(io.GetFileName()) + ": its pixels are no plain numbers");
-  }
-}
-
-// ---- pixels -------------------------------------------------------------------------------------
-
-template <class T>
-void widen(const std::vector<char>& from, std::vector<char>& to) {
-  const auto* in = reinterpret_cast<const T*>(from.data());
-  to.resize(from.size() / sizeof(T) * sizeof(double));
-  auto* out = reinterpret_cast<double*>(to.data());
-  for (std::size_t i = 0; i < from.size() / sizeof(T); ++i) out[i] = static_cast<double>(in[i]);
-}
-
-// Slices of several types (a rescale of their own each) all become float64.
-std::vector<char> as_double(const std::vector<char>& from, const std::string& type) {
-  std::vector<char> to;
-  if (type == "uint8") widen<std::uint8_t>(from, to);
-  if (type == "int8") widen<std::int8_t>(from, to);
-  if (type == "uint16") widen<std::uint16_t>(from, to);
-  if (type == "int16") widen<std::int16_t>(from, to);
-  if (type == "uint32") widen<std::uint32_t>(from, to);
-  if (type == "int32") widen<std::int32_t>(from, to);
-  if (type == "float32") widen<float>(from, to);
-  return type == "float64" ? from : to;
-}
-
-std::vector<char> read_pixels(const Slice& s) {
-  std::vector<char> bytes(static_cast<std::size_t>(s.io->GetImageSizeInBytes()));
-  const unsigned n = s.io->GetNumberOfDimensions();
-  itk::ImageIORegion region(n);
-  for (unsigned d = 0; d < n; ++d) region.SetSize(d, s.io->GetDimensions(d));
-  s.io->SetIORegion(region);
-  try {
-    s.io->Read(bytes.data());
-  } catch (const itk::ExceptionObject& e) {
-    fail(s.file + ": " + e.GetDescription());
-  }
-  return bytes;
-}
-
-void write_all(const char* p, std::size_t n) {
-  while (n > 0) {
-    const ssize_t done = ::write(1, p, n);
-    if (done <= 0) std::_Exit(1);
-    p += done;
-    n -= static_cast<std::size_t>(done);
-  }
-}
+double length(const Vec3& v) { return std::sqrt(dot(v, v)); }
 
 std::vector<Slice> slices_in(const fs::path& folder) {
   std::vector<std::string> files;
@@ -288,51 +173,32 @@ std::vector<Slice> slices_in(const fs::path& folder) {
   return slices;
 }
 
-void read_series(const fs::path& folder) {
-  const std::vector<Slice> slices = slices_in(folder);
-  const Vec3 step = step_of(slices);
-  std::string type = type_of(*slices[0].io);
-  for (const Slice& s : slices)
-    if (type_of(*s.io) != type) type = "float64";
-  // All of it is read before anything is said: an error comes alone.
-  std::vector<char> voxels;
-  for (const Slice& s : slices) {
-    std::vector<char> bytes = read_pixels(s);
-    if (type != type_of(*s.io)) bytes = as_double(bytes, type_of(*s.io));
-    voxels.insert(voxels.end(), bytes.begin(), bytes.end());
+Vec3 step_of(const std::vector<Slice>& slices) {
+  if (slices.size() == 1) return slices[0].through;
+  const double n = static_cast<double>(slices.size() - 1);
+  Vec3 step = minus(slices.back().origin, slices.front().origin);
+  for (double& v : step) v /= n;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    Vec3 expected = slices.front().origin;
+    for (std::size_t d = 0; d < 3; ++d) expected[d] += static_cast<double>(i) * step[d];
+    if (length(minus(slices[i].origin, expected)) > std::max(0.02 * length(step), 0.01))
+      fail(slices[i].name() + ": does not lie on a line with the other slices");
   }
+  return step;
+}
+
+std::array<double, 12> affine_of(const std::vector<Slice>& slices) {
   const Slice& first = slices.front();
-  nlohmann::json affine = nlohmann::json::array();
-  for (std::size_t i = 0; i < 3; ++i)
-    for (const double v : {first.row[i], first.column[i], step[i], first.origin[i]})
-      affine.push_back(i < 2 ? -v : v);
-  const std::size_t depth = std::max(slices.size(), first.dim[2]);
-  const std::string line =
-      nlohmann::json{
-          {"type", type}, {"dim", {first.dim[0], first.dim[1], depth}}, {"affine", affine}}
-          .dump() +
-      "\n";
-  write_all(line.data(), line.size());
-  write_all(voxels.data(), voxels.size());
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  limit(std::stoull(argv[1]), std::stoull(argv[2]));
-  std::string why;
-  try {
-    read_series(argv[3]);
-    return 0;
-  } catch (const std::bad_alloc&) {
-    why = std::string(argv[3]) + ": a file asks for more memory than its size bears out";
-  } catch (const std::exception& e) {
-    why = e.what();
+  const Vec3 step = step_of(slices);
+  std::array<double, 12> affine{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double sign = i < 2 ? -1 : 1;
+    affine[4 * i] = sign * first.row[i];
+    affine[4 * i + 1] = sign * first.column[i];
+    affine[4 * i + 2] = sign * step[i];
+    affine[4 * i + 3] = sign * first.origin[i];
   }
-  const std::string line = nlohmann::json{{"error", why}}.dump(
-                               -1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                           "\n";
-  write_all(line.data(), line.size());
-  return 3;
+  return affine;
 }
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// models.NET.memory: what a training step keeps changes no weight; profile says what it takes.
+#include <doctest/doctest.h>
+
+#include "tests/cli/tiny_training.h"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string wide = " --set models.net.channels=[8,16] --set models.net.num_res_units=1 ";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a run that makes values again ends with the weights of one that keeps them") {
+  const TinyTraining t;
+  for (const std::string more : {"--step-threads 1", "--step-threads 2"}) {
+    REQUIRE(t.run("--overwrite --out keep " + more + wide).code == 0);
+    REQUIRE(
+        t.run("--overwrite --out again --set models.net.memory=recompute " + more + wide).code ==
+        0);
+    CHECK(t.weights("keep") == t.weights("again"));
+    CHECK(t.weights("keep") != "none");
+  }
+  const auto r =
+      shell::run(t.in_folder +
+                 "SLUICE_DEVICE=simulated $SLUICE run g.json --quiet --overwrite --out again "
+                 "--step-threads 2 --set models.net.memory=recompute" +
+                 wide);
+  CHECK(r.code == 0);
+  CHECK(t.weights("keep") == t.weights("again"));
+}
+
+TEST_CASE("profile says what a step's activations take, and what is made again") {
+  const TinyTraining t;
+  const auto kept = shell::run(t.in_folder + "$SLUICE profile g.json --seconds 0" + wide);
+  INFO(kept.out);
+  CHECK(contains(kept.out, "net: activations of a training step: "));
+  CHECK_FALSE(contains(kept.out, "forward passes again"));
+  CHECK(contains(kept.out, "net: activations of a forward pass alone: "));
+  const auto again = shell::run(t.in_folder +
+                                "$SLUICE profile g.json --seconds 0 --set "
+                                "models.net.memory=recompute" +
+                                wide);
+  CHECK(contains(again.out, " forward passes again"));
+}
+
+TEST_CASE("advise says the largest patch, which is larger where values are made again") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder +
+                            "$SLUICE advise g.json --seconds 1 --json --set "
+                            "models.net.memory_budget=20000000" +
+                            wide);
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json patch = json::parse(r.out).at("largest_patches").at("net");
+  CHECK(patch.at("budget") == 20000000);
+  CHECK(patch.at("keep").get<int>() >= 32);
+  CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
+}
+
+TEST_CASE("a budget that cannot be kept is refused with what is needed") {
+  const TinyTraining t;
+  const auto no_budget = t.run("--out a --set models.net.memory=auto");
+  CHECK(no_budget.code == 2);
+  CHECK(contains(no_budget.err, "memory \"auto\" needs a memory_budget"));
+  const auto r = t.run("--out a --set models.net.memory=auto --set models.net.memory_budget=1000");
+  INFO(r.err);
+  CHECK(r.code == 2);
+  CHECK(contains(r.err, "a step's activations need at least "));
+  CHECK(contains(r.err, "memory_budget is 1000 B"));
+}

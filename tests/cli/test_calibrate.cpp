@@ -1,0 +1,88 @@
+// `sluice calibrate` and `export --precision int8`: scales that depend on no thread, a file that
+// computes as the network does.
+#include "tests/cli/packaged.h"
+
+using nlohmann::json;
+
+namespace {
+
+// The package's graph predicts; its images are those that the network was trained on.
+const std::string calibrate =
+    "$SLUICE calibrate p/graph.json --set vars.package=p --set vars.images=data/images ";
+
+std::string segmented(const std::string& out, const std::string& more) {
+  return "$SLUICE run p/graph.json --quiet --overwrite --set vars.package=p --set "
+         "vars.images=data/images --out " +
+         out + " " + more + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("an exported network of 8 bits segments as the network of 32 does") {
+  const Packaged p;
+  const auto r = p.sh(calibrate + "--samples 2 --step-threads 1 -o s.json && " + calibrate +
+                      "--samples 2 --step-threads 2 -o t.json && cmp s.json t.json");
+  INFO(r.err);
+  INFO(r.out);
+  REQUIRE(r.code == 0);
+  const json scales = json::parse(p.folder.read("s.json"));
+  CHECK(scales.at("symmetric") == true);
+  for (const auto& [name, v] : scales.at("values").items()) {
+    CHECK(v.at("zero_point") == 0);
+    const double most = std::max(-v.at("min").get<double>(), v.at("max").get<double>());
+    CHECK(v.at("scale").get<double>() == doctest::Approx(most / 127));
+  }
+  for (const std::string more : {"", "--method percentile", "--method mse --asymmetric"}) {
+    CAPTURE(more);
+    const auto e = p.sh(calibrate + more +
+                        " -o u.json && $SLUICE export run --precision int8 "
+                        "--scales u.json -o m.onnx");
+    INFO(e.err);
+    REQUIRE(e.code == 0);
+  }
+  if (p.sh(std::string(SLUICE_PYTHON) + " -c 'import onnx, onnxruntime'").code != 0) {
+    MESSAGE("skipped: no onnx and onnxruntime");
+    return;
+  }
+  const auto checked = p.sh(
+      std::string(SLUICE_PYTHON) +
+      " -c \"import onnx; onnx.checker.check_model('m.onnx', full_check=True)\" && $SLUICE export "
+      "run --precision int8 --scales s.json -o m.onnx --check && $SLUICE export run -o f.onnx");
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+  CHECK(checked.out.find("differs from this build's own float32 forward by ") != std::string::npos);
+  const std::string net =
+      "--set 'models.net={\"type\": \"onnx\", \"file\": \"m.onnx\", "
+      "\"in_channels\": 1, \"out_channels\": 2, \"spatial_dims\": 3}'";
+  const auto ran =
+      p.sh(segmented("a", "") + segmented("b", net) +
+           "for i in 0 1; do gunzip -c a/segmentations/a${i}_seg.nii.gz > a$i; "
+           "gunzip -c b/segmentations/a${i}_seg.nii.gz > b$i; cmp -l a$i b$i; done | wc -l");
+  INFO(ran.err);
+  CHECK(std::stoi(ran.out) <= 16 * 18 * 20 * 2 / 50);  // voxels that change class
+}
+
+TEST_CASE("scales that do not belong to a network are refused") {
+  const Packaged p;
+  REQUIRE(p.sh(calibrate + "-o s.json").code == 0);
+  REQUIRE(p.sh("$SLUICE run g.json --quiet --out other --set run.seed=2").code == 0);
+  p.refused("$SLUICE export other --precision int8 --scales s.json -o m.onnx", 3,
+            "s.json: was calibrated with other weights");
+  p.refused("$SLUICE export run --precision int8 -o m.onnx", 2, "go together");
+  p.refused("$SLUICE export run --scales s.json -o m.onnx", 2, "go together");
+  p.refused("echo '{}' > e.json; $SLUICE export run --precision int8 --scales e.json -o m.onnx", 3,
+            "e.json: is no file of `sluice calibrate`");
+  p.refused("$SLUICE calibrate g.json -o s.json", 2,
+            "trains: calibrate with a graph that predicts");
+  p.refused(calibrate + "--net other -o s.json", 2, "no network is called other");
+}
+
+TEST_CASE("a value that is not finite, or zero everywhere, has no scale") {
+  const Packaged p;
+  const std::string all = calibrate + "-o s.json ";
+  p.refused(all +
+                "--set 'nodes.normalize_intensity={\"type\": \"scale_intensity_range\", \"keys\": "
+                "\"image\", \"in\": "
+                "\"orientation\", \"a_min\": 0, \"a_max\": 1, \"b_min\": 0, \"b_max\": 0}'",
+            3, "what model.0.conv.weight reads is zero everywhere");
+}

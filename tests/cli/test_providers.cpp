@@ -1,0 +1,82 @@
+// ONNX Runtime's providers, asked of a library that writes down what it is called with.
+#include "tests/cli/packaged.h"
+
+namespace {
+
+const std::string fake = "export SLUICE_ONNXRUNTIME=" SLUICE_BINARY_DIR
+                         "/fake_tensorrt/libfake_onnxruntime.so "
+                         "FAKE_ONNXRUNTIME_LOG=$PWD/log\nrm -f log\n";
+const std::string with_tensorrt =
+    fake + "export LD_LIBRARY_PATH=" SLUICE_BINARY_DIR "/fake_tensorrt:$LD_LIBRARY_PATH\n";
+
+// The package's graph with the exported file for its network.
+std::string predict(const std::string& provider) {
+  return "$SLUICE run p/graph.json --quiet --overwrite --out out --set vars.package=p --set "
+         "vars.images=data/images --set nodes.infer.sw_batch_size=3 --set "
+         "'models.net={\"type\": \"onnx\", \"file\": \"p/model.onnx\", \"in_channels\": 1, "
+         "\"out_channels\": 2, \"spatial_dims\": 3, \"engine_cache\": \"engines\", \"provider\": "
+         "\"" +
+         provider + "\"}'\n";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("TensorRT is told windows' size, batches and where its engine is kept") {
+  const Packaged p;
+  const auto first = p.sh(with_tensorrt + predict("tensorrt"));
+  INFO(first.err);
+  REQUIRE(first.code == 0);
+  const std::string log = p.folder.read("log");
+  INFO(log);
+  CHECK(contains(log, "option trt_engine_cache_enable=1\n"));
+  CHECK(contains(log, "option trt_timing_cache_enable=1\n"));
+  CHECK(contains(log, "option trt_profile_min_shapes=image:1x1x16x16x16\n"));
+  CHECK(contains(log, "option trt_profile_opt_shapes=image:3x1x16x16x16\n"));
+  CHECK(contains(log, "option trt_profile_max_shapes=image:3x1x16x16x16\n"));
+  CHECK(contains(log, "TensorRT\n"));
+  CHECK(contains(log, "Run 3\n"));
+  CHECK_FALSE(contains(log, "Run 1\n"));  // a smaller batch is filled up
+  CHECK(contains(first.err, "building an engine for "));
+  const auto second = p.sh(with_tensorrt + predict("tensorrt"));
+  CHECK(second.code == 0);
+  CHECK_FALSE(contains(second.err, "building an engine"));
+  const auto damaged =
+      p.sh(with_tensorrt + "for f in engines/*/fake.engine; do echo x > $f; done\n" +
+           predict("tensorrt"));
+  CHECK(damaged.code == 0);
+  CHECK(contains(damaged.err, "building an engine for "));
+}
+
+TEST_CASE("auto goes on with the next provider and says so once") {
+  const Packaged p;
+  const auto cuda = p.sh(with_tensorrt + "export FAKE_NO_TENSORRT=1\n" + predict("auto"));
+  INFO(cuda.err);
+  CHECK(cuda.code == 0);
+  CHECK(contains(cuda.err, "provider \"tensorrt\" does not open: "));
+  CHECK(contains(p.folder.read("log"), "CUDA\n"));
+  const auto cpu = p.sh(fake + "export FAKE_NO_CUDA=1\n" + predict("auto"));
+  INFO(cpu.err);
+  CHECK(cpu.code == 0);
+  CHECK(contains(cpu.err, "provider \"cuda\" does not open: "));
+  CHECK_FALSE(contains(cpu.err, "tensorrt"));  // without its library it is not tried
+}
+
+TEST_CASE("a provider that is not there is refused with what it needs") {
+  const Packaged p;
+  p.refused(fake + predict("tensorrt"), 2, "provider \"tensorrt\" needs libnvinfer.so.10");
+  REQUIRE(p.sh("$SLUICE calibrate p/graph.json --set vars.package=p --set vars.images=data/images "
+               "-o s.json && $SLUICE export run --precision int8 --scales s.json -o p/model.onnx")
+              .code == 0);
+  p.refused(fake + predict("cuda"), 2, "computes with 8 bits, for which provider \"cuda\" has no");
+  if (p.sh(std::string(SLUICE_PYTHON) + " -c 'import onnxruntime as o, sys; "
+                                        "sys.exit(\"CUDAExecutionProvider\" in "
+                                        "o.get_available_providers())'")
+          .code != 0)
+    return;
+  REQUIRE(p.sh("$SLUICE export run -o p/model.onnx").code == 0);
+  p.refused(predict("cuda"), 2, "was built without provider \"cuda\": pip install onnxruntime-gpu");
+}

@@ -1,0 +1,116 @@
+// DICOM series for tests, written element by element.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "tests/temporary_folder.h"
+
+namespace sluice::dicom_series {
+
+// One slice, explicit VR, little endian.
+struct Slice {
+  int number = 0;
+  std::string series = "1.2.3.4", frame = "1.2.3.6", position = "",
+              orientation = "1\\0\\0\\0\\1\\0", spacing = "2\\1.5", slope = "1", intercept = "0";
+  std::uint16_t columns = 5, rows = 4;
+
+  std::int16_t value(int x, int y) const {
+    return static_cast<std::int16_t>(x + 10 * y + 100 * number - 50);
+  }
+};
+
+class Writer {
+ public:
+  void text(std::uint16_t group, std::uint16_t element, const char* vr, std::string value) {
+    if (value.size() % 2) value.push_back(std::strcmp(vr, "UI") == 0 ? '\0' : ' ');
+    head(group, element, vr);
+    add16(static_cast<std::uint16_t>(value.size()));
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  void number(std::uint16_t group, std::uint16_t element, std::uint16_t value) {
+    head(group, element, "US");
+    add16(2);
+    add16(value);
+  }
+  void words(std::uint16_t group, std::uint16_t element, const char* vr, const Bytes& value) {
+    head(group, element, vr);
+    add16(0);
+    add16(static_cast<std::uint16_t>(value.size()));
+    add16(static_cast<std::uint16_t>(value.size() >> 16));
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  void add16(std::uint16_t v) {
+    bytes.push_back(static_cast<std::uint8_t>(v));
+    bytes.push_back(static_cast<std::uint8_t>(v >> 8));
+  }
+  Bytes bytes;
+
+ private:
+  void head(std::uint16_t group, std::uint16_t element, const char* vr) {
+    add16(group);
+    add16(element);
+    bytes.insert(bytes.end(), vr, vr + 2);
+  }
+};
+
+inline Bytes dicom(const Slice& s) {
+  const std::string instance = "1.2.3.4.5." + std::to_string(s.number + 1);
+  Writer meta, w;
+  meta.words(2, 1, "OB", {0, 1});
+  meta.text(2, 2, "UI", "1.2.840.10008.5.1.4.1.1.4");
+  meta.text(2, 3, "UI", instance);
+  meta.text(2, 0x10, "UI", "1.2.840.10008.1.2.1");
+  meta.text(2, 0x12, "UI", "1.2.3");
+  w.bytes.assign(128, 0);
+  w.bytes.insert(w.bytes.end(), {'D', 'I', 'C', 'M', 2, 0, 0, 0, 'U', 'L', 4, 0});
+  w.add16(static_cast<std::uint16_t>(meta.bytes.size()));
+  w.add16(0);
+  w.bytes.insert(w.bytes.end(), meta.bytes.begin(), meta.bytes.end());
+  w.text(8, 0x16, "UI", "1.2.840.10008.5.1.4.1.1.4");
+  w.text(8, 0x18, "UI", instance);
+  w.text(8, 0x60, "CS", "MR");
+  w.text(0x10, 0x10, "PN", "Nobody");
+  w.text(0x10, 0x20, "LO", "1");
+  w.text(0x10, 0x30, "DA", "");
+  w.text(0x10, 0x40, "CS", "O");
+  w.text(0x20, 0xd, "UI", "1.2.3");
+  w.text(0x20, 0xe, "UI", s.series);
+  w.text(0x20, 0x13, "IS", std::to_string(s.number + 1));
+  const std::string z = std::to_string(3 * s.number);
+  if (s.position != "none")
+    w.text(0x20, 0x32, "DS", s.position.empty() ? "10\\-20\\" + z : s.position);
+  w.text(0x20, 0x37, "DS", s.orientation);
+  if (s.frame != "none") w.text(0x20, 0x52, "UI", s.frame);
+  w.number(0x28, 2, 1);
+  w.text(0x28, 4, "CS", "MONOCHROME2");
+  w.number(0x28, 0x10, s.rows);
+  w.number(0x28, 0x11, s.columns);
+  w.text(0x28, 0x30, "DS", s.spacing);
+  w.number(0x28, 0x100, 16);
+  w.number(0x28, 0x101, 16);
+  w.number(0x28, 0x102, 15);
+  w.number(0x28, 0x103, 1);
+  w.text(0x28, 0x1052, "DS", s.intercept);
+  w.text(0x28, 0x1053, "DS", s.slope);
+  Writer pixels;
+  for (int y = 0; y < s.rows; ++y)
+    for (int x = 0; x < s.columns; ++x) pixels.add16(static_cast<std::uint16_t>(s.value(x, y)));
+  w.words(0x7fe0, 0x10, "OW", pixels.bytes);
+  return w.bytes;
+}
+
+struct Series {
+  TemporaryFolder folder;
+  // Names run against the places.
+  std::string name(int i) const { return "s/" + std::to_string(9 - i) + ".dcm"; }
+  void write(const Slice& s, const std::string& as = "") const {
+    folder.write(as.empty() ? name(s.number) : as, dicom(s));
+  }
+  explicit Series(int n = 4) {
+    for (int i = 0; i < n; ++i) write({.number = i});
+  }
+};
+
+}  // namespace sluice::dicom_series

@@ -1,0 +1,162 @@
+// What is made again changes no bit, and what a plan says of memory is what a pass holds.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <set>
+
+#include "engine/base/error.h"
+#include "kernels/net/blocks.h"
+#include "tests/temporary_folder.h"
+
+using namespace sluice;
+
+namespace {
+
+using Kind = MemoryPolicy::Kind;
+
+// A U-Net of three levels: norms, residuals, a transposed convolution, skips, dropout, operations
+// of LibTorch, a pooling that saves indices.
+Net unet(Norm kind, at::ScalarType compute) {
+  Builder b;
+  const Scope s = b.scope();
+  const Value x = b.input(1, 3);
+  const auto unit = [&](const std::string& name, const Value& in, std::int64_t out) {
+    Value y =
+        norm(s / name / "n1", conv(s / name / "c1", in, out, {.normed = true}), {.kind = kind});
+    y = prelu(s / name / "a", y);
+    y = norm(s / name / "n2", conv(s / name / "c2", y, out, {.normed = true}), {.kind = kind});
+    return relu(y) + conv(s / name / "r", in, out, {.kernel = 1});
+  };
+  const Value top = unit("top", x, 16);
+  const Value down = unit("down", conv(s / "stride", top, 16, {.stride = 2}), 24);
+  Value low = unit("low", max_pool(down), 32);
+  low = dropout(low, 0.2).op("gelu", [](In t) { return at::gelu(t[0]); });
+  const auto up = [&](const std::string& name, const Value& in, std::int64_t out) {
+    return conv(s / name, in, out, {.stride = 2, .output_padding = 1, .transposed = true});
+  };
+  Value y = unit("up", concat({down, up("t1", low, 24)}), 24);
+  y = unit("out", concat({top, up("t2", y, 16)}), 16);
+  Net net = b.finish({conv(s / "last", y, 3, {.kernel = 1})}, {compute});
+  net.initialise(1);
+  return net;
+}
+
+// The bytes that all frames hold at once, at most. Tensors that share memory count once; the
+// network's outputs do not count.
+class Held {
+ public:
+  explicit Held(Net& net) {
+    net.observer = [this, &net](const Step&, const Frame& f) {
+      std::set<const void*> seen;
+      std::int64_t bytes = 0;
+      const auto count = [&](const at::Tensor& t) {
+        if (t.defined() && seen.insert(t.storage().data()).second)
+          bytes += static_cast<std::int64_t>(t.storage().nbytes());
+      };
+      for (const auto& t : f.results) seen.insert(t.storage().data());
+      for (int v = 0; v < net.values; ++v)
+        if (v != net.outputs[0]) count(f.values[v]);
+      for (const auto& t : f.grads) count(t);
+      for (const auto& step : f.saved)
+        for (const auto& t : step) count(t);
+      most = std::max(most, bytes);
+    };
+  }
+  std::int64_t most = 0;
+};
+
+struct Trained {
+  std::vector<at::Tensor> gradients, buffers;
+  std::int64_t held = 0;
+  Net::Memory memory;
+};
+
+Trained train(const MemoryPolicy& policy, Norm kind, at::ScalarType compute, int threads,
+              std::int64_t samples = 2) {
+  at::set_num_threads(threads);
+  Net net = unet(kind, compute);
+  net.memory_policy = policy;
+  Trained t;
+  const Held held(net);
+  for (int step = 0; step < 2; ++step) {
+    at::manual_seed(7 + static_cast<std::uint64_t>(step));
+    const at::Tensor y =
+        net.forward({at::randn({samples, 1, 16, 24, 16})}, 1, true, 5 + std::uint64_t(step))[0];
+    (y * y).mean().backward();
+  }
+  for (const auto& p : net.parameters) t.gradients.push_back(p.tensor.grad());
+  for (const auto& b : net.buffers) t.buffers.push_back(b.tensor);
+  t.held = held.most;
+  t.memory = net.memory();
+  at::set_num_threads(1);
+  return t;
+}
+
+void check_equal(const Trained& a, const Trained& b) {
+  for (std::size_t i = 0; i < a.gradients.size(); ++i) CHECK(a.gradients[i].equal(b.gradients[i]));
+  for (std::size_t i = 0; i < a.buffers.size(); ++i) CHECK(a.buffers[i].equal(b.buffers[i]));
+}
+
+}  // namespace
+
+TEST_CASE("a step that makes values again gives the same bits, gradients and running statistics") {
+  for (const Norm kind : {Norm::instance, Norm::batch, Norm::group})
+    for (const auto compute : {at::kFloat, at::kBFloat16})
+      for (const int threads : {1, 2}) {
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(threads);
+        if (kind == Norm::group && compute == at::kBFloat16) continue;
+        const Trained keep = train({}, kind, compute, threads);
+        const Trained again = train({Kind::recompute}, kind, compute, threads);
+        check_equal(keep, again);
+        CHECK(again.memory.step < 0.75 * static_cast<double>(keep.memory.step));
+        CHECK(again.memory.all_kept == keep.memory.step);
+        CHECK(again.memory.forward_again > 0);
+        CHECK(again.memory.forward_again < 1.5);
+      }
+}
+
+TEST_CASE("what a pass holds at most is what its plan says") {
+  for (const Kind kind : {Kind::keep, Kind::recompute}) {
+    const Trained t = train({kind}, Norm::instance, at::kFloat, 1, 1);
+    CAPTURE(static_cast<int>(kind));
+    CAPTURE(t.held);
+    CAPTURE(t.memory.step);
+    CHECK(std::abs(static_cast<double>(t.held - t.memory.step)) <
+          0.02 * static_cast<double>(t.held));
+  }
+}
+
+TEST_CASE("a budget is kept with as little made again as it has room for") {
+  const auto with = [](std::int64_t budget) {
+    return train({Kind::automatic, budget}, Norm::instance, at::kFloat, 1);
+  };
+  const Trained keep = train({}, Norm::instance, at::kFloat, 1);
+  const std::int64_t all = keep.memory.step;
+  const Trained least = train({Kind::recompute}, Norm::instance, at::kFloat, 1);
+  const Trained roomy = with(all), tight = with(all * 8 / 10), floor = with(least.memory.step);
+  CHECK(roomy.memory.forward_again == 0);
+  CHECK(tight.memory.step <= all * 8 / 10);
+  CHECK(tight.memory.forward_again > 0);
+  CHECK(tight.memory.forward_again < least.memory.forward_again);
+  CHECK(floor.memory.step <= least.memory.step);
+  check_equal(keep, tight);
+  check_equal(keep, floor);
+  const std::string why = message_of([&] { with(least.memory.step / 2); });
+  CHECK_MESSAGE(contains(why, "a step's activations need at least " +
+                                  bytes_text(least.memory.step) + ", memory_budget is "),
+                why);
+}
+
+TEST_CASE("a forward pass alone holds less, and says how much") {
+  Net net = unet(Norm::instance, at::kFloat);
+  const Held held(net);
+  const at::NoGradGuard no_grad;
+  net.forward({at::zeros({1, 1, 16, 24, 16})}, 1, false, 0);
+  CHECK(std::abs(static_cast<double>(held.most - net.memory().window)) <
+        0.02 * static_cast<double>(held.most));
+  CHECK(net.memory().step == 0);
+}

@@ -1,0 +1,68 @@
+#include "tools/runtime/advise/patches.h"
+
+#include <fmt/format.h>
+
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t step = 16, most = 2048;
+
+std::int64_t largest(BuiltNetwork& network, std::int64_t budget, MemoryPolicy::Kind kind) {
+  const Net& net = network.net();
+  std::int64_t fits = 0;
+  for (std::int64_t n = step; n <= most; n += step) {
+    const std::vector<std::int64_t> extents(static_cast<std::size_t>(network.spatial_dims()), n);
+    if (!network.unfit(extents).empty()) continue;
+    Step::Size image{1, network.channels()};
+    image.insert(image.end(), extents.begin(), extents.end());
+    const std::vector<Step::Size> images(static_cast<std::size_t>(net.inputs), image);
+    const auto peak =
+        memory_plan(net, net.schedule(1), net.sizes(images), {kind, 0}, FrameCount{}).peak;
+    if (peak > budget) break;
+    fits = n;
+  }
+  return fits;
+}
+
+std::string text_of(std::int64_t extent, std::int64_t axes) {
+  if (extent == 0) return "none";
+  return axes == 3 ? fmt::format("{0} x {0} x {0}", extent) : fmt::format("{0} x {0}", extent);
+}
+
+}  // namespace
+
+std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes) {
+  std::vector<LargestPatch> all;
+  for (const GraphModel& m : graph.models) {
+    const bool trained = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& n) {
+      return n.spec->access == Access::update &&
+             n.params.value(n.spec->network_param, "") == m.name;
+    });
+    const auto network =
+        trained ? Registry::global().make_network(m.spec->name, m.params) : nullptr;
+    auto* built = dynamic_cast<BuiltNetwork*>(network.get());
+    if (!built) continue;
+    LargestPatch p{m.name, built->spatial_dims(), bytes};
+    if (const Json given = m.params.value("memory_budget", Json()); given.is_number())
+      p.budget = given;
+    try {
+      p.kept = largest(*built, p.budget, MemoryPolicy::Kind::keep);
+      p.recomputed = largest(*built, p.budget, MemoryPolicy::Kind::recompute);
+    } catch (const c10::Error&) {  // it is made for images of one size
+      continue;
+    }
+    all.push_back(std::move(p));
+  }
+  return all;
+}
+
+void print_patches(const std::vector<LargestPatch>& all) {
+  for (const LargestPatch& p : all)
+    fmt::print("{}: the largest patch of one sample in {}: {}; with \"memory\": \"recompute\" {}\n",
+               p.network, bytes_text(p.budget), text_of(p.kept, p.axes),
+               text_of(p.recomputed, p.axes));
+}
+
+}  // namespace sluice

@@ -1,0 +1,153 @@
+#include "tools/runtime/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <map>
+#include <mutex>
+
+#include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
+#include "kernels/files/file_io.h"
+#include "kernels/lists/data_list.h"
+#include "nodes/network/built_network.h"
+#include "tools/runtime/run/supervise.h"
+#include "tools/runtime/scratch.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using onnx::Range;
+
+Range::Method method_of(const std::string& name) {
+  return name == "percentile" ? Range::Method::percentile
+         : name == "mse"      ? Range::Method::mse
+                              : Range::Method::minmax;
+}
+
+Options options_of(const Json& request) {
+  Options o;
+  o.command = "run";
+  o.graphs = {request.at("graph")};
+  o.set = request.at("set").get<std::vector<std::string>>();
+  o.step_threads = request.at("step_threads");
+  o.quiet = true;
+  o.warnings = false;
+  return o;
+}
+
+const GraphModel& model_of(const Graph& graph, const std::string& name) {
+  for (const GraphModel& m : graph.models)
+    if (m.name == name || (name.empty() && graph.models.size() == 1)) return m;
+  throw Error(Exit::usage, name.empty() ? "the graph has several networks, or none: --net NAME"
+                                        : "no network is called " + name);
+}
+
+// The graph as it is calibrated with: the network in float32 with these weights, so many samples.
+void narrow(Options& o, const Json& request) {
+  std::optional<Graph> graph;
+  std::optional<Plan> plan;
+  if (!load_plan(o, graph, plan)) throw Error(Exit::usage, o.graphs[0] + ": is not right");
+  const GraphModel& m = model_of(*graph, request.at("net"));
+  for (const PlanNode& n : plan->nodes) {
+    if (n.spec->access == Access::update)
+      throw Error(Exit::usage, "nodes." + n.path() +
+                                   " trains: calibrate with a graph that predicts "
+                                   "or validates");
+    if (!n.is_source()) continue;
+    if (!n.spec->find_param("limit"))
+      throw Error(Exit::usage,
+                  "nodes." + n.path() + ": a source of type " + n.spec->name +
+                      " has no \"limit\"; file_list, file_patterns, csv_list, decathlon "
+                      "and nnunet have");
+    o.set.push_back("nodes." + n.path() + ".limit=" + request.at("samples").dump());
+  }
+  if (m.spec->find_param("precision")) o.set.push_back("models." + m.name + ".precision=float32");
+  if (const std::string weights = request.at("weights"); !weights.empty())
+    o.set.push_back("models." + m.name + ".weights=" + Json(weights).dump());
+}
+
+struct Observed {
+  std::mutex mutex;
+  Range range;
+};
+
+// By the weight of the convolution that reads the value.
+std::map<std::string, Observed> observe(Session& session, const Options& o, Net& net) {
+  std::map<std::string, Observed> all;
+  for (const auto& step : net.steps)
+    if (const auto name = onnx::convolved_with(net, *step); !name.empty()) all[name];
+  net.observer = [&](const Step& step, const Frame& f) {
+    const auto found = all.find(onnx::convolved_with(net, step));
+    if (found == all.end()) return;
+    const std::lock_guard lock(found->second.mutex);
+    found->second.range.add(f.values[step.inputs[0]]);
+  };
+  const Outcome outcome = run_for(session, o);
+  net.observer = nullptr;
+  if (outcome.status == Outcome::Status::failed)
+    throw Error(outcome.failure.exit, outcome.failure.str());
+  if (outcome.status != Outcome::Status::done)
+    throw Error(Exit::interrupted, "calibrating was ended before the last sample");
+  return all;
+}
+
+}  // namespace
+
+int calibrate_command(const Json& request) {
+  const fs::path out = request.at("out").get<std::string>();
+  Options o = options_of(request);
+  narrow(o, request);
+  const Scratch scratch;
+  o.out = (scratch.path / "run").string();
+  const auto session = Session::open(o);
+  if (!session) throw Error(Exit::usage, o.graphs[0] + ": is not right");
+  const std::string name = model_of(*session->plan().graph, request.at("net")).name;
+  Network& network = *session->resources().network(name);
+  auto* built = dynamic_cast<BuiltNetwork*>(&network);
+  if (!built)
+    throw Error(Exit::usage, "models." + name + " is a file of its own, whose steps are not known");
+  const bool symmetric = !request.at("asymmetric").get<bool>();
+  Json values = Json::object();
+  for (const auto& [conv, observed] : observe(*session, o, built->net())) {
+    const Range& r = observed.range;
+    if (r.saw_nan()) throw DataError("what " + conv + " reads is not finite");
+    if (r.only_zeros())
+      throw DataError("what " + conv + " reads is zero everywhere, or was never seen");
+    const onnx::Scale s = scale_of(r, method_of(request.at("method")), symmetric);
+    values[conv] = {
+        {"scale", s.scale}, {"zero_point", s.zero_point}, {"min", r.low()}, {"max", r.high()}};
+  }
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& named : {network.parameters(), network.buffers()})
+    for (const auto& [key, t] : named) tensors[key] = t;
+  const Json all = {{"weights_sha256", weights_sha256(tensors)},
+                    {"method", request.at("method")},
+                    {"symmetric", symmetric},
+                    {"samples", request.at("samples")},
+                    {"values", values}};
+  const std::string text = all.dump(2) + "\n";
+  write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  std::cout << fmt::format(
+      "{}: scales of what {} convolutions read; `sluice export RUN --precision "
+      "int8 --scales {}` rounds with them\n",
+      out.string(), values.size(), out.string());
+  return static_cast<int>(Exit::done);
+}
+
+onnx::Scales read_scales(const fs::path& file, const std::string& weights_sha256) {
+  const Json all = read_json(file);
+  if (!all.is_object() || !all.contains("values") || !all.contains("weights_sha256"))
+    throw DataError(file.string() + ": is no file of `sluice calibrate`");
+  if (all["weights_sha256"] != weights_sha256)
+    throw DataError(file.string() +
+                    ": was calibrated with other weights: run `sluice calibrate` again");
+  onnx::Scales scales;
+  scales.symmetric = all.value("symmetric", true);
+  for (const auto& [name, v] : all["values"].items())
+    scales.values[name] = {v.at("scale"), v.at("zero_point")};
+  return scales;
+}
+
+}  // namespace sluice
