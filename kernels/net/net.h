@@ -55,6 +55,7 @@ class Net {
   struct Buffer {
     std::string name;
     at::Tensor tensor;
+    std::string drawn_as = {};  // begins with standard normal draws, keyed by this name
   };
   using Tensors = std::vector<at::Tensor>;
 

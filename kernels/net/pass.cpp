@@ -188,7 +188,9 @@ Pass::Tensors Pass::forward(const Tensors& x) {
 void Pass::forward_frame(Frame& f, const Tensors& x) {
   f.values.resize(net_.values);
   f.saved.resize(net_.steps.size());
-  for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = to_compute(x[i]);
+  // Numbers of samples, such as times and classes, need all their digits.
+  for (std::size_t i = 0; i < x.size(); ++i)
+    f.values[i] = x[i].dim() > 1 ? to_compute(x[i]) : x[i];
   for (const int n : schedule_.steps) {
     const Step& s = *net_.steps[n];
     f.values[s.output] = s.forward(f);

@@ -32,7 +32,9 @@ inline void fill(Network& net) {
   for (auto& [name, b] : net.buffers()) {  // others are constants
     const double first = first_of(name);
     if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
-    if (name.ends_with("running_var")) b.copy_(1 + sines(b.sizes(), first, 0.5));
+    if (name.ends_with("embedding.weight") || name.ends_with("ema_w"))
+      b.copy_(sines(b.sizes(), first));
+    if (name.ends_with("running_var") || name.ends_with("ema_cluster_size")) b.copy_(1 + sines(b.sizes(), first, 0.5));
   }
 }
 

@@ -243,5 +243,5 @@ TEST_CASE("networks say in words what they cannot be and what does not fit") {
   CHECK_THROWS_WITH(two->forward({at::zeros({1, 1, 8, 8})}, 1),
                     "voxel_morph takes 2 inputs, got 1");
   CHECK_THROWS_WITH(two->forward({at::zeros({1, 1, 8, 8}), at::zeros({1, 1, 8, 4})}, 1),
-                    "voxel_morph takes images of one size, got [1, 1, 8, 8] and [1, 1, 8, 4]");
+                    "voxel_morph takes \"fixed\" as [1, 1, 8, 8], got [1, 1, 8, 4]");
 }
