@@ -1,4 +1,4 @@
-// One node outside a graph: its type and parameters from the command line, checked as the file's
+// One node or network outside a graph: its type and parameters from the command line, checked as the file's
 // would be and with the same diagnostics, placed at "--param name=value".
 #pragma once
 

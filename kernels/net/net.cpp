@@ -72,6 +72,7 @@ void Net::finish() {
   }
   for (std::size_t count = 1; count <= outputs.size(); ++count)
     schedules_.push_back(schedule_of(*this, count));
+  costs_ = std::make_shared<Costs>(steps.size());
   forget_copies();
 }
 

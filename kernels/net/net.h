@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/net/costs.h"
 #include "kernels/net/init.h"
 #include "kernels/net/step.h"
 
@@ -82,6 +83,8 @@ class Net {
   const Schedule& schedule(std::size_t outputs) const { return schedules_.at(outputs - 1); }
   // By value, for inputs of these.
   const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;
+  // By step; of passes on the host.
+  std::vector<StepCost> costs() const { return costs_->each(); }
   // The products of the last forward pass.
   std::vector<Step::Product> products() const;
 
@@ -99,6 +102,7 @@ class Net {
   void finish();  // once the list is complete
   void move_to(const at::Device& device);
 
+  std::shared_ptr<Costs> costs_;
   std::shared_ptr<Spread> spread_;      // null: all on one device
   std::shared_ptr<Prepared> prepared_;  // of passes without gradients
   mutable std::vector<Step::Size> sized_for_, sizes_;

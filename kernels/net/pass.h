@@ -31,6 +31,7 @@ class Pass {
   void forward_frame(Frame& f, const Tensors& x);
   void backward_frame(Frame& f, const Tensors& grads);
   std::vector<bool> wanted(const Tensors& x) const;
+  void count_kept(const Frame& f) const;
 
   at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;
   at::Tensor part(const at::Tensor& t, std::size_t frame) const;
@@ -52,6 +53,7 @@ class Pass {
   Net& net_;
   const Schedule& schedule_;
   const bool training_, keep_;
+  bool timed_ = false;  // on the host
   Replicas replicas_;  // the network's own, then those of other places
   std::vector<Frame> frames_;
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1

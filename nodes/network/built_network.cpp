@@ -126,6 +126,18 @@ Work BuiltNetwork::last_work() const {
   return work;
 }
 
+std::vector<LayerCost> BuiltNetwork::layer_costs() const {
+  const std::vector<StepCost> costs = net_.costs();
+  std::vector<LayerCost> all;
+  bool any = false;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const Step& s = *net_.steps[i];
+    all.push_back({s.name, s.kind(), costs[i].forward, costs[i].backward, costs[i].kept});
+    any = any || costs[i].forward > 0;
+  }
+  return any ? all : std::vector<LayerCost>{};
+}
+
 std::string unless_multiples(at::IntArrayRef extents, std::int64_t step) {
   for (const std::int64_t n : extents)
     if (n % step != 0)

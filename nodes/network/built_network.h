@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
+#include "engine/state/layer_costs.h"
 #include "engine/state/resource.h"
 #include "kernels/net/blocks.h"
 
@@ -65,7 +66,7 @@ struct NetInput {
   static NetInput number(std::string key) { return {Kind::number, std::move(key)}; }
 };
 
-class BuiltNetwork : public Network {
+class BuiltNetwork : public Network, public Layered {
  public:
   using Network::forward;
   Tensors forward(const Tensors& x, std::size_t count) override;
@@ -83,6 +84,7 @@ class BuiltNetwork : public Network {
   bool recordable() const override { return !net_.draws() && !net_.is_spread(); }
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
+  std::vector<LayerCost> layer_costs() const override;
   const Net& net() const { return net_; }
   Net& net() { return net_; }
   const std::vector<NetInput>& inputs() const { return inputs_; }

@@ -45,7 +45,12 @@ int draw_network(const Options& o, const std::string& run, const std::string& fo
   const bool drawn = !o.out.empty() && format != "dot";
   const std::string to = drawn ? o.out + ".dot" : o.out;
   const int code = run_in_runtime(
-      {{"command", "net_picture"}, {"run", run}, {"net", o.key}, {"size", o.size}, {"out", to}});
+      {{"command", "net_picture"},
+       {"run", run},
+       {"net", o.key},
+       {"size", o.size},
+       {"measured", o.run},
+       {"out", to}});
   if (code != 0 || !drawn) return code;
   const std::string text = read_text(to);
   fs::remove(to);
