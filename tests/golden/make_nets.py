@@ -19,7 +19,8 @@ from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeX
 from monai.networks.nets import HighResNet, SegResNetDS, SegResNetDS2, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 from monai.networks.nets import DiNTS, TopologyInstance, resnet10
-from monai.networks.nets import SENet154, SEResNet50, SEResNext50
+from monai.networks.nets import SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101
+from monai.networks.nets import DenseNet169, DenseNet201, DenseNet264, resnet34, resnet101, resnet152, resnet200
 from monai.networks.nets import AutoEncoder, FullyConnectedNet, Generator, VarAutoEncoder, VarFullyConnectedNet
 from monai.networks.nets import DAF3D, HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
 from monai.networks.nets import ControlNet, DiffusionModelUNet, SPADEAutoencoderKL, SPADEDiffusionModelUNet, SPADENet
@@ -107,6 +108,29 @@ def case(make, args, size, train, more=(), outputs=None, **ours):
         input_grad=number(x.grad.double().norm()))
 
 
+# Of a deep network its names and shapes as one number, and of the rest a part.
+def brief(full):
+    trained = full["shapes"]
+    rows = [f"{n} {list(s)}" for n, s in trained.items()] + list(full["buffers"])
+    grads = full.pop("grads", None)
+    if grads is not None:
+        full["grads"] = {n: g for i, (n, g) in enumerate(grads.items()) if i % 16 == 0 or i == len(grads) - 1}
+        full["all_grads"] = number(sum(g for g in grads.values() if g is not None))
+        full["buffers"] = {n: b for i, (n, b) in enumerate(full["buffers"].items()) if i % 16 == 0}
+    else:
+        del full["buffers"]
+    del full["shapes"]
+    return full | dict(names=zlib.crc32("\n".join(sorted(rows)).encode()), tensors=len(rows))
+
+
+# Names and shapes alone.
+def named(make, args, **ours):
+    trained, constants = parts(make(**args))
+    params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
+    return brief(dict(params={**params, **ours}, shapes={n: list(p.shape) for n, p in trained.items()},
+                      buffers=dict.fromkeys(constants)))
+
+
 def unetr():
     flat = dict(spatial_dims=2, in_channels=2, out_channels=3, img_size=[32, 48], feature_size=4, hidden_size=24,
                 mlp_dim=32, num_heads=3)
@@ -130,7 +154,11 @@ def dynunet():
 def efficientnet():
     args = dict(model_name="efficientnet-b0", pretrained=False, spatial_dims=2, in_channels=1, num_classes=5)
     # Not in training, where MONAI's dropout draws other numbers than ours.
-    return [case(EfficientNetBN, args, [2, 1, 64, 96], False)]
+    wide = dict(args, model_name="efficientnet-b2", spatial_dims=3)
+    others = [dict(args, model_name=f"efficientnet-b{n}") for n in (1, 2, 3, 4, 5, 6, 7, 8)]
+    return [case(EfficientNetBN, args, [2, 1, 64, 96], False),
+            brief(case(EfficientNetBN, wide, [1, 1, 32, 32, 32], False)),
+            *(named(EfficientNetBN, a) for a in others)]
 
 
 # No instance norm of the two voxels at the bottom: MONAI's own gradients in float32 are 2% off there.
@@ -215,6 +243,11 @@ def resnet(make, thinner):
     flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
     solid = dict(flat, spatial_dims=3, conv1_t_size=5, conv1_t_stride=2, no_max_pool=True, bias_downsample=False)
     return [case(make, flat, [2, 1, 32, 40], False), case(make, solid, [2, 1, 16, 16, 20], False)]
+
+
+def deep_resnet(make, thinner):
+    flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
+    return [brief(case(make, flat, [1, 1, 32, 40], False))]
 
 
 class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
@@ -840,7 +873,15 @@ NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
 NETS |= dict(resnet18=lambda: resnet(resnet18, 0.125), resnet50=lambda: resnet(resnet50, 0.0625))
-NETS |= dict(resnet10=resnets)
+NETS |= dict(resnet10=resnets, resnet34=lambda: deep_resnet(resnet34, 0.125))
+NETS |= dict(resnet101=lambda: deep_resnet(resnet101, 0.0625), resnet152=lambda: deep_resnet(resnet152, 0.0625))
+NETS |= dict(resnet200=lambda: deep_resnet(resnet200, 0.0625))
+NETS |= dict(se_resnet101=lambda: [named(SEResNet101, dict(spatial_dims=3, in_channels=1, num_classes=2))],
+             se_resnet152=lambda: [named(SEResNet152, dict(spatial_dims=2, in_channels=3, num_classes=5))],
+             se_resnext101=lambda: [named(SEResNext101, dict(spatial_dims=2, in_channels=3, num_classes=5))])
+NETS |= dict(densenet169=lambda: [named(DenseNet169, dict(spatial_dims=3, in_channels=1, out_channels=2))],
+             densenet201=lambda: [named(DenseNet201, dict(spatial_dims=2, in_channels=1, out_channels=2))],
+             densenet264=lambda: [named(DenseNet264, dict(spatial_dims=2, in_channels=1, out_channels=2))])
 NETS |= dict(swin_unetr=swin_unetr, vit=vit, vit_auto_enc=vit_auto_enc)
 
 (HERE / "nets").mkdir(exist_ok=True)

@@ -10,15 +10,17 @@
 
 namespace sluice {
 
-// zlib's crc32: Python's zlib.crc32 says the same.
-inline double first_of(const std::string& name) {
+// zlib's: Python's zlib.crc32 says the same.
+inline std::uint32_t crc32(const std::string& text) {
   std::uint32_t crc = ~0u;
-  for (const char c : name) {
+  for (const char c : text) {
     crc ^= static_cast<unsigned char>(c);
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
   }
-  return ~crc % 1000;
+  return ~crc;
 }
+
+inline double first_of(const std::string& name) { return crc32(name) % 1000; }
 
 inline void fill(Network& net) {
   at::NoGradGuard no_grad;

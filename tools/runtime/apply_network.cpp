@@ -41,14 +41,22 @@ class Applied {
     const NamedTensors grads = read_grads(request_.at("grad"));
     const std::size_t count = outputs_wanted(targets, grads);
     std::vector<std::string> names;
-    for (const Target& t : slopes) names.push_back(t.key);
+    for (const Target& t : slopes)
+      if (t.key == "state")
+        for (const auto& [name, parameter] : parameters_) names.push_back(name);
+      else
+        names.push_back(t.key);
     for (const auto& name : names) require_differentiable(name);
     if (checks()) return check(grads, names, count);
     const at::AutoGradMode tape(!names.empty());
     const Sample input = taped(names), output = answer(input, count);
     if (!names.empty()) {
       const NamedTensors found = gradients(input, output, grads, names);
-      for (const Target& t : slopes) write(t.file, found.at(t.key));
+      for (const Target& t : slopes)
+        if (t.key == "state")
+          write_safetensors(t.file, of_parameters(found));
+        else
+          write(t.file, found.at(t.key));
     }
     for (const Target& t : targets)
       if (t.key == "state")
@@ -182,6 +190,12 @@ class Applied {
     std::map<std::string, at::Tensor> all;
     for (const auto& named : {network_->parameters(), network_->buffers()})
       for (const auto& [name, t] : named) all[name] = t.detach();
+    return all;
+  }
+  NamedTensors of_parameters(const NamedTensors& found) const {
+    NamedTensors all;
+    for (const auto& [name, t] : found)
+      if (parameters_.contains(name)) all[name] = t;
     return all;
   }
   // A NIfTI file holds one sample.
