@@ -47,9 +47,9 @@ namespace {
 
 // The tokens as an image, added to it.
 Value beside(const Value& image, const Value& tokens) {
-  return image.op(
-      "add_tokens", [](In t) { return t[0] + t[1].transpose(1, 2).reshape(t[0].sizes()); },
-      {.with = {tokens}});
+  return image.op("add_tokens",
+                  [](In t) { return t[0] + t[1].transpose(1, 2).reshape(t[0].sizes()); },
+                  {.with = {tokens}});
 }
 
 std::int64_t heads_of(const Scope& s, std::int64_t channels, std::int64_t head_channels) {
@@ -87,8 +87,7 @@ Value self_attention(const Scope& s, const Value& x, const SelfAttention& o) {
 }  // namespace
 
 Value spatial_attention(const Scope& s, const Value& x, const SpatialAttentionOptions& o) {
-  const std::int64_t heads =
-      o.head_channels == 0 ? 1 : heads_of(s, x.channels, o.head_channels);
+  const std::int64_t heads = o.head_channels == 0 ? 1 : heads_of(s, x.channels, o.head_channels);
   return beside(x, self_attention(s / "attn", to_tokens(norm(s / "norm", x, o.norm)),
                                   {.attend = {.heads = heads},
                                    .bias = true,
@@ -118,9 +117,8 @@ namespace {
 // Cosines and sines of the times at falling frequencies, after Vaswani et al. 2017.
 at::Tensor waves(const at::Tensor& times, std::int64_t channels) {
   const std::int64_t half = channels / 2;
-  const at::Tensor frequencies =
-      at::exp(at::arange(half, times.options().dtype(at::kFloat)) *
-              (-std::log(10000.0) / static_cast<double>(half)));
+  const at::Tensor frequencies = at::exp(at::arange(half, times.options().dtype(at::kFloat)) *
+                                         (-std::log(10000.0) / static_cast<double>(half)));
   const at::Tensor angles = times.to(at::kFloat).unsqueeze(1) * frequencies;
   const at::Tensor both = at::cat({at::cos(angles), at::sin(angles)}, 1);
   return channels % 2 == 0 ? both : at::constant_pad_nd(both, {0, 1});
@@ -169,15 +167,15 @@ struct Diffusion {
       return spatial_attention(s, x, {o.norm, head_channels, include_fc, combined});
     const AttendOptions attends{heads_of(s, x.channels, head_channels), o.dropout_cattn,
                                 o.upcast_attention};
-    Value t = to_tokens(conv(s / "proj_in.conv", norm(s / "norm", x, o.norm), x.channels,
-                             {.kernel = 1}));
+    Value t =
+        to_tokens(conv(s / "proj_in.conv", norm(s / "norm", x, o.norm), x.channels, {.kernel = 1}));
     for (std::int64_t l = 0; l < o.transformer_num_layers; ++l)
       t = transformer(s / "transformer_blocks" / l, t, attends, include_fc, combined);
-    const Value y = x.op("to_image",
-                         [](In in) { return in[1].transpose(1, 2).reshape(in[0].sizes()); },
-                         {.with = {t}});
-    return x + conv(s / "proj_out.conv", y, x.channels,
-                    {.kernel = 1, .init = zero, .bias_init = zero});
+    const Value y =
+        x.op("to_image", [](In in) { return in[1].transpose(1, 2).reshape(in[0].sizes()); },
+             {.with = {t}});
+    return x +
+           conv(s / "proj_out.conv", y, x.channels, {.kernel = 1, .init = zero, .bias_init = zero});
   }
   Value transformer(const Scope& s, const Value& x, const AttendOptions& attends, bool include_fc,
                     bool combined) const {
@@ -185,25 +183,24 @@ struct Diffusion {
     const auto dropped = [&](const Value& v) {
       return o.dropout_cattn > 0 ? dropout(v, o.dropout_cattn) : v;
     };
-    Value y = x + self_attention(s / "attn1", layer_norm(s / "norm1", x),
-                                 {.attend = attends,
-                                  .include_fc = include_fc,
-                                  .use_combined_linear = combined});
+    Value y =
+        x + self_attention(
+                s / "attn1", layer_norm(s / "norm1", x),
+                {.attend = attends, .include_fc = include_fc, .use_combined_linear = combined});
     const Value q = layer_norm(s / "norm2", y);
     const Value from = conditions.context.value_or(q);
     const LinearOptions bare{.bias = false};
-    const Value read = attend(linear(s / "attn2.to_q", q, c, bare),
-                              linear(s / "attn2.to_k", from, c, bare),
-                              linear(s / "attn2.to_v", from, c, bare), attends);
+    const Value read =
+        attend(linear(s / "attn2.to_q", q, c, bare), linear(s / "attn2.to_k", from, c, bare),
+               linear(s / "attn2.to_v", from, c, bare), attends);
     y = y + dropped(linear(s / "attn2.out_proj", read, c));
-    const Value gated =
-        linear(s / "ff.linear1", layer_norm(s / "norm3", y), 8 * c)
-            .op("geglu",
-                [](In t) {
-                  const auto parts = t[0].chunk(2, -1);
-                  return parts[0] * at::gelu(parts[1]);
-                },
-                {.channels = 4 * c});
+    const Value gated = linear(s / "ff.linear1", layer_norm(s / "norm3", y), 8 * c)
+                            .op("geglu",
+                                [](In t) {
+                                  const auto parts = t[0].chunk(2, -1);
+                                  return parts[0] * at::gelu(parts[1]);
+                                },
+                                {.channels = 4 * c});
     return y + dropped(linear(s / "ff.linear2", dropped(gated), c));
   }
 };
@@ -217,11 +214,11 @@ Value embedded_times(const Scope& s, const Conditions& c, const DiffusionOptions
   y = silu(linear(s / "time_embed.0", y, 4 * channels));
   y = linear(s / "time_embed.2", y, 4 * channels);
   if (!c.class_labels) return y;
-  const int table = s.parameter("class_embedding.weight", {*o.num_class_embeds, 4 * channels},
-                                Init::normal(1));
-  return y + c.class_labels->op(
-                 "embedding", [](In t) { return at::embedding(t[1], t[0].to(at::kLong)); },
-                 {.parameters = {table}, .channels = y.channels});
+  const int table =
+      s.parameter("class_embedding.weight", {*o.num_class_embeds, 4 * channels}, Init::normal(1));
+  return y + c.class_labels->op("embedding",
+                                [](In t) { return at::embedding(t[1], t[0].to(at::kLong)); },
+                                {.parameters = {table}, .channels = y.channels});
 }
 
 Values diffusion_down(const Scope& s, const Value& x, const Value& times, const Conditions& c,
@@ -238,10 +235,10 @@ Values diffusion_down(const Scope& s, const Value& x, const Value& times, const 
       skips.push_back(y);
     }
     if (level + 1 == o.channels.size()) break;
-    skips.push_back(o.resblock_updown
-                        ? d.residual(at / "downsampler", skips.back(), out, false,
-                                     Diffusion::Size::halved)
-                        : conv(at / "downsampler.op.conv", skips.back(), out, {.stride = 2}));
+    skips.push_back(
+        o.resblock_updown
+            ? d.residual(at / "downsampler", skips.back(), out, false, Diffusion::Size::halved)
+            : conv(at / "downsampler.op.conv", skips.back(), out, {.stride = 2}));
   }
   return skips;
 }

@@ -46,9 +46,9 @@ struct DiffusionOptions {
 };
 // What goes with the image.
 struct Conditions {
-  Value timesteps;                                     // [N]
+  Value timesteps;                                       // [N]
   std::optional<Value> context = {}, class_labels = {};  // tokens; [N]
-  std::optional<SpadeOptions> spade = {};              // of the way up
+  std::optional<SpadeOptions> spade = {};                // of the way up
 };
 // NAME.time_embed, NAME.class_embedding: what residual blocks add to their channels.
 Value embedded_times(const Scope& s, const Conditions& c, const DiffusionOptions& o);

@@ -194,8 +194,7 @@ void Pass::forward_frame(Frame& f, const Tensors& x) {
   f.values.resize(net_.values);
   f.saved.resize(net_.steps.size());
   // Numbers of samples, such as times and classes, need all their digits.
-  for (std::size_t i = 0; i < x.size(); ++i)
-    f.values[i] = x[i].dim() > 1 ? to_compute(x[i]) : x[i];
+  for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = x[i].dim() > 1 ? to_compute(x[i]) : x[i];
   for (const int n : schedule_.steps) {
     const Step& s = *net_.steps[n];
     const auto since = Costs::Clock::now();

@@ -54,7 +54,7 @@ class Pass {
   const Schedule& schedule_;
   const bool training_, keep_;
   bool timed_ = false;  // on the host
-  Replicas replicas_;  // the network's own, then those of other places
+  Replicas replicas_;   // the network's own, then those of other places
   std::vector<Frame> frames_;
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
   int threads_ = 1;

@@ -69,8 +69,8 @@ struct Coder {
   Value unit(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
              std::int64_t subunits, bool last = false, std::int64_t dilation = 1) const {
     if (subunits > 0)
-      return residual_unit(
-          s, x, out, {stride, p.kernel_size, subunits, adn(), p.bias, last, dilation});
+      return residual_unit(s, x, out,
+                           {stride, p.kernel_size, subunits, adn(), p.bias, last, dilation});
     return convolution(s, x, out,
                        {.strides = stride,
                         .kernel_size = p.kernel_size,

@@ -82,10 +82,10 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
     for (const std::int64_t c : p.channels)
       if (c % p.norm_num_groups != 0)
         this->refuse("channels must be multiples of norm_num_groups, " +
-               std::to_string(p.norm_num_groups) + ", found " + std::to_string(c));
+                     std::to_string(p.norm_num_groups) + ", found " + std::to_string(c));
     if (p.num_res_blocks.size() != 1 && p.num_res_blocks.size() != p.channels.size())
-      this->refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) + ", found " +
-             std::to_string(p.num_res_blocks.size()));
+      this->refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) +
+                   ", found " + std::to_string(p.num_res_blocks.size()));
     const Value x = encoded(s / "encoder.blocks", inputs[0]);
     const ConvOptions one{.kernel = 1};
     const Value mean = conv(s / "quant_conv_mu.conv", x, p.latent_channels, one);

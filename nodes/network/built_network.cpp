@@ -87,8 +87,8 @@ void BuiltNetwork::check(const Tensors& x) const {
   if (const std::string why = unfit(image.sizes().slice(2)); !why.empty())
     throw DataError(type_ + " " + why);
   if (x.size() != inputs_.size())
-    throw Error(Exit::usage, type_ + " takes " + std::to_string(inputs_.size()) +
-                                 " inputs, got " + std::to_string(x.size()));
+    throw Error(Exit::usage, type_ + " takes " + std::to_string(inputs_.size()) + " inputs, got " +
+                                 std::to_string(x.size()));
   for (std::size_t i = 1; i < x.size(); ++i)
     if (const auto size = wanted(inputs_[i], image.size(0), image.sizes().slice(2));
         !is(x[i].sizes(), size))

@@ -1,7 +1,8 @@
 // daf3d: MONAI's DAF3D (monai.networks.nets.DAF3D 1.6.1), 3-D, with its parameter names. Wang et
 // al. 2019.
 //
-//   x ─ resnet of groups and dilations ─ four layers ─ pyramid ─ each with attention to all ─ refine
+//   x ─ resnet of groups and dilations ─ four layers ─ pyramid ─ each with attention to all ─
+//   refine
 //     ─ dilated convolutions beside each other ─▶ output 0: logits
 //   further outputs, of the image's extents: eight that supervise the layers before and after
 //   attention, then with visual_output the four maps of attention
@@ -35,8 +36,8 @@ struct Daf3d final : ImageNetwork<Daf3d> {
     Values refined, maps;
     for (const Value& layer : layers) {
       maps.push_back(attentive(s / "attention.attentive_map", concat({layer, fused}), true));
-      refined.push_back(attentive(s / "attention.refine",
-                                  concat({layer, product(maps.back(), fused)}), false));
+      refined.push_back(
+          attentive(s / "attention.refine", concat({layer, product(maps.back(), fused)}), false));
     }
     const Value y = aspp(s / "aspp", unit(s / "refine", concat(refined), 64, 1));
     const auto predict = [&](const char* name, const Value& x) {
@@ -96,9 +97,8 @@ struct Daf3d final : ImageNetwork<Daf3d> {
       (at / "relu").parameter("weight", {1}, Init::fill(0.25));
       Value beside = x;
       if (!step.is_one() || x.channels != 2 * planes)
-        beside = norm(at / "downsample.1",
-                      conv(at / "downsample.0", x, 2 * planes,
-                           {.kernel = 1, .stride = step, .bias = false}));
+        beside = norm(at / "downsample.1", conv(at / "downsample.0", x, 2 * planes,
+                                                {.kernel = 1, .stride = step, .bias = false}));
       x = relu(y + beside);
     }
     return x;

@@ -47,8 +47,7 @@ struct DiffusionUNet final : ImageNetwork<DiffusionUNet<with_spade>> {
   std::vector<NetInput> inputs() const {
     std::vector<NetInput> all{{.channels = p.in_channels}};
     p.add_inputs(all);
-    if (with_spade)
-      all.insert(all.begin() + 2, {.key = "seg", .channels = p.label_nc, .finer = 0});
+    if (with_spade) all.insert(all.begin() + 2, {.key = "seg", .channels = p.label_nc, .finer = 0});
     if (p.additional_residuals) {
       const auto residual = [&](const std::string& key, std::int64_t channels) {
         all.push_back({.key = key, .channels = channels, .finer = 0});

@@ -3,7 +3,8 @@
 // shape: its numbers are taken one after the other.
 //
 //   fully_connected_net      x ─ linear, activation, ... ─ linear ─▶
-//   var_fully_connected_net  x ─ linear, ... ─ mu, logvar ─ z ─ linear, relu ─ linear, ... ─ sigmoid
+//   var_fully_connected_net  x ─ linear, ... ─ mu, logvar ─ z ─ linear, relu ─ linear, ... ─
+//   sigmoid
 #include <ATen/ATen.h>
 
 #include "nodes/network/built_network.h"
@@ -59,8 +60,7 @@ struct FullyConnectedNet final : VectorNetwork<FullyConnectedNet> {
     Numbers hidden_channels;
   } p;
   static Spec spec() {
-    return vector_spec<Params>("fully_connected_net",
-                               "Linear layers (MONAI's FullyConnectedNet).")
+    return vector_spec<Params>("fully_connected_net", "Linear layers (MONAI's FullyConnectedNet).")
         .param("hidden_channels", &Params::hidden_channels, "Of the layers before the last.")
         .at_least(1)
         .required();

@@ -1,7 +1,8 @@
 // generator: MONAI's Generator (monai.networks.nets.Generator 1.6.1), with its parameter names and
 // defaults.
 //
-//   z ─ linear ─ image of start_shape ─ transposed convolutions with strides, residual units ─▶ image
+//   z ─ linear ─ image of start_shape ─ transposed convolutions with strides, residual units ─▶
+//   image
 #include <ATen/ATen.h>
 
 #include "nodes/network/built_network.h"
@@ -22,7 +23,8 @@ struct Generator final : ImageNetwork<Generator> {
   } p;
 
   static Spec spec() {
-    Spec s = image_net<Params>("generator", "Images from latent numbers (MONAI's Generator).", false);
+    Spec s =
+        image_net<Params>("generator", "Images from latent numbers (MONAI's Generator).", false);
     std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
     return s.gives("logits", Form::any)
         .dtype("float32")
@@ -64,10 +66,10 @@ struct Generator final : ImageNetwork<Generator> {
       if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
     const Adn adn{.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
     const auto to_image = [shape = p.start_shape](In t) { return t[0].unflatten(1, shape); };
-    Value x = linear(s / "linear", latent[0], product(p.start_shape))
-                  .op("to_image", to_image,
-                      {.channels = p.start_shape[0],
-                       .axes = static_cast<int>(p.start_shape.size()) - 1});
+    Value x =
+        linear(s / "linear", latent[0], product(p.start_shape))
+            .op("to_image", to_image,
+                {.channels = p.start_shape[0], .axes = static_cast<int>(p.start_shape.size()) - 1});
     const bool plain = p.num_res_units == 0;
     for (std::size_t i = 0; i < p.channels.size(); ++i) {
       const Scope at = s / ("conv.layer_" + std::to_string(i));

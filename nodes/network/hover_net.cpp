@@ -24,10 +24,9 @@ Value trimmed(const Value& x, const Value& like) {
 }
 // Without the last row and column.
 Value shortened(const Value& x) {
-  return x.op("shorten",
-              [](In t) {
-                return t[0].narrow(2, 0, t[0].size(2) - 1).narrow(3, 0, t[0].size(3) - 1);
-              });
+  return x.op("shorten", [](In t) {
+    return t[0].narrow(2, 0, t[0].size(2) - 1).narrow(3, 0, t[0].size(3) - 1);
+  });
 }
 
 struct HoverNet final : ImageNetwork<HoverNet> {
@@ -91,7 +90,8 @@ struct HoverNet final : ImageNetwork<HoverNet> {
 
   std::string unfit(at::IntArrayRef extents) const override {
     if (p.mode == "ORIGINAL")
-      return extents.equals({270, 270}) ? "" : "takes images of 270 x 270, got " + c10::str(extents);
+      return extents.equals({270, 270}) ? ""
+                                        : "takes images of 270 x 270, got " + c10::str(extents);
     if (const std::string why = unless_multiples(extents, 8); !why.empty()) return why;
     if (extents[0] != extents[1]) return "takes squares, got " + c10::str(extents);
     return p.decoder_padding || extents[0] >= 96

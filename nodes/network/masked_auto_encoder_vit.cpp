@@ -1,7 +1,8 @@
 // masked_auto_encoder_vit: MONAI's MaskedAutoEncoderViT (monai.networks.nets 1.6.1), with its
 // parameter names and defaults. He et al. 2022.
 //
-//   x ─ patches ─ those that are drawn ─ layers ─ linear ─ in their places, else mask_tokens ─ layers
+//   x ─ patches ─ those that are drawn ─ layers ─ linear ─ in their places, else mask_tokens ─
+//   layers
 //     ─ linear ─▶ output 0: every patch's numbers [N, T, voxels]; output 1: 1 where it was masked
 #include <ATen/ATen.h>
 
@@ -87,7 +88,9 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
     x = x.op("choose", [](In t) { return t[0].gather(1, spread(t[1], t[0].size(2))); },
              {.with = {chosen}});
     x = x.op("class_token",
-             [](In t) { return at::cat({t[1].expand({t[0].size(0), 1, -1}), t[0]}, 1); },
+             [](In t) {
+               return at::cat({t[1].expand({t[0].size(0), 1, -1}), t[0]}, 1);
+             },
              {.parameters = {s.parameter("cls_token", {1, 1, o.hidden}, Init::normal(0.02))}});
     x = linear(s / "decoder_embed", layers(s / "blocks", x, o), d.hidden);
 
@@ -95,22 +98,24 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
     const Value all = x.op("unmask",
                            [tokens](In t) {
                              const at::Tensor masked = t[2].expand({t[0].size(0), tokens, -1});
-                             return masked.scatter(1, spread(t[1], t[0].size(2)),
-                                                   t[0].slice(1, 1));
+                             return masked.scatter(1, spread(t[1], t[0].size(2)), t[0].slice(1, 1));
                            },
                            {.with = {chosen}, .parameters = {mask_tokens}});
     Value y = add_positions(s, "decoder_pos_embedding", all, d);
-    y = x.op("class_token", [](In t) { return at::cat({t[0].slice(1, 0, 1), t[1]}, 1); },
+    y = x.op("class_token",
+             [](In t) {
+               return at::cat({t[0].slice(1, 0, 1), t[1]}, 1);
+             },
              {.with = {y}});
     y = linear(s / "decoder_pred", layers(s / "decoder_blocks", y, d), voxels);
     y = y.op("without_first", [](In t) { return t[0].slice(1, 1); });
-    const Value mask = chosen.op("mask",
-                                 [tokens](In t) {
-                                   const auto ones =
-                                       at::ones({t[0].size(0), tokens}, t[0].options());
-                                   return ones.scatter(1, t[0].to(at::kLong), 0);
-                                 },
-                                 {.channels = tokens});
+    const Value mask =
+        chosen.op("mask",
+                  [tokens](In t) {
+                    const auto ones = at::ones({t[0].size(0), tokens}, t[0].options());
+                    return ones.scatter(1, t[0].to(at::kLong), 0);
+                  },
+                  {.channels = tokens});
     return {y, mask};
   }
 

@@ -49,8 +49,8 @@ struct MilModel final : ImageNetwork<MilModel> {
     const Value& bag = bags[0];
     const bool pyramid = p.mil_mode == "att_trans_pyramid";
     if (pyramid && p.backbone) refuse("att_trans_pyramid takes the default backbone");
-    const Value images = bag.op("instances", [](In t) { return t[0].flatten(0, 1); },
-                                {.channels = 3, .axes = 2});
+    const Value images =
+        bag.op("instances", [](In t) { return t[0].flatten(0, 1); }, {.channels = 3, .axes = 2});
     const Values features =
         resnet_features(s / "net", images, vision_model(p.backbone.value_or("resnet50")));
     // A layer's means, a token for each instance.
@@ -77,13 +77,11 @@ struct MilModel final : ImageNetwork<MilModel> {
       x = transformer(at / 2 / 1, linear(at / 2 / 0, joined(x, tokens(3)), 256));
       x = transformer(at / 3, joined(x, tokens(4)));
     }
-    const Value hidden = linear(s / "attention.0", x, 2048).op("tanh", [](In t) {
-      return at::tanh(t[0]);
-    });
+    const Value hidden =
+        linear(s / "attention.0", x, 2048).op("tanh", [](In t) { return at::tanh(t[0]); });
     const Value shares = linear(s / "attention.2", hidden, 1);
-    const Value y =
-        x.op("weighted_sum", [](In t) { return (t[0] * at::softmax(t[1], 1)).sum(1); },
-             {.with = {shares}, .tokens = false});
+    const Value y = x.op("weighted_sum", [](In t) { return (t[0] * at::softmax(t[1], 1)).sum(1); },
+                         {.with = {shares}, .tokens = false});
     return {linear(s / "myfc", y, p.out_channels)};
   }
 
@@ -95,7 +93,10 @@ struct MilModel final : ImageNetwork<MilModel> {
 
  private:
   static Value joined(const Value& x, const Value& y) {
-    return x.op("concat_channels", [](In t) { return at::cat({t[0], t[1]}, 2); },
+    return x.op("concat_channels",
+                [](In t) {
+                  return at::cat({t[0], t[1]}, 2);
+                },
                 {.with = {y}, .channels = x.channels + y.channels});
   }
   Value dropped(const Value& x) const {
@@ -106,13 +107,12 @@ struct MilModel final : ImageNetwork<MilModel> {
     const std::int64_t c = x.channels;
     for (std::int64_t l = 0; l < p.trans_blocks; ++l) {
       const Scope at = s / "layers" / l, attn = at / "self_attn";
-      const Value qkv = x.op("linear", [](In t) { return at::linear(t[0], t[1], t[2]); },
-                             {.parameters = {attn.parameter("in_proj_weight", {3 * c, c},
-                                                            Init::xavier()),
-                                             attn.parameter("in_proj_bias", {3 * c},
-                                                            Init::fill(0))},
-                              .channels = 3 * c,
-                              .name = attn.name});
+      const Value qkv =
+          x.op("linear", [](In t) { return at::linear(t[0], t[1], t[2]); },
+               {.parameters = {attn.parameter("in_proj_weight", {3 * c, c}, Init::xavier()),
+                               attn.parameter("in_proj_bias", {3 * c}, Init::fill(0))},
+                .channels = 3 * c,
+                .name = attn.name});
       const auto part = [&](std::int64_t i) {
         return qkv.op("part", [i, c](In t) { return t[0].narrow(2, i * c, c); }, {.channels = c});
       };

@@ -69,8 +69,7 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
     if (p.is_vae && !p.z_dim) refuse("is_vae needs z_dim");
     if (p.input_shape.size() != static_cast<std::size_t>(seg.axes))
       refuse("input_shape needs a number for each axis");
-    const std::string why =
-        unless_multiples(p.input_shape, std::int64_t{1} << p.channels.size());
+    const std::string why = unless_multiples(p.input_shape, std::int64_t{1} << p.channels.size());
     if (!why.empty()) refuse("input_shape: " + why);
     if (!p.is_vae) return {decoded(s / "decoder", start(s / "decoder", seg), seg)};
     const auto [mu, logvar] = encoded(s / "encoder", x[1]);

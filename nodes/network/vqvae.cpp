@@ -92,8 +92,8 @@ struct VqVae final : ImageNetwork<VqVae> {
     }
     if (all.size() != p.channels.size() ||
         std::any_of(all.begin(), all.end(), [&](const auto& n) { return n.size() != count; }))
-      refuse(std::string(name) + " has " + std::to_string(count) + " numbers, or as many for each " +
-             "of channels");
+      refuse(std::string(name) + " has " + std::to_string(count) +
+             " numbers, or as many for each " + "of channels");
     return all;
   }
   std::int64_t res_channels(std::size_t level) const {

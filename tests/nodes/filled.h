@@ -36,7 +36,8 @@ inline void fill(Network& net) {
     if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
     if (name.ends_with("embedding.weight") || name.ends_with("ema_w"))
       b.copy_(sines(b.sizes(), first));
-    if (name.ends_with("running_var") || name.ends_with("ema_cluster_size")) b.copy_(1 + sines(b.sizes(), first, 0.5));
+    if (name.ends_with("running_var") || name.ends_with("ema_cluster_size"))
+      b.copy_(1 + sines(b.sizes(), first, 0.5));
   }
 }
 

@@ -69,7 +69,8 @@ void check_gradients(const Network& net, const at::Tensor& x, const Json& c) {
     // What a norm takes away again has a gradient of rounding alone.
     CHECK(std::abs(norm - wanted.get<double>()) <= 1e-3 * wanted.get<double>() + 2e-6 * largest);
   }
-  if (c.contains("all_grads")) CHECK(sum == doctest::Approx(c["all_grads"].get<double>()).epsilon(1e-3));
+  if (c.contains("all_grads"))
+    CHECK(sum == doctest::Approx(c["all_grads"].get<double>()).epsilon(1e-3));
   CHECK(x.grad().to(at::kDouble).norm().item<double>() ==
         doctest::Approx(c["input_grad"].get<double>()).epsilon(1e-3));
 }

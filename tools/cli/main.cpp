@@ -199,7 +199,8 @@ void apply_options(CLI::App* command, Options& o) {
   command->add_option("type", o.name, "Node or network type")->required()->option_text("TYPE");
   pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
       ->option_text("KEY=FILE...");
-  pairs(command, "--out", o.outs, "Where fields go: .npy, .nii or .nii.gz; {} numbers several. Of a network: pred, pred_1, "
+  pairs(command, "--out", o.outs,
+        "Where fields go: .npy, .nii or .nii.gz; {} numbers several. Of a network: pred, pred_1, "
         "..., and state=FILE.safetensors")
       ->option_text("KEY=FILE...");
   pairs(command, "--grad", o.grads, "Gradients of what comes out, of its shape; 1 for a loss")

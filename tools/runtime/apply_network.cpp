@@ -37,7 +37,8 @@ class Applied {
   }
 
   int run() {
-    const auto targets = targets_of(request_.at("out")), slopes = targets_of(request_.at("out_grad"));
+    const auto targets = targets_of(request_.at("out")),
+               slopes = targets_of(request_.at("out_grad"));
     const NamedTensors grads = read_grads(request_.at("grad"));
     const std::size_t count = outputs_wanted(targets, grads);
     std::vector<std::string> names;
@@ -204,7 +205,8 @@ class Applied {
     field.tensor = t;
     if (!is_npy(file)) {
       if (t.dim() < 4 || t.size(0) != 1)
-        throw Error(Exit::usage, file + ": a NIfTI file holds one sample [1, C, X, Y, Z]; this is " +
+        throw Error(Exit::usage, file +
+                                     ": a NIfTI file holds one sample [1, C, X, Y, Z]; this is " +
                                      c10::str(t.sizes()) + ": write .npy");
       field.tensor = t[0];
     }
