@@ -41,8 +41,12 @@ Values judged(const Scope& s, const Value& image, const PatchParams& p, std::int
               const PerAxis& padding, std::int64_t last_kernel) {
   NormOptions norm = norm_of(p.norm);
   if (norm.kind == Norm::batch) norm.weight_init = Init::normal(0.02, 1);
-  ConvolutionOptions c{.strides = 2, .kernel_size = p.kernel_size, .padding = padding};
-  c.adn = {.act = act_of(p.activation), .dropout = p.dropout};
+  ConvolutionOptions c;
+  c.strides = 2;
+  c.kernel_size = p.kernel_size;
+  c.padding = padding;
+  c.adn.act = act_of(p.activation);
+  c.adn.dropout = p.dropout;
   c.init = Init::normal(0.02);
   c.bias_init = Init::fill(0);
   Values all{convolution(s / "initial_conv", image, p.channels, c)};
