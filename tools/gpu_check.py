@@ -81,12 +81,12 @@ def distance(a, b):
 
 # unet_speed.json in seconds on a CPU: what it measures there says nothing, but it runs.
 SMALL = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4",
-         "nodes.volumes.rad_max=20", "models.net.channels=[4,8,8,8,8,8]")
+         "nodes.volumes.rad_max=20", "models.net.filters=[4,8,8,8,8,8]")
 
 # Its kernels take microseconds on a GPU; 70 steps an epoch. Not below 64^3, of which the strides
 # leave 2^3: PyTorch normalises no single voxel. gpu_peers.py's `small` is the same.
 LAUNCH_BOUND = ("vars.size=[64,64,64]", "vars.batch=1", "nodes.volumes.num_samples=70",
-                "nodes.volumes.rad_max=20", "models.net.channels=[8,16,32,64,80,80]")
+                "nodes.volumes.rad_max=20", "models.net.filters=[8,16,32,64,80,80]")
 
 # Keys of the document that are lists, to which several steps add.
 ARMS = ("ours", "peers", "unet", "small")

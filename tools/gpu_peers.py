@@ -240,42 +240,33 @@ def peers():
 
 
 class UNet(nn.Module):
-    """MONAI's UNet with two convolutions in a residual unit and strides of 2: our `unet`."""
+    """MLPerf's 3-D U-Net, as graphs/unet_speed.json has it: our `dynunet`."""
 
     def __init__(self, channels, classes=3):
         super().__init__()
-        down = list(zip((1,) + channels, channels))
-        self.down = nn.ModuleList(self.unit(a, b, 2, 2) for a, b in down[:-1])
-        self.bottom = self.unit(channels[-2], channels[-1], 2)
-        self.up, self.join = nn.ModuleList(), nn.ModuleList()
-        for i, c in enumerate(channels[:-1]):
-            below = channels[-1] if i == len(channels) - 2 else c
-            out = channels[i - 1] if i else classes
-            self.up.append(nn.Sequential(nn.ConvTranspose3d(c + below, out, 3, 2, 1, 1),
-                                         nn.InstanceNorm3d(out), nn.PReLU()))
-            self.join.append(self.unit(out, out, 1, last=i == 0))
+        self.down = nn.ModuleList(self.block(a, b, 2 if i else 1)
+                                  for i, (a, b) in enumerate(zip((1,) + channels, channels)))
+        pairs = list(zip(channels, channels[1:]))
+        self.up = nn.ModuleList(nn.ConvTranspose3d(b, a, 2, 2, bias=False) for a, b in pairs)
+        self.join = nn.ModuleList(self.block(2 * a, a) for a, _ in pairs)
+        self.out = nn.Conv3d(channels[0], classes, 1)
 
     @staticmethod
-    def unit(a, b, n, stride=1, last=False):
-        layers = []
-        for i in range(n):
-            layers.append(nn.Conv3d(b if i else a, b, 3, 1 if i else stride, 1))
-            if not (last and i == n - 1):
-                layers += [nn.InstanceNorm3d(b), nn.PReLU()]
-        skip = (nn.Conv3d(a, b, 3, stride, 1) if stride > 1 else
-                nn.Conv3d(a, b, 1) if a != b else nn.Identity())
-        return nn.ModuleList([nn.Sequential(*layers), skip])
+    def block(a, b, stride=1):
+        def unit(a, stride):
+            return (nn.Conv3d(a, b, 3, stride, 1, bias=False), nn.InstanceNorm3d(b, affine=True),
+                    nn.ReLU(inplace=True))
+
+        return nn.Sequential(*unit(a, stride), *unit(b, 1))
 
     def forward(self, x):
         kept = []
-        for u in self.down:
-            x = u[0](x) + u[1](x)
+        for down in self.down:
+            x = down(x)
             kept.append(x)
-        x = self.bottom[0](x) + self.bottom[1](x)
         for up, join, k in reversed(list(zip(self.up, self.join, kept))):
-            x = up(torch.cat([k, x], 1))
-            x = join[0](x) + join[1](x)
-        return x
+            x = join(torch.cat([up(x), k], 1))
+        return self.out(x)
 
 
 def recorded(step):
@@ -327,7 +318,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
     what, *more = sys.argv[1:]
-    if what == "unet":  # MLPerf's shape
+    if what == "unet":  # MLPerf's
         arm(f"3-D U-Net step, {more[0]}", unet_step, more[0], 2, 128, 7,
             (32, 64, 128, 256, 320, 320))
     elif what == "small":

@@ -34,7 +34,8 @@ LoneNode check_lone_node(const std::string& type, const std::vector<Override>& p
   written.place = on_command_line("sluice apply " + type);
   written.fields.push_back({"type", Json(type), written.place, {}});
   LoneNode node;
-  node.spec = reading::find_spec(reading, written, false);
+  const Spec* known = catalogue.find(type);
+  node.spec = reading::find_spec(reading, written, known && known->is_network);
   if (!node.spec) return node;
   for (const auto& o : params) {
     const bool again = written.find(o.path) && o.path != "type";

@@ -1,5 +1,5 @@
-// One node outside a graph: its type and parameters from the command line, checked as the file's
-// would be and with the same diagnostics, placed at "--param name=value".
+// One node or network outside a graph: its type and parameters from the command line, checked as
+// the file's would be and with the same diagnostics, placed at "--param name=value".
 #pragma once
 
 #include "engine/graph/graph.h"

@@ -13,6 +13,7 @@
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
+#include "engine/state/layer_costs.h"
 #include "engine/state/resource.h"
 #include "engine/state/tensor_device.h"
 
@@ -172,6 +173,24 @@ static Json held_json(const CacheStore::Held& h) {
           {"misses", h.misses},   {"refused", h.refused}, {"damaged", h.damaged}};
 }
 
+// Of each network that keeps account of its layers, in their order.
+static Json layers_json(const Resources& resources) {
+  Json all = Json::object();
+  for (const auto& [name, network] : resources.networks()) {
+    const auto* layered = dynamic_cast<const Layered*>(network.get());
+    if (!layered) continue;
+    Json layers = Json::array();
+    for (const LayerCost& c : layered->layer_costs())
+      layers.push_back({{"name", c.name},
+                        {"kind", c.kind},
+                        {"forward_ms", 1e3 * c.forward},
+                        {"backward_ms", 1e3 * c.backward},
+                        {"kept_mb", 1e-6 * c.kept}});
+    if (!layers.empty()) all[name] = std::move(layers);
+  }
+  return all;
+}
+
 Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
@@ -193,6 +212,7 @@ Json Session::profile(bool ended) const {
   j["shares"] = shares_json(*plan_, f);
   j["networks"] = networks_json(*plan_, f);
   if (ended) j["arithmetic"] = arithmetic_json(*resources_);
+  if (ended) j["layers"] = layers_json(*resources_);
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
   if (const auto device = find_device()) {

@@ -107,6 +107,11 @@ struct Vit {
   Values hidden;  // after each layer
 };
 Vit vit(const Scope& s, const Value& x, const VitOptions& o);
+// Its parts: patches as tokens with what their places add, NAME.patch_embeddings ...; one layer.
+Value patch_embedding(const Scope& s, const Value& x, const VitOptions& o);
+Value transformer_block(const Scope& s, const Value& x, const VitOptions& o);
+// Tokens with what their places in `o`'s grid add, NAME: trained, or a constant.
+Value add_positions(const Scope& s, const std::string& name, const Value& x, const VitOptions& o);
 // Tokens [N, T, C] as the image of their grid.
 Value to_image(const Value& tokens, const std::vector<std::int64_t>& grid);
 

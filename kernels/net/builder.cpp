@@ -31,8 +31,8 @@ int Scope::parameter(const std::string& leaf, std::vector<std::int64_t> shape, c
   return builder->parameter((*this / leaf).name, std::move(shape), init, fan);
 }
 
-int Scope::buffer(const std::string& leaf, at::Tensor tensor) const {
-  return builder->buffer((*this / leaf).name, std::move(tensor));
+int Scope::buffer(const std::string& leaf, at::Tensor tensor, const std::string& drawn_as) const {
+  return builder->buffer((*this / leaf).name, std::move(tensor), drawn_as);
 }
 
 void Scope::refuse(const std::string& why) const {
@@ -76,8 +76,8 @@ int Builder::parameter(const std::string& name, std::vector<std::int64_t> shape,
   return static_cast<int>(all.size()) - 1;
 }
 
-int Builder::buffer(const std::string& name, at::Tensor tensor) {
-  net_.buffers.push_back({name, std::move(tensor)});
+int Builder::buffer(const std::string& name, at::Tensor tensor, const std::string& drawn_as) {
+  net_.buffers.push_back({name, std::move(tensor), drawn_as});
   return static_cast<int>(net_.buffers.size()) - 1;
 }
 

@@ -22,7 +22,7 @@ class Builder {
   // A parameter that was there by its name is that one: its uses share it.
   int parameter(const std::string& name, std::vector<std::int64_t> shape, const Init& init,
                 std::int64_t fan);
-  int buffer(const std::string& name, at::Tensor tensor);
+  int buffer(const std::string& name, at::Tensor tensor, const std::string& drawn_as = {});
   const Net::Parameter& parameter(int number) const { return net_.parameters[number]; }
 
   struct Options {

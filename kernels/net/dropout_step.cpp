@@ -45,9 +45,20 @@ void MaskStep::backward(Frame& f, const at::Tensor& grad) const {
   f.add_grad(inputs[0], f.training ? grad * f.saved[number][0] : grad);
 }
 
+// The tokens whose draws are the smallest.
+at::Tensor ChoiceStep::forward(Frame& f) const {
+  const at::Tensor& x = f.values[inputs[0]];
+  const std::int64_t tokens = x.size(1);
+  at::Tensor draws = at::empty({x.size(0), tokens}, at::kDouble);
+  auto* d = draws.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < draws.numel(); ++i)
+    d[i] = philox(static_cast<std::uint64_t>(f.first_sample * tokens + i), 3, f.key).v[0];
+  return draws.argsort(/*stable=*/true, /*dim=*/1).narrow(1, 0, count).to(x.device(), at::kFloat);
+}
+
 at::Tensor NormalStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
-  if (!f.training) return at::zeros_like(x);
+  if (!f.training) return at::full_like(x, at_rest);
   const std::uint64_t key = mix(f.key + static_cast<std::uint64_t>(number));
   at::Tensor drawn = at::empty(x.sizes(), at::kFloat);
   auto* d = drawn.mutable_data_ptr<float>();

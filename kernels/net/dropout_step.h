@@ -33,8 +33,20 @@ struct MaskStep final : Step {
   void backward(Frame& f, const at::Tensor& grad) const override;
 };
 
-// Numbers of its input's size from the standard normal distribution.
+// `count` of its tokens' numbers for each sample, all equally likely, in no order: [N, count].
+struct ChoiceStep final : Step {
+  std::int64_t count = 0;
+  std::string kind() const override { return "choice"; }
+  Attributes attributes() const override { return {{"count", count}}; }
+  bool draws() const override { return true; }
+  Size output_size(const std::vector<Size>& in) const override { return {in[0][0], count}; }
+  at::Tensor forward(Frame& f) const override;
+  void backward(Frame& /*f*/, const at::Tensor& /*grad*/) const override {}
+};
+
+// Numbers of its input's size from the standard normal distribution; `at_rest` outside training.
 struct NormalStep final : Step {
+  double at_rest = 0;
   std::string kind() const override { return "normal"; }
   bool draws() const override { return true; }
   at::Tensor forward(Frame& f) const override;

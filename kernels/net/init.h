@@ -6,19 +6,24 @@ namespace sluice {
 struct Init {
   enum class Rule {
     uniform,  // within 1 / sqrt(fan): PyTorch's default for convolutions and linear layers
+    xavier,   // uniform within sqrt(6 / (inputs + outputs)), of a matrix (Glorot, Bengio 2010)
     kaiming,  // normal with variance 2 / ((1 + value^2) fan), for leaky ReLU (He et al. 2015)
-    normal,   // with the standard deviation `value`
+    normal,   // with the standard deviation `value`, around `mean`
     fill,     // `value` everywhere
     eye,      // the identity, [I, 0], of `value` rows written one after the other
   } rule = Rule::uniform;
   double value = 0;
   bool fan_out =
       false;  // the fan counts what a number of the input adds to, and not the sum's terms
+  double mean = 0;
 
+  static Init xavier() { return {Rule::xavier}; }
   static Init kaiming(double slope = 0) { return {Rule::kaiming, slope}; }
   static Init kaiming_out() { return {Rule::kaiming, 0, true}; }
   static Init uniform_out() { return {Rule::uniform, 0, true}; }
-  static Init normal(double deviation) { return {Rule::normal, deviation}; }
+  static Init normal(double deviation, double mean = 0) {
+    return {Rule::normal, deviation, false, mean};
+  }
   static Init fill(double value) { return {Rule::fill, value}; }
   static Init eye(double rows) { return {Rule::eye, rows}; }
 };

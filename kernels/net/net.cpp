@@ -72,6 +72,7 @@ void Net::finish() {
   }
   for (std::size_t count = 1; count <= outputs.size(); ++count)
     schedules_.push_back(schedule_of(*this, count));
+  costs_ = std::make_shared<Costs>(steps.size());
   forget_copies();
 }
 
@@ -95,8 +96,13 @@ float kaiming_scale(const Net::Parameter& p) {
 }
 
 // kaiming_uniform with a = sqrt(5): bound = sqrt(6 / ((1 + a^2) fan)), as for the bias.
-void fill_uniform(float* w, std::int64_t n, std::int64_t fan, std::uint64_t key) {
-  const double bound = fan > 0 ? 1 / std::sqrt(static_cast<double>(fan)) : 0;
+double uniform_bound(const Net::Parameter& p) {
+  if (p.init.rule == Init::Rule::xavier)
+    return std::sqrt(6.0 / static_cast<double>(p.tensor.size(0) + p.tensor.size(1)));
+  return p.fan > 0 ? 1 / std::sqrt(static_cast<double>(p.fan)) : 0;
+}
+
+void fill_uniform(float* w, std::int64_t n, double bound, std::uint64_t key) {
   for (std::int64_t i = 0; i < n; ++i) {
     const Block4 bits = philox(static_cast<std::uint64_t>(i / 4), 0, key);
     w[i] = static_cast<float>((2.0 * unit_float(bits.v[i % 4]) - 1.0) * bound);
@@ -113,13 +119,15 @@ void Net::initialise(std::uint64_t seed) {
     const std::uint64_t key = random_key(seed, p.name);
     switch (p.init.rule) {
       case Init::Rule::uniform:
-        fill_uniform(w, t.numel(), p.fan, key);
+      case Init::Rule::xavier:
+        fill_uniform(w, t.numel(), uniform_bound(p), key);
         break;
       case Init::Rule::kaiming:
         fill_normal(w, t.numel(), kaiming_scale(p), key);
         break;
       case Init::Rule::normal:
         fill_normal(w, t.numel(), static_cast<float>(p.init.value), key);
+        t.add_(p.init.mean);
         break;
       case Init::Rule::fill:
         t.fill_(p.init.value);
@@ -130,7 +138,11 @@ void Net::initialise(std::uint64_t seed) {
     p.tensor.copy_(t);
   }
   for (auto& b : buffers)  // others are constants
-    if (b.name.ends_with("running_var"))
+    if (!b.drawn_as.empty()) {
+      at::Tensor t = at::empty(b.tensor.sizes(), at::kFloat);
+      fill_normal(t.data_ptr<float>(), t.numel(), 1, random_key(seed, b.drawn_as));
+      b.tensor.copy_(t);
+    } else if (b.name.ends_with("running_var"))
       b.tensor.fill_(1);
     else if (b.name.ends_with("running_mean") || b.name.ends_with("num_batches_tracked"))
       b.tensor.zero_();

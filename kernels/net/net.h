@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/net/costs.h"
 #include "kernels/net/init.h"
 #include "kernels/net/memory_plan.h"
 #include "kernels/net/step.h"
@@ -57,6 +58,7 @@ class Net {
   struct Buffer {
     std::string name;
     at::Tensor tensor;
+    std::string drawn_as = {};  // begins with standard normal draws, keyed by this name
   };
   using Tensors = std::vector<at::Tensor>;
 
@@ -83,6 +85,8 @@ class Net {
   const Schedule& schedule(std::size_t outputs) const { return schedules_.at(outputs - 1); }
   // By value, for inputs of these.
   const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;
+  // By step; of passes on the host.
+  std::vector<StepCost> costs() const { return costs_->each(); }
   // The products of the last forward pass.
   std::vector<Step::Product> products() const;
   // What the last passes with and without a backward one take of memory, without weights.
@@ -110,6 +114,7 @@ class Net {
   void finish();  // once the list is complete
   void move_to(const at::Device& device);
 
+  std::shared_ptr<Costs> costs_;
   std::shared_ptr<Spread> spread_;      // null: all on one device
   std::shared_ptr<Prepared> prepared_;  // of passes without gradients
   std::vector<Step::Size> worked_out_sizes(const std::vector<Step::Size>& of_inputs) const;

@@ -99,7 +99,7 @@ Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& 
 }
 
 Value norm(const Scope& s, const Value& x, const NormOptions& o) {
-  const bool affine = o.affine || o.kind != Norm::instance;
+  const bool affine = o.affine || o.kind == Norm::batch;
   const int gamma = affine ? s.parameter("weight", {x.channels}, o.weight_init) : -1;
   const int beta = affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
   if (o.kind == Norm::group && x.channels % o.groups != 0)
@@ -162,8 +162,18 @@ Value dropout_samples(const Value& x, double p) {
   return x.builder->append(std::move(made), {x}, {false}, x);
 }
 
-Value normals(const Value& like) {
-  return like.builder->append(step<NormalStep>(), {like}, {false}, like);
+Value normals(const Value& like, double at_rest) {
+  auto made = step<NormalStep>();
+  made->at_rest = at_rest;
+  return like.builder->append(std::move(made), {like}, {false}, like);
+}
+
+Value chosen_tokens(const Value& x, std::int64_t count) {
+  auto made = step<ChoiceStep>();
+  made->count = count;
+  Value like = vector_of(x, count);
+  like.tokens = false;
+  return x.builder->append(std::move(made), {x}, {false}, like);
 }
 
 // ---- sum, concatenation, shape ------------------------------------------------------------------

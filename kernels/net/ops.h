@@ -24,7 +24,7 @@ Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& 
 
 struct NormOptions {
   Norm kind = Norm::batch;
-  bool affine = true;  // instance norm: NAME.weight and NAME.bias; the others have them always
+  bool affine = true;  // NAME.weight and NAME.bias; batch norm has them always
   double eps = 1e-5, momentum = 0.1;
   std::int64_t groups = 1;  // of group norm
   Init weight_init = Init::fill(1);
@@ -39,7 +39,11 @@ Value dropout(const Value& x, double p);  // of single numbers
 // Of whole channels. Several in a network need numbers of their own, or they drop the same ones.
 Value dropout_channels(const Value& x, double p, std::uint64_t number = 0);
 Value dropout_samples(const Value& x, double p);  // "drop connect", "drop path"
-Value normals(const Value& like);  // drawn from the standard normal distribution; 0 if not training
+// Drawn from the standard normal distribution; `at_rest` if not training.
+Value normals(const Value& like, double at_rest = 0);
+
+// Numbers of `count` tokens of each sample: drawn, in training or not.
+Value chosen_tokens(const Value& x, std::int64_t count);
 
 Value add(const Value& x, const Value& y);
 inline Value operator+(const Value& x, const Value& y) { return add(x, y); }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "kernels/base/team.h"
 
@@ -60,6 +61,7 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
     results_.push_back(room(sizes[net.outputs[i]], x[0].device()));
   cut(x[0]);
   plan();
+  timed_ = x[0].is_cpu();
   const std::vector<bool> wants = wanted(x);
   for (std::size_t i = 0; i < frames_.size(); ++i) {
     Frame& f = frames_[i];
@@ -151,7 +153,8 @@ void Pass::plan() {
 }
 
 at::Tensor Pass::room(const std::vector<std::int64_t>& size, at::Device device) const {
-  return at::empty(size, at::dtype(at::kFloat).device(device), net_.layout(size.size()));
+  const auto type = net_.compute == at::kDouble ? at::kDouble : at::kFloat;
+  return at::empty(size, at::dtype(type).device(device), net_.layout(size.size()));
 }
 at::Tensor Pass::part(const at::Tensor& t, std::size_t i) const {
   return t.narrow(0, bounds_[i], bounds_[i + 1] - bounds_[i]);
@@ -196,6 +199,8 @@ Pass::Tensors Pass::forward(const Tensors& x) {
     for (std::size_t k = 0; away(t) && k < mine.size(); ++k)
       mine[k].copy_(there[k], /*non_blocking=*/true);
   });
+  if (timed_) net_.costs_->end_forward(x[0].size(0));
+  if (timed_ && keep_ && net_.costs_->counts_kept()) net_.costs_->end_counting(x[0].size(0));
   if (spread_ && may_keep_copies()) {
     Replicas copies = replicas_;
     copies[0] = nullptr;
@@ -207,14 +212,18 @@ Pass::Tensors Pass::forward(const Tensors& x) {
 void Pass::forward_frame(Frame& f, const Tensors& x) {
   f.values.resize(net_.values);
   f.saved.resize(net_.steps.size());
-  for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = to_compute(x[i]);
+  // Numbers of samples, such as times and classes, need all their digits.
+  for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = x[i].dim() > 1 ? to_compute(x[i]) : x[i];
   for (const int n : schedule_.steps) {
     const Step& s = *net_.steps[n];
+    const auto since = Costs::Clock::now();
     run(s, f);
+    if (timed_) net_.costs_->add_forward(n, since);
     if (keep_ && drops_saved(s)) f.saved[n].clear();
     for (const int v : s.inputs)
       if (schedule_.last_use[v] == n && !(keep_ && retained_[v])) f.values[v] = at::Tensor();
   }
+  if (timed_ && keep_ && net_.costs_->counts_kept()) count_kept(f);
   for (std::size_t i = 0; i < f.results.size(); ++i) {
     const at::Tensor& y = f.values[net_.outputs[i]];
     if (!y.is_same(f.results[i])) f.results[i].copy_(y);
@@ -251,6 +260,23 @@ void Pass::prepare_backward(const Step& s, Frame& f) const {
     if (const int v = s.inputs[i]; s.keeps[i] && !f.values[v].defined()) make_again(makers_[v], f);
 }
 
+// What a step made or saved for the backward pass; what several hold is the first one's.
+void Pass::count_kept(const Frame& f) const {
+  std::set<const void*> seen;
+  const auto bytes = [&](const at::Tensor& t) -> std::int64_t {
+    if (!t.defined() || !seen.insert(t.storage().data()).second) return 0;
+    return static_cast<std::int64_t>(t.storage().nbytes());
+  };
+  for (int v = 0; v < net_.inputs; ++v) bytes(f.values[v]);
+  for (const auto& weight : f.replica->weights) bytes(weight);
+  for (const int n : schedule_.steps) {
+    const Step& s = *net_.steps[n];
+    std::int64_t sum = retained_[s.output] ? bytes(f.values[s.output]) : 0;
+    for (const auto& t : f.saved[n]) sum += bytes(t);
+    net_.costs_->add_kept(n, sum);
+  }
+}
+
 Pass::Tensors Pass::backward(const Tensors& grads) {
   parameter_grads_.assign(threads_, std::vector<at::Tensor>(net_.parameters.size()));
   const at::Device device = results_[0].device();
@@ -267,12 +293,13 @@ Pass::Tensors Pass::backward(const Tensors& grads) {
     for (std::size_t k = 0; k < out.size(); ++k) {
       if (!out[k].defined()) continue;
       if (f.grads[k].defined())
-        part(out[k], i).copy_(f.grads[k].to(at::kFloat), true);
+        part(out[k], i).copy_(f.grads[k], true);
       else
         part(out[k], i).zero_();
     }
     if (away(t)) send_home(parameter_grads_[t], sums[t]);
   });
+  if (timed_) net_.costs_->end_backward(input_sizes_[0][0]);
   // What no output that has a gradient needs, has none either, in no frame.
   Tensors to, from;
   for (int t = 1; t < threads_; ++t) {
@@ -300,9 +327,11 @@ void Pass::backward_frame(Frame& f, const Tensors& grads) {
   for (auto n = schedule_.steps.rbegin(); n != schedule_.steps.rend(); ++n) {
     const Step& s = *net_.steps[*n];
     const at::Tensor g = f.grads[s.output];
+    const auto since = Costs::Clock::now();
     if (g.defined()) {
       prepare_backward(s, f);
       s.backward(f, g);
+      if (timed_) net_.costs_->add_backward(*n, since);
       if (net_.observer) net_.observer(s, f);
     }
     f.grads[s.output] = at::Tensor();

@@ -36,6 +36,7 @@ class Pass {
   bool drops_saved(const Step& s) const;
   void backward_frame(Frame& f, const Tensors& grads);
   std::vector<bool> wanted(const Tensors& x) const;
+  void count_kept(const Frame& f) const;
 
   at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;
   at::Tensor part(const at::Tensor& t, std::size_t frame) const;
@@ -57,7 +58,8 @@ class Pass {
   Net& net_;
   const Schedule& schedule_;
   const bool training_, keep_;
-  Replicas replicas_;  // the network's own, then those of other places
+  bool timed_ = false;  // on the host
+  Replicas replicas_;   // the network's own, then those of other places
   std::vector<Frame> frames_;
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
   int threads_ = 1;

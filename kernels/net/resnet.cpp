@@ -68,6 +68,46 @@ const std::vector<int>& resnet_layers() {
 
 ResNetKind resnet_kind(int layers) { return kinds().at(layers); }
 
+namespace {
+
+struct VisionModel {
+  const char* name;
+  int layers;
+  std::int64_t groups = 1, width_per_group = 64;
+};
+constexpr VisionModel known_vision_models[] = {{"resnet18", 18},
+                                               {"resnet34", 34},
+                                               {"resnet50", 50},
+                                               {"resnet101", 101},
+                                               {"resnet152", 152},
+                                               {"resnext50_32x4d", 50, 32, 4},
+                                               {"resnext101_32x8d", 101, 32, 8},
+                                               {"resnext101_64x4d", 101, 64, 4},
+                                               {"wide_resnet50_2", 50, 1, 128},
+                                               {"wide_resnet101_2", 101, 1, 128}};
+
+}  // namespace
+
+const std::vector<std::string>& vision_models() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names;
+    for (const VisionModel& m : known_vision_models) names.emplace_back(m.name);
+    return names;
+  }();
+  return all;
+}
+
+ResNetOptions vision_model(const std::string& name) {
+  ResNetOptions o{.conv1_stride = 2};
+  for (const VisionModel& m : known_vision_models)
+    if (name == m.name) {
+      o.kind = resnet_kind(m.layers);
+      o.groups = m.groups;
+      o.width_per_group = m.width_per_group;
+    }
+  return o;
+}
+
 Values resnet_features(const Scope& s, const Value& image, const ResNetOptions& o) {
   const auto planes = [&](int level) {
     return static_cast<std::int64_t>(static_cast<double>(64 << level) * o.widen_factor);

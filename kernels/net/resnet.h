@@ -26,6 +26,10 @@ struct ResNetOptions {
   // Of the first convolution, its norm, its activation and the four layers.
   std::vector<std::string> names{"conv1", "bn1", "act", "layer1", "layer2", "layer3", "layer4"};
 };
+// torchvision's ResNets, ResNeXts and wide ResNets by their names.
+const std::vector<std::string>& vision_models();
+ResNetOptions vision_model(const std::string& name);
+
 // After the first activation and after each layer: five.
 Values resnet_features(const Scope& s, const Value& image, const ResNetOptions& o);
 

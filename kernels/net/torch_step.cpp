@@ -35,7 +35,7 @@ at::Tensor TorchStep::forward(Frame& f) const {
   const std::vector<at::Tensor> leaves = t;
   const at::AutoGradMode record(f.keep);
   for (std::size_t i = inputs.size(); i < t.size(); ++i) t[i] = t[i].to(f.net->compute);
-  const at::Tensor y = function(t);
+  const at::Tensor y = function(t).to(f.net->compute);  // it may have computed in float32
   if (f.keep) {
     f.saved[number] = leaves;
     f.saved[number].push_back(y);

@@ -67,7 +67,8 @@ struct Scope {
   // NAME.LEAF, a number by which the net knows it.
   int parameter(const std::string& leaf, std::vector<std::int64_t> shape, const Init& init,
                 std::int64_t fan = 0) const;
-  int buffer(const std::string& leaf, at::Tensor tensor) const;
+  // `drawn_as`: it begins with standard normal draws, keyed by this name.
+  int buffer(const std::string& leaf, at::Tensor tensor, const std::string& drawn_as = {}) const;
   // An error of whoever describes the network.
   [[noreturn]] void refuse(const std::string& why) const;
 };

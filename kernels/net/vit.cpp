@@ -44,7 +44,9 @@ Value perceptron(const Scope& s, const Value& x, const VitOptions& o) {
   return o.dropout > 0 ? dropout(y, o.dropout) : y;
 }
 
-Value layer(const Scope& s, const Value& x, const VitOptions& o) {
+}  // namespace
+
+Value transformer_block(const Scope& s, const Value& x, const VitOptions& o) {
   Value y = x + attention(s / "attn", layer_norm(s / "norm1", x), o);
   y = y + perceptron(s / "mlp", layer_norm(s / "norm2", y), o);
   // MONAI makes this norm for a cross attention that is not there.
@@ -52,6 +54,8 @@ Value layer(const Scope& s, const Value& x, const VitOptions& o) {
   (s / "norm_cross_attn").parameter("bias", {o.hidden}, Init::fill(0));
   return y;
 }
+
+namespace {
 
 // Sine and cosine of every axis' places at falling frequencies: [1, patches, hidden].
 at::Tensor sincos(const Scope& s, const VitOptions& o) {
@@ -86,9 +90,25 @@ at::Tensor patches(const at::Tensor& x, const std::vector<std::int64_t>& patch) 
   return x.reshape(split).permute(order).flatten(1, axes).flatten(2);
 }
 
-Value embedded(const Scope& s, const Value& x, const VitOptions& o) {
-  std::int64_t count = 1, voxels = 1;
+}  // namespace
+
+Value add_positions(const Scope& s, const std::string& name, const Value& x, const VitOptions& o) {
+  std::int64_t count = 1;
   for (const std::int64_t n : o.grid()) count *= n;
+  if (o.pos_embed_type == "sincos") {
+    const at::Tensor where = sincos(s, o);
+    s.buffer(name, where);  // a constant, for state_dict
+    return x.op("add_positions", [where](In t) { return t[0] + where.to(t[0].options()); },
+                {.name = s.name});
+  }
+  const int where = s.parameter(name, {1, count, o.hidden},
+                                o.pos_embed_type == "none" ? Init::fill(0) : Init::normal(0.02));
+  return x.op("add_positions", [](In t) { return t[0] + t[1]; },
+              {.parameters = {where}, .name = s.name});
+}
+
+Value patch_embedding(const Scope& s, const Value& x, const VitOptions& o) {
+  std::int64_t voxels = 1;
   for (std::size_t a = 0; a < o.img_size.size(); ++a) voxels *= o.patch[a];
   Value y;
   if (o.proj_type == "perceptron") {
@@ -102,21 +122,9 @@ Value embedded(const Scope& s, const Value& x, const VitOptions& o) {
     y = y.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
              {.axes = 0, .tokens = true});
   }
-  if (o.pos_embed_type == "sincos") {
-    const at::Tensor where = sincos(s, o);
-    s.buffer("position_embeddings", where);  // a constant, for state_dict
-    y = y.op("add_positions", [where](In t) { return t[0] + where.to(t[0].options()); },
-             {.name = s.name});
-  } else {
-    const int where = s.parameter("position_embeddings", {1, count, o.hidden},
-                                  o.pos_embed_type == "none" ? Init::fill(0) : Init::normal(0.02));
-    y = y.op("add_positions", [](In t) { return t[0] + t[1]; },
-             {.parameters = {where}, .name = s.name});
-  }
+  y = add_positions(s, "position_embeddings", y, o);
   return o.dropout > 0 ? dropout(y, o.dropout) : y;
 }
-
-}  // namespace
 
 std::vector<std::int64_t> VitOptions::grid() const {
   std::vector<std::int64_t> all = img_size;
@@ -130,7 +138,7 @@ Vit vit(const Scope& s, const Value& x, const VitOptions& o) {
     if (o.img_size[a] < o.patch[a] ||
         (o.proj_type == "perceptron" && o.img_size[a] % o.patch[a] != 0))
       s.refuse("img_size is no multiple of the patches' extents");
-  Vit v{embedded(s / "patch_embedding", x, o), {}};
+  Vit v{patch_embedding(s / "patch_embedding", x, o), {}};
   if (o.class_token)
     v.out = v.out.op("class_token",
                      [](In t) {
@@ -138,7 +146,7 @@ Vit vit(const Scope& s, const Value& x, const VitOptions& o) {
                      },
                      {.parameters = {s.parameter("cls_token", {1, 1, o.hidden}, Init::fill(0))}});
   for (std::int64_t i = 0; i < o.layers; ++i) {
-    v.out = layer(s / "blocks" / i, v.out, o);
+    v.out = transformer_block(s / "blocks" / i, v.out, o);
     v.hidden.push_back(v.out);
   }
   v.out = layer_norm(s / "norm", v.out);

@@ -185,6 +185,7 @@ std::string StepWriter::group_norm(const NormActStep& s) {
   const std::string grouped = lines_.add("Reshape", {x, lines_.ints({0, s.groups, -1})});
   std::string y = lines_.instance_norm(grouped, one, at::zeros_like(one), s.eps);
   y = lines_.add("Reshape", {y, lines_.add("Shape", {x})});
+  if (s.gamma < 0) return y;
   Numbers shape(axes(s) - 1, 1);
   shape[0] = -1;
   y = lines_.add("Mul", {y, lines_.constant(parameter(s.gamma).reshape(shape))});

@@ -61,7 +61,7 @@ struct Model final : Node {
     Network::Tensors x;
     for (const std::string& key : p.keys) {
       x.push_back(f.in().tensor(key));
-      if (x.back().dim() < 4)
+      if (x.size() == 1 && x.back().dim() < 4)
         throw DataError("\"" + key + "\" has " + std::to_string(x.back().dim()) +
                         " axes; a network takes a batch [N, C, X, Y(, Z)]");
     }

@@ -1,20 +1,22 @@
-// autoencoder_kl: MONAI's AutoencoderKL (monai.networks.nets.AutoencoderKL 1.6.1), 2-D or 3-D, with
-// its parameter names and defaults. Rombach et al. 2022; Pinaya et al. 2022.
+// autoencoder_kl, spade_autoencoder_kl: MONAI's AutoencoderKL and SPADEAutoencoderKL
+// (monai.networks.nets 1.6.1), 2-D or 3-D, with their parameter names and defaults. Rombach et al.
+// 2022; Pinaya et al. 2022; Fernandez et al. 2022 (SPADE).
 //
 //   x ─ conv ─ residual blocks, attention ─ / 2 ─ ... ─ norm, conv ─┬─ conv 1 ─▶ output 1: z_mu
 //                                                                   └─ conv 1 ─▶ output 2: z_sigma
 //   z_mu (in training + noise z_sigma) ─ conv 1 ─ conv ─ the way back ─▶ output 0: reconstruction
+//   spade_autoencoder_kl: a map of labels, seg, scales the norms of the way back
 #include <ATen/ATen.h>
 
-#include <cmath>
-
+#include "kernels/net/generative.h"
 #include "kernels/net/up.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
 namespace {
 
-struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
+template <bool with_spade>
+struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
   struct Params : ImageNet {
     std::vector<std::int64_t> num_res_blocks{2, 2, 2, 2}, channels{32, 64, 64, 64};
     std::vector<bool> attention_levels{false, false, true, true};
@@ -22,16 +24,31 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
     double norm_eps = 1e-6;
     bool with_encoder_nonlocal_attn = true, with_decoder_nonlocal_attn = true;
     bool use_convtranspose = false, include_fc = true, use_combined_linear = false;
-    Params() { out_channels = 1; }
+    std::int64_t label_nc = 0, spade_intermediate_channels = 128;
+    Params() { this->out_channels = 1; }
   } p;
 
   static Spec spec() {
     Spec s = image_net<Params>(
-        "autoencoder_kl",
-        "Autoencoder with a normally distributed latent image (MONAI's AutoencoderKL). Further "
-        "outputs, by the model node's output_keys: the latent image's mean and deviation.",
+        with_spade ? "spade_autoencoder_kl" : "autoencoder_kl",
+        std::string(with_spade ? "autoencoder_kl whose decoder reads a map of labels (MONAI's "
+                                 "SPADEAutoencoderKL). Inputs: image, seg"
+                               : "Autoencoder with a normally distributed latent image (MONAI's "
+                                 "AutoencoderKL)") +
+            ". Further outputs, by the model node's output_keys: the latent image's mean and "
+            "deviation.",
         false, "Channels of the reconstruction.");
     s.params.front().required = true;  // spatial_dims
+    if (with_spade)
+      s.param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
+          .at_least(1)
+          .required()
+          .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
+                 "Channels between seg and the norms' scales.")
+          .at_least(1);
+    else
+      s.param("use_convtranspose", &Params::use_convtranspose,
+              "The decoder doubles extents by transposed convolutions.");
     return s
         .param("num_res_blocks", &Params::num_res_blocks,
                "Residual blocks of each level: a number or one a level.")
@@ -50,22 +67,26 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
                "Attention at the end of the encoder.")
         .param("with_decoder_nonlocal_attn", &Params::with_decoder_nonlocal_attn,
                "Attention at the beginning of the decoder.")
-        .param("use_convtranspose", &Params::use_convtranspose,
-               "The decoder doubles extents by transposed convolutions.")
         .param("include_fc", &Params::include_fc, "Attention ends with a linear layer.")
         .param("use_combined_linear", &Params::use_combined_linear,
                "One linear layer for queries, keys and values.");
   }
 
-  Values build(const Scope& s, const Value& image) const {
+  std::vector<NetInput> inputs() const {
+    std::vector<NetInput> all{{.channels = p.in_channels}};
+    if (with_spade) all.push_back({.key = "seg", .channels = p.label_nc, .finer = 0});
+    return all;
+  }
+
+  Values build(const Scope& s, const Values& inputs) const {
     for (const std::int64_t c : p.channels)
       if (c % p.norm_num_groups != 0)
-        refuse("channels must be multiples of norm_num_groups, " +
-               std::to_string(p.norm_num_groups) + ", found " + std::to_string(c));
+        this->refuse("channels must be multiples of norm_num_groups, " +
+                     std::to_string(p.norm_num_groups) + ", found " + std::to_string(c));
     if (p.num_res_blocks.size() != 1 && p.num_res_blocks.size() != p.channels.size())
-      refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) + ", found " +
-             std::to_string(p.num_res_blocks.size()));
-    const Value x = encoded(s / "encoder.blocks", image);
+      this->refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) +
+                   ", found " + std::to_string(p.num_res_blocks.size()));
+    const Value x = encoded(s / "encoder.blocks", inputs[0]);
     const ConvOptions one{.kernel = 1};
     const Value mean = conv(s / "quant_conv_mu.conv", x, p.latent_channels, one);
     const Value deviation =
@@ -75,7 +96,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
     const Value z = mean.op("noised", [](In t) { return t[0] + t[1] * t[2]; },
                             {.with = {deviation, normals(mean)}});
     const Value y = conv(s / "post_quant_conv.conv", z, p.latent_channels, one);
-    return {decoded(s / "decoder.blocks", y), mean, deviation};
+    return {decoded(s / "decoder.blocks", y, inputs), mean, deviation};
   }
 
  private:
@@ -93,12 +114,14 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
     x = group_norm(s / i++, x);
     return conv(s / i / "conv", x, p.latent_channels);
   }
-  Value decoded(const Scope& s, const Value& latent) const {
+  Value decoded(const Scope& s, const Value& latent, const Values& inputs) const {
+    std::optional<SpadeOptions> seg;
+    if (with_spade) seg = SpadeOptions{inputs[1], p.spade_intermediate_channels};
     std::int64_t i = 0;
     Value x = conv(s / i++ / "conv", latent, p.channels.back());
-    if (p.with_decoder_nonlocal_attn) x = nonlocal(s, i, x);
+    if (p.with_decoder_nonlocal_attn) x = nonlocal(s, i, x, seg);
     for (std::size_t level = p.channels.size(); level-- > 0;) {
-      x = blocks(s, i, x, level);
+      x = blocks(s, i, x, level, seg);
       if (level == 0) break;
       const Scope up = s / i++;
       x = p.use_convtranspose
@@ -109,54 +132,39 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
     return conv(s / i / "conv", x, p.out_channels);
   }
 
-  Value blocks(const Scope& s, std::int64_t& i, Value x, std::size_t level) const {
+  using Seg = std::optional<SpadeOptions>;
+  Value blocks(const Scope& s, std::int64_t& i, Value x, std::size_t level,
+               const Seg& seg = {}) const {
     const std::int64_t count = p.num_res_blocks[p.num_res_blocks.size() > 1 ? level : 0];
     for (std::int64_t b = 0; b < count; ++b) {
-      x = residual(s / i++, x, p.channels[level]);
-      if (p.attention_levels[level]) x = spatial_attention(s / i++, x);
+      x = residual(s / i++, x, p.channels[level], seg);
+      if (p.attention_levels[level]) x = attention(s / i++, x);
     }
     return x;
   }
-  Value nonlocal(const Scope& s, std::int64_t& i, const Value& x) const {
-    Value y = residual(s / i++, x, x.channels);
-    y = spatial_attention(s / i++, y);
-    return residual(s / i++, y, x.channels);
+  Value nonlocal(const Scope& s, std::int64_t& i, const Value& x, const Seg& seg = {}) const {
+    Value y = residual(s / i++, x, x.channels, seg);
+    y = attention(s / i++, y);
+    return residual(s / i++, y, x.channels, seg);
   }
 
-  Value group_norm(const Scope& s, const Value& x) const {
-    return norm(s, x, {.kind = Norm::group, .eps = p.norm_eps, .groups = p.norm_num_groups});
+  NormOptions groups() const {
+    return {.kind = Norm::group, .eps = p.norm_eps, .groups = p.norm_num_groups};
   }
-  Value residual(const Scope& s, const Value& x, std::int64_t out) const {
-    Value y = conv(s / "conv1.conv", silu(group_norm(s / "norm1", x)), out);
-    y = conv(s / "conv2.conv", silu(group_norm(s / "norm2", y)), out);
+  Value group_norm(const Scope& s, const Value& x) const { return norm(s, x, groups()); }
+  Value normed(const Scope& s, const Value& x, const Seg& seg) const {
+    if (!seg) return group_norm(s, x);
+    NormOptions bare = groups();
+    bare.affine = false;
+    return spade(s, x, bare, *seg);
+  }
+  Value residual(const Scope& s, const Value& x, std::int64_t out, const Seg& seg) const {
+    Value y = conv(s / "conv1.conv", silu(normed(s / "norm1", x, seg)), out);
+    y = conv(s / "conv2.conv", silu(normed(s / "norm2", y, seg)), out);
     return y + (x.channels == out ? x : conv(s / "nin_shortcut.conv", x, out, {.kernel = 1}));
   }
-  Value spatial_attention(const Scope& s, const Value& x) const {
-    const Scope attn = s / "attn";
-    const std::int64_t c = x.channels;
-    const Value t = group_norm(s / "norm", x)
-                        .op("tokens", [](In in) { return in[0].flatten(2).transpose(1, 2); },
-                            {.axes = 0, .tokens = true});
-    const auto attend = [scale = 1 / std::sqrt(static_cast<double>(c))](
-                            const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return at::matmul(at::softmax(at::matmul(q, k.transpose(1, 2)) * scale, -1), v);
-    };
-    Value y;
-    if (p.use_combined_linear) {
-      const auto all = [=](In in) {
-        const auto parts = in[0].chunk(3, 2);
-        return attend(parts[0], parts[1], parts[2]);
-      };
-      y = linear(attn / "qkv", t, 3 * c).op("attention", all, {.channels = c});
-    } else {
-      const Value k = linear(attn / "to_k", t, c), v = linear(attn / "to_v", t, c);
-      y = linear(attn / "to_q", t, c)
-              .op("attention", [=](In in) { return attend(in[0], in[1], in[2]); },
-                  {.with = {k, v}});
-    }
-    if (p.include_fc) y = linear(attn / "out_proj", y, c);
-    const auto beside = [](In in) { return in[0] + in[1].transpose(1, 2).reshape(in[0].sizes()); };
-    return x.op("add_tokens", beside, {.with = {y}});
+  Value attention(const Scope& s, const Value& x) const {
+    return spatial_attention(s, x, {groups(), 0, p.include_fc, p.use_combined_linear});
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
@@ -164,7 +172,8 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL> {
   }
 };
 
-const RegisterNetwork<AutoencoderKL> registered;
+const RegisterNetwork<AutoencoderKL<false>> registered;
+const RegisterNetwork<AutoencoderKL<true>> registered_spade;
 
 }  // namespace
 }  // namespace sluice

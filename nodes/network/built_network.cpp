@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include <algorithm>
+
 #include "engine/base/diagnostic.h"
 #include "engine/base/message.h"
 #include "engine/session/precision.h"
@@ -15,10 +17,10 @@ namespace sluice {
 ImageNet::ImageNet() = default;
 
 void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool channels_last,
-                        int images,
+                        std::vector<NetInput> inputs,
                         const std::function<Values(const Scope&, const Values&)>& build) {
   type_ = type;
-  channels_ = shared.in_channels;
+  inputs_ = std::move(inputs);
   dims_ = shared.spatial_dims;
   const std::string precision =
       shared.precision == "auto" ? precision_here(false) : shared.precision;
@@ -28,7 +30,11 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
   try {
     Builder b;
     Values x;
-    for (int i = 0; i < images; ++i) x.push_back(b.input(channels_, static_cast<int>(dims_)));
+    for (const NetInput& in : inputs_) {
+      const bool image = in.kind == NetInput::Kind::image;
+      x.push_back(b.input(in.channels, image ? static_cast<int>(dims_) : 0));
+      x.back().tokens = in.kind == NetInput::Kind::tokens;
+    }
     net_ = b.finish(build(b.scope(), x), {compute, channels_last});
     if (shared.memory == "auto" && !shared.memory_budget)
       refuse("memory \"auto\" needs a memory_budget");
@@ -43,22 +49,71 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
   }
 }
 
-Network::Tensors BuiltNetwork::forward(const Tensors& x, std::size_t count) {
+namespace {
+
+// [N, 4, 8, 8], or of tokens [N, T, 12]; -1: any.
+Step::Size wanted(const NetInput& in, std::int64_t samples, at::IntArrayRef extents) {
+  Step::Size size{samples};
+  if (in.kind == NetInput::Kind::number) return size;
+  if (in.kind == NetInput::Kind::tokens) return {samples, -1, in.channels};
+  size.push_back(in.channels > 0 ? in.channels : -1);
+  for (const std::int64_t n : extents) size.push_back(in.finer > 0 ? n * in.finer : -1);
+  return size;
+}
+
+bool is(at::IntArrayRef found, const Step::Size& wanted) {
+  return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end(),
+                    [](auto f, auto w) { return w < 0 || f == w; });
+}
+
+std::string text(const Step::Size& wanted) {
+  std::string all;
+  for (const std::int64_t n : wanted)
+    all += (all.empty() ? "[" : ", ") + (n < 0 ? "any" : std::to_string(n));
+  return all + "]";
+}
+
+}  // namespace
+
+std::vector<Step::Size> BuiltNetwork::input_sizes(const std::vector<std::int64_t>& extents) const {
+  std::vector<Step::Size> all;
+  for (const NetInput& in : inputs_) {
+    all.push_back(wanted(in, 1, extents));
+    for (std::size_t a = 0; a < all.back().size(); ++a)
+      if (all.back()[a] < 0)
+        all.back()[a] = in.kind == NetInput::Kind::image && a > 1 ? extents[a - 2] : 8;
+  }
+  return all;
+}
+
+void BuiltNetwork::check(const Tensors& x) const {
   const at::Tensor& image = x[0];
-  if (image.dim() != dims_ + 2 || image.size(1) != channels_)
-    throw DataError(type_ + " takes [N, " + std::to_string(channels_) + "] and " +
+  const std::int64_t channels = inputs_[0].channels;
+  if (inputs_[0].kind == NetInput::Kind::vector && image.size(1) != channels)
+    throw DataError(type_ + " takes samples of " + std::to_string(channels) + " numbers, got " +
+                    std::to_string(image.size(1)));
+  if (image.dim() != dims_ + 2 || (channels > 0 && image.size(1) != channels))
+    throw DataError(type_ + " takes [N, " + std::to_string(channels) + "] and " +
                     std::to_string(dims_) + " spatial axes, got " +
                     std::to_string(image.dim() - 2) + " axes and " +
                     std::to_string(image.dim() > 1 ? image.size(1) : 0) + " channels");
   if (const std::string why = unfit(image.sizes().slice(2)); !why.empty())
     throw DataError(type_ + " " + why);
-  if (x.size() != static_cast<std::size_t>(net_.inputs))
-    throw Error(Exit::usage, type_ + " takes " + std::to_string(net_.inputs) + " inputs, got " +
+  if (x.size() != inputs_.size())
+    throw Error(Exit::usage, type_ + " takes " + std::to_string(inputs_.size()) + " inputs, got " +
                                  std::to_string(x.size()));
-  for (const at::Tensor& other : x)
-    if (other.sizes() != image.sizes())
-      throw DataError(type_ + " takes images of one size, got " + c10::str(image.sizes()) +
-                      " and " + c10::str(other.sizes()));
+  for (std::size_t i = 1; i < x.size(); ++i)
+    if (const auto size = wanted(inputs_[i], image.size(0), image.sizes().slice(2));
+        !is(x[i].sizes(), size))
+      throw DataError(type_ + " takes \"" + inputs_[i].key + "\" as " + text(size) + ", got " +
+                      c10::str(x[i].sizes()));
+}
+
+Network::Tensors BuiltNetwork::forward(const Tensors& given, std::size_t count) {
+  Tensors x = given;
+  for (std::size_t i = 0; i < std::min(x.size(), inputs_.size()); ++i)
+    if (inputs_[i].kind == NetInput::Kind::vector) x[i] = x[i].flatten(1);
+  check(x);
   return net_.forward(x, count, training_, key_);
 }
 
@@ -148,6 +203,18 @@ Work BuiltNetwork::last_work() const {
   work.window_bytes = static_cast<double>(memory.window);
   work.forward_again = memory.forward_again;
   return work;
+}
+
+std::vector<LayerCost> BuiltNetwork::layer_costs() const {
+  const std::vector<StepCost> costs = net_.costs();
+  std::vector<LayerCost> all;
+  bool any = false;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const Step& s = *net_.steps[i];
+    all.push_back({s.name, s.kind(), costs[i].forward, costs[i].backward, costs[i].kept});
+    any = any || costs[i].forward > 0;
+  }
+  return any ? all : std::vector<LayerCost>{};
 }
 
 std::string unless_multiples(at::IntArrayRef extents, std::int64_t step) {

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
+#include "engine/state/layer_costs.h"
 #include "engine/state/resource.h"
 #include "kernels/net/blocks.h"
 #include "kernels/net/sparsity.h"
@@ -76,7 +77,17 @@ Act act_of(const Json& given);
 // What BuiltNetwork::unfit() says of extents that `step` does not divide; "": it divides all.
 std::string unless_multiples(at::IntArrayRef extents, std::int64_t step);
 
-class BuiltNetwork : public Network {
+// What a network takes, under the key by which `sluice apply` and messages name it.
+struct NetInput {
+  // [N, C, ...], [N, T, C], [N], or of any shape and flattened to [N, C].
+  enum class Kind { image, tokens, number, vector } kind = Kind::image;
+  std::string key = "image";
+  std::int64_t channels = 1;  // 0: any
+  std::int64_t finer = 1;     // an image's extents are the first image's times this; 0: any
+  static NetInput number(std::string key) { return {Kind::number, std::move(key)}; }
+};
+
+class BuiltNetwork : public Network, public Layered {
  public:
   using Network::forward;
   Tensors forward(const Tensors& x, std::size_t count) override;
@@ -97,23 +108,28 @@ class BuiltNetwork : public Network {
   bool settle(std::uint32_t epoch) override;
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
+  std::vector<LayerCost> layer_costs() const override;
   const Net& net() const { return net_; }
   Net& net() { return net_; }
-  // Of each image that it takes.
-  std::int64_t channels() const { return channels_; }
+  const std::vector<NetInput>& inputs() const { return inputs_; }
+  // Of the inputs for one sample whose first image has these extents; of tokens 8.
+  std::vector<Step::Size> input_sizes(const std::vector<std::int64_t>& extents) const;
+  std::int64_t channels() const { return inputs_[0].channels; }  // of the first image
   std::int64_t spatial_dims() const { return dims_; }
   // Why an image of these spatial extents does not fit; "": it does.
   virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
 
  protected:
-  // Runs `build` on so many image inputs; what it refuses is said in the network's name.
-  void make(const std::string& type, const ImageNet& shared, bool channels_last, int images,
+  // Runs `build` on these inputs; what it refuses is said in the network's name.
+  void make(const std::string& type, const ImageNet& shared, bool channels_last,
+            std::vector<NetInput> inputs,
             const std::function<Values(const Scope&, const Values&)>& build);
   [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
 
  private:
   void begin_sparsity(const Json& given);
   void choose_zeros();
+  void check(const Tensors& x) const;
 
   Net net_;
   Sparse sparse_;          // each weight has a mask,
@@ -122,14 +138,15 @@ class BuiltNetwork : public Network {
   std::int64_t zeros_from_ = 0;  // epoch
   bool zeros_chosen_ = false;
   std::string type_;
-  std::int64_t channels_ = 0, dims_ = 0;
+  std::vector<NetInput> inputs_;
+  std::int64_t dims_ = 0;
   bool training_ = false;
   std::uint64_t key_ = 0;
 };
 
 // A network of images of type T, which has Params p (derived from ImageNet), spec() and
-// Values build(const Scope&, const Value& image) const; one of several images of equal size says
-// `static constexpr int images = 2`, and builds on const Values&.
+// Values build(const Scope&, const Value& image) const; one of several inputs, or of another than
+// an image of in_channels, says std::vector<NetInput> inputs() const and builds on const Values&.
 template <class T>
 class ImageNetwork : public BuiltNetwork {
  public:
@@ -137,11 +154,11 @@ class ImageNetwork : public BuiltNetwork {
     const T& self = static_cast<const T&>(*this);
     bool channels_last = true;
     if constexpr (requires { self.p.channels_last; }) channels_last = self.p.channels_last;
-    if constexpr (requires { T::images; })
-      make(spec.name, self.p, channels_last, T::images,
+    if constexpr (requires(const Scope& s, const Values& x) { self.build(s, x); })
+      make(spec.name, self.p, channels_last, self.inputs(),
            [&](const Scope& s, const Values& x) { return self.build(s, x); });
     else
-      make(spec.name, self.p, channels_last, 1,
+      make(spec.name, self.p, channels_last, {{.channels = self.p.in_channels}},
            [&](const Scope& s, const Values& x) { return self.build(s, x[0]); });
   }
 };

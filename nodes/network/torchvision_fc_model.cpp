@@ -10,22 +10,6 @@
 namespace sluice {
 namespace {
 
-struct VisionModel {
-  const char* name;
-  int layers;
-  std::int64_t groups = 1, width_per_group = 64;
-};
-constexpr VisionModel vision_models[] = {{"resnet18", 18},
-                                         {"resnet34", 34},
-                                         {"resnet50", 50},
-                                         {"resnet101", 101},
-                                         {"resnet152", 152},
-                                         {"resnext50_32x4d", 50, 32, 4},
-                                         {"resnext101_32x8d", 101, 32, 8},
-                                         {"resnext101_64x4d", 101, 64, 4},
-                                         {"wide_resnet50_2", 50, 1, 128},
-                                         {"wide_resnet101_2", 101, 1, 128}};
-
 struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   struct Params : ImageNet {
     std::string model_name = "resnet18";
@@ -39,8 +23,6 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   } p;
 
   static Spec spec() {
-    std::vector<std::string> names;
-    for (const VisionModel& m : vision_models) names.push_back(m.name);
     Spec s = class_net<Params>("torchvision_fc_model",
                                "torchvision's ResNets with a last layer of one's own (MONAI's "
                                "TorchVisionFCModel; num_classes is out_channels, and in_channels "
@@ -48,7 +30,7 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
                                false);
     s.params.front().max = 2;  // spatial_dims
     return s.param("model_name", &Params::model_name, "Which one.")
-        .choices(names)
+        .choices(vision_models())
         .param("use_conv", &Params::use_conv,
                "The last layer is a convolution 1; the output keeps its spatial axes.")
         .param("pool", &Params::pool,
@@ -58,13 +40,7 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    ResNetOptions o{.conv1_stride = 2};
-    for (const VisionModel& m : vision_models)
-      if (p.model_name == m.name) {
-        o.kind = resnet_kind(m.layers);
-        o.groups = m.groups;
-        o.width_per_group = m.width_per_group;
-      }
+    ResNetOptions o = vision_model(p.model_name);
     // With a pool of one's own MONAI takes torchvision's layers by their numbers.
     if (!p.pool.is_null()) o.names = {"0", "1", "2", "4", "5", "6", "7"};
     Value x = pooled(resnet_features(s / "features", image, o).back());

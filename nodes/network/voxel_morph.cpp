@@ -13,7 +13,6 @@ namespace sluice {
 namespace {
 
 struct VoxelMorph final : ImageNetwork<VoxelMorph> {
-  static constexpr int images = 2;
   struct Params : ImageNet {
     std::int64_t unet_out_channels = 32, integration_steps = 7;
     std::vector<std::int64_t> channels{16, 32, 32, 32, 32, 32}, final_conv_channels{16, 16};
@@ -60,6 +59,11 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
                "Squarings from velocities to displacements; 0: the U-Net makes displacements.")
         .range(0, 32)
         .param("half_res", &Params::half_res, "Velocities are integrated at half of the extents.");
+  }
+
+  std::vector<NetInput> inputs() const {
+    return {{.key = "moving", .channels = p.in_channels},
+            {.key = "fixed", .channels = p.in_channels}};
   }
 
   Values build(const Scope& s, const Values& both) const {

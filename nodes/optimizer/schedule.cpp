@@ -7,28 +7,29 @@
 namespace sluice {
 
 using kernels::LrSchedule;
-using kernels::Schedule;
 
 namespace {
 
+using Kind = kernels::Schedule;  // a network has a Schedule too
+
 struct NamedSchedule {
   const char* name;
-  Schedule kind;
+  Kind kind;
   bool ends;  // its shape depends on where it ends
 };
 constexpr NamedSchedule schedules[] = {
-    {"constant", Schedule::constant, false},
-    {"step", Schedule::step, false},
-    {"multi_step", Schedule::multi_step, false},
-    {"exponential", Schedule::exponential, false},
-    {"linear", Schedule::linear, true},
-    {"polynomial", Schedule::polynomial, true},
-    {"cosine", Schedule::cosine, true},
-    {"cosine_annealing_warm_restarts", Schedule::cosine_annealing_warm_restarts, false},
-    {"one_cycle", Schedule::one_cycle, true},
-    {"warmup_cosine", Schedule::warmup_cosine, true},
-    {"cyclic", Schedule::cyclic, false},
-    {"reduce_on_plateau", Schedule::constant, false},  // plateau.h
+    {"constant", Kind::constant, false},
+    {"step", Kind::step, false},
+    {"multi_step", Kind::multi_step, false},
+    {"exponential", Kind::exponential, false},
+    {"linear", Kind::linear, true},
+    {"polynomial", Kind::polynomial, true},
+    {"cosine", Kind::cosine, true},
+    {"cosine_annealing_warm_restarts", Kind::cosine_annealing_warm_restarts, false},
+    {"one_cycle", Kind::one_cycle, true},
+    {"warmup_cosine", Kind::warmup_cosine, true},
+    {"cyclic", Kind::cyclic, false},
+    {"reduce_on_plateau", Kind::constant, false},  // plateau.h
 };
 
 }  // namespace

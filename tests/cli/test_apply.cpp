@@ -217,7 +217,8 @@ TEST_CASE("apply says what is wrong with its command line before it loads anythi
   const std::pair<std::string, const char*> wrong[] = {
       {"rand_flpi" + io, "did you mean \"rand_flip\"?"},
       {"RandFlipd" + io, "here it is called \"rand_flip\""},
-      {"unet" + io, "SL0212"},
+      {"unet" + io, "needs \"spatial_dims\""},
+      {"rand_flip --train" + io, "--train is of networks"},
       {"rand_flip --param prbo=1" + io, "did you mean \"prob\"?"},
       {"rand_flip --param prob=2" + io, "--> --param prob=2"},
       {"rand_flip --param prob=x" + io, "SL0222"},
@@ -373,6 +374,88 @@ TEST_CASE("apply writes the gradients of a node's outputs to its fields, and che
     CAPTURE(bad.err);
     CHECK(bad.err.find(text) != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(w.in("x.npy")));
+  }
+}
+
+TEST_CASE("apply answers with a network, and writes gradients to its inputs and parameters") {
+  Workplace w;
+  npy::write(w.in("x.npy"), sines({2, 1, 8, 8}, 0, 1));
+  npy::write(w.in("g.npy"), sines({2, 2, 8, 8}, 3, 1));
+  const std::string net =
+      "unet --param spatial_dims=2 in_channels=1 out_channels=2 channels='[2,3]' strides='[2]' "
+      "num_res_units=1 --in image=x.npy ";
+  const auto r = w.apply(net + "--out pred=y.npy state=s.safetensors --seed 5");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  std::vector<std::int64_t> shape;
+  const auto y = npy::read(w.in("y.npy"), &shape);
+  CHECK(shape == std::vector<std::int64_t>{2, 2, 8, 8});
+  const auto names =
+      shell::run("cd " + w.folder.path.string() + " && $SLUICE weights s.safetensors");
+  CHECK(names.out.find("model.0.conv.unit0.conv.weight") != std::string::npos);
+
+  // Other weights are drawn by another seed, and the same ones come from the file.
+  REQUIRE(w.apply(net + "--out pred=other.npy --seed 6").code == 0);
+  CHECK(npy::read(w.in("other.npy")) != y);
+  REQUIRE(w.apply(net + "--param weights=s.safetensors --out pred=same.npy --seed 6").code == 0);
+  CHECK(npy::read(w.in("same.npy")) == y);
+
+  // A step against the gradient of one bias changes the sum by the gradient's square.
+  const auto grads = w.apply(net +
+                             "--seed 5 --train --grad pred=g.npy --out-grad image=dx.npy "
+                             "model.2.1.conv.unit0.conv.bias=db.npy state=ds.safetensors");
+  INFO(grads.err);
+  REQUIRE(grads.code == 0);
+  CHECK(npy::read(w.in("dx.npy")).size() == 128);
+  const auto db = npy::read(w.in("db.npy")), g = npy::read(w.in("g.npy"));
+  REQUIRE(db.size() == 2);
+  for (std::size_t c = 0; c < 2; ++c) {  // the last bias: the sum of what comes to its channel
+    double sum = 0;
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t i = 0; i < 64; ++i) sum += double(g[(2 * n + c) * 64 + i]);
+    CHECK(double(db[c]) == doctest::Approx(sum).epsilon(1e-4));
+  }
+  const auto checked = w.apply(net + "--train --check-grad --grad pred=g.npy");
+  INFO(checked.out);
+  CHECK(checked.code == 0);
+  CHECK(checked.out.find("model.0.conv.unit0.conv.weight ") != std::string::npos);
+  CHECK(checked.out.find("image ") != std::string::npos);
+}
+
+TEST_CASE("apply says what a network's inputs, outputs and parameters are called") {
+  Workplace w;
+  npy::write(w.in("x.npy"), sines({1, 1, 8, 8}, 0, 1));
+  npy::write(w.in("t.npy"), {{1}, {7}});
+  const std::string net =
+      "diffusion_model_unet --param spatial_dims=2 in_channels=1 out_channels=1 channels='[4,4]' "
+      "attention_levels='[false,false]' norm_num_groups=2 num_res_blocks=1 num_head_channels=2 ";
+  const auto r = w.apply(net + "--in image=x.npy timesteps=t.npy");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(r.out.find("pred  float32 [1, 1, 8, 8]") == 0);
+  const std::string in = "--in image=x.npy timesteps=t.npy ";
+  struct Case {
+    std::string line;
+    int code;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"--in image=x.npy", 2,
+       "no --in timesteps=FILE: diffusion_model_unet takes image, timesteps"},
+      {"--in image=x.npy times=t.npy", 2,
+       "--in times: diffusion_model_unet takes image, timesteps"},
+      {"--in image=x.npy timesteps=x.npy", 3, "takes \"timesteps\" as [1], got [1, 1, 8, 8]"},
+      {in + "--out pred_1=y.npy", 2, "--out pred_1: diffusion_model_unet gives pred, and state"},
+      {in + "--grad pred=x.npy --out-grad conv_in.conv.weigth=y.npy", 2,
+       "did you mean \"conv_in.conv.weight\"?"},
+      {in + "--param partial=1", 2, "expected true or false"},
+      {in + "--param weights=none.safetensors", 4, "none.safetensors"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.line);
+    const auto bad = w.apply(net + c.line);
+    CAPTURE(bad.err);
+    CHECK(bad.code == c.code);
+    CHECK(bad.err.find(c.text) != std::string::npos);
   }
 }
 

@@ -48,6 +48,33 @@ TEST_CASE("a run's network is drawn as a picture") {
   CHECK_FALSE(shell::fs::exists(t.folder.path / "net.svg.dot"));
 }
 
+TEST_CASE("a measured picture and the profile's table say what each layer cost") {
+  const Drawn t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto layers = t.json_of("a/profile.json").at("layers").at("net");
+  REQUIRE(layers.size() > 3);
+  double forward = 0, kept = 0;
+  for (const auto& layer : layers) {
+    forward += layer.at("forward_ms").get<double>();
+    kept += layer.at("kept_mb").get<double>();
+  }
+  CHECK(layers.at(0).at("name") == "model.0.conv");
+  CHECK(forward > 0);
+  // At least the first norm's 2 x 8^3 numbers of float32.
+  CHECK(kept >= 4e-6 * 2 * 512);
+  const auto r = t.dot("g.json --net net --run a");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(count(r.out, " ms forward, ") == static_cast<int>(layers.size()));
+  CHECK(count(t.dot("a --net net").out, " ms forward, ") == 0);
+  const auto table = shell::run(t.in_folder + "$SLUICE profile g.json --seconds 0 --all");
+  INFO(table.err);
+  CHECK(contains(table.out, "net: layer"));
+  CHECK(contains(table.out, "model.0.conv "));
+  CHECK(contains(table.out, " MB kept"));
+  REQUIRE(t.dot("g.json --net net --run nowhere").code == 2);
+}
+
 TEST_CASE("a network that cannot be drawn is said") {
   const Drawn t;
   const auto refused = [&](const std::string& arguments, const std::string& why) {

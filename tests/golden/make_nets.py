@@ -19,7 +19,12 @@ from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeX
 from monai.networks.nets import HighResNet, SegResNetDS, SegResNetDS2, SegResNetVAE
 from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
 from monai.networks.nets import DiNTS, TopologyInstance, resnet10
-from monai.networks.nets import SENet154, SEResNet50, SEResNext50
+from monai.networks.nets import SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101
+from monai.networks.nets import DenseNet169, DenseNet201, DenseNet264, resnet34, resnet101, resnet152, resnet200
+from monai.networks.nets import AutoEncoder, FullyConnectedNet, Generator, VarAutoEncoder, VarFullyConnectedNet
+from monai.networks.nets import DAF3D, HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
+from monai.networks.nets import ControlNet, DiffusionModelUNet, SPADEAutoencoderKL, SPADEDiffusionModelUNet, SPADENet
+from monai.networks.nets import MultiScalePatchDiscriminator, PatchDiscriminator
 from monai.networks.nets import EfficientNetBNFeatures
 from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
@@ -53,6 +58,11 @@ def fill(net):
             p.data = sines(p.shape, first_of(name), 1.5 / math.sqrt(p[0].numel()))
         else:
             p.data = 0.5 + sines(p.shape, first_of(name), 0.3)
+    for name, b in parts(net)[1].items():
+        if name.endswith(("embedding.weight", "ema_w")):
+            b.copy_(sines(b.shape, first_of(name)))
+        if name.endswith("ema_cluster_size"):
+            b.copy_(1 + sines(b.shape, first_of(name), 0.5))
     for name, b in net.named_buffers():
         if name.endswith("running_mean"):
             b.data = sines(b.shape, first_of(name), 0.1)
@@ -75,13 +85,18 @@ def outputs_of(net, x, args):
 RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
 
 
+# Numbers of samples are 1, 2, ...
+def further(k, size):
+    return torch.arange(1, size[0] + 1) if len(size) == 1 else sines(size, 2 + k)
+
+
 # `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared.
 def case(make, args, size, train, more=(), outputs=None, **ours):
     net = make(**args)
     fill(net)
     net.train(train)
     x = sines(size).requires_grad_()
-    ys = outputs_of(net, [x, *(sines(s, 2 + k) for k, s in enumerate(more))], args)[:outputs]
+    ys = outputs_of(net, [x, *(further(k, s) for k, s in enumerate(more))], args)[:outputs]
     sum((y * sines(y.shape, 5 + k)).sum() for k, y in enumerate(ys)).backward()
     params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
     trained, constants = parts(net)
@@ -93,6 +108,29 @@ def case(make, args, size, train, more=(), outputs=None, **ours):
         shapes={n: list(p.shape) for n, p in trained.items()},
         buffers={n: number(b.double().sum()) for n, b in constants.items()},
         input_grad=number(x.grad.double().norm()))
+
+
+# Of a deep network its names and shapes as one number, and of the rest a part.
+def brief(full):
+    trained = full["shapes"]
+    rows = [f"{n} {list(s)}" for n, s in trained.items()] + list(full["buffers"])
+    grads = full.pop("grads", None)
+    if grads is not None:
+        full["grads"] = {n: g for i, (n, g) in enumerate(grads.items()) if i % 16 == 0 or i == len(grads) - 1}
+        full["all_grads"] = number(sum(g for g in grads.values() if g is not None))
+        full["buffers"] = {n: b for i, (n, b) in enumerate(full["buffers"].items()) if i % 16 == 0}
+    else:
+        del full["buffers"]
+    del full["shapes"]
+    return full | dict(names=zlib.crc32("\n".join(sorted(rows)).encode()), tensors=len(rows))
+
+
+# Names and shapes alone.
+def named(make, args, **ours):
+    trained, constants = parts(make(**args))
+    params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
+    return brief(dict(params={**params, **ours}, shapes={n: list(p.shape) for n, p in trained.items()},
+                      buffers=dict.fromkeys(constants)))
 
 
 def unetr():
@@ -118,7 +156,11 @@ def dynunet():
 def efficientnet():
     args = dict(model_name="efficientnet-b0", pretrained=False, spatial_dims=2, in_channels=1, num_classes=5)
     # Not in training, where MONAI's dropout draws other numbers than ours.
-    return [case(EfficientNetBN, args, [2, 1, 64, 96], False)]
+    wide = dict(args, model_name="efficientnet-b2", spatial_dims=3)
+    others = [dict(args, model_name=f"efficientnet-b{n}") for n in (1, 2, 3, 4, 5, 6, 7, 8)]
+    return [case(EfficientNetBN, args, [2, 1, 64, 96], False),
+            brief(case(EfficientNetBN, wide, [1, 1, 32, 32, 32], False)),
+            *(named(EfficientNetBN, a) for a in others)]
 
 
 # No instance norm of the two voxels at the bottom: MONAI's own gradients in float32 are 2% off there.
@@ -203,6 +245,11 @@ def resnet(make, thinner):
     flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
     solid = dict(flat, spatial_dims=3, conv1_t_size=5, conv1_t_stride=2, no_max_pool=True, bias_downsample=False)
     return [case(make, flat, [2, 1, 32, 40], False), case(make, solid, [2, 1, 16, 16, 20], False)]
+
+
+def deep_resnet(make, thinner):
+    flat = dict(spatial_dims=2, n_input_channels=1, num_classes=4, widen_factor=thinner)
+    return [brief(case(make, flat, [1, 1, 32, 40], False))]
 
 
 class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
@@ -535,6 +582,283 @@ def dints():
     return [case(make, flat, [2, 2, 16, 24], True), case(make, solid, [1, 1, 16, 24, 16], True)]
 
 
+def auto_encoder():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, channels=[4, 6], strides=[2, 2], num_res_units=2,
+                inter_channels=[5, 6], inter_dilations=[1, 2], num_inter_units=1, act="RELU")
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[3, 4], strides=[1, 2], norm="BATCH", bias=False,
+                 kernel_size=[3, 5, 3], up_kernel_size=5, inter_channels=[4], num_inter_units=0)
+    return [case(AutoEncoder, flat, [2, 2, 16, 24], True), case(AutoEncoder, solid, [2, 1, 8, 10, 6], True)]
+
+
+# Not in training, where MONAI's noise is other than ours. MONAI's own sum is in place, and has no gradient there.
+def resting(cls):
+    def make(**args):
+        net = cls(**args)
+        net.reparameterize = lambda mu, logvar: mu if net.use_mean_at_inference else mu + torch.exp(0.5 * logvar)
+        return net
+
+    return make
+
+
+def var_auto_encoder():
+    make = resting(VarAutoEncoder)
+    flat = dict(spatial_dims=2, in_shape=[2, 16, 12], out_channels=2, latent_size=3, channels=[4, 6], strides=[2, 2])
+    solid = dict(spatial_dims=3, in_shape=[1, 8, 8, 4], out_channels=1, latent_size=4, channels=[3, 4], strides=[1, 2],
+                 num_res_units=1, use_sigmoid=False, use_mean_at_inference=True)
+    return [case(make, flat, [2, 2, 16, 12], False), case(make, solid, [2, 1, 8, 8, 4], False)]
+
+
+def fully_connected_net():
+    deep = dict(in_channels=24, out_channels=3, hidden_channels=[8, 5])
+    other = dict(in_channels=7, out_channels=2, hidden_channels=[6], act="tanh", bias=False, adn_ordering="AD", dropout=0.2)
+    return [case(FullyConnectedNet, deep, [3, 2, 4, 3], True), case(FullyConnectedNet, other, [2, 7], False)]
+
+
+def var_fully_connected_net():
+    deep = dict(in_channels=6, out_channels=4, latent_size=3, encode_channels=[8, 5], decode_channels=[5, 7])
+    bare = dict(deep, encode_channels=[6], act="relu", bias=False, use_mean_at_inference=True)
+    make = resting(VarFullyConnectedNet)
+    return [case(make, deep, [3, 6], False), case(make, bare, [2, 6], False)]
+
+
+def generator():
+    flat = dict(latent_shape=[3, 4], start_shape=[6, 4, 3], channels=[5, 2], strides=[2, 2])
+    solid = dict(latent_shape=[5], start_shape=[4, 3, 2, 4], channels=[4, 3], strides=[2, 1], num_res_units=0, norm="BATCH",
+                 act="RELU", bias=False, kernel_size=5)
+    return [case(Generator, flat, [2, 3, 4], True), case(Generator, solid, [2, 5], True)]
+
+
+def patch_discriminator():
+    def make(**args):
+        net = PatchDiscriminator(**args)
+        plain = net.forward
+        net.forward = lambda x: (lambda all: [all[-1], *all[:-1]])(plain(x))  # ours: the judgement first
+        return net
+
+    flat = dict(spatial_dims=2, channels=3, in_channels=2, num_layers_d=2)
+    solid = dict(spatial_dims=3, channels=2, in_channels=1, out_channels=2, num_layers_d=2, norm="INSTANCE", kernel_size=3,
+                 last_conv_kernel_size=1, bias=True, activation="PRELU")
+    return [case(make, flat, [2, 2, 24, 20], True), case(make, solid, [2, 1, 12, 16, 12], True)]
+
+
+def multi_scale_patch_discriminator():
+    def make(**args):
+        net = MultiScalePatchDiscriminator(**args)
+        plain = net.forward
+
+        def forward(x):
+            judged, between = plain(x)
+            return judged + [v for part in between for v in part]
+
+        net.forward = forward
+        return net
+
+    flat = dict(num_d=2, num_layers_d=1, spatial_dims=2, channels=3, in_channels=1, minimum_size_im=32)
+    return [case(make, flat, [2, 1, 32, 32], True), case(make, dict(flat, spatial_dims=3), [1, 1, 16, 16, 16], False)]
+
+
+def mil_model():
+    def make(out_channels=1, **args):
+        return MILModel(num_classes=out_channels, pretrained=False, **args)
+
+    args = [dict(mil_mode=mode, backbone="resnet18", out_channels=2) for mode in ("mean", "max", "att")]
+    more = [dict(mil_mode="att_trans", backbone="resnet18", trans_blocks=1, out_channels=2),
+            dict(mil_mode="att_trans_pyramid", trans_blocks=1, out_channels=2)]
+    return [case(make, a, [2, 3, 3, 32, 32], False) for a in args + more]
+
+
+# Without MONAI's check of sizes: what it computes is the same for smaller ones.
+def hover_net():
+    def make(**args):
+        net = HoVerNet(**args)
+
+        def forward(x):
+            x, levels = net.conv0(x), []
+            for block in net.res_blocks:
+                x = block(x)
+                levels.append(x)
+            x = net.upsample(net.bottleneck(x))
+            heads = (net.nucleus_prediction, net.horizontal_vertical, net.type_prediction)
+            return [head(x, levels[:3]) for head in heads if head is not None]
+
+        net.forward = forward
+        return net
+
+    padded = dict(mode="FAST", in_channels=3, decoder_padding=True, out_classes=3, act="prelu", norm="instance")
+    return [case(make, padded, [1, 3, 32, 32], False), case(make, dict(in_channels=1), [1, 1, 96, 96], False)]
+
+
+# The commitment loss is the mean of ours, which is of each sample.
+def vqvae():
+    def make(**args):
+        net = VQVAE(**args)
+
+        def forward(x):
+            code = net.encode(x)
+            away, quantized = net.quantizer(code)
+            each = net.quantizer.quantizer.commitment_cost * (quantized.detach() - code).square().flatten(1).mean(1)
+            assert (each.mean() - away).abs() < 1e-6
+            return [net.decode(quantized), each]
+
+        net.forward = forward
+        return net
+
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=2, channels=[4, 6], num_res_layers=1, num_res_channels=[3, 5],
+                downsample_parameters=[[2, 4, 1, 1], [2, 3, 1, 1]], upsample_parameters=[[2, 4, 1, 1, 0], [2, 3, 1, 1, 1]],
+                num_embeddings=7, embedding_dim=5, act="prelu")
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=1, channels=[3, 4], num_res_layers=2, num_res_channels=4,
+                 downsample_parameters=[2, 4, 1, 1], upsample_parameters=[2, 4, 1, 1, 0], num_embeddings=5, embedding_dim=4,
+                 output_act="tanh", decay=0.9)
+    return [case(make, flat, [2, 2, 16, 12], True), case(make, solid, [2, 1, 8, 8, 12], False)]
+
+
+# Zeros that it begins with are filled as all else. Not in training: no dropout.
+def diffusion(cls, seg=False):
+    def make(additional_residuals=False, **args):
+        net = cls(**args)
+        plain = net.forward
+
+        def forward(x, timesteps, *more):
+            more, kw = list(more), {}
+            if seg:
+                kw["seg"] = more.pop(0)
+            if args.get("with_conditioning"):
+                kw["context"] = more.pop(0)
+            if args.get("num_class_embeds"):
+                kw["class_labels"] = more.pop(0)
+            if additional_residuals:
+                kw.update(down_block_additional_residuals=more[:-1], mid_block_additional_residual=more[-1])
+            return plain(x, timesteps=timesteps, **kw)
+
+        net.forward = forward
+        return net
+
+    more = dict(label_nc=3, spade_intermediate_channels=5) if seg else {}
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, num_res_blocks=1, channels=[4, 8, 8], norm_num_groups=2,
+                attention_levels=[False, True, False], num_head_channels=4, num_class_embeds=5, use_combined_linear=True,
+                **more)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=1, num_res_blocks=[1, 2], channels=[4, 8], norm_num_groups=4,
+                 attention_levels=[False, True], num_head_channels=[2, 4], with_conditioning=True, cross_attention_dim=6,
+                 resblock_updown=True, transformer_num_layers=2, include_fc=False, **more)
+    maps = lambda n, *extents: [[n, 3, *extents]] if seg else []
+    cases = [case(make, flat, [2, 2, 16, 12], True, more=[[2], *maps(2, 16, 12), [2]]),
+             case(make, solid, [2, 1, 8, 4, 4], True, more=[[2], *maps(2, 8, 4, 4), [2, 5, 6]])]
+    if seg:
+        return cases
+    small = dict(spatial_dims=2, in_channels=1, out_channels=1, num_res_blocks=1, channels=[4, 6], norm_num_groups=2,
+                 attention_levels=[False, False], num_head_channels=2, additional_residuals=True)
+    added = [[1, 4, 8, 8], [1, 4, 8, 8], [1, 4, 4, 4], [1, 6, 4, 4], [1, 6, 4, 4]]
+    return cases + [case(make, small, [1, 1, 8, 8], True, more=[[1], *added])]
+
+
+def controlnet():
+    def make(**args):
+        net = ControlNet(**args)
+        plain = net.forward
+
+        def forward(x, timesteps, cond, *more):
+            down, middle = plain(x, timesteps, cond, context=more[0] if more else None)
+            return [*down, middle]
+
+        net.forward = forward
+        return net
+
+    flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=1, channels=[4, 8], norm_num_groups=2,
+                attention_levels=[False, True], num_head_channels=4, conditioning_embedding_num_channels=[3, 5],
+                conditioning_embedding_in_channels=2)
+    solid = dict(spatial_dims=3, in_channels=1, num_res_blocks=[1, 2], channels=[4, 4], norm_num_groups=4,
+                 attention_levels=[True, False], num_head_channels=2, with_conditioning=True, cross_attention_dim=3,
+                 conditioning_embedding_num_channels=[4])
+    return [case(make, flat, [2, 2, 8, 12], True, more=[[2], [2, 2, 16, 24]]),
+            case(make, solid, [1, 1, 4, 8, 4], True, more=[[1], [1, 1, 4, 8, 4], [1, 3, 3]])]
+
+
+def spade_autoencoder_kl():
+    def make(**args):
+        net = SPADEAutoencoderKL(**args)
+        net.sampling = lambda mean, deviation: mean
+        return net
+
+    flat = dict(spatial_dims=2, label_nc=3, in_channels=2, num_res_blocks=[1, 1], channels=[4, 8], latent_channels=2,
+                attention_levels=[False, True], norm_num_groups=2, spade_intermediate_channels=5)
+    solid = dict(spatial_dims=3, label_nc=2, num_res_blocks=1, channels=[4, 4], attention_levels=[False, False],
+                 norm_num_groups=4, spade_intermediate_channels=3, with_encoder_nonlocal_attn=False)
+    return [case(make, flat, [2, 2, 16, 12], False, more=[[2, 3, 16, 12]]),
+            case(make, solid, [1, 1, 8, 6, 4], False, more=[[1, 2, 8, 6, 4]])]
+
+
+def spade_net():
+    def make(**args):
+        net = SPADENet(**dict(args, channels=list(args["channels"])))
+        if args.get("is_vae", True):
+            net.encoder.reparameterize = lambda mu, logvar: mu
+        return net
+
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, label_nc=4, input_shape=[16, 24], channels=[4, 6], z_dim=3,
+                spade_intermediate_channels=5)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, label_nc=2, input_shape=[16, 16, 24], channels=[3, 4],
+                 is_vae=False, spade_intermediate_channels=3, last_act="sigmoid", upsampling_mode="trilinear",
+                 norm=["batch", {}], act="relu")
+    return [case(make, flat, [2, 4, 16, 24], False, more=[[2, 2, 16, 24]]),
+            case(make, solid, [2, 2, 16, 16, 24], True)]
+
+
+# The patches that our draws choose with the key 0 (Philox4x32-10; kernels/net/dropout_step.cpp).
+def chosen(samples, tokens, count):
+    def philox(low, high):
+        c, k = [low, 0, high, 0], [0, 0]
+        for _ in range(10):
+            a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+            c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+            k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+        return c[0]
+
+    draws = torch.tensor([philox(i, 3) for i in range(samples * tokens)], dtype=torch.float64)
+    return draws.reshape(samples, tokens).argsort(dim=1, stable=True)[:, :count]
+
+
+def masked_auto_encoder_vit():
+    def make(**args):
+        net = MaskedAutoEncoderViT(**args)
+
+        def masking(x, masking_ratio=None):
+            keep = chosen(x.shape[0], x.shape[1], int((1 - net.masking_ratio) * x.shape[1]))
+            mask = torch.ones(x.shape[:2])
+            mask[torch.arange(x.shape[0]).unsqueeze(-1), keep] = 0
+            return x[torch.arange(x.shape[0]).unsqueeze(1), keep], keep, mask
+
+        net._masking = masking
+        return net
+
+    flat = dict(spatial_dims=2, in_channels=2, img_size=[16, 12], patch_size=4, hidden_size=16, mlp_dim=12, num_layers=2,
+                num_heads=2, decoder_hidden_size=8, decoder_mlp_dim=10, decoder_num_layers=1, decoder_num_heads=4)
+    solid = dict(flat, spatial_dims=3, in_channels=1, img_size=[8, 8, 12], pos_embed_type="learnable", masking_ratio=0.5,
+                 decoder_pos_embed_type="learnable", proj_type="perceptron", qkv_bias=True)
+    return [case(make, flat, [2, 2, 16, 12], True), case(make, solid, [2, 1, 8, 8, 12], True)]
+
+
+# Not in training: few samples a statistic. Ours has the final output first.
+def daf3d():
+    class Reordered(DAF3D):
+        def forward(self, x):
+            self.visual_output = True
+            return super().forward(x)
+
+    def make(visual_output=False, **args):
+        return Reordered(**args)
+
+    return [case(make, dict(in_channels=1, out_channels=2, visual_output=True), [1, 1, 8, 16, 16], False)]
+
+
+NETS |= dict(auto_encoder=auto_encoder, var_auto_encoder=var_auto_encoder)
+NETS |= dict(fully_connected_net=fully_connected_net, var_fully_connected_net=var_fully_connected_net)
+NETS |= dict(generator=generator, patch_discriminator=patch_discriminator)
+NETS |= dict(multi_scale_patch_discriminator=multi_scale_patch_discriminator)
+NETS |= dict(mil_model=mil_model, hover_net=hover_net, vqvae=vqvae, daf3d=daf3d)
+NETS |= dict(diffusion_model_unet=lambda: diffusion(DiffusionModelUNet))
+NETS |= dict(spade_diffusion_model_unet=lambda: diffusion(SPADEDiffusionModelUNet, True))
+NETS |= dict(controlnet=controlnet, spade_net=spade_net, spade_autoencoder_kl=spade_autoencoder_kl)
+NETS |= dict(masked_auto_encoder_vit=masked_auto_encoder_vit)
 NETS |= dict(dints=dints)
 NETS |= dict(torchvision_fc_model=torchvision_fc_model)
 NETS |= dict(autoencoder_kl=autoencoder_kl)
@@ -584,7 +908,15 @@ NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
 NETS |= dict(resnet18=lambda: resnet(resnet18, 0.125), resnet50=lambda: resnet(resnet50, 0.0625))
-NETS |= dict(resnet10=resnets)
+NETS |= dict(resnet10=resnets, resnet34=lambda: deep_resnet(resnet34, 0.125))
+NETS |= dict(resnet101=lambda: deep_resnet(resnet101, 0.0625), resnet152=lambda: deep_resnet(resnet152, 0.0625))
+NETS |= dict(resnet200=lambda: deep_resnet(resnet200, 0.0625))
+NETS |= dict(se_resnet101=lambda: [named(SEResNet101, dict(spatial_dims=3, in_channels=1, num_classes=2))],
+             se_resnet152=lambda: [named(SEResNet152, dict(spatial_dims=2, in_channels=3, num_classes=5))],
+             se_resnext101=lambda: [named(SEResNext101, dict(spatial_dims=2, in_channels=3, num_classes=5))])
+NETS |= dict(densenet169=lambda: [named(DenseNet169, dict(spatial_dims=3, in_channels=1, out_channels=2))],
+             densenet201=lambda: [named(DenseNet201, dict(spatial_dims=2, in_channels=1, out_channels=2))],
+             densenet264=lambda: [named(DenseNet264, dict(spatial_dims=2, in_channels=1, out_channels=2))])
 NETS |= dict(swin_unetr=swin_unetr, vit=vit, vit_auto_enc=vit_auto_enc)
 
 (HERE / "nets").mkdir(exist_ok=True)

@@ -10,15 +10,17 @@
 
 namespace sluice {
 
-// zlib's crc32: Python's zlib.crc32 says the same.
-inline double first_of(const std::string& name) {
+// zlib's: Python's zlib.crc32 says the same.
+inline std::uint32_t crc32(const std::string& text) {
   std::uint32_t crc = ~0u;
-  for (const char c : name) {
+  for (const char c : text) {
     crc ^= static_cast<unsigned char>(c);
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
   }
-  return ~crc % 1000;
+  return ~crc;
 }
+
+inline double first_of(const std::string& name) { return crc32(name) % 1000; }
 
 inline void fill(Network& net) {
   at::NoGradGuard no_grad;
@@ -32,7 +34,10 @@ inline void fill(Network& net) {
   for (auto& [name, b] : net.buffers()) {  // others are constants
     const double first = first_of(name);
     if (name.ends_with("running_mean")) b.copy_(sines(b.sizes(), first, 0.1));
-    if (name.ends_with("running_var")) b.copy_(1 + sines(b.sizes(), first, 0.5));
+    if (name.ends_with("embedding.weight") || name.ends_with("ema_w"))
+      b.copy_(sines(b.sizes(), first));
+    if (name.ends_with("running_var") || name.ends_with("ema_cluster_size"))
+      b.copy_(1 + sines(b.sizes(), first, 0.5));
   }
 }
 

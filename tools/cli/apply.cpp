@@ -1,5 +1,5 @@
 // `sluice apply`: what is wrong with the command line is said here, from the catalogue; the runtime
-// reads the files, fires the node once and writes what comes out.
+// reads the files, fires the node or the network once and writes what comes out.
 #include <algorithm>
 #include <set>
 
@@ -16,6 +16,7 @@ struct UsageError : std::runtime_error {
 // Why the node cannot be fired alone; "" where it can.
 std::string refusal(const Spec& spec) {
   const std::string& name = spec.name;
+  if (spec.is_network) return "";
   const auto works_alone = {"transform", "augment", "loss", "metric"};
   if (spec.access != Access::none)
     return name +
@@ -52,6 +53,10 @@ Json files_of(const std::string& option, const std::vector<std::string>& texts, 
     if (!keys.insert(key).second) throw UsageError(option + " " + key + " is given twice");
     if (is_out && !files.insert(file).second)
       throw UsageError(option + " writes " + file + " twice");
+    if (is_out && key == "state" && file.ends_with(".safetensors")) {
+      pairs.push_back({key, file});
+      continue;
+    }
     if (is_out && !has_extension(file, {".npy", ".nii", ".nii.gz"}))
       throw UsageError(option + " " + text + ": .npy, .nii and .nii.gz are written");
     if (!is_out && !has_extension(file, {".npy", ".nii", ".nii.gz", ".nrrd", ".mha", ".png"}))
@@ -91,8 +96,34 @@ void settle_keys(LoneNode& node, const Json& inputs) {
   }
 }
 
+// What a graph's "models" may say of every network, taken out of `params`; null: no weights.
+Json weights_of(std::vector<Override>& params) {
+  Json weights{{"file", ""}, {"key", ""}, {"strip_prefix", ""}, {"partial", false}};
+  std::erase_if(params, [&](const Override& o) {
+    if (o.path == "partial") {
+      if (o.value != "true" && o.value != "false")
+        throw UsageError("--param partial=" + o.value + ": expected true or false");
+      weights["partial"] = o.value == "true";
+      return true;
+    }
+    const char* name = o.path == "weights"        ? "file"
+                       : o.path == "weights_key"  ? "key"
+                       : o.path == "strip_prefix" ? "strip_prefix"
+                                                  : nullptr;
+    if (!name) return false;
+    const Json value = Json::parse(o.value, nullptr, /*allow_exceptions=*/false);
+    weights[name] = value.is_string() ? value : Json(o.value);
+    return true;
+  });
+  return weights["file"] == "" ? Json() : weights;
+}
+
 int apply_checked(const Options& options, Diagnostics& diagnostics) {
-  LoneNode node = check_lone_node(options.name, params_of(options.param), catalogue(), diagnostics);
+  const Spec* known = catalogue().find(options.name);
+  const bool network = known && known->is_network;
+  std::vector<Override> params = params_of(options.param);
+  const Json weights = network ? weights_of(params) : Json();
+  LoneNode node = check_lone_node(options.name, params, catalogue(), diagnostics);
   if (node.spec)
     if (const std::string why = refusal(*node.spec); !why.empty()) throw UsageError(why);
   if (!diagnostics.ok()) {
@@ -107,7 +138,9 @@ int apply_checked(const Options& options, Diagnostics& diagnostics) {
     throw UsageError("--grad alone says nothing: ask for gradients by --out-grad key=FILE");
   if ((!out_grad.empty() || options.check_grad) && node.spec->family == "metric")
     throw UsageError(node.spec->name + " is a metric: it has no gradients");
-  settle_keys(node, in);
+  if (options.train && !network)
+    throw UsageError("--train is of networks; " + node.spec->name + " is a node");
+  if (!network) settle_keys(node, in);
   return run_in_runtime({{"command", "apply"},
                          {"type", node.spec->name},
                          {"params", node.params},
@@ -116,6 +149,8 @@ int apply_checked(const Options& options, Diagnostics& diagnostics) {
                          {"grad", grad},
                          {"out_grad", out_grad},
                          {"check_grad", options.check_grad},
+                         {"weights", weights},
+                         {"train", options.train},
                          {"seed", options.seed},
                          {"json", options.json}});
 }

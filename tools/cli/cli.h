@@ -27,7 +27,7 @@ struct Options {
   std::string name;
   std::vector<std::string> ins, outs, param;  // apply: "key=FILE", "name=value"
   std::vector<std::string> grads, out_grads;  // apply: "key=FILE"
-  bool check_grad = false;
+  bool check_grad = false, train = false;
   std::int64_t seed = 0;
   std::string sample, from, to, chrome;  // trace
   int epoch = -1;

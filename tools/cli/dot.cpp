@@ -44,8 +44,12 @@ void draw_to(const std::string& file, const Checked& checked, DotOptions how) {
 int draw_network(const Options& o, const std::string& run, const std::string& format) {
   const bool drawn = !o.out.empty() && format != "dot";
   const std::string to = drawn ? o.out + ".dot" : o.out;
-  const int code = run_in_runtime(
-      {{"command", "net_picture"}, {"run", run}, {"net", o.key}, {"size", o.size}, {"out", to}});
+  const int code = run_in_runtime({{"command", "net_picture"},
+                                   {"run", run},
+                                   {"net", o.key},
+                                   {"size", o.size},
+                                   {"measured", o.run},
+                                   {"out", to}});
   if (code != 0 || !drawn) return code;
   const std::string text = read_text(to);
   fs::remove(to);

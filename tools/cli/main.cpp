@@ -224,18 +224,23 @@ void weights_options(CLI::App* command, Options& o, const std::string& out = "")
 }
 
 void apply_options(CLI::App* command, Options& o) {
-  command->add_option("type", o.name, "Node type")->required()->option_text("TYPE");
+  command->add_option("type", o.name, "Node or network type")->required()->option_text("TYPE");
   pairs(command, "--in", o.ins, "The node's fields, from .npy, .nii, .nii.gz, .nrrd, .mha or .png")
       ->option_text("KEY=FILE...");
-  pairs(command, "--out", o.outs, "Where fields go: .npy, .nii or .nii.gz; {} numbers several")
+  pairs(command, "--out", o.outs,
+        "Where fields go: .npy, .nii or .nii.gz; {} numbers several. Of a network: pred, pred_1, "
+        "..., and state=FILE.safetensors")
       ->option_text("KEY=FILE...");
   pairs(command, "--grad", o.grads, "Gradients of what comes out, of its shape; 1 for a loss")
       ->option_text("KEY=FILE...");
-  pairs(command, "--out-grad", o.out_grads, "Where gradients to the node's fields go")
+  pairs(command, "--out-grad", o.out_grads,
+        "Where gradients to the node's fields go, or to a network's parameters by their names")
       ->option_text("KEY=FILE...");
   command->add_flag("--check-grad", o.check_grad,
                     "Holds gradients against central differences; 1 where they are 1e-4 apart");
-  pairs(command, "--param", o.param, "A parameter: prob=1, keys='[\"a\"]'")
+  command->add_flag("--train", o.train, "A network as in training: batch statistics, dropout");
+  pairs(command, "--param", o.param,
+        "A parameter: prob=1, keys='[\"a\"]'; of a network also weights=FILE")
       ->option_text("NAME=VALUE...");
   command->add_option("--seed", o.seed, "Of a random node's draws")->option_text("N");
   command->add_flag("--json", o.json, "One JSON document on stdout");
@@ -312,7 +317,7 @@ void commands(CLI::App& app, Options& o) {
   dot->add_option("-o", o.out, "File: .dot, .svg, .png, .pdf or .html; else DOT on stdout")
       ->option_text("FILE");
 
-  apply_options(app.add_subcommand("apply", "Fires one node on files"), o);
+  apply_options(app.add_subcommand("apply", "Fires one node or network on files"), o);
 
   auto* report = app.add_subcommand("report", "Writes what a run left as one HTML file");
   report->add_option("folder", o.run, "A run's folder")->required()->option_text("DIR");

@@ -4,122 +4,18 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <utility>
 
 #include "engine/base/cause.h"
 #include "engine/state/drive.h"
-#include "kernels/files/file_io.h"
-#include "kernels/files/nifti.h"
-#include "kernels/files/npy.h"
-#include "kernels/files/volume.h"
-#include "kernels/lists/data_list.h"
+#include "tools/runtime/apply_files.h"
+#include "tools/runtime/apply_network.h"
 #include "tools/runtime/gradients.h"
 
 namespace sluice {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Target {
-  std::string key, file;
-};
-
-std::vector<Target> targets_of(const Json& pairs) {
-  std::vector<Target> targets;
-  for (const auto& pair : pairs) targets.push_back({pair.at(0), pair.at(1)});
-  return targets;
-}
-
-bool is_npy(const std::string& file) { return file.ends_with(".npy"); }
-
-// ---- files --------------------------------------------------------------------------------------
-
-// An array's geometry stands in a file of its own beside it: {"affine": [[...], ...]}.
-void read_affine(const std::string& file, Meta& meta) {
-  const std::string beside = file + ".json";
-  if (!fs::exists(beside)) return;
-  const Json document = read_json(beside);
-  const auto bad = [&] {
-    return DataError(beside + ": expected {\"affine\": 4 rows of 4 numbers}");
-  };
-  if (!document.is_object() || !document.contains("affine")) throw bad();
-  const Json& rows = document["affine"];
-  if (rows.is_null()) return;
-  if (!rows.is_array() || rows.size() != 4) throw bad();
-  for (std::size_t i = 0; i < 4; ++i) {
-    if (!rows[i].is_array() || rows[i].size() != 4) throw bad();
-    for (std::size_t j = 0; j < 4; ++j) {
-      if (!rows[i][j].is_number()) throw bad();
-      meta.affine[4 * i + j] = rows[i][j].get<double>();
-    }
-  }
-  meta.has_affine = true;
-}
-
-// A NIfTI file has no batch axis, which a loss needs in front.
-Field read_field(const std::string& file, bool as_batch) {
-  auto meta = std::make_shared<Meta>();
-  meta->path = file;
-  if (is_npy(file)) {
-    at::Tensor data = read_npy(file);
-    if (as_batch && data.dim() < 3)
-      throw DataError(file + ": has " + std::to_string(data.dim()) +
-                      " axes; a loss takes batches [N, C, ...]");
-    read_affine(file, *meta);
-    return Field(std::move(data), std::move(meta));
-  }
-  Volume v = read_volume(file);
-  meta->affine = v.affine;
-  meta->has_affine = v.has_affine;
-  return Field(as_batch ? v.data.unsqueeze(0) : v.data, std::move(meta));
-}
-
-void write_affine(const std::string& file, const Meta& meta) {
-  const std::string beside = file + ".json";
-  Json rows;  // null takes the place of an older result's affine
-  if (!meta.has_affine && !fs::exists(beside)) return;
-  for (std::size_t i = 0; meta.has_affine && i < 16; i += 4)
-    rows.push_back({meta.affine[i], meta.affine[i + 1], meta.affine[i + 2], meta.affine[i + 3]});
-  const std::string text = Json{{"affine", rows}}.dump() + "\n";
-  write_file(beside, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-}
-
-// NumPy's name of what the file holds of a tensor's type; NIfTI knows neither bool nor float16.
-std::string disk_type(const std::string& file, at::ScalarType type) {
-  switch (type) {
-    case at::kBool:
-      return is_npy(file) ? "bool" : "uint8";
-    case at::kHalf:
-      return is_npy(file) ? "float16" : "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kByte:
-      return "uint8";
-    case at::kChar:
-      return "int8";
-    case at::kShort:
-      return "int16";
-    case at::kInt:
-      return "int32";
-    case at::kLong:
-      return "int64";
-    default:
-      return "float32";
-  }
-}
-
-void write_field(const std::string& file, const Field& field) {
-  if (is_npy(file)) {
-    write_npy(file, field.tensor.detach());
-    return write_affine(file, field.geometry());
-  }
-  at::Tensor data = field.tensor.detach();
-  if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
-  write_nifti(file, data, field.geometry().affine, disk_type(file, data.scalar_type()));
-}
 
 // ---- the node -----------------------------------------------------------------------------------
 
@@ -205,79 +101,12 @@ Json write_results(const Result& result, const std::vector<Target>& targets, boo
   return files;
 }
 
-// The shortest text that reads back as the same number of the tensor's own precision.
-std::string number_text(const at::Tensor& scalar) {
-  char text[40];
-  const auto print = [&](auto v) {
-    if (std::isnan(v)) return std::string("nan");  // never "-nan"
-    return std::string(text, std::to_chars(text, text + sizeof text, v).ptr);
-  };
-  return scalar.scalar_type() == at::kFloat ? print(scalar.item<float>())
-                                            : print(scalar.item<double>());
-}
-
-// What came out where no file was asked for. An affine that is not known is null, and so is
-// the range of no voxels.
-Json described(const Result& result) {
-  Json all = Json::array();
-  for (std::size_t n = 0; n < result.samples.size(); ++n)
-    for (const auto& [key, field] : result.samples[n].fields()) {
-      const at::Tensor& t = field.tensor;
-      if (!t.defined()) continue;
-      Json j = {{"sample", n},
-                {"key", key},
-                {"shape", t.sizes().vec()},
-                {"dtype", disk_type(".npy", t.scalar_type())},
-                {"least", nullptr},
-                {"most", nullptr},
-                {"affine", nullptr}};
-      if (t.numel() > 0) {
-        j["least"] = t.min().item<double>();
-        j["most"] = t.max().item<double>();
-      }
-      const Meta& meta = field.geometry();
-      for (std::size_t i = 0; meta.has_affine && i < 16; i += 4) {
-        if (i == 0) j["affine"] = Json::array();
-        j["affine"].push_back(
-            std::vector<double>(meta.affine.begin() + i, meta.affine.begin() + i + 4));
-      }
-      all.push_back(std::move(j));
-    }
-  return all;
-}
-
-// "image  float32 [1, 20, 20, 20], -1 to 1, affine [[-1, 0, 0, 90], ...]"
-void print(const Json& fields, bool several) {
-  for (const Json& j : fields) {
-    if (several) std::cout << j["sample"] << ' ';
-    std::cout << j["key"].get<std::string>() << "  " << j["dtype"].get<std::string>() << " [";
-    const char* comma = "";
-    for (const Json& extent : j["shape"]) std::cout << std::exchange(comma, ", ") << extent;
-    std::cout << ']';
-    if (!j["least"].is_null())
-      std::cout << ", " << j["least"].get<double>() << " to " << j["most"].get<double>();
-    if (j["affine"].is_null()) {
-      std::cout << ", no affine\n";
-      continue;
-    }
-    std::cout << ", affine [";
-    comma = "";
-    for (const Json& row : j["affine"]) {
-      std::cout << std::exchange(comma, ", ") << '[';
-      const char* between = "";
-      for (const Json& v : row) std::cout << std::exchange(between, ", ") << v.get<double>();
-      std::cout << ']';
-    }
-    std::cout << "]\n";
-  }
-}
-
 void print(const Json& request, const Result& result, const Json& files) {
   const bool shows =
       request.at("out").empty() && request.at("out_grad").empty() && result.values.empty();
-  const Json fields = shows ? described(result) : Json::array();
+  const Json fields = shows ? described(result.samples) : Json::array();
   if (!request.at("json").get<bool>()) {
-    print(fields, result.samples.size() > 1);
+    print_fields(fields, result.samples.size() > 1);
     for (const auto& [name, value] : result.values)
       std::cout << name << ' ' << number_text(value) << '\n';
     return;
@@ -292,12 +121,6 @@ void print(const Json& request, const Result& result, const Json& files) {
                     {"fields", fields},           {"values", values}}
                    .dump(2, ' ', false, Json::error_handler_t::replace)
             << '\n';
-}
-
-NamedTensors read_grads(const Json& pairs) {
-  NamedTensors grads;
-  for (const Target& t : targets_of(pairs)) grads[t.key] = read_field(t.file, false).tensor;
-  return grads;
 }
 
 // Parameters among `names` become fields, so that a node which trains them finds them on the tape.
@@ -328,15 +151,6 @@ void write_gradients(const Sample& input, const Result& result, const NamedTenso
   const NamedTensors found = gradients(input, result.samples[0], grads, names, needed);
   for (const Target& t : targets)
     write_field(t.file, Field(found.at(t.key), std::make_shared<const Meta>()));
-}
-
-int print_check(const std::map<std::string, double>& errors) {
-  bool good = true;
-  for (const auto& [name, error] : errors) {
-    std::cout << name << ' ' << number_text(at::scalar_tensor(error, at::kDouble)) << '\n';
-    good = good && error <= 1e-4;
-  }
-  return good ? static_cast<int>(Exit::done) : 1;
 }
 
 int apply(const Json& request, const Spec& spec) {
@@ -375,7 +189,7 @@ int apply_command(const Json& request) {
   const at::NoGradGuard no_grad;
   at::set_num_threads(1);  // the same numbers on every machine
   try {
-    return apply(request, spec);
+    return spec.is_network ? apply_network(request, spec) : apply(request, spec);
   } catch (...) {
     rethrow_with(spec.name, Exit::data);
   }

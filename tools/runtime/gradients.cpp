@@ -127,15 +127,18 @@ std::map<std::string, double> check_gradients(const std::function<Sample(const S
     Field field = input.at(name);
     field.tensor = value;
     moved.set(name, std::move(field));
-    const NamedTensors outputs = computed(moved, fire(moved));
-    double sum = 0;
-    for (const auto& [key, grad] : weights(outputs, grads))
-      sum += (outputs.at(key).to(at::kDouble) * grad).sum().item<double>();
-    return sum;
+    return weighted_sum(moved, fire(moved), grads);
   };
+  NamedTensors at;
+  for (const auto& name : names) at[name] = input.tensor(name);
+  return against_differences(at, analytic, loss, most);
+}
+
+std::map<std::string, double> against_differences(
+    const NamedTensors& at, const NamedTensors& analytic,
+    const std::function<double(const std::string&, const at::Tensor&)>& loss, std::int64_t most) {
   std::map<std::string, double> worst;
-  for (const auto& name : names) {
-    const at::Tensor& x = input.tensor(name);
+  for (const auto& [name, x] : at) {
     const at::Tensor grad = analytic.at(name).to(at::kDouble).reshape(-1);
     const std::int64_t n = x.numel(), step = std::max<std::int64_t>(1, n / most);
     double difference = 0, scale = grad.abs().max().item<double>();
@@ -153,6 +156,14 @@ std::map<std::string, double> check_gradients(const std::function<Sample(const S
     worst[name] = scale > 0 ? difference / scale : 0;
   }
   return worst;
+}
+
+double weighted_sum(const Sample& input, const Sample& output, const NamedTensors& grads) {
+  const NamedTensors outputs = computed(input, output);
+  double sum = 0;
+  for (const auto& [key, grad] : weights(outputs, grads))
+    sum += (outputs.at(key).to(at::kDouble) * grad).sum().item<double>();
+  return sum;
 }
 
 }  // namespace sluice

@@ -29,6 +29,16 @@ NamedTensors gradients(const Sample& input, const Sample& output, const NamedTen
                        const std::vector<std::string>& names,
                        const std::vector<std::string>& needed = {});
 
+// The sum of what came out times its gradient in `grads`.
+double weighted_sum(const Sample& input, const Sample& output, const NamedTensors& grads);
+
+// Central differences of `loss`, with one tensor of `at` (float64) moved, beside the gradients
+// there: of each tensor the largest difference, relative to its gradient's largest value. At most
+// about `most` elements of a tensor are tried.
+std::map<std::string, double> against_differences(
+    const NamedTensors& at, const NamedTensors& analytic,
+    const std::function<double(const std::string&, const at::Tensor&)>& loss, std::int64_t most);
+
 // The largest difference from central differences in float64 for each name, relative to the
 // gradient's largest value. At most `most` elements of a field are tried.
 std::map<std::string, double> check_gradients(const std::function<Sample(const Sample&)>& fire,

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <span>
 
 #include "engine/judge/dot_text.h"
 #include "kernels/files/file_io.h"
+#include "kernels/lists/data_list.h"
 #include "tools/runtime/network.h"
 
 namespace sluice {
@@ -35,16 +37,19 @@ std::string amount(double n) {
 
 class NetPicture {
  public:
-  explicit NetPicture(const GraphNetwork& made) : made_(made), net_(made.built->net()) {
-    Step::Size image{1, made.built->channels()};
-    image.insert(image.end(), made.extents.begin(), made.extents.end());
-    sizes_ = net_.sizes(std::vector<Step::Size>(static_cast<std::size_t>(net_.inputs), image));
+  // `layers`: what a run's profile says of each; null: nothing is known.
+  NetPicture(const GraphNetwork& made, const Json& layers)
+      : made_(made), net_(made.built->net()), layers_(layers) {
+    sizes_ = net_.sizes(made.built->input_sizes(made.extents));
+    if (!layers.is_null() && layers.size() != net_.steps.size())
+      throw Error(Exit::usage, "the run's network has other layers than this one");
   }
 
   std::string draw() {
     std::string body;
     for (int v = 0; v < net_.inputs; ++v)
-      body += box("v" + std::to_string(v), "<b>image</b>", size_text(sizes_[v]), "white");
+      body += box("v" + std::to_string(v), "<b>" + dot::html(made_.built->inputs()[v].key) + "</b>",
+                  size_text(sizes_[v]), "white");
     const auto described = net_.describe();
     for (std::size_t n = 0; n < described.size(); ++n) body += step(*net_.steps[n], described[n]);
     for (const int v : net_.outputs) body += fmt::format("  v{} [peripheries=2];\n", v);
@@ -84,12 +89,20 @@ class NetPicture {
     lines += size_text(sizes_[s.output]);
     if (weights > 0) lines += ", " + with_commas(weights) + (weights == 1 ? " weight" : " weights");
     if (products > 0) lines += ", " + amount(products) + " multiply-adds";
+    if (!layers_.is_null()) lines += "<br/>" + cost(layers_.at(static_cast<std::size_t>(s.number)));
     std::string out = box("v" + std::to_string(s.output), first, lines, fill_of(s));
     const int last = *std::max_element(s.inputs.begin(), s.inputs.end());
     for (const int v : s.inputs)  // what comes from further up is dashed
       out += fmt::format("  v{} -> v{}{};\n", v, s.output,
                          v == last ? "" : " [style=dashed, weight=0]");
     return out;
+  }
+
+  // Of a sample, as the run took it.
+  static std::string cost(const Json& layer) {
+    return fmt::format("{:.3f} ms forward, {:.3f} ms backward, {:.2f} MB kept",
+                       layer.at("forward_ms").get<double>(), layer.at("backward_ms").get<double>(),
+                       layer.at("kept_mb").get<double>());
   }
 
   std::string title() const {
@@ -103,6 +116,7 @@ class NetPicture {
 
   const GraphNetwork& made_;
   const Net& net_;
+  const Json& layers_;
   std::vector<Step::Size> sizes_;
   std::int64_t weights_ = 0;  // of the steps drawn so far, as a step may share another's
   double products_ = 0;
@@ -110,10 +124,24 @@ class NetPicture {
 
 }  // namespace
 
+// What the run's profile says of the network's layers; null where no run is asked for.
+static Json layers_of(const std::string& run, const std::string& network) {
+  if (run.empty()) return {};
+  const auto file = std::filesystem::path(run) / "profile.json";
+  if (!std::filesystem::exists(file))
+    throw Error(Exit::usage, "--run " + run + ": no profile.json there; the run has not ended");
+  const Json profile = read_json(file);
+  const Json layers = profile.value("layers", Json::object()).value(network, Json());
+  if (layers.is_null())
+    throw Error(Exit::usage, "--run " + run + ": it measured no layers of " + network);
+  return layers;
+}
+
 int net_picture_command(const Json& request) {
   const GraphNetwork made = build_network(request.at("run"), request.at("net"),
                                           request.at("size").get<std::vector<std::int64_t>>());
-  const std::string text = NetPicture(made).draw(), out = request.at("out");
+  const Json layers = layers_of(request.at("measured"), made.model->name);
+  const std::string text = NetPicture(made, layers).draw(), out = request.at("out");
   if (out.empty())
     std::cout << text;
   else

@@ -151,6 +151,37 @@ void print_memory(const std::string& name, const Json& a) {
     fmt::print("\n{}: activations of a forward pass alone: {}", name, bytes_text(window));
 }
 
+// A row for each layer that takes a part of its network's time, in the network's order.
+void print_layers(const std::string& network, const Json& layers, bool all) {
+  const auto ms = [](const Json& layer) {
+    return layer["forward_ms"].get<double>() + layer["backward_ms"].get<double>();
+  };
+  double sum = 0, kept = 0;
+  for (const Json& layer : layers) {
+    sum += ms(layer);
+    kept += layer["kept_mb"].get<double>();
+  }
+  std::vector<std::vector<std::string>> rows{
+      {network + ": layer", "kind", "forward ms", "backward ms", "share", "kept MB"}};
+  std::size_t small = 0;
+  for (const Json& layer : layers) {
+    if (!all && ms(layer) < 0.01 * sum) {
+      ++small;
+      continue;
+    }
+    const std::string name = layer["name"];
+    rows.push_back({name.empty() ? "–" : name, layer["kind"],
+                    fmt::format("{:.3f}", layer["forward_ms"].get<double>()),
+                    fmt::format("{:.3f}", layer["backward_ms"].get<double>()),
+                    percent(ms(layer) / std::max(sum, 1e-12)),
+                    fmt::format("{:.2f}", layer["kept_mb"].get<double>())});
+  }
+  fmt::print("\n\n");
+  print_rows(rows);
+  fmt::print("a sample, of all threads together: {:.2f} ms, {:.1f} MB kept", sum, kept);
+  if (small > 0) fmt::print("; {} layers below 1% (--all shows each)", small);
+}
+
 void print_table(const Plan& plan, const Figures& figures, const Json& profile, bool all) {
   print_nodes(plan, figures, profile, all);
   const Json& seconds = profile["shares"]["seconds"];
@@ -165,6 +196,8 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile, 
                name, a["multiply_adds"].get<double>() * 1e-9,
                percent(a["tensor_core_eligible"].get<double>()));
   for (const auto& [name, a] : arithmetic.items()) print_memory(name, a);
+  const Json layers = profile.value("layers", Json::object());
+  for (const auto& [name, list] : layers.items()) print_layers(name, list, all);
   const Json& process = profile["process"];
   fmt::print(
       "\nprocess: {:.2f} of {} cores, {} page faults ({} from disk), at most {:.0f} MB\n",

@@ -1,0 +1,195 @@
+// auto_encoder, var_auto_encoder: MONAI's AutoEncoder and VarAutoEncoder (monai.networks.nets
+// 1.6.1) with their parameter names and defaults. Kingma, Welling 2013.
+//
+//   x ─ encode: units with strides ─ intermediate: dilated units ─ decode: transposed ─▶ image
+//   var_auto_encoder, between the last two: linear mu, logvar ─ z = mu + deviation * noise ─ linear
+#include <ATen/ATen.h>
+
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+struct CoderParams : ImageNet {
+  Numbers channels, strides, kernel_size{3}, up_kernel_size{3};
+  std::int64_t num_res_units = 0, num_inter_units = 2;
+  Numbers inter_channels, inter_dilations;
+  Json act = "PRELU", norm = "INSTANCE";
+  std::optional<double> dropout;
+  bool bias = true;
+};
+
+template <class Params>
+Spec coder_spec(Spec s) {
+  return s.param("channels", &Params::channels, "Of each level.")
+      .at_least(1)
+      .length(1)
+      .required()
+      .param("strides", &Params::strides, "Of each level.")
+      .at_least(1)
+      .length_of("channels")
+      .required()
+      .param("kernel_size", &Params::kernel_size, "Odd; a number or one an axis.")
+      .at_least(1)
+      .param("up_kernel_size", &Params::up_kernel_size, "The same for the way back.")
+      .at_least(1)
+      .param("num_res_units", &Params::num_res_units,
+             "Convolutions in a residual unit; 0: plain convolutions.")
+      .at_least(0)
+      .param("inter_channels", &Params::inter_channels, "Of units at the lowest extents.")
+      .at_least(1)
+      .param("inter_dilations", &Params::inter_dilations, "Theirs; empty: 1.")
+      .at_least(1)
+      .param("num_inter_units", &Params::num_inter_units, "As num_res_units, of these units.")
+      .at_least(0)
+      .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("norm", &Params::norm, "The same.")
+      .param("dropout", &Params::dropout,
+             "Probability that a value becomes 0 in training; null: none.")
+      .range(0, 0.99)
+      .param("bias", &Params::bias, "Convolutions have a bias.");
+}
+
+// What both networks are made of.
+struct Coder {
+  const CoderParams& p;
+
+  void check(const Scope& s) const {
+    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
+      for (const auto k : kernel)
+        if (k % 2 == 0) s.refuse("kernel sizes must be odd, found " + std::to_string(k));
+    if (!p.inter_dilations.empty() && p.inter_dilations.size() != p.inter_channels.size())
+      s.refuse("inter_dilations has a number for each of inter_channels");
+  }
+  Adn adn() const {
+    return {.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
+  }
+  Value unit(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
+             std::int64_t subunits, bool last = false, std::int64_t dilation = 1) const {
+    if (subunits > 0)
+      return residual_unit(s, x, out,
+                           {stride, p.kernel_size, subunits, adn(), p.bias, last, dilation});
+    return convolution(s, x, out,
+                       {.strides = stride,
+                        .kernel_size = p.kernel_size,
+                        .adn = adn(),
+                        .bias = p.bias,
+                        .dilation = dilation});
+  }
+  Value encoded(const Scope& s, Value x) const {
+    for (std::size_t i = 0; i < p.channels.size(); ++i)
+      x = unit(s / "encode" / ("encode_" + std::to_string(i)), x, p.channels[i], p.strides[i],
+               p.num_res_units);
+    for (std::size_t i = 0; i < p.inter_channels.size(); ++i)
+      x = unit(s / "intermediate" / ("inter_" + std::to_string(i)), x, p.inter_channels[i], 1,
+               p.num_inter_units, false, p.inter_dilations.empty() ? 1 : p.inter_dilations[i]);
+    return x;
+  }
+  Value decoded(const Scope& s, Value x) const {
+    const std::size_t levels = p.channels.size();
+    for (std::size_t i = 0; i < levels; ++i) {
+      const Scope at = s / "decode" / ("decode_" + std::to_string(i));
+      const bool last = i + 1 == levels;
+      const std::int64_t out = last ? p.out_channels : p.channels[levels - 2 - i];
+      x = convolution(at / "conv", x, out,
+                      {.strides = p.strides[levels - 1 - i],
+                       .kernel_size = p.up_kernel_size,
+                       .adn = adn(),
+                       .bias = p.bias,
+                       .conv_only = last && p.num_res_units == 0,
+                       .is_transposed = true});
+      if (p.num_res_units > 0) x = unit(at / "resunit", x, out, 1, 1, last);
+    }
+    return x;
+  }
+  std::int64_t step() const {
+    std::int64_t product = 1;
+    for (const auto stride : p.strides) product *= stride;
+    return product;
+  }
+};
+
+struct AutoEncoder final : ImageNetwork<AutoEncoder> {
+  struct Params : CoderParams {
+  } p;
+  static Spec spec() {
+    return coder_spec<Params>(image_net<Params>(
+        "auto_encoder", "Convolutions down and up again, without skips (MONAI's AutoEncoder).",
+        true, "Channels of the output."));
+  }
+  Values build(const Scope& s, const Value& image) const {
+    const Coder coder{p};
+    coder.check(s);
+    return {coder.decoded(s, coder.encoded(s, image))};
+  }
+};
+
+struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
+  struct Params : CoderParams {
+    Numbers in_shape;
+    std::int64_t latent_size = 0;
+    bool use_sigmoid = true, use_mean_at_inference = false;
+  } p;
+  static Spec spec() {
+    Spec s = image_net<Params>(
+        "var_auto_encoder",
+        "Autoencoder with normally distributed latent numbers (MONAI's VarAutoEncoder). Further "
+        "outputs: mu, logvar and the latent numbers z.",
+        true, "Channels of the output.");
+    std::erase_if(s.params, [](const auto& q) { return q.name == "in_channels"; });
+    return coder_spec<Params>(std::move(s))
+        .param("in_shape", &Params::in_shape, "Channels and extents of the image.")
+        .at_least(1)
+        .length(3, 4)
+        .required()
+        .param("latent_size", &Params::latent_size, "Latent numbers.")
+        .at_least(1)
+        .required()
+        .param("use_sigmoid", &Params::use_sigmoid, "The output is between 0 and 1.")
+        .param("use_mean_at_inference", &Params::use_mean_at_inference,
+               "Outside training z is mu; else mu + deviation, as in MONAI.");
+  }
+
+  void open(const Spec& spec) {
+    p.in_channels = p.in_shape[0];
+    ImageNetwork::open(spec);
+  }
+  Values build(const Scope& s, const Value& image) const {
+    const Coder coder{p};
+    coder.check(s);
+    if (p.in_shape.size() != static_cast<std::size_t>(image.axes + 1))
+      refuse("in_shape needs the channels and a number for each axis");
+    if (!p.inter_channels.empty() && p.inter_channels.back() != p.channels.back())
+      refuse("the last of inter_channels must be the last of channels");
+    Numbers smallest{p.channels.back()};
+    std::int64_t voxels = 1;
+    for (std::size_t a = 1; a < p.in_shape.size(); ++a) {
+      std::int64_t n = p.in_shape[a];
+      for (const auto stride : p.strides) n = (n - 1) / stride + 1;
+      smallest.push_back(n);
+      voxels *= n;
+    }
+    const Value x = flatten(coder.encoded(s, image), voxels);
+    const Value mu = linear(s / "mu", x, p.latent_size);
+    const Value logvar = linear(s / "logvar", x, p.latent_size);
+    const Value z = mu.op("noised", [](In t) { return t[0] + at::exp(0.5 * t[1]) * t[2]; },
+                          {.with = {logvar, normals(mu, p.use_mean_at_inference ? 0 : 1)}});
+    const auto to_image = [smallest](In t) { return t[0].unflatten(1, smallest); };
+    const Value y = relu(linear(s / "decodeL", z, x.channels))
+                        .op("to_image", to_image, {.channels = smallest[0], .axes = image.axes});
+    const Value out = coder.decoded(s, y);
+    return {p.use_sigmoid ? sigmoid(out) : out, mu, logvar, z};
+  }
+  std::string unfit(at::IntArrayRef extents) const override {
+    if (extents.equals(at::IntArrayRef(p.in_shape).slice(1))) return "";
+    return "was made for images of in_shape, got " + c10::str(extents);
+  }
+};
+
+const RegisterNetwork<AutoEncoder> registered;
+const RegisterNetwork<VarAutoEncoder> registered_var;
+
+}  // namespace
+}  // namespace sluice

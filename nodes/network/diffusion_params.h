@@ -1,0 +1,65 @@
+// The parameters that diffusion_model_unet, spade_diffusion_model_unet and controlnet share, and
+// what follows from them.
+#pragma once
+
+#include "kernels/net/generative.h"
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+
+struct DiffusionParams : ImageNet {
+  std::vector<std::int64_t> num_res_blocks{2, 2, 2, 2}, channels{32, 64, 64, 64};
+  std::vector<bool> attention_levels{false, false, true, true};
+  std::int64_t norm_num_groups = 32, transformer_num_layers = 1;
+  double norm_eps = 1e-6;
+  bool resblock_updown = false, with_conditioning = false, upcast_attention = false;
+  std::vector<std::int64_t> num_head_channels{8};
+  std::optional<std::int64_t> cross_attention_dim, num_class_embeds;
+  bool include_fc = true, use_combined_linear = false;
+
+  DiffusionOptions options() const;  // an Error where the parameters contradict each other
+  // timesteps, then context and class_labels where there are such.
+  void add_inputs(std::vector<NetInput>& inputs) const;
+  // The inputs from `first` on, as add_inputs() adds them.
+  Conditions conditions(const Values& inputs, std::size_t first) const;
+  // The number that extents must be multiples of.
+  std::int64_t step() const { return std::int64_t{1} << (channels.size() - 1); }
+};
+
+template <class Params>
+Spec diffusion_spec(Spec s) {
+  return s
+      .param("num_res_blocks", &Params::num_res_blocks,
+             "Residual blocks of each level: a number or one a level.")
+      .at_least(1)
+      .param("channels", &Params::channels, "Of each level, multiples of norm_num_groups.")
+      .at_least(1)
+      .param("attention_levels", &Params::attention_levels, "Levels with attention.")
+      .length_of("channels")
+      .param("norm_num_groups", &Params::norm_num_groups, "Groups of the group norms.")
+      .at_least(1)
+      .param("norm_eps", &Params::norm_eps, "Of the group norms.")
+      .above(0)
+      .param("resblock_updown", &Params::resblock_updown,
+             "Residual blocks halve and double, and not convolutions.")
+      .param("num_head_channels", &Params::num_head_channels,
+             "Channels of a head of attention: a number or one a level.")
+      .at_least(1)
+      .param("with_conditioning", &Params::with_conditioning,
+             "Attention reads a further input, tokens \"context\" [N, T, cross_attention_dim].")
+      .param("transformer_num_layers", &Params::transformer_num_layers,
+             "Layers of the transformers, with_conditioning.")
+      .at_least(1)
+      .param("cross_attention_dim", &Params::cross_attention_dim, "Channels of the context.")
+      .at_least(1)
+      .param("num_class_embeds", &Params::num_class_embeds,
+             "Classes of a further input, numbers \"class_labels\" [N]; null: no such input.")
+      .at_least(1)
+      .param("upcast_attention", &Params::upcast_attention,
+             "Shares of attention with a context are computed in float32.")
+      .param("include_fc", &Params::include_fc, "Attention ends with a linear layer.")
+      .param("use_combined_linear", &Params::use_combined_linear,
+             "One linear layer for queries, keys and values.");
+}
+
+}  // namespace sluice

@@ -1,0 +1,154 @@
+// spade_net: MONAI's SPADENet (monai.networks.nets.SPADENet 1.6.1), with its parameter names and
+// defaults. Park et al. 2019.
+//
+//   image ─ convs / 2 ─ linear ─▶ output 1: z_mu, output 2: z_logvar     (is_vae)
+//   z ─ linear, or seg ─ conv ─ residual blocks with SPADE, each doubled ─ conv ─▶ output 0: image
+#include <ATen/ATen.h>
+
+#include "kernels/net/generative.h"
+#include "kernels/net/up.h"
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+struct SpadeNet final : ImageNetwork<SpadeNet> {
+  struct Params : ImageNet {
+    std::int64_t label_nc = 0, spade_intermediate_channels = 128, kernel_size = 3;
+    Numbers input_shape, channels;
+    std::optional<std::int64_t> z_dim;
+    bool is_vae = true;
+    Json norm = "INSTANCE", act = Json::array({"LEAKYRELU", {{"negative_slope", 0.2}}});
+    std::optional<Json> last_act = Json::array({"LEAKYRELU", {{"negative_slope", 0.2}}});
+    std::string upsampling_mode = "nearest";
+  } p;
+
+  static Spec spec() {
+    return image_net<Params>("spade_net",
+                             "Images from maps of labels (MONAI's SPADENet). Inputs: seg, and with "
+                             "is_vae the image whose style is taken. Further outputs, with is_vae: "
+                             "z_mu and z_logvar; z is z_mu outside training.",
+                             true, "Channels of the output.")
+        .param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
+        .at_least(1)
+        .required()
+        .param("input_shape", &Params::input_shape, "Extents of the images.")
+        .at_least(1)
+        .required()
+        .param("channels", &Params::channels, "Of the encoder's levels; the decoder's backwards.")
+        .at_least(1)
+        .length(1)
+        .required()
+        .param("z_dim", &Params::z_dim, "Latent numbers, with is_vae.")
+        .at_least(1)
+        .param("is_vae", &Params::is_vae, "The style is drawn from what an encoder reads.")
+        .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
+               "Channels between seg and the norms' scales.")
+        .at_least(1)
+        .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}].")
+        .param("act", &Params::act, "The same.")
+        .param("last_act", &Params::last_act, "After the last convolution; null: none.")
+        .param("kernel_size", &Params::kernel_size, "Odd.")
+        .at_least(1)
+        .param("upsampling_mode", &Params::upsampling_mode, "Between the residual blocks.")
+        .choices({"nearest", "bilinear", "trilinear"});
+  }
+
+  std::vector<NetInput> inputs() const {
+    std::vector<NetInput> all{{.key = "seg", .channels = p.label_nc}};
+    if (p.is_vae) all.push_back({.channels = p.in_channels});
+    return all;
+  }
+
+  Values build(const Scope& s, const Values& x) const {
+    const Value& seg = x[0];
+    if (p.kernel_size % 2 == 0)
+      refuse("kernel sizes must be odd, found " + std::to_string(p.kernel_size));
+    if (p.is_vae && !p.z_dim) refuse("is_vae needs z_dim");
+    if (p.input_shape.size() != static_cast<std::size_t>(seg.axes))
+      refuse("input_shape needs a number for each axis");
+    const std::string why = unless_multiples(p.input_shape, std::int64_t{1} << p.channels.size());
+    if (!why.empty()) refuse("input_shape: " + why);
+    if (!p.is_vae) return {decoded(s / "decoder", start(s / "decoder", seg), seg)};
+    const auto [mu, logvar] = encoded(s / "encoder", x[1]);
+    const Value z = mu.op("noised", [](In t) { return t[0] + at::exp(0.5 * t[1]) * t[2]; },
+                          {.with = {logvar, normals(mu)}});
+    return {decoded(s / "decoder", from(s / "decoder.fc", z, seg.axes), seg), mu, logvar};
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    return extents.equals(p.input_shape)
+               ? ""
+               : "was made for images of input_shape, got " + c10::str(extents);
+  }
+
+ private:
+  Numbers smallest() const {
+    Numbers all = p.input_shape;
+    for (auto& n : all) n >>= p.channels.size();
+    return all;
+  }
+  std::int64_t smallest_voxels() const {
+    std::int64_t all = 1;
+    for (const auto n : smallest()) all *= n;
+    return all;
+  }
+  std::pair<Value, Value> encoded(const Scope& s, const Value& image) const {
+    Value x = image;
+    for (std::size_t i = 0; i < p.channels.size(); ++i)
+      x = convolution(s / "blocks" / static_cast<std::int64_t>(i), x, p.channels[i],
+                      {.strides = 2,
+                       .kernel_size = p.kernel_size,
+                       .adn = {.norm = norm_of(p.norm), .act = act_of(p.act)}});
+    x = flatten(x, smallest_voxels());
+    return {linear(s / "fc_mu", x, *p.z_dim), linear(s / "fc_var", x, *p.z_dim)};
+  }
+  Value from(const Scope& s, const Value& z, int axes) const {
+    Numbers shape = smallest();
+    shape.insert(shape.begin(), p.channels.back());
+    return linear(s, z, p.channels.back() * smallest_voxels())
+        .op("to_image", [shape](In t) { return t[0].unflatten(1, shape); },
+            {.channels = shape[0], .axes = axes});
+  }
+  Value start(const Scope& s, const Value& seg) const {
+    const auto nearest = [size = smallest()](In t) {
+      return size.size() == 3 ? at::upsample_nearest3d(t[0], size)
+                              : at::upsample_nearest2d(t[0], size);
+    };
+    const Value x =
+        seg.op("resize", nearest, {.attributes = {{"mode", "nearest"}, {"size", smallest()}}});
+    // MONAI's Convolution with its own norm and activation.
+    return convolution(s / "conv_init", x, p.channels.back(),
+                       {.kernel_size = p.kernel_size,
+                        .adn = {.norm = NormOptions{.kind = Norm::instance, .affine = false},
+                                .act = Act{Act::Kind::prelu, 0.25}}});
+  }
+  Value decoded(const Scope& s, Value x, const Value& seg) const {
+    const std::size_t levels = p.channels.size();
+    for (std::size_t i = 0; i < levels; ++i) {
+      const std::int64_t out = i + 1 < levels ? p.channels[levels - 2 - i] : p.out_channels;
+      x = residual(s / "blocks" / static_cast<std::int64_t>(i), x, out, seg);
+      x = magnified(x, 2, p.upsampling_mode != "nearest", false);
+    }
+    x = conv(s / "last_conv.conv", x, p.out_channels, {.kernel = p.kernel_size});
+    return p.last_act ? act(s / "last_conv.adn.A", x, act_of(*p.last_act)) : x;
+  }
+  Value residual(const Scope& s, const Value& x, std::int64_t out, const Value& seg) const {
+    const NormOptions n = norm_of(p.norm);
+    const SpadeOptions from{seg, p.spade_intermediate_channels, p.kernel_size};
+    const auto activated = [&](const char* name, const Value& v) {
+      return act(s / "activation", spade(s / name, v, n, from), act_of(p.act));
+    };
+    Value y = conv(s / "conv_0.conv", activated("norm_0", x), std::min(x.channels, out));
+    y = conv(s / "conv_1.conv", activated("norm_1", y), out);
+    if (x.channels == out) return x + y;
+    return y + conv(s / "conv_s.conv", spade(s / "norm_s", x, n, from), out, {.kernel = 1});
+  }
+};
+
+const RegisterNetwork<SpadeNet> registered;
+
+}  // namespace
+}  // namespace sluice

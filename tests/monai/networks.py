@@ -1,0 +1,316 @@
+"""Holds every network against a living MONAI 1.6.1, in random configurations, through `sluice apply`:
+names and shapes, outputs, the gradient of the input and of every parameter.
+
+    PYTHON_WITH_MONAI tests/monai/networks.py [--sluice build/sluice] [--cases 20] [--seed 0] [TYPE...]
+
+`apply` draws the weights, MONAI loads them by name (strict=True), both answer the same images in
+training mode without dropout, in float32. A row a network: cases, the largest error of outputs
+(relative to their largest value; at most 1e-4), of gradients (relative to a tensor's norm, where that is
+not rounding alone; at most 1e-3). Exit code 1 where one is larger.
+"""
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+from monai.networks import nets
+from safetensors.torch import load_file
+
+torch.set_num_threads(1)
+RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+
+
+# ---- configurations: type -> (MONAI's class, its arguments, the input's size) ---------------------
+
+def image(r, dims, channels, step, least=2, most=4, batch=2):
+    return [batch, channels, *(step * r.randint(least, most) for _ in range(dims))]
+
+
+def norm(r, groups=2):
+    return r.choice(["batch", ["instance", {"affine": True}], ["group", {"num_groups": groups}]])
+
+
+def act(r):
+    return r.choice(["relu", "prelu", "elu", ["leakyrelu", {"negative_slope": 0.1}]])
+
+
+def shared(r):
+    return dict(spatial_dims=r.choice([2, 3]), in_channels=r.randint(1, 3), out_channels=r.randint(1, 4))
+
+
+def unet(r):
+    a = shared(r) | dict(channels=[4 * r.randint(1, 2) for _ in range(3)], strides=[2, r.choice([1, 2])],
+                         kernel_size=r.choice([3, 5]), num_res_units=r.randint(0, 3), act=act(r), norm=norm(r),
+                         bias=r.random() < 0.5)
+    return nets.UNet, a, image(r, a["spatial_dims"], a["in_channels"], 4)
+
+
+def attention_unet(r):
+    a = shared(r) | dict(channels=[4, 6, 8], strides=[2, 2])
+    return nets.AttentionUnet, a, image(r, a["spatial_dims"], a["in_channels"], 4, 3)
+
+
+def basic_unet(r):
+    a = shared(r) | dict(features=[4 * r.randint(1, 2) for _ in range(6)], act=act(r), norm=norm(r),
+                         bias=r.random() < 0.5, upsample=r.choice(["deconv", "nontrainable"]))
+    return nets.BasicUNet, a, image(r, a["spatial_dims"], a["in_channels"], 16, 2, 2)
+
+
+def dynunet(r):
+    levels = r.randint(3, 4)
+    a = shared(r) | dict(kernel_size=[r.choice([1, 3]) for _ in range(levels)], strides=[1] + [2] * (levels - 1),
+                         upsample_kernel_size=[2] * (levels - 1), filters=[4 * r.randint(1, 2) for _ in range(levels)],
+                         norm_name=norm(r), res_block=r.random() < 0.5, trans_bias=r.random() < 0.5)
+    return nets.DynUNet, a, image(r, a["spatial_dims"], a["in_channels"], 2 ** (levels - 1), 2, 3)
+
+
+def segresnet(r):
+    a = shared(r) | dict(init_filters=8, blocks_down=[r.randint(1, 2) for _ in range(3)], blocks_up=[1, r.randint(1, 2)],
+                         upsample_mode=r.choice(["deconv", "nontrainable", "pixelshuffle"]),
+                         norm=["group", {"num_groups": r.choice([2, 4])}])
+    return nets.SegResNet, a, image(r, a["spatial_dims"], a["in_channels"], 4, 2, 3)
+
+
+def segresnet_ds(r):
+    a = shared(r) | dict(init_filters=8, blocks_down=[1, r.randint(1, 2), 1], norm=norm(r, 4), act=r.choice(["relu", "elu"]),
+                         upsample_mode=r.choice(["deconv", "nontrainable"]))
+    return nets.SegResNetDS, a, image(r, a["spatial_dims"], a["in_channels"], 4, 2, 3)
+
+
+def vnet(r):
+    a = dict(spatial_dims=2, in_channels=r.choice([1, 2, 4]), out_channels=r.randint(1, 3), dropout_prob_down=0.0,
+             dropout_prob_up=[0.0, 0.0], act=r.choice(["relu", "prelu"]), bias=r.random() < 0.5)
+    return nets.VNet, a, image(r, 2, a["in_channels"], 16, 2, 3)
+
+
+def high_res_net(r):
+    layers = [dict(name="a", n_features=4, kernel_size=3), dict(name="b", n_features=4, kernels=[3, 3], repeat=r.randint(1, 2)),
+              dict(name="c", n_features=6, kernels=[3, 3], repeat=1), dict(name="d", n_features=6, kernel_size=1),
+              dict(name="e", kernel_size=1)]
+    a = shared(r) | dict(layer_params=layers, norm_type=norm(r), acti_type=act(r), bias=r.random() < 0.5,
+                         channel_matching=r.choice(["pad", "project"]))
+    return nets.HighResNet, a, image(r, a["spatial_dims"], a["in_channels"], 4)
+
+
+def unetr(r):
+    dims = r.choice([2, 3])
+    size = [16 * r.randint(1, 2) for _ in range(dims)]
+    heads = r.randint(1, 3)
+    a = dict(spatial_dims=dims, in_channels=r.randint(1, 2), out_channels=r.randint(1, 3), img_size=size, feature_size=4,
+             hidden_size=12 * heads, mlp_dim=16, num_heads=heads, res_block=r.random() < 0.5,
+             proj_type=r.choice(["conv", "perceptron"]), norm_name=norm(r))
+    return nets.UNETR, a, [2, a["in_channels"], *size]
+
+
+def vit(r):
+    dims = r.choice([2, 3])
+    patch = [r.choice([2, 4]) for _ in range(dims)]
+    size = [p * r.randint(2, 3) for p in patch]
+    heads = r.randint(1, 3)
+    a = dict(spatial_dims=dims, in_channels=r.randint(1, 2), img_size=size, patch_size=patch, hidden_size=12 * heads,
+             mlp_dim=16, num_layers=r.randint(1, 3), num_heads=heads, classification=r.random() < 0.5, num_classes=3,
+             proj_type=r.choice(["conv", "perceptron"]), pos_embed_type=r.choice(["learnable", "sincos"]),
+             qkv_bias=r.random() < 0.5)
+    return nets.ViT, a, [2, a["in_channels"], *size]
+
+
+def swin_unetr(r):
+    a = dict(spatial_dims=2, in_channels=r.randint(1, 2), out_channels=r.randint(1, 3), feature_size=12, mlp_ratio=1.5,
+             window_size=r.choice([3, 4]), num_heads=[r.choice([1, 2, 3]) for _ in range(4)],
+             depths=[r.randint(1, 2) for _ in range(4)], qkv_bias=r.random() < 0.5, norm_name="batch",
+             use_v2=r.random() < 0.5, downsample=r.choice(["merging", "mergingv2"]))
+    return nets.SwinUNETR, a, image(r, 2, a["in_channels"], 32, 2, 3)
+
+
+def med_next(r):
+    a = shared(r) | dict(init_filters=4, encoder_expansion_ratio=r.randint(1, 3), decoder_expansion_ratio=2,
+                         bottleneck_expansion_ratio=2, blocks_down=[1, r.randint(1, 2)], blocks_up=[1, 1],
+                         blocks_bottleneck=1, kernel_size=r.choice([3, 5]), use_residual_connection=r.random() < 0.5)
+    return nets.MedNeXt, a, image(r, a["spatial_dims"], a["in_channels"], 4, 2, 3)
+
+
+def resnet(cls):
+    def make(r):
+        a = dict(spatial_dims=r.choice([2, 3]), n_input_channels=r.randint(1, 3), num_classes=r.randint(1, 5),
+                 widen_factor=0.125, conv1_t_size=r.choice([3, 5, 7]), conv1_t_stride=r.choice([1, 2]),
+                 no_max_pool=r.random() < 0.5, shortcut_type=r.choice("AB"), bias_downsample=r.random() < 0.5)
+        return cls, a, image(r, a["spatial_dims"], a["n_input_channels"], 16, 2, 3, 3)
+
+    return make
+
+
+def densenet(r):
+    a = shared(r) | dict(init_features=8, growth_rate=r.choice([2, 4]), block_config=[2, r.randint(1, 3), 2], bn_size=2)
+    return nets.DenseNet, a, image(r, a["spatial_dims"], a["in_channels"], 32, 2, 2, 3)
+
+
+def efficientnet(r):
+    a = dict(model_name="efficientnet-b0", pretrained=False, spatial_dims=2, in_channels=r.randint(1, 3), num_classes=4)
+    return nets.EfficientNetBN, a, image(r, 2, a["in_channels"], 32, 2, 3), dict(train=False)
+
+
+def adversary(cls):
+    def make(r):
+        dims = r.choice([2, 3])
+        size = [r.randint(8, 13) for _ in range(dims)]
+        a = dict(in_shape=[r.randint(1, 2), *size], channels=[4, 6], strides=[2, r.choice([1, 2])], act=act(r), norm=norm(r),
+                 num_res_units=r.randint(0, 2), bias=r.random() < 0.5, dropout=None)
+        if cls is nets.Classifier:
+            a["classes"] = r.randint(1, 4)
+        if cls is nets.Regressor:
+            a["out_shape"] = [r.randint(1, 4)]
+        return cls, a, [2, a["in_shape"][0], *size]
+
+    return make
+
+
+def auto_encoder(r):
+    a = shared(r) | dict(channels=[4, 6], strides=[2, r.choice([1, 2])], num_res_units=r.randint(0, 2), act=act(r),
+                         norm=norm(r), bias=r.random() < 0.5, kernel_size=r.choice([3, 5]),
+                         **r.choice([{}, dict(inter_channels=[4, 6], inter_dilations=[1, 2], num_inter_units=r.randint(0, 2))]))
+    return nets.AutoEncoder, a, image(r, a["spatial_dims"], a["in_channels"], 4)
+
+
+def fully_connected_net(r):
+    a = dict(in_channels=r.randint(3, 12), out_channels=r.randint(1, 4), hidden_channels=[r.randint(2, 8)] * r.randint(1, 3),
+             act=act(r), bias=r.random() < 0.5)
+    return nets.FullyConnectedNet, a, [3, a["in_channels"]]
+
+
+def generator(r):
+    dims = r.choice([2, 3])
+    a = dict(latent_shape=[r.randint(3, 8)], start_shape=[4, *(r.randint(2, 4) for _ in range(dims))], channels=[6, 4, 2],
+             strides=[2, 1, 2], num_res_units=r.randint(0, 2), act=act(r), norm=norm(r), bias=r.random() < 0.5)
+    return nets.Generator, a, [2, *a["latent_shape"]]
+
+
+def autoencoder_kl(r):
+    a = shared(r) | dict(num_res_blocks=r.randint(1, 2), channels=[4, 8], attention_levels=[False, r.random() < 0.5],
+                         latent_channels=2, norm_num_groups=r.choice([2, 4]), use_combined_linear=r.random() < 0.5,
+                         include_fc=r.random() < 0.5, use_convtranspose=r.random() < 0.5)
+    net = type("Sampled", (nets.AutoencoderKL,), {"sampling": lambda self, mean, deviation: mean})
+    return net, a, image(r, a["spatial_dims"], a["in_channels"], 4), dict(train=False)
+
+
+def diffusion_model_unet(r):
+    dims = r.choice([2, 3])
+    a = dict(spatial_dims=dims, in_channels=r.randint(1, 2), out_channels=r.randint(1, 2), num_res_blocks=r.randint(1, 2),
+             channels=[4, 8], norm_num_groups=r.choice([2, 4]), attention_levels=[r.random() < 0.5, True],
+             num_head_channels=r.choice([2, 4]), resblock_updown=r.random() < 0.5, use_combined_linear=r.random() < 0.5)
+    return nets.DiffusionModelUNet, a, image(r, dims, a["in_channels"], 2, 2, 4), dict(more=dict(timesteps=[3.0, 900.0]))
+
+
+def patch_discriminator(r):
+    a = dict(spatial_dims=r.choice([2, 3]), channels=r.randint(2, 4), in_channels=r.randint(1, 2), num_layers_d=r.randint(1, 2),
+             kernel_size=r.choice([3, 4]), norm=r.choice(["BATCH", "INSTANCE"]), bias=r.random() < 0.5)
+
+    def make(**args):
+        net = nets.PatchDiscriminator(**args)
+        forward = net.forward
+        net.forward = lambda x: forward(x)[-1]
+        return net
+
+    return make, a, image(r, a["spatial_dims"], a["in_channels"], 8, 2, 3)
+
+
+def reg_unet(r):
+    dims = r.choice([2, 3])
+    a = dict(spatial_dims=dims, in_channels=2, num_channel_initial=r.randint(2, 3), depth=2, out_channels=dims,
+             pooling=r.random() < 0.5, concat_skip=r.random() < 0.5)
+    return nets.RegUNet, a, image(r, dims, 2, 4, 2, 4)
+
+
+CASES = dict(
+    unet=unet, attention_unet=attention_unet, basic_unet=basic_unet, dynunet=dynunet, segresnet=segresnet,
+    segresnet_ds=segresnet_ds, vnet=vnet, high_res_net=high_res_net, unetr=unetr, vit=vit, swin_unetr=swin_unetr,
+    med_next=med_next, resnet10=resnet(nets.resnet10), resnet18=resnet(nets.resnet18), resnet50=resnet(nets.resnet50),
+    densenet121=densenet, efficientnet=efficientnet, classifier=adversary(nets.Classifier),
+    regressor=adversary(nets.Regressor), discriminator=adversary(nets.Discriminator), critic=adversary(nets.Critic),
+    auto_encoder=auto_encoder, fully_connected_net=fully_connected_net, generator=generator,
+    autoencoder_kl=autoencoder_kl, diffusion_model_unet=diffusion_model_unet, patch_discriminator=patch_discriminator,
+    reg_unet=reg_unet)
+
+
+# ---- one case -------------------------------------------------------------------------------------
+
+def first(y):
+    while isinstance(y, (list, tuple)):
+        y = y[0]
+    return y
+
+
+def relative(ours, theirs, floor):
+    return float((ours - theirs).norm() / max(float(theirs.norm()), floor))
+
+
+def one(sluice, kind, seed, folder):
+    make, args, size, *options = CASES[kind](random.Random(f"{kind} {seed}"))
+    options = options[0] if options else {}
+    train, more = options.get("train", True), options.get("more", {})
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, generator=generator)
+    params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
+    call = [sluice, "apply", kind, f"--seed={seed}", *(["--train"] if train else [])]
+    call += [f"--param={k}={json.dumps(v)}" for k, v in params.items()]
+    key = "latent" if kind == "generator" else "image"
+    numpy.save(folder / "x.npy", x.numpy())
+    call.append(f"--in={key}={folder}/x.npy")
+    for name, values in more.items():
+        numpy.save(folder / f"{name}.npy", numpy.array(values, dtype=numpy.float32))
+        call.append(f"--in={name}={folder}/{name}.npy")
+    # Twice: the weights and the output's size come first.
+    subprocess.run([*call, f"--out=state={folder}/s.safetensors", f"--out=pred={folder}/y.npy"], check=True)
+    y = torch.from_numpy(numpy.load(folder / "y.npy"))
+    g = torch.randn(y.shape, generator=generator)
+    numpy.save(folder / "g.npy", g.numpy())
+    subprocess.run([*call, f"--grad=pred={folder}/g.npy", f"--out-grad={key}={folder}/dx.npy",
+                    f"--out-grad=state={folder}/ds.safetensors"], check=True)
+    net = make(**args)
+    state = load_file(folder / "s.safetensors")
+    if train:  # of the pass itself: begin where it began
+        for name, t in state.items():
+            if name.endswith("num_batches_tracked"):
+                t.zero_()
+    net.load_state_dict(state, strict=True)
+    net.train(train)
+    leaf = x.clone().requires_grad_()
+    theirs = first(net(leaf, *(torch.tensor(v) for v in more.values())))
+    (theirs * g).sum().backward()
+    output = float((y - theirs).abs().max() / theirs.abs().max())
+    ours = load_file(folder / "ds.safetensors")
+    grads = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
+    largest = max(float(v.norm()) for v in grads.values())
+    worst = max(relative(ours[n], v, 1e-4 * largest) for n, v in grads.items())
+    worst = max(worst, relative(torch.from_numpy(numpy.load(folder / "dx.npy")), leaf.grad, 1e-12))
+    return output, worst, args
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sluice", default="build/sluice")
+    parser.add_argument("--cases", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("types", nargs="*")
+    given = parser.parse_args()
+    bad = 0
+    print(f"{'network':<24}{'cases':>6}{'outputs':>11}{'gradients':>11}")
+    with tempfile.TemporaryDirectory() as name:
+        for kind in given.types or CASES:
+            worst = [0.0, 0.0]
+            for seed in range(given.seed, given.seed + given.cases):
+                output, grads, args = one(given.sluice, kind, seed, pathlib.Path(name))
+                worst = [max(worst[0], output), max(worst[1], grads)]
+                if output > 1e-4 or grads > 1e-3:
+                    bad += 1
+                    print(f"{kind}, seed {seed}: outputs {output:.1e}, gradients {grads:.1e}: {json.dumps(args)}")
+            print(f"{kind:<24}{given.cases:>6}{worst[0]:>11.1e}{worst[1]:>11.1e}", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
