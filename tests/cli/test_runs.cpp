@@ -85,7 +85,7 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(table.find("run      status  started           epochs  steps    time  dice.mean") == 0);
   CHECK(table.find("group/b  done    2026-01-04 10:00       2      2  61.0 s") != table.npos);
   const std::string csv = in(f, "$SLUICE runs --csv --sort name").out;
-  CHECK(csv.find("c,third,open,2026-01-03T10:00:00Z,2.0,2.0,61.0,\"why, \"\"here\"\"\",0.2,") !=
+  CHECK(csv.find("c,third,open,2026-01-03T10:00:00Z,2,2,61.0,\"why, \"\"here\"\"\",0.2,") !=
         csv.npos);
   const auto wrong = in(f, "$SLUICE runs --sort dice.men");
   CHECK(wrong.code == 2);

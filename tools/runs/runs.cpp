@@ -45,6 +45,10 @@ void find_below(const fs::path& folder, int depth, std::size_t& left,
   }
 }
 
+std::int64_t whole(const Json& object, const char* key) {
+  return static_cast<std::int64_t>(std::clamp(number(object, key), 0.0, 9e15));
+}
+
 // On this machine its process says it; on another one the file's age has to.
 bool is_alive(const Json& live, const fs::path& file) {
   char host[256] = {};
@@ -150,8 +154,8 @@ Json row(const fs::path& folder, const std::string& name) {
             {"status", summary.is_object() ? text(summary, "status") : "open"},
             {"started", ""},
             {"set", Json::object()},
-            {"epochs", number(summary, "epochs")},
-            {"steps", number(summary, "steps")},
+            {"epochs", whole(summary, "epochs")},
+            {"steps", whole(summary, "steps")},
             {"wall_s", number(summary, "wall_s")},
             {"metrics", Json::object()}};
   if (summary.is_object() && summary.contains("metrics") && summary["metrics"].is_object())
@@ -165,8 +169,8 @@ Json row(const fs::path& folder, const std::string& name) {
   r["status"] = is_alive(live, folder / "live.json") ? "running" : "open";
   if (!live.is_object()) return r;
   r["live"] = live;
-  r["steps"] = number(live, "steps");
-  r["epochs"] = number(live, "epoch");
+  r["steps"] = whole(live, "steps");
+  r["epochs"] = whole(live, "epoch");
   r["wall_s"] = number(live, "wall_s");
   if (const std::string metric = text(live, "metric"); !metric.empty())
     r["metrics"][metric] = {{"last", live.value("metric_last", Json())},
