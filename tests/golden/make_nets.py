@@ -88,12 +88,16 @@ def further(k, size):
     return torch.arange(1, size[0] + 1) if len(size) == 1 else sines(size, 2 + k)
 
 
-# `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared.
-def case(make, args, size, train, more=(), outputs=None, **ours):
+# `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared; `double`: computed in
+# float64, where MONAI's own float32 is far from it.
+def case(make, args, size, train, more=(), outputs=None, double=False, **ours):
     net = make(**args)
     fill(net)
     net.train(train)
-    x = sines(size).requires_grad_()
+    x = sines(size)
+    if double:
+        net, x = net.double(), x.double()
+    x.requires_grad_()
     ys = outputs_of(net, [x, *(further(k, s) for k, s in enumerate(more))], args)[:outputs]
     sum((y * sines(y.shape, 5 + k)).sum() for k, y in enumerate(ys)).backward()
     params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
@@ -662,7 +666,7 @@ def mil_model():
     args = [dict(mil_mode=mode, backbone="resnet18", out_channels=2) for mode in ("mean", "max", "att")]
     more = [dict(mil_mode="att_trans", backbone="resnet18", trans_blocks=1, out_channels=2),
             dict(mil_mode="att_trans_pyramid", trans_blocks=1, out_channels=2)]
-    return [case(make, a, [2, 3, 3, 32, 32], False) for a in args + more]
+    return [case(make, a, [2, 3, 3, 32, 32], False, double=a is more[-1]) for a in args + more]
 
 
 # Without MONAI's check of sizes: what it computes is the same for smaller ones.
@@ -682,7 +686,7 @@ def hover_net():
         net.forward = forward
         return net
 
-    padded = dict(mode="FAST", in_channels=3, decoder_padding=True, out_classes=3, act="prelu", norm="instance")
+    padded = dict(mode="FAST", in_channels=3, decoder_padding=True, out_classes=3, act="prelu")
     return [case(make, padded, [1, 3, 32, 32], False), case(make, dict(in_channels=1), [1, 1, 96, 96], False)]
 
 
