@@ -22,7 +22,7 @@ from monai.networks.nets import DiNTS, TopologyInstance, resnet10
 from monai.networks.nets import SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101
 from monai.networks.nets import DenseNet169, DenseNet201, DenseNet264, resnet34, resnet101, resnet152, resnet200
 from monai.networks.nets import AutoEncoder, FullyConnectedNet, Generator, VarAutoEncoder, VarFullyConnectedNet
-from monai.networks.nets import DAF3D, HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
+from monai.networks.nets import HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
 from monai.networks.nets import ControlNet, DiffusionModelUNet, SPADEAutoencoderKL, SPADEDiffusionModelUNet, SPADENet
 from monai.networks.nets import MultiScalePatchDiscriminator, PatchDiscriminator
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
@@ -839,24 +839,11 @@ def masked_auto_encoder_vit():
     return [case(make, flat, [2, 2, 16, 12], True), case(make, solid, [2, 1, 8, 8, 12], True)]
 
 
-# Not in training: few samples a statistic. Ours has the final output first.
-def daf3d():
-    class Reordered(DAF3D):
-        def forward(self, x):
-            self.visual_output = True
-            return super().forward(x)
-
-    def make(visual_output=False, **args):
-        return Reordered(**args)
-
-    return [case(make, dict(in_channels=1, out_channels=2, visual_output=True), [1, 1, 8, 16, 16], False)]
-
-
 NETS |= dict(auto_encoder=auto_encoder, var_auto_encoder=var_auto_encoder)
 NETS |= dict(fully_connected_net=fully_connected_net, var_fully_connected_net=var_fully_connected_net)
 NETS |= dict(generator=generator, patch_discriminator=patch_discriminator)
 NETS |= dict(multi_scale_patch_discriminator=multi_scale_patch_discriminator)
-NETS |= dict(mil_model=mil_model, hover_net=hover_net, vqvae=vqvae, daf3d=daf3d)
+NETS |= dict(mil_model=mil_model, hover_net=hover_net, vqvae=vqvae)
 NETS |= dict(diffusion_model_unet=lambda: diffusion(DiffusionModelUNet))
 NETS |= dict(spade_diffusion_model_unet=lambda: diffusion(SPADEDiffusionModelUNet, True))
 NETS |= dict(controlnet=controlnet, spade_net=spade_net, spade_autoencoder_kl=spade_autoencoder_kl)
