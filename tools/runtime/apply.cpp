@@ -10,6 +10,7 @@
 
 #include "engine/base/cause.h"
 #include "engine/state/drive.h"
+#include "kernels/lists/data_list.h"
 #include "tools/runtime/apply_files.h"
 #include "tools/runtime/apply_network.h"
 #include "tools/runtime/gradients.h"

@@ -19,9 +19,9 @@ namespace {
 std::string output_key(std::size_t i) { return i == 0 ? "pred" : "pred_" + std::to_string(i); }
 
 // One network, its inputs by their keys in its order, and what it answers.
-class Applied {
+class AppliedNetwork {
  public:
-  Applied(const Json& request, const Spec& spec) : request_(request), spec_(spec) {
+  AppliedNetwork(const Json& request, const Spec& spec) : request_(request), spec_(spec) {
     Json params = request.at("params");
     if (checks() && params.contains("precision")) params["precision"] = "float32";
     network_ = Registry::global().make_network(spec.name, params);
@@ -240,6 +240,8 @@ class Applied {
 
 }  // namespace
 
-int apply_network(const Json& request, const Spec& spec) { return Applied(request, spec).run(); }
+int apply_network(const Json& request, const Spec& spec) {
+  return AppliedNetwork(request, spec).run();
+}
 
 }  // namespace sluice
