@@ -89,14 +89,23 @@ TEST_CASE("save_dicom_seg writes a frame for each label and slice that it lies i
     CHECK_MESSAGE(contains(text, part), part);
 }
 
-TEST_CASE("save_dicom_seg of background alone is a file with an empty frame, and says so") {
+TEST_CASE("save_dicom_seg gives a label that no voxel has an empty frame, and says it of all") {
   const dicom_series::Series series;
   const TemporaryFolder out;
   const fs::path file =
       save(labels_on(series.folder / "s", at::zeros({1, 5, 4, 4}, at::kFloat)), out.path);
-  for (const int bit : bits_of(file, 20)) CHECK(bit == 0);
-  const Bytes bytes = bytes_of(file);
-  CHECK(contains({bytes.begin(), bytes.end()}, "No voxel was segmented"));
+  for (const int bit : bits_of(file, 40)) CHECK(bit == 0);
+  const auto says_so = [](const fs::path& of) {
+    const Bytes bytes = bytes_of(of);
+    return contains({bytes.begin(), bytes.end()}, "No voxel was segmented");
+  };
+  CHECK(says_so(file));
+  at::Tensor one = at::zeros({1, 5, 4, 4});
+  one[0][2][1][3] = 2;
+  const fs::path second = save(labels_on(series.folder / "s", one), out.path);
+  const auto bits = bits_of(second, 40);
+  for (int i = 0; i < 40; ++i) CHECK(bits[std::size_t(i)] == int(i == 20 + 5 * 1 + 2));
+  CHECK_FALSE(says_so(second));
 }
 
 TEST_CASE("save_dicom_seg refuses what does not fit its series, with slices' numbers") {

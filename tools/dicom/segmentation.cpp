@@ -109,26 +109,30 @@ class Segmentation {
     add_references();
   }
 
-  // The frames of the slices that have a label, by label and slice; an empty one where none has
-  // any.
+  // The frames of the slices that have a label, by label and slice; of a label that none has one
+  // that is empty, since DCMTK writes no more segments than frames.
   std::size_t add_frames(const std::vector<std::uint8_t>& labels) {
     const std::size_t area = rows_ * columns_;
     std::vector<Uint8> frame(area);
-    std::size_t frames = 0;
-    const auto add = [&](std::size_t slice, Uint16 segment) {
-      add_frame(frame.data(), slice, segment);
-      ++frames;
-    };
-    for (std::size_t segment = 1; segment <= segments_; ++segment)
+    std::size_t frames = 0, empty = 0;
+    for (std::size_t segment = 1; segment <= segments_; ++segment) {
+      const std::size_t before = frames;
       for (std::size_t z = 0; z < slices_.size(); ++z) {
         bool any = false;
         for (std::size_t i = 0; i < area; ++i) any |= (frame[i] = labels[z * area + i] == segment);
-        if (any) add(z, static_cast<Uint16>(segment));
+        if (!any) continue;
+        add_frame(frame.data(), z, static_cast<Uint16>(segment));
+        ++frames;
       }
-    if (frames > 0) return frames;
-    add(0, 1);
-    require(document_->getContentIdentification().setContentDescription("No voxel was segmented"),
-            "ContentDescription");
+      if (frames > before) continue;
+      std::fill(frame.begin(), frame.end(), Uint8{0});
+      add_frame(frame.data(), 0, static_cast<Uint16>(segment));
+      ++frames;
+      ++empty;
+    }
+    if (empty == segments_)
+      require(document_->getContentIdentification().setContentDescription("No voxel was segmented"),
+              "ContentDescription");
     return frames;
   }
 
