@@ -104,6 +104,27 @@ class PairCounts {
   std::vector<std::int64_t> tables_;
 };
 
+// One channel's voxels that are not 0.
+template <class T>
+void count_set(const T* p, const T* t, std::int64_t n, Overlap& out) {
+  std::int64_t both = 0, pred = 0, truth = 0;
+  for (std::int64_t start = 0; start < n; start += block) {
+    std::int32_t b = 0, x = 0, y = 0;
+    for (std::int64_t i = start; i < std::min(n, start + block); ++i) {
+      const std::int32_t in_p = p[i] != T(0), in_t = t[i] != T(0);
+      x += in_p;
+      y += in_t;
+      b += in_p & in_t;
+    }
+    both += b;
+    pred += x;
+    truth += y;
+  }
+  out.both.push_back(both);
+  out.pred.push_back(pred);
+  out.truth.push_back(truth);
+}
+
 }  // namespace
 
 at::Tensor argmax_channels(const at::Tensor& scores) {
@@ -167,13 +188,15 @@ Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std:
 }
 
 Overlap channel_overlap(const at::Tensor& pred, const at::Tensor& truth) {
+  const auto type = pred.scalar_type() == truth.scalar_type() ? pred.scalar_type() : at::kFloat;
+  const at::Tensor p = pred.to(at::kCPU, type).contiguous();
+  const at::Tensor t = truth.to(at::kCPU, type).contiguous();
+  const std::int64_t n = p.size(0) > 0 ? p.numel() / p.size(0) : 0;
   Overlap out;
-  for (std::int64_t c = 0; c < pred.size(0); ++c) {
-    const auto of = class_overlap(pred[c].ne(0).unsqueeze(0), truth[c].ne(0).unsqueeze(0), 2);
-    out.both.push_back(of.both[1]);
-    out.pred.push_back(of.pred[1]);
-    out.truth.push_back(of.truth[1]);
-  }
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "channels", [&] {
+    for (std::int64_t c = 0; c < p.size(0); ++c)
+      count_set(p.const_data_ptr<scalar_t>() + c * n, t.const_data_ptr<scalar_t>() + c * n, n, out);
+  });
   return out;
 }
 

@@ -23,8 +23,11 @@ struct LabelQualityScore final : RegressionMetric<LabelQualityParams> {
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     const std::int64_t first = p.include_background || pred.size(0) == 1 ? 0 : 1;
-    const at::Tensor d = (pred - truth).abs().narrow(0, first, pred.size(0) - first);
-    return (p.scalar_reduction == "sum" ? d.sum() : d.mean()).item<double>();
+    const std::int64_t n = pred.size(0) - first;
+    const double mean =
+        mean_over(pred.narrow(0, first, n), truth.narrow(0, first, n), absolute_difference);
+    const auto voxels = static_cast<double>(pred.numel() / pred.size(0) * n);
+    return p.scalar_reduction == "sum" ? mean * voxels : mean;
   }
 };
 

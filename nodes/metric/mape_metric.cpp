@@ -16,7 +16,9 @@ struct MapeMetric final : RegressionMetric<MapeParams> {
         .above(0);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return 100 * mean_of((pred - truth).abs() / truth.abs().clamp_min(p.epsilon));
+    return 100 * mean_over(pred, truth, [this](double a, double b) {
+             return std::abs(a - b) / std::max(std::abs(b), p.epsilon);
+           });
   }
 };
 

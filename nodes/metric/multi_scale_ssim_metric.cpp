@@ -22,7 +22,7 @@ struct MultiScaleSsim final : RegressionMetric<MultiScaleSsimParams> {
         .length(1);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    at::Tensor x = pred.unsqueeze(0), y = truth.unsqueeze(0);
+    at::Tensor x = as_batch(pred), y = as_batch(truth);
     const std::vector<std::int64_t> two(static_cast<std::size_t>(pred.dim() - 1), 2);
     double product = 1;
     for (std::size_t i = 0; i < p.weights.size(); ++i) {

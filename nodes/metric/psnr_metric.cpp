@@ -17,7 +17,7 @@ struct PsnrMetric final : RegressionMetric<PsnrParams> {
         .above(0);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return 20 * std::log10(p.max_val) - 10 * std::log10(mean_of((pred - truth).square()));
+    return 20 * std::log10(p.max_val) - 10 * std::log10(mean_over(pred, truth, squared_difference));
   }
 };
 

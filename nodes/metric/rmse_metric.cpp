@@ -10,7 +10,7 @@ struct RmseMetric final : RegressionMetric<CaseParams> {
     return add_regression_params<Params>(s);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return std::sqrt(mean_of((pred - truth).square()));
+    return std::sqrt(mean_over(pred, truth, squared_difference));
   }
 };
 

@@ -15,7 +15,7 @@ struct SsimMetric final : RegressionMetric<SsimMetricParams> {
     return add_ssim_params(s, &Params::ssim, "win_size");
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return mean_of(ssim(pred.unsqueeze(0), truth.unsqueeze(0), p.ssim).value);
+    return mean_of(ssim(as_batch(pred), as_batch(truth), p.ssim).value);
   }
 };
 

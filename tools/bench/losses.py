@@ -4,8 +4,8 @@
     ninja -C build bench_losses_metrics
     MONAI_PYTHON tools/bench/losses.py build      (tests/monai/compare.sh makes one)
 
-Prints processor milliseconds (the least of five) of both, their ratio, how far the values are apart,
-and Sluice's peak memory as a share of MONAI's.
+Prints processor milliseconds (the least of five) of both, their ratio, and how far the values are
+apart.
 """
 import sys
 import warnings

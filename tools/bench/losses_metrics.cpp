@@ -4,14 +4,12 @@
 //   bench_losses_metrics < cases.json
 //       [{"type": ..., "params": {...}, "fields": {"pred": "pred.npy", ...}, "loss": true}, ...]
 //
-// Prints of each, as JSON, the least processor milliseconds of five firings, the value, and of a
-// loss by how many MiB the process grew at most.
+// Prints of each, as JSON, the least processor milliseconds of five firings, and the value.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 
 #include "engine/state/drive.h"
@@ -27,33 +25,18 @@ double processor_ms() {
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
-// Of /proc/self/status, in MiB: VmRSS, or VmHWM since the last "5" into clear_refs.
-double memory(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(key)) return std::stod(line.substr(key.size() + 1)) / 1024;
-  return 0;
-}
-
-struct Grown {
-  double before = memory("VmRSS");
-  Grown() { std::ofstream("/proc/self/clear_refs") << 5; }
-  double most() const { return memory("VmHWM") - before; }
-};
-
 Json timed(const Json& one) {
   const bool is_loss = one.value("loss", false);
   Sample in;
   in.name = "bench";
   for (const auto& [key, file] : one.at("fields").items())
     in.set(key, Field(read_npy(file.get<std::string>()), std::make_shared<const Meta>()));
-  double best = 1e30, grown = 0, value = 0;
+  double best = 1e30, value = 0;
   for (int i = 0; i < 5; ++i) {
     Driver node(one.at("type"), one.at("params"));
     Sample fresh = in;
     at::Tensor pred = in.tensor("pred").detach();
     if (is_loss) fresh.set("pred", Field(pred.requires_grad_(), in.at("pred").meta));
-    const Grown growth;
     const double begin = processor_ms();
     const Fired fired = node.fire({fresh});
     if (is_loss) {
@@ -65,10 +48,9 @@ Json timed(const Json& one) {
         if (name == one.value("metric", "mean")) value = number;
     }
     best = std::min(best, processor_ms() - begin);
-    grown = growth.most();
     pred.mutable_grad() = at::Tensor();
   }
-  return {{"ms", best}, {"value", value}, {"mib", grown}};
+  return {{"ms", best}, {"value", value}};
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ images = [rng.random((2, 1, 96, 96, 64), np.float32) for _ in range(2)]
 scores = rng.random((4000, 1), np.float32)
 classes = (rng.random((4000, 1)) < scores).astype(np.float32)
 ONE_HOT = dict(include_background=True)
+MASKS = dict(argmax=False, **ONE_HOT)  # each channel a mask of its own, as MONAI takes them
 
 
 def case(node, make, pred=guess, label=truth, **params):
@@ -56,19 +57,20 @@ def monai(name, **given):
 
 
 CASES = [
-    case("dice_metric", monai("DiceMetric", **ONE_HOT), num_classes=3, argmax=True, **ONE_HOT),
-    case("mean_iou", monai("MeanIoU", **ONE_HOT), **ONE_HOT),
-    case("generalized_dice_score", monai("GeneralizedDiceScore", reduction="mean"), **ONE_HOT),
-    case("f_beta_score", monai("FBetaScore", **ONE_HOT), **ONE_HOT),
+    case("dice_metric", monai("DiceMetric", **ONE_HOT), num_classes=3, **MASKS),
+    case("mean_iou", monai("MeanIoU", **ONE_HOT), num_classes=3, **MASKS),
+    case("generalized_dice_score", monai("GeneralizedDiceScore", reduction="mean"), num_classes=3, **MASKS),
+    case("f_beta_score", monai("FBetaScore", **ONE_HOT), num_classes=3, **MASKS),
     case("confusion_matrix_metric", monai("ConfusionMatrixMetric", metric_name="precision", **ONE_HOT),
-         metric_name="precision", **ONE_HOT),
+         metric_name="precision", num_classes=3, **MASKS),
     case("hausdorff_distance_metric", monai("HausdorffDistanceMetric", percentile=95.0), percentile=95.0,
          include_background=False),
     case("surface_distance_metric", monai("SurfaceDistanceMetric", symmetric=True), symmetric=True,
          include_background=False),
     case("surface_dice_metric", monai("SurfaceDiceMetric", class_thresholds=[1.0, 1.0]),
          class_thresholds=[1.0, 1.0]),
-    case("absolute_volume_difference_metric", monai("AbsoluteVolumeDifferenceMetric", **ONE_HOT), **ONE_HOT),
+    case("absolute_volume_difference_metric", monai("AbsoluteVolumeDifferenceMetric", **ONE_HOT),
+         num_classes=3, **MASKS),
     case("mse_metric", monai("MSEMetric"), *images),
     case("mae_metric", monai("MAEMetric"), *images),
     case("rmse_metric", monai("RMSEMetric"), *images),
