@@ -5,7 +5,8 @@ usage: python_loop.py TASK04 [--steps 60] [--rounds 3] [--batch 8] [--channels 1
 Both arms run in this process, in turns: MONAI's U-Net, DiceCE, Adam and the same transforms. MONAI's
 arm is what its documentation names for such data: CacheDataset and ThreadDataLoader (no workers, since
 everything is cached). Both caches are filled before. Prints, for each arm, steps/s and the share of the
-time in which the model works (AU); then what a hand-over costs where batches are ready: microseconds a
+time in which the model works (AU), and the processor time of a step, data and all, which other programs
+on the machine disturb less; then what a hand-over costs where batches are ready: microseconds a
 call of next().
 
 Needs monai beside torch; PYTHONPATH=tools/python.
@@ -89,14 +90,15 @@ class Step:
 
 
 def measure(batches, step, steps):
-    worked, begin = 0.0, time.perf_counter()
+    worked, begin, cpu = 0.0, time.perf_counter(), time.process_time()
     for _ in range(steps):
         batch = next(batches)
         t = time.perf_counter()
         loss = step(batch)
         worked += time.perf_counter() - t
     wall = time.perf_counter() - begin
-    return {"steps_s": steps / wall, "au": worked / wall, "loss": loss}
+    cpu = time.process_time() - cpu
+    return {"steps_s": steps / wall, "au": worked / wall, "cpu_s": cpu / steps, "loss": loss}
 
 
 # next() where several batches are ready: the first of a burst is left out, since after a pause the
@@ -139,9 +141,9 @@ def main():
             rows[name].append(measure(batches, steps[name], a.steps))
             print("  ", name, json.dumps(rows[name][-1]), flush=True)
     mean = {name: {k: statistics.mean(r[k] for r in found) for k in found[0]} for name, found in rows.items()}
-    print("\n| arm | steps/s | AU |\n|---|---|---|")
+    print("\n| arm | steps/s | AU | CPU s a step |\n|---|---|---|---|")
     for name, m in mean.items():
-        print(f"| {name} | {m['steps_s']:.2f} | {m['au']:.1%} |")
+        print(f"| {name} | {m['steps_s']:.2f} | {m['au']:.1%} | {m['cpu_s']:.3f} |")
     ratio = mean["sluice.batches"]["steps_s"] / mean["ThreadDataLoader"]["steps_s"]
     print(f"\nsluice.batches / ThreadDataLoader: {ratio:.2f}; a hand-over: {hand_over(a):.0f} µs\n\n{loader.profile()}")
 
