@@ -379,6 +379,7 @@ const std::map<std::string, Write>& table() {
       {"bmm", binary("MatMul")},
       {"linear", linear},
       {"mean", [](Call& c) { return reduced(c, "ReduceMean", 1, 2); }},
+      {"amax", [](Call& c) { return reduced(c, "ReduceMax", 1, 2); }},
       {"sum", summed},
       {"linalg_vector_norm", [](Call& c) { return euclidean(c, 1, 2, 3); }},
       {"norm", [](Call& c) { return euclidean(c, 1, 2, 3); }},

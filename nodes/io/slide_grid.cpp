@@ -68,7 +68,7 @@ struct SlideGrid final : Node {
         .dtype("int64")
         .gives("mask_size", Form::any)
         .dtype("int64")
-        .gives("num_patches", Form::scalar)
+        .gives("num_patches", Form::any)
         .dtype("int64");
   }
 

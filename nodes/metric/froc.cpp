@@ -13,7 +13,9 @@ struct Froc final : FrocMetric {
            "The mean sensitivity of detected points at given numbers of false positives an image, "
            "over an epoch's images. Metrics: mean.");
     return add_froc_params<Params>(
-        s, "Probabilities [points], and the targets' label map: 0 is none, 1, 2, ... one each.");
+               s,
+               "Probabilities [points], and the targets' label map: 0 is none, 1, 2, ... one each.")
+        .takes("@keys", Form::any, 0);
   }
 
  private:

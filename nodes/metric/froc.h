@@ -24,7 +24,6 @@ Spec& add_froc_params(Spec& s, const char* keys) {
       .param("eval_thresholds", &Params::eval_thresholds, "False positives an image.")
       .length(1)
       .reports({"mean"})
-      .takes("@keys", Form::any, 0)
       .takes("@coords_key", Form::any, 0);
 }
 

@@ -327,11 +327,13 @@ TEST_CASE("lesion_froc has MONAI's score, and masks that are no masks are refuse
   for (const Json& c : all["lesion_froc"]) {
     Json params = c["params"];
     params["level"] = 2;
+    params["keys"] = {"probs", "tumor_mask"};
     Driver node("lesion_froc", params);
     node.fire({s});
     CHECK(node.flush().at(0).second == doctest::Approx(c["mean"].get<double>()));
   }
-  const auto why = [&](const Json& params) {
+  const auto why = [&](Json params) {
+    params["keys"] = {"probs", "tumor_mask"};
     return message_of([&] { Driver("lesion_froc", params).fire({s}); });
   };
   CHECK(contains(why({{"level", 3}}), "has no level 3"));
@@ -358,7 +360,9 @@ TEST_CASE("save_slide writes what read_region reads") {
   OpenContext context;
   context.out_dir = folder.path;
   const at::Tensor image = tissue(200, 300).permute({2, 0, 1}).contiguous();
-  Driver save("save_slide", {{"output_dir", ""}, {"compression", "deflate"}, {"tile", 64}, {"mpp", 0.25}}, context);
+  Driver save("save_slide",
+              {{"output_dir", ""}, {"compression", "deflate"}, {"tile", 64}, {"mpp", 0.25}},
+              context);
   Sample s = sample_of("image", image);
   const Sample out = save.fire({s}).samples().at(0);
   CHECK(out.at("image").geometry().path == (folder / "case.tif").string());

@@ -166,7 +166,7 @@ def sluice(data, o, seed):
     steps = sum(1 for _ in open(data / "train.csv")) // 8
     out = data / f"run-{seed}"
     before = os.times()
-    subprocess.run(["build/sluice", "run", "graphs/ranzcr.json", "--out", out, "--set", f"vars.root={data}", "--set", f"vars.seed={seed}",
+    subprocess.run(["build/sluice", "run", "graphs/ranzcr.json", "--out", out, "--set", f"vars.train={data}/train.csv", "--set", f"vars.val={data}/val.csv", "--set", f"vars.seed={seed}",
                     "--set", f"vars.epochs={o.epochs}", "--set", f"vars.crop={o.crop}", "--set", f"vars.steps={o.epochs * steps}",
                     "--set", f"vars.warmup={o.epochs * steps // 3}", "--set", "run.step_threads=1"], check=True, stderr=subprocess.DEVNULL)
     after = os.times()
