@@ -45,8 +45,8 @@ def shared(r):
 
 def unet(r):
     a = shared(r) | dict(channels=[4 * r.randint(1, 2) for _ in range(3)], strides=[2, r.choice([1, 2])],
-                         kernel_size=r.choice([3, 5]), num_res_units=r.randint(0, 3), act=act(r), norm=norm(r),
-                         bias=r.random() < 0.5)
+                         kernel_size=r.choice([3, 5]), num_res_units=r.randint(0, 3), norm=r.choice(["INSTANCE", "BATCH"]),
+                         act=r.choice(["PRELU", "RELU", "LEAKYRELU"]), bias=r.random() < 0.5)
     return nets.UNet, a, image(r, a["spatial_dims"], a["in_channels"], 4)
 
 
@@ -171,7 +171,7 @@ def adversary(cls):
 
 def auto_encoder(r):
     a = shared(r) | dict(channels=[4, 6], strides=[2, r.choice([1, 2])], num_res_units=r.randint(0, 2), act=act(r),
-                         norm=norm(r), bias=r.random() < 0.5, kernel_size=r.choice([3, 5]),
+                         norm=r.choice(["batch", "instance"]), bias=r.random() < 0.5, kernel_size=r.choice([3, 5]),
                          **r.choice([{}, dict(inter_channels=[4, 6], inter_dilations=[1, 2], num_inter_units=r.randint(0, 2))]))
     return nets.AutoEncoder, a, image(r, a["spatial_dims"], a["in_channels"], 4)
 
@@ -185,7 +185,7 @@ def fully_connected_net(r):
 def generator(r):
     dims = r.choice([2, 3])
     a = dict(latent_shape=[r.randint(3, 8)], start_shape=[4, *(r.randint(2, 4) for _ in range(dims))], channels=[6, 4, 2],
-             strides=[2, 1, 2], num_res_units=r.randint(0, 2), act=act(r), norm=norm(r), bias=r.random() < 0.5)
+             strides=[2, 1, 2], num_res_units=r.randint(0, 2), act=act(r), norm=r.choice(["batch", "instance"]), bias=r.random() < 0.5)
     return nets.Generator, a, [2, *a["latent_shape"]]
 
 
