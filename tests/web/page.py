@@ -271,6 +271,20 @@ def by_keyboard(p, w):
     page.keyboard.press("ArrowLeft")
 
 
+def together(p, w):
+    tabs = [p.context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.goto(w.address)
+        tab.wait_for_selector("#picture svg g.pick")
+    s.check(True, "eight more tabs of one browser are served, though it makes six connections")
+    text = p.text().replace('"seed": 2', '"seed": 4')
+    (w.folder / "small.json").write_text(text)
+    heard = lambda tab: tab.evaluate("() => document.querySelector('.CodeMirror').CodeMirror.getValue()") == text
+    s.until(lambda: all(heard(tab) for tab in tabs), "and each hears what happens")
+    for tab in tabs:
+        tab.close()
+
+
 def looks(browser, w, folder):
     for width in (1280, 400):
         for dark in (False, True):
@@ -302,6 +316,7 @@ def main(binary, folder=None):
         shots = lambda name: folder and p.page.screenshot(path=folder / (name + ".png"))
         writing(p, w)
         by_keyboard(p, w)
+        together(p, w)
         running(p, w, shots)
         comparing(p, w, shots)
         # What a conflict or a wrong text answers with is told by the browser too.

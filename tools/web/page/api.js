@@ -58,6 +58,11 @@ function take(text) {
   if (fields.event) emit(fields.event, JSON.parse(fields.data));
 }
 
+// A browser makes six connections to a server, and a stream holds one: so of the tabs that are open one
+// listens, and tells the others.
+const others = new BroadcastChannel("events");
+others.onmessage = ({data}) => take(data);
+
 async function stream() {
   const answer = await fetch("/api/events",
     {headers: seen ? {...headers, "Last-Event-ID": seen} : headers});
@@ -69,12 +74,15 @@ async function stream() {
     const {value, done} = await reader.read();
     if (done) return;
     rest += value;
-    for (let end; (end = rest.indexOf("\n\n")) >= 0; rest = rest.slice(end + 2))
+    for (let end; (end = rest.indexOf("\n\n")) >= 0; rest = rest.slice(end + 2)) {
       take(rest.slice(0, end));
+      others.postMessage(rest.slice(0, end));
+    }
   }
 }
 
-export async function listen() {
+export const listen = () => navigator.locks.request("events", listenAlone);
+async function listenAlone() {
   for (;;) {
     try {
       await stream();
