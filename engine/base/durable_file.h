@@ -53,6 +53,14 @@ class Sha256 {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
+// fsync, also where a signal comes.
+inline int sync_file(int fd) {
+  int result = 0;
+  do result = ::fsync(fd);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
 class File {
  public:
   // To read from: regular files only.
@@ -109,7 +117,7 @@ class File {
   }
 
   void close() {
-    if (::fsync(fd_) != 0) fail_io("write", path_, errno);
+    if (sync_file(fd_) != 0) fail_io("write", path_, errno);
     if (::close(std::exchange(fd_, -1)) != 0) fail_io("write", path_, errno);
   }
 
@@ -125,7 +133,7 @@ class File {
 inline void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_io("open", folder, errno);
-  const int failed = ::fsync(fd) != 0 ? errno : 0;
+  const int failed = sync_file(fd) != 0 ? errno : 0;
   ::close(fd);
   if (failed != 0 && failed != EINVAL) fail_io("write", folder, failed);  // EINVAL: no such need
 }

@@ -142,7 +142,10 @@ void write_file(const std::filesystem::path& path,
       fail(path, "cannot create", errno);
     }
     for (auto part : parts) write_all(d.fd, part, path);
-    if (::fsync(d.fd) != 0) fail(path, "cannot write", errno);
+    int synced = 0;
+    do synced = ::fsync(d.fd);
+    while (synced != 0 && errno == EINTR);
+    if (synced != 0) fail(path, "cannot write", errno);
     const int fd = std::exchange(d.fd, -1);
     if (::close(fd) != 0) fail(path, "cannot write", errno);
   }

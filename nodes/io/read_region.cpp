@@ -2,7 +2,7 @@
 //
 // It runs on the compute lane, since decoding tiles wants a core. Tiles that were decoded are kept
 // within a budget, so neighbours share them, and memory does not depend on the slide's size.
-#include "nodes/io/slide_params.h"
+#include "nodes/slide_params.h"
 
 namespace sluice {
 namespace {

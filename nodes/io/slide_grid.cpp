@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "kernels/image/tissue.h"
-#include "nodes/io/slide_params.h"
+#include "nodes/slide_params.h"
 
 namespace sluice {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "kernels/base/inner_parallel.h"
 #include "kernels/files/slide.h"
-#include "nodes/io/slide_params.h"
+#include "nodes/slide_params.h"
 
 namespace sluice {
 namespace {

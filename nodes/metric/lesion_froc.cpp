@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/image/tissue.h"
-#include "nodes/io/slide_params.h"
+#include "nodes/slide_params.h"
 #include "nodes/metric/froc.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 
 #include "engine/run/inner_node.h"
 #include "engine/state/resource.h"
-#include "nodes/transform/turning_back.h"
+#include "nodes/turning_back.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 #include <ATen/Functions.h>
 
 #include "kernels/files/png.h"
-#include "nodes/io/slide_params.h"
+#include "nodes/slide_params.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 // All of them are affine, so going back is one resampling: the current affine and the one in front
 // of the first transform say which voxel lies where. Flips and crops come back exactly.
 #include "engine/run/registry.h"
-#include "nodes/transform/turning_back.h"
+#include "nodes/turning_back.h"
 
 namespace sluice {
 namespace {

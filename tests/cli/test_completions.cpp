@@ -53,14 +53,14 @@ TEST_CASE("bash completes commands and the options of each as --help has them") 
 }
 
 TEST_CASE("bash completes node types, parameters, codes, shells and their values") {
-  CHECK(completed("inspect rand_fl") == Words{"rand_flip"});
+  CHECK(completed("inspect rand_fl") == Words{"rand_flip", "rand_flip_box"});
   CHECK(completed("inspect transfor") == Words{"transform"});
   CHECK(completed("apply une").empty());  // a network
   CHECK(completed("apply dice_l") == Words{"dice_loss"});
   CHECK(completed("apply rand_flip --param pro") == Words{"prob="});
   CHECK(completed("apply dice_loss --param soft") == Words{"softmax=", "soft_label="});
   CHECK(completed("apply dice_loss --param softmax = t") == Words{"true"});
-  CHECK(completed("apply dice_loss --param batch=true reduction = ''") == Words{"mean", "sum"});
+  CHECK(completed("apply dice_loss --param batch=true reduction = ''") == Words{"mean", "none", "sum"});
   CHECK(completed("apply dice_loss --in ''") == Words{"pred=", "label="});
   CHECK(completed("explain SL030") == Words{"SL0301", "SL0302", "SL0303", "SL0304", "SL0305",
                                             "SL0306", "SL0307", "SL0308", "SL0309"});

@@ -320,7 +320,7 @@ TEST_CASE("a folder that cannot be made or written to is exit 4 with the path an
   refused("/dev/null", "/dev/null: cannot make the run folder: Not a directory");
   refused(std::string(300, 'x'), "cannot make the run folder: File name too long");
   refused("/proc/x", "/proc/x: cannot make the run folder: No such file or directory");
-  refused("odd", "odd/metrics.jsonl: cannot write: Is a directory");
+  refused("odd", "cannot open odd/metrics.jsonl: Is a directory");
 }
 
 TEST_CASE("a file that may not grow ends a run with exit 4, and a reader that goes ends nothing") {

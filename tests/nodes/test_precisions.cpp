@@ -40,6 +40,10 @@ Answer answer(const std::string& type, Json params, const Json& c, const std::st
     for (const auto& size : c["more"]) sizes.push_back(size);
   Network::Tensors inputs;
   for (const auto& size : sizes) {
+    if (size.size() == 1) {  // numbers of samples, such as times and classes
+      inputs.push_back(at::arange(1, size[0] + 1, at::kFloat));
+      continue;
+    }
     const at::Tensor k = at::arange(c10::multiply_integers(size));
     inputs.push_back(rounded(at::sin(k * 0.37)).reshape(size).requires_grad_());
   }
@@ -64,6 +68,7 @@ TEST_CASE("every network computes in bfloat16, forward and backward") {
     std::ifstream in(file.path());
     const Json all = Json::parse(in);
     const Json& c = all["cases"][0];
+    if (!c.contains("size")) continue;  // names alone, without golden values
     CAPTURE(all["type"].dump());
     CAPTURE(c["params"].dump());
     const Answer exact = answer(all["type"], c["params"], c, "float32");

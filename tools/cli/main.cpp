@@ -410,9 +410,8 @@ void commands(CLI::App& app, Options& o) {
       app.add_subcommand("export", "Writes a run's network as an ONNX file, for other engines"), o);
 
   calibrate_options(
-      app.add_subcommand(
-          "calibrate",
-          "Measures what a network's convolutions read, for `export --precision int8`"),
+      app.add_subcommand("calibrate",
+                         "Measures what a network's convolutions read, for an int8 export"),
       o);
 
   auto* prune = app.add_subcommand(
