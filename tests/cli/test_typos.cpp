@@ -373,6 +373,7 @@ void check_hint(const Diagnostics& found, const Site& site, const std::string& t
 using Check = std::function<Diagnostics(const std::string& typo)>;
 
 void try_site(const Site& site, const Check& check, std::mt19937& random, Tally& tally) {
+  if (site.name.empty()) return;  // a choice that is "" has no letter
   for (int e = 0; e < edits; ++e) {
     const std::string typo = edited(site.name, static_cast<Edit>(e), random);
     if (typo == site.name || typo.empty() || typo == "ui" || typo.starts_with("x-")) continue;

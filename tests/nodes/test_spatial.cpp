@@ -161,7 +161,8 @@ TEST_CASE("an empty foreground, a missing key and a wrong rank are data errors w
   CHECK(contains(refusal("orientation", {{"keys", "pred"}}, dark), "\"pred\""));
   CHECK(refusal("orientation", {{"keys", "pred"}, {"allow_missing_keys", true}}, dark) == "");
   const Sample flat = sample_of("image", at::zeros({4, 5, 6}));
-  CHECK(contains(refusal("spacing", {{"keys", "image"}, {"pixdim", 1}}, flat), "[4, 5, 6]"));
+  const Sample line = sample_of("image", at::zeros({4, 5}));
+  CHECK(contains(refusal("spacing", {{"keys", "image"}, {"pixdim", 1}}, line), "[4, 5]"));
   CHECK(contains(refusal("spatial_pad", {{"keys", "image"}, {"spatial_size", {1, 2, 3}}}, flat),
                  "3 sizes"));
 }

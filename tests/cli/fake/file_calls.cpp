@@ -61,8 +61,9 @@ struct Rule {
            (path.size() == under.size() || path[under.size()] == '/');
   }
   // Whether this call, which counts, is one that fails.
-  bool fails() {
+  bool fails(bool is_write = false) {
     const unsigned long n = ++calls;
+    if (error == EINTR && !is_write) return false;  // a signal breaks off writes and syncs alone
     return at > 0 && n >= at && n < at + how_many;
   }
 };
@@ -149,7 +150,7 @@ ssize_t put(int fd, const void* bytes, size_t n, Call&& call) {
   Rule& r = rule();
   const std::string path = r.under.empty() ? "" : of_descriptor(fd);
   if (path.empty() || !r.covers(path)) return call(n);
-  if (r.fails()) {
+  if (r.fails(true)) {
     if (r.error != 0) return refuse();
     n = n > 1 ? n / 2 : n;
   }
@@ -175,7 +176,7 @@ int sync_of(int fd, Call&& call) {
   Rule& r = rule();
   const std::string path = r.under.empty() ? "" : of_descriptor(fd);
   if (path.empty() || !r.covers(path)) return call();
-  if (r.error != 0 && r.fails()) return refuse();
+  if (r.error != 0 && r.fails(true)) return refuse();
   const auto lock = turn();
   const int result = call();
   if (result == 0) write_down("sync " + path);
