@@ -143,15 +143,17 @@ void GraphText::set(const std::string& pointer, const Json& value) {
 }
 
 void GraphText::add_last(const std::string& object, const std::string& key, const Json& value) {
+  // Members that --set added stand nowhere in the text.
   const Json& members = document_->root.at(nlohmann::json_pointer<std::string>(object));
-  if (members.empty()) {
+  std::vector<std::string> written;
+  for (const auto& [name, unused] : members.items())
+    if (const std::string at = Place{document_, object}.child(name).pointer; holds(at))
+      written.push_back(at);
+  if (written.empty()) {
     edits_.push_back({value_begin(object) + 1, 0, " " + member(key, value) + " "});
     return;
   }
-  const Place place{document_, object};
-  const auto first = place.child(members.begin().key()),
-             last = place.child((--members.end()).key());
-  const std::size_t begin = key_begin(first.pointer), end = value_end(last.pointer);
+  const std::size_t begin = key_begin(written.front()), end = value_end(written.back());
   // On a line of its own where the object is no single line.
   const bool is_long = from_.substr(value_begin(object), begin - value_begin(object)).find('\n') !=
                        std::string::npos;

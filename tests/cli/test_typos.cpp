@@ -314,7 +314,7 @@ Json sample(std::string type, const ParamSpec& p) {
   if (type.ends_with('?')) type.pop_back();
   if (type.starts_with("list<")) {
     Json list = Json::array();
-    for (std::int64_t i = 0; i < p.shortest.value_or(1); ++i)
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, p.shortest.value_or(1)); ++i)
       list.push_back(sample(type.substr(5, type.size() - 6), p));
     return list;
   }
