@@ -3,6 +3,9 @@
 #include <linux/fs.h>
 #include <stdio.h>
 
+#include <cmath>
+#include <limits>
+
 #include "engine/base/durable_file.h"
 #include "engine/base/message.h"
 #include "engine/state/safetensors.h"
@@ -21,6 +24,32 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t largest_state = 16 << 20;
 constexpr int deepest_state = 64;
 constexpr const char* tensor_files[] = {"model.safetensors", "optimizer.safetensors"};
+
+// JSON has no NaN and no infinity, which are written as {"$float": "nan"}, "inf" or "-inf".
+constexpr const char* odd_float = "$float";
+
+Json with_odd_floats_named(const Json& j) {
+  if (j.is_number_float())
+    if (const double v = j; !std::isfinite(v))
+      return {{odd_float, std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"}};
+  Json named = j;
+  if (j.is_structured())
+    for (Json& inner : named) inner = with_odd_floats_named(inner);
+  return named;
+}
+
+Json with_odd_floats(const Json& j) {
+  if (j.is_object() && j.size() == 1 && j.contains(odd_float)) {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    if (j[odd_float] == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (j[odd_float] == "inf") return inf;
+    if (j[odd_float] == "-inf") return -inf;
+  }
+  Json all = j;
+  if (j.is_structured())
+    for (Json& inner : all) inner = with_odd_floats(inner);
+  return all;
+}
 
 std::string write_tensor_file(const fs::path& path, const Tensors& tensors) {
   File file(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -123,7 +152,7 @@ void write_all(const fs::path& folder, const Checkpoint& c, std::uint64_t serial
   j["files"][tensor_files[0]] = write_tensor_file(folder / tensor_files[0], c.model);
   j["files"][tensor_files[1]] = write_tensor_file(folder / tensor_files[1], c.optimizer);
   j["serial"] = serial;
-  j["state"] = c.state;
+  j["state"] = with_odd_floats_named(c.state);
   j["sha256"] = sha256_of(j.dump());
   write_text(folder / "state.json", j.dump(1) + "\n");
   sync_folder(folder);
@@ -175,7 +204,7 @@ Checkpoint load_checkpoint(const fs::path& checkpoint) {
   Checkpoint c;
   c.model = read_verified(checkpoint, tensor_files[0], j);
   c.optimizer = read_verified(checkpoint, tensor_files[1], j);
-  c.state = j["state"];
+  c.state = with_odd_floats(j["state"]);
   return c;
 }
 

@@ -18,7 +18,8 @@ Spec each_key_spec(std::string name, std::string does, std::string keys) {
   Spec s(std::move(name), std::move(does));
   s.in("sample")
       .out("sample")
-      .param("keys", &P::keys, std::move(keys))
+      // The cast makes the default P's, not KeyParams'.
+      .param("keys", static_cast<std::vector<std::string> P::*>(&P::keys), std::move(keys))
       .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.");
   return s;
 }

@@ -6,8 +6,8 @@ namespace sluice {
 namespace {
 
 struct RandSmoothFieldAdjustContrast final : SmoothFieldNode {
-  struct Params : SmoothGammaParams {
-    Params() { gamma = {0.5, 4.5}; }
+  struct Params : SmoothFieldParams {
+    std::vector<double> gamma{0.5, 4.5};
   } p;
 
   static Spec spec() {

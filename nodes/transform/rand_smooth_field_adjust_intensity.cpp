@@ -6,8 +6,8 @@ namespace sluice {
 namespace {
 
 struct RandSmoothFieldAdjustIntensity final : SmoothFieldNode {
-  struct Params : SmoothGammaParams {
-    Params() { gamma = {0.1, 1.0}; }
+  struct Params : SmoothFieldParams {
+    std::vector<double> gamma{0.1, 1.0};
   } p;
 
   static Spec spec() {

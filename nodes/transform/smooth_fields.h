@@ -62,9 +62,6 @@ struct SmoothFieldNode : Node {
 };
 
 // gamma: [low, high], or one number for [0.5, gamma].
-struct SmoothGammaParams : SmoothFieldParams {
-  std::vector<double> gamma;
-};
 inline std::pair<double, double> gamma_bounds(const std::vector<double>& gamma) {
   const double low = gamma.size() == 1 ? 0.5 : std::min(gamma[0], gamma[1]);
   const double high = gamma.size() == 1 ? gamma[0] : std::max(gamma[0], gamma[1]);

@@ -52,12 +52,12 @@ TEST_CASE("advise says the largest patch, which is larger where values are made 
   const TinyTraining t;
   const auto r = shell::run(t.in_folder +
                             "$SLUICE advise g.json --seconds 1 --json --set "
-                            "models.net.memory_budget=20000000" +
+                            "models.net.memory_budget=50000000" +
                             wide);
   INFO(r.err);
   REQUIRE(r.code == 0);
   const json patch = json::parse(r.out).at("largest_patches").at("net");
-  CHECK(patch.at("budget") == 20000000);
+  CHECK(patch.at("budget") == 50000000);
   CHECK(patch.at("keep").get<int>() >= 32);
   CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
 }

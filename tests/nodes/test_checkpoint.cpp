@@ -183,6 +183,24 @@ TEST_CASE("a checkpoint is read back as it was saved") {
   CHECK(weights_sha256(c.model) == weights_sha256(checkpoint(1).model));
 }
 
+TEST_CASE("a state's NaN and infinities are read back as they were, and its nulls as nulls") {
+  Folder f;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  Checkpoint c;
+  c.state = {{"metrics", {{"auc.mean", {{"last", std::nan("")}, {"best", -inf}}}}},
+             {"nodes", {{"plateau", {{"seen", {1.5, inf, std::nan("")}}, {"best", nullptr}}}}}};
+  save_checkpoint(f.path, "c", c);
+  const Json state = load_checkpoint(f.path / "c").state;
+  const Json& metric = state["metrics"]["auc.mean"];
+  CHECK(std::isnan(metric["last"].get<double>()));
+  CHECK(metric["best"] == -inf);
+  const Json& node = state["nodes"]["plateau"];
+  CHECK(node["seen"][0] == 1.5);
+  CHECK(node["seen"][1] == inf);
+  CHECK(std::isnan(node["seen"][2].get<double>()));
+  CHECK(node["best"].is_null());
+}
+
 TEST_CASE("every flipped bit of a checkpoint is found") {
   Folder f;
   save_checkpoint(f.path, "c", checkpoint(1));

@@ -89,14 +89,17 @@ TEST_CASE("3-D networks that pool averages compute in 16 bits") {
                     {"in_channels", 1},
                     {"out_channels", 2},
                     {"init_features", 8},
-                    {"growth_rate", 4}};
+                    {"growth_rate", 4},
+                    // In all its layers rounding the weights alone to 16 bits changes 0.4 of the
+                    // answer: norms of two voxels are signs.
+                    {"block_config", {2, 2, 2}}};
   const Answer exact = answer("densenet121", params, c, "float32");
   for (const std::string precision : {"bfloat16", "float16"}) {
     CAPTURE(precision);
     const Answer mine = answer("densenet121", params, c, precision);
     CHECK(mine.y.isfinite().all().item<bool>());
     CHECK(mine.input_grad.isfinite().all().item<bool>());
-    CHECK(relative(mine.y, exact.y) < 0.3);
+    CHECK(relative(mine.y, exact.y) < 0.1);
   }
 }
 
