@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "kernels/image/tissue.h"
-#include "nodes/slide_params.h"
 #include "nodes/metric/froc.h"
+#include "nodes/slide_params.h"
 
 namespace sluice {
 namespace {

@@ -60,7 +60,8 @@ TEST_CASE("bash completes node types, parameters, codes, shells and their values
   CHECK(completed("apply rand_flip --param pro") == Words{"prob="});
   CHECK(completed("apply dice_loss --param soft") == Words{"softmax=", "soft_label="});
   CHECK(completed("apply dice_loss --param softmax = t") == Words{"true"});
-  CHECK(completed("apply dice_loss --param batch=true reduction = ''") == Words{"mean", "none", "sum"});
+  CHECK(completed("apply dice_loss --param batch=true reduction = ''") ==
+        Words{"mean", "none", "sum"});
   CHECK(completed("apply dice_loss --in ''") == Words{"pred=", "label="});
   CHECK(completed("explain SL030") == Words{"SL0301", "SL0302", "SL0303", "SL0304", "SL0305",
                                             "SL0306", "SL0307", "SL0308", "SL0309"});
