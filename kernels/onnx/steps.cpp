@@ -81,7 +81,9 @@ std::string StepWriter::written(const Step& s) {
     return lines_.add("Flatten", {lines_.add("GlobalAveragePool", {input(s)})}, axis(1));
   if (const DropoutStep * d{}; is(d)) return input(s);
   if (const MaskStep * m{}; is(m)) return input(s);
-  if (const NormalStep * n{}; is(n)) return lines_.add("Mul", {input(s), lines_.number(0)});
+  if (const NormalStep * n{}; is(n))
+    return lines_.add("Add",
+                      {lines_.add("Mul", {input(s), lines_.number(0)}), lines_.number(n->at_rest)});
   if (const DoubleStep * d{}; is(d)) {
     at::Tensor scales = at::full({static_cast<std::int64_t>(axes(s))}, 2.0);
     scales.narrow(0, 0, 2).fill_(1);

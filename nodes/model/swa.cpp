@@ -14,7 +14,7 @@ namespace {
 class Swa final : public Node {
  public:
   struct Params : SecondNetworkParams {
-    std::int64_t from_epoch = 0, every_epochs = 1;
+    std::int64_t from_epoch = 0, swa_freq = 1;
   } p;
 
   static Spec spec() {
@@ -25,7 +25,7 @@ class Swa final : public Node {
                "the trained one's.")
         .required()
         .at_least(0)
-        .param("every_epochs", &Params::every_epochs, "Only every so many epochs count.")
+        .param("swa_freq", &Params::swa_freq, "Only every so many epochs count.")
         .at_least(1)
         .reports({"averaged"});
   }
@@ -43,7 +43,7 @@ class Swa final : public Node {
     const std::int64_t behind = static_cast<std::int64_t>(end.epoch) - p.from_epoch;
     if (behind < 0) {
       networks_.follow(1);
-    } else if (behind % p.every_epochs == 0) {
+    } else if (behind % p.swa_freq == 0) {
       networks_.follow(1.0 / static_cast<double>(averaged_ + 1));
       ++averaged_;
     }

@@ -32,7 +32,10 @@ Spec signal_spec(std::string name, std::string does) {
 template <class P>
 Spec rand_signal_spec(std::string name, std::string does, std::string bounds) {
   Spec s = signal_spec<P>(std::move(name), std::move(does));
-  s.param("boundaries", &P::boundaries, std::move(bounds)).length(2, 2).random();
+  // The cast makes the default P's, not the base's.
+  s.param("boundaries", static_cast<std::vector<double> P::*>(&P::boundaries), std::move(bounds))
+      .length(2, 2)
+      .random();
   return s;
 }
 

@@ -282,7 +282,7 @@ TEST_CASE("swa is the mean of the weights at the ends of epochs") {
   auto trained = std::make_shared<Copying>(), mean = std::make_shared<Copying>();
   OpenContext context = with_network(trained);
   context.resources->add("mean", mean);
-  const Json params = {{"net", "mean"}, {"of", "net"}, {"from_epoch", 1}, {"every_epochs", 2}};
+  const Json params = {{"net", "mean"}, {"of", "net"}, {"from_epoch", 1}, {"swa_freq", 2}};
   auto node = std::make_unique<Driver>("swa", params, context);
   double sum = 0;
   for (std::uint32_t epoch = 0; epoch < 6; ++epoch) {
