@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/cli/npy.h"
 #include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
@@ -129,4 +130,18 @@ TEST_CASE("what cannot be exported is said") {
   refused("a -o x.onnx --net other", "no network is called other; there are net");
   refused("a -o x.onnx --size 16,16", "--size wants 3 numbers above 0");
   refused("a -o x.onnx --outputs 2", "the network has 1 outputs");
+  // A network of something else than images.
+  npy::write(t.folder.path / "z.npy", {{1, 3}, {0, 0, 0}});
+  REQUIRE(t.sh("$SLUICE apply generator --in image=z.npy --param latent_shape=[3] "
+               "start_shape=[2,4,4] channels=[2,1] strides=[2,1] --out pred=y.npy "
+               "state=s.safetensors")
+              .code == 0);
+  t.folder.write("z.json", R"({ "models": { "net": { "type": "generator", "latent_shape": [3],
+      "start_shape": [2, 4, 4], "channels": [2, 1], "strides": [2, 1],
+      "weights": "s.safetensors" } },
+    "nodes": { "a": { "type": "synthetic", "num_samples": 1, "spatial_size": [16, 16],
+                      "num_seg_classes": 1 },
+               "b": { "type": "batch", "in": "a", "size": 1 },
+               "fwd": { "type": "model", "in": "b", "net": "net" } } })");
+  refused("z.json -o x.onnx", "models.net: is not exported: its input \"latent\" is no image");
 }

@@ -24,6 +24,16 @@ std::map<std::string, std::string> metadata(const GraphNetwork& made, const std:
   return all;
 }
 
+// A file's inputs are images of one size.
+void require_images(const BuiltNetwork& network) {
+  const std::vector<NetInput>& inputs = network.inputs();
+  for (const NetInput& i : inputs)
+    if (i.kind != NetInput::Kind::image || i.channels != inputs[0].channels || i.channels == 0 ||
+        i.finer != 1)
+      throw Error(Exit::usage, "is not exported: its input \"" + i.key +
+                                   "\" is no image of the first one's size and channels");
+}
+
 }  // namespace
 
 onnx::ExportOptions export_options(const GraphNetwork& made) {
@@ -40,6 +50,7 @@ onnx::Exported write_onnx(const GraphNetwork& made, const std::string& run,
                           const std::filesystem::path& file, const onnx::ExportOptions& options) {
   onnx::Exported e;
   try {
+    require_images(*made.built);
     e = onnx::exported(made.built->net(), options);
   } catch (const Error& why) {
     throw Error(why.exit, "models." + made.model->name + ": " + why.what());
