@@ -16,9 +16,9 @@ version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 torch=$(sed -n 's/.*"torch": "\([0-9.]*\)".*/\1/p' "$build/sluice_built.json")
 tag=py3-none-manylinux_2_35_x86_64
 programs="sluice_dicom"
-libraries="libsluice_runtime.so libsluice_cuda.so libsluice_cuda_graph.so"
+libraries="libsluice_runtime.so libsluice_web.so libsluice_cuda.so libsluice_cuda_graph.so"
 
-[ -n "$stage_only" ] || cmake --build "$build" --target sluice runtime >&2
+[ -n "$stage_only" ] || cmake --build "$build" --target sluice runtime web >&2
 
 stage=$out
 [ -n "$stage_only" ] || stage=$(mktemp -d)
@@ -52,6 +52,10 @@ for lib in $(vendored "$build/sluice" "$package"/*.so "$package/sluice_dicom"); 
   mkdir -p "$info/licenses/$owner"
   cp -L "/usr/share/doc/$owner/copyright" "$info/licenses/$owner/"
 done
+
+# The page's editor stands within libsluice_web.so.
+mkdir -p "$info/licenses/libjs-codemirror"
+cp -L /usr/share/doc/libjs-codemirror/copyright "$info/licenses/libjs-codemirror/"
 
 cat >"$info/METADATA" <<METADATA
 Metadata-Version: 2.1

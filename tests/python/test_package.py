@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,15 @@ class Wheel(unittest.TestCase):
             self.assertEqual((wrong.returncode, 'did you mean "brain"?' in wrong.stderr), (2, True))
             found = next(f for f in json.loads(run("doctor", "--json").stdout)["findings"] if f["name"] == "runtime")
             self.assertEqual(found["data"]["file"], str(site / "sluice/libsluice_runtime.so"))
+            # The page's server is there too.
+            page = subprocess.Popen(
+                [home / "bin/sluice", "open", "--no-browser", "--port", "0"], env=clean, cwd=home,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                self.assertRegex(page.stdout.readline(), r"^http://127.0.0.1:\d+/#[0-9a-f]{64}$")
+            finally:
+                page.send_signal(signal.SIGINT)
+                page.communicate(timeout=30)
 
 
 if __name__ == "__main__":
