@@ -12,10 +12,10 @@
 
 #include "kernels/base/intensity_math.h"
 
-#ifdef __CUDACC__
-#define SLUICE_LANES
-#else
+#if defined(_OPENMP) && !defined(__CUDACC__)
 #define SLUICE_LANES _Pragma("omp simd")
+#else
+#define SLUICE_LANES
 #endif
 
 namespace sluice::kernels {
