@@ -15,16 +15,21 @@ BUILD = ROOT / "build"
 
 
 def tests(binary, *cases):
-    """Test cases of a binary in their long form."""
-    return [str(BUILD / binary), *(f"--test-case=*{c}*" for c in cases)]
+    """Test cases of a binary, by parts of their names."""
+    return [str(BUILD / binary), "--test-case=" + ",".join(f"*{c}*" for c in cases)]
 
 
-# Name: what is done to it, the command. They are in the order of what would hurt most.
+def files(binary, *names):
+    """All test cases of a binary's files."""
+    return [str(BUILD / binary), "--source-file=" + ",".join(f"*{n}" for n in names)]
+
+
+# Name: what is done to it, the command or commands. They are in the order of what would hurt most.
 CAMPAIGNS = {
     "kills": ("kill -9 at random times, then resume", tests("cli_tests", "a run killed at any moment")),
     "rank_kills": (
         "kill -9 of one of several processes",
-        tests("cli_tests", "killed rank", "rank that is killed", "one rank"),
+        tests("cli_tests", "a rank that is killed"),
     ),
     "each_step": (
         "a cut after each of 200 steps, resumed at other threads and buffers",
@@ -44,10 +49,10 @@ CAMPAIGNS = {
         tests("cli_tests", "whichever file call"),
     ),
     "disk_full": ("no more space after so many bytes", tests("cli_tests", "finds no more space")),
-    "allocations": ("the k-th allocation fails", tests("cli_tests", "allocation", "memory")),
+    "allocations": ("the k-th allocation fails", tests("cli_tests", "finds no memory")),
     "random_graphs": (
         "random graphs with faults, delays and cuts, against an interpreter",
-        tests("engine_tests", "random graphs", "Random graphs"),
+        tests("engine_tests", "random graphs"),
     ),
     "worlds": (
         "worlds of several schedulers, against steps worked out one by one",
@@ -65,19 +70,16 @@ CAMPAIGNS = {
         "damaged graph files",
         tests("engine_tests", "A damaged graph gives a plan or diagnostics"),
     ),
-    "agreement": ("mutants that check and the JSON Schema must judge alike", tests("cli_tests", "schema")),
-    "typos": ("a letter wrong anywhere: the right word is offered", tests("cli_tests", "typ")),
-    "edits": ("random edits of an open document", tests("lsp_tests", "edit")),
+    "agreement": ("mutants that check and the JSON Schema must judge alike", tests("cli_tests", "The schema refuses")),
+    "typos": ("a letter wrong anywhere: the right word is offered", tests("cli_tests", "One letter wrong")),
+    "edits": ("random edits of an open document", tests("lsp_tests", "after random edits")),
     "caches": (
         "other parameters, versions, files; flipped bits; two processes on one cache",
-        [
-            "sh",
-            "-c",
-            f"'{BUILD}/engine_tests' -sf='*test_cache_folder*' && "
-            f"'{BUILD}/nodes_tests' -sf='*test_cache.cpp' && '{BUILD}/cli_tests' -sf='*test_cache.cpp'",
-        ],
+        files("engine_tests", "test_cache_folder.cpp"),
+        files("nodes_tests", "test_cache.cpp"),
+        files("cli_tests", "test_cache.cpp"),
     ),
-    "serve": ("clients that cut off, damaged and too large files", tests("cli_tests", "serve", "request")),
+    "serve": ("clients that cut off, damaged and too large files", tests("cli_tests", "a served prediction", "a full queue")),
     "soak": (
         "one run for long: memory, descriptors, rate",
         [sys.executable, str(ROOT / "tests/soak.py"), str(BUILD / "sluice")],
@@ -94,25 +96,38 @@ SUMMARY = re.compile(r"assertions:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed")
 
 
 def run(name, minutes, seed):
-    command = CAMPAIGNS[name][1]
     env = dict(os.environ, SLUICE_LONG="1", SLUICE_MINUTES=str(minutes), SLUICE_SEED=str(seed))
     env["SLUICE_FUZZ_SECONDS"] = str(int(60 * minutes))
     env["SLUICE_FUZZ_SEED"] = str(seed)
     begin = time.monotonic()
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", cwd=BUILD)
-    parts = [(m[1], int(m[2]), m[4] or "") for m in SAID.finditer(ran.stdout)]
-    checks = SUMMARY.findall(ran.stdout)
+    said, failed = "", False
+    for command in CAMPAIGNS[name][1:]:
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", cwd=BUILD)
+        said += ran.stdout + ran.stderr
+        failed |= ran.returncode != 0
+    parts = [(m[1], int(m[2]), m[4] or "") for m in SAID.finditer(said)]
+    checks = SUMMARY.findall(said)
     return {
         "campaign": name,
         "cases": sum(n for _, n, _ in parts),
         "parts": {part: n for part, n, _ in parts},
         "notes": "; ".join(f"{part}: {note}" for part, _, note in parts if note),
         "checks": sum(int(c[0]) for c in checks),
-        "failures": sum(int(c[2]) for c in checks) or int(ran.returncode != 0),
+        "failures": sum(int(c[2]) for c in checks) or int(failed),
         "seed": seed,
         "minutes": round((time.monotonic() - begin) / 60, 2),
         "at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-    }, ran
+    }, said
+
+
+def test_cases(name):
+    """How many test cases a campaign is of; None where it is a script."""
+    count = None
+    for command in CAMPAIGNS[name][1:]:
+        if command[0].endswith("_tests"):
+            said = subprocess.run([*command, "-ltc"], capture_output=True, text=True).stdout
+            count = (count or 0) + int(re.search(r"current filters: (\d+)", said)[1])
+    return count
 
 
 def main():
@@ -120,19 +135,20 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--minutes", type=float, default=3, help="of each campaign at most (3)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="what each does, and of how many test cases it is")
     asked = parser.parse_args()
     if asked.list:
-        for name, (what, _) in CAMPAIGNS.items():
-            print(f"{name:<16} {what}")
-        return 0
+        counts = {name: test_cases(name) for name in CAMPAIGNS}
+        for name, count in counts.items():
+            print(f"{name:<16} {'script' if count is None else count:>6}  {CAMPAIGNS[name][0]}")
+        return int(0 in counts.values())
     unknown = [n for n in asked.names if n not in CAMPAIGNS]
     if unknown:
         parser.error(f"no campaign is called {', '.join(unknown)}; --list names them")
     failed = False
     print(f"{'campaign':<16} {'cases':>9} {'checks':>9} {'failures':>8} {'seed':>6} {'minutes':>8}")
     for name in asked.names or CAMPAIGNS:
-        row, ran = run(name, asked.minutes, asked.seed)
+        row, said = run(name, asked.minutes, asked.seed)
         print(
             f"{name:<16} {row['cases']:>9} {row['checks']:>9} {row['failures']:>8} {row['seed']:>6} "
             f"{row['minutes']:>8.2f}  {row['notes']}",
@@ -141,7 +157,7 @@ def main():
         if row["failures"]:
             failed = True
             log = BUILD / f"campaign-{name}.log"
-            log.write_text(ran.stdout + ran.stderr)
+            log.write_text(said)
             print(f"  what failed stands in {log}", flush=True)
         with open(BUILD / "campaigns.json", "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
