@@ -5,51 +5,28 @@
 //   var_auto_encoder, between the last two: linear mu, logvar ─ z = mu + deviation * noise ─ linear
 #include <ATen/ATen.h>
 
-#include "nodes/network/built_network.h"
+#include "nodes/network/layered_params.h"
 
 namespace sluice {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-struct CoderParams : ImageNet {
-  Numbers channels, strides, kernel_size{3}, up_kernel_size{3};
-  std::int64_t num_res_units = 0, num_inter_units = 2;
-  Numbers inter_channels, inter_dilations;
-  Json act = "PRELU", norm = "INSTANCE";
-  std::optional<double> dropout;
-  bool bias = true;
+struct CoderParams : LayeredParams {
+  Numbers up_kernel_size{3}, inter_channels, inter_dilations;
+  std::int64_t num_inter_units = 2;
+  CoderParams() { num_res_units = 0; }
 };
 
 template <class Params>
 Spec coder_spec(Spec s) {
-  return s.param("channels", &Params::channels, "Of each level.")
+  return add_layered_params<Params>(s)
+      .param("up_kernel_size", &Params::up_kernel_size, "As kernel_size, for the way back.")
       .at_least(1)
-      .length(1)
-      .required()
-      .param("strides", &Params::strides, "Of each level.")
-      .at_least(1)
-      .length_of("channels")
-      .required()
-      .param("kernel_size", &Params::kernel_size, "Odd; a number or one an axis.")
-      .at_least(1)
-      .param("up_kernel_size", &Params::up_kernel_size, "The same for the way back.")
-      .at_least(1)
-      .param("num_res_units", &Params::num_res_units,
-             "Convolutions in a residual unit; 0: plain convolutions.")
-      .at_least(0)
       .param("inter_channels", &Params::inter_channels, "Of units at the lowest extents.")
       .at_least(1)
       .param("inter_dilations", &Params::inter_dilations, "Theirs; empty: 1.")
       .at_least(1)
       .param("num_inter_units", &Params::num_inter_units, "As num_res_units, of these units.")
-      .at_least(0)
-      .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
-      .param("norm", &Params::norm, "The same.")
-      .param("dropout", &Params::dropout,
-             "Probability that a value becomes 0 in training; null: none.")
-      .range(0, 0.99)
-      .param("bias", &Params::bias, "Convolutions have a bias.");
+      .at_least(0);
 }
 
 // What both networks are made of.
@@ -63,18 +40,15 @@ struct Coder {
     if (!p.inter_dilations.empty() && p.inter_dilations.size() != p.inter_channels.size())
       s.refuse("inter_dilations has a number for each of inter_channels");
   }
-  Adn adn() const {
-    return {.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
-  }
   Value unit(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
              std::int64_t subunits, bool last = false, std::int64_t dilation = 1) const {
     if (subunits > 0)
       return residual_unit(s, x, out,
-                           {stride, p.kernel_size, subunits, adn(), p.bias, last, dilation});
+                           {stride, p.kernel_size, subunits, p.adn(), p.bias, last, dilation});
     return convolution(s, x, out,
                        {.strides = stride,
                         .kernel_size = p.kernel_size,
-                        .adn = adn(),
+                        .adn = p.adn(),
                         .bias = p.bias,
                         .dilation = dilation});
   }
@@ -96,7 +70,7 @@ struct Coder {
       x = convolution(at / "conv", x, out,
                       {.strides = p.strides[levels - 1 - i],
                        .kernel_size = p.up_kernel_size,
-                       .adn = adn(),
+                       .adn = p.adn(),
                        .bias = p.bias,
                        .conv_only = last && p.num_res_units == 0,
                        .is_transposed = true});

@@ -5,20 +5,14 @@
 //   image
 #include <ATen/ATen.h>
 
-#include "nodes/network/built_network.h"
+#include "nodes/network/layered_params.h"
 
 namespace sluice {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
 struct Generator final : ImageNetwork<Generator> {
-  struct Params : ImageNet {
-    Numbers latent_shape, start_shape, channels, strides, kernel_size{3};
-    std::int64_t num_res_units = 2;
-    Json act = "PRELU", norm = "INSTANCE";
-    std::optional<double> dropout;
-    bool bias = true;
+  struct Params : LayeredParams {
+    Numbers latent_shape, start_shape;
     Params() { spatial_dims = 0; }
   } p;
 
@@ -26,7 +20,7 @@ struct Generator final : ImageNetwork<Generator> {
     Spec s =
         image_net<Params>("generator", "Images from latent numbers (MONAI's Generator).", false);
     std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
-    return s.gives("logits", Form::any)
+    s.gives("logits", Form::any)
         .dtype("float32")
         .param("latent_shape", &Params::latent_shape, "Shape of a sample's latent numbers.")
         .at_least(1)
@@ -36,26 +30,8 @@ struct Generator final : ImageNetwork<Generator> {
                "Channels and extents of the image that the linear layer makes.")
         .at_least(1)
         .length(3, 4)
-        .required()
-        .param("channels", &Params::channels, "Of each layer; the last: of the output.")
-        .at_least(1)
-        .length(1)
-        .required()
-        .param("strides", &Params::strides, "Of each layer: what it multiplies extents by.")
-        .at_least(1)
-        .length_of("channels")
-        .required()
-        .param("kernel_size", &Params::kernel_size, "Odd; a number or one an axis.")
-        .at_least(1)
-        .param("num_res_units", &Params::num_res_units,
-               "Convolutions in a residual unit after each layer; 0: none.")
-        .at_least(0)
-        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
-        .param("norm", &Params::norm, "The same.")
-        .param("dropout", &Params::dropout,
-               "Probability that a value becomes 0 in training; null: none.")
-        .range(0, 0.99)
-        .param("bias", &Params::bias, "Convolutions have a bias.");
+        .required();
+    return add_layered_params<Params>(s, "none");
   }
 
   std::vector<NetInput> inputs() const {
@@ -64,7 +40,7 @@ struct Generator final : ImageNetwork<Generator> {
   Values build(const Scope& s, const Values& latent) const {
     for (const std::int64_t k : p.kernel_size)
       if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
-    const Adn adn{.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
+    const Adn adn = p.adn();
     const auto to_image = [shape = p.start_shape](In t) { return t[0].unflatten(1, shape); };
     Value x =
         linear(s / "linear", latent[0], product(p.start_shape))

@@ -6,7 +6,7 @@
 //     ─ linear ─▶ output 0: every patch's numbers [N, T, voxels]; output 1: 1 where it was masked
 #include <ATen/ATen.h>
 
-#include "nodes/network/built_network.h"
+#include "nodes/network/transformer_params.h"
 
 namespace sluice {
 namespace {
@@ -31,22 +31,8 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
         "MaskedAutoEncoderViT). Second output, by the model node's output_keys: the mask [N, T].",
         false);
     std::erase_if(s.params, [](const auto& q) { return q.name == "out_channels"; });
-    return s.gives("logits", Form::any)
-        .dtype("float32")
-        .param("img_size", &Params::img_size, "Extents of the images; one number: of all axes.")
-        .at_least(1)
-        .required()
-        .param("patch_size", &Params::patch_size, "Extents of a patch, which divide the images'.")
-        .at_least(1)
-        .required()
-        .param("hidden_size", &Params::hidden_size, "Channels of a token.")
-        .at_least(1)
-        .param("mlp_dim", &Params::mlp_dim, "Channels within a layer's perceptron.")
-        .at_least(1)
-        .param("num_layers", &Params::num_layers, "Layers of attention and perceptron.")
-        .at_least(1)
-        .param("num_heads", &Params::num_heads, "Heads of attention; they divide hidden_size.")
-        .at_least(1)
+    s.gives("logits", Form::any).dtype("float32");
+    add_transformer_params<Params>(s)
         .param("masking_ratio", &Params::masking_ratio, "The share of patches that is masked.")
         .range(0, 1)
         .param("decoder_hidden_size", &Params::decoder_hidden_size, "The same of the decoder.")
@@ -63,10 +49,8 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
                "What a patch's place adds: learnable, the same from zero (none), a constant.")
         .choices({"none", "learnable", "sincos"})
         .param("decoder_pos_embed_type", &Params::decoder_pos_embed_type, "The same, decoder.")
-        .choices({"none", "learnable", "sincos"})
-        .param("dropout_rate", &Params::dropout_rate, "Of tokens and of attention's shares.")
-        .range(0, 0.99)
-        .param("qkv_bias", &Params::qkv_bias, "Queries, keys and values have a bias.");
+        .choices({"none", "learnable", "sincos"});
+    return add_attention_params<Params>(s);
   }
 
   Values build(const Scope& s, const Value& image) const {

@@ -3,7 +3,7 @@
 //
 //   x ─ residual units (or convolutions), each with its stride ─ linear ─▶ numbers of out_shape
 //   critic: the mean over all channels and voxels instead of the linear layer
-#include "nodes/network/built_network.h"
+#include "nodes/network/layered_params.h"
 
 namespace sluice {
 namespace {
@@ -13,12 +13,9 @@ enum class Regressing { regressor, classifier, discriminator, critic };
 template <Regressing kind>
 struct Regressor final : ImageNetwork<Regressor<kind>> {
   static constexpr bool adversary = kind == Regressing::discriminator || kind == Regressing::critic;
-  struct Params : ImageNet {
-    std::vector<std::int64_t> in_shape, out_shape{1}, channels, strides, kernel_size{3};
-    std::int64_t classes = 1, num_res_units = 2;
-    Json act = "PRELU", norm = "INSTANCE";
-    std::optional<double> dropout;
-    bool bias = true;
+  struct Params : LayeredParams {
+    Numbers in_shape, out_shape{1};
+    std::int64_t classes = 1;
     std::optional<Json> last_act;
     Params() {
       if (adversary) dropout = 0.25;
@@ -50,25 +47,7 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
           .required();
     if (kind == Regressing::classifier)
       s.param("classes", &Params::classes, "How many.").at_least(1).required();
-    s.param("channels", &Params::channels, "Of each layer.")
-        .at_least(1)
-        .length(1)
-        .required()
-        .param("strides", &Params::strides, "Of each layer.")
-        .at_least(1)
-        .length_of("channels")
-        .required()
-        .param("kernel_size", &Params::kernel_size, "Odd; a number or one an axis.")
-        .at_least(1)
-        .param("num_res_units", &Params::num_res_units,
-               "Convolutions in a residual unit; 0: plain convolutions.")
-        .at_least(0)
-        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
-        .param("norm", &Params::norm, "The same.")
-        .param("dropout", &Params::dropout,
-               "Probability that a value becomes 0 in training; null: none.")
-        .range(0, 0.99)
-        .param("bias", &Params::bias, "Convolutions have a bias.");
+    add_layered_params<Params>(s);
     if (kind == Regressing::classifier || kind == Regressing::discriminator)
       s.param("last_act", &Params::last_act, "After the linear layer; null: none.");
     return s;
@@ -83,8 +62,8 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
   Values build(const Scope& s, const Value& image) const {
     for (const std::int64_t k : p.kernel_size)
       if (k % 2 == 0) this->refuse("kernel sizes must be odd, found " + std::to_string(k));
-    const Adn adn{.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout.value_or(0)};
-    std::vector<std::int64_t> left{p.in_shape.begin() + 1, p.in_shape.end()};
+    const Adn adn = p.adn();
+    Numbers left{p.in_shape.begin() + 1, p.in_shape.end()};
     Value x = image;
     for (std::size_t i = 0; i < p.channels.size(); ++i) {
       const Scope at = s / ("net.layer_" + std::to_string(i));
@@ -107,8 +86,7 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
                    {.channels = 1, .axes = 0})};
     std::int64_t voxels = 1, numbers = 1;
     for (const std::int64_t n : left) voxels *= n;
-    const auto out_shape =
-        kind == Regressing::regressor ? p.out_shape : std::vector<std::int64_t>{p.classes};
+    const auto out_shape = kind == Regressing::regressor ? p.out_shape : Numbers{p.classes};
     for (const std::int64_t n : out_shape) numbers *= n;
     x = linear(s / "final.1", flatten(x, voxels), numbers);
     if (p.last_act) x = act(s / "final.lastact", x, act_of(*p.last_act));

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "nodes/network/built_network.h"
+#include "nodes/network/transformer_params.h"
 
 namespace sluice {
 namespace {
@@ -22,25 +22,10 @@ struct VitParams : ImageNet {
 
 template <class Params>
 Spec vit_spec(Spec s) {
-  s.param("img_size", &Params::img_size, "Extents of the images; one number: of all axes.")
-      .at_least(1)
-      .required()
-      .param("patch_size", &Params::patch_size, "Extents of a patch; one number: of all axes.")
-      .at_least(1)
-      .required()
-      .param("hidden_size", &Params::hidden_size, "Channels of a token.")
-      .at_least(1)
-      .param("mlp_dim", &Params::mlp_dim, "Channels within a layer's perceptron.")
-      .at_least(1)
-      .param("num_layers", &Params::num_layers, "Layers of attention and perceptron.")
-      .at_least(1)
-      .param("num_heads", &Params::num_heads, "Heads of attention; they divide hidden_size.")
-      .at_least(1)
+  add_transformer_params<Params>(s)
       .param("proj_type", &Params::proj_type, "How a patch becomes a token.")
-      .choices({"conv", "perceptron"})
-      .param("dropout_rate", &Params::dropout_rate, "Of tokens and of attention's shares.")
-      .range(0, 0.99)
-      .param("qkv_bias", &Params::qkv_bias, "Queries, keys and values have a bias.");
+      .choices({"conv", "perceptron"});
+  add_attention_params<Params>(s);
   return s.gives("logits", Form::any).dtype("float32");
 }
 

@@ -55,4 +55,14 @@ void reorder_boxes_of(Sample& sample, const P& p, ReorderOf&& reorder_of) {
   });
 }
 
+// k quarter turns, 0 to 3, of images and of the boxes in them.
+template <class P>
+void turn_with_boxes(Sample& sample, const P& p, int k, const char* name) {
+  reorder_boxes_of(sample, p, [&](std::int64_t axes) {
+    const auto [a, b] = turning_axes(p, axes);
+    return quarter_turns(k, a, b);
+  });
+  rotate90(sample, p, k, name);
+}
+
 }  // namespace sluice

@@ -27,17 +27,8 @@ struct RandRotateBox90 final : FusedNode {
     const int k = static_cast<int>(random.integer(static_cast<std::uint64_t>(p.max_k))) + 1;
     if (!random.chance(p.prob)) return pass(f);
     Sample out = f.in();
-    turn(out, k, "rand_rotate_box90");
+    turn_with_boxes(out, p, k, "rand_rotate_box90");
     finish(f, std::move(out));
-  }
-
- private:
-  void turn(Sample& sample, int k, const char* name) const {
-    reorder_boxes_of(sample, p, [&](std::int64_t axes) {
-      const auto [a, b] = turning_axes(p, axes);
-      return quarter_turns(k, a, b);
-    });
-    sluice::rotate90(sample, p, k, name);
   }
 };
 

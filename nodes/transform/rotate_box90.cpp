@@ -21,17 +21,8 @@ struct RotateBox90 final : FusedNode {
     const int k = static_cast<int>((p.k % 4 + 4) % 4);
     if (k == 0) return pass(f);
     Sample out = f.in();
-    turn(out, k, "rotate_box90");
+    turn_with_boxes(out, p, k, "rotate_box90");
     finish(f, std::move(out));
-  }
-
- private:
-  void turn(Sample& sample, int k, const char* name) const {
-    reorder_boxes_of(sample, p, [&](std::int64_t axes) {
-      const auto [a, b] = turning_axes(p, axes);
-      return quarter_turns(k, a, b);
-    });
-    sluice::rotate90(sample, p, k, name);
   }
 };
 

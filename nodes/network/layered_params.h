@@ -1,0 +1,46 @@
+// Parameters of networks that are rows of convolutions or residual units, by MONAI's names.
+#pragma once
+
+#include "nodes/network/built_network.h"
+
+namespace sluice {
+
+using Numbers = std::vector<std::int64_t>;
+
+struct LayeredParams : ImageNet {
+  Numbers channels, strides, kernel_size{3};
+  std::int64_t num_res_units = 2;
+  Json act = "PRELU", norm = "INSTANCE";
+  std::optional<double> dropout;
+  bool bias = true;
+
+  Adn adn() const {
+    return {.norm = norm_of(norm), .act = act_of(act), .dropout = dropout.value_or(0)};
+  }
+};
+
+// `plain`: what there is without residual units. The casts make defaults P's, not the base's.
+template <class P>
+Spec& add_layered_params(Spec& s, const std::string& plain = "plain convolutions") {
+  return s.param("channels", &P::channels, "Of each layer.")
+      .at_least(1)
+      .length(1)
+      .required()
+      .param("strides", &P::strides, "Of each layer.")
+      .at_least(1)
+      .length_of("channels")
+      .required()
+      .param("kernel_size", &P::kernel_size, "Odd; a number or one an axis.")
+      .at_least(1)
+      .param("num_res_units", static_cast<std::int64_t P::*>(&P::num_res_units),
+             "Convolutions in a residual unit; 0: " + plain + ".")
+      .at_least(0)
+      .param("act", &P::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("norm", &P::norm, "The same.")
+      .param("dropout", static_cast<std::optional<double> P::*>(&P::dropout),
+             "Probability that a value becomes 0 in training; null: none.")
+      .range(0, 0.99)
+      .param("bias", &P::bias, "Convolutions have a bias.");
+}
+
+}  // namespace sluice
