@@ -18,7 +18,10 @@ struct Generator final : ImageNetwork<Generator> {
 
   static Spec spec() {
     Spec s =
-        image_net<Params>("generator", "Images from latent numbers (MONAI's Generator).", false);
+        image_net<Params>("generator",
+                          "Images from latent numbers (MONAI's Generator). Each layer multiplies "
+                          "extents by its stride; the last one's channels are the output's.",
+                          false);
     std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
     s.gives("logits", Form::any)
         .dtype("float32")
