@@ -6,7 +6,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What comes before the network, as a training graph has it: another spacing, crops, intensities.
+// The training graph with more before the network, and the prediction back on the label's grid.
 std::string graph_with(const std::string& nodes, const std::string& last) {
   std::string text = packaged_training;
   const auto replace = [&](const std::string& from, const std::string& to) {
@@ -15,7 +15,12 @@ std::string graph_with(const std::string& nodes, const std::string& last) {
     text.replace(at, from.size(), to);
   };
   replace(R"("infer": { "type": "sliding_window", "in": "vnorm")",
-          nodes + R"("infer": { "type": "sliding_window", "in": ")" + last + "\"");
+          nodes + R"("infer": { "type": "sliding_window", "overlap": 0.5, "mode": "gaussian",
+                     "sw_batch_size": 3, "in": ")" +
+              last + "\"");
+  replace(R"("dice":  { "type": "dice_metric", "in": "infer")",
+          R"("back": { "type": "invert", "in": "infer" },
+             "dice": { "type": "dice_metric", "in": "back")");
   return text;
 }
 
@@ -118,6 +123,50 @@ E)");
   p.refused(run, 2, "`sluice run` runs what sluice-edge does not");
   edit("\"type\": \"argmax\"", "\"type\": \"argmax\", \"regions_class_order\": [1, 2]");
   p.refused(run, 2, "regions_class_order");
+}
+
+TEST_CASE("logits that are not finite end a prediction with exit 8 or quarantine the sample") {
+  const Packaged p;
+  // All numbers of the last layer become NaN, in the weights and in model.onnx.
+  const auto spoilt = p.sh(SLUICE_PYTHON R"( - <<'E'
+import hashlib, json, struct
+b = bytearray(open('p/weights.safetensors', 'rb').read())
+n = struct.unpack('<Q', b[:8])[0]
+head = json.loads(b[8:8 + n])
+onnx = open('p/model.onnx', 'rb').read()
+spoilt = 0
+for name, t in head.items():
+    if name == '__metadata__' or t['dtype'] != 'F32': continue
+    begin, end = (8 + n + o for o in t['data_offsets'])
+    was, nan = bytes(b[begin:end]), struct.pack('<f', float('nan')) * ((end - begin) // 4)
+    if len(was) >= 64 and onnx.count(was) == 1:
+        b[begin:end] = nan
+        onnx = onnx.replace(was, nan)
+        spoilt += 1
+assert spoilt > 0
+open('p/weights.safetensors', 'wb').write(b)
+open('p/model.onnx', 'wb').write(onnx)
+m = json.load(open('p/manifest.json'))
+for f in ('weights.safetensors', 'model.onnx'):
+    m['files'][f] = hashlib.sha256(open('p/' + f, 'rb').read()).hexdigest()
+json.dump(m, open('p/manifest.json', 'w'))
+E)");
+  INFO(spoilt.err);
+  REQUIRE(spoilt.code == 0);
+  const std::string why =
+      "the network's logits are NaN or infinite in window 1 of 8, at voxel "
+      "[0, 0, 0]";
+  const std::string run = "$SLUICE run p --quiet --no-out --set vars.images=data/images";
+  p.refused(run, 8, why);
+  p.refused(run, 8, "a0");
+  const auto left_out = p.sh(run + " --set +nodes.infer.on_error=quarantine");
+  CHECK(left_out.code == 0);
+  CHECK(left_out.err.find("quarantined a1") != std::string::npos);
+  CHECK(left_out.err.find(why) != std::string::npos);
+  p.refused(run + " --set +nodes.infer.on_error=quarantine --set +nodes.infer.max_bad=1", 8, why);
+  const std::string runtime = runtime_of(p);
+  if (runtime.empty()) return;
+  p.refused(runtime + "$SLUICE-edge run p --images data/images --out out", 8, "infer: a0: " + why);
 }
 
 TEST_CASE("sluice-edge computes the same on aarch64, in the emulator") {
