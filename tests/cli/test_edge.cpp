@@ -154,7 +154,7 @@ E)");
   INFO(spoilt.err);
   REQUIRE(spoilt.code == 0);
   const std::string why =
-      "the network's logits are NaN or infinite in window 1 of 8, at voxel "
+      "the network's logits are NaN or infinite in window 1 of 4, at voxel "
       "[0, 0, 0]";
   const std::string run = "$SLUICE run p --quiet --no-out --set vars.images=data/images";
   p.refused(run, 8, why);
