@@ -420,7 +420,7 @@ std::vector<NodeType> transform_nodes() {
           type_of<Invert>(),
           type_of<Argmax>(),
           type_of<Activations>(),
-          type_of<AsDiscrete>(), 
+          type_of<AsDiscrete>(),
           type_of<ConcatItems>()};
 }
 

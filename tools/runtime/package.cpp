@@ -212,7 +212,8 @@ int verify_command(const Json& request) {
   const Scratch scratch;
   predict(package, scratch.path / "run");
   const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
-  const bool good = static_cast<double>(c.differ) <= package_may_differ * static_cast<double>(c.voxels);
+  const bool good =
+      static_cast<double>(c.differ) <= package_may_differ * static_cast<double>(c.voxels);
   if (request.at("json"))
     std::cout << Json{{"files", files}, {"voxels", c.voxels}, {"differ", c.differ}, {"good", good}}
                      .dump(2)
