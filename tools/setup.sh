@@ -11,7 +11,7 @@ apt_packages=(
   g++ cmake ninja-build ccache python3-venv python3-dev git ca-certificates
   libtbb-dev libinsighttoolkit5-dev nlohmann-json3-dev doctest-dev libcli11-dev
   libdeflate-dev zlib1g-dev libpng-dev libjpeg-dev libtiff-dev libxxhash-dev libssl-dev libgdcm-dev
-  libdcmtk-dev libeigen3-dev libgloo-dev libyaml-cpp-dev libcpp-httplib-dev libjs-codemirror
+  libdcmtk-dev libeigen3-dev libgloo-dev libyaml-cpp-dev libcpp-httplib-dev libjs-codemirror libmd-dev
   graphviz mricron-data clang-format clang-tidy
 )
 

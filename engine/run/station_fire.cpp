@@ -349,7 +349,9 @@ const std::string* Station::failed_body(const Firing& firing, Cause why) {
   const std::string names = names_of(plan_, firing);
   const Stamp& stamp = firing.stamp();
   const PlanNode& who = to_blame(why.text);
-  if (plan_.graph->on_error == OnError::quarantine && why.is_of_sample() &&
+  // An updater's NaN may have reached the weights; a reader's is the sample's own.
+  const bool not_finite = why.exit == Exit::non_finite && plan_.spec->access != Access::update;
+  if (plan_.graph->on_error == OnError::quarantine && (why.is_of_sample() || not_finite) &&
       scheduler_.quarantine({who.path(), names, why.text, stamp}, why.exit, index_))
     return reasons::quarantined;
   scheduler_.fail({why.exit, why.text, who.path(), names, stamp, who.graph->place});

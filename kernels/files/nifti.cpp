@@ -3,124 +3,12 @@
 #include <ATen/Functions.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <utility>
 
 #include "engine/base/error.h"
-#include "kernels/base/reverse_axes.h"
-#include "kernels/files/file_io.h"
-#include "kernels/files/gzip.h"
-#include "kernels/files/nifti_header.h"
 #include "kernels/files/raw_volume.h"
 
 namespace sluice {
-namespace {
-
-// The two names of a volume: the same one for a single file.
-struct Names {
-  std::filesystem::path header, voxels;
-};
-
-// "a.img.gz" and "a.hdr.gz" name the same pair.
-Names names_of(const std::filesystem::path& path) {
-  const bool gz = path.extension() == ".gz";
-  std::filesystem::path stem = gz ? std::filesystem::path(path).replace_extension() : path;
-  if (stem.extension() != ".hdr" && stem.extension() != ".img") return {path, path};
-  const auto half = [&](const char* extension) {
-    return stem.replace_extension(extension).string() + (gz ? ".gz" : "");
-  };
-  return {half(".hdr"), half(".img")};
-}
-
-void check_name(const Buffer& file, const std::filesystem::path& path) {
-  const bool named_gz = path.extension() == ".gz";
-  if (named_gz != is_gzip(file.view()))
-    throw DataError(path.string() + (named_gz ? ": is named .gz but is not compressed"
-                                              : ": is gzip data; its name must end in .gz"));
-}
-
-void check_length(std::uint64_t expected, std::uint64_t got, const std::string& name) {
-  if (got != expected)
-    throw DataError(name + (got < expected ? ": ends early" : ": is too long") + " (expected " +
-                    with_commas(expected) + " bytes, got " + with_commas(got) + ")");
-}
-
-NiftiHeader header_in(const Buffer& file, const std::string& name) {
-  std::array<std::uint8_t, nifti2_size> front;
-  std::size_t n = std::min(front.size(), file.size());
-  if (!is_gzip(file.view()))
-    std::copy_n(file.data(), n, front.begin());
-  else if ((n = gunzip_front(file.view(), front)) < nifti1_size)
-    throw DataError(name + ": gzip stream ends early or is damaged: no NIfTI header comes out");
-  return parse_nifti_header({front.data(), n}, name);
-}
-
-// The header's half of a pair. Compressed it has a checksum, and the stream says how long it is.
-NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& read) {
-  constexpr std::uint64_t most = 1u << 20;  // extensions included
-  const Buffer file = read(path);
-  check_name(file, path);
-  const NiftiHeader h = header_in(file, path.string());
-  if (!h.pair) throw DataError(path.string() + ": is a single NIfTI file, named like half of one");
-  if (!is_gzip(file.view())) return h;
-  gunzip_single(file.view(), most, path.string());
-  return h;
-}
-
-// The file with the voxels as it was before compression; its length is the header's to the byte.
-Buffer whole_file(Buffer file, const NiftiHeader& h, const std::string& name) {
-  const std::uint64_t expected =
-      h.offset + static_cast<std::uint64_t>(h.voxels()) * size_of(h.type);
-  if (is_gzip(file.view())) return gunzip(file.view(), expected, name);
-  check_length(expected, file.size(), name);
-  return file;
-}
-
-RawVolume raw_volume(const NiftiHeader& h) {
-  RawVolume raw;
-  raw.type = h.type;
-  raw.swapped = h.swapped;
-  raw.dim.assign(h.dim.begin(), h.dim.begin() + h.spatial_rank());
-  raw.channels = h.channels();
-  raw.channel_axis = raw.dim.size();
-  raw.slope = h.slope;
-  raw.inter = h.inter;
-  raw.affine = h.affine;
-  raw.placed = h.placed;
-  return raw;
-}
-
-}  // namespace
-
-Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
-  const Names names = names_of(path);
-  const std::string name = names.voxels.string();
-  const bool pair = names.header != names.voxels;
-  NiftiHeader h;
-  if (pair) h = header_of_pair(names.header, read);
-  Buffer file = read(names.voxels);
-  check_name(file, names.voxels);
-  if (!pair) h = header_in(file, name);
-  if (!pair && h.pair)
-    throw DataError(name + ": is half of a pair; the halves are named .hdr and .img");
-  file = whole_file(std::move(file), h, name);
-  return to_volume(raw_volume(h), file, h.offset, dtype, name);
-}
-
-NiftiHeader read_nifti_header(const std::filesystem::path& path) {
-  const std::filesystem::path file = names_of(path).header;
-  const std::string name = file.string();
-  const Buffer front = read_file_front(file, 64 * 1024);
-  std::array<std::uint8_t, nifti2_size> bytes;
-  std::size_t n = std::min(bytes.size(), front.size());
-  if (is_gzip(front.view()))
-    n = gunzip_front(front.view(), bytes);
-  else
-    std::copy_n(front.data(), n, bytes.begin());
-  return parse_nifti_header({bytes.data(), n}, name);
-}
-
 namespace {
 
 at::ScalarType tensor_type(NiftiType type) {
@@ -185,33 +73,19 @@ NiftiHeader header_for(const at::Tensor& data, const Matrix4& affine, NiftiType 
   return h;
 }
 
-}  // namespace
-
-namespace {
-
 // `data`: what `h` says, the file's first axis last but its channels.
 void write(const std::filesystem::path& path, const NiftiHeader& h, const at::Tensor& data,
            int gzip_level) {
-  const NiftiType type = h.type;
-  const at::Tensor cast = cast_for(data, type, path.string());
-  const auto header = make_nifti1_header(h);
-  Buffer file(header.size() + cast.nbytes());
-  std::copy(header.begin(), header.end(), file.data());
-  const std::int64_t x = h.axis(0), y = h.axis(1), z = h.axis(2);
-  with_voxel_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    const auto* from = static_cast<const T*>(cast.data_ptr());
-    auto* to = reinterpret_cast<T*>(file.data() + header.size());
-    for (std::int64_t c = 0; c < h.channels(); ++c)
-      reverse_axes(from + c * x * y * z, x, y, z, to + c * x * y * z, [](T v) { return v; });
-  });
-  if (path.extension() == ".gz")
-    write_file(path, {gzip(file.view(), gzip_level).view()});
-  else
-    write_file(path, {file.view()});
+  const at::Tensor cast = cast_for(data, h.type, path.string());
+  write_nifti_file(path, h, cast.const_data_ptr(), gzip_level);
 }
 
 }  // namespace
+
+Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  NiftiFile f = read_nifti_file(path, read);
+  return to_volume(f.raw(), f.bytes, f.header.offset, dtype, f.name);
+}
 
 void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
                  const std::string& dtype, int gzip_level) {

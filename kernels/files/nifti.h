@@ -11,7 +11,7 @@
 // qform_code > 0, else pixdim with x mirrored and the origin at the centre.
 #pragma once
 
-#include "kernels/files/nifti_header.h"
+#include "kernels/files/nifti_file.h"
 #include "kernels/files/volume.h"
 
 namespace sluice {
@@ -19,9 +19,6 @@ namespace sluice {
 // `dtype` as for read_volume().
 Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat,
                   const ReadBytes& read = read_plain);
-
-// The header alone; of the file only its front is read, and nothing after it is checked.
-NiftiHeader read_nifti_header(const std::filesystem::path& path);
 
 // Writes [X, Y, Z] or [C, X, Y, Z] (C > 1 becomes the file's fourth axis) as NIfTI-1 with sform
 // and, where the affine is orthogonal, qform, both coded "aligned". `dtype` is numpy's name

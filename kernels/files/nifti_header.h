@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/files/raw_volume.h"
+#include "kernels/files/raw_voxels.h"
 
 namespace sluice {
 

@@ -2,40 +2,12 @@
 
 #include <ATen/Functions.h>
 
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <stdexcept>
-#include <type_traits>
-#include <utility>
 
 #include "engine/base/error.h"
-#include "kernels/base/reverse_axes.h"
-#include "kernels/base/word.h"
-#include "kernels/files/file_io.h"
 
 namespace sluice {
 namespace {
-
-struct TypeRow {
-  VoxelType type;
-  std::size_t size;
-  const char* name;
-};
-constexpr TypeRow type_table[] = {
-    {VoxelType::uint8, 1, "uint8"},     {VoxelType::int8, 1, "int8"},
-    {VoxelType::uint16, 2, "uint16"},   {VoxelType::int16, 2, "int16"},
-    {VoxelType::uint32, 4, "uint32"},   {VoxelType::int32, 4, "int32"},
-    {VoxelType::uint64, 8, "uint64"},   {VoxelType::int64, 8, "int64"},
-    {VoxelType::float32, 4, "float32"}, {VoxelType::float64, 8, "float64"},
-};
-
-template <class Is>
-const TypeRow* find_row(Is is) {
-  for (const auto& row : type_table)
-    if (is(row)) return &row;
-  return nullptr;
-}
 
 template <class F>
 void with_tensor_type(at::ScalarType type, F&& f) {
@@ -57,59 +29,15 @@ void with_tensor_type(at::ScalarType type, F&& f) {
   }
 }
 
-// One stored number as the value it stands for. Integer outputs are exact: `lost` counts the
-// values that they cannot hold.
-template <class In, class Out, bool scaled>
-struct Convert {
-  double slope, inter;
-  std::int64_t* lost;
-
-  [[gnu::always_inline]] Out operator()(In v) const {
-    if constexpr (scaled && std::is_floating_point_v<Out>) {
-      return static_cast<Out>(static_cast<double>(v) * slope + inter);  // nibabel scales in double
-    } else if constexpr (std::is_floating_point_v<Out>) {
-      return static_cast<Out>(v);
-    } else if constexpr (!scaled && std::is_integral_v<In>) {
-      *lost += !std::in_range<Out>(v);
-      return static_cast<Out>(v);
-    } else {
-      // 2^63 is a double, the largest integer below it is not: hence "<" with one above the limit.
-      const double value = scaled ? static_cast<double>(v) * slope + inter : static_cast<double>(v);
-      constexpr double low = static_cast<double>(std::numeric_limits<Out>::min());
-      constexpr double above = 2.0 * static_cast<double>(std::numeric_limits<Out>::max() / 2 + 1);
-      const bool fits = value >= low && value < above && value == std::nearbyint(value);
-      *lost += !fits;
-      return fits ? static_cast<Out>(value) : Out{0};
-    }
-  }
-};
-
-template <class In, class Out, bool scaled>
-std::int64_t convert(const std::uint8_t* bytes, const RawVolume& raw, Out* out) {
-  const auto* in = reinterpret_cast<const In*>(bytes);
-  const std::int64_t x = raw.axis(0), y = raw.axis(1), z = raw.axis(2);
-  std::int64_t lost = 0;
-  const Convert<In, Out, scaled> map{raw.slope, raw.inter, &lost};
-  for (std::int64_t c = 0; c < raw.channels; ++c)
-    reverse_axes(in + c * x * y * z, z, y, x, out + c * x * y * z, map);
-  return lost;
-}
-
-at::Tensor to_tensor(const std::uint8_t* voxels, const RawVolume& raw, at::ScalarType dtype,
-                     const std::string& name) {
+at::Tensor to_tensor(std::span<const std::uint8_t> voxels, const RawVolume& raw,
+                     at::ScalarType dtype, const std::string& name) {
   std::vector<std::int64_t> shape{raw.channels};
   shape.insert(shape.end(), raw.dim.begin(), raw.dim.end());
   at::Tensor out = at::empty(shape, dtype);
   advise_huge_pages(out.data_ptr(), out.nbytes());
   std::int64_t lost = 0;
-  with_voxel_type(raw.type, [&](auto in) {
-    with_tensor_type(dtype, [&](auto o) {
-      using In = decltype(in);
-      using Out = decltype(o);
-      auto* to = static_cast<Out*>(out.data_ptr());
-      lost = raw.slope == 1 && raw.inter == 0 ? convert<In, Out, false>(voxels, raw, to)
-                                              : convert<In, Out, true>(voxels, raw, to);
-    });
+  with_tensor_type(dtype, [&](auto o) {
+    lost = to_values(voxels, raw, static_cast<decltype(o)*>(out.data_ptr()));
   });
   if (lost > 0)
     throw DataError(name + ": " + with_commas(static_cast<std::uint64_t>(lost)) +
@@ -117,64 +45,13 @@ at::Tensor to_tensor(const std::uint8_t* voxels, const RawVolume& raw, at::Scala
   return out;
 }
 
-// Channels moved after all axes.
-Buffer in_planes(std::span<const std::uint8_t> voxels, const RawVolume& raw) {
-  std::size_t block = size_of(raw.type);
-  for (std::size_t d = 0; d < raw.channel_axis; ++d) block *= static_cast<std::size_t>(raw.dim[d]);
-  const auto channels = static_cast<std::size_t>(raw.channels);
-  const std::size_t blocks = voxels.size() / (block * channels);
-  Buffer out(voxels.size());
-  for (std::size_t c = 0; c < channels; ++c)
-    for (std::size_t i = 0; i < blocks; ++i)
-      std::memcpy(out.data() + (c * blocks + i) * block, voxels.data() + (i * channels + c) * block,
-                  block);
-  return out;
-}
-
 }  // namespace
-
-std::size_t size_of(VoxelType type) {
-  return find_row([&](const TypeRow& row) { return row.type == type; })->size;
-}
-const char* name_of(VoxelType type) {
-  return find_row([&](const TypeRow& row) { return row.type == type; })->name;
-}
-const VoxelType* find_voxel_type(std::int64_t code) {
-  const TypeRow* row =
-      find_row([&](const TypeRow& r) { return static_cast<std::int64_t>(r.type) == code; });
-  return row ? &row->type : nullptr;
-}
-VoxelType voxel_type(const std::string& name) {
-  if (const TypeRow* row = find_row([&](const TypeRow& r) { return name == r.name; }))
-    return row->type;
-  throw std::invalid_argument("no datatype of voxels is called " + name);
-}
-
-double determinant3(const Matrix4& m) {
-  return m[0] * (m[5] * m[10] - m[6] * m[9]) - m[1] * (m[4] * m[10] - m[6] * m[8]) +
-         m[2] * (m[4] * m[9] - m[5] * m[8]);
-}
-
-void check_affine(const Matrix4& affine, std::size_t axes, const std::string& name) {
-  for (const double v : affine)
-    if (!std::isfinite(v)) throw DataError(name + ": the affine is not finite");
-  if (axes >= 3 && determinant3(affine) == 0) throw DataError(name + ": the affine is singular");
-}
 
 Volume to_volume(const RawVolume& raw, Buffer& file, std::size_t begin, at::ScalarType dtype,
                  const std::string& name) {
-  std::span<std::uint8_t> voxels{file.data() + begin, file.size() - begin};
   Buffer planes;
-  if (raw.channels > 1 && raw.channel_axis < raw.dim.size()) {
-    planes = in_planes(voxels, raw);
-    voxels = {planes.data(), planes.size()};
-  } else if (begin % size_of(raw.type) != 0) {  // legal, rare, and not aligned for its type
-    std::memmove(file.data(), voxels.data(), voxels.size());
-    voxels = {file.data(), voxels.size()};
-  }
-  if (raw.swapped) swap_bytes(voxels, size_of(raw.type));
   Volume v;
-  v.data = to_tensor(voxels.data(), raw, dtype, name);
+  v.data = to_tensor(in_order(raw, file, begin, planes), raw, dtype, name);
   v.affine = raw.affine;
   v.placed = raw.placed;
   v.spacing = spacing_of(raw.affine);

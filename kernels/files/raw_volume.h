@@ -1,83 +1,10 @@
-// Voxels as they stand in a file, and what their header says of them: where every reader of
-// volumes meets.
-//
-// Invariant: whoever makes a RawVolume has checked that its numbers fit the bytes: the product of
-// all axes and channels times the size of a number is exactly what there is.
-//
-//   planes:       [channel][z][y][x]       NIfTI, and axes after the third
-//   interleaved:  [z][y][x][channel]       MetaImage, NRRD's vectors and colours
+// Voxels as they stand in a file (raw_voxels.h) as a volume.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
+#include "kernels/files/raw_voxels.h"
 #include "kernels/files/volume.h"
 
 namespace sluice {
-
-// The numbers are NIfTI's codes.
-enum class VoxelType : std::int16_t {
-  uint8 = 2,
-  int16 = 4,
-  int32 = 8,
-  float32 = 16,
-  float64 = 64,
-  int8 = 256,
-  uint16 = 512,
-  uint32 = 768,
-  int64 = 1024,
-  uint64 = 1280,
-};
-std::size_t size_of(VoxelType type);
-const char* name_of(VoxelType type);            // "int16"
-VoxelType voxel_type(const std::string& name);  // throws std::invalid_argument
-const VoxelType* find_voxel_type(std::int64_t code);
-
-template <class F>
-void with_voxel_type(VoxelType type, F&& f) {
-  switch (type) {
-    case VoxelType::uint8:
-      return f(std::uint8_t{});
-    case VoxelType::int8:
-      return f(std::int8_t{});
-    case VoxelType::uint16:
-      return f(std::uint16_t{});
-    case VoxelType::int16:
-      return f(std::int16_t{});
-    case VoxelType::uint32:
-      return f(std::uint32_t{});
-    case VoxelType::int32:
-      return f(std::int32_t{});
-    case VoxelType::uint64:
-      return f(std::uint64_t{});
-    case VoxelType::int64:
-      return f(std::int64_t{});
-    case VoxelType::float32:
-      return f(float{});
-    case VoxelType::float64:
-      return f(double{});
-  }
-}
-
-struct RawVolume {
-  VoxelType type = VoxelType::float32;
-  bool swapped = false;           // the byte order is not this machine's
-  std::vector<std::int64_t> dim;  // X first, 1 to 3 axes
-  std::int64_t channels = 1;
-  // Channels stand behind so many of the axes: 0: interleaved; dim.size(): in planes.
-  std::size_t channel_axis = 0;
-  double slope = 1, inter = 0;  // value = slope * stored + inter
-  Matrix4 affine{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
-  bool placed = true;  // as in Volume
-
-  std::int64_t axis(std::size_t d) const { return d < dim.size() ? dim[d] : 1; }
-};
-
-double determinant3(const Matrix4& m);
-// DataError where an affine is not finite or, of a volume of three axes, singular.
-void check_affine(const Matrix4& affine, std::size_t axes, const std::string& name);
 
 // `voxels` begins anywhere in `file` and is turned to this machine's byte order in place. `dtype`
 // is as for read_volume(), `name` the file's, for messages.

@@ -1,7 +1,6 @@
 #include "kernels/files/volume.h"
 
 #include <cctype>
-#include <cmath>
 
 #include "engine/base/error.h"
 #include "kernels/files/dicom.h"
@@ -12,13 +11,6 @@
 #include "kernels/files/nrrd.h"
 
 namespace sluice {
-
-std::array<double, 3> spacing_of(const Matrix4& m) {
-  std::array<double, 3> spacing;
-  for (std::size_t j = 0; j < 3; ++j)
-    spacing[j] = std::sqrt(m[j] * m[j] + m[4 + j] * m[4 + j] + m[8 + j] * m[8 + j]);
-  return spacing;
-}
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/infer/blend_voxel.h"
+#include "kernels/infer/blend_host.h"
 
 namespace sluice {
 
@@ -54,11 +54,4 @@ class Blend {
 // for it is.
 at::Device blend_device(const at::Tensor& volume);
 
-namespace kernels {
-
-// On the host.
-void blend(const BlendCall& call);
-void blend_finish(const BlendFinish& finish);
-
-}  // namespace kernels
 }  // namespace sluice

@@ -1,11 +1,13 @@
 // Blending on the CPU: blend_voxel.h's arithmetic window by window and row by row, so that it
 // vectorises. Threads share out planes.
+#include "kernels/infer/blend_host.h"
+
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "kernels/base/team.h"
-#include "kernels/infer/blend.h"
 
 namespace sluice::kernels {
 namespace {

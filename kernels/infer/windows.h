@@ -1,23 +1,12 @@
-// Where the windows of a volume begin, and how much each of their voxels counts.
+// A window's weights (window_weights.h) as Blend takes them.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "kernels/infer/blend.h"
+#include "kernels/infer/window_weights.h"
 
 namespace sluice {
 
-// Along one axis of `size` >= `window`. MONAI's: one every window (1 - overlap), the last shifted
-// back to fit. nnU-Net's ("even"): as many as that takes, spread evenly.
-std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, double overlap,
-                                        bool even = false);
-
-// On the host. `mode`: "constant"; "gaussian", MONAI's, nowhere below 1e-3 or its own smallest
-// value; "nnunet", nnU-Net's: a unit impulse in the middle, smoothed with deviations of
-// sigma_scale windows, the largest weight 10, zeros replaced by the smallest other one. `half`:
-// what is summed up is rounded to float16.
+// On the host. See window_weights().
 BlendWindow blend_window(const std::vector<std::int64_t>& size, const std::string& mode,
                          const std::vector<double>& sigma_scale, bool half = false);
 

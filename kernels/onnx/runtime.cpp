@@ -5,128 +5,35 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "kernels/lists/manifest.h"
+#include "kernels/onnx/ort_api.h"
 
 namespace sluice::onnx {
 namespace {
 
 namespace fs = std::filesystem;
 
-// ---- the table
-// -----------------------------------------------------------------------------------
-
-// A function's place in OrtApi, version 12 and later (include/onnxruntime/core/session/
-// onnxruntime_c_api.h), and its type. Each but the last ones answers with a status, null: done.
-using Status = void*;
-template <int Place, class... Arguments>
-struct Entry {
-  static constexpr int place = Place;
-  using Function = Status (*)(Arguments...);
-};
-using Out = void**;
-using CreateEnv = Entry<3, int, const char*, Out>;
-using CreateSession = Entry<7, void*, const char*, const void*, Out>;
-using Run = Entry<9, void*, const void*, const char* const*, const void* const*, std::size_t,
-                  const char* const*, std::size_t, Out>;
-using CreateSessionOptions = Entry<10, Out>;
-using SetIntraOpNumThreads = Entry<24, void*, int>;
-using CreateTensorWithDataAsOrtValue =
-    Entry<49, const void*, void*, std::size_t, const std::int64_t*, std::size_t, int, Out>;
-using GetTensorMutableData = Entry<51, void*, Out>;
-using GetTensorElementType = Entry<60, const void*, int*>;
-using GetDimensionsCount = Entry<61, const void*, std::size_t*>;
-using GetDimensions = Entry<62, const void*, std::int64_t*, std::size_t>;
-using GetTensorTypeAndShape = Entry<65, const void*, Out>;
-using CreateCpuMemoryInfo = Entry<69, int, int, Out>;
-using GetAvailableProviders = Entry<125, char***, int*>;
-using ReleaseAvailableProviders = Entry<126, char**, int>;
-using AppendCuda = Entry<152, void*, const void*>;
-using AppendTensorRt = Entry<170, void*, const void*>;
-using CreateTensorRtOptions = Entry<171, Out>;
-using UpdateTensorRtOptions =
-    Entry<172, void*, const char* const*, const char* const*, std::size_t>;
-constexpr int get_error_message = 2, release_status = 93, release_memory_info = 94,
-              release_session = 95, release_value = 96, release_shape = 99,
-              release_session_options = 100, release_tensorrt_options = 174;
-constexpr std::uint32_t api_version = 12;
-constexpr int element_float = 1, element_uint8 = 2;
-
-struct Base {
-  const void* const* (*api)(std::uint32_t version);
-  const char* (*version)();
-};
-
-struct Table {
-  const void* const* api = nullptr;
-  std::string version, file;
-  void* environment = nullptr;
-  void* memory = nullptr;
-
-  template <class Function>
-  Function at(int place) const {
-    return reinterpret_cast<Function>(const_cast<void*>(api[place]));
-  }
-  void release(int place, void* what) const {
-    if (what) at<void (*)(void*)>(place)(what);
-  }
-  // Throws what the library says.
-  template <class E, class... Arguments>
-  void call(const std::string& file, Arguments... arguments) const {
-    const Status status = at<typename E::Function>(E::place)(arguments...);
-    if (!status) return;
-    const std::string why = at<const char* (*)(const void*)>(get_error_message)(status);
-    release(release_status, status);
-    throw Error(Exit::usage, file + ": ONNX Runtime " + version + ": " + why);
-  }
-};
-
-// ---- where it is
-// ---------------------------------------------------------------------------------
-
-// The wheel's file has its version in its name.
-std::string in_wheel(const fs::path& site_packages) {
-  std::error_code none;
-  std::vector<std::string> found;
-  for (const auto& e : fs::directory_iterator(site_packages / "onnxruntime/capi", none))
-    if (e.path().filename().string().starts_with("libonnxruntime.so")) found.push_back(e.path());
-  std::sort(found.begin(), found.end());
-  return found.empty() ? "" : found.back();
-}
-
 std::string beside_torch() {
   Dl_info info{};
   const auto* symbol = reinterpret_cast<const void*>(&at::globalContext);
   if (!::dladdr(symbol, &info) || !info.dli_fname) return "";
   // site-packages/torch/lib/libtorch_cpu.so
-  return in_wheel(fs::path(info.dli_fname).parent_path().parent_path().parent_path());
+  return library_in(fs::path(info.dli_fname).parent_path().parent_path().parent_path() /
+                    "onnxruntime/capi");
 }
 
 Table load() {
-  Table t;
-  t.file = runtime_library();
-  if (t.file.empty())
+  const std::string file = runtime_library();
+  if (file.empty())
     throw Error(
         Exit::usage,
         "an ONNX file needs ONNX Runtime, which is neither named by SLUICE_ONNXRUNTIME, nor "
         "in LibTorch's virtual environment, nor where the loader looks: pip install "
         "onnxruntime");
-  void* library = ::dlopen(t.file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw Error(Exit::usage, "ONNX Runtime cannot be loaded: " + std::string(::dlerror()));
-  const auto base = reinterpret_cast<const Base* (*)()>(::dlsym(library, "OrtGetApiBase"));
-  if (!base) throw Error(Exit::usage, t.file + " is no ONNX Runtime");
-  t.version = base()->version();
-  t.api = base()->api(api_version);
-  if (!t.api)
-    throw Error(Exit::usage,
-                t.file + " is ONNX Runtime " + t.version + ": 1.12 or newer is needed");
-  t.call<CreateEnv>(t.file, 4 /* says nothing: calls do */, "sluice", &t.environment);
-  t.call<CreateCpuMemoryInfo>(t.file, 1 /* arena */, 0 /* default */, &t.memory);
-  return t;
+  return load_table(file);
 }
 
 const Table& table() {
@@ -134,16 +41,12 @@ const Table& table() {
   return t;
 }
 
-struct Release {
-  int place = 0;
-  void operator()(void* what) const { table().release(place, what); }
-};
-using Held = std::unique_ptr<void, Release>;
+Held hold(void* made, int place) { return Held(made, {&table(), place}); }
 
 at::Tensor tensor_of(const Table& t, void* value, const std::string& file) {
   void* made = nullptr;
   t.call<GetTensorTypeAndShape>(file, value, &made);
-  const Held shape(made, {release_shape});
+  const Held shape = hold(made, release_shape);
   int element = 0;
   std::size_t axes = 0;
   t.call<GetTensorElementType>(file, shape.get(), &element);
@@ -232,7 +135,7 @@ void Engine::open(const EngineOptions& options, const std::string& provider) {
   provider_ = provider;
   void* made = nullptr;
   t.call<CreateSessionOptions>(file_, &made);
-  const Held held(made, {release_session_options});
+  const Held held = hold(made, release_session_options);
   t.call<SetIntraOpNumThreads>(file_, held.get(), options.threads);
   if (provider == "tensorrt") return open_tensorrt(options, held.get());
   const CudaOptions cuda;
@@ -253,7 +156,7 @@ void Engine::open_tensorrt(const EngineOptions& options, void* session_options) 
   }
   void* made = nullptr;
   t.call<CreateTensorRtOptions>(file_, &made);
-  const Held held(made, {release_tensorrt_options});
+  const Held held = hold(made, release_tensorrt_options);
   const ProviderOptions strings = tensorrt_options(options, engine);
   std::vector<const char*> keys, values;
   for (const auto& [key, value] : strings) {
@@ -288,7 +191,7 @@ std::vector<at::Tensor> Engine::run(const std::vector<std::string>& input_names,
     t.call<CreateTensorWithDataAsOrtValue>(file_, t.memory, x.data_ptr(), x.nbytes(),
                                            x.sizes().data(), x.sizes().size(), element_float,
                                            &made);
-    values.push_back(Held(made, {release_value}));
+    values.push_back(hold(made, release_value));
     in.push_back(made);
     in_names.push_back(input_names[i].c_str());
   }
@@ -296,7 +199,7 @@ std::vector<at::Tensor> Engine::run(const std::vector<std::string>& input_names,
   std::vector<void*> out(output_names.size(), nullptr);
   t.call<Run>(file_, session_, nullptr, in_names.data(), in.data(), in.size(), out_names.data(),
               out.size(), out.data());
-  for (void* value : out) results.push_back(Held(value, {release_value}));
+  for (void* value : out) results.push_back(hold(value, release_value));
   std::vector<at::Tensor> all;
   for (void* value : out) all.push_back(tensor_of(t, value, file_));
   return all;

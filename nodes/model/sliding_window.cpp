@@ -6,10 +6,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flip.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/run/registry.h"
 #include "engine/state/averaged_network.h"
@@ -204,6 +206,7 @@ struct SlidingWindow final : Node {
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
       const at::Tensor y = predicted(at::stack(inputs), roi);
+      require_finite(y, first, windows);
       if (all <= p.sw_batch_size && each == 1 && p.sums == "float32")
         return alone(y).to(x.device());
       if (!result.defined()) result = room(x, y);
@@ -218,6 +221,20 @@ struct SlidingWindow final : Node {
       }
     }
     return result.to(x.device());
+  }
+
+  // A sum that is finite has no NaN and no infinity in it. On a device the host waits for it.
+  static void require_finite(const at::Tensor& logits, std::int64_t first,
+                             const std::vector<Shape>& windows) {
+    if (std::isfinite(logits.sum(at::kFloat).item<float>())) return;
+    for (std::int64_t i = 0; i < logits.size(0); ++i) {
+      if (at::isfinite(logits[i]).all().item<bool>()) continue;
+      const auto window = static_cast<std::size_t>(first + i) % windows.size();
+      throw Error(Exit::non_finite, "the network's logits are NaN or infinite in window " +
+                                        std::to_string(window + 1) + " of " +
+                                        std::to_string(windows.size()) + ", at voxel " +
+                                        list_text(windows[window]));
+    }
   }
 
   // Logits beside the image, as in MONAI: a whole volume of them may be more than a device has.

@@ -3,6 +3,7 @@
 
 #include "engine/run/registry.h"
 #include "kernels/image/filling.h"
+#include "kernels/image/foreground_box.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -84,16 +85,9 @@ struct CropForeground final : Node {
       throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
                       " has no foreground: no voxel is above 0");
     Box box = *found;
-    const Shape3 k = fall_back(p.k_divisible, {1, 1, 1}, axes);
-    const Shape3 margin = fall_back(p.margin, {0, 0, 0}, axes);
-    for (int d = 0; d < axes; ++d) {
-      std::int64_t low = box.start[d] - margin[d];
-      std::int64_t high = box.start[d] + box.size[d] + margin[d];
-      if (p.allow_smaller) low = std::max<std::int64_t>(low, 0), high = std::min(high, shape[d]);
-      const std::int64_t size = (high - low + k[d] - 1) / k[d] * k[d];
-      box.start[d] = low - (size - (high - low)) / 2;
-      box.size[d] = size;
-    }
+    const GrowBox grow{fall_back(p.margin, {0, 0, 0}, axes),
+                       fall_back(p.k_divisible, {1, 1, 1}, axes), p.allow_smaller};
+    grow(box.start, box.size, shape, axes);
     return box;
   }
 

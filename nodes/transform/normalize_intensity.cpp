@@ -1,11 +1,11 @@
 // normalize_intensity: MONAI's NormalizeIntensityd.
+#include "kernels/augment/intensity_ops.h"
 #include "kernels/image/intensity.h"
 #include "nodes/transform/typed_intensity.h"
 
 namespace sluice {
 namespace {
 
-using kernels::AugmentKind;
 using Values = std::optional<std::vector<double>>;
 
 struct NormalizeIntensity final : TypedNode {
@@ -37,10 +37,10 @@ struct NormalizeIntensity final : TypedNode {
       const auto change = [given = p](const at::Tensor& from, const at::Tensor& into) {
         return kernels::map(from, functors(given, from), into);
       };
-      const bool lists = count(p.subtrahend) > 1 || count(p.divisor) > 1;
+      const kernels::Normalization n = normalization();
       change_typed(field, p, [&] {
-        change_values(field, ops(field.tensor.size(0), lists), change,
-                      lists && measures(p) && !p.channel_wise
+        change_values(field, kernels::ops_of(n, field.tensor.size(0)), change,
+                      n.lists() && n.measures() && !p.channel_wise
                           ? "normalize_intensity by a list and by the statistics of all channels"
                           : nullptr);
       });
@@ -66,21 +66,8 @@ struct NormalizeIntensity final : TypedNode {
     return out;
   }
 
-  // The same for jobs: one operation, or (`lists`) one a channel.
-  std::vector<kernels::AugmentOp> ops(std::int64_t channels, bool lists) const {
-    std::vector<kernels::AugmentOp> out;
-    for (std::int32_t c = 0; c < (lists ? channels : 1); ++c) {
-      const double std = p.divisor ? per_key(*p.divisor, c) : 1;
-      kernels::AugmentOp op{measures(p) ? AugmentKind::standardize : AugmentKind::normalize};
-      op.channel = lists ? c : p.channel_wise ? kernels::each_channel : kernels::all_channels;
-      op.a[0] = static_cast<float>(p.subtrahend ? per_key(*p.subtrahend, c) : 0);
-      op.a[1] = static_cast<float>(std == 0 ? 1 : std);
-      op.a[2] = p.nonzero;
-      op.a[3] = !p.subtrahend;
-      op.a[4] = !p.divisor;
-      out.push_back(op);
-    }
-    return out;
+  kernels::Normalization normalization() const {
+    return {p.subtrahend, p.divisor, p.nonzero, p.channel_wise};
   }
 
   void check(const at::Tensor& image, const std::string& key) const {

@@ -1,4 +1,5 @@
 // scale_intensity: MONAI's ScaleIntensityd.
+#include "kernels/augment/intensity_ops.h"
 #include "kernels/image/intensity.h"
 #include "nodes/transform/typed_intensity.h"
 
@@ -44,33 +45,13 @@ struct ScaleIntensity final : TypedNode {
                              return kernels::map(from, by, into);
                            });
     }
-    kernels::AugmentOp op{kernels::AugmentKind::to_range,
-                          p.channel_wise ? kernels::each_channel : kernels::all_channels};
-    const kernels::Rescale unit = functor(p, {0, 1}), flat = functor(p, {0, 0});
-    op.a[0] = unit.gain;
-    op.a[1] = unit.offset;
-    op.a[2] = flat.gain;
+    const auto op = kernels::scale_op(p.minv, p.maxv, p.factor, p.channel_wise);
     change_values(field, {op}, [given = p](const at::Tensor& from, const at::Tensor& into) {
       std::vector<kernels::Rescale> functors;
       for (const auto& range : kernels::ranges(from, given.channel_wise))
-        functors.push_back(functor(given, range));
+        functors.push_back(kernels::onto(given.minv, given.maxv, range.low, range.high));
       return kernels::map(from, functors, into);
     });
-  }
-
-  static kernels::Rescale functor(const Params& p, const kernels::Range& range) {
-    kernels::Rescale r;
-    if (range.low == range.high) {
-      r.gain = p.minv ? *p.minv : 1;
-      return r;
-    }
-    r.low = range.low;
-    r.range = range.high - range.low;
-    if (p.minv && p.maxv) {
-      r.gain = *p.maxv - *p.minv;
-      r.offset = *p.minv;
-    }
-    return r;
   }
 };
 

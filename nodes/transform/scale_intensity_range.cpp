@@ -1,4 +1,5 @@
 // scale_intensity_range: MONAI's ScaleIntensityRanged.
+#include "kernels/augment/intensity_ops.h"
 #include "kernels/image/intensity.h"
 #include "nodes/transform/typed_intensity.h"
 
@@ -34,9 +35,7 @@ struct ScaleIntensityRange final : TypedNode {
 
   void process(Firing& f) override {
     const auto& r = functor_;
-    const kernels::AugmentOp op{kernels::AugmentKind::rescale,
-                                kernels::all_channels,
-                                {r.low, r.range, r.gain, r.offset, r.least, r.most}};
+    const kernels::AugmentOp op = kernels::rescale_op(r);
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       change_typed(field, p, [&] {

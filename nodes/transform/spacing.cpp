@@ -1,14 +1,12 @@
 // spacing: MONAI's Spacingd. Resamples to given voxel sizes.
 #include "engine/run/registry.h"
 #include "kernels/image/axes.h"
+#include "kernels/image/spaced_grid.h"
 #include "nodes/transform/fused.h"
 #include "nodes/transform/sampling_params.h"
 
 namespace sluice {
 namespace {
-
-// MONAI's AFFINE_TOL: millimetres of spacing, and entries of an affine, that count as equal.
-constexpr double tolerance = 1e-3;
 
 struct Spacing final : FusedNode {
   struct Params : SamplingParams {
@@ -63,45 +61,22 @@ struct Spacing final : FusedNode {
     const std::int64_t axes = field.tensor.dim() - 1;
     const Affine source = of_axes(field.geometry().affine, axes);
     const Shape3 shape = shape_of(field);
-    Affine target = zoom_affine(source, wanted(voxel_spacing(source), axes), p.diagonal);
-    const Placement place = compute_shape_offset(shape, source, target, p.scale_extent);
-    for (int d = 0; d < 3; ++d) target[4 * d + 3] = place.offset[d];
-
+    const SpacedGrid target = spaced_grid(
+        {p.pixdim, p.diagonal, p.scale_extent, p.min_pixdim, p.max_pixdim}, source, shape, axes);
     const Sampling how = p.sampling(key, p.align_corners);
-    const Affine to_source = solve(source, target);
-    const bool same =
-        near(source, target, tolerance) || near(to_source, identity_affine, tolerance);
-    if (same && place.shape == shape) {  // as MONAI: only the type changes, not the affine
+    if (target.same) {  // as MONAI: only the type changes, not the affine
       if (how.mode == Interpolation::linear) become_float(field);
       return;
     }
     // values: the voxel sizes reached, then interpolation and padding as their enums' numbers.
-    const Vec3 reached = voxel_spacing(target);
+    const Vec3 reached = voxel_spacing(target.affine);
     const Affine grid =
-        p.align_corners ? on_aligned_grid(to_source, shape, place.shape) : to_source;
-    const Affine affine = p.recompute_affine ? resize_affine(shape, place.shape, p.align_corners)
-                          : axes == 3        ? target
-                                             : multiply(field.geometry().affine, to_source);
-    record(field, resampled(grid, place.shape, how), affine, "spacing",
+        p.align_corners ? on_aligned_grid(target.to_source, shape, target.shape) : target.to_source;
+    const Affine affine = p.recompute_affine ? resize_affine(shape, target.shape, p.align_corners)
+                          : axes == 3        ? target.affine
+                                             : multiply(field.geometry().affine, target.to_source);
+    record(field, resampled(grid, target.shape, how), affine, "spacing",
            {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
-  }
-
-  // Axes that the image lacks keep a spacing of 1.
-  Vec3 wanted(const Vec3& have, std::int64_t axes) const {
-    Vec3 out = have;
-    for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d) {
-      const double target = per_key(p.pixdim, d);
-      const double low = std::min(bound(p.min_pixdim, d).value_or(target), target);
-      const double high = std::max(bound(p.max_pixdim, d).value_or(target), target);
-      const bool keep = low - tolerance <= have[d] && have[d] <= high + tolerance;
-      out[d] = keep ? have[d] : target;
-    }
-    return out;
-  }
-
-  static std::optional<double> bound(const std::vector<std::optional<double>>& given,
-                                     std::size_t axis) {
-    return axis < given.size() ? given[axis] : std::nullopt;
   }
 };
 

@@ -80,3 +80,27 @@ TEST_CASE("a provider that is not there is refused with what it needs") {
   REQUIRE(p.sh("$SLUICE export run -o p/model.onnx").code == 0);
   p.refused(predict("cuda"), 2, "was built without provider \"cuda\": pip install onnxruntime-gpu");
 }
+
+TEST_CASE("an ONNX Runtime that is too old, an operator that it lacks and two inputs are refused") {
+  const Packaged p;
+  p.refused(fake + "export FAKE_OLD=1\n" + predict("cpu"), 2, "1.12 or newer is needed");
+  if (p.sh(SLUICE_PYTHON " -c 'import onnx, onnxruntime'").code != 0) {
+    MESSAGE("skipped: no onnx and onnxruntime");
+    return;
+  }
+  const auto changed = [&](const std::string& how) {
+    const auto r = p.sh("cp -n p/model.onnx whole.onnx; " SLUICE_PYTHON R"( - <<'E'
+import onnx
+m = onnx.load('whole.onnx')
+)" + how + R"(
+onnx.save(m, 'p/model.onnx')
+E)");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+  };
+  changed("m.graph.node[0].op_type = 'Konv'");
+  p.refused(predict("cpu"), 2, "Konv");
+  p.refused(predict("cpu"), 2, "p/model.onnx: ONNX Runtime ");
+  changed("m.graph.input.append(onnx.helper.make_tensor_value_info('more', 1, [1]))");
+  p.refused(predict("cpu"), 2, "takes 2 inputs; one image is given");
+}

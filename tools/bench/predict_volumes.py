@@ -3,7 +3,7 @@
 usage: predict_volumes.py PYTHON [--run runs/brain] [--images data/brain/imagesTr] [--repeats 5] [--out F.json]
 
 PYTHON has MONAI, torch, nibabel, safetensors, onnxruntime and openvino. The run is of graphs/brain.json. Every arm
-has the same weights and uses both cores: ours; MONAI's transforms with its sliding-window inferer over PyTorch,
+has the same weights and uses both cores: ours, and sluice-edge, whose ONNX Runtime SLUICE_ONNXRUNTIME names; MONAI's transforms with its sliding-window inferer over PyTorch,
 ONNX Runtime and OpenVINO, the two engines on the file that `sluice export` writes. Arms alternate, and each is a
 process that has loaded its network before its time begins. Prints a Markdown table of volumes a second: medians.
 """
@@ -11,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
 PEERS = ["PyTorch float32", "PyTorch bfloat16", "ONNX Runtime float32", "OpenVINO float32", "OpenVINO bfloat16"]
 OWN = {"Sluice float32": ["--set", "models.net.precision=float32"], "Sluice bfloat16": [],
-       "Sluice, ONNX Runtime float32": None}
+       "Sluice, ONNX Runtime float32": None, "sluice-edge, ONNX Runtime float32": None}
 NET = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[8, 16, 32, 64], strides=[2, 2, 2], num_res_units=1)
 
 
@@ -32,6 +33,11 @@ def sluice(*arguments):
 def ours(arm, folder, args):
     """Volumes a second between the first and the last segmentation."""
     out = f"{folder}/own"
+    if arm.startswith("sluice-edge"):
+        shutil.rmtree(out, ignore_errors=True)
+        subprocess.run([f"{root}/build/sluice-edge", "run", f"{folder}/package", "--images", args.images, "--out", out,
+                        "--threads", "2"], check=True, capture_output=True, cwd=root)
+        return rate(glob.glob(f"{out}/segmentations/*.nii.gz"))
     more = OWN[arm]
     if more is None:
         net = dict(type="onnx", file=f"{folder}/net.onnx", spatial_dims=3, in_channels=1, out_channels=2)
@@ -130,6 +136,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         sluice("export", a.run, "-o", f"{folder}/net.onnx", "--size", "64,64,64")
         sluice("weights", a.run, "-o", f"{folder}/net.safetensors")
+        sluice("export", a.run, "--package", f"{folder}/package")
         peers = {arm: Peer(a.python, arm, folder, os.path.join(root, a.images)) for arm in PEERS}
         rates = {}
         for _ in range(a.repeats):

@@ -16,6 +16,7 @@
 #include "kernels/files/nifti.h"
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/manifest.h"
+#include "tools/edge/manifest.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
 #include "tools/runtime/scratch.h"
@@ -25,10 +26,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int format = 1;
-// Of the self-test's voxels: other processors round otherwise.
-constexpr double may_differ = 1e-3;
 
 void write_json(const fs::path& file, const Json& json) {
   const std::string text = json.dump(2) + "\n";
@@ -41,31 +38,6 @@ std::vector<fs::path> files_in(const fs::path& folder) {
     if (e.is_regular_file()) all.push_back(e.path().lexically_relative(folder));
   std::sort(all.begin(), all.end());
   return all;
-}
-
-Json read_manifest(const fs::path& package) {
-  const Json manifest = read_json(package / "manifest.json");
-  if (manifest.value("format", 0) < 1 || !manifest.contains("files"))
-    throw DataError((package / "manifest.json").string() + ": is no package's");
-  if (manifest["format"] > format)
-    throw DataError(package.string() + ": was packaged by Sluice " + manifest.value("sluice", "?") +
-                    ", which is newer than this one (" + version + ")");
-  return manifest;
-}
-
-// The files that a prediction reads, or all of them.
-std::size_t require_whole(const fs::path& package, const Json& manifest, bool all) {
-  std::size_t count = 0;
-  for (const auto& [name, digest] : manifest["files"].items()) {
-    if (!all && name.starts_with("selftest/")) continue;
-    const fs::path file = package / name;
-    if (!fs::is_regular_file(file))
-      throw DataError(file.string() + ": is not there, though the package had it");
-    if (sha256_of_file(file) != digest)
-      throw DataError(file.string() + ": is not as it was packaged");
-    ++count;
-  }
-  return count;
 }
 
 // Segments the self-test's images into a folder.
@@ -158,7 +130,7 @@ Options package_run(const fs::path& package, const fs::path& images, const fs::p
 void open_packages(Options& options) {
   for (const std::string& given : options.graphs) {
     if (!is_package(given)) continue;
-    require_whole(given, read_manifest(given), false);
+    require_whole(given, read_manifest(given), false, sha256_of_file);
     options.set.insert(options.set.begin(), "vars.package=" + Json(given).dump());
   }
 }
@@ -214,7 +186,7 @@ int package_command(const Json& request) {
     files[file.string()] = sha256_of_file(package / file);
   wanted["channels"] = made.built->channels();
   wanted["preprocessing"] = trained.transforms;
-  write_json(package / "manifest.json", {{"format", format},
+  write_json(package / "manifest.json", {{"format", package_format},
                                          {"sluice", version},
                                          {"name", name},
                                          {"network", made.model->spec->name},
@@ -236,11 +208,12 @@ int verify_command(const Json& request) {
                     ": is no package: it lacks manifest.json or "
                     "weights.safetensors");
   const Json manifest = read_manifest(package);
-  const std::size_t files = require_whole(package, manifest, true);
+  const std::size_t files = require_whole(package, manifest, true, sha256_of_file);
   const Scratch scratch;
   predict(package, scratch.path / "run");
   const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
-  const bool good = static_cast<double>(c.differ) <= may_differ * static_cast<double>(c.voxels);
+  const bool good =
+      static_cast<double>(c.differ) <= package_may_differ * static_cast<double>(c.voxels);
   if (request.at("json"))
     std::cout << Json{{"files", files}, {"voxels", c.voxels}, {"differ", c.differ}, {"good", good}}
                      .dump(2)
