@@ -11,13 +11,13 @@ cd "$(dirname "$0")/.."
 out=${1:?usage: tools/bundle.sh FOLDER [BUILD]}
 build=${2:-build}
 [ ! -e "$out" ] || [ -e "$out/.sluice-bundle" ] || { echo "$out is there and no bundle" >&2; exit 2; }
-cmake --build "$build" --target sluice runtime web sluice_cuda sluice_cuda_graph cuda_tests emulated_cuda_tests bench_cuda >&2
+cmake --build "$build" --target sluice runtime web sluice_cuda sluice_cuda_graph cuda_tests emulated_cuda_tests bench_cuda bench_image_filters >&2
 
 rm -rf "$out"
 mkdir -p "$out/lib"
 touch "$out/.sluice-bundle"
 ours="sluice libsluice_runtime.so libsluice_web.so libsluice_cuda.so libsluice_cuda_graph.so cuda_tests"
-ours="$ours emulated_cuda_tests bench_cuda"
+ours="$ours emulated_cuda_tests bench_cuda bench_image_filters"
 for f in $ours; do
   cp "$build/$f" "$out/"
 done
@@ -28,7 +28,7 @@ cp tools/gpu_check.sh tools/gpu_check.py tools/gpu_peers.py "$out/"
 # Libraries of this machine. The C library, the compiler's and the driver's stay the other's, as do
 # LibTorch and its libgomp: two of those in one process would be two thread pools.
 theirs='^(ld-linux[^/]*|lib(c|m|dl|pthread|rt|util|gcc_s|stdc\+\+))\.so|^lib(gomp|torch|c10|cu[a-z]+|nv)[-._0-9]'
-for f in "$out"/sluice "$out"/libsluice_{runtime,web}.so "$out"/cuda_tests; do
+for f in "$out"/sluice "$out"/libsluice_{runtime,web}.so "$out"/cuda_tests "$out"/bench_image_filters; do
   ldd "$f" | awk '$3 ~ /^\// {print $3}'
 done | sort -u | while read -r lib; do
   name=$(basename "$lib")

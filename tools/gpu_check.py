@@ -1,5 +1,6 @@
-"""What gpu_check.sh runs. One JSON document: ceilings, tests, sanitizer, ours, peers, ratios; and
-graphs/unet_speed.json's step, alone and fed from host memory, beside PyTorch's (gpu_peers.py).
+"""What gpu_check.sh runs. One JSON document: ceilings, tests, sanitizer, ours, peers (PyTorch's, and
+image filters on one core), ratios; and graphs/unet_speed.json's step, alone and fed from host memory,
+beside PyTorch's (gpu_peers.py).
 
 Every step has a limit of its own and the whole has one; a step that fails or does not get its turn
 says so in the document and the others go on, what matters most first. The document is written after
@@ -257,6 +258,13 @@ class Check:
         return {"queued": a, "recorded": b,
                 "same_weights": sums[0]["weights_sha256"] == sums[1]["weights_sha256"]}
 
+    def filters(self, where):
+        """Bilateral filters, lattice, random field, mixture, median, Gaussian and resampler."""
+        names = {"cpu": "{}, one core", "gpu": "{}"}
+        out = self.output(120, [os.path.join(self.args.bin, "bench_image_filters"), where],
+                          self.environment())
+        return [{**a, "name": names[where].format(a["name"])} for a in objects(out)]
+
     def to_device(self):
         """What to_device moves in a second, of the ceiling: volumes of 64 MiB out of a cache."""
         nodes = {"volumes": {"type": "synthetic", "num_samples": 4, "spatial_size": [256, 256, 256]},
@@ -320,7 +328,9 @@ class Check:
         self.step("recorded_loss", "recorded and queued", self.recorded_loss)
         self.step("ours", "our kernels", lambda: json.loads(
             self.output(60, [os.path.join(self.args.bin, "bench_cuda")])))
+        self.step("ours", "image filters", self.filters, "gpu")
         self.step("peers", "PyTorch's", self.part, 120, "peers")
+        self.step("peers", "image filters, one core", self.filters, "cpu")
         self.step("to_device", "to_device", self.to_device)
         self.step("doctor", "doctor", self.doctor)
         self.step("profile", "profile", self.profile)
@@ -363,7 +373,9 @@ class Check:
                 "augment: nnU-Net's chain, all on, batch 8": ("augment: nnU-Net", "batch 8"),
                 "norm + activation backward, 7x128^3x32 bf16": ("norm + activation backward",),
                 "DiceCE forward and backward": ("DiceCE",), "Adam, 100 tensors": ("Adam",),
-                "SGD, 100 tensors": ("SGD",)}.items():
+                "SGD, 100 tensors": ("SGD",),
+                **{o["name"]: (o["name"] + ",",) for o in self.out.get("ours", [])
+                   if o["name"] + ", one core" in ms["peers"]}}.items():
             beside(name, mine.get(name),
                    {n: t for n, t in ms["peers"].items() if all(f in n for f in fragments)})
         return ratios

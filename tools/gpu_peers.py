@@ -141,6 +141,16 @@ def losses(size):
         lambda: measure(torch.compile(dice_ce, dynamic=False)))
 
 
+def resampler(size):
+    """grid_sample of random points, as bench_image_filters' pull."""
+    size = 96 if gpu else size
+    image = torch.rand(1, 1, size, size, size, device=device)
+    grid = torch.rand(1, size, size, size, 3, device=device) * 2 - 1
+    for order, mode in enumerate(("nearest", "bilinear")):
+        arm(f"pull 96 order {order}, grid_sample", lambda: {"ms": median_ms(
+            lambda: F.grid_sample(image, grid, mode=mode, align_corners=True))})
+
+
 def norm_activation(size):
     """7 x 128^3 x 32 in bf16."""
     weight, bias = torch.rand(32, device=device) + .5, torch.rand(32, device=device)
@@ -235,7 +245,7 @@ def thin_convolutions(size):
 
 
 def peers():
-    for group in (optimizers, losses, norm_activation, augmentation, thin_convolutions):
+    for group in (optimizers, losses, norm_activation, augmentation, resampler, thin_convolutions):
         arm(group.__name__, group, 128 if gpu else 8)
 
 

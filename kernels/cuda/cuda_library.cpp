@@ -33,6 +33,11 @@ const kernels::CudaTable* load() {
   return usable ? table : nullptr;
 }
 
+const kernels::CudaTable& required_library() {
+  if (const kernels::CudaTable* table = cuda_library()) return *table;
+  throw Error(Exit::gpu, "no libsluice_cuda.so for this device, whose kernels were asked for");
+}
+
 }  // namespace
 
 const kernels::CudaTable* cuda_library() {
@@ -41,7 +46,7 @@ const kernels::CudaTable* cuda_library() {
 }
 
 CudaCall::CudaCall(const at::Tensor& on)
-    : table(*cuda_library()),
+    : table(required_library()),
       stream(c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA)
                  .getStream(on.device())
                  .native_handle()),

@@ -20,7 +20,7 @@ struct CudaCall {
   void* stream;
   at::Device device;
 
-  explicit CudaCall(const at::Tensor& on);  // cuda_library() is not null
+  explicit CudaCall(const at::Tensor& on);  // throws an Error (gpu) where cuda_library() is null
   at::Tensor memory(std::size_t bytes) const;
   // The same, but where the stream records: memory that no other recorded work uses before or
   // after.

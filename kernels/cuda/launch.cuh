@@ -19,6 +19,22 @@ int launch(void (*kernel)(P...), dim3 grid, int threads, void* stream, A... argu
 }
 #endif
 
+// ---- loops --------------------------------------------------------------------------------------
+
+// Enough blocks for each_item to reach n items.
+inline unsigned blocks_for(std::int64_t n, int threads) {
+  const std::int64_t blocks = (n + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < 65536 ? blocks : 65536);
+}
+// item(i) for all i below n, shared by the threads of a launch.
+template <class Item>
+__device__ inline void each_item(std::int64_t n, const Item& item) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+       i += step)
+    item(i);
+}
+
 // ---- streams that record a graph ----------------------------------------------------------------
 
 inline int is_recording(cudaStream_t stream, bool& yes) {

@@ -22,11 +22,23 @@ struct BitDraw;
 struct BitRule;
 struct BlendCall;
 struct BlendFinish;
+template <class T>
+struct CrfCall;
 struct DiceCeBatch;
 struct DiceCeRule;
 struct DropoutCall;
 struct DropoutRule;
 struct GridCall;
+struct LatticeBuild;
+template <class T>
+struct LatticeCall;
+enum class LatticeStage : std::uint8_t;
+enum class LatticeWork : std::uint8_t;
+template <class T>
+struct MedianCall;
+enum class MedianWork : std::uint8_t;
+template <class T>
+struct MixtureCall;
 struct NormActCall;
 struct NormActGradients;
 struct OptimRule;
@@ -34,7 +46,7 @@ struct OptimState;
 struct OptimTensor;
 
 struct CudaTable {
-  static constexpr int current = 6;  // one more whenever an entry or a struct changes
+  static constexpr int current = 7;  // one more whenever an entry or a struct changes
   int version;
 #define ENTRY(result, name, parameters) result(*name) parameters;
 #include "kernels/cuda/entries.inc"

@@ -2,47 +2,54 @@
 
 #include <ATen/Functions.h>
 
-#include <limits>
-
+#include "engine/base/error.h"
 #include "kernels/base/autograd.h"
-#include "kernels/base/lanes.h"
 #include "kernels/base/team.h"
+#include "kernels/cuda/cuda_library.h"
+#include "kernels/image/crf_voxel.h"
 #include "kernels/image/lattice.h"
 
 namespace sluice {
 namespace {
 
-// f(x, y, z, n) over the voxels of each member of [B, K, voxels]: pointers to a voxel's first
-// class, whose classes are n apart.
-template <class F>
-void each_voxel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z, const F& f) {
-  const auto go = [&](auto type) {
+// One CrfCall of [B, K, ...] tensors, where they are.
+at::Tensor run(const at::Tensor& a, const at::Tensor& b, double factor, bool backward) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = a.contiguous(), y = b.contiguous(), out = at::empty_like(x);
+  const auto call_of = [&](auto type) {
     using T = decltype(type);
-    const std::int64_t n = x.numel() / x.size(0) / x.size(1), member = n * x.size(1);
-    team_for(x.size(0) * n, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t at = i / n * member + i % n;
-        f(x.const_data_ptr<T>() + at, y.const_data_ptr<T>() + at, z.mutable_data_ptr<T>() + at, n);
-      }
+    return kernels::CrfCall<T>{x.size(0),
+                               x.size(1),
+                               x.numel() / x.size(0) / x.size(1),
+                               static_cast<T>(factor),
+                               x.const_data_ptr<T>(),
+                               y.const_data_ptr<T>(),
+                               out.mutable_data_ptr<T>()};
+  };
+  const auto on_host = [&](const auto& call) {
+    team_for(call.members * call.n, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        backward ? kernels::crf_slope(call, i) : kernels::crf_update(call, i);
     });
   };
-  if (x.scalar_type() == at::kDouble)
-    go(double{});
-  else
-    go(float{});
+  if (x.scalar_type() == at::kDouble && x.is_cuda())
+    throw DataError("a random field of float64 runs on the host alone");
+  if (x.is_cuda()) {
+    const CudaCall cuda(x);
+    cuda.require(cuda.table.crf(call_of(float{}), backward, cuda.stream));
+  } else if (x.scalar_type() == at::kDouble) {
+    on_host(call_of(double{}));
+  } else {
+    on_host(call_of(float{}));
+  }
+  return out;
 }
 
 struct SavedUpdate {
   at::Tensor q;
   double factor;
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
-    const at::Tensor out = at::empty_like(q);
-    const std::int64_t K = q.size(1);
-    each_voxel(q, grads[0].contiguous(), out, [&](const auto* p, const auto* g, auto* d, auto n) {
-      std::decay_t<decltype(*d)> mean = 0;
-      for (std::int64_t k = 0; k < K; ++k) mean += p[k * n] * g[k * n];
-      for (std::int64_t k = 0; k < K; ++k) d[k * n] = p[k * n] * (g[k * n] - mean);
-    });
+    const at::Tensor out = run(q, grads[0], factor, true);
     return {out, at::mul(out, factor)};
   }
 };
@@ -50,22 +57,7 @@ struct SavedUpdate {
 // softmax(logits + factor message) over the classes. Not LibTorch's: its bits depend on where
 // threads cut the voxels.
 at::Tensor update(const at::Tensor& logits, const at::Tensor& message, double factor) {
-  const at::Tensor x = logits.detach().contiguous(), m = message.detach().contiguous(),
-                   q = at::empty_like(x);
-  const std::int64_t K = x.size(1);
-  each_voxel(x, m, q, [&](const auto* l, const auto* from, auto* p, auto n) {
-    using T = std::decay_t<decltype(*p)>;
-    T most = -std::numeric_limits<T>::infinity(), sum = 0;
-    for (std::int64_t k = 0; k < K; ++k) {
-      p[k * n] = kernels::mad(static_cast<T>(factor), from[k * n], l[k * n]);
-      most = std::max(most, p[k * n]);
-    }
-    for (std::int64_t k = 0; k < K; ++k) {
-      p[k * n] = kernels::power_of_two((p[k * n] - most) * static_cast<T>(M_LOG2E));
-      sum += p[k * n];
-    }
-    for (std::int64_t k = 0; k < K; ++k) p[k * n] /= sum;
-  });
+  const at::Tensor q = run(logits.detach(), message.detach(), factor, false);
   attach("CrfBackward", {q}, {logits, message}, SavedUpdate{q.detach(), factor});
   return q;
 }
@@ -94,7 +86,8 @@ at::Tensor crf(const at::Tensor& logits, const at::Tensor& image, const CrfRule&
   for (std::int64_t i = 0; i < rule.iterations; ++i) {
     at::Tensor m = at::add(bilateral.filter(q).mul(rule.bilateral_weight), gaussian.filter(q),
                            rule.gaussian_weight);
-    if (rule.compatibility.defined()) m = mixed(m, rule.compatibility.to(m.scalar_type()));
+    if (rule.compatibility.defined())
+      m = mixed(m, rule.compatibility.to(m.device(), m.scalar_type()));
     q = update(logits, m, rule.update_factor);
   }
   return q;

@@ -40,6 +40,14 @@ inline at::Tensor folded(at::Tensor t, const Margin& margin) {
     if (margin[a] == 0) continue;
     auto shape = t.sizes().vec();
     shape[a + 1] -= 2 * margin[a];
+    if (t.is_cuda()) {  // whose index_add_ has another order in each run
+      const std::int64_t m = margin[a], n = shape[a + 1];
+      at::Tensor inner = t.narrow(a + 1, m, n).clone();
+      inner.select(a + 1, 0).add_(t.narrow(a + 1, 0, m).sum(a + 1));
+      inner.select(a + 1, n - 1).add_(t.narrow(a + 1, m + n, m).sum(a + 1));
+      t = inner;
+      continue;
+    }
     t = at::zeros(shape, t.options())
             .index_add_(a + 1, clamped_voxels(t, shape[a + 1], margin[a]), t);
   }

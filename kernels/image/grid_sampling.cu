@@ -11,21 +11,16 @@ constexpr int threads = 128;
 
 template <int K, int N>
 __global__ void __launch_bounds__(threads) read(GridCall c) {
-  const std::int64_t n = c.batch * c.points, step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < n;
-       i += step)
-    grid_read<float, K, N>(c, i / c.points, i % c.points);
+  each_item(c.batch * c.points,
+            [&](std::int64_t i) { grid_read<float, K, N>(c, i / c.points, i % c.points); });
 }
 
 template <int K, int N>
 __global__ void __launch_bounds__(threads) add(GridCall c) {
-  const std::int64_t n = c.batch * c.shape[0],
-                     step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; r < n;
-       r += step) {
+  each_item(c.batch * c.shape[0], [&](std::int64_t r) {
     const std::int64_t b = r / c.shape[0], row = r % c.shape[0];
     for (std::int64_t i = 0; i < c.points; ++i) grid_add<float, K, N>(c, b, i, row, row + 1);
-  }
+  });
 }
 
 }  // namespace
@@ -35,8 +30,7 @@ int cuda_grid(const GridCall& c, void* stream) {
   const std::int64_t n = c.batch * (adds ? c.shape[0] : c.points);
   if (n < 0 || c.axes < 1 || c.axes > 3) return cudaErrorInvalidValue;
   if (n == 0) return cudaSuccess;
-  const std::int64_t blocks = (n + threads - 1) / threads;
-  const dim3 grid = static_cast<unsigned>(blocks < 65536 ? blocks : 65536);
+  const dim3 grid = blocks_for(n, threads);
   return with_grid(c, [&](auto derivatives, auto nodes) -> int {
     constexpr int K = decltype(derivatives)::value, N = decltype(nodes)::value;
     if constexpr (K < 2)

@@ -6,9 +6,9 @@
 
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
-#include "kernels/base/buffer.h"
 #include "kernels/base/team.h"
-#include "kernels/image/lattice_point.h"
+#include "kernels/cuda/cuda_library.h"
+#include "kernels/image/lattice_voxel.h"
 
 namespace sluice {
 namespace {
@@ -47,16 +47,10 @@ class VertexTable {
   template <int D>
   std::size_t place(const std::int32_t* key) const {
     const int d = D > 0 ? D : d_;
-    const auto same = [&](const std::int32_t* other) {
-      bool equal = true;
-      for (int i = 0; i < d; ++i) equal &= key[i] == other[i];
-      return equal;
-    };
-    std::uint64_t h = 0;
-    for (int i = 0; i < d; ++i) h = (h ^ static_cast<std::uint32_t>(key[i])) * 0x9e3779b97f4a7c15u;
     const std::size_t mask = places_.size() - 1;
-    std::size_t at = (h >> 32) & mask;
-    while (places_[at] != none && !same(keys_.data() + static_cast<std::size_t>(places_[at]) * d))
+    std::size_t at = kernels::lattice_hash(key, d) & mask;
+    while (places_[at] != none &&
+           !kernels::same_key(key, keys_.data() + static_cast<std::size_t>(places_[at]) * d, d))
       at = (at + 1) & mask;
     return at;
   }
@@ -77,63 +71,52 @@ class Lattice {
  public:
   // features [F, N], contiguous.
   Lattice(const at::Tensor& features, const std::vector<double>& sigmas)
-      : d_(static_cast<int>(features.size(0))), n_(features.size(1)) {
+      : d_(static_cast<int>(features.size(0))), n_(features.size(1)), on_(features.device()) {
     if (d_ > kernels::lattice_most)
       throw DataError("a lattice takes at most " + std::to_string(kernels::lattice_most) +
                       " features, found " + std::to_string(d_));
-    if (n_ * uses() >= std::int64_t{1} << 32)
+    if (n_ * uses() >= std::int64_t{1} << (on_.is_cuda() ? 31 : 32))
       throw DataError("an image of " + std::to_string(n_) + " voxels is too large for a lattice");
-    if (features.scalar_type() == at::kDouble)
+    if (on_.is_cuda() && features.scalar_type() == at::kDouble)
+      throw DataError("a lattice of float64 runs on the host alone");
+    vertex_ = numbers(at::kInt, n_ * uses());
+    weight_ = numbers(at::kFloat, n_ * uses());
+    if (on_.is_cuda())
+      build_there(features, sigmas);
+    else if (features.scalar_type() == at::kDouble)
       build(features.const_data_ptr<double>(), sigmas);
     else
       build(features.const_data_ptr<float>(), sigmas);
-    const Buffer<float> ones(n_);
-    std::fill_n(ones.data(), n_, 1.F);
-    norm_ = Buffer<float>(n_);
-    pass<1>(ones.data(), norm_.data(), 1, false);
+    norm_ = numbers(at::kFloat, n_);
+    pass<float>(at::ones({1, n_}, norm_.options()), norm_.view({1, n_}), false);
   }
 
-  // [C, N] -> [C, N]; adjoint: from the gradient of what comes out to that of what goes in.
-  template <class T>
-  void filter(const T* x, T* y, std::int64_t channels, bool adjoint) const {
-    const Buffer<T> shares(adjoint ? channels * n_ : 0);
-    if (adjoint) divide(x, shares.data(), channels);
-    const T* from = adjoint ? shares.data() : x;
-    switch (channels) {
-      case 1:
-        pass<1>(from, y, channels, adjoint);
-        break;
-      case 2:
-        pass<2>(from, y, channels, adjoint);
-        break;
-      case 3:
-        pass<3>(from, y, channels, adjoint);
-        break;
-      default:
-        pass<0>(from, y, channels, adjoint);
-    }
-    if (!adjoint) divide(y, y, channels);
+  // [C, N] to [C, N], contiguous; adjoint: from the gradient of what comes out to that of what goes
+  // in.
+  at::Tensor filter(const at::Tensor& x, bool adjoint) const {
+    const at::Tensor from = adjoint ? at::div(x, norm_) : x, out = at::empty_like(x);
+    if (x.scalar_type() == at::kDouble)
+      pass<double>(from, out, adjoint);
+    else
+      pass<float>(from, out, adjoint);
+    return adjoint ? out : out.div_(norm_);
   }
 
  private:
   std::int64_t uses() const { return d_ + 1; }  // of vertices by a voxel
-
-  template <class T>
-  void divide(const T* x, T* y, std::int64_t channels) const {
-    team_for(n_, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t c = 0; c < channels; ++c)
-        for (std::int64_t i = begin; i < end; ++i)
-          y[c * n_ + i] = x[c * n_ + i] / static_cast<T>(norm_[i]);
-    });
+  at::Tensor numbers(at::ScalarType type, std::int64_t n) const {
+    return at::empty({n}, at::dtype(type).device(on_));
+  }
+  // Counts up to 2^32, in a tensor of int32.
+  static std::uint32_t* words(const at::Tensor& t) {
+    return reinterpret_cast<std::uint32_t*>(t.mutable_data_ptr<std::int32_t>());
   }
 
-  // ---- building ----
+  // ---- building on the host ----
 
   template <class T>
   void build(const T* features, const std::vector<double>& sigmas) {
     const int parts = static_cast<int>(std::clamp<std::int64_t>(n_ / 1024, 1, team_size()));
-    vertex_ = Buffer<Index>(n_ * uses());
-    weight_ = Buffer<float>(n_ * uses());
     std::vector<VertexTable> tables(parts, VertexTable(d_));
     team_run(parts, [&](int part) {
       const auto place = [&](auto axes) {
@@ -160,16 +143,17 @@ class Lattice {
   template <int D, class T>
   void place(const T* features, const std::vector<double>& sigmas, std::int64_t begin,
              std::int64_t end, VertexTable& table) {
+    auto* const vertex = vertex_.mutable_data_ptr<Index>();
+    auto* const weight = weight_.mutable_data_ptr<float>();
     kernels::LatticePoint<D> point, last;
     std::int32_t key[kernels::LatticePoint<D>::most];
     for (std::int64_t i = begin; i < end; ++i) {
-      if (!point.set(d_, [&](int f) { return features[f * n_ + i] / sigmas[f]; }))
-        throw DataError("a feature divided by its sigma is not finite, or too large for a lattice");
+      if (!point.set(d_, [&](int f) { return features[f * n_ + i] / sigmas[f]; })) refuse_feature();
       const bool known = i > begin && point.same_simplex(last);  // as voxels often are
       for (int k = 0; k <= point.d; ++k) {
         for (int f = 0; f < point.d && !known; ++f) key[f] = point.key(k, f);
-        vertex_[i * uses() + k] = known ? vertex_[(i - 1) * uses() + k] : table.find_or_add<D>(key);
-        weight_[i * uses() + k] = static_cast<float>(point.weight[k]);
+        vertex[i * uses() + k] = known ? vertex[(i - 1) * uses() + k] : table.find_or_add<D>(key);
+        weight[i * uses() + k] = static_cast<float>(point.weight[k]);
       }
       last = point;
     }
@@ -185,14 +169,17 @@ class Lattice {
         number[part].push_back(all.find_or_add<0>(tables[part].key(v)));
     team_run(static_cast<int>(parts), [&](int part) {
       if (part == 0) return;
+      auto* const vertex = vertex_.mutable_data_ptr<Index>();
       for (std::int64_t e = n_ * part / parts * uses(); e < n_ * (part + 1) / parts * uses(); ++e)
-        vertex_[e] = number[part][vertex_[e]];
+        vertex[e] = number[part][vertex[e]];
     });
     return all;
   }
 
   // The voxels that use each vertex, in their order.
   void sort_uses(int parts) {
+    const auto* const vertex = vertex_.const_data_ptr<Index>();
+    const auto* const weight = weight_.const_data_ptr<float>();
     std::vector<std::vector<std::uint32_t>> next(parts);
     const auto each_use = [&](int part, auto&& body) {
       for (std::int64_t i = n_ * part / parts; i < n_ * (part + 1) / parts; ++i)
@@ -200,34 +187,39 @@ class Lattice {
     };
     team_run(parts, [&](int part) {
       next[part].assign(vertices_, 0);
-      each_use(part, [&](std::int64_t, std::int64_t e) { ++next[part][vertex_[e]]; });
+      each_use(part, [&](std::int64_t, std::int64_t e) { ++next[part][vertex[e]]; });
     });
-    first_.assign(vertices_ + 1, 0);
+    first_ = numbers(at::kInt, vertices_ + 1);
+    std::uint32_t* const first = words(first_);
     std::uint32_t total = 0;
     for (Index v = 0; v < vertices_; ++v) {
-      first_[v] = total;
+      first[v] = total;
       for (auto& counts : next) {
         const std::uint32_t count = counts[v];
         counts[v] = total;
         total += count;
       }
     }
-    first_[vertices_] = total;
-    user_ = Buffer<std::uint32_t>(n_ * uses());
-    user_weight_ = Buffer<float>(n_ * uses());
+    first[vertices_] = total;
+    user_ = numbers(at::kInt, n_ * uses());
+    user_weight_ = numbers(at::kFloat, n_ * uses());
+    std::uint32_t* const user = words(user_);
+    auto* const user_weight = user_weight_.mutable_data_ptr<float>();
     team_run(parts, [&](int part) {
       each_use(part, [&](std::int64_t i, std::int64_t e) {
-        const std::uint32_t at = next[part][vertex_[e]]++;
-        user_[at] = static_cast<std::uint32_t>(i);
-        user_weight_[at] = weight_[e];
+        const std::uint32_t at = next[part][vertex[e]]++;
+        user[at] = static_cast<std::uint32_t>(i);
+        user_weight[at] = weight[e];
       });
     });
   }
 
   // The vertex before and the one after each, along each axis; `vertices_` where there is none.
   void find_neighbours(const VertexTable& all) {
-    before_.assign(uses() * vertices_, vertices_);
-    after_.assign(uses() * vertices_, vertices_);
+    before_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
+    after_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
+    auto* const before = before_.mutable_data_ptr<Index>();
+    auto* const after = after_.mutable_data_ptr<Index>();
     team_for(vertices_, [&](std::int64_t begin, std::int64_t end) {
       std::vector<std::int32_t> key(d_);
       for (int axis = 0; axis <= d_; ++axis)
@@ -235,67 +227,151 @@ class Lattice {
           for (int f = 0; f < d_; ++f) key[f] = all.key(v)[f] + (f == axis ? -d_ : 1);
           const Index next = all.find<0>(key.data());
           if (next == none) continue;
-          after_[axis * static_cast<std::int64_t>(vertices_) + v] = next;
-          before_[axis * static_cast<std::int64_t>(vertices_) + next] = v;
+          after[axis * static_cast<std::int64_t>(vertices_) + v] = next;
+          before[axis * static_cast<std::int64_t>(vertices_) + next] = v;
         }
     });
+  }
+
+  // ---- building on a device ----
+
+  // The same vertices and orders; sums and the sort by vertex, which keeps the uses' order, are
+  // LibTorch's.
+  void build_there(const at::Tensor& features, const std::vector<double>& sigmas) {
+    using kernels::LatticeStage;
+    const CudaCall cuda(features);
+    const std::int64_t all = n_ * uses();
+    kernels::LatticeBuild b;
+    b.d = d_;
+    b.n = n_;
+    std::copy(sigmas.begin(), sigmas.end(), b.sigma);
+    for (b.places = 1024; b.places < 2 * all;) b.places *= 2;
+    const at::Tensor keys = numbers(at::kInt, all * d_), slot = numbers(at::kInt, all),
+                     first = numbers(at::kInt, all), bad = numbers(at::kInt, 1).zero_(),
+                     table = numbers(at::kInt, b.places).fill_(-1);
+    const auto ints = [](const at::Tensor& t) { return t.mutable_data_ptr<std::int32_t>(); };
+    b.features = features.const_data_ptr<float>();
+    b.keys = ints(keys);
+    b.weight = weight_.mutable_data_ptr<float>();
+    b.table = ints(table);
+    b.slot = ints(slot);
+    b.first = ints(first);
+    b.vertex = ints(vertex_);
+    b.bad = ints(bad);
+    const auto run = [&](LatticeStage stage) {
+      cuda.require(cuda.table.lattice_build(b, stage, cuda.stream));
+    };
+    run(LatticeStage::place);
+    if (bad.item<int>() != 0) refuse_feature();
+    run(LatticeStage::insert);
+    run(LatticeStage::mark);
+    const at::Tensor sums = first.cumsum(0, at::kInt);
+    vertices_ = sums[-1].item<Index>();
+    const at::Tensor use = numbers(at::kInt, vertices_);
+    before_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
+    after_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
+    b.vertices = vertices_;
+    b.sums = sums.const_data_ptr<std::int32_t>();
+    b.use = ints(use);
+    b.before = ints(before_);
+    b.after = ints(after_);
+    run(LatticeStage::number);
+    run(LatticeStage::neighbours);
+    const auto [sorted, order] = at::sort(vertex_, /*stable=*/true, 0, /*descending=*/false);
+    const at::Tensor vertices = at::arange(vertices_ + 1, vertex_.options());
+    first_ = at::searchsorted(sorted, vertices, /*out_int32=*/true);
+    user_ = at::floor_divide(order, uses()).to(at::kInt);
+    user_weight_ = weight_.index_select(0, order);
+  }
+  [[noreturn]] static void refuse_feature() {
+    throw DataError("a feature divided by its sigma is not finite, or too large for a lattice");
   }
 
   // ---- filtering ----
 
-  // Splat, blur, slice, without the division; C: channels, 0: told at run time. Reversed, the axes
-  // are blurred in the opposite order: the adjoint.
-  template <int C, class T>
-  void pass(const T* x, T* y, std::int64_t given, bool reversed) const {
-    const std::int64_t channels = C > 0 ? C : given, V = vertices_;
-    Buffer<T> value((V + 1) * channels), blurred((V + 1) * channels);
-    for (std::int64_t c = 0; c < channels; ++c)  // of the vertex that is not there
-      value[V * channels + c] = blurred[V * channels + c] = 0;
-    team_for(V, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t v = begin; v < end; ++v) {
-        T* to = value.data() + v * channels;
-        for (std::int64_t c = 0; c < channels; ++c) {
-          T sum = 0;
-          for (std::uint32_t u = first_[v]; u < first_[v + 1]; ++u)
-            sum += static_cast<T>(user_weight_[u]) * x[c * n_ + user_[u]];
-          to[c] = sum;
-        }
+  // Splat, blur, slice, without the division, of [C, N]. Reversed, the axes are blurred in the
+  // opposite order: the adjoint.
+  template <class T>
+  void pass(const at::Tensor& x, const at::Tensor& y, bool reversed) const {
+    kernels::LatticeCall<T> call;
+    call.d = d_;
+    call.n = n_;
+    call.channels = x.size(0);
+    call.vertices = vertices_;
+    call.vertex = vertex_.const_data_ptr<Index>();
+    call.weight = weight_.const_data_ptr<float>();
+    call.first = words(first_);
+    call.user = words(user_);
+    call.user_weight = user_weight_.const_data_ptr<float>();
+    call.before = before_.const_data_ptr<Index>();
+    call.after = after_.const_data_ptr<Index>();
+    const std::int64_t vertices = (static_cast<std::int64_t>(vertices_) + 1) * call.channels;
+    at::Tensor value = at::empty({vertices}, x.options()), blurred = at::empty_like(value);
+    const auto step = [&](kernels::LatticeWork work, int axis, const at::Tensor& in,
+                          const at::Tensor& out) {
+      call.in = in.const_data_ptr<T>();
+      call.out = out.mutable_data_ptr<T>();
+      switch (call.channels) {
+        case 1:
+          return run<1>(call, work, axis);
+        case 2:
+          return run<2>(call, work, axis);
+        case 3:
+          return run<3>(call, work, axis);
+        default:
+          return run<0>(call, work, axis);
       }
-    });
+    };
+    step(kernels::LatticeWork::splat, 0, x, value);
     for (int a = 0; a <= d_; ++a) {
-      const std::int64_t axis = reversed ? d_ - a : a;
-      const Index *before = before_.data() + axis * V, *after = after_.data() + axis * V;
-      team_for(V, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t v = begin; v < end; ++v) {
-          const T *here = value.data() + v * channels, *left = value.data() + before[v] * channels,
-                  *right = value.data() + after[v] * channels;
-          for (std::int64_t c = 0; c < channels; ++c)
-            blurred[v * channels + c] = T(.5) * here[c] + T(.25) * (left[c] + right[c]);
-        }
-      });
+      step(kernels::LatticeWork::blur, reversed ? d_ - a : a, value, blurred);
       std::swap(value, blurred);
     }
-    team_for(n_, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        for (std::int64_t c = 0; c < channels; ++c) {
-          T sum = 0;
-          for (std::int64_t e = i * uses(); e < (i + 1) * uses(); ++e)
-            sum += static_cast<T>(weight_[e]) * value[vertex_[e] * channels + c];
-          y[c * n_ + i] = sum;
-        }
-    });
+    step(kernels::LatticeWork::slice, 0, value, y);
+  }
+
+  // C: channels, 0: told at run time.
+  template <int C, class T>
+  void run(const kernels::LatticeCall<T>& call, kernels::LatticeWork work, int axis) const {
+    if (on_.is_cuda()) return run_there(call, work, axis);
+    const std::int64_t channels = C > 0 ? C : call.channels, V = call.vertices;
+    if (work == kernels::LatticeWork::slice) {
+      team_for(n_, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          for (std::int64_t c = 0; c < channels; ++c)
+            call.out[c * n_ + i] = kernels::lattice_slice(call, channels, i, c);
+      });
+      return;
+    }
+    std::fill_n(call.out + V * channels, channels, T(0));  // of the vertex that is not there
+    const auto each = [&](auto&& value) {
+      team_for(V, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t v = begin; v < end; ++v)
+          for (std::int64_t c = 0; c < channels; ++c) call.out[v * channels + c] = value(v, c);
+      });
+    };
+    if (work == kernels::LatticeWork::splat)
+      each([&](auto v, auto c) { return kernels::lattice_splat(call, v, c); });
+    else
+      each([&](auto v, auto c) { return kernels::lattice_blur(call, channels, axis, v, c); });
+  }
+  void run_there(const kernels::LatticeCall<float>& call, kernels::LatticeWork work,
+                 int axis) const {
+    const CudaCall cuda(vertex_);
+    cuda.require(cuda.table.lattice(call, work, axis, cuda.stream));
+  }
+  void run_there(const kernels::LatticeCall<double>&, kernels::LatticeWork, int) const {
+    throw DataError("a lattice filters float64 on the host alone");
   }
 
   int d_;
   std::int64_t n_;
+  at::Device on_;
   Index vertices_ = 0;
-  Buffer<Index> vertex_;              // [N, d + 1]
-  Buffer<float> weight_;              // [N, d + 1]
-  std::vector<std::uint32_t> first_;  // [V + 1]: where its users begin
-  Buffer<std::uint32_t> user_;        // [N (d + 1)]
-  Buffer<float> user_weight_;
-  std::vector<Index> before_, after_;  // [d + 1, V]
-  Buffer<float> norm_;                 // of each voxel: what ones come to
+  at::Tensor vertex_, weight_;             // [N (d + 1)]
+  at::Tensor first_, user_, user_weight_;  // [V + 1]: where its users begin; [N (d + 1)]
+  at::Tensor before_, after_;              // [(d + 1) V]
+  at::Tensor norm_;                        // of each voxel: what ones come to
 };
 
 namespace {
@@ -304,20 +380,10 @@ using Batch = std::shared_ptr<const std::vector<Lattice>>;
 
 at::Tensor filtered(const Batch& lattices, const at::Tensor& given, bool adjoint) {
   const at::NoGradGuard no_grad;
-  const at::Tensor x = given.contiguous(), y = at::empty_like(x);
-  const std::int64_t channels = x.size(1), member = x.numel() / x.size(0);
-  for (std::int64_t b = 0; b < x.size(0); ++b) {
-    const auto run = [&](auto type) {
-      using T = decltype(type);
-      (*lattices)[b].filter(x.const_data_ptr<T>() + b * member,
-                            y.mutable_data_ptr<T>() + b * member, channels, adjoint);
-    };
-    if (x.scalar_type() == at::kDouble)
-      run(double{});
-    else
-      run(float{});
-  }
-  return y;
+  std::vector<at::Tensor> out;
+  for (std::int64_t b = 0; b < given.size(0); ++b)
+    out.push_back((*lattices)[b].filter(given[b].flatten(1).contiguous(), adjoint));
+  return at::stack(out).view(given.sizes());
 }
 
 struct SavedFilter {

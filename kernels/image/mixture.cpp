@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "kernels/base/team.h"
+#include "kernels/cuda/cuda_library.h"
 #include "kernels/image/mixture_voxel.h"
 
 namespace sluice {
@@ -29,8 +31,9 @@ struct Moments {
 Members members_of(const at::Tensor& image, const at::Tensor& label, std::int64_t of) {
   Members m;
   m.colours = static_cast<int>(image.size(0));
-  const at::Tensor chosen =
-      image.index_select(1, at::eq(label, of).nonzero().reshape(-1)).to(at::kDouble).contiguous();
+  const at::Tensor chosen = image.index_select(1, at::eq(label, of).nonzero().reshape(-1))
+                                .to(at::kCPU, at::kDouble)
+                                .contiguous();
   m.n = chosen.size(1);
   m.value.assign(chosen.const_data_ptr<double>(), chosen.const_data_ptr<double>() + chosen.numel());
   m.component.assign(m.n, 0);
@@ -153,13 +156,23 @@ std::vector<MixtureComponent> learn_class(Members m, std::int64_t size) {
   return components;
 }
 
+void run_there(kernels::MixtureCall<float> call, const at::Tensor& image,
+               const std::vector<float>& packed) {
+  const at::Tensor numbers = at::tensor(packed, at::kFloat).to(image.device());
+  call.packed = numbers.const_data_ptr<float>();
+  const CudaCall cuda(image);
+  cuda.require(cuda.table.mixture(call, cuda.stream));
+}
+void run_there(const kernels::MixtureCall<double>&, const at::Tensor&, const std::vector<double>&) {
+  throw DataError("a mixture of float64 runs on the host alone");
+}
+
 template <class T>
 at::Tensor apply(const at::Tensor& given, const Mixture& mixture) {
   constexpr int lanes = 16;
   const at::Tensor image = given.contiguous();
   const int colours = static_cast<int>(image.size(0));
-  const std::int64_t n = image.size(1), K = static_cast<std::int64_t>(mixture.size()),
-                     size = kernels::component_size(colours);
+  const std::int64_t n = image.size(1), K = static_cast<std::int64_t>(mixture.size());
   std::vector<T> packed;
   for (const auto& components : mixture)
     for (const MixtureComponent& one : components) {
@@ -168,24 +181,18 @@ at::Tensor apply(const at::Tensor& given, const Mixture& mixture) {
       packed.insert(packed.end(), one.root.begin(), one.root.end());
     }
   const at::Tensor out = at::empty({K, n}, image.options());
-  const T* x = image.const_data_ptr<T>();
-  T* y = out.mutable_data_ptr<T>();
+  kernels::MixtureCall<T> call{
+      colours, n, K, 0, packed.data(), image.const_data_ptr<T>(), out.mutable_data_ptr<T>()};
+  if (K > 0) call.components = static_cast<std::int64_t>(mixture[0].size());
+  if (image.is_cuda()) {
+    run_there(call, image, packed);
+    return out;
+  }
   team_for((n + lanes - 1) / lanes, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> scratch((1 + colours) * lanes), density(K * lanes);
     const auto some = [&](auto count, std::int64_t i) {
       constexpr int L = decltype(count)::value;
-      T total[L] = {};
-      const T* component = packed.data();
-      for (std::int64_t k = 0; k < K; ++k) {
-        T* sum = density.data() + k * L;
-        std::fill_n(sum, L, T(0));
-        for (std::size_t s = 0; s < mixture[k].size(); ++s, component += size)
-          kernels::add_component<T, L>(component, colours, x + i, n, scratch.data(), sum);
-        for (int l = 0; l < L; ++l) total[l] += sum[l];
-      }
-      for (std::int64_t k = 0; k < K; ++k)
-        for (int l = 0; l < L; ++l)
-          y[k * n + i + l] = total[l] > 0 ? density[k * L + l] / total[l] : T(0);
+      kernels::mixture_shares<T, L>(call, i, scratch.data(), density.data(), L);
     };
     for (std::int64_t b = begin; b < end; ++b) {
       if (n >= lanes)

@@ -21,7 +21,9 @@ struct MixtureComponent {
 };
 using Mixture = std::vector<std::vector<MixtureComponent>>;  // of classes, of components
 
-// image [C, N], float32 or float64; label [N], int64: -1 (no class) to classes - 1.
+// What is learnt from are few voxels, so learning is the host's work also where they are on a
+// device; applying is done where the image is. image [C, N], float32 or float64 (host); label [N],
+// int64: -1 (no class) to classes - 1.
 Mixture learn_mixture(const at::Tensor& image, const at::Tensor& label, std::int64_t classes,
                       std::int64_t size);
 // [C, N] -> [K, N]: each class's share of the densities' sum; 0 where that is 0.

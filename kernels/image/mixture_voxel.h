@@ -37,4 +37,34 @@ SLUICE_HD inline void add_component(const T* component, int colours, const T* x,
   for (int l = 0; l < Lanes; ++l) sum[l] = mad(factor, power_of_two(half * square[l]), sum[l]);
 }
 
+// Of n voxels, [colours, n], the shares of the classes, [classes, n].
+template <class T>
+struct MixtureCall {
+  int colours = 1;
+  std::int64_t n = 0, classes = 1, components = 1;  // components of each class
+  const T* packed = nullptr;                        // [classes, components, component_size]
+  const T* image = nullptr;
+  T* out = nullptr;
+};
+
+// Of Lanes voxels; `density` has a number for each class and lane, those of a class `stride` after
+// those of the one before. It may be where the shares are written.
+template <class T, int Lanes>
+SLUICE_HD inline void mixture_shares(const MixtureCall<T>& call, std::int64_t i, T* scratch,
+                                     T* density, std::int64_t stride) {
+  T total[Lanes];
+  for (int l = 0; l < Lanes; ++l) total[l] = 0;
+  const T* component = call.packed;
+  for (std::int64_t k = 0; k < call.classes; ++k) {
+    T* sum = density + k * stride;
+    for (int l = 0; l < Lanes; ++l) sum[l] = 0;
+    for (std::int64_t s = 0; s < call.components; ++s, component += component_size(call.colours))
+      add_component<T, Lanes>(component, call.colours, call.image + i, call.n, scratch, sum);
+    for (int l = 0; l < Lanes; ++l) total[l] += sum[l];
+  }
+  for (std::int64_t k = 0; k < call.classes; ++k)
+    for (int l = 0; l < Lanes; ++l)
+      call.out[k * call.n + i + l] = total[l] > 0 ? density[k * stride + l] / total[l] : T(0);
+}
+
 }  // namespace sluice::kernels

@@ -1,5 +1,5 @@
-// The layers of networks that are image filters: MONAI's, without weights but for the trainable
-// bilateral filters, whose sigmas are trained under MONAI's names.
+// The layers of networks that are MONAI's image filters, without weights but for the trainable
+// bilateral filters, whose sigmas are trained under MONAI's names; and its recurrent cell.
 #include <ATen/Functions.h>
 
 #include "kernels/image/bilateral.h"
@@ -7,6 +7,7 @@
 #include "kernels/image/gaussian.h"
 #include "kernels/image/lattice.h"
 #include "kernels/image/median.h"
+#include "kernels/net/lltm.h"
 #include "nodes/network/layer_types.h"
 
 namespace sluice {
@@ -107,6 +108,107 @@ LayerType crf_type() {
           }};
 }
 
+LayerType phl_type() {
+  Spec s("phl_filter",
+         "MONAI's PHLFilter of image and features, on the permutohedral lattice; the features "
+         "count as constant.");
+  s.param("sigmas", &P::sigmas, "One a feature, in its units; null: 1 each.").above(0);
+  return {s, 2, 2, [](const Scope& at, const Values& x, const P& p) {
+            const auto sigmas =
+                p.sigmas.value_or(std::vector<double>(static_cast<std::size_t>(x[1].channels), 1));
+            if (static_cast<std::int64_t>(sigmas.size()) != x[1].channels)
+              at.refuse("sigmas: " + std::to_string(sigmas.size()) + " for " +
+                        std::to_string(x[1].channels) + " features");
+            return filtered("phl_filter", x, {},
+                            [sigmas](In t) { return Lattices(t[1], sigmas).filter(t[0]); });
+          }};
+}
+
+// A spatial axis of what flows there.
+std::int64_t layer_axis(const Scope& at, const Value& x, std::int64_t axis) {
+  const std::int64_t dims = x.axes + 2, a = axis < 0 ? axis + dims : axis;
+  if (a < 2 || a >= dims)
+    at.refuse("axis: expected 2 to " + std::to_string(dims - 1) + ", found " +
+              std::to_string(axis));
+  return a;
+}
+Spec& with_axis(Spec& s) {
+  return s.param("axis", &P::axis, "Of a batch: 2 is the first spatial axis.");
+}
+
+LayerType savitzky_golay_type() {
+  Spec s("savitzky_golay_filter", "MONAI's SavitzkyGolayFilter, along one axis.");
+  with_axis(s.param("window_length", &P::window_length, "Voxels of the window, odd.")
+                .at_least(1)
+                .param("order", &P::order, "Of the polynomial, below window_length.")
+                .at_least(0)
+                .param("mode", &P::mode, "What lies outside.")
+                .choices(padding_names));
+  return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            if (p.window_length % 2 == 0) at.refuse("window_length: expected an odd number");
+            if (p.order >= p.window_length) at.refuse("order: expected less than window_length");
+            return filtered("savitzky_golay_filter", x, {},
+                            [axis = layer_axis(at, x[0], p.axis), mode = p.mode,
+                             kernel = savitzky_golay_kernel(p.window_length, p.order)](In t) {
+                              return filter_along(t[0], axis, kernel, mode);
+                            });
+          }};
+}
+
+LayerType hilbert_type() {
+  Spec s("hilbert_transform",
+         "MONAI's HilbertTransform: twice the channels, real parts before imaginary ones.");
+  with_axis(s).param("n", &P::n, "Numbers of the FFT; null: the axis's own.").at_least(1);
+  return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            OpOptions o;
+            o.channels = 2 * x[0].channels;
+            return x[0].op(
+                "hilbert_transform",
+                [axis = layer_axis(at, x[0], p.axis), n = p.n](In t) {
+                  const std::int64_t numbers = n.value_or(t[0].size(axis));
+                  if (t[0].is_meta()) {  // asked for the shape alone
+                    auto shape = t[0].sizes().vec();
+                    shape[1] *= 2;
+                    shape[static_cast<std::size_t>(axis)] = numbers;
+                    return at::empty(shape, t[0].options());
+                  }
+                  const at::Tensor h = hilbert_transform(in_float(t[0]), axis, numbers);
+                  return at::cat({h.select(-1, 0), h.select(-1, 1)}, 1).to(t[0].scalar_type());
+                },
+                o);
+          }};
+}
+
+// The old state and the new one are [N, 2 state_size]: h, then cell.
+LayerType lltm_type() {
+  Spec s("lltm",
+         "MONAI's LLTM of [N, C] and the state [N, 2 state_size], h before cell, of another such "
+         "cell; without one, zeros. It makes the new state.");
+  s.param("state_size", &P::state_size, "Numbers of h, and of cell.").at_least(1).required();
+  return {s, 1, 2, [](const Scope& at, const Values& x, const P& p) {
+            const std::int64_t n = p.state_size;
+            if (x[0].axes > 0 || x[0].tokens) at.refuse("lltm takes vectors, not an image");
+            if (x.size() > 1 && (x[1].axes > 0 || x[1].channels != 2 * n))
+              at.refuse("the state has " + std::to_string(x[1].channels) +
+                        " channels; expected 2 state_size, " + std::to_string(2 * n));
+            OpOptions o;
+            o.with.assign(x.begin() + 1, x.end());
+            o.channels = 2 * n;
+            o.parameters = {at.parameter("weights", {3 * n, n + x[0].channels}, {}, n),
+                            at.parameter("bias", {1, 3 * n}, {}, n)};
+            return x[0].op(
+                "lltm",
+                [n, stated = x.size() > 1](In t) {
+                  const at::Tensor old =
+                      stated ? t[1] : at::zeros({t[0].size(0), 2 * n}, t[0].options());
+                  const LltmState made = lltm(t[0], {old.narrow(1, 0, n), old.narrow(1, n, n)},
+                                              t[t.size() - 2], t.back());
+                  return at::cat({made.h, made.cell}, 1);
+                },
+                o);
+          }};
+}
+
 template <at::Tensor (*kernel)(std::int64_t, std::int64_t)>
 LayerType with_kernel(const char* name, const char* doc) {
   Spec s(name, doc);
@@ -126,6 +228,10 @@ std::vector<LayerType> filter_types() {
   all.push_back(trainable_bilateral(false));
   all.push_back(trainable_bilateral(true));
   all.push_back(crf_type());
+  all.push_back(phl_type());
+  all.push_back(savitzky_golay_type());
+  all.push_back(hilbert_type());
+  all.push_back(lltm_type());
   Spec bilateral_spec("bilateral_filter",
                       "MONAI's BilateralFilter on the permutohedral lattice; its colours count as "
                       "constant.");

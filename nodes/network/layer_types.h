@@ -21,8 +21,10 @@ struct LayerParams {
   std::vector<double> spatial_sigma{1}, sigma{1};
   double color_sigma = 0.5, truncated = 4;
   std::vector<std::int64_t> radius{1};
-  std::int64_t size = 3, iterations = 5;
-  std::string approx = "erf";
+  std::int64_t size = 3, iterations = 5, window_length = 5, order = 2, axis = 2, state_size = 1;
+  std::optional<std::int64_t> n;
+  std::optional<std::vector<double>> sigmas;
+  std::string approx = "erf", mode = "zeros";
   CrfRule crf;
 };
 

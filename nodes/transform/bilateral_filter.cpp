@@ -27,7 +27,7 @@ struct BilateralFilter final : FilterNode<BilateralFilterParams> {
         .param("fast_approx", &Params::fast_approx,
                "true: on the permutohedral lattice, in time that does not grow with the sigmas; "
                "false: the sum over the window.");
-    return on_tape(s);
+    return on_tape(s).any_device();
   }
 
  protected:

@@ -50,7 +50,7 @@ struct Crf final : Node {
         .takes("@pred_key", Form::any)
         .takes("@image_key", Form::any)
         .changes("@pred_key");
-    return on_tape(s);
+    return on_tape(s).any_device();
   }
 
   void process(Firing& f) override {

@@ -37,7 +37,8 @@ struct GaussianMixtureModel final : Node {
         .takes("@label_key", Form::any)
         .gives("@pred_key", Form::any)
         .like("@image_key")
-        .channels("@mixture_count");
+        .channels("@mixture_count")
+        .any_device();
   }
 
   void process(Firing& f) override {

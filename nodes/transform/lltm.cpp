@@ -1,4 +1,5 @@
 // lltm: MONAI's LLTM, a recurrent cell without a forget gate.
+#include "kernels/net/lltm.h"
 #include "engine/run/registry.h"
 #include "nodes/transform/filtering.h"
 
@@ -50,13 +51,11 @@ struct Lltm final : Node {
     require(p.weights_key, {3 * state, state + x.size(1)});
     const at::Tensor bias = out.tensor(p.bias_key).reshape(-1);
     if (bias.numel() != 3 * state) require(p.bias_key, {3 * state});
-    const auto gates =
-        at::addmm(bias, at::cat({h, x}, 1), out.tensor(p.weights_key).t()).chunk(3, 1);
-    const at::Tensor cell =
-        at::addcmul(out.tensor(p.old_cell_key), at::elu(gates[2]), at::sigmoid(gates[0]));
+    const LltmState made =
+        lltm(x, {h, out.tensor(p.old_cell_key)}, out.tensor(p.weights_key), bias);
     const auto meta = std::make_shared<const Meta>();
-    out.set(p.new_h_key, Field(at::mul(at::tanh(cell), at::sigmoid(gates[1])), meta));
-    out.set(p.new_cell_key, Field(cell, meta));
+    out.set(p.new_h_key, Field(made.h, meta));
+    out.set(p.new_cell_key, Field(made.cell, meta));
     f.emit(std::move(out));
   }
 };

@@ -22,7 +22,7 @@ struct MedianFilter final : FilterNode<MedianFilterParams> {
         .length(1, 3)
         .param("number_of_passes", &Params::number_of_passes, "How often, one after the other.")
         .at_least(1);
-    return on_tape(s);
+    return on_tape(s).any_device();
   }
 
  protected:

@@ -21,7 +21,7 @@ struct PhlFilter final : FilterNode<PhlFilterParams> {
         .takes("@features_key", Form::any)
         .param("sigmas", &Params::sigmas, "One a feature, in its units; null: 1 each.")
         .above(0);
-    return on_tape(s);
+    return on_tape(s).any_device();
   }
 
  protected:

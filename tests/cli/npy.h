@@ -18,15 +18,20 @@ struct Array {
   std::vector<float> values;
 };
 
-inline void write(const std::filesystem::path& path, const Array& a) {
-  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
-  for (const auto n : a.shape) text += std::to_string(n) + ", ";
+// Bytes of any number type, by numpy's name of it.
+inline void write_as(const std::string& type, const std::filesystem::path& path,
+                     const std::vector<std::int64_t>& shape, const std::string& bytes) {
+  std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (";
+  for (const auto n : shape) text += std::to_string(n) + ", ";
   text += "), }\n";
   std::ofstream out(path, std::ios::binary);
   const char front[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(text.size()), 0};
-  out.write(front, sizeof front) << text;
-  out.write(reinterpret_cast<const char*>(a.values.data()),
-            static_cast<std::streamsize>(4 * a.values.size()));
+  out.write(front, sizeof front) << text << bytes;
+}
+
+inline void write(const std::filesystem::path& path, const Array& a) {
+  write_as("<f4", path, a.shape,
+           {reinterpret_cast<const char*>(a.values.data()), 4 * a.values.size()});
 }
 
 // Of the files that the binary writes: version 1.0, little-endian, C order.

@@ -465,6 +465,7 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
   npy::write(w.in("g.npy"), {{1, 3, 1}, {-1.25F, .5F, 3.75F}});
   npy::write(w.in("two.npy"), {{2, 1, 4}, {1, 2, 4, 8, 1, 2, 4, 8}});
   npy::write(w.in("plane.npy"), {{1, 1, 2, 2}, {1, 2, 4, 8}});
+  npy::write(w.in("empty.npy"), {{1, 1, 0}, {}});
   struct Case {
     const char* line;
     int code;
@@ -474,6 +475,11 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
       {"grid_pull --param interpolation=8 --in image=a.npy", 2, "an order from 0 to 7"},
       {"grid_pull --param 'bound=\"sliding\"' --in image=a.npy", 2, "sliding is not implemented"},
       {"grid_pull --param bound=6 --in image=a.npy", 2, "sliding is not implemented"},
+      {"grid_pull --param interpolation=-1 --in image=a.npy", 2, "an order from 0 to 7"},
+      {"grid_pull --param 'interpolation=\"ninth\"' --in image=a.npy", 2, "or its name"},
+      {"grid_pull --param 'bound=\"mirrored\"' --in image=a.npy", 2,
+       "expected replicate, dct1, dct2, dst1, dst2, dft or zero"},
+      {"grid_pull --in image=empty.npy", 3, "none empty"},
       {"grid_pull --param 'interpolation=[1,2]' --in image=a.npy", 3, "the grid has 1"},
       {"grid_pull --param prefilter=true --in image=a.npy", 2, "needs bound dct1, dct2 or dft"},
       {"grid_pull --in image=two.npy", 3, "has a batch of 2"},

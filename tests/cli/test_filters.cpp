@@ -120,53 +120,16 @@ TEST_CASE("apply holds the filters' gradients against central differences") {
   }
 }
 
-TEST_CASE("the filters refuse what they cannot do in one line") {
-  const Workplace w;
-  struct Case {
-    const char* line;
-    int code;
-    const char* text;
-  };
-  const Case cases[] = {
-      {"bilateral_filter --param spatial_sigma=0", 2, "spatial_sigma"},
-      {"trainable_bilateral_filter --param spatial_dims=1 color_sigma=-1", 2, "color_sigma"},
-      {"trainable_bilateral_filter --param spatial_dims=1 'spatial_sigma=[1,2]'", 3,
-       "2 sigmas for 1 axes"},
-      {"trainable_bilateral_filter --in image=two.npy --param spatial_dims=1", 3,
-       "has 2 channels; a trained filter takes one"},
-      {"joint_bilateral_filter --in guide=short.npy --param spatial_dims=1", 3,
-       "differ in members or extents"},
-      {"phl_filter --in features=short.npy --param spatial_dims=1", 3,
-       "differ in members or extents"},
-      {"phl_filter --in features=two.npy --param spatial_dims=1 'sigmas=[1]'", 3,
-       "1 for 2 features"},
-      {"phl_filter --in features=two.npy --param spatial_dims=1 'sigmas=[1,2,3]'", 3,
-       "3 for 2 features"},
-      {"crf --in pred=logits.npy --param spatial_dims=1 'compatibility_matrix=[[1,0]]'", 3,
-       "expected 2 rows of 2 numbers"},
-      {"crf --in pred=logits.npy --param iterations=-1", 2, "iterations"},
-      {"gaussian_mixture_model --in label=labels.npy --param spatial_dims=1", 3,
-       "holds labels -1 to 2; mixture_count 2 knows -1 (none) to 1"},
-      {"gaussian_mixture_model --in label=short.npy --param spatial_dims=1", 3,
-       "needed is one channel of the image's extents"},
-      {"gaussian_mixture_model --in label=labels.npy --param mixture_size=0", 2, "mixture_size"},
-      {"savitzky_golay_filter --param window_length=4 order=1", 2,
-       "expected an odd number, found 4"},
-      {"savitzky_golay_filter --param window_length=5 order=5", 2, "less than the window's 5"},
-      {"savitzky_golay_filter --param spatial_dims=1 window_length=5 order=2 axis=3", 3,
-       "axis: expected 2 to 2"},
-      {"hilbert_transform --param spatial_dims=1 axis=1", 3, "axis: expected 2 to 2"},
-      {"mean_filter --param size=2", 2, "size: expected an odd number"},
-      {"image_filter --param 'filter=\"mean\"' filter_size=4", 2, "filter_size: expected an odd"},
-      {"image_filter --param 'filter=\"gauss\"'", 2, "sigma: the filter gauss needs it"},
-      {"apply_filter --in kernel=even.npy --param spatial_dims=1", 3,
-       "each side of a kernel is odd"},
-      {"apply_filter --in kernel=deep.npy --param spatial_dims=1", 3, "needs a kernel of 1 to 3"},
-      {"gaussian_filter --param spatial_dims=3", 3,
-       "needed is [B, C, ...] or [C, ...] with 3 axes"},
-      {"median_filter --param spatial_dims=1 'radius=[1,1]'", 3, "2 for 1 axes"},
-      {"median_filter --param radius=-1", 2, "radius"},
-      {"separable_filtering --param 'kernels=[1,2]'", 2, "odd number of weights, found 2"}};
+namespace {
+
+struct Refusal {
+  const char* line;
+  int code;
+  const char* text;
+};
+
+// Each in one line with the text, and nothing is written. The image is x.npy where none is named.
+void check_refusals(const Workplace& w, const std::vector<Refusal>& cases) {
   for (const auto& [line, code, text] : cases) {
     CAPTURE(line);
     std::string call = line;
@@ -183,6 +146,97 @@ TEST_CASE("the filters refuse what they cannot do in one line") {
     CHECK(r.err.find(text) != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(w.in("o.npy")));
   }
+}
+
+}  // namespace
+
+TEST_CASE("the filters refuse what they cannot do in one line") {
+  const Workplace w;
+  check_refusals(
+      w,
+      {{"bilateral_filter --param spatial_sigma=0", 2, "spatial_sigma"},
+       {"trainable_bilateral_filter --param spatial_dims=1 color_sigma=-1", 2, "color_sigma"},
+       {"trainable_bilateral_filter --param spatial_dims=1 'spatial_sigma=[1,2]'", 3,
+        "2 sigmas for 1 axes"},
+       {"trainable_bilateral_filter --in image=two.npy --param spatial_dims=1", 3,
+        "has 2 channels; a trained filter takes one"},
+       {"joint_bilateral_filter --in guide=short.npy --param spatial_dims=1", 3,
+        "differ in members or extents"},
+       {"phl_filter --in features=short.npy --param spatial_dims=1", 3,
+        "differ in members or extents"},
+       {"phl_filter --in features=two.npy --param spatial_dims=1 'sigmas=[1]'", 3,
+        "1 for 2 features"},
+       {"phl_filter --in features=two.npy --param spatial_dims=1 'sigmas=[1,2,3]'", 3,
+        "3 for 2 features"},
+       {"crf --in pred=logits.npy --param spatial_dims=1 'compatibility_matrix=[[1,0]]'", 3,
+        "expected 2 rows of 2 numbers"},
+       {"crf --in pred=logits.npy --param iterations=-1", 2, "iterations"},
+       {"gaussian_mixture_model --in label=labels.npy --param spatial_dims=1", 3,
+        "holds labels -1 to 2; mixture_count 2 knows -1 (none) to 1"},
+       {"gaussian_mixture_model --in label=short.npy --param spatial_dims=1", 3,
+        "needed is one channel of the image's extents"},
+       {"gaussian_mixture_model --in label=labels.npy --param mixture_size=0", 2, "mixture_size"},
+       {"savitzky_golay_filter --param window_length=4 order=1", 2,
+        "expected an odd number, found 4"},
+       {"savitzky_golay_filter --param window_length=5 order=5", 2, "less than the window's 5"},
+       {"savitzky_golay_filter --param spatial_dims=1 window_length=5 order=2 axis=3", 3,
+        "axis: expected 2 to 2"},
+       {"hilbert_transform --param spatial_dims=1 axis=1", 3, "axis: expected 2 to 2"},
+       {"mean_filter --param size=2", 2, "size: expected an odd number"},
+       {"image_filter --param 'filter=\"mean\"' filter_size=4", 2, "filter_size: expected an odd"},
+       {"image_filter --param 'filter=\"gauss\"'", 2, "sigma: the filter gauss needs it"},
+       {"apply_filter --in kernel=even.npy --param spatial_dims=1", 3,
+        "each side of a kernel is odd"},
+       {"apply_filter --in kernel=deep.npy --param spatial_dims=1", 3, "needs a kernel of 1 to 3"},
+       {"gaussian_filter --param spatial_dims=3", 3,
+        "needed is [B, C, ...] or [C, ...] with 3 axes"},
+       {"median_filter --param spatial_dims=1 'radius=[1,1]'", 3, "2 for 1 axes"},
+       {"median_filter --param radius=-1", 2, "radius"},
+       {"separable_filtering --param 'kernels=[1,2]'", 2, "odd number of weights, found 2"}});
+}
+
+TEST_CASE("the filters refuse fields of other sizes and kinds, by name") {
+  const Workplace w;
+  npy::write(w.in("nan.npy"), {{1}, {NAN}});
+  npy::write(w.in("empty.npy"), {{1, 1, 0}, {}});
+  npy::write(w.in("three.npy"), {{1, 3}, {1, 1, 1}});
+  npy::write(w.in("old.npy"), {{1, 2}, {1, 1}});
+  npy::write_as("<c8", w.in("complex.npy"), {1, 1, 6}, std::string(48, '\0'));
+  check_refusals(
+      w,
+      {{"trainable_bilateral_filter --in spatial_sigma=nan.npy --param spatial_dims=1", 3,
+        "spatial_sigma: nan is no finite number above 0"},
+       {"trainable_bilateral_filter --in color_sigma=nan.npy --param spatial_dims=1", 3,
+        "color_sigma: nan is no finite number above 0"},
+       {"trainable_joint_bilateral_filter --in guide=two.npy --param spatial_dims=1", 3,
+        "\"guide\" has 2 channels; a trained filter takes one"},
+       {"bilateral_filter --in image=complex.npy --param spatial_dims=1", 3, "complex"},
+       {"median_filter --in image=empty.npy --param spatial_dims=1", 3, "none empty"},
+       {"crf --in pred=short.npy --param spatial_dims=1", 3, "differ in members or extents"},
+       {"gaussian_mixture_model --in label=x.npy --param spatial_dims=1", 3,
+        "holds numbers that are not whole"},
+       {"gaussian_mixture_model --in label=labels.npy --param mixture_count=0", 2, "mixture_count"},
+       {"gaussian_filter --param sigma=0", 2, "sigma"},
+       {"gaussian_filter --param spatial_dims=1 'sigma=[1,2]'", 3, "2 sigmas for 1 axes"},
+       {"separable_filtering --param spatial_dims=1 'kernels=[[1],[1]]'", 3, "2 for 1 axes"},
+       {"apply_filter --in kernel=three.npy image=two.npy --param spatial_dims=1", 3,
+        "the image has 2 on that axis"},
+       {"hilbert_transform --param n=0", 2, "\"n\": expected at least 1"},
+       {"image_filter --param 'filter=\"savitzky_golay\"' filter_size=3 order=3", 2,
+        "less than the window's 3"},
+       {"lltm --in image=x.npy input=three.npy weights=three.npy bias=old.npy old_h=old.npy "
+        "old_cell=old.npy",
+        3, "\"weights\" has shape [1, 3]; expected [6, 5]"},
+       {"lltm --in image=x.npy input=x.npy weights=three.npy bias=old.npy old_h=old.npy "
+        "old_cell=old.npy",
+        3, "\"input\" has shape [1, 1, 6]; expected two axes"}});
+  // Whole numbers become floats.
+  npy::write_as("|u1", w.in("bytes.npy"), {1, 1, 6}, {"\0\1\2\3\4\5", 6});
+  const auto r =
+      w.apply("median_filter --in image=bytes.npy --param spatial_dims=1 --out image=o.npy");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  w.check("o.npy", {0, 1, 2, 3, 4, 5}, 1e-6);
 }
 
 TEST_CASE("a loss behind crf is lowered, through a network that holds a trained filter") {

@@ -71,6 +71,9 @@ struct Bundle {
     program("emulated_cuda_tests", ran);
     program("bench_cuda",
             "#!/bin/sh\necho '[{\"name\": \"Adam, 100 tensors\", \"ms\": 2, \"gb_s\": 500}]'\n");
+    program("bench_image_filters",
+            "#!/bin/sh\necho '{\"name\": \"median 48\", \"ms\": '$([ $1 = gpu ] && echo 2 || "
+            "echo 50)'}'\n");
     program("run.sh", run);
   }
   void program(const std::string& name, const std::string& text) const {
@@ -130,6 +133,8 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(found.at("peers").at(2).at("error") == "1: out of memory");
   CHECK(found.at("ratios").at(1).at("ratio").get<double>() == doctest::Approx(1.5));
   CHECK(found.at("ours").at(0).at("of_copy").get<double>() == doctest::Approx(0.25));
+  CHECK(found.at("ratios").back().at("name") == "median 48");
+  CHECK(found.at("ratios").back().at("ratio").get<double>() == doctest::Approx(25));
 }
 
 TEST_CASE("gpu_peers goes on behind an arm that fails") {

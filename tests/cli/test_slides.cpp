@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/campaign.h"
 #include "tests/cli/shell.h"
+#include "tests/vast_slide.h"
 
 using nlohmann::json;
 
@@ -42,7 +44,7 @@ struct Slides {
 
 }  // namespace
 
-TEST_CASE("slides are made, trained on and scored, the same for any data threads") {
+TEST_CASE("slides are made, trained on and scored, the same for any data threads and cut") {
   const Slides t;
   const auto made = t.make();
   INFO(made.err);
@@ -54,6 +56,14 @@ TEST_CASE("slides are made, trained on and scored, the same for any data threads
   CHECK(t.weights("one") != "none");
   CHECK(t.weights("three") == t.weights("one"));
   CHECK(t.summary("one")["metrics"].contains("val_accuracy.mean"));
+  REQUIRE(t.train("--out cut --set run.epochs=1 --set nodes.step.lr_schedule=cosine --set "
+                  "+nodes.step.total_steps=2")
+              .code == 0);
+  const auto resumed = t.sluice("run --resume cut --quiet --set run.epochs=2");
+  INFO(resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(t.weights("cut") == t.weights("one"));
+
   const std::string infer = "run " + Slides::graph("camelyon_infer") +
                             " --quiet --set vars.weights=one --set vars.patch=32 --set "
                             "vars.pool=1 --set vars.level=3 --set nodes.nms.prob_threshold=0.3 ";
@@ -83,4 +93,25 @@ TEST_CASE("a slide that is damaged or gone ends a run with 3, which names it") {
   r = t.train("--no-out");
   CHECK(r.code == 3);
   CHECK(r.err.find("slide_00.tif") != std::string::npos);
+}
+
+TEST_CASE("a graph goes over a slide of 4.3 gigapixels in less than a gigabyte") {
+  // SLUICE_LONG=1: over all of it, else over a corner.
+  const Slides t;
+  const VastSlide vast{65536};
+  vast.write(t.folder.path / "vast.tif");
+  const int offset = campaign::at_length() ? 0 : 65536 - 16 * 512, places = (65536 - offset) / 512;
+  t.folder.write("g.json", R"({ "run": { "threads": 2 }, "nodes": {
+    "slides": { "type": "file_patterns", "root": ".", "patterns": { "image": "*.tif" } },
+    "grid":   { "type": "slide_grid", "in": "slides", "size": 512, "mask_level": 0, "offset": )" +
+                               std::to_string(offset) + R"( },
+    "ahead":  { "type": "buffer", "in": "grid", "size": 32 },
+    "region": { "type": "read_region", "in": "ahead", "size": 512, "center": false,
+                "tile_cache_mb": 64 } } })");
+  const auto r = t.sluice("run g.json --quiet --out r");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json profile = json::parse(t.folder.read("r/profile.json"));
+  CHECK(profile.at("nodes").at("region").at("items") == places * places);
+  CHECK(profile.at("process").at("most_mb") < 1074);
 }

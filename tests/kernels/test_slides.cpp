@@ -7,12 +7,15 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "kernels/files/slide.h"
+#include "tests/campaign.h"
 #include "tests/temporary_folder.h"
+#include "tests/vast_slide.h"
 
 using namespace sluice;
 
@@ -363,4 +366,44 @@ TEST_CASE("threads that read one slide at once get what one gets, with a cache o
     });
   for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a slide of 4.3 gigapixels is read by regions, in the memory of its tile cache") {
+  // SLUICE_LONG=1: all of it, row by row, 12.9 GB.
+  TemporaryFolder folder;
+  const VastSlide vast{65536};
+  vast.write(folder / "vast.tif");
+  CHECK(std::filesystem::file_size(folder / "vast.tif") < 16 << 20);
+  const auto resident = [] {
+    std::int64_t all = 0, here = 0;
+    std::ifstream("/proc/self/statm") >> all >> here;
+    return here * 4096;
+  };
+  constexpr std::int64_t budget = 32 << 20, side = 700;
+  SlideReader reader("auto", budget);
+  const auto slide = reader.open(path_in(folder, "vast.tif"));
+  REQUIRE(slide->level(0).rows == 65536);
+  std::mt19937 random(1);
+  std::int64_t most = 0, wrong = 0;
+  const auto read = [&](std::int64_t y, std::int64_t x) {
+    const at::Tensor got = slide->read(0, y, x, side, side, 0);
+    for (const std::int64_t v : {std::int64_t{0}, side / 2, side - 1})
+      for (const std::int64_t u : {std::int64_t{0}, side / 2, side - 1})
+        for (int c = 0; c < 3; ++c)
+          wrong +=
+              y + v < 65536 && x + u < 65536 &&
+              got[v][u][c].item<int>() != vast.pixel(y + v, x + u)[static_cast<std::size_t>(c)];
+  };
+  const auto anywhere = [&] { return static_cast<std::int64_t>(random() % (65536 - side)); };
+  for (int i = 0; i < 40; ++i) read(anywhere(), anywhere());  // the heap finds its size
+  const std::int64_t before = resident();
+  const auto watch = [&] { most = std::max(most, resident() - before); };
+  if (campaign::at_length()) {
+    for (std::int64_t y = 0; y < 65536; y += side)
+      for (std::int64_t x = 0; x < 65536; x += side, watch()) read(y, x);
+  } else {
+    for (int i = 0; i < 100; ++i, watch()) read(anywhere(), anywhere());
+  }
+  CHECK(wrong == 0);
+  CHECK(most < budget);
 }

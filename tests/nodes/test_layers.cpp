@@ -4,11 +4,15 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "kernels/image/filters.h"
+#include "kernels/image/lattice.h"
+#include "kernels/net/lltm.h"
 #include "tests/nodes/golden_train.h"
 
 using namespace sluice;
@@ -137,6 +141,68 @@ TEST_CASE("layers may read what stands further down, and several outputs are in 
   CHECK_FALSE(y[0].equal(y[1]));
 }
 
+TEST_CASE("filters and the recurrent cell as layers are the functions, with their gradients") {
+  const auto made = [](const Json& layers, int out, int axes,
+                       const std::vector<std::string>& outputs) {
+    auto net = Registry::global().make_network("layers", {{"spatial_dims", axes},
+                                                          {"in_channels", 2},
+                                                          {"out_channels", out},
+                                                          {"layers", layers},
+                                                          {"outputs", outputs}});
+    net->initialise(1);
+    net->train(true);
+    return net;
+  };
+  // What the network makes of x, and its gradient, beside those of a function.
+  const auto check = [](Network& net, const at::Tensor& x,
+                        const std::function<at::Tensor(const at::Tensor&)>& function) {
+    const Pass got = pass(net, x, true);
+    const at::Tensor leaf = x.clone().requires_grad_(), wanted = function(leaf);
+    (wanted * sines(wanted.sizes(), 3)).sum().backward();
+    REQUIRE(got.output.sizes() == wanted.sizes());
+    CHECK(at::allclose(got.output, wanted, 1e-5, 1e-6));
+    CHECK(at::allclose(got.input_gradient, leaf.grad(), 1e-5, 1e-6));
+  };
+  const at::Tensor x = sines({2, 2, 9, 8}, 1);
+
+  const auto smooth = made(
+      {{"out",
+        {{"type", "savitzky_golay_filter"}, {"in", "image"}, {"axis", 3}, {"mode", "reflect"}}}},
+      2, 2, {"out"});
+  check(*smooth, x, [](const at::Tensor& t) {
+    return filter_along(t, 3, savitzky_golay_kernel(5, 2), "reflect");
+  });
+
+  const auto analytic =
+      made({{"out", {{"type", "hilbert_transform"}, {"in", "image"}, {"n", 8}}}}, 4, 2, {"out"});
+  check(*analytic, x, [](const at::Tensor& t) {
+    const at::Tensor h = hilbert_transform(t, 2, 8);
+    return at::cat({h.select(-1, 0), h.select(-1, 1)}, 1);
+  });
+
+  const auto lattice =
+      made({{"out", {{"type", "phl_filter"}, {"in", {"image", "image"}}, {"sigmas", {0.5, 1}}}}}, 2,
+           2, {"out"});
+  check(*lattice, x, [](const at::Tensor& t) { return Lattices(t.detach(), {0.5, 1}).filter(t); });
+
+  const auto cell =
+      made({{"flat", {{"type", "flatten"}, {"in", "image"}, {"voxels", 4}}},
+            {"first", {{"type", "lltm"}, {"in", "flat"}, {"state_size", 3}}},
+            {"second", {{"type", "lltm"}, {"in", {"flat", "first"}}, {"state_size", 3}}}},
+           6, 2, {"second"});
+  std::map<std::string, at::Tensor> w;
+  for (const auto& [name, t] : cell->parameters()) w[name] = t.detach();
+  REQUIRE(w.size() == 4);
+  CHECK(w.at("first.weights").sizes() == at::IntArrayRef{9, 11});
+  CHECK(w.at("first.bias").sizes() == at::IntArrayRef{1, 9});
+  check(*cell, sines({3, 2, 2, 2}, 1), [&](const at::Tensor& t) {
+    const at::Tensor flat = t.flatten(1), none = at::zeros({3, 3});
+    const LltmState one = lltm(flat, {none, none}, w.at("first.weights"), w.at("first.bias")),
+                    two = lltm(flat, one, w.at("second.weights"), w.at("second.bias"));
+    return at::cat({two.h, two.cell}, 1);
+  });
+}
+
 TEST_CASE("a network of layers that is wrong is refused with the layer's name") {
   const Json conv = {{"type", "conv"}, {"in", "image"}, {"out_channels", 2}};
   const auto with = [&](Json more) {
@@ -164,6 +230,16 @@ TEST_CASE("a network of layers that is wrong is refused with the layer's name") 
       {refusal({{"a", with({{"act", "relu"}})}}), "conv has no argument \"act\""},
       {refusal({{"a", {{"type", "act"}, {"in", "image"}, {"act", "rleu"}}}}),
        "layers.a: no activation is called rleu"},
+      {refusal({{"a", with({{"type", "lltm"}, {"state_size", 1}, {"out_channels", nullptr}})}}),
+       "lltm has no argument \"out_channels\""},
+      {refusal({{"a", {{"type", "lltm"}, {"in", "image"}, {"state_size", 1}}}}),
+       "lltm takes vectors, not an image"},
+      {refusal({{"a", {{"type", "phl_filter"}, {"in", {"image", "image"}}, {"sigmas", {1, 2}}}}}),
+       "sigmas: 2 for 1 features"},
+      {refusal({{"a", {{"type", "hilbert_transform"}, {"in", "image"}, {"axis", 4}}}}),
+       "axis: expected 2 to 3, found 4"},
+      {refusal({{"a", {{"type", "savitzky_golay_filter"}, {"in", "image"}, {"order", 5}}}}),
+       "order: expected less than window_length"},
       {refusal(Json::object()), "\"layers\" is an object"},
       {refusal({{"a", conv}}, {{"outputs", {"z"}}}), "outputs: no layer is called \"z\""}};
   for (const auto& [said, text] : cases) {

@@ -1,10 +1,16 @@
 // Times of image filters as the script beside it asks for them: one line of JSON on stdin,
 // {"work": "median", "repeats": 5, "threads": 1}, one line out, {"ms": [...], "kept": bytes}.
 // Time is the process's CPU time for one thread, else the clock's.
+//
+//   bench_image_filters DEVICE    all of them on a GPU ("gpu") or one core of the host ("cpu"), for
+//                                 gpu_check.py: a line of {"name", "ms"} each. Exit code 6 without.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -12,6 +18,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/state/tensor_device.h"
 #include "kernels/image/bilateral.h"
 #include "kernels/image/crf.h"
 #include "kernels/image/filters.h"
@@ -24,12 +31,14 @@ namespace {
 
 using namespace sluice;
 
+at::Device place = at::kCPU;
+
 at::Tensor noise(at::IntArrayRef shape) {
   at::manual_seed(1);
-  return at::rand(shape);
+  return at::rand(shape).to(place);
 }
 at::Tensor waves(std::int64_t n) {
-  const at::Tensor x = at::arange(n, at::kFloat) * 0.1;
+  const at::Tensor x = (at::arange(n, at::kFloat) * 0.1).to(place);
   return (at::sin(x).view({n, 1, 1}) + at::cos(x).view({1, n, 1}) +
           at::sin(x * 0.7).view({1, 1, n}))
       .view({1, 1, n, n, n});
@@ -49,10 +58,10 @@ kernels::GridRule order(int p) {
 }
 
 using Work = std::function<void()>;
-Work work_of(const std::string& name) {
+std::map<std::string, std::function<Work()>> all_work() {
   const at::Tensor cube = noise({1, 1, 48, 48, 48}), large = noise({1, 1, 96, 96, 96}),
                    picture = noise({1, 1, 256, 256});
-  const std::map<std::string, std::function<Work()>> all{
+  return {
       {"bilateral 48",
        [=] { return [=] { bilateral(cube, cube, number(1), number(.5), Neighbours::clamped); }; }},
       {"bilateral 256",
@@ -83,8 +92,8 @@ Work work_of(const std::string& name) {
        }},
       {"mixture 100k",
        [=] {
-         const at::Tensor x = at::randn({3, 100000}),
-                          label = at::randint(0, 2, {100000}, at::kLong);
+         const at::Tensor x = at::randn({3, 100000}).to(place),
+                          label = at::randint(0, 2, {100000}, at::kLong).to(place);
          return [=] { apply_mixture(x, learn_mixture(x, label, 2, 3)); };
        }},
       {"median 48", [=] { return [=] { median_filter(cube, {1}); }; }},
@@ -109,7 +118,6 @@ Work work_of(const std::string& name) {
          const at::Tensor g = grid(96);
          return [=] { grid_push(large, g, {96, 96, 96}, order(1)); };
        }}};
-  return all.at(name)();
 }
 
 double now(bool cpu) {
@@ -124,15 +132,49 @@ long resident() {
   return here * 4096;
 }
 
+// The median of seven rounds, after one that counts not.
+double milliseconds(const Work& work) {
+  const auto wait = [] {
+    if (!place.is_cpu()) c10::impl::VirtualGuardImpl(place.type()).synchronizeDevice(place.index());
+  };
+  std::vector<double> ms;
+  for (int i = 0; i < 8; ++i) {
+    wait();
+    const double begin = now(false);
+    work();
+    wait();
+    ms.push_back(now(false) - begin);
+  }
+  std::nth_element(ms.begin() + 1, ms.begin() + 4, ms.end());
+  return ms[4];
+}
+
+int all_on(const std::string& where) {
+  at::set_num_threads(1);
+  if (where != "cpu") {
+    const auto device = find_device();
+    if (!device || !device->place().is_cuda()) {
+      std::fprintf(stderr, "bench_image_filters: no GPU here\n");
+      return 6;
+    }
+    place = device->place();
+  }
+  for (const auto& [name, make] : all_work())
+    std::cout << nlohmann::json{{"name", name}, {"ms", milliseconds(make())}} << std::endl;
+  return 0;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) return all_on(argv[1]);
+  const auto works = all_work();
   std::string line;
   while (std::getline(std::cin, line)) {
     const auto job = nlohmann::json::parse(line);
     const int threads = job.at("threads");
     at::set_num_threads(threads);
-    const Work work = work_of(job.at("work"));
+    const Work work = works.at(job.at("work"))();
     work();
     const long before = resident();
     std::vector<double> ms;

@@ -78,6 +78,18 @@ T atomicAdd(T* at, T v) {
   *at += v;
   return before;
 }
+template <class T>
+T atomicMin(T* at, T v) {
+  const T before = *at;
+  if (v < before) *at = v;
+  return before;
+}
+template <class T>
+T atomicCAS(T* at, T expected, T v) {
+  const T before = *at;
+  if (before == expected) *at = v;
+  return before;
+}
 
 // ---- the runtime --------------------------------------------------------------------------------
 
