@@ -52,6 +52,10 @@ void window_sources(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes)
                     "nodes." + path + ": " +
                         (windowed ? "another node chooses the items of this stream already"
                                   : "\"" + s.path() + "\" does not say which items it has"));
+      if (n.graph->params.value("by_shard", false) && stream.division.sharded() &&
+          s.graph->params.value("shuffle", false))
+        throw Error(Exit::usage, "nodes." + path + ": \"shuffle\" of \"" + s.path() +
+                                     "\" would mix the parts of by_shard: leave it out");
       windowed = true;
       source = std::make_unique<WindowedSource>(std::move(source), chooser, first->size(),
                                                 s.graph->params.value("shuffle", false));

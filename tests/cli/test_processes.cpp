@@ -95,6 +95,31 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
   CHECK(t.weights("cut") == t.weights("whole"));
 }
 
+TEST_CASE("windows of a smart cache by shard give the same bits with any number of processes") {
+  json g = sharded_graph();
+  g["nodes"]["train"]["num_samples"] = 23;
+  g["nodes"]["batch"]["size"] = 8;
+  g["nodes"]["kept"] = {
+      {"type", "smart_cache"}, {"in", "train"}, {"by_shard", true}, {"cache_num", 12}};
+  g["nodes"]["flip"]["in"] = "kept";
+  const Sharded t(g);
+  REQUIRE(t.run("--out one").code == 0);
+  for (const std::string processes : {"2", "3", "4"}) {
+    const auto run = t.run("--overwrite --out more --processes " + processes);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(t.result("more") == t.result("one"));
+  }
+  const auto whole = t.run("--out whole --set nodes.kept.by_shard=false");
+  CHECK_MESSAGE(whole.code == 0, whole.err);
+  CHECK(t.weights("whole") != t.weights("one"));
+  const auto mixed = t.run("--no-out --set +nodes.train.shuffle=true");
+  CHECK(mixed.code == 2);
+  CHECK_MESSAGE(contains(mixed.err, "would mix the parts of by_shard"), mixed.err);
+  const auto uneven = t.run("--no-out --set nodes.batch.size=6");
+  CHECK(uneven.code == 2);
+  CHECK_MESSAGE(contains(uneven.err, "no equal share of each of 4 parts"), uneven.err);
+}
+
 TEST_CASE("more processes than shards, and batches that shards do not divide, are refused") {
   const Sharded t;
   const auto many = t.run("--processes 5 --no-out");

@@ -433,6 +433,45 @@ TEST_CASE("a smart cache's epochs hold the items that MONAI's SmartCacheDataset 
   }
 }
 
+TEST_CASE("parts of a smart cache hold what MONAI's have after partition_dataset, shard by shard") {
+  const Json cases =
+      Json::parse(std::ifstream(SLUICE_SOURCE_DIR "/tests/golden/smart_cache_parts.json"));
+  REQUIRE(cases.size() == 4);
+  for (const Json& c : cases) {
+    INFO(c["params"].dump());
+    const std::int64_t shards = c["shards"], each = 2;
+    Json params = c["params"];
+    params["by_shard"] = true;
+    OpenContext context;
+    context.division = {
+        .items = shards * each, .parts = shards, .trains = true, .samples = shards * each};
+    const auto cache = Registry::global().make_node("smart_cache", params);
+    cache->open(context);
+    for (std::uint32_t e = 0; e < 6; ++e) {
+      const auto items = cache->epoch_items(e, c["items"].get<std::uint64_t>());
+      REQUIRE(items);
+      std::vector<std::vector<std::uint64_t>> expected, got(static_cast<std::size_t>(shards));
+      for (const Json& part : c["parts"]) expected.push_back(part[e]);
+      const std::size_t whole = items->size() / static_cast<std::size_t>(shards * each);
+      for (std::size_t i = 0; i < items->size(); ++i) {
+        auto k = static_cast<std::size_t>(context.division.packet(i) % shards);
+        // An epoch's last batch has what is left over of each part, one part after the other.
+        if (const auto first = whole * static_cast<std::size_t>(shards * each); i >= first)
+          k = (i - first) * static_cast<std::size_t>(shards) / (items->size() - first);
+        got[k].push_back((*items)[i]);
+      }
+      CHECK(got == expected);
+    }
+  }
+}
+
+TEST_CASE("a smart cache by shard needs batches that the shards divide") {
+  OpenContext context;
+  context.division = {.items = 5, .parts = 2, .trains = true, .samples = 5};
+  const auto cache = Registry::global().make_node("smart_cache", {{"by_shard", true}});
+  CHECK(contains(message_of([&] { cache->open(context); }), "no equal share of each of 2 parts"));
+}
+
 TEST_CASE("a smart cache computes each item once for as long as it is in the window") {
   Bench b(60);
   Json params = {
