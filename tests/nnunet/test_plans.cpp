@@ -325,6 +325,25 @@ TEST_CASE("a patch below 8 voxels trains without pooling, and the plan says so")
   CHECK(plans_text(plans).find("does not pool") != std::string::npos);
 }
 
+TEST_CASE("a memory that no patch fits into is refused with what would be enough") {
+  const TemporaryFolder folder;
+  write(folder.path / "dataset.json", small_dataset);
+  write(folder.path / "fingerprint.json", small_fingerprint());
+  const Dataset d = read_dataset(folder.path);
+  const auto with = [&](double gpu_memory) {
+    return message_of([&] {
+      (void)make_plans(d, read_fingerprint(folder.path / "fingerprint.json", d),
+                       *find_planner("default"), gpu_memory);
+    });
+  };
+  const std::string refused = with(1e-10);
+  CHECK_MESSAGE(refused.find("no patch is small enough for 1e-10 GB") != std::string::npos,
+                refused);
+  CHECK_MESSAGE(refused.find("needs 0.001: give that by --gpu-memory") != std::string::npos,
+                refused);
+  CHECK(with(0.001).empty());
+}
+
 TEST_CASE("patches are cut as large as nnU-Net cuts them before a rotation") {
   const auto root = test_data();
   if (!root) return;

@@ -78,16 +78,15 @@ std::size_t axis_to_shrink(const Ints& patch, const Reals& median) {
   return axis;
 }
 
-void shrink(Configuration& c) {
+// Whether there is a smaller patch.
+bool shrink(Configuration& c) {
   const std::size_t axis = axis_to_shrink(c.topology.patch, c.median);
   Reals patch = as_reals(c.topology.patch), next = patch;
   next[axis] -= static_cast<double>(c.topology.divisor[axis]);
   patch[axis] -= static_cast<double>(topology_of(c.spacing, next).divisor[axis]);
-  if (patch[axis] < 1)
-    throw DataError(
-        "no patch is small enough for the network in this memory; give more by "
-        "--gpu-memory");
+  if (patch[axis] < 1) return false;
   c.topology = topology_of(c.spacing, patch);
+  return true;
 }
 
 std::string pooling_text(const Topology& t) {
@@ -134,12 +133,15 @@ Configuration plan_one(const Plans& plans, const Wanted& wanted) {
   shape_network(c, planner);
   double values = estimate(c, planner.residual, entries);
   const double full = values;
-  const auto too_large = [&] {
-    return planner.residual ? values > reference : values / reference_batch * 2 > reference;
-  };
+  const auto weighed = [&] { return planner.residual ? values : values / reference_batch * 2; };
   int steps = 0;
-  for (; too_large(); ++steps) {
-    shrink(c);
+  for (; weighed() > reference; ++steps) {
+    if (!shrink(c))
+      throw DataError(
+          join(c.name, ": no patch is small enough for ", number(plans.gpu_memory),
+               " GB; the smallest, ", extents(c.topology.patch), ", needs ",
+               number(std::ceil(weighed() / reference * plans.gpu_memory * 1000) / 1000),
+               ": give that by --gpu-memory"));
     shape_network(c, planner);
     values = estimate(c, planner.residual, entries);
   }

@@ -11,7 +11,7 @@ struct Wanted {
   double voxels;  // of the data set at this spacing
 };
 
-// DataError where no patch is small enough.
+// DataError where no patch is small enough, which says what would be enough.
 Configuration plan_one(const Plans& plans, const Wanted& wanted);
 
 inline Reals as_reals(const Ints& values) { return {values.begin(), values.end()}; }
