@@ -162,7 +162,7 @@ std::vector<int> stage_cuts(const Net& net, const std::vector<Step::Size>& of_in
   return balanced_cuts(net, parts.division.stages, costs, bytes_of(net, sizes));
 }
 
-void divide(Net& net, const Division& division) {
+void divide(Net& net, const NetDivision& division) {
   Parts& parts = Pass::shared(net).parts;
   parts.division = division;
   if (!division.layers.empty()) {

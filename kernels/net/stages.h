@@ -38,7 +38,7 @@ struct Stages {
 
 // ---- what a graph says --------------------------------------------------------------------------
 
-struct Division {
+struct NetDivision {
   int stages = 1;                   // so many of about equal cost for the sizes of the first pass;
   std::vector<std::string> layers;  // or what begins all stages but the first
   // Micro-batches that a training pass is cut into, where it has as many samples; 0: by its shape.
@@ -51,7 +51,7 @@ struct Division {
 // Of passes from now on. Throws Error(usage) where the list has fewer steps than there are to be
 // stages, and for a layer that no step is called, that begins the network, or that does not come
 // after the one before it.
-void divide(Net& net, const Division& division);
+void divide(Net& net, const NetDivision& division);
 
 // ---- what a report says -------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ MemoryPlan everything_again(const Net& net, const Schedule& schedule,
 
 // What a network's passes know of its stages.
 struct Parts {
-  Division division;
+  NetDivision division;
   int lanes = 1;                                    // devices that take stages
   std::optional<std::vector<int>> cuts;             // made once, so that weights need not move
   std::vector<std::shared_ptr<const Stages>> made;  // by number of outputs, less one

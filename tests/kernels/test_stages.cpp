@@ -52,7 +52,7 @@ struct Trained {
   Net::Memory memory;
 };
 
-Trained train(const Division& division, Norm kind, int devices = 1, int threads = 1) {
+Trained train(const NetDivision& division, Norm kind, int devices = 1, int threads = 1) {
   at::set_num_threads(threads);
   Net net = unet(kind);
   divide(net, division);
@@ -93,7 +93,7 @@ TEST_CASE("a network in stages has the bits of the whole one: outputs, gradients
           CAPTURE(static_cast<int>(kind));
           CAPTURE(chunks);
           CAPTURE(stages);
-          const Division division{.stages = stages, .chunks = chunks, .recompute = recompute};
+          const NetDivision division{.stages = stages, .chunks = chunks, .recompute = recompute};
           const Trained parts = train(division, kind);
           CHECK(parts.figures.size() == static_cast<std::size_t>(stages));
           check_equal(whole, parts);
@@ -182,7 +182,7 @@ TEST_CASE("cuts balance the dearest stage, by the list or by times") {
 }
 
 TEST_CASE("stages that a network has not are refused") {
-  const auto why = [](const Division& division) {
+  const auto why = [](const NetDivision& division) {
     Net net = unet(Norm::instance);
     return message_of([&] { divide(net, division); });
   };
