@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "kernels/net/conv_step.h"
 #include "kernels/net/net.h"
+#include "kernels/net/stages.h"
 
 namespace sluice {
 namespace {
@@ -21,10 +22,15 @@ std::int64_t numbers(const Step::Size& size) {
 // A pass is played with sizes for tensors.
 class Rehearsal {
  public:
-  Rehearsal(const Net& net, const Schedule& schedule, const std::vector<Step::Size>& sizes)
-      : net_(net), schedule_(schedule), makers_(sizes.size(), -1), bytes_(sizes.size()) {
-    const auto item = static_cast<std::int64_t>(c10::elementSize(net.compute));
-    for (std::size_t v = 0; v < sizes.size(); ++v) bytes_[v] = item * numbers(sizes[v]);
+  // `in` and `out`: what a stage is given and what it gives; of a whole network nothing but inputs.
+  Rehearsal(const Net& net, const Schedule& schedule, const std::vector<Step::Size>& sizes,
+            std::vector<int> in, std::vector<int> out)
+      : net_(net),
+        schedule_(schedule),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        makers_(sizes.size(), -1) {
+    bytes_ = bytes_of(net, sizes);
     const auto outputs = std::min(net.outputs.size(), net.output_count());
     for (std::size_t i = 0; i < outputs; ++i)
       if (schedule.last_use[net.outputs[i]] < 0) bytes_[net.outputs[i]] = 0;  // not counted
@@ -33,9 +39,7 @@ class Rehearsal {
     for (const int n : schedule.steps) {
       const Step& s = *net.steps[n];
       makers_[s.output] = n;
-      // A step that moves a number works about as long as on this many products.
-      costs_[n] = s.product(sizes[s.inputs[0]]).multiply_adds +
-                  80.0 * static_cast<double>(numbers(sizes[s.output]));
+      costs_[n] = step_cost(s, sizes);
       whole_ += costs_[n];
       saved_[n] = s.saved_bytes(sizes[s.output]);
     }
@@ -47,6 +51,7 @@ class Rehearsal {
     for (const int n : schedule_.steps) forward(n, true);
     end_forward();
     plan.kept = live_;
+    for (const int v : out_) grads_[v] = make(bytes_[v]);  // later stages'
     for (auto n = schedule_.steps.rbegin(); n != schedule_.steps.rend(); ++n) backward(*n);
     plan.peak = peak_;
     plan.forward_again = cost_again_ / whole_;
@@ -100,7 +105,7 @@ class Rehearsal {
     held_.assign(net_.steps.size(), {});
     has_saved_.assign(net_.steps.size(), false);
     retained_ = retained_values(net_, schedule_, again);
-    for (int v = 0; v < net_.inputs; ++v) values_[v] = make(bytes_[v]);
+    for (const int v : in_) values_[v] = make(bytes_[v]);
   }
 
   void run(int n) {
@@ -139,8 +144,9 @@ class Rehearsal {
       if (schedule_.last_use[v] == n && !(keep_ && retained_[v])) drop(values_[v]);
   }
   void end_forward() {
-    for (const int v : net_.outputs)
-      if (!retained_[v]) drop(values_[v]);
+    for (const auto& given : {net_.outputs, out_})
+      for (const int v : given)
+        if (!retained_[v]) drop(values_[v]);
   }
 
   void want(int v) {
@@ -195,6 +201,7 @@ class Rehearsal {
   };
   const Net& net_;
   const Schedule& schedule_;
+  const std::vector<int> in_, out_;
   std::vector<int> makers_;          // by value: the step
   std::vector<std::int64_t> bytes_;  // by value
   std::vector<double> costs_;        // by step
@@ -208,12 +215,21 @@ class Rehearsal {
   bool keep_ = false;
 };
 
+std::vector<int> all_inputs(const Net& net) {
+  std::vector<int> all(static_cast<std::size_t>(net.inputs));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+Rehearsal whole(const Net& net, const Schedule& schedule, const std::vector<Step::Size>& sizes) {
+  return {net, schedule, sizes, all_inputs(net), {}};
+}
+
 // Searches for what to make again.
 class Search {
  public:
   Search(const Net& net, const Schedule& schedule, const std::vector<Step::Size>& sizes,
          FrameCount count)
-      : net_(net), schedule_(schedule), rehearsal_(net, schedule, sizes), count_(count) {}
+      : net_(net), schedule_(schedule), rehearsal_(whole(net, schedule, sizes)), count_(count) {}
 
   MemoryPlan everything_kept() { return rehearsal_.play(none()); }
 
@@ -290,6 +306,11 @@ class Search {
 
 }  // namespace
 
+double step_cost(const Step& step, const std::vector<Step::Size>& sizes) {
+  return step.product(sizes[step.inputs[0]]).multiply_adds +
+         80.0 * static_cast<double>(numbers(sizes[step.output]));
+}
+
 std::string bytes_text(std::int64_t bytes) {
   static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto n = static_cast<double>(bytes);
@@ -313,7 +334,17 @@ std::vector<bool> retained_values(const Net& net, const Schedule& schedule,
 
 std::int64_t forward_peak(const Net& net, const Schedule& schedule,
                           const std::vector<Step::Size>& sizes) {
-  return Rehearsal(net, schedule, sizes).play_forward();
+  return whole(net, schedule, sizes).play_forward();
+}
+
+MemoryPlan everything_again(const Net& net, const Schedule& schedule,
+                            const std::vector<Step::Size>& sizes) {
+  return whole(net, schedule, sizes).play(std::vector<bool>(net.steps.size(), true));
+}
+
+MemoryPlan stage_memory(const Net& net, const NetStage& stage, const std::vector<Step::Size>& sizes,
+                        const std::vector<bool>& again) {
+  return Rehearsal(net, stage.schedule, sizes, stage.in, stage.out).play(again);
 }
 
 MemoryPlan memory_plan(const Net& net, const Schedule& schedule,

@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "engine/base/random.h"
+#include "kernels/net/pass.h"
+#include "kernels/net/prepared.h"
 
 namespace sluice {
 
@@ -195,7 +197,10 @@ std::shared_ptr<const MemoryPlan> Net::plan_for(const Schedule& schedule,
   Planned& p = planned_;
   if (p.schedule == &schedule && p.of_inputs == of_inputs && p.count == count) return p.plan;
   p = {&schedule, of_inputs, count, nullptr};
-  if (memory_policy.kind != MemoryPolicy::Kind::keep)
+  if (prepared_->parts.division.recompute)
+    p.plan = std::make_shared<const MemoryPlan>(
+        everything_again(*this, schedule, worked_out_sizes(of_inputs)));
+  else if (memory_policy.kind != MemoryPolicy::Kind::keep)
     p.plan = std::make_shared<const MemoryPlan>(
         memory_plan(*this, schedule, worked_out_sizes(of_inputs), memory_policy, count));
   return p.plan;
@@ -203,7 +208,9 @@ std::shared_ptr<const MemoryPlan> Net::plan_for(const Schedule& schedule,
 
 Net::Memory Net::memory() const {
   Memory m;
-  if (const Planned& p = planned_; p.schedule) {
+  if (const Planned& p = planned_; p.schedule && prepared_->parts.division.stages > 1) {
+    m = Pass::memory_in_stages(*this);
+  } else if (p.schedule) {
     const MemoryPlan kept =
         memory_plan(*this, *p.schedule, worked_out_sizes(p.of_inputs), {}, p.count);
     const MemoryPlan& plan = p.plan ? *p.plan : kept;

@@ -6,10 +6,15 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 
+#include "engine/base/error.h"
 #include "kernels/base/team.h"
+#include "kernels/net/prepared.h"
 
 namespace sluice {
 
@@ -37,11 +42,33 @@ struct Spread {
   std::uint64_t version_ = 0;
 };
 
-// The network's own tensors with what steps made of them, for passes that need no gradients.
-struct Prepared {
-  std::mutex mutex;
-  std::shared_ptr<const Replica> replica;
-  std::uint64_t version = 0;
+// Several lanes do the frames one after the other, each when the lane before it has done it.
+class Turns {
+ public:
+  explicit Turns(int lanes) : done_(static_cast<std::size_t>(lanes), 0) {}
+  // False: another lane has failed.
+  bool wait(int lane, std::size_t frame) {
+    if (lane == 0) return true;
+    std::unique_lock lock(mutex_);
+    moved_.wait(lock, [&] { return failed_ || done_[lane - 1] > frame; });
+    return !failed_;
+  }
+  void end(int lane) {
+    std::lock_guard lock(mutex_);
+    ++done_[lane];
+    moved_.notify_all();
+  }
+  void fail() {
+    std::lock_guard lock(mutex_);
+    failed_ = true;
+    moved_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable moved_;
+  std::vector<std::size_t> done_;  // by lane: frames
+  bool failed_ = false;
 };
 
 static std::uint64_t version_of(const Net& net) {
@@ -51,11 +78,48 @@ static std::uint64_t version_of(const Net& net) {
   return version;
 }
 
+static std::vector<Step::Size> sizes_of(const Net::Tensors& x) {
+  std::vector<Step::Size> sizes;
+  for (const auto& t : x) sizes.push_back(t.sizes().vec());
+  return sizes;
+}
+
+// Two threads would add to one gradient.
+static void check_lanes(const Net& net, const Stages& stages) {
+  std::vector<int> reader(net.parameters.size(), -1);
+  for (int s = 0; s < stages.size(); ++s)
+    for (const int n : stages.all[s].schedule.steps)
+      for (const int p : net.steps[n]->parameters()) {
+        if (reader[p] >= 0 && reader[p] != s)
+          throw Error(Exit::usage, "stages: " + net.parameters[p].name + " is read in the stages " +
+                                       std::to_string(reader[p]) + " and " + std::to_string(s) +
+                                       ", which are on different devices: cut elsewhere");
+        reader[p] = s;
+      }
+}
+
+const Stages& Pass::stages(const Net& net, const Schedule& schedule,
+                           const std::vector<Step::Size>& of_inputs) {
+  Parts& parts = net.prepared_->parts;
+  if (!parts.cuts) parts.cuts = stage_cuts(net, of_inputs);
+  parts.made.resize(net.schedules_.size());
+  auto& made = parts.made[static_cast<std::size_t>(&schedule - net.schedules_.data())];
+  if (!made) {
+    made = std::make_shared<const Stages>(stages_of(net, schedule, *parts.cuts));
+    if (parts.lanes > 1) check_lanes(net, *made);
+  }
+  return *made;
+}
+
 Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool keep,
            std::uint64_t key)
-    : net_(net), schedule_(net.schedule(outputs)), training_(training), keep_(keep) {
+    : net_(net),
+      schedule_(net.schedule(outputs)),
+      training_(training),
+      keep_(keep),
+      stages_(stages(net, schedule_, sizes_of(x))),
+      input_sizes_(sizes_of(x)) {
   replicas_.push_back(own());
-  for (const auto& t : x) input_sizes_.push_back(t.sizes().vec());
   const auto& sizes = net.sizes(input_sizes_);
   for (std::size_t i = 0; i < outputs; ++i)
     results_.push_back(room(sizes[net.outputs[i]], x[0].device()));
@@ -63,10 +127,12 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   plan();
   timed_ = x[0].is_cpu();
   const std::vector<bool> wants = wanted(x);
-  for (std::size_t i = 0; i < frames_.size(); ++i) {
-    Frame& f = frames_[i];
+  frames_.resize(frame_count() * stages_.all.size());
+  for (std::size_t n = 0; n < frames_.size(); ++n) {
+    Frame& f = frames_[n];
+    const std::size_t i = n / stages_.all.size();
     f.net = &net;
-    f.schedule = &schedule_;
+    f.schedule = &stages_.all[n % stages_.all.size()].schedule;
     f.replica = replicas_[0].get();
     f.training = training;
     f.keep = keep;
@@ -112,42 +178,49 @@ std::vector<bool> Pass::wanted(const Tensors& x) const {
 
 // One frame for all samples where they depend on each other or are quicker at once; else
 // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread.
-// Where several devices share the batch, one frame for each.
+// Where several devices share the batch, one frame for each. Stages on devices add up gradients
+// frame by frame, as one thread does.
 void Pass::cut(const at::Tensor& x) {
   const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
   if (net_.spread_ && n > 1 && net_.spread_->places.device(0) == x.device()) {
     spread_ = net_.spread_;
     bounds_ = spread_->places.bounds(n);
     threads_ = static_cast<int>(bounds_.size()) - 1;
-    frames_.resize(bounds_.size() - 1);
     return;
   }
+  lanes_ = std::min(net_.prepared_->parts.lanes, stages_.size());
   const bool together = net_.mixes_samples_ && training_;
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
     const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
     // Fewer samples than half of the threads: these share the work within a step instead.
-    if (2 * n > team_size()) threads_ = static_cast<int>(std::min<std::int64_t>(n, team_size()));
+    const std::int64_t team = lanes_ > 1 ? 1 : team_size();
+    if (2 * n > team) threads_ = static_cast<int>(std::min<std::int64_t>(n, team));
     count = std::max<std::int64_t>(threads_, (n + each - 1) / each);
   }
+  if (const int chunks = net_.prepared_->parts.division.chunks; training_ && chunks > 0) {
+    count = std::min<std::int64_t>(chunks, n);
+    threads_ = static_cast<int>(std::min<std::int64_t>(threads_, count));
+  }
   for (std::int64_t i = 0; i <= count; ++i) bounds_.push_back(n * i / count);
-  frames_.resize(count);
 }
 
 // Of a frame of the largest part.
 void Pass::plan() {
   std::int64_t most = 0;
-  for (std::size_t i = 0; i < frames_.size(); ++i)
+  for (std::size_t i = 0; i < frame_count(); ++i)
     most = std::max(most, bounds_[i + 1] - bounds_[i]);
   std::vector<Step::Size> frame = input_sizes_;
   for (auto& size : frame) size[0] = most;
-  const FrameCount count{static_cast<std::int64_t>(frames_.size()), threads_};
+  const FrameCount count{static_cast<std::int64_t>(frame_count()), threads_};
   if (!keep_) {
     net_.window_ = {&schedule_, std::move(frame), count, nullptr};
     return;
   }
   plan_ = net_.plan_for(schedule_, frame, count);
-  retained_ = plan_ ? retained_values(net_, schedule_, plan_->again) : schedule_.kept;
+  for (const NetStage& stage : stages_.all)
+    retained_.push_back(plan_ ? retained_values(net_, stage.schedule, plan_->again)
+                              : stage.schedule.kept);
   makers_.assign(static_cast<std::size_t>(net_.values), -1);
   for (const int n : schedule_.steps) makers_[net_.steps[n]->output] = n;
 }
@@ -170,7 +243,7 @@ at::Tensor Pass::to_compute(const at::Tensor& t) const { return net_.laid_out(t.
 // body(thread, frame) for every frame on its thread, in order.
 template <class F>
 void Pass::each_frame(const F& body) {
-  const std::size_t n = frames_.size();
+  const std::size_t n = frame_count();
   const auto share = [&](int t) {
     at::NoGradGuard no_grad;
     for (std::size_t i = n * t / threads_; i < n * (t + 1) / threads_; ++i) body(t, i);
@@ -178,13 +251,51 @@ void Pass::each_frame(const F& body) {
   spread_ ? spread_->places.run(threads_, share) : team_run(threads_, share);
 }
 
+// body(thread, frame, stage) for every stage of every frame.
+template <class F>
+void Pass::each_part(Way way, const F& body) {
+  const int count = stages_.size();
+  const auto in_order = [&](int first, int last, const auto& stage) {
+    if (way == Way::forward)
+      for (int s = first; s < last; ++s) stage(s);
+    else
+      for (int s = last - 1; s >= first; --s) stage(s);
+  };
+  if (lanes_ == 1)
+    return each_frame(
+        [&](int t, std::size_t i) { in_order(0, count, [&](int s) { body(t, i, s); }); });
+  Turns turns(lanes_);
+  const auto since = Costs::Clock::now();
+  const auto elapsed = [](Costs::Clock::time_point from) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Costs::Clock::now() - from).count();
+  };
+  // Lane 0 is the one that begins. In turn, where no threads can be had, they do not wait either.
+  team_run(lanes_, [&](int lane) {
+    at::NoGradGuard no_grad;
+    const int device = way == Way::forward ? lane : lanes_ - 1 - lane;
+    const int first = count * device / lanes_, last = count * (device + 1) / lanes_;
+    try {
+      for (std::size_t i = 0; i < frame_count() && turns.wait(lane, i); ++i) {
+        const auto begun = Costs::Clock::now();
+        in_order(first, last, [&](int s) { body(0, i, s); });
+        net_.prepared_->parts.busy += elapsed(begun);
+        turns.end(lane);
+      }
+    } catch (...) {
+      turns.fail();
+      throw;
+    }
+  });
+  net_.prepared_->parts.whole += lanes_ * elapsed(since);
+}
+
 Pass::Tensors Pass::forward(const Tensors& x) {
   at::NoGradGuard no_grad;
   Tensors input;
   for (const auto& t : x) input.push_back(t.detach());
   const Packed weights = spread_ ? packed() : Packed{};
-  each_frame([&](int t, std::size_t i) {
-    Frame& f = frames_[i];
+  each_part(Way::forward, [&](int t, std::size_t i, int stage) {
+    Frame& f = frame(i, stage);
     if (away(t)) {
       if (!replicas_[t]) replicas_[t] = copied(weights, place(t));
       f.replica = replicas_[t].get();
@@ -195,7 +306,8 @@ Pass::Tensors Pass::forward(const Tensors& x) {
       f.results.push_back(away(t) ? at::empty_like(mine.back(), place(t)) : mine.back());
     }
     const Tensors there = f.results;
-    forward_frame(f, parts(input, i, t));
+    take_values(i, stage, parts(input, i, t));
+    forward_frame(f, stage);
     for (std::size_t k = 0; away(t) && k < mine.size(); ++k)
       mine[k].copy_(there[k], /*non_blocking=*/true);
   });
@@ -209,27 +321,45 @@ Pass::Tensors Pass::forward(const Tensors& x) {
   return results_;
 }
 
-void Pass::forward_frame(Frame& f, const Tensors& x) {
+// From the stages that made them; an input from the first that reads it, which has it from the
+// caller. Whoever has no more readers after this one and does not keep it lets go of it.
+void Pass::take_values(std::size_t i, int stage, const Tensors& x) {
+  Frame& f = frame(i, stage);
   f.values.resize(net_.values);
+  for (const int v : stages_.all[stage].in) {
+    const int from = stages_.at[v].front();
+    if (from == stage) {
+      // Numbers of samples, such as times and classes, need all their digits.
+      f.values[v] = x[v].dim() > 1 ? to_compute(x[v]) : x[v];
+      continue;
+    }
+    at::Tensor& there = frame(i, from).values[v];
+    f.values[v] = there;
+    if (stages_.is_last(v, stage) && !(keep_ && retained_[from][v])) there = at::Tensor();
+  }
+}
+
+void Pass::forward_frame(Frame& f, int stage) {
   f.saved.resize(net_.steps.size());
-  // Numbers of samples, such as times and classes, need all their digits.
-  for (std::size_t i = 0; i < x.size(); ++i) f.values[i] = x[i].dim() > 1 ? to_compute(x[i]) : x[i];
-  for (const int n : schedule_.steps) {
+  const Schedule& schedule = *f.schedule;
+  for (const int n : schedule.steps) {
     const Step& s = *net_.steps[n];
     const auto since = Costs::Clock::now();
     run(s, f);
     if (timed_) net_.costs_->add_forward(n, since);
     if (keep_ && drops_saved(s)) f.saved[n].clear();
     for (const int v : s.inputs)
-      if (schedule_.last_use[v] == n && !(keep_ && retained_[v])) f.values[v] = at::Tensor();
+      if (schedule.last_use[v] == n && !stays(v, stage)) f.values[v] = at::Tensor();
   }
-  if (timed_ && keep_ && net_.costs_->counts_kept()) count_kept(f);
+  if (timed_ && keep_ && net_.costs_->counts_kept()) count_kept(f, stage);
+  const auto is_made_here = [&](int v) { return std::max(stages_.maker[v], 0) == stage; };
   for (std::size_t i = 0; i < f.results.size(); ++i) {
     const at::Tensor& y = f.values[net_.outputs[i]];
-    if (!y.is_same(f.results[i])) f.results[i].copy_(y);
+    if (is_made_here(net_.outputs[i]) && !y.is_same(f.results[i])) f.results[i].copy_(y);
   }
   for (std::size_t i = 0; i < f.results.size(); ++i)
-    if (const int v = net_.outputs[i]; !(keep_ && retained_[v])) f.values[v] = at::Tensor();
+    if (const int v = net_.outputs[i]; is_made_here(v) && !stays(v, stage))
+      f.values[v] = at::Tensor();
   f.results.clear();
 }
 
@@ -261,17 +391,17 @@ void Pass::prepare_backward(const Step& s, Frame& f) const {
 }
 
 // What a step made or saved for the backward pass; what several hold is the first one's.
-void Pass::count_kept(const Frame& f) const {
+void Pass::count_kept(const Frame& f, int stage) const {
   std::set<const void*> seen;
   const auto bytes = [&](const at::Tensor& t) -> std::int64_t {
     if (!t.defined() || !seen.insert(t.storage().data()).second) return 0;
     return static_cast<std::int64_t>(t.storage().nbytes());
   };
-  for (int v = 0; v < net_.inputs; ++v) bytes(f.values[v]);
+  for (const int v : stages_.all[stage].in) bytes(f.values[v]);
   for (const auto& weight : f.replica->weights) bytes(weight);
-  for (const int n : schedule_.steps) {
+  for (const int n : f.schedule->steps) {
     const Step& s = *net_.steps[n];
-    std::int64_t sum = retained_[s.output] ? bytes(f.values[s.output]) : 0;
+    std::int64_t sum = retained_[stage][s.output] ? bytes(f.values[s.output]) : 0;
     for (const auto& t : f.saved[n]) sum += bytes(t);
     net_.costs_->add_kept(n, sum);
   }
@@ -286,17 +416,13 @@ Pass::Tensors Pass::backward(const Tensors& grads) {
   Tensors out(input_sizes_.size());
   for (std::size_t k = 0; k < out.size(); ++k)
     if (frames_[0].wants[k]) out[k] = room(input_sizes_[k], device);
-  each_frame([&](int t, std::size_t i) {
-    Frame& f = frames_[i];
+  for (std::size_t k = 0; k < out.size(); ++k)
+    if (out[k].defined() && stages_.at[k].empty()) out[k].zero_();
+  each_part(Way::backward, [&](int t, std::size_t i, int stage) {
+    Frame& f = frame(i, stage);
     f.parameter_grads = &parameter_grads_[t];
-    backward_frame(f, parts(grads, i, t));
-    for (std::size_t k = 0; k < out.size(); ++k) {
-      if (!out[k].defined()) continue;
-      if (f.grads[k].defined())
-        part(out[k], i).copy_(f.grads[k], true);
-      else
-        part(out[k], i).zero_();
-    }
+    backward_frame(f, stage, parts(grads, i, t));
+    hand_back_grads(i, stage, out);
     if (away(t)) send_home(parameter_grads_[t], sums[t]);
   });
   if (timed_) net_.costs_->end_backward(input_sizes_[0][0]);
@@ -316,15 +442,36 @@ Pass::Tensors Pass::backward(const Tensors& grads) {
   return out;
 }
 
-void Pass::backward_frame(Frame& f, const Tensors& grads) {
+// To the stage before that has a part in the value, which adds its own; of an input to the caller.
+void Pass::hand_back_grads(std::size_t i, int stage, const Tensors& out) {
+  Frame& f = frame(i, stage);
+  for (const int v : stages_.all[stage].in) {
+    const int to = stages_.before(v, stage);
+    at::Tensor grad = std::move(f.grads[v]);
+    if (to < 0) {
+      if (out[v].defined())
+        grad.defined() ? part(out[v], i).copy_(grad, true) : part(out[v], i).zero_();
+      continue;
+    }
+    if (!grad.defined()) continue;
+    Frame& there = frame(i, to);
+    there.grads.resize(net_.values);
+    there.grads[v] = std::move(grad);
+  }
+}
+
+// The gradient of an output begins where the output is read last.
+void Pass::backward_frame(Frame& f, int stage, const Tensors& grads) {
   f.grads.resize(net_.values);
   for (std::size_t i = 0; i < grads.size(); ++i) {
-    if (!grads[i].defined()) continue;
+    const auto& at = stages_.at[net_.outputs[i]];
+    if (!grads[i].defined() || (at.empty() ? 0 : at.back()) != stage) continue;
     at::Tensor& sum = f.grads[net_.outputs[i]];
     const at::Tensor g = to_compute(grads[i]);
     sum = sum.defined() ? sum + g : g;
   }
-  for (auto n = schedule_.steps.rbegin(); n != schedule_.steps.rend(); ++n) {
+  const auto& steps = f.schedule->steps;
+  for (auto n = steps.rbegin(); n != steps.rend(); ++n) {
     const Step& s = *net_.steps[*n];
     const at::Tensor g = f.grads[s.output];
     const auto since = Costs::Clock::now();
@@ -411,6 +558,12 @@ struct NetBackward final : torch::autograd::Node {
 }  // namespace
 
 void Net::spread(std::vector<at::Device> devices) {
+  if (Parts& parts = prepared_->parts; parts.division.stages > 1) {
+    parts.lanes = static_cast<int>(devices.size());
+    if (parts.lanes > 1 && !devices.front().is_cpu())
+      throw Error(Exit::usage, "stages on several GPUs are not there yet: give run.devices 1");
+    return;
+  }
   spread_ = devices.size() > 1 ? std::make_shared<Spread>(std::move(devices)) : nullptr;
 }
 

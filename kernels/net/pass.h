@@ -1,5 +1,11 @@
 // One pass of a network over a batch: how the batch is cut into frames, on which thread or device
-// each runs, what they share, and how their gradients come together.
+// each runs, what they share, and how their gradients come together. A network in stages is done
+// stage by stage, frame by frame; where it has several devices, each does its stages of a frame as
+// soon as the one before has done its own:
+//
+//   device 0   F0 F1 F2 F3 ·  ·             ·  ·  B0 B1 B2 B3
+//   device 1   ·  F0 F1 F2 F3 ·    (loss)   ·  B0 B1 B2 B3 ·
+//   device 2   ·  ·  F0 F1 F2 F3            B0 B1 B2 B3 ·  ·
 #pragma once
 
 #include <memory>
@@ -7,6 +13,7 @@
 
 #include "kernels/net/net.h"
 #include "kernels/net/places.h"
+#include "kernels/net/stages.h"
 
 namespace sluice {
 
@@ -24,19 +31,42 @@ class Pass {
   // undefined ones stand for zero.
   Tensors backward(const Tensors& grads);
 
+  // Of the last pass with a backward one; null: there was none.
+  static const std::vector<Step::Size>* planned_sizes(const Net& net) {
+    return net.planned_.schedule ? &net.planned_.of_inputs : nullptr;
+  }
+  static std::vector<StageFigures> figures(const Net& net);
+  static Net::Memory memory_in_stages(const Net& net);
+  static std::int64_t frames(const Net& net) { return net.planned_.count.frames; }
+  static Prepared& shared(const Net& net) { return *net.prepared_; }
+
  private:
+  static const Stages& stages(const Net& net, const Schedule& schedule,
+                              const std::vector<Step::Size>& of_inputs);
   void cut(const at::Tensor& x);
   void plan();
   template <class F>
   void each_frame(const F& body);
-  void forward_frame(Frame& f, const Tensors& x);
+  enum class Way { forward, backward };
+  template <class F>
+  void each_part(Way way, const F& body);
+  Frame& frame(std::size_t i, int stage) { return frames_[i * stages_.all.size() + stage]; }
+  std::size_t frame_count() const { return bounds_.size() - 1; }
+  void take_values(std::size_t i, int stage, const Tensors& x);
+  void hand_back_grads(std::size_t i, int stage, const Tensors& out);
+  void forward_frame(Frame& f, int stage);
   void run(const Step& s, Frame& f) const;
   void make_again(int step, Frame& f) const;
   void prepare_backward(const Step& s, Frame& f) const;
   bool drops_saved(const Step& s) const;
-  void backward_frame(Frame& f, const Tensors& grads);
+  // Whether it outlives the stage's forward pass: for the backward one, or for a stage after it.
+  bool stays(int value, int stage) const {
+    return (keep_ && retained_[stage][value]) ||
+           (stages_.at[value].size() > 1 && stages_.at[value].front() == stage);
+  }
+  void backward_frame(Frame& f, int stage, const Tensors& grads);
   std::vector<bool> wanted(const Tensors& x) const;
-  void count_kept(const Frame& f) const;
+  void count_kept(const Frame& f, int stage) const;
 
   at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;
   at::Tensor part(const at::Tensor& t, std::size_t frame) const;
@@ -60,16 +90,18 @@ class Pass {
   const bool training_, keep_;
   bool timed_ = false;  // on the host
   Replicas replicas_;   // the network's own, then those of other places
-  std::vector<Frame> frames_;
+  const Stages& stages_;
+  std::vector<Frame> frames_;         // the first one's stages, then the second one's
+  int lanes_ = 1;                     // devices that take stages
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
   int threads_ = 1;
   std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   Tensors results_;
   std::vector<Step::Size> input_sizes_;
-  std::shared_ptr<const MemoryPlan> plan_;  // of a pass with a backward one
-  std::vector<bool> retained_;              // by value: after the forward pass
-  std::vector<int> makers_;                 // by value: the step
+  std::shared_ptr<const MemoryPlan> plan_;   // of a pass with a backward one
+  std::vector<std::vector<bool>> retained_;  // by stage, by value: after the forward pass
+  std::vector<int> makers_;                  // by value: the step
 };
 
 }  // namespace sluice
