@@ -18,15 +18,6 @@ const ConvWeights& weights_of(const Frame& f, const Step& s) {
   return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
 }
 
-// What LibTorch computes a convolution of `x` in. oneDNN's in 16 bits read memory that nobody wrote
-// where outputs are one voxel wide (forward and gradients of weights, grouped and not,
-// oneDNN 3.10): images that are no wider than four voxels are computed in float32 and rounded where
-// stored.
-at::ScalarType type_of_product(const at::Tensor& x) {
-  const bool narrow = x.device().is_cpu() && x.size(-1) <= 4;
-  return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
-}
-
 }  // namespace
 
 // Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
@@ -44,6 +35,11 @@ at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
   if (layout == at::MemoryFormat::ChannelsLast)
     return t.as_strided(t.sizes(), c10::get_channels_last_strides_2d(t.sizes()));
   return t;
+}
+
+at::ScalarType type_of_product(const at::Tensor& x) {
+  const bool narrow = x.device().is_cpu() && x.size(-1) <= 4;
+  return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
 std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {

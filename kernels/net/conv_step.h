@@ -37,4 +37,10 @@ struct ConvStep final : Step {
 // be done in another layout and its result be moved.
 at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
 
+// What LibTorch computes a convolution of `x` in. oneDNN's in 16 bits read memory that nobody wrote
+// where outputs are one voxel wide (forward and gradients of weights, grouped and not,
+// oneDNN 3.10): images that are no wider than four voxels are computed in float32 and rounded where
+// stored.
+at::ScalarType type_of_product(const at::Tensor& x);
+
 }  // namespace sluice

@@ -60,8 +60,11 @@ Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvO
   if (o.bias) parameters.push_back(s.parameter("bias", {out}, o.bias_init, fan_in));
   const auto function = [=, groups = o.groups](In t) {
     const std::vector<std::int64_t> none(stride.size(), 0);
-    const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
-    return at::convolution(t[0], t[1], bias, stride, padding, dilation, false, none, groups);
+    const at::ScalarType type = type_of_product(t[0]);
+    const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2].to(type)) : std::nullopt;
+    return at::convolution(t[0].to(type), t[1].to(type), bias, stride, padding, dilation, false,
+                           none, groups)
+        .to(t[0].scalar_type());
   };
   return x.op("conv_dilated", function,
               {.parameters = parameters,
