@@ -741,7 +741,8 @@ def diffusion(cls, seg=False):
     flat = dict(spatial_dims=2, in_channels=2, out_channels=3, num_res_blocks=1, channels=[4, 8, 8], norm_num_groups=2,
                 attention_levels=[False, True, False], num_head_channels=4, num_class_embeds=5, use_combined_linear=True,
                 **more)
-    solid = dict(spatial_dims=3, in_channels=1, out_channels=1, num_res_blocks=[1, 2], channels=[4, 8], norm_num_groups=4,
+    # Two channels a group: a norm of single channels takes all that an embedding adds away, and leaves gradients of rounding.
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=1, num_res_blocks=[1, 2], channels=[4, 8], norm_num_groups=2,
                  attention_levels=[False, True], num_head_channels=[2, 4], with_conditioning=True, cross_attention_dim=6,
                  resblock_updown=True, transformer_num_layers=2, include_fc=False, **more)
     maps = lambda n, *extents: [[n, 3, *extents]] if seg else []
