@@ -32,7 +32,9 @@ std::vector<int> cuts_at(const Net& net, const std::vector<std::string>& layers)
     const auto first = std::find_if(net.steps.begin(), net.steps.end(), begins);
     if (first == net.steps.end()) {
       std::vector<std::string> known;
-      for (const auto& step : net.steps) known.push_back(step->name);
+      for (const auto& step : net.steps)  // "a", "a.b" and "a.b.c" of a.b.c
+        for (std::size_t at = 0; at != std::string::npos;)
+          known.push_back(step->name.substr(0, at = step->name.find('.', at + 1)));
       const std::string hint = did_you_mean(layer, known);
       throw Error(Exit::usage, "stages: no layer is called \"" + layer + "\"" +
                                    (hint.empty() ? "" : "; " + hint) +
