@@ -99,6 +99,11 @@ TEST_CASE("profile says what each stage takes") {
     CHECK(stage.at("peak_bytes").get<double>() >= stage.at("kept_bytes").get<double>());
     CHECK(stage.at("kept_bytes").get<double>() > 0);
   }
+  // What it says would balance them is taken as it stands, or nothing is said.
+  if (const json& balanced = said.at("balanced"); !balanced.empty()) {
+    CAPTURE(balanced.dump());
+    CHECK(t.sluice("run --no-out", {{"stages", balanced}}).code == 0);
+  }
   const json again = {{"stages", 4}, {"chunks", 2}, {"recompute", "stage"}};
   const json less = json::parse(t.sluice("profile --json", again).out).at("stages").at("net");
   for (std::size_t i = 0; i < 4; ++i)
