@@ -10,7 +10,7 @@ using shell::Folder;
 namespace {
 
 const char* const graph = R"({
-  "run": { "epochs": 2, "seed": 3, "step_threads": 1, "threads": 2 },
+  "run": { "epochs": 2, "seed": 3, "step_threads": 1, "threads": 2, "devices": 0 },
   "models": { "net": { "type": "unet", "spatial_dims": 2, "in_channels": 1, "out_channels": 2,
                        "channels": [4, 8, 8, 12], "strides": [2, 2, 2], "num_res_units": 1,
                        "norm": "BATCH", "dropout": 0.1 } },
@@ -32,16 +32,16 @@ struct Training {
 
   // With further parameters of the network.
   shell::Result sluice(const std::string& command, const json& net,
-                       const std::string& options = "") const {
+                       const std::string& device = "none") const {
     json g = json::parse(graph);
     g["models"]["net"].update(net);
     const std::string file = folder.write("g.json", g.dump(2)).string();
-    return shell::run("cd " + folder.path.string() + "\n" + options + " $SLUICE " + command + " " +
-                      file + " --quiet");
+    return shell::run("cd " + folder.path.string() + "\nSLUICE_DEVICE=" + device + " $SLUICE " +
+                      command + " " + file + " --quiet");
   }
-  std::string weights(const json& net, const std::string& options = "") const {
+  std::string weights(const json& net, const std::string& device = "none") const {
     std::filesystem::remove_all(folder.path / "r");
-    const auto r = sluice("run --out r", net, options);
+    const auto r = sluice("run --out r", net, device);
     INFO(r.err);
     REQUIRE(r.code == 0);
     return json::parse(folder.read("r/summary.json")).at("weights_sha256");
@@ -72,7 +72,7 @@ TEST_CASE("a graph whose network is in stages ends with the weights of the undiv
   CHECK(chunked != whole);
   const json all = {{"stages", 4}, {"chunks", 2}, {"recompute", "stage"}};
   CHECK(t.weights(all) == chunked);
-  CHECK(t.weights({{"stages", 4}, {"chunks", 2}}, "SLUICE_DEVICE=simulated:4") == chunked);
+  CHECK(t.weights({{"stages", 4}, {"chunks", 2}}, "simulated:4") == chunked);
 }
 
 TEST_CASE("a run in stages goes on from its checkpoint to the same weights") {
@@ -80,7 +80,8 @@ TEST_CASE("a run in stages goes on from its checkpoint to the same weights") {
   const json parts = {{"stages", 4}, {"recompute", "stage"}};
   const std::string whole = t.weights(whole_net);
   REQUIRE(t.sluice("run --out cut --steps 3", parts).code == 0);
-  const auto r = shell::run("cd " + t.folder.path.string() + "\n$SLUICE run --resume cut --quiet");
+  const auto r = shell::run("cd " + t.folder.path.string() +
+                            "\nSLUICE_DEVICE=none $SLUICE run --resume cut --quiet");
   INFO(r.err);
   REQUIRE(r.code == 0);
   CHECK(json::parse(t.folder.read("cut/summary.json")).at("weights_sha256") == whole);
@@ -112,6 +113,11 @@ TEST_CASE("profile says what each stage takes") {
   const std::string table = t.sluice("profile", parts).out;
   CHECK(contains(table, "net: stage"));
   CHECK(contains(table, "2 micro-batches: stages of equal time on devices of their own wait 60%"));
+  CHECK_FALSE(said.contains("bubble"));
+  const json four = json::parse(t.sluice("profile --json", parts, "simulated:4").out);
+  const json waited = four.at("stages").at("net").at("bubble");
+  CHECK(waited.get<double>() > 0);
+  CHECK(waited.get<double>() < 1);
   CHECK_FALSE(json::parse(t.sluice("profile --json", whole_net).out).contains("stages"));
 }
 
