@@ -15,6 +15,7 @@
 #include "engine/state/checkpoint.h"
 #include "engine/state/layer_costs.h"
 #include "engine/state/resource.h"
+#include "engine/state/stage_costs.h"
 #include "engine/state/tensor_device.h"
 
 namespace sluice {
@@ -154,6 +155,33 @@ static Json networks_json(const Plan& plan, const Figures& f) {
   return all;
 }
 
+// Of each network in parts.
+static Json stages_json(const StageCosts& costs) {
+  Json stages = Json::array();
+  for (const StageCosts::Stage& s : costs.stages)
+    stages.push_back({{"first", s.first},
+                      {"last", s.last},
+                      {"forward_ms", 1e3 * s.forward},
+                      {"backward_ms", 1e3 * s.backward},
+                      {"kept_bytes", s.kept},
+                      {"peak_bytes", s.peak},
+                      {"bytes_in", s.comes}});
+  Json j = {{"stages", stages},
+            {"micro_batches", costs.micro_batches},
+            {"expected_bubble", costs.expected_bubble},
+            {"balanced", costs.balanced}};
+  if (costs.bubble >= 0) j["bubble"] = costs.bubble;
+  return j;
+}
+static Json stages_json(const Resources& resources) {
+  Json all = Json::object();
+  for (const auto& [name, network] : resources.networks())
+    if (const auto* staged = dynamic_cast<const Staged*>(network.get()))
+      if (const StageCosts costs = staged->stage_costs(); !costs.stages.empty())
+        all[name] = stages_json(costs);
+  return all;
+}
+
 // Of one forward pass, by network.
 static Json arithmetic_json(const Resources& resources) {
   Json all = Json::object();
@@ -213,6 +241,8 @@ Json Session::profile(bool ended) const {
   j["networks"] = networks_json(*plan_, f);
   if (ended) j["arithmetic"] = arithmetic_json(*resources_);
   if (ended) j["layers"] = layers_json(*resources_);
+  if (const Json stages = ended ? stages_json(*resources_) : Json(); !stages.empty())
+    j["stages"] = stages;
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
   if (const auto device = find_device()) {

@@ -27,12 +27,14 @@ std::vector<int> cuts_at(const Net& net, const std::vector<std::string>& layers)
   std::vector<int> cuts;
   for (const auto& layer : layers) {
     const auto begins = [&](const auto& step) {
-      return step->name == layer || step->name.starts_with(layer + ".");
+      return !layer.empty() && (step->name == layer || step->name.starts_with(layer + "."));
     };
     const auto first = std::find_if(net.steps.begin(), net.steps.end(), begins);
     if (first == net.steps.end()) {
       std::vector<std::string> known;
-      for (const auto& step : net.steps) known.push_back(step->name);
+      for (const auto& step : net.steps)  // "a", "a.b" and "a.b.c" of a.b.c
+        for (std::size_t at = 0; at != std::string::npos;)
+          known.push_back(step->name.substr(0, at = step->name.find('.', at + 1)));
       const std::string hint = did_you_mean(layer, known);
       throw Error(Exit::usage, "stages: no layer is called \"" + layer + "\"" +
                                    (hint.empty() ? "" : "; " + hint) +
@@ -184,8 +186,11 @@ std::vector<std::string> measured_balance(const Net& net, int stages) {
   for (const StepCost& c : net.costs()) costs.push_back(c.forward + c.backward);
   if (std::all_of(costs.begin(), costs.end(), [](double c) { return c == 0; })) return {};
   std::vector<std::string> layers;
-  for (const int at : balanced_cuts(net, stages, costs, bytes_of(net, net.sizes(*sizes))))
+  for (int at : balanced_cuts(net, stages, costs, bytes_of(net, net.sizes(*sizes)))) {
+    const auto count = static_cast<int>(net.steps.size());
+    while (at + 1 < count && net.steps[at]->name.empty()) ++at;  // to the next one with a name
     layers.push_back(net.steps[at]->name);
+  }
   try {
     cuts_at(net, layers);
   } catch (const Error&) {

@@ -4,15 +4,15 @@
 //   x ── down 0 ──┬────────────────────────── concat ── up 0 ──▶ logits      model.0 .. model.2
 //                 └─ down 1 ──┬──── concat ── up 1 ─┘                        model.1.submodule.*
 //                             └─ bottom ─┘
-#include "nodes/network/built_network.h"
+#include "nodes/network/staged_network.h"
 
 namespace sluice {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct UNet final : ImageNetwork<UNet> {
-  struct Params : ImageNet {
+struct UNet final : StagedNetwork<UNet> {
+  struct Params : ImageNet, InStages {
     Sizes channels;
     std::vector<Sizes> strides;
     Sizes kernel_size{3}, up_kernel_size{3};
@@ -25,7 +25,8 @@ struct UNet final : ImageNetwork<UNet> {
   } p;
 
   static Spec spec() {
-    return image_net<Params>("unet", "U-Net with residual units, 2-D or 3-D (MONAI's UNet).")
+    return add_stages<Params>(
+               image_net<Params>("unet", "U-Net with residual units, 2-D or 3-D (MONAI's UNet)."))
         .param("channels", &Params::channels, "Channels of every level, top first; two or more.")
         .at_least(1)
         .length(2)

@@ -324,6 +324,54 @@ def cople_net():
             case(CopleNet, {}, [1, 1, 32, 32], False)]
 
 
+# MONAI's research contribution (LAMP), of MONAI's blocks; in one part.
+class UNetPipe(torch.nn.Module):
+    def __init__(self, spatial_dims, in_channels, out_channels, n_feat=32, depth=4):
+        super().__init__()
+        f = [min(n_feat * 2**k, 1024) for k in range(depth + 1)]
+
+        def named(**modules):
+            m = torch.nn.Module()
+            for name, module in modules.items():
+                m.add_module(name, module)
+            return m
+
+        def normed(i, o, stride):
+            return Convolution(spatial_dims, i, o, strides=stride, act="leakyrelu", norm="batch", bias=False)
+
+        def double(i, o, stride):
+            second = Convolution(spatial_dims, o, o, conv_only=True)
+            return named(conv=torch.nn.Sequential(normed(i, o, stride), second))
+
+        def up(i, o):
+            return UpSample(spatial_dims, i, o, 2, mode="deconv")
+
+        conv = torch.nn.Conv2d if spatial_dims == 2 else torch.nn.Conv3d
+        low = min(n_feat // 2, 32)
+        self.encoder = torch.nn.ModuleList([named(Conv=normed(in_channels, f[0], 2))])
+        self.encoder.extend(named(Down=double(f[k - 1], f[k], 2)) for k in range(1, depth + 1))
+        self.decoder = torch.nn.ModuleList(
+            named(Up=up(f[k], f[k - 1]), Conv1x1x1=conv(2 * f[k - 1], f[k], 1), Conv=double(f[k], f[k - 1], 1))
+            for k in range(depth, 0, -1))
+        self.decoder.append(named(Up=up(f[0], low), out=conv(low, out_channels, 3, padding=1)))
+
+    def forward(self, x):
+        skips = [self.encoder[0].Conv(x)]
+        for level in self.encoder[1:]:
+            skips.append(level.Down.conv(skips[-1]))
+        x = skips.pop()
+        for level in self.decoder[:-1]:
+            x = level.Conv.conv(level.Conv1x1x1(torch.cat([level.Up(x), skips.pop()], 1)))
+        last = self.decoder[-1]
+        return last.out(torch.nn.functional.leaky_relu(last.Up(x), 0.01))
+
+
+def unet_pipe():
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, n_feat=4, depth=3)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=2, n_feat=6, depth=2)
+    return [case(UNetPipe, flat, [2, 2, 32, 48], True), case(UNetPipe, solid, [2, 1, 16, 24, 16], False)]
+
+
 def basic_unet():
     solid = dict(spatial_dims=3, in_channels=1, out_channels=2, features=[2, 4, 4, 6, 8, 3])
     flat = dict(solid, spatial_dims=2, in_channels=2, norm="batch", act="elu", bias=False, upsample="nontrainable")
@@ -862,7 +910,7 @@ NETS |= dict(ahnet=ahnet, quicknat=quicknat, med_next=med_next)
 NETS |= dict(reg_unet=reg_unet, global_net=global_net, local_net=local_net)
 NETS |= dict(plain_conv_unet=plain_conv_unet, residual_encoder_unet=residual_encoder_unet)
 NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, segresnet_ds2=segresnet_ds2, high_res_net=high_res_net)
-NETS |= dict(cople_net=cople_net)
+NETS |= dict(cople_net=cople_net, unet_pipe=unet_pipe)
 
 
 # A classifier with a segmentation head on MONAI's EfficientNet and UpCat, named as FlexibleUNet.

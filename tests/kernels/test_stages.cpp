@@ -188,6 +188,7 @@ TEST_CASE("stages that a network has not are refused") {
   };
   CHECK(contains(why({.stages = 1000}), "stages is 1000, but the network can be cut into "));
   CHECK(contains(why({.layers = {"lowe"}}), "stages: no layer is called \"lowe\""));
+  CHECK(contains(why({.layers = {""}}), "no layer is called \"\""));
   CHECK(contains(why({.layers = {"low", "down"}}), "\"down\" does not come after \"low\""));
   CHECK(contains(why({.layers = {"top.c1"}}), "\"top.c1\" begins the network"));
   CHECK(why({.layers = {"down", "up"}}).empty());

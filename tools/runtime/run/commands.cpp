@@ -151,6 +151,28 @@ void print_memory(const std::string& name, const Json& a) {
     fmt::print("\n{}: activations of a forward pass alone: {}", name, bytes_text(window));
 }
 
+// A row for each stage of a network in parts.
+void print_stages(const std::string& network, const Json& a) {
+  const auto bytes = [](const Json& n) {
+    return bytes_text(static_cast<std::int64_t>(n.get<double>()));
+  };
+  std::vector<std::vector<std::string>> rows{{network + ": stage", "from layer", "to layer",
+                                              "forward ms", "backward ms", "comes in", "kept",
+                                              "peak"}};
+  for (const Json& s : a["stages"])
+    rows.push_back({std::to_string(rows.size() - 1), s["first"], s["last"],
+                    fmt::format("{:.3f}", s["forward_ms"].get<double>()),
+                    fmt::format("{:.3f}", s["backward_ms"].get<double>()), bytes(s["bytes_in"]),
+                    bytes(s["kept_bytes"]), bytes(s["peak_bytes"])});
+  fmt::print("\n\n");
+  print_rows(rows);
+  fmt::print("{} micro-batches: stages of equal time on devices of their own wait {} of it",
+             a["micro_batches"].get<std::int64_t>(), percent(a["expected_bubble"].get<double>()));
+  if (a.contains("bubble")) fmt::print("; these waited {}", percent(a["bubble"].get<double>()));
+  if (!a["balanced"].empty())
+    fmt::print("\nequal by these times: \"stages\": {}", a["balanced"].dump());
+}
+
 // A row for each layer that takes a part of its network's time, in the network's order.
 void print_layers(const std::string& network, const Json& layers, bool all) {
   const auto ms = [](const Json& layer) {
@@ -196,6 +218,8 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile, 
                name, a["multiply_adds"].get<double>() * 1e-9,
                percent(a["tensor_core_eligible"].get<double>()));
   for (const auto& [name, a] : arithmetic.items()) print_memory(name, a);
+  const Json stages = profile.value("stages", Json::object());
+  for (const auto& [name, a] : stages.items()) print_stages(name, a);
   const Json layers = profile.value("layers", Json::object());
   for (const auto& [name, list] : layers.items()) print_layers(name, list, all);
   const Json& process = profile["process"];
