@@ -89,6 +89,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"TransformPointsImageToWorld", "apply_transform_to_points"},
     {"TransformPointsWorldToImage", "apply_transform_to_points"},
     {"UNet", "unet"},
+    {"UNetPipe", "unet_pipe"},
     {"VNet", "vnet"},
     {"ViTAutoEnc", "vit_auto_enc"},
     {"VoxelMorphUNet", "voxel_morph"},
