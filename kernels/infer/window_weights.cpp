@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "kernels/base/as_half.h"
 
 namespace sluice {
@@ -66,6 +67,25 @@ std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, 
   for (std::int64_t at = 0; at + window < size; at += interval) out.push_back(at);
   out.push_back(size - window);
   return out;
+}
+
+std::vector<std::vector<std::int64_t>> window_places(const std::vector<std::int64_t>& size,
+                                                     const std::vector<std::int64_t>& window,
+                                                     const std::vector<double>& overlap,
+                                                     bool even) {
+  if (overlap.empty()) throw DataError("overlap is an empty list");
+  std::vector<std::vector<std::int64_t>> places{{}};
+  for (std::size_t a = 0; a < window.size(); ++a) {
+    std::vector<std::vector<std::int64_t>> longer;
+    const double part = overlap.at(std::min(a, overlap.size() - 1));
+    for (const auto& place : places)
+      for (const std::int64_t at : window_starts(size[a], window[a], part, even)) {
+        longer.push_back(place);
+        longer.back().push_back(at);
+      }
+    places = std::move(longer);
+  }
+  return places;
 }
 
 WindowWeights window_weights(const std::vector<std::int64_t>& size, const std::string& mode,

@@ -12,6 +12,12 @@ namespace sluice {
 std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, double overlap,
                                         bool even = false);
 
+// Where all windows begin, the last axis quickest. `overlap`: one an axis; the last counts for
+// missing ones, and DataError where there is none.
+std::vector<std::vector<std::int64_t>> window_places(const std::vector<std::int64_t>& size,
+                                                     const std::vector<std::int64_t>& window,
+                                                     const std::vector<double>& overlap, bool even);
+
 // A voxel's weight is the product of its axes' weights, at least `least`; no axes: 1 everywhere.
 struct WindowWeights {
   std::vector<std::vector<float>> axes;

@@ -18,6 +18,14 @@ const ConvWeights& weights_of(const Frame& f, const Step& s) {
   return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
 }
 
+// What LibTorch computes a convolution of `x` in. oneDNN's in 16 bits read memory that nobody wrote
+// where outputs are one voxel wide (forward and gradients of weights, grouped and not,
+// oneDNN 3.10).
+at::ScalarType type_of_product(const at::Tensor& x) {
+  const bool narrow = x.device().is_cpu() && x.size(-1) <= 4;
+  return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
+}
+
 }  // namespace
 
 // Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
@@ -37,9 +45,14 @@ at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
   return t;
 }
 
-at::ScalarType type_of_product(const at::Tensor& x) {
-  const bool narrow = x.device().is_cpu() && x.size(-1) <= 4;
-  return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
+at::Tensor torch_convolution(const at::Tensor& x, const at::Tensor& weight,
+                             const std::optional<at::Tensor>& bias, const ConvSpec& spec,
+                             at::IntArrayRef dilation) {
+  const at::ScalarType type = type_of_product(x);
+  const auto b = bias ? std::optional<at::Tensor>(bias->to(type)) : std::nullopt;
+  return at::convolution(x.to(type), weight.to(type), b, spec.stride, spec.padding, dilation,
+                         spec.transposed, spec.output_padding, spec.groups)
+      .to(x.scalar_type());
 }
 
 std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
@@ -68,14 +81,9 @@ at::Tensor ConvStep::forward(Frame& f) const {
     w.forward->run(x, bias >= 0 ? f.weight(bias) : at::Tensor(), residual(f), y);
     return y;
   }
-  const at::ScalarType type = type_of_product(x);
-  std::optional<at::Tensor> b;
-  if (bias >= 0) b = f.weight(bias).to(type);
+  const auto b = bias >= 0 ? std::optional<at::Tensor>(f.weight(bias)) : std::nullopt;
   const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-  at::Tensor y =
-      f.net->laid_out(at::convolution(x.to(type), w.cast.to(type), b, spec.stride, spec.padding,
-                                      dilation, spec.transposed, spec.output_padding, spec.groups)
-                          .to(x.scalar_type()));
+  at::Tensor y = f.net->laid_out(torch_convolution(x, w.cast, b, spec, dilation));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
   return y;
 }

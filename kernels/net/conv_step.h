@@ -1,6 +1,8 @@
 // Convolution or transposed convolution, plus a residual where inputs[1] exists.
 #pragma once
 
+#include <optional>
+
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/net.h"
@@ -37,10 +39,10 @@ struct ConvStep final : Step {
 // be done in another layout and its result be moved.
 at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
 
-// What LibTorch computes a convolution of `x` in. oneDNN's in 16 bits read memory that nobody wrote
-// where outputs are one voxel wide (forward and gradients of weights, grouped and not,
-// oneDNN 3.10): images that are no wider than four voxels are computed in float32 and rounded where
-// stored.
-at::ScalarType type_of_product(const at::Tensor& x);
+// LibTorch's convolution, in the type of x; weight and bias may have another. In 16 bits images no
+// wider than four voxels are computed in float32 on the host, and rounded.
+at::Tensor torch_convolution(const at::Tensor& x, const at::Tensor& weight,
+                             const std::optional<at::Tensor>& bias, const ConvSpec& spec,
+                             at::IntArrayRef dilation);
 
 }  // namespace sluice

@@ -58,13 +58,17 @@ Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvO
   if (o.padding) padding = o.padding->over(x.axes);
   std::vector<int> parameters{s.parameter("weight", shape, o.init, fan_in)};
   if (o.bias) parameters.push_back(s.parameter("bias", {out}, o.bias_init, fan_in));
-  const auto function = [=, groups = o.groups](In t) {
-    const std::vector<std::int64_t> none(stride.size(), 0);
-    const at::ScalarType type = type_of_product(t[0]);
-    const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2].to(type)) : std::nullopt;
-    return at::convolution(t[0].to(type), t[1].to(type), bias, stride, padding, dilation, false,
-                           none, groups)
-        .to(t[0].scalar_type());
+  const ConvSpec spec{false,
+                      x.channels,
+                      out,
+                      kernel,
+                      stride,
+                      padding,
+                      std::vector<std::int64_t>(stride.size(), 0),
+                      o.groups};
+  const auto function = [spec, dilation](In t) {
+    const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
+    return torch_convolution(t[0], t[1], bias, spec, dilation);
   };
   return x.op("conv_dilated", function,
               {.parameters = parameters,

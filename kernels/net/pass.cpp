@@ -117,8 +117,8 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
       schedule_(net.schedule(outputs)),
       training_(training),
       keep_(keep),
-      stages_(stages(net, schedule_, sizes_of(x))),
-      input_sizes_(sizes_of(x)) {
+      input_sizes_(sizes_of(x)),
+      stages_(stages(net, schedule_, input_sizes_)) {
   replicas_.push_back(own());
   const auto& sizes = net.sizes(input_sizes_);
   for (std::size_t i = 0; i < outputs; ++i)

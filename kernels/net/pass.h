@@ -90,6 +90,7 @@ class Pass {
   const bool training_, keep_;
   bool timed_ = false;  // on the host
   Replicas replicas_;   // the network's own, then those of other places
+  const std::vector<Step::Size> input_sizes_;
   const Stages& stages_;
   std::vector<Frame> frames_;         // the first one's stages, then the second one's
   int lanes_ = 1;                     // devices that take stages
@@ -98,7 +99,6 @@ class Pass {
   std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   Tensors results_;
-  std::vector<Step::Size> input_sizes_;
   std::shared_ptr<const MemoryPlan> plan_;   // of a pass with a backward one
   std::vector<std::vector<bool>> retained_;  // by stage, by value: after the forward pass
   std::vector<int> makers_;                  // by value: the step

@@ -44,8 +44,8 @@ struct NetDivision {
   // Micro-batches that a training pass is cut into, where it has as many samples; 0: by its shape.
   // Batch norm takes the statistics of each, one after the other.
   int chunks = 0;
-  bool recompute =
-      false;  // a stage keeps what comes into it, and is done again in the backward pass
+  // A stage keeps what comes into it, and is done again in the backward pass.
+  bool recompute = false;
 };
 
 // Of passes from now on. Throws Error(usage) where the list has fewer steps than there are to be

@@ -195,7 +195,8 @@ struct SlidingWindow final : Node {
 
   // Every axis is at least as long as its window. Undefined where the run was stopped.
   at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
-    const std::vector<Shape> windows = all_windows(x, roi);
+    const std::vector<Shape> windows =
+        window_places(x.sizes().slice(2).vec(), roi, p.overlap, p.starts == "even");
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
     at::Tensor result;
     std::optional<Blend> blend;
@@ -277,21 +278,6 @@ struct SlidingWindow final : Node {
       throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
                                    list_text(windows.sizes()) + "; the window's extent is needed");
     return y;
-  }
-
-  std::vector<Shape> all_windows(const at::Tensor& x, const Shape& roi) const {
-    std::vector<Shape> windows{{}};
-    for (std::size_t a = 0; a < roi.size(); ++a) {
-      std::vector<Shape> longer;
-      for (const Shape& w : windows)
-        for (std::int64_t at :
-             window_starts(x.size(a + 2), roi[a], per_key(p.overlap, a), p.starts == "even")) {
-          longer.push_back(w);
-          longer.back().push_back(at);
-        }
-      windows = std::move(longer);
-    }
-    return windows;
   }
 
   // The view of a window: the last axes of t, from `at`, as large as `roi`.

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "kernels/net/blocks.h"
+#include "tests/kernels/small_unet.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;
@@ -16,33 +16,6 @@ using namespace sluice;
 namespace {
 
 using Kind = MemoryPolicy::Kind;
-
-// A U-Net of three levels: norms, residuals, a transposed convolution, skips, dropout, operations
-// of LibTorch, a pooling that saves indices.
-Net unet(Norm kind, at::ScalarType compute) {
-  Builder b;
-  const Scope s = b.scope();
-  const Value x = b.input(1, 3);
-  const auto unit = [&](const std::string& name, const Value& in, std::int64_t out) {
-    Value y =
-        norm(s / name / "n1", conv(s / name / "c1", in, out, {.normed = true}), {.kind = kind});
-    y = prelu(s / name / "a", y);
-    y = norm(s / name / "n2", conv(s / name / "c2", y, out, {.normed = true}), {.kind = kind});
-    return relu(y) + conv(s / name / "r", in, out, {.kernel = 1});
-  };
-  const Value top = unit("top", x, 16);
-  const Value down = unit("down", conv(s / "stride", top, 16, {.stride = 2}), 24);
-  Value low = unit("low", max_pool(down), 32);
-  low = dropout(low, 0.2).op("gelu", [](In t) { return at::gelu(t[0]); });
-  const auto up = [&](const std::string& name, const Value& in, std::int64_t out) {
-    return conv(s / name, in, out, {.stride = 2, .output_padding = 1, .transposed = true});
-  };
-  Value y = unit("up", concat({down, up("t1", low, 24)}), 24);
-  y = unit("out", concat({top, up("t2", y, 16)}), 16);
-  Net net = b.finish({conv(s / "last", y, 3, {.kernel = 1})}, {compute});
-  net.initialise(1);
-  return net;
-}
 
 // The bytes that all frames hold at once, at most. Tensors that share memory count once; the
 // network's outputs do not count.
@@ -77,7 +50,7 @@ struct Trained {
 Trained train(const MemoryPolicy& policy, Norm kind, at::ScalarType compute, int threads,
               std::int64_t samples = 2) {
   at::set_num_threads(threads);
-  Net net = unet(kind, compute);
+  Net net = small_unet(kind, {16, 24, 32}, false, compute);
   net.memory_policy = policy;
   Trained t;
   const Held held(net);
@@ -152,7 +125,7 @@ TEST_CASE("a budget is kept with as little made again as it has room for") {
 }
 
 TEST_CASE("a forward pass alone holds less, and says how much") {
-  Net net = unet(Norm::instance, at::kFloat);
+  Net net = small_unet(Norm::instance, {16, 24, 32});
   const Held held(net);
   const at::NoGradGuard no_grad;
   net.forward({at::zeros({1, 1, 16, 24, 16})}, 1, false, 0);

@@ -10,41 +10,13 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "kernels/net/blocks.h"
 #include "kernels/net/stages.h"
+#include "tests/kernels/small_unet.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;
 
 namespace {
-
-// A U-Net of three levels whose skips cross stages, with dropout, an operation of LibTorch, and a
-// second output that later steps read.
-Net unet(Norm kind) {
-  Builder b;
-  const Scope s = b.scope();
-  const Value x = b.input(1, 3);
-  const auto unit = [&](const std::string& name, const Value& in, std::int64_t out) {
-    Value y =
-        norm(s / name / "n1", conv(s / name / "c1", in, out, {.normed = true}), {.kind = kind});
-    y = prelu(s / name / "a", y);
-    return relu(norm(s / name / "n2", conv(s / name / "c2", y, out, {.normed = true}),
-                     {.kind = kind})) +
-           conv(s / name / "r", in, out, {.kernel = 1});
-  };
-  const auto up = [&](const std::string& name, const Value& in, std::int64_t out) {
-    return conv(s / name, in, out, {.stride = 2, .output_padding = 1, .transposed = true});
-  };
-  const Value top = unit("top", x, 8);
-  const Value down = unit("down", conv(s / "stride", top, 8, {.stride = 2}), 12);
-  Value low = unit("low", max_pool(down), 16);
-  low = dropout(low, 0.2).op("gelu", [](In t) { return at::gelu(t[0]); });
-  Value y = unit("up", concat({down, up("t1", low, 12)}), 12);
-  y = unit("out", concat({top, up("t2", y, 8)}), 8);
-  Net net = b.finish({conv(s / "last", y, 3, {.kernel = 1}), low}, {});
-  net.initialise(1);
-  return net;
-}
 
 struct Trained {
   std::vector<at::Tensor> all;  // outputs, gradients, buffers
@@ -54,7 +26,7 @@ struct Trained {
 
 Trained train(const NetDivision& division, Norm kind, int devices = 1, int threads = 1) {
   at::set_num_threads(threads);
-  Net net = unet(kind);
+  Net net = small_unet(kind, {8, 12, 16}, true);
   divide(net, division);
   if (devices > 1) net.spread(std::vector<at::Device>(static_cast<std::size_t>(devices), at::kCPU));
   Trained t;
@@ -129,7 +101,7 @@ TEST_CASE("a stage that is done again keeps what comes into it, and takes less t
 // Every tensor that frames hold, of one memory.
 TEST_CASE("what the stages of a pass hold at most is what their figures say") {
   for (const bool recompute : {false, true}) {
-    Net net = unet(Norm::instance);
+    Net net = small_unet(Norm::instance, {8, 12, 16}, true);
     divide(net, {.stages = 3, .recompute = recompute});
     std::set<const Frame*> frames;
     std::int64_t most = 0;
@@ -162,7 +134,7 @@ TEST_CASE("what the stages of a pass hold at most is what their figures say") {
 }
 
 TEST_CASE("cuts balance the dearest stage, by the list or by times") {
-  Net net = unet(Norm::instance);
+  Net net = small_unet(Norm::instance, {8, 12, 16}, true);
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(net.values), 4);
   std::vector<double> costs(net.steps.size(), 1);
   const auto n = static_cast<int>(net.steps.size());
@@ -183,7 +155,7 @@ TEST_CASE("cuts balance the dearest stage, by the list or by times") {
 
 TEST_CASE("stages that a network has not are refused") {
   const auto why = [](const NetDivision& division) {
-    Net net = unet(Norm::instance);
+    Net net = small_unet(Norm::instance, {8, 12, 16}, true);
     return message_of([&] { divide(net, division); });
   };
   CHECK(contains(why({.stages = 1000}), "stages is 1000, but the network can be cut into "));
@@ -192,7 +164,7 @@ TEST_CASE("stages that a network has not are refused") {
   CHECK(contains(why({.layers = {"low", "down"}}), "\"down\" does not come after \"low\""));
   CHECK(contains(why({.layers = {"top.c1"}}), "\"top.c1\" begins the network"));
   CHECK(why({.layers = {"down", "up"}}).empty());
-  Net net = unet(Norm::instance);
+  Net net = small_unet(Norm::instance, {8, 12, 16}, true);
   divide(net, {.stages = 2});
   CHECK(contains(message_of([&] {
                    net.spread({at::Device(at::kCUDA, 0), at::Device(at::kCUDA, 1)});

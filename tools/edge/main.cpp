@@ -1,12 +1,12 @@
 // sluice-edge: segments images with a package, without LibTorch.
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/scratch.h"
 #include "engine/base/version.h"
 #include "tools/edge/manifest.h"
 #include "tools/edge/package.h"
@@ -21,20 +21,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-// A folder of its own, gone at the end.
-struct Scratch {
-  fs::path path;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "sluice-edge-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw IoError(name + ": cannot make the folder");
-    path = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 int run(const fs::path& package, const fs::path& images, const fs::path& out, int threads) {
   const auto begin = Clock::now();

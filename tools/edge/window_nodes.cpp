@@ -12,6 +12,8 @@
 namespace sluice::edge {
 namespace {
 
+using Start = std::vector<std::int64_t>;  // where a window begins
+
 std::string text(const std::vector<std::int64_t>& size) {
   std::string s;
   for (const std::int64_t n : size) s += (s.empty() ? "[" : ", ") + std::to_string(n);
@@ -43,7 +45,7 @@ class Blended {
   }
 
   // Logits [1, channels, window] of a window that begins at `start`, in the first axis' order.
-  void add(const float* logits, const Shape3& start) {
+  void add(const float* logits, const Start& start) {
     finish_to(static_cast<std::int32_t>(start[0]));
     kernels::BlendCall c;
     c.logits = logits;
@@ -167,7 +169,8 @@ struct SlidingWindow final : Node {
   std::vector<float> predicted(const std::vector<float>& image, std::int64_t image_channels,
                                const Shape3& size, const Shape3& roi, Case& c,
                                std::int64_t& channels) const {
-    const std::vector<Shape3> starts = all_starts(size, roi);
+    const std::vector<Start> starts = window_places(
+        {size[0], size[1], size[2]}, {roi[0], roi[1], roi[2]}, p.overlap, p.starts == "even");
     c.windows += starts.size();
     const auto voxels = static_cast<std::size_t>(roi[0] * roi[1] * roi[2]);
     const bool half = p.sums == "float16";
@@ -203,29 +206,17 @@ struct SlidingWindow final : Node {
   }
 
   static void require_finite(std::span<const float> logits, const Case& c, std::size_t window,
-                             const std::vector<Shape3>& starts) {
+                             const std::vector<Start>& starts) {
     for (const float v : logits)
       if (!std::isfinite(v))
         throw Error(Exit::non_finite,
                     c.name + ": the network's logits are NaN or infinite in window " +
                         std::to_string(window + 1) + " of " + std::to_string(starts.size()) +
-                        ", at voxel " +
-                        text({starts[window][0], starts[window][1], starts[window][2]}));
-  }
-
-  std::vector<Shape3> all_starts(const Shape3& size, const Shape3& roi) const {
-    std::vector<std::int64_t> axis[3];
-    for (std::size_t d = 0; d < 3; ++d)
-      axis[d] = window_starts(size[d], roi[d], each(p.overlap, d), p.starts == "even");
-    std::vector<Shape3> all;
-    for (const auto x : axis[0])
-      for (const auto y : axis[1])
-        for (const auto z : axis[2]) all.push_back({x, y, z});
-    return all;
+                        ", at voxel " + text(starts[window]));
   }
 
   static void append(const std::vector<float>& image, std::int64_t channels, const Shape3& size,
-                     const Shape3& roi, const Shape3& start, std::vector<float>& to) {
+                     const Shape3& roi, const Start& start, std::vector<float>& to) {
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t x = 0; x < roi[0]; ++x)
         for (std::int64_t y = 0; y < roi[1]; ++y) {

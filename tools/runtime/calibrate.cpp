@@ -7,12 +7,12 @@
 #include <mutex>
 
 #include "engine/base/error.h"
+#include "engine/base/scratch.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/network/built_network.h"
 #include "tools/runtime/run/supervise.h"
-#include "tools/runtime/scratch.h"
 
 namespace sluice {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/scratch.h"
 #include "engine/base/version.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
@@ -19,7 +20,6 @@
 #include "tools/edge/manifest.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
-#include "tools/runtime/scratch.h"
 #include "tools/runtime/write_onnx.h"
 
 namespace sluice {

@@ -19,11 +19,11 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/base/read_file.h"
+#include "engine/base/scratch.h"
 #include "engine/state/zip_file.h"
 #include "kernels/lists/data_list.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
-#include "tools/runtime/scratch.h"
 
 namespace sluice {
 namespace {
