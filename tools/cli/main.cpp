@@ -272,10 +272,15 @@ void commands(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
   run->add_option("--each", o.each,
-                  "One run a value, one after the other, each in a folder of its own: "
+                  "One run a value, each in a folder of its own: "
                   "vars.fold=0,1,2,3,4")
       ->excludes("--resume", "--no-out")
       ->option_text("PATH=A,B,...");
+  run->add_option("--at-once", o.at_once,
+                  "So many runs of --each at a time, which share the cores; 1 unless told")
+      ->check(CLI::Range(1, 4096))
+      ->needs("--each")
+      ->option_text("N");
   run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
       ->needs("--resume");
 
