@@ -40,7 +40,7 @@ struct Options {
   std::string recipe, planner, fingerprint, write_fingerprint;
   double gpu_memory = 0;
   std::int64_t folds = 5;
-  bool plan_only = false;
+  bool plan_only = false, probabilities = false;
   std::string key, strip_prefix;                            // weights, convert
   bool brief = false;                                       // convert
   std::string precision_name = "float32", head = "logits";  // export
