@@ -44,3 +44,29 @@ TEST_CASE("an --each that cannot be meant is refused") {
     CHECK_MESSAGE(r.err.find(says) != std::string::npos, more, ": ", r.err);
   }
 }
+
+TEST_CASE("runs of --each that go at once are those that go one after the other") {
+  const TinyTraining t;
+  REQUIRE(t.run("--each run.seed=1,2,3 --step-threads 1 --out all").code == 0);
+  const auto r = t.run("--each run.seed=1,2,3 --step-threads 1 --at-once 2 --out both");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  for (const char* seed : {"seed=1", "seed=2", "seed=3"})
+    CHECK(t.weights(std::string("both/") + seed) == t.weights(std::string("all/") + seed));
+  CHECK(t.json_of("both/each.json") == t.json_of("all/each.json"));
+  CHECK(t.run("--at-once 2 --out one").code == 2);
+}
+
+TEST_CASE("a signal to --each goes on to its runs, and --continue ends what was cut") {
+  const TinyTraining t;
+  const std::string runs = "--each run.seed=1,2 --set run.epochs=40 --step-threads 1 --threads 1 ";
+  REQUIRE(t.run(runs + "--out whole").code == 0);
+  const auto r = shell::run(t.in_folder + "$SLUICE run g.json --quiet " + runs +
+                            "--out cut & p=$!; while [ ! -s cut/seed=1/metrics.jsonl ]; do sleep "
+                            "0.05; done; kill -TERM $p; wait $p; echo $?");
+  CHECK(r.out == "143\n");
+  CHECK_FALSE(std::filesystem::exists(t.folder.path / "cut/seed=2"));
+  REQUIRE(t.run(runs + "--continue --out cut").code == 0);
+  for (const char* seed : {"seed=1", "seed=2"})
+    CHECK(t.weights(std::string("cut/") + seed) == t.weights(std::string("whole/") + seed));
+}

@@ -1,74 +1,10 @@
 // `sluice new segmentation --recipe nnunet`: plans, and graphs that train as they are.
 #include <doctest/doctest.h>
 
-#include "tests/cli/nii.h"
-#include "tests/cli/shell.h"
+#include "tests/cli/nnunet_workplace.h"
 
 using nlohmann::json;
-using shell::Folder;
-
-namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-const json binary{{"background", 0}, {"ball", 1}};
-const json regions{{"background", 0}, {"whole", {1, 2}}, {"core", 2}};
-
-struct Workplace {
-  Folder folder;
-
-  std::filesystem::path at(const std::string& name) const { return folder.path / name; }
-  shell::Result run(const std::string& command) const {
-    return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
-  }
-  // Six cases of two channels in nnU-Net's layout.
-  void make(json labels = binary, nii::Spacing spacing = {1, 1, 1}) const {
-    for (int i = 0; i < 6; ++i) {
-      const std::string name = "case_" + std::to_string(i);
-      nii::Size size{14 + i % 3, 16, 15};
-      const auto ball = [&](int x, int y, int z) {
-        return (x - 7) * (x - 7) + (y - 8) * (y - 8) + (z - 7) * (z - 7);
-      };
-      for (const char* channel : {"_0000", "_0001"})
-        nii::write(
-            at("data/imagesTr/" + name + channel + ".nii"), size, spacing,
-            [&](int x, int y, int z) {
-              const int r = ball(x, y, z);
-              return r > 40 ? 0 : r < 16 ? float(100 + (3 * x + y + z) % 7) : 40 + float(r % 5);
-            });
-      nii::write(at("data/labelsTr/" + name + ".nii"), size, spacing, [&](int x, int y, int z) {
-        const bool two = labels.size() > 2;
-        const int r = ball(x, y, z);
-        return float(r < (two ? 4 : 16) ? (two ? 2 : 1) : r < 16 ? 1 : 0);
-      });
-    }
-    json d{{"channel_names", {{"0", "MRI"}, {"1", "CT"}}},
-           {"labels", labels},
-           {"numTraining", 6},
-           {"file_ending", ".nii"}};
-    if (labels.size() > 2) d["regions_class_order"] = {1, 2};
-    folder.write("data/dataset.json", d.dump());
-  }
-  void change(const std::string& key, const json& value) const {
-    json d = json::parse(folder.read("data/dataset.json"));
-    d[key] = value;
-    folder.write("data/dataset.json", d.dump());
-  }
-  // Trains a graph on few batches; the run's summary.
-  json train(const std::string& graph, const std::string& out, const std::string& more = "") const {
-    const auto ran = run("run " + graph + " --quiet --out " + out +
-                         " --set vars.epochs=2 --set vars.batch=2 --set nodes.draw.num_samples=6 "
-                         "--set nodes.o_draw.num_samples=2 " +
-                         more);
-    INFO(ran.err);
-    REQUIRE(ran.code == 0);
-    return json::parse(folder.read(out + "/summary.json"));
-  }
-};
-
-}  // namespace
+using namespace nnunet_workplace;
 
 TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   Workplace w;
@@ -207,6 +143,20 @@ TEST_CASE("a plan says its reasons, is nnU-Net's JSON, and needs a fingerprint o
   CHECK(w.run("new segmentation data --recipe nnunet --plan-only --fingerprint f.json").code == 0);
 }
 
+TEST_CASE("a case without foreground trains among others, and a fold beyond the number does not") {
+  Workplace w;
+  w.make();
+  nii::write(w.at("data/labelsTr/case_1.nii"), {15, 16, 15}, {1, 1, 1},
+             [](int, int, int) { return 0.0f; });
+  REQUIRE(w.run("new segmentation data --recipe nnunet --folds 2 -o out").code == 0);
+  for (const char* fold : {"0", "1"})
+    CHECK(w.train("out/2d.json", std::string("run") + fold,
+                  std::string("--set vars.fold=") + fold)["status"] == "done");
+  const auto beyond = w.run("run out/2d.json --no-out --quiet --set vars.fold=2");
+  CHECK(beyond.code == 3);
+  CHECK(contains(beyond.err, "fold 2 of 2 folds of 6 cases"));
+}
+
 TEST_CASE("what no plan can be made of is refused, with its place, and nothing is written") {
   Workplace w;
   w.make();
@@ -219,6 +169,7 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   refused("--planner resenc_n", 2, "did you mean \"resenc_m\"");
   refused("--gpu-memory -1", 2, "above 0");
   refused("--folds 1", 2, "2 or more");
+  refused("--gpu-memory 1e-10", 3, "needs 0.001: give that by --gpu-memory");
   refused("--json", 2, "--plan-only");
   refused("--fingerprint none.json", 3, "none.json");
   refused("--folds 7", 3, "6 cases make no 7 folds");

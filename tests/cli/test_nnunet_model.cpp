@@ -229,6 +229,11 @@ TEST_CASE("what is wrong with a model of nnU-Net's is said, and nothing is writt
   w.refused(3, "dataset.json: no such file");
   w.sh("mv d " + model + "/dataset.json; touch in/a_0001.nii.gz");
   w.refused(3, "case \"a\" has the channels 0000, 0001; the model's are 0000 MRI");
+  w.sh("rm in/*");
+  nii::write(w.t.folder.path / "in/flat_0000.nii", {14, 18, 1}, {1, 1, 1},
+             [](int x, int y, int) { return float(x + y); });
+  w.sh("gzip in/flat_0000.nii");
+  w.refused(3, "has one slice, 14 x 18 x 1; the model of 3d_fullres is for volumes");
   w.sh("rm in/*; touch in/b.nii.gz");
   w.refused(3, "no file is named CASE_0000.nii.gz");
   w.sh("rm -r " + model + "/fold_*");

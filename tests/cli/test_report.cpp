@@ -2,10 +2,12 @@
 // browser, where there is one.
 #include <doctest/doctest.h>
 
-#include "tests/cli/shell.h"
+#include "tests/cli/browser.h"
 
 using nlohmann::json;
+using shell::browser;
 using shell::Folder;
+using shell::rendered;
 
 namespace {
 
@@ -101,20 +103,6 @@ void write_run(const Folder& f, const std::string& at = "run/") {
   json outside = image;
   outside["file"] = "../../secret.png";
   f.write(at + "previews/index.jsonl", image.dump() + "\n" + outside.dump() + "\n");
-}
-
-std::string browser() {
-  for (const char* name : {"chromium-headless-shell", "chromium", "google-chrome"})
-    if (shell::run(std::string("command -v ") + name).code == 0) return name;
-  return "";
-}
-
-// The page after its script ran, and what the browser's console said.
-shell::Result rendered(const std::string& program, const std::filesystem::path& page) {
-  return shell::run("HOME=" + page.parent_path().string() + " timeout 120 " + program +
-                    " --headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0"
-                    " --virtual-time-budget=3000 --window-size=1280,2400 --dump-dom file://" +
-                    page.string());
 }
 
 std::size_t count(const std::string& text, const std::string& what) {

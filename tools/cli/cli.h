@@ -40,7 +40,7 @@ struct Options {
   std::string recipe, planner, fingerprint, write_fingerprint;
   double gpu_memory = 0;
   std::int64_t folds = 5;
-  bool plan_only = false;
+  bool plan_only = false, probabilities = false;
   std::string key, strip_prefix;                            // weights, convert
   bool brief = false;                                       // convert
   std::string precision_name = "float32", head = "logits";  // export
@@ -60,6 +60,7 @@ struct Options {
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
+  int at_once = 1;   // so many of these at a time
   std::vector<std::string> what_if;
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
@@ -105,7 +106,8 @@ int start(const std::string& command, const Options& options);
 // Starts the processes of a run and waits for them: their exit code; in each of them nothing, and
 // the environment says which it is. `signal`: the number of one that goes on to them.
 std::optional<int> divide(int processes, const std::atomic<int>& signal);
-// One run a value of --each, one after the other. `signal`: the number of one that ends them.
+// One run a value of --each, --at-once so many at a time. `signal`: the number of one that ends
+// them.
 int run_each(const Options& options, const std::atomic<int>& signal);
 // Does not check first: a cache where none can stand is what it mends.
 int advise(const Options& options);

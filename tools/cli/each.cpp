@@ -1,11 +1,18 @@
-// `sluice run --each PATH=A,B,...`: one run after the other, each with another value and a folder
-// of its own below --out. One that fails leaves the others to their turn; a signal ends them all.
+// `sluice run --each PATH=A,B,...`: one run after the other, or --at-once so many, each with
+// another value and a folder of its own below --out. One that fails leaves the others to their
+// turn; a signal ends them all.
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <thread>
 
 #include "engine/base/message.h"
 #include "tools/cli/cli.h"
@@ -60,17 +67,15 @@ Each parse(const std::string& text) {
   return each;
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) throw Error(Exit::io, std::string("waiting: ") + std::strerror(errno));
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-int run_one(const Options& options) {
+// In a process group of its own, so that a terminal's Ctrl-C comes by way of this process, once.
+pid_t begin(const Options& options) {
   const pid_t child = fork();
   if (child < 0) throw Error(Exit::memory, std::string("no process: ") + std::strerror(errno));
-  if (child > 0) return wait_for(child);
+  if (child > 0) return child;
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   int result = 0;
   try {
     result = flushed(start("run", options));
@@ -79,6 +84,14 @@ int run_one(const Options& options) {
     result = code(e.exit);
   }
   std::exit(result);
+}
+
+// `at_once` runs at a time share the cores.
+void share_cores(Options& options, int at_once) {
+  if (at_once < 2) return;
+  const int share = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / at_once);
+  if (options.threads == 0) options.threads = share;
+  if (options.step_threads == 0) options.step_threads = share;
 }
 
 // The last value of the first metric that is a mean, else of the first that is no loss.
@@ -115,29 +128,67 @@ void tell_outcome(const fs::path& out, const Json& runs) {
   if (n > 1) tell("mean of " + std::to_string(n) + ": " + metric + " " + Json(sum / n).dump());
 }
 
+// Those that have ended, in the values' order.
+Json list_of(const Each& each, const std::vector<std::optional<int>>& results) {
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i])
+      runs.push_back({{"value", each.values[i]},
+                      {"folder", each.folder(each.values[i])},
+                      {"exit", *results[i]}});
+  return runs;
+}
+
+void write_list(const fs::path& out, const Each& each,
+                const std::vector<std::optional<int>>& results) {
+  if (fs::is_directory(out))
+    write_whole((out / "each.json").string(),
+                Json{{"path", each.path}, {"runs", list_of(each, results)}}.dump(2) + "\n");
+}
+
 }  // namespace
 
 int run_each(const Options& given, const std::atomic<int>& signal) {
   const Each each = parse(given.each);
   if (given.out.empty())
     throw Error(Exit::usage, "--each keeps its runs below one folder: name it by --out");
-  Json runs = Json::array();
-  int worst = 0;
-  for (const std::string& value : each.values) {
-    Options one = given;
-    one.each.clear();
-    one.set.push_back(each.path + "=" + value);
-    one.out = (fs::path(given.out) / each.folder(value)).string();
-    tell(each.path + "=" + value + " in " + one.out);
-    const int result = run_one(one);
-    runs.push_back({{"value", value}, {"folder", each.folder(value)}, {"exit", result}});
-    if (worst == 0) worst = result;
-    if (fs::is_directory(given.out))
-      write_whole((fs::path(given.out) / "each.json").string(),
-                  Json{{"path", each.path}, {"runs", runs}}.dump(2) + "\n");
-    if (signal != 0) return result ? result : 128 + signal;
+  std::vector<std::optional<int>> results(each.values.size());
+  std::map<pid_t, std::size_t> under_way;
+  std::size_t next = 0;
+  int sent = 0;
+  while (!under_way.empty() || (signal == 0 && next < each.values.size())) {
+    if (signal == 0 && next < each.values.size() && std::ssize(under_way) < given.at_once) {
+      const std::string& value = each.values[next];
+      Options one = given;
+      one.each.clear();
+      one.set.push_back(each.path + "=" + value);
+      one.out = (fs::path(given.out) / each.folder(value)).string();
+      share_cores(one, given.at_once);
+      tell(each.path + "=" + value + " in " + one.out);
+      under_way[begin(one)] = next++;
+      continue;
+    }
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR)
+      throw Error(Exit::io, std::string("waiting: ") + std::strerror(errno));
+    if (const auto run = under_way.find(ended); run != under_way.end()) {
+      results[run->second] = code_of(status);
+      under_way.erase(run);
+      write_list(given.out, each, results);
+      continue;
+    }
+    if (signal != sent) {
+      sent = signal;
+      for (const auto& [child, index] : under_way) kill(child, sent);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  tell_outcome(given.out, runs);
+  int worst = 0;
+  for (const auto& result : results)
+    if (worst == 0) worst = result.value_or(0);
+  if (signal != 0) return worst ? worst : 128 + signal;
+  tell_outcome(given.out, list_of(each, results));
   return worst;
 }
 

@@ -111,6 +111,8 @@ void nnunet_options(CLI::App* command, Options& o) {
   command->add_flag("--plan-only", o.plan_only, "nnunet: prints the plan, with reasons; no graphs");
   command->add_option("--folds", o.folds, "nnunet: of the cross-validation; 5 unless told")
       ->option_text("N");
+  command->add_flag("--probabilities", o.probabilities,
+                    "nnunet: validations keep them, to choose ensembles by");
   command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
 }
 
@@ -272,10 +274,15 @@ void commands(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
   run->add_option("--each", o.each,
-                  "One run a value, one after the other, each in a folder of its own: "
+                  "One run a value, each in a folder of its own: "
                   "vars.fold=0,1,2,3,4")
       ->excludes("--resume", "--no-out")
       ->option_text("PATH=A,B,...");
+  run->add_option("--at-once", o.at_once,
+                  "So many runs of --each at a time, which share the cores; 1 unless told")
+      ->check(CLI::Range(1, 4096))
+      ->needs("--each")
+      ->option_text("N");
   run->add_flag("--force", o.force, "Resumes though the state may mean nothing to this graph")
       ->needs("--resume");
 
@@ -319,8 +326,11 @@ void commands(CLI::App& app, Options& o) {
 
   apply_options(app.add_subcommand("apply", "Fires one node or network on files"), o);
 
-  auto* report = app.add_subcommand("report", "Writes what a run left as one HTML file");
-  report->add_option("folder", o.run, "A run's folder")->required()->option_text("DIR");
+  auto* report =
+      app.add_subcommand("report", "Writes what a run left, or all folds, as one HTML file");
+  report->add_option("folder", o.run, "A run's folder, or that of all folds")
+      ->required()
+      ->option_text("DIR");
   report->add_option("-o", o.out, "File; else report.html in the folder")->option_text("FILE");
 
   auto* ready = app.add_subcommand("graphs", "Lists the ready graphs, or prints or copies one");
@@ -344,7 +354,8 @@ void commands(CLI::App& app, Options& o) {
       app.add_subcommand("new", "Looks at a folder with data and writes a graph for it");
   starter->add_option("kind", o.name, "What the graph is for")
       ->required()
-      ->option_text("segmentation|classification|prediction|postprocessing|bundle");
+      ->option_text(
+          "segmentation|classification|prediction|postprocessing|best_configuration|bundle");
   starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
   starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
       ->option_text("FILE");

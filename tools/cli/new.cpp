@@ -52,18 +52,18 @@ static int new_by_recipe(const Options& o) {
                          {"write_fingerprint", o.write_fingerprint},
                          {"plan_only", o.plan_only},
                          {"folds", o.folds},
+                         {"probabilities", o.probabilities},
                          {"json", o.json}});
 }
 
 int new_graph(const Options& options) {
-  const std::vector<std::string> kinds{"segmentation", "classification", "prediction",
-                                       "postprocessing", "bundle"};
+  const std::vector<std::string> kinds{"segmentation",   "classification",     "prediction",
+                                       "postprocessing", "best_configuration", "bundle"};
   if (std::find(kinds.begin(), kinds.end(), options.name) == kinds.end()) {
     const std::string hint = did_you_mean(options.name, kinds);
     print_error(
-        "new graphs are for segmentation, classification, prediction, postprocessing or a bundle, "
-        "not "
-        "for " +
+        "new graphs are for segmentation, classification, prediction, postprocessing, "
+        "best_configuration or a bundle, not for " +
         options.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }
@@ -75,6 +75,10 @@ int new_graph(const Options& options) {
   if (!of_bundle && (!options.configs.empty() || !options.set.empty() || !options.task.empty() ||
                      options.strict || options.partial)) {
     print_error("--config, --set, --task, --strict and --partial are for bundles");
+    return code(Exit::usage);
+  }
+  if (options.name == "best_configuration" && options.out.empty()) {
+    print_error("best_configuration writes several files: name a folder with -o");
     return code(Exit::usage);
   }
   if (!options.task.empty() && options.task != "inference" && options.task != "train") {

@@ -1,4 +1,5 @@
-// `sluice report`: a run folder as one HTML file that needs no network.
+// `sluice report`: a run folder, or the folds of one configuration, as one HTML file that needs no
+// network.
 //
 // Nothing that comes from the run is ever written as HTML: it stands in the page as JSON, in which
 // every "<" is escaped, and the page's script shows it as text. A content security policy lets no
@@ -28,6 +29,13 @@ constexpr char style[] =
     ;
 constexpr char script[] =
 #include "report/script.js.inc"
+    ;
+
+constexpr char folds_page[] =
+#include "report/folds.html.inc"
+    ;
+constexpr char folds_script[] =
+#include "report/folds.js.inc"
     ;
 
 // "{{name}}" in the template, replaced in one pass: what is put in is not looked at again.
@@ -90,21 +98,42 @@ std::string random_word() {
   return word;
 }
 
+std::string in_page(const Json& data) {
+  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  replace(json, "<", "\\u003c");
+  return json;
+}
+
 std::string html(const fs::path& folder, const fs::path& out) {
   Checked checked;
   const fs::path graph = folder / "graph.json";
   if (fs::exists(graph)) check_graph({graph.string()}, Options{}, checked);
   if (checked.plan) plan_as_run(runs::read_json(folder / "profile.json"), checked);
   const Json data = report_data(folder, checked.plan);
-  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  replace(json, "<", "\\u003c");
   const std::string name = data["graph"]["name"].get<std::string>();
   return filled(page, {{"nonce", random_word()},
                        {"title", escaped((name.empty() ? "run" : name) + " - Sluice")},
                        {"style", style},
                        {"script", script},
                        {"graph", checked.plan ? picture(*checked.plan, data, out) : ""},
-                       {"data", json}});
+                       {"data", in_page(data)}});
+}
+
+// A folder of `sluice run --each`: the folds of one configuration on one page. In `result` what the
+// runtime, which reads the predictions, ended with.
+std::string folds_html(const fs::path& folder, const fs::path& out, int& result) {
+  const fs::path work = out.string() + ".part.d";
+  fs::create_directories(work);
+  result =
+      run_in_runtime({{"command", "folds"}, {"folder", folder.string()}, {"out", work.string()}});
+  const Json data = result == 0 ? folds_data(folder, work) : Json();
+  fs::remove_all(work);
+  if (result != 0) return "";
+  return filled(folds_page, {{"nonce", random_word()},
+                             {"title", escaped(data["name"].get<std::string>() + " - Sluice")},
+                             {"style", style},
+                             {"script", folds_script},
+                             {"data", in_page(data)}});
 }
 
 }  // namespace
@@ -114,7 +143,11 @@ int report(const Options& options) {
   const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
   try {
     if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
-    write_whole(out.string(), html(folder, out));
+    const bool folds = fs::exists(folder / "each.json") && !fs::exists(folder / "graph.json");
+    int result = 0;
+    const std::string page = folds ? folds_html(folder, out, result) : html(folder, out);
+    if (result != 0) return result;
+    write_whole(out.string(), page);
     tell("wrote " + out.string());
   } catch (const Error& e) {
     print_error(e.what());

@@ -15,4 +15,8 @@ namespace sluice::cli {
 // nothing of a run.
 Json report_data(const std::filesystem::path& folder, const std::optional<Plan>& plan);
 
+// The same of the folds of one configuration, whose runs a folder's each.json lists. `work`: a
+// folder in which the runtime leaves what it found. An Error says what it could not read.
+Json folds_data(const std::filesystem::path& folder, const std::filesystem::path& work);
+
 }  // namespace sluice::cli

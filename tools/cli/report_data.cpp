@@ -306,6 +306,16 @@ Json trace_of(const fs::path& file) {
 
 }  // namespace
 
+Json folds_data(const fs::path& folder, const fs::path& work) {
+  Json data = runs::read_json(work / "folds.json");
+  for (Json& picture : data["pictures"])
+    picture["png"] = base64(read_png(work, text(picture, "file")));
+  data["folder"] = folder.string();
+  data["made"] = utc_now();
+  data["version"] = version;
+  return data;
+}
+
 Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   static const std::pair<const char*, const char*> files[] = {
       {"summary", "how the run ended, which is written then"},

@@ -16,6 +16,7 @@
 #include "tools/runtime/export.h"
 #include "tools/runtime/net_picture.h"
 #include "tools/runtime/new/new.h"
+#include "tools/runtime/nnunet/folds.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/prune.h"
 #include "tools/runtime/run/supervise.h"
@@ -70,6 +71,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     const Json request = Json::parse(argv[1]);
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
+    if (request.at("command") == "folds") return folds_command(request);
     if (request.at("command") == "data") return data_command(request);
     if (request.at("command") == "weights") return weights_command(request);
     if (request.at("command") == "export") return export_command(request);

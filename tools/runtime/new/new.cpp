@@ -10,6 +10,7 @@
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/nnunet/best_configuration.h"
 #include "tools/runtime/nnunet/postprocessing.h"
 #include "tools/runtime/nnunet/prediction.h"
 #include "tools/runtime/nnunet/recipe.h"
@@ -82,6 +83,25 @@ std::string graph_for_folds(const Json& request) {
   return nnunet::postprocessing_graph(folder, dataset, cases, found);
 }
 
+// A folder: the choice, the graph that predicts by it, and what ensembles came to.
+int new_best_configuration(const Json& request) {
+  const std::filesystem::path folder = request.at("folder").get<std::string>(),
+                              out = request.at("out").get<std::string>();
+  const auto found = nnunet::find_best_configuration(folder, out / "ensembles");
+  tell(nnunet::best_configuration_text(found));
+  const std::string graph =
+      nnunet::prediction_graph("", found.chosen().models, found.postprocessing.kept);
+  must_be_right(graph);
+  std::filesystem::create_directories(out);
+  const std::string information = nnunet::inference_information(found).dump(2) + "\n";
+  const auto file = out / "inference_information.json";
+  write_file(file,
+             {{reinterpret_cast<const std::uint8_t*>(information.data()), information.size()}});
+  tell("wrote " + file.string());
+  write(graph, (out / "predict.json").string());
+  return static_cast<int>(Exit::done);
+}
+
 }  // namespace
 
 int new_command(const Json& request) {
@@ -91,6 +111,7 @@ int new_command(const Json& request) {
     throw Error(Exit::usage, out + " is there already and stays as it is; name another file");
   const std::string kind = request.at("kind");
   if (kind == "bundle") return new_bundle(request);
+  if (kind == "best_configuration") return new_best_configuration(request);
   const std::string text = kind == "classification"   ? graph_for_classes(request)
                            : kind == "postprocessing" ? graph_for_folds(request)
                                                       : graph_for(request, kind == "segmentation");

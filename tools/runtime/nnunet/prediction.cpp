@@ -9,8 +9,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "kernels/files/nifti.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/nnunet/plan_nodes.h"
+#include "tools/runtime/nnunet/postprocessing.h"
 
 namespace sluice::nnunet {
 namespace {
@@ -39,6 +41,22 @@ std::map<std::string, Channels> cases_in(const fs::path& folder, const std::stri
   return cases;
 }
 
+// nnU-Net would fill a slice up to the patch, and segment nothing that it was trained on.
+void must_be_volumes(const fs::path& folder, const std::map<std::string, Channels>& cases,
+                     const TrainedModel& m) {
+  if (m.patch.size() < 3 || !m.dataset.ending.starts_with(".nii")) return;
+  for (const auto& [name, channels] : cases) {
+    const fs::path file = folder / (name + channel_ending(0, m.dataset.ending));
+    const NiftiHeader header = read_nifti_header(file);
+    const std::int64_t x = header.axis(0), y = header.axis(1), z = header.axis(2);
+    if (std::min({x, y, z}) == 1)
+      throw DataError(
+          fmt::format("{}: has one slice, {} x {} x {}; the model of {} is for volumes, "
+                      "a plan's 2d for slices",
+                      file.string(), x, y, z, m.configuration));
+  }
+}
+
 fs::path folder_of_images(const fs::path& given, const TrainedModel& m) {
   if (!fs::is_directory(given)) throw DataError(given.string() + ": is no folder");
   const fs::path folder =
@@ -61,6 +79,7 @@ fs::path folder_of_images(const fs::path& given, const TrainedModel& m) {
     throw DataError(folder.string() + ": case \"" + printable(name) + "\" has the channels " +
                     there + "; the model's are " + wanted);
   }
+  must_be_volumes(folder, cases, m);
   return fs::absolute(folder).lexically_normal();
 }
 
@@ -83,7 +102,8 @@ Stages stages_of(const TrainedModel& model) {
 
 class Graph {
  public:
-  Graph(const fs::path& images, std::vector<Stages> all) : all_(std::move(all)), images_(images) {}
+  Graph(const fs::path& images, std::vector<Stages> all, const std::vector<Group>& kept)
+      : all_(std::move(all)), images_(images), kept_(kept) {}
 
   std::string text() {
     read();
@@ -98,6 +118,7 @@ class Graph {
       if (d.regions) label["regions_class_order"] = d.region_order;
       add("label", label);
     }
+    add_postprocessing(nodes_, all_[0].model.dataset, kept_);
     add("save", saved_labels(all_[0].model, "segmentations"));
     std::string models, said;
     for (const Stages& s : all_) {
@@ -198,6 +219,8 @@ class Graph {
     weights_ += comma + "    " + json_text(weights) + ": [" + files + "]";
     Json network = m.network;
     network["weights"] = "@" + weights;
+    // A run of the recipe's graph names its tensors after the network, "net".
+    if (name != "net" && fs::is_directory(m.checkpoints.front())) network["strip_prefix"] = "net.";
     networks_ += comma + "    " + json_text(name) + ": { " +
                  members_of(network, "      ", name.size() + 12) + " }";
     return name;
@@ -205,6 +228,7 @@ class Graph {
 
   const std::vector<Stages> all_;
   const fs::path images_;
+  const std::vector<Group> kept_;
   NodeList nodes_;
   std::string weights_, networks_;
   Json predicted_ = Json::array();
@@ -212,7 +236,8 @@ class Graph {
 
 }  // namespace
 
-std::string prediction_graph(const fs::path& images, const std::vector<TrainedModel>& models) {
+std::string prediction_graph(const fs::path& images, const std::vector<TrainedModel>& models,
+                             const std::vector<Group>& kept) {
   static const std::set<std::string> known{"", "SimpleITKIO", "SimpleITKIOWithReorient",
                                            "NibabelIO", "NibabelIOWithReorient"};
   std::vector<Stages> all;
@@ -230,7 +255,8 @@ std::string prediction_graph(const fs::path& images, const std::vector<TrainedMo
                       first.folder.string());
     all.push_back(stages_of(model));
   }
-  return Graph(folder_of_images(images, first), std::move(all)).text();
+  const fs::path folder = images.empty() ? "images" : folder_of_images(images, first);
+  return Graph(folder, std::move(all), kept).text();
 }
 
 }  // namespace sluice::nnunet

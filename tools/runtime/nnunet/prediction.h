@@ -6,14 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "tools/runtime/nnunet/cross_validation.h"
 #include "tools/runtime/nnunet/trained_model.h"
 
 namespace sluice::nnunet {
 
-// Of a folder with CASE_0000.nii.gz, CASE_0001.nii.gz, ..., or one that has such in imagesTs.
-// DataError: no such files, cases whose channels are not the models', models of other labels, a
-// cascade without the stage before beside it.
+// Of a folder with CASE_0000.nii.gz, CASE_0001.nii.gz, ..., or one that has such in imagesTs; "" is
+// one that is named when the graph runs. `kept`: labels of which the largest component is kept
+// alone. DataError: no such files, cases whose channels are not the models', models of other
+// labels, a cascade without the stage before beside it.
 std::string prediction_graph(const std::filesystem::path& images,
-                             const std::vector<TrainedModel>& models);
+                             const std::vector<TrainedModel>& models,
+                             const std::vector<Group>& kept = {});
 
 }  // namespace sluice::nnunet

@@ -85,7 +85,8 @@ int write_graphs(const Json& request, const Plans& plans) {
     for (std::size_t axis = 0; axis < c.dims(); ++axis)
       model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
     const std::string text =
-        training_graph(plans, c, model, request.at("folds").get<std::int64_t>());
+        training_graph(plans, c, model, request.at("folds").get<std::int64_t>(),
+                       request.value("probabilities", false));
     must_be_right(text);
     const fs::path file = out / (c.name + ".json");
     write_text(file, text);

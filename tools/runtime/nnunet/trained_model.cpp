@@ -131,6 +131,19 @@ void read_normalization(const Part& configuration, TrainedModel& model) {
                        std::to_string(channels) + " channels");
 }
 
+// The runs of a recipe's graph, which lie beside the model's folder: OUT/CONFIGURATION/each.json.
+std::vector<fs::path> runs_beside(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const auto at = name.rfind("__");
+  std::vector<fs::path> all;
+  if (at == std::string::npos) return all;
+  const fs::path runs = folder.parent_path() / name.substr(at + 2);
+  if (!fs::exists(runs / "each.json")) return all;
+  const Json list = read_json(runs / "each.json").value("runs", Json::array());
+  for (const Json& run : list) all.push_back(runs / run.value("folder", std::string()));
+  return all;
+}
+
 // Checkpoints of the folds, by number; "all" only where there is no other.
 std::vector<fs::path> folds_in(const fs::path& folder) {
   std::map<long, fs::path> found;
@@ -144,7 +157,9 @@ std::vector<fs::path> folds_in(const fs::path& folder) {
         std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (digits || number == "all") found[digits ? std::stol(number) : -1] = file;
   }
-  if (found.empty()) throw DataError(folder.string() + ": no fold_*/checkpoint_final.pth in it");
+  if (found.empty())
+    throw DataError(folder.string() +
+                    ": no fold_*/checkpoint_final.pth in it, and no runs of its folds beside it");
   if (found.size() > 1) found.erase(-1);
   std::vector<fs::path> all;
   for (const auto& [number, file] : found) all.push_back(file);
@@ -204,6 +219,12 @@ std::string configuration_in(const fs::path& checkpoint) {
   const Json values = read_torch_values(checkpoint);
   const Part part{checkpoint.string(), values};
   return part.at("init_args").at("configuration").as<std::string>();
+}
+
+bool has_fold(const fs::path& folder) {
+  return std::any_of(
+      fs::directory_iterator(folder), fs::directory_iterator(),
+      [](const auto& entry) { return entry.path().filename().string().starts_with("fold_"); });
 }
 
 bool is_fold(const fs::path& folder) {
@@ -289,6 +310,12 @@ TrainedModel read_trained_model(const fs::path& given) {
     files = {path / "checkpoint_final.pth"};
     folder = path.parent_path();
     if (!fs::exists(files[0])) throw DataError(files[0].string() + ": no such file");
+  } else if (const auto runs = runs_beside(path); !runs.empty() && !has_fold(path)) {
+    TrainedModel model = read_model_folder(path);
+    model.checkpoints = runs;
+    for (std::size_t axis = 0; axis < model.patch.size(); ++axis)
+      model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
+    return model;
   } else {
     files = folds_in(path);
   }

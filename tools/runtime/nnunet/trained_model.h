@@ -2,6 +2,9 @@
 //
 //   TRAINER__PLANS__CONFIGURATION/plans.json, dataset.json, fold_K/checkpoint_final.pth
 //
+// or, without a fold_*, as the recipe leaves it: plans.json there, and the runs of the folds beside
+// it, as CONFIGURATION/each.json lists them.
+//
 // Plans of nnU-Net 2.0 to 2.2, which name the network otherwise, are read too.
 #pragma once
 
@@ -20,7 +23,7 @@ struct TrainedModel {
   Json plans;  // as the file has them
   Dataset dataset;
   Json network;                                    // an entry of a graph's "models"
-  std::vector<std::filesystem::path> checkpoints;  // of the folds, by number
+  std::vector<std::filesystem::path> checkpoints;  // of the folds, by number; or their runs
   std::string reader;                              // image_reader_writer: "SimpleITKIO"
   std::string previous;  // of a cascade: the configuration whose labels it takes beside the image
   bool dropout = false;  // the network has layers of dropout

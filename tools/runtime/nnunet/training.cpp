@@ -19,11 +19,12 @@ constexpr std::int64_t train_batches = 250, validation_batches = 50;  // an epoc
 class TrainingGraph {
  public:
   TrainingGraph(const Plans& plans, const Configuration& c, const TrainedModel& model,
-                std::int64_t folds)
+                std::int64_t folds, bool probabilities)
       : d_(plans.dataset),
         c_(c),
         m_(model),
         folds_(folds),
+        probabilities_(probabilities),
         spatial_(spatial_of(c.topology.patch)) {}
 
   std::string text() const {
@@ -281,7 +282,8 @@ class TrainingGraph {
     nodes.add("v_keep", {{"type", "copy_items"}, {"keys", {"label"}}, {"names", {"truth"}}});
     nodes.add_part("v_pre", "prepare");
     add_previous(nodes, m_, "v_");
-    add_inference(nodes, m_, "v_");
+    add_inference(nodes, m_, "v_", "net", probabilities_);
+    if (probabilities_) add_kept_probabilities(nodes);
     nodes.add("v_save", saved_labels(m_, "validation"));
     Json dice{{"type", "dice_metric"},
               {"keys", {"pred", "truth"}},
@@ -292,18 +294,34 @@ class TrainingGraph {
            nodes.text("    ");
   }
 
+  // The probabilities in "pred" become files, and the field holds labels.
+  void add_kept_probabilities(NodeList& nodes) const {
+    nodes.add("v_copy", {{"type", "copy_items"}, {"keys", {"pred"}}, {"names", {"probabilities"}}});
+    Json saved = saved_labels(m_, "validation");
+    saved.update({{"keys", "probabilities"},
+                  {"output_postfix", "probabilities"},
+                  {"output_dtype", "float32"}});
+    nodes.add("v_probabilities", saved,
+              "For `sluice new best_configuration`: ensembles are means of these.");
+    nodes.add("v_drop", {{"type", "delete_items"}, {"keys", {"probabilities"}}});
+    Json label{{"type", "argmax"}};
+    if (d_.regions) label["regions_class_order"] = d_.region_order;
+    nodes.add("v_label", label);
+  }
+
   const Dataset& d_;
   const Configuration& c_;
   const TrainedModel& m_;
   std::int64_t folds_;
+  bool probabilities_;
   Spatial spatial_;
 };
 
 }  // namespace
 
 std::string training_graph(const Plans& plans, const Configuration& configuration,
-                           const TrainedModel& model, std::int64_t folds) {
-  return TrainingGraph(plans, configuration, model, folds).text();
+                           const TrainedModel& model, std::int64_t folds, bool probabilities) {
+  return TrainingGraph(plans, configuration, model, folds, probabilities).text();
 }
 
 }  // namespace sluice::nnunet

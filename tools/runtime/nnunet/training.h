@@ -8,8 +8,10 @@
 
 namespace sluice::nnunet {
 
-// `model`: what read_model_folder() reads of the plans that are written beside the graph.
+// `probabilities`: validations keep them beside the labels, as CASE_probabilities.nii.gz, for
+// ensembles of configurations. `model`: what read_model_folder() reads of the plans that are
+// written beside the graph.
 std::string training_graph(const Plans& plans, const Configuration& configuration,
-                           const TrainedModel& model, std::int64_t folds);
+                           const TrainedModel& model, std::int64_t folds, bool probabilities);
 
 }  // namespace sluice::nnunet
