@@ -62,14 +62,20 @@ inline std::vector<std::int64_t> spatial_shape(const at::Tensor& t) {
   return {sizes.begin() + 1, sizes.end()};
 }
 
+// What a field's shape is wrong for: `but` goes on from "field "image" has shape [1, 4, 4]".
+inline DataError shape_error(const std::string& key, const at::Tensor& t, const std::string& but) {
+  return DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + but);
+}
+
 // Refuses what is not [C, X, Y, Z] (rank 3), [C, X, Y] (rank 2): `least`..`most` spatial axes.
 inline void require_spatial(const at::Tensor& t, const std::string& key, int least = 2,
                             int most = 3) {
   const auto axes = t.dim() - 1;
   if (axes >= least && axes <= most && t.numel() > 0) return;
-  throw DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + "; needed is [C, " +
-                  (most == 3 ? (least == 3 ? "X, Y, Z]" : "X, Y] or [C, X, Y, Z]") : "X, Y]") +
-                  " without an empty axis");
+  const std::string axes_text = most == 2    ? "X, Y]"
+                                : least == 3 ? "X, Y, Z]"
+                                             : "X, Y] or [C, X, Y, Z]";
+  throw shape_error(key, t, "; needed is [C, " + axes_text + " without an empty axis");
 }
 
 // Puts a transformed tensor and its new geometry into a field and writes down what was done.

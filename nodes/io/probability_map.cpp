@@ -70,8 +70,7 @@ struct ProbabilityMap final : Node {
     const auto at = numbers("mask_location", 2), size = numbers("mask_size", 2);
     const at::Tensor& probability = in.tensor(p.key);
     if (probability.numel() != 1)
-      throw DataError("field \"" + p.key + "\" has shape " + list_text(probability.sizes()) +
-                      "; a map takes one number a patch");
+      throw shape_error(p.key, probability, "; a map takes one number a patch");
     Unfinished& map = maps_[path];
     if (!map.values.defined()) {
       map.values = at::zeros({1, size[0], size[1]}, at::kDouble);

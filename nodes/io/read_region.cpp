@@ -61,9 +61,8 @@ struct ReadRegion final : Node {
     const auto slide = reader_->open(slide_path(out, p.key));
     const at::Tensor place = out.tensor(p.location_key).to(at::kCPU, at::kLong).flatten();
     if (place.numel() != 2)
-      throw DataError("field \"" + p.location_key + "\" has shape " +
-                      list_text(out.tensor(p.location_key).sizes()) +
-                      "; needed are a row and a column");
+      throw shape_error(p.location_key, out.tensor(p.location_key),
+                        "; needed are a row and a column");
     const std::int64_t number = level_of(*slide, p);
     const SlideLevel& level = slide->level(number);
     const bool whole = p.size.front() == 0 || p.size.back() == 0;

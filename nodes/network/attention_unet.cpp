@@ -6,48 +6,23 @@
 //                └─ ...                                   upsampled lower level
 #include <ATen/ATen.h>
 
-#include "nodes/network/built_network.h"
+#include "nodes/network/unet_levels.h"
 
 namespace sluice {
 namespace {
 
 struct AttentionUnet final : ImageNetwork<AttentionUnet> {
-  struct Params : ImageNet {
-    std::vector<std::int64_t> channels;
-    std::vector<std::vector<std::int64_t>> strides;
-    std::vector<std::int64_t> kernel_size{3}, up_kernel_size{3};
-    double dropout = 0;
-  } p;
+  using Params = UNetLevels;
+  Params p;
 
   static Spec spec() {
-    return image_net<Params>("attention_unet",
-                             "U-Net with attention gates on its skips (MONAI's AttentionUnet).")
-        .param("channels", &Params::channels, "Channels of every level, top first; two or more.")
-        .at_least(2)
-        .length(2)
-        .required()
-        .param("strides", &Params::strides,
-               "Stride between levels, one fewer than channels; each a number or one a dimension.")
-        .at_least(1)
-        .length_of("channels", -1)
-        .required()
-        .param("kernel_size", &Params::kernel_size, "Odd; a number or one a dimension.")
-        .at_least(1)
-        .param("up_kernel_size", &Params::up_kernel_size, "The same for the upward path.")
-        .at_least(1)
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
-        .range(0, 0.99)
-        .extents_multiple_of("strides");
+    Spec s = image_net<Params>("attention_unet",
+                               "U-Net with attention gates on its skips (MONAI's AttentionUnet).");
+    return add_unet_levels<Params>(s, 2);
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (p.strides.size() + 1 != p.channels.size())
-      refuse("strides needs one entry fewer than channels (" +
-             std::to_string(p.channels.size() - 1) + "), found " +
-             std::to_string(p.strides.size()));
-    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
-      for (const auto k : kernel)
-        if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    if (const std::string wrong = p.wrong(); !wrong.empty()) refuse(wrong);
     const Scope m = s / "model";
     const Value x = level(m / 1, conv_block(m / 0, image, p.channels[0], 1), 0);
     return {conv(m / "2.conv", x, p.out_channels, {.kernel = 1})};

@@ -11,17 +11,13 @@
 namespace sluice {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
 struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
-  struct Params : ImageNet {
-    Numbers img_size, patch_size;
-    std::int64_t hidden_size = 768, mlp_dim = 512, num_layers = 12, num_heads = 12;
-    double masking_ratio = 0.75, dropout_rate = 0;
+  struct Params : VitParams {
+    double masking_ratio = 0.75;
     std::int64_t decoder_hidden_size = 384, decoder_mlp_dim = 512, decoder_num_layers = 4;
     std::int64_t decoder_num_heads = 12;
-    std::string proj_type = "conv", pos_embed_type = "sincos", decoder_pos_embed_type = "sincos";
-    bool qkv_bias = false;
+    std::string pos_embed_type = "sincos", decoder_pos_embed_type = "sincos";
+    Params() { mlp_dim = 512; }
   } p;
 
   static Spec spec() {
@@ -103,11 +99,7 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
     return {y, mask};
   }
 
-  std::string unfit(at::IntArrayRef extents) const override {
-    return extents.equals(PerAxis(p.img_size).over(static_cast<int>(extents.size())))
-               ? ""
-               : "was made for images of img_size, got " + c10::str(extents);
-  }
+  std::string unfit(at::IntArrayRef extents) const override { return p.unfit(extents); }
 
  private:
   // Token numbers [N, T] for every channel.
@@ -119,16 +111,8 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
     return layer_norm(s / o.layers, x);
   }
   VitOptions encoder(int axes) const {
-    VitOptions o{.img_size = PerAxis(p.img_size).over(axes),
-                 .patch = PerAxis(p.patch_size).over(axes)};
-    o.hidden = p.hidden_size;
-    o.mlp = p.mlp_dim;
-    o.layers = p.num_layers;
-    o.heads = p.num_heads;
-    o.proj_type = p.proj_type;
+    VitOptions o = p.options(axes);
     o.pos_embed_type = p.pos_embed_type;
-    o.qkv_bias = p.qkv_bias;
-    o.dropout = p.dropout_rate;
     return o;
   }
   VitOptions decoder(int axes) const {

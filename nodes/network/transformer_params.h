@@ -5,7 +5,35 @@
 
 namespace sluice {
 
-// `P` has img_size, patch_size, hidden_size, mlp_dim, num_layers, num_heads.
+// Those of networks that are transformers from the image on.
+struct VitParams : ImageNet {
+  std::vector<std::int64_t> img_size, patch_size;
+  std::int64_t hidden_size = 768, mlp_dim = 3072, num_layers = 12, num_heads = 12;
+  std::string proj_type = "conv";
+  double dropout_rate = 0;
+  bool qkv_bias = false;
+
+  VitOptions options(int axes) const {
+    VitOptions o{.img_size = PerAxis(img_size).over(axes), .patch = PerAxis(patch_size).over(axes)};
+    o.hidden = hidden_size;
+    o.mlp = mlp_dim;
+    o.layers = num_layers;
+    o.heads = num_heads;
+    o.proj_type = proj_type;
+    o.qkv_bias = qkv_bias;
+    o.dropout = dropout_rate;
+    return o;
+  }
+  // What is wrong with images of such extents; empty: nothing.
+  std::string unfit(at::IntArrayRef extents) const {
+    return extents.equals(PerAxis(img_size).over(static_cast<int>(extents.size())))
+               ? ""
+               : "was made for images of img_size, got " + c10::str(extents);
+  }
+};
+
+// `P` has img_size, patch_size, hidden_size, mlp_dim, num_layers, num_heads. The cast makes the
+// default that of P, not of a base.
 template <class P>
 Spec& add_transformer_params(Spec& s) {
   return s.param("img_size", &P::img_size, "Extents of the images; one number: of all axes.")
@@ -17,7 +45,8 @@ Spec& add_transformer_params(Spec& s) {
       .required()
       .param("hidden_size", &P::hidden_size, "Channels of a token.")
       .at_least(1)
-      .param("mlp_dim", &P::mlp_dim, "Channels within a layer's perceptron.")
+      .param("mlp_dim", static_cast<std::int64_t P::*>(&P::mlp_dim),
+             "Channels within a layer's perceptron.")
       .at_least(1)
       .param("num_layers", &P::num_layers, "Layers of attention and perceptron.")
       .at_least(1)

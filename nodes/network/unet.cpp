@@ -5,41 +5,24 @@
 //                 └─ down 1 ──┬──── concat ── up 1 ─┘                        model.1.submodule.*
 //                             └─ bottom ─┘
 #include "nodes/network/staged_network.h"
+#include "nodes/network/unet_levels.h"
 
 namespace sluice {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
-
 struct UNet final : StagedNetwork<UNet> {
-  struct Params : ImageNet, InStages {
-    Sizes channels;
-    std::vector<Sizes> strides;
-    Sizes kernel_size{3}, up_kernel_size{3};
+  struct Params : UNetLevels, InStages {
     std::int64_t num_res_units = 0;
     std::string act = "PRELU", norm = "INSTANCE";
-    double dropout = 0;
     bool bias = true;
     std::string adn_ordering = "NDA";
     bool channels_last = true;
   } p;
 
   static Spec spec() {
-    return add_stages<Params>(
-               image_net<Params>("unet", "U-Net with residual units, 2-D or 3-D (MONAI's UNet)."))
-        .param("channels", &Params::channels, "Channels of every level, top first; two or more.")
-        .at_least(1)
-        .length(2)
-        .required()
-        .param("strides", &Params::strides,
-               "Stride between levels, one fewer than channels; each a number or one a dimension.")
-        .at_least(1)
-        .length_of("channels", -1)
-        .required()
-        .param("kernel_size", &Params::kernel_size, "Odd; a number or one a dimension.")
-        .at_least(1)
-        .param("up_kernel_size", &Params::up_kernel_size, "The same for the upward path.")
-        .at_least(1)
+    Spec s = add_stages<Params>(
+        image_net<Params>("unet", "U-Net with residual units, 2-D or 3-D (MONAI's UNet)."));
+    return add_unet_levels<Params>(s, 1)
         .param("num_res_units", &Params::num_res_units,
                "Convolutions in a residual unit; 0: plain convolutions.")
         .at_least(0)
@@ -47,23 +30,14 @@ struct UNet final : StagedNetwork<UNet> {
         .choices({"PRELU", "RELU", "LEAKYRELU"})
         .param("norm", &Params::norm, "INSTANCE (without parameters) or BATCH (with).")
         .choices({"INSTANCE", "BATCH"})
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
-        .range(0, 0.99)
         .param("bias", &Params::bias, "Convolutions have a bias.")
         .param("adn_ordering", &Params::adn_ordering,
                "Order of Activation, Dropout and Normalisation; a letter left out is left out.")
-        .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.")
-        .extents_multiple_of("strides");
+        .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.");
   }
 
   Values build(const Scope& s, const Value& x) const {
-    if (p.strides.size() + 1 != p.channels.size())
-      refuse("strides needs one entry fewer than channels (" +
-             std::to_string(p.channels.size() - 1) + "), found " +
-             std::to_string(p.strides.size()));
-    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
-      for (const auto k : kernel)
-        if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    if (const std::string wrong = p.wrong(); !wrong.empty()) refuse(wrong);
     if (p.adn_ordering.find_first_not_of("ADN") != std::string::npos)
       refuse("adn_ordering is made of A, D and N, found \"" + p.adn_ordering + "\"");
     return {level(s / "model", 0, x, p.out_channels)};

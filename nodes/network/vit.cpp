@@ -12,14 +12,6 @@
 namespace sluice {
 namespace {
 
-struct VitParams : ImageNet {
-  std::vector<std::int64_t> img_size, patch_size;
-  std::int64_t hidden_size = 768, mlp_dim = 3072, num_layers = 12, num_heads = 12;
-  std::string proj_type = "conv";
-  double dropout_rate = 0;
-  bool qkv_bias = false;
-};
-
 template <class Params>
 Spec vit_spec(Spec s) {
   add_transformer_params<Params>(s)
@@ -27,19 +19,6 @@ Spec vit_spec(Spec s) {
       .choices({"conv", "perceptron"});
   add_attention_params<Params>(s);
   return s.gives("logits", Form::any).dtype("float32");
-}
-
-VitOptions options_of(const VitParams& p, int axes) {
-  VitOptions o{.img_size = PerAxis(p.img_size).over(axes),
-               .patch = PerAxis(p.patch_size).over(axes)};
-  o.hidden = p.hidden_size;
-  o.mlp = p.mlp_dim;
-  o.layers = p.num_layers;
-  o.heads = p.num_heads;
-  o.proj_type = p.proj_type;
-  o.qkv_bias = p.qkv_bias;
-  o.dropout = p.dropout_rate;
-  return o;
 }
 
 Values with_hidden(const Value& first, const Vit& v) {
@@ -51,11 +30,7 @@ Values with_hidden(const Value& first, const Vit& v) {
 template <class T>
 struct OfImageSize : ImageNetwork<T> {
   std::string unfit(at::IntArrayRef extents) const override {
-    const auto& size = static_cast<const T&>(*this).p.img_size;
-    for (std::size_t a = 0; a < extents.size(); ++a)
-      if (extents[a] != size[size.size() > 1 ? a : 0])
-        return "was made for images of img_size, got " + c10::str(extents);
-    return "";
+    return static_cast<const T&>(*this).p.unfit(extents);
   }
 };
 
@@ -78,7 +53,7 @@ struct VitNet final : OfImageSize<VitNet> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    VitOptions o = options_of(p, image.axes);
+    VitOptions o = p.options(image.axes);
     o.pos_embed_type = p.pos_embed_type;
     o.class_token = p.classification;
     const Vit v = vit(s, image, o);
@@ -108,7 +83,7 @@ struct VitAutoEnc final : OfImageSize<VitAutoEnc> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    const VitOptions o = options_of(p, image.axes);
+    const VitOptions o = p.options(image.axes);
     std::vector<std::int64_t> up;
     for (std::size_t a = 0; a < o.patch.size(); ++a) {
       up.push_back(std::llround(std::sqrt(static_cast<double>(o.patch[a]))));

@@ -44,8 +44,7 @@ struct AddExtremePointsChannel final : Node {
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       require_spatial(field.tensor, p.keys[i]);
       if (field.tensor.sizes().slice(1) != map.sizes().slice(1))
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        ", the label " + list_text(map.sizes()));
+        throw shape_error(p.keys[i], field.tensor, ", the label " + list_text(map.sizes()));
       field.tensor = at::cat({field.tensor.to(at::kFloat), map});
     });
     f.emit(std::move(out));

@@ -36,8 +36,8 @@ struct AddInitialSeedPointMissingLabels final : Node {
     const at::Tensor& label = one_channel(out, p.label);
     const at::Tensor& sids = out.tensor(p.sids);
     if (sids.dim() != 2 || sids.size(0) != std::ssize(p.labels))
-      throw DataError("field \"" + p.sids + "\" has shape " + list_text(sids.sizes()) +
-                      "; needed is [" + std::to_string(p.labels.size()) + ", slices]");
+      throw shape_error(p.sids, sids,
+                        "; needed is [" + std::to_string(p.labels.size()) + ", slices]");
     Random random = f.random();
     std::vector<ClickRows> clicks;
     for (std::size_t k = 0; k < p.labels.size(); ++k)

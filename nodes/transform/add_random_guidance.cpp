@@ -41,9 +41,9 @@ struct AddRandomGuidance final : Node {
     const auto axes = guidance.tensor.size(-1) - 1;
     if (guidance.tensor.dim() != 3 || wrong.dim() != axes + 2 || wrong.size(0) != 2 ||
         wrong.size(1) != 1)
-      throw DataError("field \"" + p.discrepancy + "\" has shape " + list_text(wrong.sizes()) +
-                      " and \"" + p.guidance + "\" " + list_text(guidance.tensor.sizes()) +
-                      "; needed are [2, 1, X, Y(, Z)] and [2, rows, 1 + axes]");
+      throw shape_error(p.discrepancy, wrong,
+                        " and \"" + p.guidance + "\" " + list_text(guidance.tensor.sizes()) +
+                            "; needed are [2, 1, X, Y(, Z)] and [2, rows, 1 + axes]");
     Random random = f.random();
     if (random.chance(out.tensor(p.probability).item<double>())) click(guidance, wrong, random);
     out.set(p.guidance, std::move(guidance));

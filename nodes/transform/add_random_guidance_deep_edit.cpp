@@ -36,10 +36,10 @@ struct AddRandomGuidanceDeepEdit final : Node {
     if (guidance.tensor.dim() != 3 || guidance.tensor.size(0) != n ||
         guidance.tensor.size(2) != label.dim() || wrong.dim() != label.dim() + 2 ||
         wrong.size(0) != n)
-      throw DataError("field \"" + p.discrepancy + "\" has shape " + list_text(wrong.sizes()) +
-                      " and \"" + p.guidance + "\" " + list_text(guidance.tensor.sizes()) +
-                      "; needed are [" + std::to_string(n) + ", 2, 1, X, Y(, Z)] and [" +
-                      std::to_string(n) + ", rows, 1 + axes]");
+      throw shape_error(p.discrepancy, wrong,
+                        " and \"" + p.guidance + "\" " + list_text(guidance.tensor.sizes()) +
+                            "; needed are [" + std::to_string(n) + ", 2, 1, X, Y(, Z)] and [" +
+                            std::to_string(n) + ", rows, 1 + axes]");
     Random random = f.random();
     if (random.chance(out.tensor(p.probability).item<double>())) {
       std::vector<ClickRows> lists = so_far(guidance.tensor);

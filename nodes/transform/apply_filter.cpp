@@ -27,8 +27,7 @@ struct ApplyFilter final : FilterNode<ApplyFilterParams> {
     const at::Tensor kernel = sample.tensor(p.kernel_key);
     const std::int64_t axes = image.axes(), more = kernel.dim() - axes;
     const auto refuse = [&](const std::string& expected) {
-      throw DataError("field \"" + p.kernel_key + "\" has shape " + list_text(kernel.sizes()) +
-                      "; " + expected);
+      throw shape_error(p.kernel_key, kernel, "; " + expected);
     };
     if (kernel.is_complex()) refuse("a kernel is not complex");
     if (more < 0 || more > 2)

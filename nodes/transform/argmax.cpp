@@ -44,9 +44,9 @@ struct Argmax final : Node {
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor& x = field.tensor;
       if (x.dim() != p.spatial_dims + 1 && x.dim() != p.spatial_dims + 2)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(x.sizes()) +
-                        ", which is neither a sample nor a batch of " +
-                        std::to_string(p.spatial_dims) + " spatial axes");
+        throw shape_error(p.keys[i], x,
+                          ", which is neither a sample nor a batch of " +
+                              std::to_string(p.spatial_dims) + " spatial axes");
       field.tensor = discrete(x);
     });
     f.emit(std::move(out));

@@ -38,8 +38,8 @@ struct BoxToMask final : Node {
       const at::Tensor& labels = out.tensor(p.label_keys[i]);
       const std::int64_t axes = box_axes(boxes, p.box_keys[i]);
       if (labels.dim() != 1 || labels.size(0) != boxes.size(0))
-        throw DataError("field \"" + p.label_keys[i] + "\" has shape " + list_text(labels.sizes()) +
-                        " for " + std::to_string(boxes.size(0)) + " boxes");
+        throw shape_error(p.label_keys[i], labels,
+                          " for " + std::to_string(boxes.size(0)) + " boxes");
       const Field& image = image_of_boxes(out, p.box_ref_image_keys, axes);
       const std::int64_t none = p.min_fg_label - 1;  // becomes 0, with which masks are padded
       at::Tensor masks =

@@ -38,8 +38,7 @@ inline const Field& image_of_boxes(const Sample& sample, const std::string& key,
                                    std::int64_t axes) {
   const Field& image = sample.at(key);
   if (image.tensor.dim() - 1 != axes)
-    throw DataError("field \"" + key + "\" has shape " + list_text(image.tensor.sizes()) +
-                    "; its boxes have " + std::to_string(axes) + " axes");
+    throw shape_error(key, image.tensor, "; its boxes have " + std::to_string(axes) + " axes");
   return image;
 }
 
@@ -48,8 +47,7 @@ inline void keep_rows(Sample& sample, const std::vector<std::string>& keys, cons
                       bool allow_missing) {
   for_each_key(sample, keys, allow_missing, [&](Field& field, std::size_t i) {
     if (field.tensor.dim() < 1 || field.tensor.size(0) != keep.size(0))
-      throw DataError("field \"" + keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                      " for " + std::to_string(keep.size(0)) + " boxes");
+      throw shape_error(keys[i], field.tensor, " for " + std::to_string(keep.size(0)) + " boxes");
     field.tensor = field.tensor.index({keep});
   });
 }

@@ -59,9 +59,9 @@ struct ConcatItems final : Node {
     bool alike = a.dim() == b.dim() && axis >= 0 && axis < a.dim();
     for (std::int64_t d = 0; alike && d < a.dim(); ++d) alike = d == axis || a.size(d) == b.size(d);
     if (!alike)
-      throw DataError("field \"" + key + "\" has shape " + list_text(b.sizes()) +
-                      ", which does not go with " + list_text(a.sizes()) + " along axis " +
-                      std::to_string(p.dim));
+      throw shape_error(key, b,
+                        ", which does not go with " + list_text(a.sizes()) + " along axis " +
+                            std::to_string(p.dim));
     if (a.scalar_type() != b.scalar_type())
       throw DataError("field \"" + key + "\" is of another type than the first");
   }

@@ -23,8 +23,7 @@ struct ConvertPointsToBoxes final : Node {
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor& t = field.tensor;
       if (t.dim() != 3 || t.size(1) == 0 || (t.size(2) != 2 && t.size(2) != 3))
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(t.sizes()) +
-                        "; needed is [N, P, 2] or [N, P, 3]");
+        throw shape_error(p.keys[i], t, "; needed is [N, P, 2] or [N, P, 3]");
       out.set(p.box_key, Field(boxes_around(t), field.meta));
     });
     f.emit(std::move(out));

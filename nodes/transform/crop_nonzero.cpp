@@ -59,8 +59,7 @@ struct CropNonzero final : Node {
       const at::Tensor& tensor = out.tensor(key);
       require_spatial(tensor, key);
       if (spatial_shape(tensor) != spatial_shape(from_volume(volume, axes)))
-        throw DataError("field \"" + key + "\" has shape " + list_text(tensor.sizes()) + ", \"" +
-                        p.key + "\" " + list_text(volume.sizes()));
+        throw shape_error(key, tensor, ", \"" + p.key + "\" " + list_text(volume.sizes()));
       crop(out, key, box);
     };
     crop(out, p.key, box);

@@ -46,9 +46,7 @@ std::optional<T> maybe(const Maybe<T>& settings, std::size_t i) {
 // An axis counted from 0, or from the end where it is negative; another is a DataError.
 inline std::int64_t axis_of(std::int64_t axis, const at::Tensor& t, const std::string& key) {
   const std::int64_t a = axis < 0 ? axis + t.dim() : axis;
-  if (a < 0 || a >= t.dim())
-    throw DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + ": no axis " +
-                    std::to_string(axis));
+  if (a < 0 || a >= t.dim()) throw shape_error(key, t, ": no axis " + std::to_string(axis));
   return a;
 }
 

@@ -37,8 +37,7 @@ void ensemble(Firing& f, const EnsembleParams& p, Combine&& combine) {
     const Field& field = f.in().at(key);
     if (!first) first = &field;
     if (field.tensor.sizes() != first->tensor.sizes())
-      throw DataError("field \"" + key + "\" has shape " + list_text(field.tensor.sizes()) +
-                      ", the first " + list_text(first->tensor.sizes()));
+      throw shape_error(key, field.tensor, ", the first " + list_text(first->tensor.sizes()));
     parts.push_back(field.tensor);
   }
   if (!first) return f.emit_ptr(f.ptr());

@@ -33,12 +33,14 @@ struct FilterBatch {
     const std::int64_t axes = spatial_dims.value_or(of.dim() == 5 ? 3 : of.dim() - 1);
     single = of.dim() == axes + 1;
     if (axes < 1 || axes > 3 || !(single || of.dim() == axes + 2) || of.numel() == 0)
-      throw DataError("field \"" + key + "\" has shape " + list_text(of.sizes()) + "; needed is " +
-                      (spatial_dims
-                           ? "[B, C, ...] or [C, ...] with " + std::to_string(axes) + " axes behind"
-                           : "[C, ...] or [B, C, X, Y, Z], and spatial_dims of other "
-                             "batches") +
-                      ", none empty");
+      throw shape_error(
+          key, of,
+          "; needed is " +
+              (spatial_dims
+                   ? "[B, C, ...] or [C, ...] with " + std::to_string(axes) + " axes behind"
+                   : "[C, ...] or [B, C, X, Y, Z], and spatial_dims of other "
+                     "batches") +
+              ", none empty");
     if (single) of = of.unsqueeze(0);
     if (of.scalar_type() != at::kDouble) of = of.to(at::kFloat);
   }

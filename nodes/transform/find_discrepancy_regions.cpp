@@ -30,8 +30,7 @@ struct FindDiscrepancyRegions final : Node {
     Sample out = f.in();
     const at::Tensor &label = out.tensor(p.label), &pred = out.tensor(p.pred);
     if (label.sizes() != pred.sizes())
-      throw DataError("field \"" + p.label + "\" has shape " + list_text(label.sizes()) + ", \"" +
-                      p.pred + "\" " + list_text(pred.sizes()));
+      throw shape_error(p.label, label, ", \"" + p.pred + "\" " + list_text(pred.sizes()));
     const at::Tensor truth = label.gt(0.5), found = pred.gt(0.5);
     Field field = out.at(p.label);
     field.tensor = at::stack({truth.gt(found), found.gt(truth)}).to(at::kByte);

@@ -26,8 +26,7 @@ struct FindDiscrepancyRegionsDeepEdit final : Node {
     Sample out = f.in();
     const at::Tensor &label = one_channel(out, p.label), &pred = out.tensor(p.pred);
     if (label.sizes() != pred.sizes())
-      throw DataError("field \"" + p.label + "\" has shape " + list_text(label.sizes()) + ", \"" +
-                      p.pred + "\" " + list_text(pred.sizes()));
+      throw shape_error(p.label, label, ", \"" + p.pred + "\" " + list_text(pred.sizes()));
     std::vector<at::Tensor> all;
     for (const std::int64_t number : p.labels) {
       const at::Tensor truth = label.eq(number), found = pred.eq(number);

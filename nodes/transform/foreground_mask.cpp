@@ -42,8 +42,7 @@ struct ForegroundMask final : Node {
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor& image = field.tensor;
       if (image.dim() != 3 || image.size(0) != 3 || image.numel() == 0)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(image.sizes()) +
-                        "; needed is [3, X, Y]");
+        throw shape_error(p.keys[i], image, "; needed is [3, X, Y]");
       field.tensor = foreground_mask(image, thresholds, p.invert).to(image.scalar_type());
     });
     f.emit(std::move(out));

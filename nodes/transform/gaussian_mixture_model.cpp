@@ -67,9 +67,9 @@ struct GaussianMixtureModel final : Node {
     auto shape = image.of.sizes().vec();
     shape[1] = 1;
     if (label.is_complex() || label.sizes() != at::IntArrayRef(shape))
-      throw DataError("field \"" + p.label_key + "\" has shape " + list_text(given.sizes()) +
-                      "; needed is one channel of the image's extents, " +
-                      list_text(image.of.sizes()));
+      throw shape_error(
+          p.label_key, given,
+          "; needed is one channel of the image's extents, " + list_text(image.of.sizes()));
     const at::Tensor numbers = label.flatten(1).to(at::kLong);
     if (label.is_floating_point() && !at::equal(numbers.to(label.scalar_type()), label.flatten(1)))
       throw DataError("field \"" + p.label_key + "\" holds numbers that are not whole");

@@ -65,8 +65,7 @@ struct GenerateHeatmap final : Node {
       if (p.allow_missing_keys && !out.has(key)) continue;
       const at::Tensor points = out.tensor(key).to(at::kDouble).contiguous();
       if (points.dim() != 2 || points.size(1) < 2 || points.size(1) > 3)
-        throw DataError("field \"" + key + "\" has shape " + list_text(points.sizes()) +
-                        "; points are [N, 2] or [N, 3]");
+        throw shape_error(key, points, "; points are [N, 2] or [N, 3]");
       const Field* image = p.ref_image_keys ? &out.at(per_key(*p.ref_image_keys, i)) : nullptr;
       const auto shape = shape_for(image, points.size(1), key);
       const bool world = per_key(p.coordinate_space, i) == "world";

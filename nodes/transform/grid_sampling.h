@@ -95,8 +95,8 @@ class GridNode : public Node {
     const std::int64_t axes = grid.dim() > 0 ? grid.size(-1) : 0;
     const bool batched = grid.dim() == axes + 2;
     if (axes < 1 || axes > 3 || !(batched || grid.dim() == axes + 1) || grid.numel() == 0)
-      throw DataError("field \"" + p.grid_key + "\" has shape " + list_text(grid.sizes()) +
-                      "; needed is [B, ..., D] or [..., D] for D axes, 1 to 3, none empty");
+      throw shape_error(p.grid_key, grid,
+                        "; needed is [B, ..., D] or [..., D] for D axes, 1 to 3, none empty");
     if (static_cast<std::int64_t>(listed_) > axes)
       throw DataError("interpolation and bound list " + std::to_string(listed_) +
                       " axes; the grid has " + std::to_string(axes));
@@ -105,10 +105,10 @@ class GridNode : public Node {
       image = number(f.in(), p.image_key);
       if (!batched) image = image.unsqueeze(0);
       if (image.dim() != axes + 2 || image.numel() == 0)
-        throw DataError("field \"" + p.image_key + "\" has shape " +
-                        list_text(f.in().tensor(p.image_key).sizes()) + "; a grid of " +
-                        std::to_string(axes) + " components needs " + (batched ? "[B, C" : "[C") +
-                        ", " + std::to_string(axes) + " axes], none empty");
+        throw shape_error(p.image_key, f.in().tensor(p.image_key),
+                          "; a grid of " + std::to_string(axes) + " components needs " +
+                              (batched ? "[B, C" : "[C") + ", " + std::to_string(axes) +
+                              " axes], none empty");
       if (image.size(0) != grid.size(0))
         throw DataError("field \"" + p.image_key + "\" has a batch of " +
                         std::to_string(image.size(0)) + ", \"" + p.grid_key + "\" one of " +

@@ -45,8 +45,7 @@ struct GridSplit final : Node {
     Sample out = in;
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t k) {
       if (field.tensor.dim() != 3)
-        throw DataError("field \"" + p.keys[k] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        "; needed is [C, X, Y]");
+        throw shape_error(p.keys[k], field.tensor, "; needed is [C, X, Y]");
       const at::Tensor volume = to_volume(field.tensor);
       const Shape3 shape = shape_of(volume);
       Box box{{}, shape};

@@ -95,4 +95,37 @@ inline std::size_t choose(const std::vector<double>& shares, Random& random) {
   return last;
 }
 
+struct ChoiceParams {
+  Json transforms;
+  std::vector<double> weights;
+};
+
+// `P` is ChoiceParams and what the node adds.
+template <class P>
+Spec choice_spec(std::string name, std::string does) {
+  Spec s(std::move(name), std::move(does));
+  s.in("sample")
+      .out("sample")
+      .param("transforms", &P::transforms,
+             "Nodes {\"type\": ..., parameters}, or lists of nodes that are done in a row.")
+      .required()
+      .param("weights", &P::weights, "How likely each is, in any scale; none: all equally.")
+      .at_least(0)
+      .random();
+  return s;
+}
+
+// A node that chooses between inner nodes by shares that sum to 1.
+struct ChoiceNode : FusedNode {
+ protected:
+  void open_choice(const ChoiceParams& p, const OpenContext& context) {
+    FusedNode::open(context);
+    inner_.open(p.transforms, context);
+    shares_ = shares(p.weights, inner_.size());
+  }
+
+  InnerNodes inner_;
+  std::vector<double> shares_;
+};
+
 }  // namespace sluice

@@ -38,13 +38,10 @@ struct Lltm final : Node {
     const at::Tensor x = out.tensor(p.input_key), h = out.tensor(p.old_h_key);
     const auto require = [&](const std::string& key, at::IntArrayRef shape) {
       if (out.tensor(key).sizes() != shape)
-        throw DataError("field \"" + key + "\" has shape " + list_text(out.tensor(key).sizes()) +
-                        "; expected " + list_text(shape));
+        throw shape_error(key, out.tensor(key), "; expected " + list_text(shape));
     };
     for (const auto& [key, t] : {std::pair{p.input_key, x}, std::pair{p.old_h_key, h}})
-      if (t.dim() != 2)
-        throw DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) +
-                        "; expected two axes");
+      if (t.dim() != 2) throw shape_error(key, t, "; expected two axes");
     const std::int64_t state = h.size(1);
     require(p.old_h_key, {x.size(0), state});
     require(p.old_cell_key, {x.size(0), state});

@@ -37,8 +37,8 @@ struct MaskIntensity final : Node {
       const at::Tensor& x = field.tensor;
       if (!mask.defined() || x.dim() != mask.dim() || spatial_shape(x) != spatial_shape(mask) ||
           (mask.size(0) != 1 && mask.size(0) != x.size(0)))
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(x.sizes()) +
-                        ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
+        throw shape_error(p.keys[i], x,
+                          ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
       field.tensor = at::mul(x, p.select_fn == "is_positive" ? at::gt(mask, 0) : at::ge(mask, 0));
     });
     f.emit(std::move(out));

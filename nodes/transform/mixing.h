@@ -106,9 +106,7 @@ struct MixNode : Node {
     for (const std::string& key : p.keys) {
       if (p.allow_missing_keys && !sample.has(key)) continue;
       const at::Tensor& x = sample.tensor(key);
-      if (x.dim() < 3)
-        throw DataError("field \"" + key + "\" has shape " + list_text(x.sizes()) +
-                        ", which is no batch of images");
+      if (x.dim() < 3) throw shape_error(key, x, ", which is no batch of images");
       if (p.batch_size && x.size(0) != *p.batch_size)
         throw DataError("field \"" + key + "\" has " + std::to_string(x.size(0)) +
                         " members, batch_size is " + std::to_string(*p.batch_size));

@@ -72,8 +72,7 @@ struct NormalizeIntensity final : TypedNode {
 
   void check(const at::Tensor& image, const std::string& key) const {
     if (image.dim() < 1 || image.numel() == 0)
-      throw DataError("field \"" + key + "\" has shape " + list_text(image.sizes()) +
-                      ": nothing to normalise");
+      throw shape_error(key, image, ": nothing to normalise");
     for (const Values* values : {&p.subtrahend, &p.divisor})
       if (*values && (*values)->size() != 1 &&
           static_cast<std::int64_t>((*values)->size()) != image.size(0))

@@ -23,8 +23,7 @@ struct RemoveRepeatedChannel final : EachKey<RemoveRepeatedChannel> {
 
   void change(Field& field, std::size_t i) const {
     if (field.tensor.dim() < 2)
-      throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                      "; needed are channels and another axis");
+      throw shape_error(p.keys[i], field.tensor, "; needed are channels and another axis");
     field.tensor = field.tensor.slice(0, {}, {}, p.repeats).contiguous();
   }
 };

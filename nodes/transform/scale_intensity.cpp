@@ -30,8 +30,7 @@ struct ScaleIntensity final : TypedNode {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       if (field.tensor.dim() < 1 || field.tensor.numel() == 0)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        ": nothing to scale");
+        throw shape_error(p.keys[i], field.tensor, ": nothing to scale");
       change_typed(field, p, [&] { scale(field); });
     });
     finish(f, std::move(out));

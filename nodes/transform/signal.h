@@ -76,8 +76,7 @@ struct SignalNode : Node {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       if (field.tensor.dim() != 2 || field.tensor.size(1) == 0)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        "; a signal is [channels, length]");
+        throw shape_error(p.keys[i], field.tensor, "; a signal is [channels, length]");
       field.tensor = change(field.tensor.to(at::kFloat));
     });
     f.emit(std::move(out));

@@ -7,35 +7,24 @@
 namespace sluice {
 namespace {
 
-struct SomeOf final : FusedNode {
-  struct Params {
-    Json transforms;
+struct SomeOf final : ChoiceNode {
+  struct Params : ChoiceParams {
     std::optional<std::vector<std::int64_t>> num_transforms;
     bool replace = false;
-    std::vector<double> weights;
   } p;
 
   static Spec spec() {
-    return Spec("some_of", "Does some of many transforms in a drawn order, drawn for each sample.")
-        .in("sample")
-        .out("sample")
-        .param("transforms", &Params::transforms,
-               "Nodes {\"type\": ..., parameters}, or lists of nodes that are done in a row.")
-        .required()
+    return choice_spec<Params>(
+               "some_of", "Does some of many transforms in a drawn order, drawn for each sample.")
         .param("num_transforms", &Params::num_transforms,
                "How many, or [low, high] to draw it from; null: all.")
         .at_least(0)
         .length(1, 2)
-        .param("replace", &Params::replace, "One may be done several times.")
-        .param("weights", &Params::weights, "How likely each is, in any scale; none: all equally.")
-        .at_least(0)
-        .random();
+        .param("replace", &Params::replace, "One may be done several times.");
   }
 
   void open(const OpenContext& context) override {
-    FusedNode::open(context);
-    inner_.open(p.transforms, context);
-    shares_ = shares(p.weights, inner_.size());
+    open_choice(p, context);
     const auto all = static_cast<std::int64_t>(inner_.size());
     least_ = most_ = all;
     if (p.num_transforms) least_ = p.num_transforms->front(), most_ = p.num_transforms->back();
@@ -62,8 +51,6 @@ struct SomeOf final : FusedNode {
   }
 
  private:
-  InnerNodes inner_;
-  std::vector<double> shares_;
   std::int64_t least_ = 0, most_ = 0;
 };
 

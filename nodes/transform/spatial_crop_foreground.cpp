@@ -43,8 +43,8 @@ struct SpatialCropForeground final : Node {
     const std::vector<std::int64_t> shape = spatial_shape(source);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       if (spatial_shape(field.tensor) != shape)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        ", \"" + p.source_key + "\" " + list_text(shape));
+        throw shape_error(p.keys[i], field.tensor,
+                          ", \"" + p.source_key + "\" " + list_text(shape));
       const at::Tensor volume = to_volume(field.tensor);
       if (box == whole(volume)) return;
       record(field, from_volume(crop_pad(volume, box), field.tensor.dim() - 1),

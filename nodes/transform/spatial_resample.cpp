@@ -63,8 +63,7 @@ struct SpatialResample final : Node {
       const std::string& name = per_key(p.dst_keys, key);
       const at::Tensor m = sample.tensor(name).to(at::kDouble).contiguous();
       if (m.dim() != 2 || m.size(0) != m.size(1) || (m.size(0) != 3 && m.size(0) != 4))
-        throw DataError("field \"" + name + "\" has shape " + list_text(m.sizes()) +
-                        "; an affine is [4, 4] or [3, 3]");
+        throw shape_error(name, m, "; an affine is [4, 4] or [3, 3]");
       for (std::int64_t r = 0; r < m.size(0); ++r) {
         const double* v = m.const_data_ptr<double>() + r * m.size(1);
         rows.emplace_back(v, v + m.size(1));

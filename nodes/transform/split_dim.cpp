@@ -33,9 +33,10 @@ struct SplitDim final : Node {
       const at::Tensor& t = field.tensor;
       const std::int64_t axis = axis_of(p.dim, t, key);
       if (t.size(axis) != std::ssize(p.output_postfixes))
-        throw DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + ": " +
-                        std::to_string(t.size(axis)) + " parts, but output_postfixes has " +
-                        std::to_string(p.output_postfixes.size()) + " entries");
+        throw shape_error(key, t,
+                          ": " + std::to_string(t.size(axis)) +
+                              " parts, but output_postfixes has " +
+                              std::to_string(p.output_postfixes.size()) + " entries");
       for (std::int64_t k = 0; k < t.size(axis); ++k) {
         const std::string name = key + "_" + p.output_postfixes[static_cast<std::size_t>(k)];
         if (out.has(name)) throw DataError("a field \"" + name + "\" is already there");

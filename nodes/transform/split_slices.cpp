@@ -48,8 +48,8 @@ struct SplitSlices final : Node {
     for (const std::string& key : p.keys) {
       require_spatial(in.tensor(key), key, 3);
       if (spatial_shape(in.tensor(key)) != spatial_shape(labels))
-        throw DataError("field \"" + key + "\" has shape " + list_text(in.tensor(key).sizes()) +
-                        ", \"" + p.label_key + "\" " + list_text(labels.sizes()));
+        throw shape_error(key, in.tensor(key),
+                          ", \"" + p.label_key + "\" " + list_text(labels.sizes()));
     }
     for (std::int64_t at = 0; at < labels.size(p.axis + 1) && !f.stopped(); ++at) {
       const at::Tensor plane = labels.select(p.axis + 1, at);

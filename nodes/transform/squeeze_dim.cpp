@@ -26,8 +26,8 @@ struct SqueezeDim final : EachKey<SqueezeDim> {
     }
     const std::int64_t axis = axis_of(*p.dim, t, p.keys[i]);
     if (t.size(axis) != 1)
-      throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(t.sizes()) + ": axis " +
-                      std::to_string(*p.dim) + " has more than one element");
+      throw shape_error(p.keys[i], t,
+                        ": axis " + std::to_string(*p.dim) + " has more than one element");
     t = t.squeeze(axis);
   }
 };

@@ -33,8 +33,8 @@ struct Transpose final : EachKey<Transpose> {
     std::sort(sorted.begin(), sorted.end());
     for (std::int64_t d = 0; d < std::max(rank, std::ssize(sorted)); ++d)
       if (std::ssize(sorted) != rank || sorted[d] != d)
-        throw DataError("field \"" + p.keys[i] + "\" has shape " + list_text(field.tensor.sizes()) +
-                        "; indices " + list_text(order) + " do not name each of its axes once");
+        throw shape_error(p.keys[i], field.tensor,
+                          "; indices " + list_text(order) + " do not name each of its axes once");
     const at::Tensor turned = field.tensor.permute(order).contiguous();
     if (!p.geometry) {
       field.tensor = turned;

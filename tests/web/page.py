@@ -104,6 +104,7 @@ def writing(p, w):
     s.until(lambda: '"size": [6, 6, 6] },   // of a patch' in p.text(),
             "a value of a variable asks where, and changes there")
 
+    p.at('#picture .sheet[aria-busy="false"]')  # lines lie where they stay
     page.fill("#palette input", "rotate90")
     entry = page.locator('#palette [data-type="rand_rotate90"]')
     edge = page.evaluate("""() => { for (const g of document.querySelectorAll('#picture g.edge'))

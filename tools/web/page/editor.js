@@ -26,6 +26,7 @@ export function setUpEditor() {
   editor.on("changes", (_, changes) => {
     state.graph.dirty = editor.getValue() !== state.graph.saved;
     tell("text");
+    tell("undrawn");
     clearTimeout(timer);
     timer = setTimeout(check, delay);
     const typed = changes[0];

@@ -22,6 +22,7 @@ export function setUpPicture() {
     el("button", {title: "Larger", "aria-label": "Larger", onclick: zoom(1.25)}, "+"),
     el("button", {title: "All of it", onclick: () => { scale = 0; all = !all; size(); }}, "fit")));
   new ResizeObserver(() => scale || size()).observe(sheet);
+  when("undrawn", () => sheet.setAttribute("aria-busy", "true"));
   when("picture", draw);
   when("cursor", follow);
   when("choose", mark);
@@ -52,6 +53,7 @@ function parsed(text) {
 }
 
 function draw(picture) {
+  sheet.setAttribute("aria-busy", "false");
   sheet.classList.toggle("stale", !picture);
   if (!picture) return;
   state.nodes = picture.nodes;
