@@ -31,6 +31,7 @@ struct NodeFigures {
   double mb = 0, mb_most = 0;       // MB emitted by a firing, on average and at most
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t epoch_size = -1;     // packets of the last epoch that ended; -1: none yet
+  std::int64_t items = -1;          // a source: how many it chooses from; -1: as many
   std::uint64_t queue = 0, queue_max = 0;  // packets waiting before it
   int running = 0;                         // bodies under way
   int credits_out = 0, credits_most = 0;   // of the segment that begins here

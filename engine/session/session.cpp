@@ -174,6 +174,23 @@ std::vector<std::optional<std::uint64_t>> Session::epoch_sizes() const {
   return sizes;
 }
 
+std::vector<std::optional<std::uint64_t>> Session::item_counts() const {
+  std::vector<std::optional<std::uint64_t>> counts;
+  for (const PlanStream& s : plan_->streams)
+    counts.push_back(nodes_[static_cast<std::size_t>(s.source)]->item_count());
+  return counts;
+}
+
+std::map<std::string, double> Session::bytes_kept() const {
+  std::map<std::string, double> bytes;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (const CacheStore* store = nodes_[i] ? nodes_[i]->store() : nullptr)
+      if (const auto held = store->held(); held.entries > 0)
+        bytes[plan_->nodes[i].path()] =
+            static_cast<double>(held.bytes) / static_cast<double>(held.entries);
+  return bytes;
+}
+
 // Larger is better, but for losses and learning rates.
 static bool better(const std::string& name, double a, double b) {
   return name.find("loss") != std::string::npos ? a < b : a > b;

@@ -92,6 +92,8 @@ class Session final : public RunEvents {
   std::string graph_text() const { return graph_->resolved.dump(2) + "\n"; }
   const Scheduler* running() const { return running_.load(); }    // null until run() has made it
   std::vector<std::optional<std::uint64_t>> epoch_sizes() const;  // of each stream's source
+  std::vector<std::optional<std::uint64_t>> item_counts() const;  // what these choose from
+  std::map<std::string, double> bytes_kept() const;               // a sample, on average; by cache
   const Resources& resources() const { return *resources_; }
   const std::filesystem::path& out_dir() const { return out_dir_; }
   const Ranks& ranks() const { return *ranks_; }

@@ -1,6 +1,11 @@
 // nnunet: the records of an nnU-Net (version 2) raw data set and of its folds.
 #include "kernels/lists/nnunet_list.h"
 
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "kernels/files/nifti_file.h"
+#include "kernels/files/volume.h"
 #include "nodes/io/io.h"
 
 namespace sluice {
@@ -16,6 +21,7 @@ struct Nnunet final : Node {
     bool shuffle = false;
     std::optional<std::int64_t> limit;
     std::string previous, previous_key = "previous";
+    std::optional<std::int64_t> spatial_dims;
   } p;
   DataList list;
 
@@ -47,6 +53,10 @@ struct Nnunet final : Node {
                "labels stand once, named as its label (the validations of all folds' runs). Empty: "
                "none.")
         .param("previous_key", &Params::previous_key, "The field of these labels.")
+        .param("spatial_dims", &Params::spatial_dims,
+               "3: refuses a data set whose cases have one slice each, which no network of volumes "
+               "can learn from. null: takes any.")
+        .range(2, 3)
         .lane(LaneKind::io)
         .source()
         .gives("@keys", Form::record)
@@ -59,10 +69,37 @@ struct Nnunet final : Node {
   void open(const OpenContext&) override {
     const NnunetFolder folder = read_nnunet_folder(p.root);
     list = nnunet_list(folder, {p.split, p.fold, p.folds}, p.keys, p.label_key);
+    if (p.spatial_dims == 3 && p.split != "test")
+      must_have_volumes(nnunet_list(folder, {"training", -1, p.folds}, p.keys, p.label_key));
     limit_list(list, p.limit);
     if (!p.previous.empty())
       add_predictions(list, folder.decathlon ? ".nii.gz" : folder.ending, p.previous,
                       p.previous_key);
+  }
+
+  // One volume among all folds is enough, as for nnU-Net, which plans by the median case.
+  void must_have_volumes(const DataList& all) const {
+    std::string extents;
+    for (const DataItem& item : all) {
+      const auto shape = extents_of(item.files.front().second);
+      if (shape.size() == 3 && *std::min_element(shape.begin(), shape.end()) > 1) return;
+      if (extents.empty())
+        for (const std::int64_t n : shape)
+          extents += (extents.empty() ? "" : " x ") + std::to_string(n);
+    }
+    if (all.empty()) return;
+    throw DataError(all.front().files.front().second + " is " + extents +
+                    ", and no case has more than one slice: a graph with 3 spatial dimensions "
+                    "needs volumes; `sluice new segmentation " +
+                    p.root + " --recipe nnunet` plans 2d for these");
+  }
+
+  static std::vector<std::int64_t> extents_of(const std::string& file) {
+    if (file.ends_with(".nii") || file.ends_with(".nii.gz")) {  // without its voxels
+      const NiftiHeader h = read_nifti_header(file);
+      return {h.dim.begin(), h.dim.begin() + h.spatial_rank()};
+    }
+    return read_volume(file).data.sizes().slice(1).vec();
   }
 
   void process(Firing& f) override { emit_listed(f, list, p.shuffle); }

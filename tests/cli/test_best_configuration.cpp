@@ -207,7 +207,9 @@ TEST_CASE("configurations that cannot be compared are refused, and nothing is wr
     const auto r = w.run("new best_configuration " + more);
     CHECK(r.code == code);
     CHECK_MESSAGE(contains(r.err, says), more, ": ", r.err);
-    CHECK_FALSE(fs::exists(w.at("best/predict.json")));
+    CHECK_FALSE(fs::exists(w.at("best")));
+    for (const auto& entry : fs::directory_iterator(w.folder.path))
+      CHECK_FALSE(entry.path().filename().string().starts_with(".best"));
   };
   refused("hip", 2, "name a folder with -o");
   refused("none -o best", 3, "no such folder");
@@ -218,6 +220,13 @@ TEST_CASE("configurations that cannot be compared are refused, and nothing is wr
   w.folder.write("hip/2d/each.json", two.dump());
   refused("hip -o best", 3, "2d: has not validated case \"case_4\", which fold=2");
   w.folder.write("hip/2d/each.json", list);
+  // An ensemble that fails is made where others may have been written already.
+  const std::string odd = "hip/2d/fold=2/validation/case_5_probabilities.nii";
+  const std::string whole = w.folder.read(odd);
+  nii::write_channels(w.at(odd), {14, 16, 14}, {1, 1, 1}, 3,
+                      [](int, int, int, int) { return 0.f; });
+  refused("hip -o best", 3, "is of another shape than");
+  w.folder.write(odd, whole);
   fs::remove(w.at("hip/2d/fold=0/validation/case_0.nii"));
   refused("hip -o best", 3, "has not validated its fold as a whole");
   for (const char* name : {"2d", "3d_fullres"})

@@ -92,8 +92,29 @@ TEST_CASE(
   const json one = w.train(cascade, "out/one", quick);
   CHECK(one["metrics"].contains("dice.mean"));
 
-  // As nnU-Net's checkpoints, in folders beside each other; the images are those of training.
+  // Both stages from the runs themselves.
   const std::string model = "out/nnUNetTrainer__nnUNetPlans__";
+  const std::string asked =
+      "new prediction data/imagesTr --weights " + model + "3d_cascade_fullres";
+  const auto leave = [&](const std::string& configuration, const std::string& run) {
+    w.folder.write(
+        "out/" + configuration + "/each.json",
+        json{{"path", "vars.fold"}, {"runs", {{{"value", "0"}, {"folder", run}, {"exit", 0}}}}}
+            .dump());
+  };
+  leave("3d_cascade_fullres", "../one");
+  const auto alone = w.run(asked + " -o runs.json");
+  CHECK(alone.code == 3);
+  CHECK_MESSAGE(contains(alone.err, "3d_lowres"), alone.err);
+  leave("3d_lowres", "fold=0");
+  const auto from_runs = w.run(asked + " -o runs.json");
+  INFO(from_runs.err);
+  REQUIRE(from_runs.code == 0);
+  const std::string unmirrored =
+      "--set nodes.infer.mirror_axes=[] --set nodes.before_infer.mirror_axes=[]";
+  CHECK(w.run("run runs.json --quiet --out of_runs " + unmirrored).code == 0);
+
+  // As nnU-Net's checkpoints, in folders beside each other; the images are those of training.
   for (const auto& [run, to] : {std::pair{"out/3d_lowres/fold=0", "3d_lowres/fold_0"},
                                 {"out/one", "3d_cascade_fullres/fold_0"}}) {
     const auto r =
@@ -101,16 +122,15 @@ TEST_CASE(
     INFO(r.err);
     REQUIRE(r.code == 0);
   }
-  const std::string asked =
-      "new prediction data/imagesTr --weights " + model + "3d_cascade_fullres";
   const auto asks = w.run(asked + " -o p.json");
   INFO(asks.err);
   REQUIRE(asks.code == 0);
-  const auto predicts = w.run(
-      "run p.json --quiet --out pred --set nodes.infer.mirror_axes=[] "
-      "--set nodes.before_infer.mirror_axes=[]");
+  const auto predicts = w.run("run p.json --quiet --out pred " + unmirrored);
   INFO(predicts.err);
   CHECK(predicts.code == 0);
+  CHECK(shell::run("cd " + w.folder.path.string() +
+                   " && diff -r of_runs/segmentations pred/segmentations")
+            .code == 0);
   // A case whose labels of the first stage came from this very fold: what the run validated with.
   const std::string held =
       std::filesystem::exists(w.at("out/one/validation/case_0.nii")) ? "case_0.nii" : "case_1.nii";
@@ -155,6 +175,67 @@ TEST_CASE("a case without foreground trains among others, and a fold beyond the 
   const auto beyond = w.run("run out/2d.json --no-out --quiet --set vars.fold=2");
   CHECK(beyond.code == 3);
   CHECK(contains(beyond.err, "fold 2 of 2 folds of 6 cases"));
+}
+
+TEST_CASE("slices given to a graph of volumes are refused, and named") {
+  Workplace w;
+  w.make();
+  REQUIRE(w.run("new segmentation data --recipe nnunet -o out").code == 0);
+  const auto refused = [&](const std::string& extents) {
+    const auto r = w.run("run out/3d_fullres.json --quiet --no-out");
+    CHECK(r.code == 3);
+    INFO(r.err);
+    CHECK(contains(r.err, "out/3d_fullres.json:"));
+    CHECK(contains(r.err, "nodes.cases: "));
+    CHECK(contains(r.err, "_0000.nii is " + extents + ", and no case has more than one slice"));
+    CHECK(contains(r.err, "--recipe nnunet` plans 2d for these"));
+  };
+  const auto make_flat = [&](nii::Size size) {
+    for (int i = 0; i < 6; ++i)
+      for (const char* file :
+           {"imagesTr/case_%_0000.nii", "imagesTr/case_%_0001.nii", "labelsTr/case_%.nii"}) {
+        std::string name = file;
+        name.replace(name.find('%'), 1, std::to_string(i));
+        nii::write(w.at("data/" + name), size, {1, 1, 1},
+                   [](int x, int y, int) { return float(x > 4 && y > 4); });
+      }
+  };
+  make_flat({16, 18, 1});
+  refused("16 x 18 x 1");
+  CHECK(w.run("new segmentation data --recipe nnunet -o flat").code == 0);
+  CHECK(std::filesystem::exists(w.at("flat/2d.json")));
+  CHECK_FALSE(std::filesystem::exists(w.at("flat/3d_fullres.json")));
+  w.train("flat/2d.json", "run");
+  // One volume among them is enough, as for nnU-Net.
+  for (const char* file :
+       {"imagesTr/case_1_0000.nii", "imagesTr/case_1_0001.nii", "labelsTr/case_1.nii"})
+    nii::write(w.at(std::string("data/") + file), {16, 18, 9}, {1, 1, 1},
+               [](int x, int y, int) { return float(x > 4 && y > 4); });
+  w.train("out/3d_fullres.json", "solid", "--set nodes.v_infer.mirror_axes=[]");
+}
+
+TEST_CASE("advise prices the whole data set in memory, on disk and on the GPU") {
+  Workplace w;
+  w.make();
+  REQUIRE(w.run("new segmentation data --recipe nnunet -o out").code == 0);
+  const auto r = w.run("advise out/3d_fullres.json --seconds 1 --json --quiet --set vars.batch=2");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const json found = json::parse(r.out);
+  CHECK(found["sources"][0]["items"] == 4);  // of which 1,500 are drawn in an epoch
+  REQUIRE(found["whole_data"].size() > 0);
+  const json kept = found["whole_data"][0];
+  CHECK(kept["cache"] == "kept");
+  CHECK(kept["samples"] == 4);
+  // Two float32 channels and a label in a byte of 13 x 13 x 13 voxels, the ball's box, and the
+  // places of its classes.
+  const double voxels = 4 * 13 * 13 * 13;
+  CHECK(kept["bytes"].get<double>() > voxels * 9);
+  CHECK(kept["bytes"].get<double>() < voxels * 20);
+  CHECK(kept["made_ms"].get<double>() > 0);
+  CHECK(kept["memory"]["ms_a_sample"].get<double>() > 0);
+  CHECK(kept["disk"]["ms_a_sample"].get<double>() > 0);
+  CHECK(kept["best"] == "memory");
 }
 
 TEST_CASE("what no plan can be made of is refused, with its place, and nothing is written") {

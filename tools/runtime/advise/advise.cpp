@@ -117,6 +117,7 @@ class Adviser {
     advice_.rows = draft_.rows;
     advice_.after = measured_;
     survey();
+    advice_.kept = whole_data(*now_.plan, measured_.figures, measured_.kept, room_for(options_));
     advice_.patches =
         largest_patches(*first_.graph, static_cast<std::int64_t>(room_for(options_).memory));
     if (options_.run.json)
@@ -182,11 +183,14 @@ class Adviser {
     if (!session) throw std::logic_error("the changed graph is not right: please report it");
     const Outcome outcome = run_for(*session, options, &m.figures);
     code_ = finish(*session, outcome);
-    const auto sizes = session->epoch_sizes();
-    for (std::size_t s = 0; s < sizes.size(); ++s)  // known before the first epoch ends
-      if (sizes[s])
-        m.figures.nodes[static_cast<std::size_t>(session->plan().streams[s].source)].epoch_size =
-            static_cast<std::int64_t>(*sizes[s]);
+    const auto sizes = session->epoch_sizes(), items = session->item_counts();
+    for (std::size_t s = 0; s < sizes.size(); ++s) {  // known before the first epoch ends
+      NodeFigures& source =
+          m.figures.nodes[static_cast<std::size_t>(session->plan().streams[s].source)];
+      if (sizes[s]) source.epoch_size = static_cast<std::int64_t>(*sizes[s]);
+      if (items[s]) source.items = static_cast<std::int64_t>(*items[s]);
+    }
+    m.kept = session->bytes_kept();
     m.rate = pace(session->plan(), m.figures);
     m.verdict = judge(session->plan(), m.figures).text;
     return m;
@@ -328,7 +332,8 @@ class Adviser {
     for (const PlanStream& s : first_.plan->streams) {
       Advice::Source source;
       source.name = first_.plan->nodes[static_cast<std::size_t>(s.source)].path();
-      source.items = advice_.before.figures.nodes[static_cast<std::size_t>(s.source)].epoch_size;
+      const NodeFigures& of = advice_.before.figures.nodes[static_cast<std::size_t>(s.source)];
+      source.items = of.items >= 0 ? of.items : of.epoch_size;
       for (std::size_t i = 0; i < first_.plan->nodes.size(); ++i)
         if (first_.plan->nodes[i].domain == s.source)
           source.mb = std::max(source.mb, advice_.before.figures.nodes[i].mb);

@@ -9,6 +9,7 @@
 #include "engine/judge/advice.h"
 #include "engine/session/options.h"
 #include "tools/runtime/advise/patches.h"
+#include "tools/runtime/advise/whole_data.h"
 
 namespace sluice {
 
@@ -27,6 +28,7 @@ int advise_command(const AdviceOptions& options);
 struct Measured {
   double rate = 0;  // samples a second, in the second half of a run
   Figures figures;
+  std::map<std::string, double> kept;  // Session::bytes_kept()
   std::string verdict;
 };
 
@@ -39,7 +41,7 @@ struct Advice {
   };
   struct Source {
     std::string name;
-    std::int64_t items = -1;  // -1: nobody knows
+    std::int64_t items = -1;  // that it chooses from; -1: nobody knows
     double mb = 0;            // of a sample, the largest that it was on its way
   };
   std::string folder;  // what the training data's folder holds, in lines; "": no known layout
@@ -49,6 +51,7 @@ struct Advice {
   std::vector<Row> rows;
   std::map<std::string, double> refused;  // tried in vain: the rate of each
   std::vector<LargestPatch> patches;
+  std::vector<WholeData> kept;  // at each cache of the graph as advised
 };
 
 void print_advice(const Advice& advice, const std::string& written);  // advise_text.cpp

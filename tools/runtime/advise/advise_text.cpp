@@ -45,6 +45,7 @@ void print_advice(const Advice& a, const std::string& written) {
                path);
   fmt::print("as it is   {:>9.1f}/s   {}\n\n", a.before.rate, a.before.verdict);
   print_rows(a);
+  print_whole_data(a.kept);
   print_patches(a.patches);
   if (a.rows.empty()) {
     fmt::print("nothing to change: no cache, thread or queue would lift it by 2 %\n");
@@ -74,6 +75,7 @@ Json to_json(const Advice& a) {
         {"budget", p.budget}, {"keep", p.kept}, {"recompute", p.recomputed}, {"axes", p.axes}};
   return {{"folder", a.folder},
           {"largest_patches", patches},
+          {"whole_data", to_json(a.kept)},
           {"sources", sources},
           {"misplaced", a.misplaced},
           {"before", {{"rate", a.before.rate}, {"verdict", a.before.verdict}}},

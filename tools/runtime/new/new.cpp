@@ -10,6 +10,7 @@
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
+#include "tools/runtime/new_folder.h"
 #include "tools/runtime/nnunet/best_configuration.h"
 #include "tools/runtime/nnunet/postprocessing.h"
 #include "tools/runtime/nnunet/prediction.h"
@@ -28,13 +29,21 @@ void must_be_right(const std::string& text) {
 
 namespace {
 
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+}
+
+void say_written(const std::string& graph) {
+  tell("wrote " + graph + "; `sluice run " + graph + "` runs it");
+}
+
 void write(const std::string& text, const std::string& out) {
   if (out.empty()) {
     std::cout << text << std::flush;
     return;
   }
-  write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-  tell("wrote " + out + "; `sluice run " + out + "` runs it");
+  write_text(out, text);
+  say_written(out);
 }
 
 template <class S>
@@ -87,18 +96,18 @@ std::string graph_for_folds(const Json& request) {
 int new_best_configuration(const Json& request) {
   const std::filesystem::path folder = request.at("folder").get<std::string>(),
                               out = request.at("out").get<std::string>();
-  const auto found = nnunet::find_best_configuration(folder, out / "ensembles");
+  NewFolder made(out);
+  const auto found = nnunet::find_best_configuration(folder, made.path() / "ensembles");
   tell(nnunet::best_configuration_text(found));
   const std::string graph =
       nnunet::prediction_graph("", found.chosen().models, found.postprocessing.kept);
   must_be_right(graph);
-  std::filesystem::create_directories(out);
-  const std::string information = nnunet::inference_information(found).dump(2) + "\n";
-  const auto file = out / "inference_information.json";
-  write_file(file,
-             {{reinterpret_cast<const std::uint8_t*>(information.data()), information.size()}});
-  tell("wrote " + file.string());
-  write(graph, (out / "predict.json").string());
+  write_text(made.path() / "inference_information.json",
+             nnunet::inference_information(found).dump(2) + "\n");
+  write_text(made.path() / "predict.json", graph);
+  made.keep();
+  tell("wrote " + (made.place() / "inference_information.json").string());
+  say_written((made.place() / "predict.json").string());
   return static_cast<int>(Exit::done);
 }
 

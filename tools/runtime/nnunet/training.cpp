@@ -112,6 +112,7 @@ class TrainingGraph {
     const Json keys = channel_keys(d_);
     Json source{{"type", "nnunet"}, {"root", "@root"}, {"split", split}, {"fold", "@fold"}};
     if (folds_ != 5) source["folds"] = folds_;
+    if (!flat()) source["spatial_dims"] = 3;
     if (keys.size() > 1) source["keys"] = keys;
     if (cascade()) source["previous"] = "@previous";
     source.update(more);
