@@ -47,6 +47,8 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"FindAllValidSlicesDeepEdit", "find_all_valid_slices_missing_labels"},
     {"FlexibleUNet", "flexible_unet"},
     {"HoVerNet", "hover_net"},
+    {"HoVerNetInstanceMapPostProcessing", "hover_net_instance_map_post_processing"},
+    {"HoVerNetNuclearTypePostProcessing", "hover_net_nuclear_type_post_processing"},
     {"Interaction", "interact"},
     {"LMDBDataset", "cache"},
     {"LossMetric", "cumulative_average"},

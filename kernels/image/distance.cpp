@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -41,6 +42,23 @@ struct Envelope {
   }
 };
 
+// The least of f[q] + |x - q| at each x, or of the larger of both. Looks no farther than the least
+// that it knows.
+void spread(double* f, std::int64_t n, std::int64_t stride, bool sum, std::vector<double>& line) {
+  line.resize(static_cast<std::size_t>(n));
+  for (std::int64_t x = 0; x < n; ++x) line[static_cast<std::size_t>(x)] = f[x * stride];
+  const auto with = [&](std::int64_t q, double k) {
+    const double there = q < 0 || q >= n ? infinite : line[static_cast<std::size_t>(q)];
+    return sum ? there + k : std::max(there, k);
+  };
+  for (std::int64_t x = 0; x < n; ++x) {
+    double& best = f[x * stride];
+    for (std::int64_t k = 1; k < n && static_cast<double>(k) < best; ++k)
+      best = std::min(
+          {best, with(x - k, static_cast<double>(k)), with(x + k, static_cast<double>(k))});
+  }
+}
+
 // Both masks, cut to the box that holds what either has.
 void cut(at::Tensor& a, at::Tensor& b) {
   for (std::int64_t axis = 0; axis < a.dim(); ++axis) {
@@ -73,27 +91,32 @@ at::Tensor mask_edges(const at::Tensor& mask) {
   return mask.logical_and(inside.logical_not());
 }
 
-at::Tensor distance_to(const at::Tensor& set, const std::vector<double>& spacing) {
+at::Tensor distance_to(const at::Tensor& set, const std::vector<double>& spacing, Distance metric) {
   at::Tensor out = at::full(set.sizes(), infinite, at::kDouble).masked_fill_(set, 0);
   double* data = out.data_ptr<double>();
-  Envelope line;
+  Envelope envelope;
+  std::vector<double> line;
   for (std::int64_t axis = 0; axis < set.dim(); ++axis) {
     const std::int64_t n = set.size(axis), stride = out.stride(axis);
     for (std::int64_t i = 0; i < out.numel(); ++i)
-      if (i / stride % n == 0)
-        line.apply(data + i, n, stride, spacing[static_cast<std::size_t>(axis)]);
+      if (i / stride % n != 0)
+        continue;
+      else if (metric == Distance::euclidean)
+        envelope.apply(data + i, n, stride, spacing[static_cast<std::size_t>(axis)]);
+      else
+        spread(data + i, n, stride, metric == Distance::taxicab, line);
   }
-  return out.sqrt_();
+  return metric == Distance::euclidean ? out.sqrt_() : out;
 }
 
 at::Tensor surface_distances(const at::Tensor& from, const at::Tensor& to,
-                             const std::vector<double>& spacing) {
+                             const std::vector<double>& spacing, Distance metric) {
   at::Tensor a = from.to(at::kCPU).ne(0), b = to.to(at::kCPU).ne(0);
   cut(a, b);
   const at::Tensor edges = mask_edges(a), others = mask_edges(b).contiguous();
   const at::Tensor asked = edges.any().item<bool>() ? edges : others;
   const at::Tensor nearest = asked.is_same(edges) ? others : edges.contiguous();
-  return distance_to(nearest, spacing).masked_select(asked).to(at::kFloat);
+  return distance_to(nearest, spacing, metric).masked_select(asked).to(at::kFloat);
 }
 
 }  // namespace sluice::kernels

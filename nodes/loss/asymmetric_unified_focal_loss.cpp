@@ -36,7 +36,7 @@ struct UnifiedFocalLoss final : TermLoss<UnifiedFocalLossParams> {
     const at::Tensor back =
         (1 - p.delta) * (1 - x.select(1, 0)).pow(p.gamma) * entropy.select(1, 0);
     const at::Tensor focal = at::stack({back, p.delta * entropy.select(1, 1)}).mean();
-    const at::Tensor tp = t.sum(x * y), fn = t.sum((1 - x) * y), fp = t.sum(x * (1 - y));
+    const at::Tensor tp = t.sum(x * y), fn = t.sum(y) - tp, fp = t.sum(x) - tp;
     const at::Tensor lacks = 1 - (tp + least) / (tp + p.delta * fn + (1 - p.delta) * fp + least);
     const at::Tensor tversky =
         at::stack({lacks.select(1, 0), lacks.select(1, 1).pow(1 - p.gamma)}).mean();

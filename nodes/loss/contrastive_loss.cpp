@@ -21,8 +21,9 @@ struct ContrastiveLoss final : PairLoss<ContrastiveLossParams> {
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     const std::int64_t n = pred.size(0);
     const at::Tensor all = at::cat({pred, truth});
-    const at::Tensor alike =
-        at::cosine_similarity(all.unsqueeze(1), all.unsqueeze(0), 2) / p.temperature;
+    // Cosines of all pairs as one product; at::cosine_similarity makes [2N, 2N, features].
+    const at::Tensor unit = all / all.norm(2, {1}, true).clamp_min(1e-8);
+    const at::Tensor alike = unit.mm(unit.t()) / p.temperature;
     const at::Tensor others = 1 - at::eye(2 * n, alike.options());
     const at::Tensor same = at::cat({alike.diagonal(n), alike.diagonal(-n)});
     return ((others * alike.exp()).sum(1).log() - same).mean();

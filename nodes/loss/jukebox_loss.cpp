@@ -16,8 +16,7 @@ struct JukeboxLoss final : PairLoss<PairLossParams> {
     std::vector<std::int64_t> dims(static_cast<std::size_t>(pred.dim()) - 1);
     std::iota(dims.begin(), dims.end(), 1);
     const auto amplitude = [&](const at::Tensor& x) {
-      const at::Tensor f = at::fft_fftn(x, {}, dims, "ortho");
-      return (at::real(f).square() + at::imag(f).square()).sqrt();
+      return at::fft_fftn(x, {}, dims, "ortho").abs();
     };
     return at::mse_loss(amplitude(truth), amplitude(pred), reduction());
   }

@@ -17,8 +17,8 @@ struct MccLoss final : TermLoss<MccLossParams> {
   }
   at::Tensor of(const Target& t) const override {
     const at::Tensor &x = t.prob(), &y = t.truth();
-    const at::Tensor tp = t.sum(x * y), tn = t.sum((1 - x) * (1 - y));
-    const at::Tensor fp = t.sum(x * (1 - y)), fn = t.sum((1 - x) * y);
+    const at::Tensor tp = t.sum(x * y), fp = t.sum(x) - tp, fn = t.sum(y) - tp;
+    const at::Tensor tn = t.sum(1 - y) - fp;
     const at::Tensor all = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn) + p.smooth_dr;
     const at::Tensor score = 1 - (tp * tn - fp * fn + p.smooth_nr) / all.sqrt();
     return t.reduce(score.masked_fill(fp.eq(0).logical_and(fn.eq(0)), 0));

@@ -25,8 +25,11 @@ void CaseMetricBase::add(const Sample& sample) {
   const auto& meta = sample.at(keys[1]).meta;
   for (std::int64_t n = 0; n < pred.size(0); ++n) {
     const bool each = std::ssize(meta) == pred.size(0);
-    const Case given{pred[n], truth[n], meta[each ? static_cast<std::size_t>(n) : 0].get(),
-                     sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : "")};
+    const Case given{pred[n],
+                     truth[n],
+                     meta[each ? static_cast<std::size_t>(n) : 0].get(),
+                     sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : ""),
+                     {}};
     const Case c = prepared(given);
     const Row found = row(c);
     const auto values = static_cast<std::int64_t>(found.values.size() / numbers());

@@ -18,6 +18,7 @@ struct Case {
   at::Tensor pred, truth;  // [C, ...]
   const Meta* geometry;    // the truth's
   std::string name;
+  at::Tensor counts = {};  // bool [...]: the voxels that count; undefined: all
 };
 
 struct Row {

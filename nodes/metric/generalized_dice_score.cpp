@@ -1,5 +1,6 @@
 // generalized_dice_score: MONAI's GeneralizedDiceScore (Sudre et al. 2017).
 #include <algorithm>
+#include <cmath>
 
 #include "nodes/metric/segmentation.h"
 
@@ -25,7 +26,8 @@ struct GeneralizedDiceScore final : SegmentationMetric<GeneralizedDiceScoreParam
   }
   Row row(const Case& c) const override {
     std::vector<ClassOverlap> all;
-    Row row = by_class(c, [&](const ClassOverlap& o, std::int64_t) {
+    Row row = by_class(c, [&](const ClassOverlap& o, std::int64_t of_class) {
+      if (p.ignore_index == of_class) return static_cast<double>(NAN);
       all.push_back(o);
       return o.truth + o.pred > 0 ? 2 * o.both / (o.truth + o.pred) : 1.0;
     });

@@ -24,15 +24,15 @@ struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::int64_t) const override {
-    const double there = farthest(kernels::surface_distances(pred, truth, spacing));
+    const double there = farthest(distances(pred, truth, spacing));
     if (p.directed) return there;
-    const double back = farthest(kernels::surface_distances(truth, pred, spacing));
+    const double back = farthest(distances(truth, pred, spacing));
     return std::isnan(there) || std::isnan(back) ? NAN : std::max(there, back);
   }
-  double farthest(const at::Tensor& distances) const {
-    if (distances.numel() == 0) return NAN;
-    if (!p.percentile || *p.percentile == 0) return distances.max().item<double>();
-    return at::quantile(distances, *p.percentile / 100).item<double>();
+  double farthest(const at::Tensor& all) const {
+    if (all.numel() == 0) return NAN;
+    if (!p.percentile || *p.percentile == 0) return all.max().item<double>();
+    return at::quantile(all, *p.percentile / 100).item<double>();
   }
 };
 

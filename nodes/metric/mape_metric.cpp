@@ -16,8 +16,9 @@ struct MapeMetric final : RegressionMetric<MapeParams> {
         .above(0);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return 100 * mean_over(pred, truth, [this](double a, double b) {
-             return std::abs(a - b) / std::max(std::abs(b), p.epsilon);
+    return 100 * mean_over(pred, truth, [this]<class V>(const V& a, const V& b) SLUICE_INLINE -> V {
+             const V size = absolute(b);
+             return absolute(V(a - b)) / (size < p.epsilon ? V{} + p.epsilon : size);
            });
   }
 };

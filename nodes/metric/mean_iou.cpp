@@ -14,6 +14,7 @@ struct MeanIou final : SegmentationMetric<MeanIouParams> {
     add_segmentation_params<Params>(s);
     return add_ignore_empty<Params>(s);
   }
+  bool ignores_class_alone() const override { return true; }
   Row row(const Case& c) const override {
     return by_class(c, [&](const ClassOverlap& o, std::int64_t) {
       if (o.truth == 0 && p.ignore_empty) return static_cast<double>(NAN);

@@ -8,7 +8,7 @@ namespace sluice {
 
 struct SegmentationParams : CaseParams {
   bool include_background = true, argmax = true;
-  std::optional<std::int64_t> num_classes;
+  std::optional<std::int64_t> num_classes, ignore_index;
 };
 
 template <class Params>
@@ -26,7 +26,10 @@ Spec& add_segmentation_params(Spec& s) {
       .range(1, 256)
       .param("argmax", &Params::argmax,
              "Several channels are scores of exclusive classes. false: each channel is a mask "
-             "of its own, in the label too.");
+             "of its own, in the label too.")
+      .param("ignore_index", &Params::ignore_index,
+             "Voxels of this label do not count; of a one-hot label those of this channel, or, "
+             "where there is no such channel, those of no class.");
 }
 
 // Of those that say what an empty label comes to.
@@ -54,15 +57,21 @@ class SegmentationMetric : public CaseMetric<P> {
     const std::int64_t classes = p.num_classes.value_or(p.argmax ? c.pred.size(0) : 1);
     const bool binary = p.argmax && classes == 1;
     const kernels::Overlap o = overlap(c, binary ? 2 : classes);
+    const std::int64_t left_out = leaves_class(c) ? *p.ignore_index : -1;
     Row row;
     row.first = binary || (!p.include_background && o.both.size() > 1) ? 1 : 0;
     for (auto k = static_cast<std::size_t>(row.first); k < o.both.size(); ++k)
       row.values.push_back(
-          value(ClassOverlap{static_cast<double>(o.both[k]), static_cast<double>(o.pred[k]),
-                             static_cast<double>(o.truth[k])},
+          value(static_cast<std::int64_t>(k) == left_out
+                    ? ClassOverlap{}
+                    : ClassOverlap{static_cast<double>(o.both[k]), static_cast<double>(o.pred[k]),
+                                   static_cast<double>(o.truth[k])},
                 static_cast<std::int64_t>(k)));
     return row;
   }
+  // Whether of ignore_index that is a class this class alone is left out, as if no map had it, and
+  // its voxels count for the others.
+  virtual bool ignores_class_alone() const { return false; }
 
  private:
   bool channels_fit(std::int64_t pred, std::int64_t truth) const final {
@@ -70,18 +79,36 @@ class SegmentationMetric : public CaseMetric<P> {
   }
   // A label of one channel for each class becomes class indices.
   Case prepared(Case c) const final {
+    if (p.ignore_index && !leaves_class(c)) c.counts = counted(c.truth);
     if (!p.argmax || c.truth.size(0) == 1) return c;
-    const at::Tensor set = c.truth.ne(0);
-    if (set.sum(0).ne(1).any().template item<bool>())
+    const at::Tensor set = c.truth.ne(0), shared = set.sum(0).ne(1);
+    if ((c.counts.defined() ? shared.logical_and(c.counts) : shared).any().template item<bool>())
       throw DataError(c.name +
                       ": the label's channels are no exclusive classes: set argmax to false");
     c.truth = kernels::argmax_channels(set.to(at::kFloat));
     return c;
   }
+  bool leaves_class(const Case& c) const {
+    const std::int64_t classes =
+        p.argmax ? std::max<std::int64_t>(p.num_classes.value_or(c.pred.size(0)), 2)
+                 : c.pred.size(0);
+    return p.ignore_index && ignores_class_alone() && *p.ignore_index >= 0 &&
+           *p.ignore_index < classes;
+  }
+  // MONAI's create_ignore_mask.
+  at::Tensor counted(const at::Tensor& truth) const {
+    const std::int64_t index = *p.ignore_index;
+    if (truth.size(0) == 1) return truth[0].ne(index);
+    return index >= 0 && index < truth.size(0) ? truth[index].eq(0) : truth.ne(0).any(0);
+  }
   kernels::Overlap overlap(const Case& c, std::int64_t classes) const {
+    const auto kept = [&](const at::Tensor& t) {
+      return c.counts.defined() ? t.masked_select(c.counts.to(t.device())).view({t.size(0), -1})
+                                : t;
+    };
     try {
-      return p.argmax ? kernels::class_overlap(c.pred, c.truth, classes)
-                      : kernels::channel_overlap(c.pred, c.truth);
+      return p.argmax ? kernels::class_overlap(kept(c.pred), kept(c.truth), classes)
+                      : kernels::channel_overlap(kept(c.pred), kept(c.truth));
     } catch (const DataError& e) {
       throw DataError(c.name + ": " + e.what());
     }

@@ -11,6 +11,7 @@ namespace sluice {
 struct SurfaceParams : SegmentationParams {
   std::optional<std::vector<double>> spacing;
   bool affine_spacing = false;
+  std::string distance_metric = "euclidean";
   SurfaceParams() { include_background = false; }
 };
 
@@ -19,7 +20,11 @@ Spec& add_surface_params(Spec& s) {
   return add_segmentation_params<Params>(s)
       .param("spacing", &Params::spacing, "Millimetres a voxel, by axis, or one for all; null: 1.")
       .param("affine_spacing", &Params::affine_spacing, "Spacing as the label's affine says.")
-      .exclusive("spacing", "affine_spacing");
+      .exclusive("spacing", "affine_spacing")
+      .param("distance_metric", &Params::distance_metric,
+             "Euclidean, or whole voxels without spacing: chessboard: the largest difference of "
+             "coordinates; taxicab: their sum.")
+      .choices({"euclidean", "chessboard", "taxicab"});
 }
 
 template <class P>
@@ -35,11 +40,21 @@ class SurfaceMetric : public SegmentationMetric<P> {
     const bool scores = p.argmax && c.pred.size(0) > 1;
     const at::Tensor classes = scores ? kernels::argmax_channels(c.pred) : c.pred;
     const auto mask = [&](const at::Tensor& t, std::int64_t k) {
-      return p.argmax ? t[0].eq(k) : t[k].ne(0);
+      const at::Tensor is = p.argmax ? t[0].eq(k) : t[k].ne(0);
+      return c.counts.defined() ? is.logical_and(c.counts.to(is.device())) : is;
     };
     return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
+      if (p.ignore_index == k) return static_cast<double>(NAN);
       return measure(mask(classes, k), mask(c.truth, k), spacing(c), k);
     });
+  }
+
+  at::Tensor distances(const at::Tensor& from, const at::Tensor& to,
+                       const std::vector<double>& spacing) const {
+    const auto metric = p.distance_metric == "taxicab"      ? kernels::Distance::taxicab
+                        : p.distance_metric == "chessboard" ? kernels::Distance::chessboard
+                                                            : kernels::Distance::euclidean;
+    return kernels::surface_distances(from, to, spacing, metric);
   }
 
  private:

@@ -331,6 +331,87 @@ TEST_CASE("what has no counterpart is named with file and line, and no graph is 
   }
 }
 
+TEST_CASE("a bundle that saves twice names both after the file that was read") {
+  json config = inference();
+  json& post = config["postprocessing"]["transforms"];
+  json first = post.back();
+  first["output_postfix"] = "prob";
+  first["output_dtype"] = "$torch.float32";
+  post.insert(post.begin() + 2, first);
+  Bundle b;
+  write_data(b);
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto ran = b.run("run graph.json --quiet --no-out");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(std::filesystem::exists(b.folder.path / "b/eval/one/one_prob.nii.gz"));
+  CHECK(std::filesystem::exists(b.folder.path / "b/eval/one/one_seg.nii.gz"));
+}
+
+TEST_CASE("a training on one nucleus of a patch: labels split by number, points, classes") {
+  const json load = transform("LoadImaged", {{"keys", {"image", "label"}}, {"image_only", false}});
+  const json split = {{"_target_", "SplitLabeld"},
+                      {"keys", "label"},
+                      {"mask_value", ""},
+                      {"min_area", 5},
+                      {"others_value", 255}};
+  const auto chain = [](json transforms) {
+    return json{{"_target_", "Compose"}, {"transforms", std::move(transforms)}};
+  };
+  const auto training = [&](json network, json loss, json transforms) {
+    transforms.insert(transforms.begin(), {load, split});
+    return json{{"bundle_root", "."},
+                {"list", "$json.loads(pathlib.Path(@bundle_root + '/dataset.json').read_text())"},
+                {"network", std::move(network)},
+                {"trainer",
+                 {{"_target_", "SupervisedTrainer"},
+                  {"max_epochs", 2},
+                  {"train_data_loader",
+                   {{"_target_", "DataLoader"},
+                    {"batch_size", 4},
+                    {"shuffle", true},
+                    {"dataset",
+                     {{"_target_", "CacheDataset"},
+                      {"data", "$@list['training']"},
+                      {"transform", chain(std::move(transforms))}}}}},
+                  {"network", "@network"},
+                  {"loss_function", std::move(loss)},
+                  {"optimizer",
+                   {{"_target_", "torch.optim.Adam"},
+                    {"params", "$@network.parameters()"},
+                    {"lr", 0.0001}}},
+                  {"inferer", {{"_target_", "SimpleInferer"}}}}}};
+  };
+  const auto graph_of = [&](const json& config) {
+    Bundle b;
+    b.folder.write("b/configs/train.json", config.dump(1));
+    b.folder.write("b/dataset.json", R"({"training": [{"image": "a.png", "label": "b.png"}]})");
+    const auto made = b.make("--task train");
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    return b.graph();
+  };
+  const json points = graph_of(training(
+      {{"_target_", "BasicUNet"}, {"spatial_dims", 2}, {"in_channels", 5}, {"out_channels", 1}},
+      {{"_target_", "DiceLoss"}, {"sigmoid", true}},
+      {{{"_target_", "AddPointGuidanceSignald"}, {"image", "image"}, {"use_distance", true}},
+       {{"_target_", "SelectItemsd"}, {"keys", {"image", "label", "image_meta_dict"}}}}));
+  CHECK(points["nodes"]["split_label"]["mask_value"] == nullptr);
+  CHECK(points["nodes"]["add_point_guidance_signal"]["use_distance"] == true);
+  CHECK(points["nodes"]["select_items"]["keys"] == json{"image", "label"});
+  const json classes = graph_of(training(
+      {{"_target_", "DenseNet121"}, {"spatial_dims", 2}, {"in_channels", 4}, {"out_channels", 4}},
+      {{"_target_", "torch.nn.CrossEntropyLoss"}},
+      {{{"_target_", "AddLabelAsGuidanced"}, {"keys", "image"}, {"source", "label"}},
+       {{"_target_", "SetLabelClassd"}, {"keys", "label"}, {"offset", -1}},
+       {{"_target_", "SelectItemsd"}, {"keys", {"image", "label"}}}}));
+  CHECK(classes["nodes"]["add_label_as_guidance"]["source"] == "label");
+  CHECK(classes["nodes"]["set_label_class"]["offset"] == -1);
+}
+
 TEST_CASE(
     "--partial writes the graph without what is missing, and --strict refuses replaced parts") {
   json config = inference();

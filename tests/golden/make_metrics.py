@@ -74,7 +74,14 @@ def larger():
     return image, image + sines([2, 1, 12, 10, 8], 4, 0.3)
 
 
-DATA = {"scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger}
+def void():
+    """boxes() with a part that the label says nothing of: no class in MONAI's one-hot label, 255 in ours."""
+    pred, label = boxes()
+    label[:, :, 3:7, 3:9, 2:6] = 0
+    return pred, label
+
+
+DATA = {"void": void, "scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger}
 
 
 def by_name(rows, reduction, not_nans, first):
@@ -158,6 +165,25 @@ for symmetric in (False, True):
               include_background=background)
 cases("surface_distance_metric", M.SurfaceDistanceMetric, "boxes", 1, ours=dict(spacing=[0.85, 1.2, 0.9]),
       call=dict(spacing=[0.85, 1.2, 0.9]))
+for metric in ("chessboard", "taxicab"):
+    cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "boxes", 1, distance_metric=metric)
+    cases("surface_distance_metric", M.SurfaceDistanceMetric, "boxes", 1, distance_metric=metric)
+    cases("surface_dice_metric", M.SurfaceDiceMetric, "boxes", 1, distance_metric=metric, class_thresholds=[1.0, 2.0])
+for index in (1, 255):  # a class; none of them
+    for name, make in (("dice_metric", M.DiceMetric), ("mean_iou", M.MeanIoU)):
+        for empty in (True, False):
+            cases(name, make, "void" if index == 255 else "boxes", 0, ignore_index=index, ignore_empty=empty)
+    m = M.GeneralizedDiceScore(ignore_index=index, reduction="mean")
+    m(*DATA["void" if index == 255 else "boxes"]())
+    put_case("generalized_dice_score", "void" if index == 255 else "boxes", dict(ignore_index=index),
+             by_name(m.get_buffer().float(), "mean", False, None), 1e-6)
+    counted("confusion_matrix_metric", M.ConfusionMatrixMetric, "void" if index == 255 else "boxes",
+            lambda n: compute_confusion_matrix_metric("tnr", n), metric_name="tnr", ignore_index=index)
+for name, make, params in (("hausdorff_distance_metric", M.HausdorffDistanceMetric, {}),
+                           ("surface_distance_metric", M.SurfaceDistanceMetric, {}),
+                           ("surface_dice_metric", M.SurfaceDiceMetric, dict(class_thresholds=[1.0, 2.0]))):
+    cases(name, make, "void", 1, ignore_index=255, **params)
+cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "boxes", 1, ignore_index=1)
 for name, make in (("mse_metric", M.MSEMetric), ("mae_metric", M.MAEMetric), ("rmse_metric", M.RMSEMetric)):
     for reduction in ("mean", "sum", "none"):
         cases(name, make, "images", None, reduction=reduction)

@@ -35,7 +35,8 @@ std::map<std::string, monai::Summary> run_all(const Json& document,
 }  // namespace
 
 TEST_CASE("transforms give MONAI 1.6.1's stored values") {
-  for (const char* file : {"transforms.json", "more_transforms.json", "further_transforms.json"}) {
+  for (const char* file : {"transforms.json", "more_transforms.json", "further_transforms.json",
+                           "pathology_transforms.json"}) {
     Json document = golden(file);
     for (Json& one : document["cases"])
       for (Json& field : one["in"]) {

@@ -409,3 +409,44 @@ TEST_CASE("what later parameters and nodes refuse") {
                              {sample_of("image", at::zeros({1, 4, 4, 4}))});
   CHECK(nothing[0].tensor("image").numel() == 0);
 }
+
+TEST_CASE("a label's class is its largest number, and a drawn point lies on the object") {
+  const Sample label = sample_of("label", at::tensor({0, 3, 1, 3}).view({1, 2, 2}));
+  const auto classes = drive("set_label_class", {{"offset", -1}}, {label});
+  CHECK(classes[0].tensor("label").dim() == 0);
+  CHECK(classes[0].tensor("label").item<std::int64_t>() == 2);
+
+  Sample in = sample_of("image", at::zeros({3, 12, 10}));
+  at::Tensor object = at::zeros({1, 12, 10}), others = at::zeros({1, 12, 10}, at::kInt);
+  object.slice(1, 2, 6).slice(2, 3, 8).fill_(1);
+  others[0][9][1] = others[0][9][3] = 4;
+  in.set("label", sample_of("label", object).at("label"));
+  in.set("others", sample_of("others", others).at("others"));
+  for (const bool by_distance : {false, true})
+    for (int i = 0; i < 8; ++i) {
+      Driver node("add_point_guidance_signal", {{"use_distance", by_distance}, {"drop_rate", 0}});
+      const Sample out = *node.fire({in}, at_index(i)).outs.at(0).sample;
+      const at::Tensor image = out.tensor("image");
+      REQUIRE(image.size(0) == 5);
+      CHECK(image[3].sum().item<float>() == 1);
+      CHECK((image[3] * object[0]).sum().item<float>() == 1);
+      CHECK(image[4].sum().item<float>() == 1);
+      CHECK(image[4][9][2].item<float>() == 1);
+    }
+  CHECK(says(refusal("split_label", {{"keys", "label"}, {"mask_value", nullptr}},
+                     sample_of("label", at::zeros({2, 4, 4}))),
+             "need a label of one"));
+}
+
+TEST_CASE("HoVerNet's post-processing says what it cannot take") {
+  Sample in = sample_of("nucleus_prediction", counted({2, 8, 8}));
+  in.set("horizontal_vertical", sample_of("hv", at::zeros({2, 8, 8})).at("hv"));
+  const std::string node = "hover_net_instance_map_post_processing";
+  CHECK(says(refusal(node, Json::object(), in), "has one value everywhere"));
+  CHECK(says(refusal(node, {{"activation", "sigmoid"}}, in), "needs one"));
+  CHECK(says(refusal(node, {{"sobel_kernel_size", 4}}, in), "must be odd"));
+  in.set("horizontal_vertical", sample_of("hv", at::zeros({2, 8, 7})).at("hv"));
+  CHECK(says(refusal(node, Json::object(), in), "does not lie on"));
+  in.set("horizontal_vertical", sample_of("hv", at::zeros({3, 8, 8})).at("hv"));
+  CHECK(says(refusal(node, Json::object(), in), "horizontal and vertical"));
+}

@@ -72,7 +72,7 @@ CASES = [
     case("l1_loss", torch.nn.L1Loss, *images),
     case("huber_loss", torch.nn.HuberLoss, *images),
     case("bce_with_logits_loss", torch.nn.BCEWithLogitsLoss, logits, hot),
-    case("kl_div_loss", torch.nn.KLDivLoss, *images),
+    case("kl_div_loss", torch.nn.KLDivLoss, np.log(shares[0]), shares[1]),
 ]
 
 

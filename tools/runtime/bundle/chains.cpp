@@ -147,10 +147,14 @@ std::string Translator::chain(const std::vector<ItemPtr>& transforms, std::strin
     in = add_node("cache", std::move(body), comment_of(*cache));
     cache = nullptr;
   };
-  for (const auto& item : transforms) {
+  const auto saves = [](const ItemPtr& item) { return class_name(item->target()) == "SaveImage"; };
+  for (auto it = transforms.begin(); it != transforms.end(); ++it) {
+    const ItemPtr& item = *it;
     if (is_random(*item)) stand();
     try {
-      in = transform(*item, in);
+      const std::string last = transform(*item, in);
+      // What is written is named after the file that was read, not after one written before.
+      if (!saves(item) || std::none_of(it + 1, transforms.end(), saves)) in = last;
     } catch (const Refused& refused) {
       missing(*item, refused.what(), true);
     }
@@ -188,6 +192,17 @@ std::string Translator::transform(const Item& item, const std::string& in) {
       patches_ *= n->get<std::int64_t>();
   if (name == "SplitDim") return split(item, in);
   Json body = {{"in", in}};
+  if (name == "SelectItems") {  // a field's geometry stays with it
+    const Json given = values.of(item, "keys").json().value_or(Json::array());
+    Json keys = Json::array();
+    for (const auto& key : given.is_array() ? given : Json::array({given}))
+      if (!key.is_string() || !key.get<std::string>().ends_with("_meta_dict")) keys.push_back(key);
+    body["keys"] = keys;
+  }
+  // "" is no field.
+  if (name == "SplitLabel" && values.given(item, "mask_value") &&
+      !values.of(item, "mask_value").truth())
+    body["mask_value"] = nullptr;
   // Nothing sticks out of the image, so how it would be filled says nothing.
   const bool grows = values.given(item, "margin") || values.given(item, "k_divisible");
   const bool unused = name == "CropForeground" && !grows;
