@@ -11,11 +11,11 @@ template <class P>
 class CountsMetric : public SegmentationMetric<P> {
  public:
   using SegmentationMetric<P>::p;
+  CountsMetric() : SegmentationMetric<P>(true) {}
 
  protected:
   virtual double measure(const Counts& c) const = 0;
   virtual bool by_sample() const { return false; }
-  bool ignores_class_alone() const final { return true; }
 
  private:
   std::size_t numbers() const final { return by_sample() ? 1 : 4; }
@@ -26,9 +26,7 @@ class CountsMetric : public SegmentationMetric<P> {
     const double voxels = c.counts.defined() ? c.counts.sum().template item<double>()
                                              : static_cast<double>(c.truth[0].numel());
     std::vector<double> values;
-    Row row = this->by_class(c, [&](const ClassOverlap& found, std::int64_t k) {
-      ClassOverlap o = found;
-      if (p.ignore_index == k) o.both = o.pred = o.truth = 0;
+    Row row = this->by_class(c, [&](const ClassOverlap& o, std::int64_t) {
       const double fp = o.pred - o.both, fn = o.truth - o.both;
       const Counts n{o.both, fp, voxels - o.both - fp - fn, fn};
       if (by_sample())

@@ -9,12 +9,12 @@ struct MeanIouParams : SegmentationParams {
 };
 
 struct MeanIou final : SegmentationMetric<MeanIouParams> {
+  MeanIou() : SegmentationMetric(true) {}
   static Spec spec() {
     Spec s("mean_iou", "|P and T| / |P or T| by class and case.");
     add_segmentation_params<Params>(s);
     return add_ignore_empty<Params>(s);
   }
-  bool ignores_class_alone() const override { return true; }
   Row row(const Case& c) const override {
     return by_class(c, [&](const ClassOverlap& o, std::int64_t) {
       if (o.truth == 0 && p.ignore_empty) return static_cast<double>(NAN);

@@ -49,6 +49,11 @@ template <class P>
 class SegmentationMetric : public CaseMetric<P> {
  public:
   using CaseMetric<P>::p;
+  // `ignores_class_alone`: of an ignore_index that is a class this class alone is left out, as if
+  // no map had it, and its voxels count for the others. (A virtual function said so once; GCC 12
+  // called the base's from by_class where a template between them overrides it.)
+  explicit SegmentationMetric(bool ignores_class_alone = false)
+      : ignores_class_alone_(ignores_class_alone) {}
 
  protected:
   // value(overlap, class) of each class that counts.
@@ -60,18 +65,15 @@ class SegmentationMetric : public CaseMetric<P> {
     const std::int64_t left_out = leaves_class(c) ? *p.ignore_index : -1;
     Row row;
     row.first = binary || (!p.include_background && o.both.size() > 1) ? 1 : 0;
-    for (auto k = static_cast<std::size_t>(row.first); k < o.both.size(); ++k)
-      row.values.push_back(
-          value(static_cast<std::int64_t>(k) == left_out
-                    ? ClassOverlap{}
-                    : ClassOverlap{static_cast<double>(o.both[k]), static_cast<double>(o.pred[k]),
-                                   static_cast<double>(o.truth[k])},
-                static_cast<std::int64_t>(k)));
+    for (auto k = static_cast<std::size_t>(row.first); k < o.both.size(); ++k) {
+      const auto index = static_cast<std::int64_t>(k);
+      ClassOverlap found{static_cast<double>(o.both[k]), static_cast<double>(o.pred[k]),
+                         static_cast<double>(o.truth[k])};
+      if (index == left_out) found = {0, 0, 0};
+      row.values.push_back(value(found, index));
+    }
     return row;
   }
-  // Whether of ignore_index that is a class this class alone is left out, as if no map had it, and
-  // its voxels count for the others.
-  virtual bool ignores_class_alone() const { return false; }
 
  private:
   bool channels_fit(std::int64_t pred, std::int64_t truth) const final {
@@ -92,7 +94,7 @@ class SegmentationMetric : public CaseMetric<P> {
     const std::int64_t classes =
         p.argmax ? std::max<std::int64_t>(p.num_classes.value_or(c.pred.size(0)), 2)
                  : c.pred.size(0);
-    return p.ignore_index && ignores_class_alone() && *p.ignore_index >= 0 &&
+    return p.ignore_index && ignores_class_alone_ && *p.ignore_index >= 0 &&
            *p.ignore_index < classes;
   }
   // MONAI's create_ignore_mask.
@@ -113,6 +115,8 @@ class SegmentationMetric : public CaseMetric<P> {
       throw DataError(c.name + ": " + e.what());
     }
   }
+
+  bool ignores_class_alone_;
 };
 
 }  // namespace sluice
