@@ -225,8 +225,7 @@ Prefix prefix_of(const Graph& graph, const std::vector<int>& chain) {
 
 std::int64_t items_of(const Plan& plan, const Figures& figures, int stream) {
   const int source = plan.streams[static_cast<std::size_t>(stream)].source;
-  const NodeFigures& of = figures.nodes[static_cast<std::size_t>(source)];
-  return of.items >= 0 ? of.items : of.epoch_size;
+  return figures.nodes[static_cast<std::size_t>(source)].chosen_from();
 }
 
 // Bytes that the cache of all items of this node's stream would hold; 0: nobody knows.

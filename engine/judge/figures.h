@@ -35,6 +35,9 @@ struct NodeFigures {
   std::uint64_t queue = 0, queue_max = 0;  // packets waiting before it
   int running = 0;                         // bodies under way
   int credits_out = 0, credits_most = 0;   // of the segment that begins here
+
+  // A source: how many different packets it can give; -1: nobody knows yet.
+  std::int64_t chosen_from() const { return items >= 0 ? items : epoch_size; }
 };
 
 // How many threads work where.

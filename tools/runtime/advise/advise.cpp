@@ -332,8 +332,7 @@ class Adviser {
     for (const PlanStream& s : first_.plan->streams) {
       Advice::Source source;
       source.name = first_.plan->nodes[static_cast<std::size_t>(s.source)].path();
-      const NodeFigures& of = advice_.before.figures.nodes[static_cast<std::size_t>(s.source)];
-      source.items = of.items >= 0 ? of.items : of.epoch_size;
+      source.items = advice_.before.figures.nodes[static_cast<std::size_t>(s.source)].chosen_from();
       for (std::size_t i = 0; i < first_.plan->nodes.size(); ++i)
         if (first_.plan->nodes[i].domain == s.source)
           source.mb = std::max(source.mb, advice_.before.figures.nodes[i].mb);

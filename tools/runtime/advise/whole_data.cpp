@@ -138,9 +138,8 @@ std::vector<WholeData> whole_data(const Plan& plan, const Figures& figures,
     if (kept == bytes_kept.end()) continue;
     const auto source =
         static_cast<std::size_t>(plan.streams[static_cast<std::size_t>(n.stream)].source);
-    const NodeFigures& items = figures.nodes[source];
-    WholeData w{n.path(), plan.nodes[source].path(),
-                items.items >= 0 ? items.items : items.epoch_size, kept->second, 0};
+    WholeData w{n.path(), plan.nodes[source].path(), figures.nodes[source].chosen_from(),
+                kept->second, 0};
     if (w.samples <= 0) continue;
     for (const int up : before(plan, static_cast<int>(i)))
       w.made_ms += figures.nodes[static_cast<std::size_t>(up)].p50_ms;
