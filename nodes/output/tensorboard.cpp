@@ -41,6 +41,9 @@ struct Tensorboard final : Node {
     folder_ = context.out_dir / p.log_dir;
     first_step_ = context.steps_done > 0 ? static_cast<std::int64_t>(context.steps_done) + 1 : 0;
     step_ = static_cast<std::int64_t>(context.steps_done);
+    // TensorBoard drops what a killed run wrote beyond its checkpoint when it sees the next file,
+    // which a resumed run with nothing left to train would never write.
+    if (first_step_ > 0) file();
   }
 
   // A run without updates has no steps; its epochs are counted instead.
@@ -80,7 +83,7 @@ struct Tensorboard final : Node {
     std::string png;
   };
 
-  EventFile& file() {  // made with the first event, so that a run that fails early leaves none
+  EventFile& file() {  // made with the first event, so that a new run that fails early leaves none
     if (!file_) file_ = std::make_unique<EventFile>(folder_, first_step_);
     return *file_;
   }
