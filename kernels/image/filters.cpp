@@ -1,6 +1,7 @@
 #include "kernels/image/filters.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,6 +46,45 @@ at::Tensor padded_voxels(std::int64_t n, std::int64_t by, const std::string& mod
   return at::tensor(voxels, at::kLong);
 }
 
+// Rows [N, 1, n + taps - 1] with a kernel [taps]: [N, 1, n].
+at::Tensor along_rows(const at::Tensor& rows, const at::Tensor& kernel) {
+  const at::NoGradGuard no_grad;
+  return at::conv1d(rows, kernel.view({1, 1, -1}));
+}
+
+// The kernel's gradient is ours: a tap's sum is formed by one thread, so its bits are the same on
+// any number of them, which LibTorch's are not.
+struct SavedRows {
+  at::Tensor rows, kernel;
+
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+    const at::Tensor out = grads[0].contiguous(), in = rows.contiguous();
+    at::Tensor taps = at::empty_like(kernel);
+    if (kernel.scalar_type() == at::kFloat)
+      sum_taps<float>(out, in, taps);
+    else
+      sum_taps<double>(out, in, taps);
+    return {at::conv_transpose1d(out, kernel.view({1, 1, -1})), taps};
+  }
+
+ private:
+  template <class T>
+  static void sum_taps(const at::Tensor& out, const at::Tensor& in, at::Tensor& taps) {
+    const std::int64_t n = out.size(2), wide = in.size(2);
+    const T *g = out.const_data_ptr<T>(), *x = in.const_data_ptr<T>();
+    T* to = taps.data_ptr<T>();
+    at::parallel_for(0, taps.numel(), 1, [&](std::int64_t from, std::int64_t end) {
+      for (std::int64_t tap = from; tap < end; ++tap) {
+        double sum = 0;
+        for (std::int64_t row = 0; row < out.size(0); ++row)
+          for (std::int64_t i = 0; i < n; ++i)
+            sum += static_cast<double>(g[row * n + i]) * x[row * wide + i + tap];
+        to[tap] = static_cast<T>(sum);
+      }
+    });
+  }
+};
+
 struct SavedSigma {
   at::Tensor slope;  // of each weight
   at::Tensor sigma;
@@ -88,11 +128,14 @@ at::Tensor filter_along(const at::Tensor& image, std::int64_t axis, const at::Te
   at::Tensor x = image;
   if (mode != "zeros") x = x.index_select(axis, padded_voxels(n, half, mode));
   x = x.movedim(axis, -1);
-  const at::Tensor rows = x.reshape({-1, 1, x.size(-1)}),
-                   k = kernel.to(image.scalar_type()).view({1, 1, -1});
   auto shape = x.sizes().vec();
   shape.back() = n;
-  return at::conv1d(rows, k, {}, 1, mode == "zeros" ? half : 0).view(shape).movedim(-1, axis);
+  at::Tensor rows = x.reshape({-1, 1, x.size(-1)});
+  if (mode == "zeros") rows = at::constant_pad_nd(rows, {half, half});
+  const at::Tensor k = kernel.to(image.scalar_type()).contiguous();
+  const at::Tensor out = along_rows(rows, k);
+  attach("FilterAlongBackward", {out}, {rows, k}, SavedRows{rows.detach(), k.detach()});
+  return out.view(shape).movedim(-1, axis);
 }
 
 at::Tensor separable_filtering(const at::Tensor& image, const std::vector<at::Tensor>& kernels,

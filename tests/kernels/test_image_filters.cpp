@@ -30,21 +30,6 @@ std::vector<at::Tensor> gradients(const at::Tensor& out, const std::vector<at::T
 }
 const at::Tensor first = row({1, 0, 0, 0, 0, 0}), ones = row({1, 1, 1, 1, 1, 1});
 
-// What each thread count gives, to the bit, forward and backward.
-void same_bits(const Operation& of, const at::Tensor& x) {
-  const int before = at::get_num_threads();
-  std::vector<at::Tensor> wanted;
-  for (const int threads : {1, 2, 8}) {
-    at::set_num_threads(threads);
-    const at::Tensor leaf = x.detach().clone().requires_grad_(), out = of({leaf});
-    const auto grads = gradients(out, {leaf}, sines(out.sizes(), 1.7).to(out.scalar_type()));
-    if (threads == 1) wanted = {out, grads[0]};
-    CHECK(at::equal(out, wanted[0]));
-    CHECK(at::equal(grads[0], wanted[1]));
-  }
-  at::set_num_threads(before);
-}
-
 }  // namespace
 
 TEST_CASE("the bilateral filters give the golden values and gradients") {
@@ -161,38 +146,6 @@ TEST_CASE("the mixture gives the golden model and probabilities") {
   // A colour that no class knows, and a class without voxels.
   const at::Tensor far = apply_mixture(at::full({1, 1}, 1e4F), learn_mixture(x, label, 3, 2));
   CHECK(apart(far, at::zeros({3, 1})) == 0);
-}
-
-TEST_CASE("the mixture of several colours repeats to the bit on any number of threads") {
-  const at::Tensor x = sines({3, 9000}, 1.3).to(at::kFloat);
-  const at::Tensor label = at::arange(9000, at::kLong).remainder(3) - 1;
-  const int before = at::get_num_threads();
-  at::Tensor wanted;
-  for (const int threads : {1, 2, 8}) {
-    at::set_num_threads(threads);
-    const at::Tensor pred = apply_mixture(x, learn_mixture(x, label, 2, 3));
-    if (threads == 1) wanted = pred;
-    CHECK(at::equal(pred, wanted));
-  }
-  at::set_num_threads(before);
-  CHECK(apart(wanted.sum(0), at::ones({9000})) < 1e-5);
-}
-
-TEST_CASE("filters give the same bits on any number of threads") {
-  const at::Tensor x = sines({1, 2, 19, 21, 23}, .37).to(at::kFloat);
-  same_bits(
-      [](const auto& t) {
-        return bilateral(t[0], t[0], list({1}), number(.5), Neighbours::clamped);
-      },
-      x);
-  same_bits(
-      [](const auto& t) {
-        return Lattices(at::cat({t[0].detach(), coordinates(t[0])}, 1), {.3, .3, 4, 4, 4})
-            .filter(t[0]);
-      },
-      x);
-  same_bits([](const auto& t) { return crf(t[0], t[0].detach(), {}); }, x);
-  same_bits([](const auto& t) { return median_filter(t[0], {1}); }, x);
 }
 
 TEST_CASE("a thousand calls keep no memory") {
