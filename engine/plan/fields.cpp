@@ -181,9 +181,9 @@ std::vector<std::string> Walk::names(const std::string& text) const {
     return all;
   }
   if (const auto join = text.find('@', 1); join != std::string::npos) {  // @keys@postfix
-    std::vector<std::string> all = names(text.substr(0, join));
-    const auto endings = strings_in(param(text.substr(join + 1)));
-    for (std::string& name : all) name += per_key(endings, 0);
+    std::vector<std::string> all;
+    for (const std::string& front : names(text.substr(0, join)))
+      for (const std::string& back : names(text.substr(join))) all.push_back(front + back);
     return all;
   }
   return strings_in(param(text.substr(1)));

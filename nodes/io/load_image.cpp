@@ -4,6 +4,7 @@
 // It runs on the compute lane: reading is a small part of it, decompression and the transposition
 // to channel-first order are the rest, and those want a core.
 #include <ATen/ops/cat.h>
+#include <ATen/ops/floor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,7 @@ struct LoadImage final : Node {
     bool check_finite = true;
     std::vector<std::string> label_keys{"label"};
     std::optional<std::int64_t> max_label;
-    std::string manifest;
+    std::string manifest, picture_mode;
   } p;
   ReadBytes read = read_plain;
 
@@ -60,6 +61,10 @@ struct LoadImage final : Node {
         .param("manifest", &Params::manifest,
                "What `sluice data index` wrote: a file that does not hold what it held then, or is "
                "not listed, is refused. Empty: none.")
+        .param("picture_mode", &Params::picture_mode,
+               "What pictures become, as Pillow's convert(): RGB, three channels, without "
+               "transparency; L, the brightness. Empty: the channels that the file has.")
+        .choices({"", "RGB", "L"})
         .takes("@keys", Form::record)
         .gives("@keys", Form::image)
         .dtype("@dtype");
@@ -104,7 +109,20 @@ struct LoadImage final : Node {
     meta->path = path;
     meta->affine = v.affine;
     meta->has_affine = v.has_affine;
-    return Field(v.data, std::move(meta));
+    return Field(v.data.dim() == 3 ? converted(v.data) : v.data, std::move(meta));
+  }
+
+  // Of grey, grey and alpha, colours, or colours and alpha, [C, X, Y].
+  at::Tensor converted(const at::Tensor& t) const {
+    const bool grey = t.size(0) < 3;
+    if (p.picture_mode.empty() || t.size(0) > 4) return t;
+    if (p.picture_mode == "RGB")
+      return grey ? t.narrow(0, 0, 1).repeat({3, 1, 1}) : t.narrow(0, 0, 3).contiguous();
+    if (grey) return t.narrow(0, 0, 1).contiguous();
+    const at::Tensor x = t.to(at::kDouble);  // Pillow's weights, in 65536ths
+    return at::floor((x[0] * 19595 + x[1] * 38470 + x[2] * 7471 + 32768) / 65536)
+        .to(t.scalar_type())
+        .unsqueeze(0);
   }
 
   // Files that a source lists under one key, as key, key#1, ...: the channels one after the other.

@@ -19,6 +19,7 @@ struct Synthetic final : Node {
     std::vector<std::int64_t> spatial_size{128, 128, 128};
     std::int64_t num_objs = 12, rad_max = 30, rad_min = 5, num_seg_classes = 5;
     double noise_max = 0;
+    std::optional<std::string> instance_key;
     bool shuffle = false;
   } p;
 
@@ -48,6 +49,9 @@ struct Synthetic final : Node {
         .param("num_seg_classes", &Params::num_seg_classes,
                "Labels 1..n, and images as bright; with 1 brightnesses differ all the same.")
         .range(1, 255)
+        .param("instance_key", &Params::instance_key,
+               "Field for the balls' numbers from 1, int32; of those that overlap the last one's. "
+               "null: none.")
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
         .source()
         .gives("image", Form::image)
@@ -57,7 +61,11 @@ struct Synthetic final : Node {
         .gives("label", Form::image)
         .channels("1")
         .dtype("uint8")
-        .resizes("label", "spatial_size");
+        .resizes("label", "spatial_size")
+        .gives("@instance_key", Form::image)
+        .channels("1")
+        .dtype("int32")
+        .when("instance_key");
   }
 
   void open(const OpenContext&) override {
@@ -87,8 +95,15 @@ struct Synthetic final : Node {
     std::vector<std::int64_t> shape = p.spatial_size;
     shape.insert(shape.begin(), 1);
     at::Tensor image = at::zeros(shape, at::kDouble);
+    at::Tensor instances =
+        at::zeros(p.instance_key ? shape : std::vector<std::int64_t>{0}, at::kInt);
+    auto* const voxels = image.mutable_data_ptr<double>();
+    auto* const numbers = p.instance_key ? instances.mutable_data_ptr<std::int32_t>() : nullptr;
     for (std::int64_t i = 0; i < p.num_objs; ++i)
-      draw_ball(random, image.mutable_data_ptr<double>());
+      draw_ball(random, [&, n = static_cast<std::int32_t>(i + 1)](std::int64_t at, double value) {
+        voxels[at] = value;
+        if (numbers) numbers[at] = n;
+      });
     const at::Tensor label = image.ceil().to(at::kByte);
     if (p.noise_max > 0) {
       const double most = static_cast<double>(p.num_seg_classes) * p.noise_max;
@@ -104,10 +119,12 @@ struct Synthetic final : Node {
     sample.name = "synthetic_" + std::to_string(number);
     sample.set("image", Field(x, meta));
     sample.set("label", Field(label, meta));
+    if (p.instance_key) sample.set(*p.instance_key, Field(instances, meta));
     return sample;
   }
 
-  void draw_ball(NumpyRandom& random, double* image) const {
+  template <class F>
+  void draw_ball(NumpyRandom& random, const F& paint) const {  // paint(voxel, brightness)
     const bool flat = p.spatial_size.size() == 2;
     std::int64_t centre[3]{};
     for (std::size_t d = 0; d < p.spatial_size.size(); ++d)
@@ -123,8 +140,8 @@ struct Synthetic final : Node {
       for (std::int64_t y = -radius; y <= radius; ++y)
         for (std::int64_t z = -deep; z <= deep; ++z)
           if (x * x + y * y + z * z <= radius * radius)
-            image[((centre[0] + x) * p.spatial_size[1] + centre[1] + y) * depth + centre[2] + z] =
-                value;
+            paint(((centre[0] + x) * p.spatial_size[1] + centre[1] + y) * depth + centre[2] + z,
+                  value);
   }
 };
 

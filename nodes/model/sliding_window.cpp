@@ -1,4 +1,4 @@
-// sliding_window: MONAI's SlidingWindowInferer.
+// sliding_window: MONAI's SlidingWindowInferer and SlidingWindowHoVerNetInferer.
 //
 // A volume larger than a window is covered by windows that overlap; where several predict a voxel,
 // their logits are averaged with the window's importance map as weights. Memory beside the result
@@ -27,9 +27,10 @@ using Shape = std::vector<std::int64_t>;
 
 struct SlidingWindow final : Node {
   struct Params {
-    std::string net, key = "image", output_key = "pred", mode = "constant",
-                     padding_mode = "constant", starts = "fixed", sums = "float32";
-    Shape roi_size, roi_divisible{1}, mirror_axes;
+    std::string net, key = "image", mode = "constant", padding_mode = "constant", starts = "fixed",
+                     sums = "float32";
+    std::vector<std::string> output_key{"pred"};
+    Shape roi_size, roi_divisible{1}, mirror_axes, extra_input_padding;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
     double cval = 0.0;
@@ -48,7 +49,8 @@ struct SlidingWindow final : Node {
         .param("key", &Params::key, "The image, [C, X, Y, Z] or a batch [N, C, X, Y, Z].")
         .param("output_key", &Params::output_key,
                "Receives float32 logits, [C_out, X, Y, Z] or [N, C_out, X, Y, Z]; with argmax one "
-               "channel of uint8.")
+               "channel of uint8. Of a network with several outputs a list, the main one first.")
+        .length(1)
         .param("roi_size", &Params::roi_size,
                "The window in voxels, a number a spatial axis; one number: a cube. 0 or less: the "
                "image's extent.")
@@ -82,6 +84,12 @@ struct SlidingWindow final : Node {
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
         .param("cval", &Params::cval, "constant: the value to fill with.")
+        .param("extra_input_padding", &Params::extra_input_padding,
+               "Voxels to fill the image up with, in front of and behind each axis, the last axis "
+               "first; cut off again from the result. For networks whose outputs are the middle of "
+               "a window.")
+        .at_least(0)
+        .length(0, 6)
         .param(
             "mirror_axes", &Params::mirror_axes,
             "Test-time augmentation: each window is predicted in every combination of flips of "
@@ -119,6 +127,15 @@ struct SlidingWindow final : Node {
     shared_ = net_ = context.resources->network(p.net);
     for (double o : p.overlap)
       if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
+    if (p.argmax && p.output_key.size() > 1)
+      throw Error(Exit::usage, "argmax is for one output; output_key names " +
+                                   std::to_string(p.output_key.size()));
+    if (p.extra_input_padding.size() % 2 != 0)
+      throw Error(Exit::usage, "extra_input_padding is pairs of numbers, two an axis");
+    if (p.output_key.size() > net_->output_count())
+      throw Error(Exit::usage, "network \"" + p.net + "\" has " +
+                                   std::to_string(net_->output_count()) + " outputs, but " +
+                                   std::to_string(p.output_key.size()) + " are named");
     if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
@@ -140,88 +157,148 @@ struct SlidingWindow final : Node {
                       std::to_string(rank) + " spatial axes");
     shared_->train(false);
     const at::Tensor x = batch ? field.tensor : field.tensor.unsqueeze(0);
-    const at::Tensor y = averaged(x.to(at::kFloat), f);
-    if (!y.defined()) return;
+    const Outputs y = averaged(x.to(at::kFloat), f);
+    if (y.empty()) return;
     Sample out = f.in();
-    out.set(p.output_key, Field(batch ? y : y.squeeze(0), field.meta));
+    for (std::size_t o = 0; o < y.size(); ++o)
+      out.set(p.output_key[o], Field(batch ? y[o] : y[o].squeeze(0), field.meta));
     f.emit(std::move(out));
   }
 
  private:
+  using Outputs = Network::Tensors;  // none where the run was stopped
+
   // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
   // adds up whole volumes.
-  at::Tensor averaged(const at::Tensor& x, const Firing& f) {
+  Outputs averaged(const at::Tensor& x, const Firing& f) {
     const auto several = std::dynamic_pointer_cast<AveragedNetwork>(shared_);
     net_ = shared_;
     if (!several || p.sums == "float32" || p.argmax) return inferred(x, f);
-    at::Tensor sum;
+    Outputs sums;
     for (const auto& member : several->members()) {
       net_ = member;
-      const at::Tensor one = inferred(x, f);
-      if (!one.defined()) return one;
-      sum = sum.defined() ? sum.add_(one.to(at::kHalf)) : one.to(at::kHalf);
+      const Outputs one = inferred(x, f);
+      if (one.empty()) return {};
+      for (std::size_t o = 0; o < one.size(); ++o)
+        if (sums.size() <= o)
+          sums.push_back(one[o].to(at::kHalf));
+        else
+          sums[o].add_(one[o].to(at::kHalf));
     }
-    return sum.div_(static_cast<double>(several->members().size())).to(at::kFloat);
+    for (at::Tensor& sum : sums)
+      sum = sum.div_(static_cast<double>(several->members().size())).to(at::kFloat);
+    return sums;
   }
 
-  // Pads [N, C, ...] up to the window, infers, and cuts the result back.
-  at::Tensor inferred(const at::Tensor& x, const Firing& f) {
-    const std::int64_t rank = x.dim() - 2;
+  // Fills [N, C, ...] up, the last axis first. An image's voxels are mirrored or repeated once a
+  // side.
+  at::Tensor filled(const at::Tensor& x, const Shape& pads) const {
+    if (std::all_of(pads.begin(), pads.end(), [](auto n) { return n == 0; })) return x;
+    for (std::size_t i = 0; i < pads.size(); ++i) {
+      const std::int64_t axis = x.dim() - 3 - static_cast<std::int64_t>(i / 2);
+      if (axis < 0)
+        throw Error(Exit::usage, "extra_input_padding has " + std::to_string(pads.size()) +
+                                     " numbers for " + std::to_string(x.dim() - 2) + " axes");
+      const std::int64_t size = x.size(axis + 2);
+      const std::int64_t most = p.padding_mode == "reflect"    ? size - 1
+                                : p.padding_mode == "circular" ? size
+                                                               : pads[i];
+      if (pads[i] > most)
+        throw DataError("axis " + std::to_string(axis) + " of field \"" + p.key + "\" has " +
+                        std::to_string(size) + " voxels, too few to be filled up by " +
+                        std::to_string(pads[i]) + " with padding_mode " + p.padding_mode);
+    }
+    const auto fill = p.padding_mode == "constant" ? std::optional<double>(p.cval) : std::nullopt;
+    return at::pad(x, pads, p.padding_mode, fill);
+  }
+
+  // Pads [N, C, ...] up to the window, infers, and cuts the results back.
+  Outputs inferred(const at::Tensor& image, const Firing& f) {
+    const at::Tensor x = filled(image, p.extra_input_padding);
     Shape roi, pads;
-    bool padded = false;
-    for (std::int64_t a = 0; a < rank; ++a) {
+    for (std::int64_t a = 0; a < x.dim() - 2; ++a) {
       const std::int64_t wanted = per_key(p.roi_size, a), size = x.size(a + 2);
       const std::int64_t step = std::max<std::int64_t>(1, per_key(p.roi_divisible, a));
       roi.push_back(wanted > 0 ? wanted : (size + step - 1) / step * step);
       const std::int64_t missing = std::max<std::int64_t>(roi[a] - size, 0);
-      // An image's voxels are mirrored or repeated once a side.
-      const std::int64_t most = p.padding_mode == "reflect"    ? size - 1
-                                : p.padding_mode == "circular" ? size
-                                                               : missing;
-      if (missing - missing / 2 > most)
-        throw DataError("axis " + std::to_string(a) + " of field \"" + p.key + "\" has " +
-                        std::to_string(size) + " voxels, too few to fill a window of " +
-                        std::to_string(roi[a]) + " with padding_mode " + p.padding_mode);
-      pads.insert(pads.begin(), {missing / 2, missing - missing / 2});  // last axis first
-      padded = padded || missing > 0;
+      pads.insert(pads.begin(), {missing / 2, missing - missing / 2});
     }
-    if (!padded) return blended(x, roi, f);
-    const auto fill = p.padding_mode == "constant" ? std::optional<double>(p.cval) : std::nullopt;
-    at::Tensor y = blended(at::pad(x, pads, p.padding_mode, fill), roi, f);
-    for (std::int64_t a = 0; y.defined() && a < rank; ++a)
-      y = y.narrow(a + 2, pads[2 * (rank - 1 - a)], x.size(a + 2));
-    return y.defined() ? y.contiguous() : y;
+    const at::Tensor wide = filled(x, pads);
+    Outputs all = blended(wide, roi, f);
+    for (at::Tensor& y : all) {
+      for (std::size_t i = 0; i < pads.size(); i += 2) {
+        const auto axis = x.dim() - 1 - static_cast<std::int64_t>(i / 2);
+        const std::int64_t missing = (wide.size(axis) - y.size(axis)) / 2;  // in front
+        y = y.narrow(axis, extra(i) + pads[i] - missing, image.size(axis));
+      }
+      y = y.contiguous();
+    }
+    return all;
+  }
+  std::int64_t extra(std::size_t i) const {
+    return i < p.extra_input_padding.size() ? p.extra_input_padding[i] : 0;
   }
 
-  // Every axis is at least as long as its window. Undefined where the run was stopped.
-  at::Tensor blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
+  // Every axis is at least as long as its window. An output smaller than a window is its middle,
+  // and the results are that much smaller than x.
+  Outputs blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
     const std::vector<Shape> windows =
         window_places(x.sizes().slice(2).vec(), roi, p.overlap, p.starts == "even");
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
-    at::Tensor result;
-    std::optional<Blend> blend;
+    Outputs results;
+    std::vector<std::optional<Blend>> blends(p.output_key.size());
     for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
       if (f.stopped()) return {};
       const std::int64_t end = std::min(first + p.sw_batch_size, all);
       std::vector<at::Tensor> inputs;
       for (auto i = first; i < end; ++i)
         inputs.push_back(part(x[i / each], windows[i % each], roi));
-      const at::Tensor y = predicted(at::stack(inputs), roi);
-      require_finite(y, first, windows);
-      if (all <= p.sw_batch_size && each == 1 && p.sums == "float32")
-        return alone(y).to(x.device());
-      if (!result.defined()) result = room(x, y);
-      for (auto i = first; i < end;) {  // the windows of one member after the other
-        const auto next = std::min(end, (i / each + 1) * each);
-        if (i % each == 0)
-          blend.emplace(importance(roi, result.device()), y.size(1), result[i / each]);
-        blend->add(y.slice(0, i - first, next - first),
-                   {windows.data() + i % each, static_cast<std::size_t>(next - i)});
-        if (next % each == 0) blend->finish();
-        i = next;
+      const Outputs outputs = predicted(at::stack(inputs), roi);
+      const bool alone = all <= p.sw_batch_size && each == 1 && p.sums == "float32";
+      for (std::size_t o = 0; o < outputs.size(); ++o) {
+        const at::Tensor& y = outputs[o];
+        require_finite(y, first, windows);
+        if (first == 0) {
+          require_cover(y, roi, windows);
+          results.push_back(alone ? finished(y) : room(x, y, roi));
+        }
+        for (auto i = first; i < end && !alone;) {  // the windows of one member after the other
+          const auto next = std::min(end, (i / each + 1) * each);
+          if (i % each == 0) {
+            const at::Tensor& result = results[o];
+            blends[o].emplace(importance(roi, y, result.device()), y.size(1), result[i / each]);
+          }
+          blends[o]->add(y.slice(0, i - first, next - first),
+                         {windows.data() + i % each, static_cast<std::size_t>(next - i)});
+          if (next % each == 0) blends[o]->finish();
+          i = next;
+        }
       }
     }
-    return result.to(x.device());
+    for (at::Tensor& result : results) result = result.to(x.device());
+    return results;
+  }
+
+  // Every voxel that is kept is in some window's output.
+  void require_cover(const at::Tensor& y, const Shape& roi,
+                     const std::vector<Shape>& windows) const {
+    for (std::size_t a = 0; a < roi.size(); ++a) {
+      const std::int64_t out = y.size(static_cast<std::int64_t>(a) + 2), missing = roi[a] - out;
+      const std::size_t pair = 2 * (roi.size() - 1 - a);
+      std::int64_t step = 0;  // from one window to the next
+      for (std::size_t w = 1; w < windows.size(); ++w)
+        step = std::max(step, windows[w][a] - windows[w - 1][a]);
+      const std::int64_t front = missing / 2, back = missing - front;
+      if (missing == 0 || (extra(pair) >= front && extra(pair + 1) >= back && step <= out))
+        continue;
+      const double overlap = 1 - static_cast<double>(out) / static_cast<double>(roi[a]);
+      throw Error(Exit::usage, "network \"" + p.net + "\" makes " + std::to_string(out) +
+                                   " of a window's " + std::to_string(roi[a]) +
+                                   " voxels along axis " + std::to_string(a) +
+                                   "; for all of the image it needs overlap " +
+                                   Json(overlap).dump() + " and extra_input_padding " +
+                                   std::to_string(front) + ", " + std::to_string(back) + " there");
+    }
   }
 
   // A sum that is finite has no NaN and no infinity in it. On a device the host waits for it.
@@ -240,44 +317,54 @@ struct SlidingWindow final : Node {
 
   // Logits beside the image, as in MONAI: a whole volume of them may be more than a device has.
   // Classes where the network is, so that a byte a voxel is all that leaves it.
-  at::Tensor room(const at::Tensor& x, const at::Tensor& y) const {
+  at::Tensor room(const at::Tensor& x, const at::Tensor& y, const Shape& roi) const {
     Shape shape = x.sizes().vec();
     shape[1] = p.argmax ? 1 : y.size(1);
+    for (std::size_t a = 0; a < roi.size(); ++a) shape[a + 2] -= roi[a] - y.sizes()[a + 2];
     return at::empty(
         shape, at::dtype(p.argmax ? at::kByte : at::kFloat).device(blend_device(p.argmax ? y : x)));
   }
-  at::Tensor alone(const at::Tensor& y) const {
+  at::Tensor finished(const at::Tensor& y) const {
     return p.argmax ? kernels::argmax_members(y) : y.to(at::kFloat);
   }
 
   // The mean over all combinations of flips.
-  at::Tensor predicted(const at::Tensor& windows, const Shape& roi) const {
+  Outputs predicted(const at::Tensor& windows, const Shape& roi) const {
     const at::Tensor x = windows.to(net_->begins_at(windows.device()));
-    at::Tensor sum = passed(x, roi);
+    Outputs sums = passed(x, roi);
     const std::size_t flips = std::size_t{1} << p.mirror_axes.size();
-    if (flips > 1) sum = sum.to(at::kFloat, false, true);
+    if (flips == 1) return sums;
+    for (at::Tensor& sum : sums) sum = sum.to(at::kFloat, false, true);
     for (std::size_t flip = 1; flip < flips; ++flip) {
       Shape axes;
       for (std::size_t a = 0; a < p.mirror_axes.size(); ++a)
         if (flip >> a & 1) axes.push_back(p.mirror_axes[a] + 2);
-      sum.add_(passed(x.flip(axes), roi).flip(axes));
+      const Outputs flipped = passed(x.flip(axes), roi);
+      for (std::size_t o = 0; o < sums.size(); ++o) sums[o].add_(flipped[o].flip(axes));
     }
-    return flips > 1 ? sum.div_(static_cast<double>(flips)) : sum;
+    for (at::Tensor& sum : sums) sum.div_(static_cast<double>(flips));
+    return sums;
   }
 
-  at::Tensor passed(const at::Tensor& windows, const Shape& roi) const {
+  Outputs passed(const at::Tensor& windows, const Shape& roi) const {
     for (const std::int64_t a : p.mirror_axes)
       if (a >= static_cast<std::int64_t>(roi.size()))
         throw Error(Exit::usage, "mirror_axes names axis " + std::to_string(a) + " of " +
                                      std::to_string(roi.size()));
-    at::Tensor y =
-        p.slice_axis < 0
-            ? net_->forward(windows)
-            : net_->forward(windows.squeeze(p.slice_axis + 2)).unsqueeze(p.slice_axis + 2);
-    if (y.dim() != windows.dim() || y.sizes().slice(2) != at::IntArrayRef(roi))
-      throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) + " of " +
-                                   list_text(windows.sizes()) + "; the window's extent is needed");
-    return y;
+    const std::int64_t axis = p.slice_axis + 2;
+    Outputs all =
+        net_->forward({p.slice_axis < 0 ? windows : windows.squeeze(axis)}, p.output_key.size());
+    for (at::Tensor& y : all) {
+      if (p.slice_axis >= 0) y = y.unsqueeze(axis);
+      bool fits = y.dim() == windows.dim();
+      for (std::size_t a = 0; fits && a < roi.size(); ++a)
+        fits = y.size(static_cast<std::int64_t>(a) + 2) <= roi[a];
+      if (!fits)
+        throw Error(Exit::usage, "network \"" + p.net + "\" makes " + list_text(y.sizes()) +
+                                     " of " + list_text(windows.sizes()) +
+                                     "; the window's extent is needed, or less");
+    }
+    return all;
   }
 
   // The view of a window: the last axes of t, from `at`, as large as `roi`.
@@ -287,17 +374,24 @@ struct SlidingWindow final : Node {
     return t;
   }
 
-  // Kept, since to move it waits for a device.
-  const BlendWindow& importance(const Shape& roi, at::Device home) {
-    if (window_.size == roi && home_ == home) return window_;
+  // The weights of a window's middle, as large as y. Kept, since to move them waits for a device.
+  const BlendWindow& importance(const Shape& roi, const at::Tensor& y, at::Device home) {
+    const Shape size = y.sizes().slice(2).vec();
+    if (roi_ == roi && window_.size == size && home_ == home) return window_;
     window_ = blend_window(roi, p.mode, p.sigma_scale, p.sums == "float16");
+    window_.size = size;
+    for (std::size_t a = 0; a < window_.weights.size(); ++a) {
+      at::Tensor& weights = window_.weights[a];
+      weights = weights.narrow(0, (roi[a] - size[a]) / 2, size[a]).contiguous().to(home);
+    }
+    roi_ = roi;
     home_ = home;
-    for (at::Tensor& weights : window_.weights) weights = weights.to(home);
     return window_;
   }
 
   std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
-  BlendWindow window_;                     // of the last firing
+  BlendWindow window_;                     // of the last firing, whose window was
+  Shape roi_;
   at::Device home_ = at::kCPU;
 };
 

@@ -21,7 +21,11 @@ struct ComputeHoverMaps final : Node {
         .param("new_key_prefix", &Params::new_key_prefix,
                "The maps are a field of the key's name with this in front, float32 [2, X, Y(, Z)]: "
                "along the second axis, then the first, from -1 to 1 at an instance's ends.")
-        .takes("@keys", Form::image, 2, 3);
+        .takes("@keys", Form::image, 2, 3)
+        .gives("@new_key_prefix@keys", Form::image)
+        .like("@keys")
+        .channels("2")
+        .dtype("float32");
   }
 
   void process(Firing& f) override {

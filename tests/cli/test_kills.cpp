@@ -65,7 +65,10 @@ struct Trial {
   double whole_s = 1e9;  // of the quickest
   std::mt19937 random{static_cast<std::uint32_t>(campaign::seed())};
 
-  explicit Trial(int epochs) {
+  // At length SLUICE_EPOCHS=4000 makes it a run of half a minute.
+  Trial() {
+    const auto epochs =
+        static_cast<int>(campaign::number("SLUICE_EPOCHS", campaign::at_length() ? 30 : 4));
     json graph = json::parse(tiny_training);
     graph["run"]["epochs"] = epochs;
     graph["run"]["step_threads"] = 1;
@@ -94,7 +97,7 @@ struct Trial {
 }  // namespace
 
 TEST_CASE("a run killed at any moment, in a new folder or a used one, ends with its own weights") {
-  Trial trial(campaign::at_length() ? 30 : 4);
+  Trial trial;
   int before_checkpoint = 0, not_begun = 0, finished = 0, foreign = 0, wrong = 0;
   campaign::Cases kills("kills", 8, 1000);
   while (kills.next()) {
@@ -135,7 +138,7 @@ TEST_CASE("a run killed at any moment, in a new folder or a used one, ends with 
 }
 
 TEST_CASE("a signal at any moment ends a run with a checkpoint and 128 and its number") {
-  Trial trial(campaign::at_length() ? 30 : 4);
+  Trial trial;
   const std::vector<int> kinds{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   int finished = 0, at_once = 0, cut = 0, wrong = 0;
   double longest_s = 0;

@@ -272,6 +272,49 @@ TEST_CASE("several configurations are merged as MONAI merges them") {
   CHECK(b.graph()["models"]["net"]["num_res_units"] == 1);
 }
 
+TEST_CASE("a bundle of HoVerNet: three outputs of a window's middle, pictures in colour") {
+  json config = inference();
+  config["network_def"] = {{"_target_", "HoVerNet"},
+                           {"mode", "fast"},
+                           {"in_channels", 3},
+                           {"out_classes", 5},
+                           {"adapt_standard_resnet", true},
+                           {"pretrained_url", nullptr}};
+  config["preprocessing"]["transforms"] = {
+      transform("LoadImaged", {{"converter", "$lambda x: x.convert('RGB')"}})};
+  config["inferer"] = {{"_target_", "SlidingWindowHoVerNetInferer"},
+                       {"roi_size", 256},
+                       {"overlap", "$1.0 - float(164) / float(256)"},
+                       {"progress", true},
+                       {"extra_input_padding", "$((256 - 164) // 2,) * 4"}};
+  config["postprocessing"]["transforms"] = {
+      {{"_target_", "FlattenSubKeysd"},
+       {"keys", "pred"},
+       {"sub_keys", {"horizontal_vertical", "nucleus_prediction", "type_prediction"}}},
+      {{"_target_", "HoVerNetInstanceMapPostProcessingd"}, {"sobel_kernel_size", 21}},
+      {{"_target_", "HoVerNetNuclearTypePostProcessingd"}}};
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["load"]["picture_mode"] == "RGB");
+  CHECK(nodes["infer"]["output_key"] ==
+        json{"nucleus_prediction", "horizontal_vertical", "type_prediction"});
+  CHECK(nodes["infer"]["roi_size"] == json{256, 256});
+  CHECK(nodes["infer"]["overlap"] == 0.359375);
+  CHECK(nodes["infer"]["extra_input_padding"] == json{46, 46, 46, 46});
+  CHECK(b.run("check graph.json").code == 0);
+
+  config["preprocessing"]["transforms"][0]["converter"] = "$lambda x: x.convert('CMYK')";
+  Bundle other;
+  other.folder.write("b/configs/inference.json", config.dump(1));
+  const auto refused = other.make();
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("known are $lambda x: x.convert('RGB') and 'L'") != std::string::npos);
+}
+
 TEST_CASE("lambdas of known shapes become nodes") {
   const std::vector<std::pair<std::string, json>> cases{
       {"$lambda y: y[1:]", {{"type", "select_channels"}, {"from", 1}}},

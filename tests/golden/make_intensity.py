@@ -11,6 +11,7 @@ import re
 import monai
 import numpy as np
 import torch
+from monai.apps.pathology.inferers import SlidingWindowHoVerNetInferer
 from monai.data.utils import compute_importance_map
 from monai.inferers import sliding_window_inference
 from monai.metrics import DiceMetric
@@ -107,6 +108,24 @@ sliding = [
     windows((1, 1, 2, 5, 4), {"roi_size": [0], "roi_divisible": [3, 4, 1]}, roi_size=[3, 8, 4], sw_batch_size=1,
             padding_mode="replicate"),
 ]
+
+
+# Networks whose two outputs are the middle of a window, `margin` voxels from its edges.
+def middles(shape, margin, **params):
+    def middle(x):
+        y = net(x)[(..., *[slice(margin, -margin)] * (len(shape) - 2))]
+        return y, 3 - y
+    outputs = SlidingWindowHoVerNetInferer(**params)(image(shape), middle)
+    return {"shape": shape, "margin": margin, "params": params, "expected": [rounded(y) for y in outputs]}
+
+
+middle = [
+    middles((1, 1, 11, 8), 1, roi_size=[6, 6], sw_batch_size=2, overlap=0.34, extra_input_padding=[1, 1, 1, 1]),
+    middles((1, 1, 9, 10), 2, roi_size=[8, 8], sw_batch_size=3, overlap=0.5, mode="gaussian", padding_mode="reflect",
+            extra_input_padding=[3, 2, 2, 4]),
+    middles((2, 1, 3, 3, 4), 1, roi_size=[5, 5, 5], sw_batch_size=1, overlap=0.5, cval=2.0,
+            extra_input_padding=[1, 1, 1, 1, 1, 1]),
+]
 importance = rounded(compute_importance_map((4,), mode="gaussian"))
 
 
@@ -145,4 +164,4 @@ def write(name, document):
 
 
 write("intensity.json", {"cases": intensity, "bias": bias})
-write("inference.json", {"sliding_window": sliding, "importance_4": importance, "dice": dices})
+write("inference.json", {"sliding_window": sliding, "middles": middle, "importance_4": importance, "dice": dices})

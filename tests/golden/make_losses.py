@@ -12,6 +12,7 @@ from functools import partial
 
 import monai.losses as L
 import torch
+from monai.apps.pathology.losses import HoVerNetLoss
 
 HERE = pathlib.Path(__file__).parent / "losses"
 torch.set_num_threads(1)
@@ -41,7 +42,11 @@ DATA = {"a": (p, y), "b": (p3, y3), "hot": (p3, hot), "one": (p[:, :1].contiguou
         "shares": (0.5 + sines([2, 2, 5, 4, 6], 1, 0.4), 0.5 + sines([2, 2, 5, 4, 6], 3, 0.4)),
         "field": (sines([2, 3, 4, 5, 6], 1), None), "field2": (sines([2, 2, 5, 6], 1), None),
         "corners": tuple(torch.cat([low, low + 1.5 + 0.4 * low.flip(1)], 1) for low in (sines([4, 3], 1), sines([4, 3], 4))),
-        "classes": (sines([6, 5], 1, 2.0), torch.arange(6) * 7 % 5)}
+        "classes": (sines([6, 5], 1, 2.0), torch.arange(6) * 7 % 5),
+        # hover_net's three outputs side by side; nuclei, their distances, their types
+        "nuclei": (sines([2, 7, 9, 9], 1, 2.0), torch.cat([(torch.arange(162).reshape(2, 1, 9, 9) % 4 == 1).float(),
+                                                          sines([2, 2, 9, 9], 3),
+                                                          (torch.arange(162).reshape(2, 1, 9, 9) * 7 % 3).float()], 1))}
 
 
 def add(name, make, data, **params):
@@ -223,6 +228,24 @@ for data in ("a", "b"):
                    dict(gamma=1.0, smooth_nr=0.5, smooth_dr=0.1)):
         add("nr_dice_loss", nr_dice, data, **soft, **params)
 add("nr_dice_loss", nr_dice, "one", sigmoid=True)
+
+
+def hover_net(nc=True, **factors):
+    def hot(t, classes):
+        return torch.nn.functional.one_hot(t.long(), classes).movedim(-1, 1).float()
+
+    def loss(x, t):
+        pred = {"nucleus_prediction": x[:, :2], "horizontal_vertical": x[:, 2:4]}
+        truth = {"nucleus_prediction": hot(t[:, 0], 2), "horizontal_vertical": t[:, 1:3]}
+        if nc:
+            pred["type_prediction"], truth["type_prediction"] = x[:, 4:], hot(t[:, 3], 3)
+        return HoVerNetLoss(**factors)(pred, truth)
+    return loss
+
+
+add("hover_net_loss", hover_net, "nuclei")
+add("hover_net_loss", hover_net, "nuclei", lambda_hv_mse=0.5, lambda_hv_mse_grad=3.0, lambda_np_ce=0.25,
+    lambda_np_dice=2.0, lambda_nc_ce=0.75, lambda_nc_dice=1.5)
 
 for name, cases in files.items():
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": cases}, indent=0)

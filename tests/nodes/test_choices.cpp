@@ -143,6 +143,23 @@ TEST_CASE("synthetic makes the images of MONAI's create_test_image_3d for the sa
   CHECK(Driver("synthetic", {{"num_samples", 2}}).fire({}, at_index(2)).ended);
 }
 
+TEST_CASE("synthetic numbers its balls where a field is named for that") {
+  Json params = {{"num_samples", 3}, {"spatial_size", {60, 70}}, {"num_objs", 4}, {"rad_max", 14},
+                 {"rad_min", 5},     {"num_seg_classes", 2}};
+  const Sample plain = Driver("synthetic", params).fire({}, at_index(1)).samples().at(0);
+  CHECK_FALSE(plain.has("label_inst"));
+  params["instance_key"] = "label_inst";
+  const Sample s = Driver("synthetic", params).fire({}, at_index(1)).samples().at(0);
+  CHECK(at::equal(s.tensor("image"), plain.tensor("image")));
+  const at::Tensor numbers = s.tensor("label_inst"), label = s.tensor("label");
+  CHECK(at::equal(numbers.gt(0), label.gt(0)));
+  CHECK(numbers.max().item<int>() == 4);  // the last one lies on top
+  for (int n = 1; n <= 4; ++n) {          // a ball is of one class
+    const at::Tensor classes = label.masked_select(numbers.eq(n));
+    if (classes.numel() > 0) CHECK(classes.min().item<int>() == classes.max().item<int>());
+  }
+}
+
 TEST_CASE("synthetic makes the pictures of MONAI's create_test_image_2d for the same seeds") {
   const Sample a = Driver("synthetic", {{"num_samples", 5},
                                         {"spatial_size", {64, 72}},

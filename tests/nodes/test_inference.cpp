@@ -39,6 +39,32 @@ struct Toy final : Network {
   bool grad = false, training = true;
 };
 
+// Toy's middle, `margin` voxels from a window's edges, and 3 less that.
+struct ToyMiddle final : Network {
+  explicit ToyMiddle(std::int64_t m) : margin(m) {}
+  std::size_t output_count() const override { return 2; }
+  Tensors forward(const Tensors& all, std::size_t count) override {
+    at::Tensor y = Toy().forward(all, 1)[0];
+    for (std::int64_t a = 2; a < y.dim(); ++a) y = y.narrow(a, margin, y.size(a) - 2 * margin);
+    return count == 1 ? Tensors{y} : Tensors{y, 3 - y};
+  }
+  Named parameters() const override { return {}; }
+  void initialise(std::uint64_t) override {}
+  const std::int64_t margin;
+};
+
+Sample middles_of(Json params, std::int64_t margin, const at::Tensor& image) {
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", std::make_shared<ToyMiddle>(margin));
+  params["net"] = "net";
+  if (!params.contains("output_key")) params["output_key"] = {"pred", "other"};
+  return Driver("sliding_window", params, context)
+      .fire({sample_of("image", image)})
+      .samples()
+      .at(0);
+}
+
 struct Inferred {
   std::shared_ptr<Toy> net = std::make_shared<Toy>();
   Sample sample;
@@ -117,6 +143,44 @@ TEST_CASE("sliding_window blends windows as MONAI 1.6.1 does") {
     const Inferred single(c["params"], x[0]);
     CHECK(at::equal(single.pred(), batch.pred()[0]));
   }
+}
+
+TEST_CASE("windows whose outputs are their middle blend as MONAI's HoVerNet inferer does") {
+  for (const Json& c : golden("inference.json")["middles"]) {
+    CAPTURE(c["params"].dump());
+    const Sample s = middles_of(c["params"], c["margin"], golden_image(shape_of(c)));
+    CHECK(difference(s.tensor("pred"), c["expected"][0]) < 1e-6);
+    CHECK(difference(s.tensor("other"), c["expected"][1]) < 1e-6);
+  }
+  const at::Tensor image = golden_image({1, 11, 8});
+  const Json whole = {
+      {"roi_size", {6, 6}}, {"overlap", 0.34}, {"extra_input_padding", {1, 1, 1, 1}}};
+  const auto with = [&whole](Json more) {
+    Json all = whole;
+    all.update(more);
+    return all;
+  };
+  // What is not asked for changes nothing; a single window's middle is no whole result.
+  CHECK(at::equal(middles_of(with({{"output_key", "pred"}}), 1, image).tensor("pred"),
+                  middles_of(whole, 1, image).tensor("pred")));
+  CHECK(
+      middles_of(with({{"sw_batch_size", 9}}), 1, golden_image({1, 4, 4})).tensor("pred").sizes() ==
+      at::IntArrayRef{2, 4, 4});
+  const auto refuses = [&](const Json& params, std::int64_t margin, const char* why) {
+    CHECK_THROWS_WITH_AS(middles_of(params, margin, image), doctest::Contains(why), Error);
+  };
+  const char* needs = "makes 4 of a window's 6 voxels along axis 0; for all of the image it needs";
+  refuses(with({{"overlap", 0.1}}), 1, needs);
+  refuses(with({{"extra_input_padding", {1, 1, 1, 0}}}), 1, needs);
+  refuses(with({{"extra_input_padding", Json::array()}}), 1, "extra_input_padding 1, 1 there");
+  refuses(with({{"extra_input_padding", {1, 1, 1}}}), 1, "two an axis");
+  refuses(with({{"extra_input_padding", {1, 1, 1, 1, 1, 1}}}), 1, "6 numbers for 2 axes");
+  refuses(with({{"argmax", true}}), 1, "argmax is for one output; output_key names 2");
+  refuses(with({{"output_key", {"a", "b", "c"}}}), 1, "has 2 outputs, but 3 are named");
+  CHECK_THROWS_WITH_AS(
+      middles_of(with({{"extra_input_padding", {9, 9, 9, 9}}, {"padding_mode", "reflect"}}), 1,
+                 image),
+      doctest::Contains("has 8 voxels, too few to be filled up by 9"), DataError);
 }
 
 TEST_CASE("sliding_window's argmax gives what a node argmax behind it gives") {

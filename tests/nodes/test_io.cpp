@@ -331,6 +331,22 @@ TEST_CASE("PNG comes back as [C, X, Y] without geometry") {
   CHECK(rgb.tensor("image").equal(at::arange(18, at::kFloat).view({2, 3, 3}).permute({2, 1, 0})));
 }
 
+TEST_CASE("pictures become colours or brightness as Pillow converts them") {
+  TemporaryFolder folder;
+  const auto as = [&](const char* mode, std::uint8_t colour) {
+    const Sample picture = record({{"image", folder.write("p.png", png(colour))}});
+    return drive("load_image", {{"keys", "image"}, {"picture_mode", mode}}, {picture})[0].tensor(
+        "image");
+  };
+  const at::Tensor grey = at::arange(6, at::kFloat).view({2, 3}).t().unsqueeze(0);
+  const at::Tensor rgb = at::arange(18, at::kFloat).view({2, 3, 3}).permute({2, 1, 0});
+  CHECK(as("RGB", 0).equal(at::cat({grey, grey, grey})));
+  CHECK(as("RGB", 2).equal(rgb));
+  CHECK(as("L", 0).equal(grey));
+  // PIL.Image.convert("L") of (0, 1, 2), (3, 4, 5), ... is 1, 4, 7, 10, 13, 16.
+  CHECK(as("L", 2).equal((grey * 3 + 1)));
+}
+
 TEST_CASE("No cut or compressed-data damage of NRRD, MetaImage and PNG passes unseen") {
   TemporaryFolder folder;
   check_damage(folder, "raw.nrrd", nrrd(), false);

@@ -38,6 +38,12 @@ Pair inputs(const std::string& data) {
     };
     return {boxes(1), boxes(4)};
   }
+  if (data == "nuclei") {
+    const at::Tensor k = at::arange(162).view({2, 1, 9, 9});
+    return {sines({2, 7, 9, 9}, 1, 2), at::cat({k.remainder(4).eq(1).to(at::kFloat),
+                                                sines({2, 2, 9, 9}, 3), (k * 7 % 3).to(at::kFloat)},
+                                               1)};
+  }
   const at::Tensor pred = sines({2, 3, 4, 5, 3}, 1, 2);
   const at::Tensor label = (at::arange(120).reshape({2, 1, 4, 5, 3}) * 7 % 3).to(at::kFloat);
   if (data == "b") return {pred, label};
@@ -60,6 +66,19 @@ Sample batch(const at::Tensor& pred, const at::Tensor& label) {
   return s;
 }
 
+// hover_net's outputs and their truth, which stand side by side in `in`.
+void set_nuclei(Sample& s, const Pair& in) {
+  const auto set = [&s](const char* key, at::Tensor t) {
+    s.set(key, Field(std::move(t), std::make_shared<const Meta>()));
+  };
+  set("nucleus_prediction", in.pred.narrow(1, 0, 2));
+  set("horizontal_vertical", in.pred.narrow(1, 2, 2));
+  set("type_prediction", in.pred.narrow(1, 4, 3));
+  set("label", in.label.narrow(1, 0, 1));
+  set("hover_label_inst", in.label.narrow(1, 1, 2));
+  set("label_type", in.label.narrow(1, 3, 1));
+}
+
 double loss_of(const std::string& type, const Json& params, const Pair& in) {
   return drive(type, params, {batch(in.pred, in.label)})[0].tensor("loss").item<double>();
 }
@@ -80,7 +99,9 @@ TEST_CASE("losses and their gradients equal MONAI's") {
           pred = pred.contiguous(pred.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
                                                  : at::MemoryFormat::ChannelsLast);
         pred.requires_grad_();
-        const auto out = drive(type, c["params"], {batch(pred, label)});
+        Sample in = batch(pred, label);
+        if (c["data"] == "nuclei") set_nuclei(in, {pred, label});
+        const auto out = drive(type, c["params"], {in});
         CHECK(out[0].has("label") == label.defined());
         const at::Tensor loss = out[0].tensor("loss");
         CHECK(loss.sum().item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
@@ -100,6 +121,34 @@ TEST_CASE("losses and their gradients equal MONAI's") {
       }
     }
   }
+}
+
+TEST_CASE(
+    "hover_net_loss takes one-hot labels, networks without types, and refuses what does not fit") {
+  const Pair in = inputs("nuclei");
+  Sample s = sample_of("image", in.pred);
+  set_nuclei(s, in);
+  const auto loss = [&s](const Json& params = Json::object()) {
+    return drive("hover_net_loss", params, {s})[0].tensor("loss").item<double>();
+  };
+  const auto set = [&s](const char* key, at::Tensor t) {
+    s.set(key, Field(std::move(t), std::make_shared<const Meta>()));
+  };
+  const double whole = loss();
+  const auto hot = [](const at::Tensor& t, std::int64_t n) {
+    return at::one_hot(t.select(1, 0).to(at::kLong), n).movedim(-1, 1).to(at::kFloat);
+  };
+  set("label", hot(in.label.narrow(1, 0, 1), 2));
+  set("label_type", hot(in.label.narrow(1, 3, 1), 3));
+  CHECK(loss() == whole);
+  CHECK(loss({{"nc_key", nullptr}}) ==
+        doctest::Approx(loss({{"lambda_nc_dice", 0}, {"lambda_nc_ce", 0}})));
+  set("label_type", in.label.narrow(1, 3, 1) + 1);
+  CHECK_THROWS_WITH_AS(loss(), "label value 3.0 in case (member 0); the network has classes 0 to 2",
+                       DataError);
+  set("label_type", in.label.narrow(1, 0, 2));
+  CHECK_THROWS_WITH_AS(
+      loss(), "field \"label_type\" [2, 2, 9, 9] does not fit the output [2, 3, 9, 9]", DataError);
 }
 
 TEST_CASE("several outputs, listed or stacked, have halving weights or those given") {

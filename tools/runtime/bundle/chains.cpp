@@ -172,6 +172,11 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   if (name == "Lambda") return lambda(item, in);
   if ((name == "EnsureType" || name == "ToTensor") && values.of(item, "dtype").is_text())
     return emit(item, "cast_to_type", {{"in", in}}, true);
+  if (name == "FlattenSubKeys" && values.of(item, "keys").text() == "pred" && !outputs_.empty() &&
+      !values.given(item, "prefix")) {
+    report.add(item, short_name(target), Fate::dropped, "the outputs are fields of their own");
+    return in;
+  }
   if (const std::string why = dropped_because(target); !why.empty()) {
     report.add(item, short_name(target), Fate::dropped, why);
     return in;
@@ -266,10 +271,17 @@ std::string Translator::script(const Item& item, const std::string& in) {
 }
 
 std::string Translator::load(const Item& item, const std::string& in) {
-  if (values.given(item, "converter"))
-    report.add(*item.find("converter"), "LoadImaged.converter", Fate::missing,
-               "pictures are loaded with the channels that they have", true);
   Json body = {{"in", in}, {"converter", nullptr}};
+  if (values.given(item, "converter")) {
+    const Value given = values.of(item, "converter");
+    Shape shape(values, item.at);
+    const ExprPtr known = parse_expression("lambda x: x.convert(_A)", "", item.at);
+    if (given.is(Value::Kind::lambda) && shape.fits(known, given.expr))
+      body.update(with_captures({{"picture_mode", "_A"}}, shape.captures));
+    if (const Json mode = body.value("picture_mode", Json()); mode != "RGB" && mode != "L")
+      report.add(*item.find("converter"), "LoadImaged.converter", Fate::missing,
+                 "known are $lambda x: x.convert('RGB') and 'L'", true);
+  }
   const std::string last = emit(item, "load_image", std::move(body), true, "load");
   graph.nodes.back().body.erase("converter");
   if (!values.of(item, "as_closest_canonical").truth()) return last;

@@ -64,6 +64,11 @@ void Translator::network(const Value& value) {
     const Json n = body.value("spatial_dims", dims->fallback);
     if (n.is_number_integer()) dims_ = n.get<int>();
   }
+  if (type == "hover_net") {
+    dims_ = 2;
+    outputs_ = {"nucleus_prediction", "horizontal_vertical"};
+    if (body.value("out_classes", 0) > 0) outputs_.push_back("type_prediction");
+  }
   report.add(item, plain_name(item.target()), Fate::translated, type);
   graph.models.push_back({"net", std::move(body), comment_of(item)});
 }
@@ -193,6 +198,10 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
     body["slice_axis"] = a;
     dims_ = 3;  // what comes out
   }
+  if (!outputs_.empty()) body["output_key"] = outputs_;
+  // One number says nothing about the axes.
+  if (const auto roi = values.of(*inferer.item, "roi_size").json(); roi && roi->is_number())
+    body["roi_size"] = std::vector<Json>(static_cast<std::size_t>(dims_), *roi);
   if (type_of(inferer.item->target()) == "sliding_window")
     return emit(*inferer.item, "sliding_window", std::move(body), true, "infer");
   missing(*inferer.item, "left out: the network would see the whole image", true);

@@ -18,6 +18,7 @@ constexpr ClassRow classes[]{
     {"Accuracy", "element_accuracy"},
     {"SliceInferer", "sliding_window"},
     {"SlidingWindowInfererAdapt", "sliding_window"},
+    {"SlidingWindowHoVerNetInferer", "sliding_window"},
 };
 
 constexpr ParamRow params[]{
@@ -101,12 +102,18 @@ constexpr ParamRow params[]{
     {"FlexibleUNet", "pretrained", "", "false"},
     {"TorchVisionFCModel", "pretrained", "", ""},  // weights come from the bundle
     {"DenseNet121", "pretrained", "", "false"},
+    {"HoVerNet", "adapt_standard_resnet", "", ""},  // of weights that come from elsewhere
+    {"HoVerNet", "pretrained_url", "", "null"},
+    {"HoVerNet", "freeze_encoder", "", "false"},
     {"TorchVisionFCModel", "num_classes", "out_channels", ""},
     {"SEResNet50", "num_classes", "out_channels", ""},
     // Inferers.
     {"SlidingWindowInferer", "sw_device", "", ""},
     {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
     {"SlidingWindowInferer", "cpu_thresh", "", ""},
+    {"SlidingWindowHoVerNetInferer", "sw_device", "", ""},
+    {"SlidingWindowHoVerNetInferer", "cache_roi_weight_map", "", ""},
+    {"SlidingWindowHoVerNetInferer", "cpu_thresh", "", ""},
     {"SlidingWindowInfererAdapt", "sw_device", "", ""},
     {"SlidingWindowInfererAdapt", "cache_roi_weight_map", "", ""},
     // Losses, metrics, optimizers.

@@ -41,7 +41,8 @@ class Translator {
   const Catalogue& catalogue_;
   std::vector<std::string> types_;
   int dims_ = 3;
-  std::int64_t patches_ = 1;  // samples that leave a chain for one that enters
+  Json outputs_ = Json::array();  // the fields of a network with several outputs, in its order
+  std::int64_t patches_ = 1;      // samples that leave a chain for one that enters
 
   // ---- translate.cpp: components by their Specs
   std::string type_of(const std::string& target) const;
