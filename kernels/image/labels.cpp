@@ -104,6 +104,35 @@ class PairCounts {
   std::vector<std::int64_t> tables_;
 };
 
+// How many channels of a voxel are set, and which is the first that is.
+template <class T>
+void hot_block(const T* hot, std::int64_t channels, std::int64_t stride, std::int64_t n,
+               std::uint8_t* set, std::uint8_t* out) {
+  std::fill_n(set, n, 0);
+  std::fill_n(out, n, 0);
+  for (std::int64_t c = channels; c-- > 0;) {
+    const T* now = hot + c * stride;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool is = now[i] != T(0);
+      set[i] = static_cast<std::uint8_t>(std::min(set[i] + is, 2));
+      out[i] = is ? static_cast<std::uint8_t>(c) : out[i];
+    }
+  }
+}
+
+// f(value) of each voxel of a map.
+template <class F>
+at::Tensor mask_where(const at::Tensor& map, const F& f) {
+  const at::Tensor x = map.cpu().contiguous();
+  at::Tensor out = at::empty(x.sizes(), at::kBool);
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, x.scalar_type(), "mask", [&] {
+    const auto* v = x.const_data_ptr<scalar_t>();
+    bool* is = out.mutable_data_ptr<bool>();
+    for (std::int64_t i = 0, n = x.numel(); i < n; ++i) is[i] = f(v[i]);
+  });
+  return out;
+}
+
 // One channel's voxels that are not 0.
 template <class T>
 void count_set(const T* p, const T* t, std::int64_t n, Overlap& out) {
@@ -163,6 +192,37 @@ at::Tensor argmax_members(const at::Tensor& scores) {
   std::vector<at::Tensor> members;
   for (std::int64_t n = 0; n < scores.size(0); ++n) members.push_back(argmax_channels(scores[n]));
   return at::stack(members);
+}
+
+std::optional<at::Tensor> one_hot_classes(const at::Tensor& hot, const at::Tensor& counts) {
+  if (hot.size(0) > 256) throw DataError("a label has at most 256 channels");
+  const at::Tensor x = (hot.device().is_cpu() ? hot : hot.ne(0).cpu()).contiguous();
+  auto shape = x.sizes().vec();
+  shape[0] = 1;
+  at::Tensor out = at::empty(shape, at::kByte);
+  const at::Tensor counted = counts.defined() ? counts.cpu().contiguous() : at::Tensor();
+  const bool* in = counted.defined() ? counted.const_data_ptr<bool>() : nullptr;
+  const std::int64_t n = out.numel();
+  bool fine = true;
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, x.scalar_type(), "one-hot", [&] {
+    for (std::int64_t start = 0; start < n; start += block) {
+      const std::int64_t here = std::min(block, n - start);
+      std::uint8_t set[block];
+      hot_block(x.const_data_ptr<scalar_t>() + start, x.size(0), n, here, set,
+                out.mutable_data_ptr<std::uint8_t>() + start);
+      for (std::int64_t i = 0; i < here; ++i) fine &= set[i] == 1 || (in && !in[start + i]);
+    }
+  });
+  return fine ? std::optional(out) : std::nullopt;
+}
+
+at::Tensor class_mask(const at::Tensor& map, std::int64_t value) {
+  return mask_where(map, [=]<class T>(T v) {
+    return v == static_cast<T>(value) && static_cast<std::int64_t>(static_cast<T>(value)) == value;
+  });
+}
+at::Tensor set_mask(const at::Tensor& map) {
+  return mask_where(map, []<class T>(T v) { return v != T(0); });
 }
 
 Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std::int64_t classes) {

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sluice::kernels {
@@ -20,6 +21,15 @@ at::Tensor argmax_members(const at::Tensor& scores);
 // there is one, so it is asked for about so many voxels at a time.
 at::Tensor argmax_in_parts(const at::Tensor& scores, std::int64_t dim,
                            std::int64_t voxels = 1 << 24);
+
+// One channel a class, [C, ...] of any dtype, set where it is not 0 -> [1, ...] uint8 of the class
+// that is set, on the host. Nothing where a voxel that counts has none or several; `counts`: bool
+// [...], or undefined: all do.
+std::optional<at::Tensor> one_hot_classes(const at::Tensor& hot, const at::Tensor& counts = {});
+
+// Where a map of any dtype is `value`: bool like the map, on the host. Where it is not 0: set_mask.
+at::Tensor class_mask(const at::Tensor& map, std::int64_t value);
+at::Tensor set_mask(const at::Tensor& map);
 
 // Voxels of each class: in both maps, in the prediction, in the truth.
 struct Overlap {

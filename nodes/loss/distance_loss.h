@@ -17,7 +17,7 @@ at::Tensor each_distance(const at::Tensor& x, const F& distance) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& mask : flat.unbind(0)) {
     const bool both = mask.any().item<bool>() && !mask.all().item<bool>();
-    all.push_back(both ? distance(mask) : at::zeros(mask.sizes(), at::kDouble));
+    all.push_back(both ? distance(mask) : at::zeros(mask.sizes()));
   }
   return at::stack(all).view(x.sizes()).to(x.options().requires_grad(false));
 }

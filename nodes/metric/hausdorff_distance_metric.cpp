@@ -24,9 +24,10 @@ struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::int64_t) const override {
-    const double there = farthest(distances(pred, truth, spacing));
+    const kernels::SurfaceDistances all = distances(pred, truth, spacing, !p.directed);
+    const double there = farthest(all.there);
     if (p.directed) return there;
-    const double back = farthest(distances(truth, pred, spacing));
+    const double back = farthest(all.back);
     return std::isnan(there) || std::isnan(back) ? NAN : std::max(there, back);
   }
   double farthest(const at::Tensor& all) const {

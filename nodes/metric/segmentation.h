@@ -83,11 +83,11 @@ class SegmentationMetric : public CaseMetric<P> {
   Case prepared(Case c) const final {
     if (p.ignore_index && !leaves_class(c)) c.counts = counted(c.truth);
     if (!p.argmax || c.truth.size(0) == 1) return c;
-    const at::Tensor set = c.truth.ne(0), shared = set.sum(0).ne(1);
-    if ((c.counts.defined() ? shared.logical_and(c.counts) : shared).any().template item<bool>())
+    const auto classes = kernels::one_hot_classes(c.truth, c.counts);
+    if (!classes)
       throw DataError(c.name +
                       ": the label's channels are no exclusive classes: set argmax to false");
-    c.truth = kernels::argmax_channels(set.to(at::kFloat));
+    c.truth = *classes;
     return c;
   }
   bool leaves_class(const Case& c) const {

@@ -40,7 +40,7 @@ class SurfaceMetric : public SegmentationMetric<P> {
     const bool scores = p.argmax && c.pred.size(0) > 1;
     const at::Tensor classes = scores ? kernels::argmax_channels(c.pred) : c.pred;
     const auto mask = [&](const at::Tensor& t, std::int64_t k) {
-      const at::Tensor is = p.argmax ? t[0].eq(k) : t[k].ne(0);
+      const at::Tensor is = p.argmax ? kernels::class_mask(t[0], k) : kernels::set_mask(t[k]);
       return c.counts.defined() ? is.logical_and(c.counts.to(is.device())) : is;
     };
     return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
@@ -49,12 +49,12 @@ class SurfaceMetric : public SegmentationMetric<P> {
     });
   }
 
-  at::Tensor distances(const at::Tensor& from, const at::Tensor& to,
-                       const std::vector<double>& spacing) const {
+  kernels::SurfaceDistances distances(const at::Tensor& pred, const at::Tensor& truth,
+                                      const std::vector<double>& spacing, bool both) const {
     const auto metric = p.distance_metric == "taxicab"      ? kernels::Distance::taxicab
                         : p.distance_metric == "chessboard" ? kernels::Distance::chessboard
                                                             : kernels::Distance::euclidean;
-    return kernels::surface_distances(from, to, spacing, metric);
+    return kernels::surface_distances(pred, truth, spacing, metric, both);
   }
 
  private:

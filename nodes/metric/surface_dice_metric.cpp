@@ -22,8 +22,8 @@ struct SurfaceDiceMetric final : SurfaceMetric<SurfaceDiceParams> {
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::int64_t of_class) const override {
-    const at::Tensor all =
-        at::cat({distances(pred, truth, spacing), distances(truth, pred, spacing)});
+    const auto [there, back] = distances(pred, truth, spacing, true);
+    const at::Tensor all = at::cat({there, back});
     if (all.numel() == 0) return NAN;
     return all.le(threshold(of_class)).to(at::kDouble).mean().item<double>();
   }

@@ -20,8 +20,8 @@ struct SurfaceDistanceMetric final : SurfaceMetric<SurfaceDistanceParams> {
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::int64_t) const override {
-    at::Tensor all = distances(pred, truth, spacing);
-    if (p.symmetric) all = at::cat({all, distances(truth, pred, spacing)});
+    const auto [there, back] = distances(pred, truth, spacing, p.symmetric);
+    const at::Tensor all = p.symmetric ? at::cat({there, back}) : there;
     return all.numel() > 0 ? all.mean().item<double>() : NAN;
   }
 };

@@ -29,8 +29,8 @@ struct DistanceTransformEdt final : EachKey<DistanceTransformEdt> {
         one_an_axis(p.sampling.value_or(std::vector<double>{1}), field.tensor.dim() - 1);
     std::vector<at::Tensor> out;
     for (const at::Tensor& channel : field.tensor.unbind(0))
-      out.push_back(kernels::distance_to(at::eq(channel, 0).contiguous(), spacing));
-    field.tensor = at::stack(out).to(at::kFloat);
+      out.push_back(kernels::distance_to(at::eq(channel, 0), spacing));
+    field.tensor = at::stack(out);
   }
 };
 
