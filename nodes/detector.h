@@ -68,9 +68,9 @@ struct Detected {
     logits = at::cat(all_logits, 1);
     codes = at::cat(all_codes, 1);
     if (anchors.dim() != 2 || anchors.size(0) != codes.size(1) || anchors.size(1) != codes.size(2))
-      throw DataError("field \"" + p.anchors_key + "\" " + list_text(anchors.sizes()) + " for " +
-                      std::to_string(codes.size(1)) + " anchors of " +
-                      std::to_string(codes.size(2)) + " numbers");
+      throw shape_error(p.anchors_key, anchors,
+                        "; the maps are of " + std::to_string(codes.size(1)) + " anchors of " +
+                            std::to_string(codes.size(2)) + " numbers");
     weights = p.box_coder_weights.value_or(
         std::vector<double>(static_cast<std::size_t>(codes.size(2)), 1.0));
     if (std::ssize(weights) != codes.size(2))
@@ -81,9 +81,7 @@ struct Detected {
  private:
   static const at::Tensor& map(const Sample& sample, const std::string& key) {
     const at::Tensor& t = sample.tensor(key);
-    if (t.dim() != 4 && t.dim() != 5)
-      throw DataError("map \"" + key + "\" has shape " + list_text(t.sizes()) +
-                      "; needed is [N, C, X, Y(, Z)]");
+    if (t.dim() != 4 && t.dim() != 5) throw shape_error(key, t, "; needed is [N, C, X, Y(, Z)]");
     return t;
   }
   // [N, each * C, X, Y(, Z)] as [N, X Y Z each, C].

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace sluice {

@@ -55,9 +55,9 @@ struct Anchors : Node {
       const at::Tensor& map = f.in().tensor(p.map_keys[i]);
       const at::IntArrayRef extents = image.sizes().slice(2), grid = map.sizes().slice(2);
       if (map.dim() != image.dim() || std::ssize(grid) * 2 != cells_[i].size(1))
-        throw DataError("anchors of " + std::to_string(cells_[i].size(1) / 2) +
-                        " axes for the map \"" + p.map_keys[i] + "\" " + list_text(map.sizes()) +
-                        " of an image " + list_text(image.sizes()));
+        throw shape_error(p.map_keys[i], map,
+                          ", the image has " + list_text(image.sizes()) + " and its anchors " +
+                              std::to_string(cells_[i].size(1) / 2) + " axes");
       levels.push_back(grid_anchors(cells_[i].to(map.device()), extents, grid, p.indexing == "xy"));
     }
     Sample out = f.in();
