@@ -6,9 +6,10 @@ names and shapes, outputs, the gradient of the input and of every parameter.
 `apply` draws the weights, MONAI loads them by name (strict=True), both answer the same images in
 training mode without dropout, in float32. A row a network: cases, the largest error of outputs
 (relative to their largest value; at most 1e-4), of the gradients of parameters and of the input (relative to a
-tensor's norm, where that is not rounding alone; at most 1e-3), then of MONAI's and our gradients against those
-of MONAI in float64. A gradient may be further from MONAI's only where ours is nearer the exact one than
-MONAI's own. Exit code 1 where one is larger.
+tensor's norm, where that is not rounding alone; at most 1e-3). Then how far MONAI's own gradients in float32 are from
+those in float64; and, where ours are further from MONAI's than 1e-3, how far those in float64 move when all numbers
+move by as much as rounding does: a gradient that jumps so (at an activation's kink, at equal maxima) may differ by
+twice as much. Exit code 1 where an error is larger.
 """
 import argparse
 import json
@@ -307,18 +308,23 @@ def one(sluice, kind, seed, folder):
             if name.endswith("num_batches_tracked"):
                 t.zero_()
 
-    def monai(dtype):
+    # `moved`: every number of the network and of its input by a relative 2^-20 at most, as rounding does it.
+    def monai(dtype, moved=None):
         net = make(**args)
         load(net, state)
         net.to(dtype).train(train)
-        leaf = x.to(dtype).requires_grad_()
+        leaf = x.to(dtype, copy=True)
+        if moved is not None:
+            draws = torch.Generator().manual_seed(moved)
+            for t in (leaf, *(p.data for p in net.parameters())):
+                t *= 1 + 2 ** -20 * (2 * torch.rand(t.shape, generator=draws, dtype=dtype) - 1)
+        leaf.requires_grad_()
         theirs = listed(net(leaf, *(torch.tensor(v) for v in more.values())))
         sum((t * g).sum() for t, g in zip(theirs, gs)).backward()
         grads = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
-        return theirs, grads, leaf.grad
+        return [t.detach() for t in theirs], grads, leaf.grad
 
     theirs, grads, input_grad = monai(torch.float32)
-    exact = monai(torch.float64)
     output = max(float((y - t).abs().max() / t.abs().max()) for y, t in zip(ys, theirs))
     ours = load_file(folder / "ds.safetensors"), torch.from_numpy(numpy.load(folder / "dx.npy"))
     largest = max(float(v.norm()) for v in grads.values())
@@ -326,9 +332,16 @@ def one(sluice, kind, seed, folder):
     def apart(one, other):  # of parameters, of the input
         return (max(relative(one[0][n], v, 1e-4 * largest) for n, v in other[0].items()), relative(one[1], other[1], 1e-12))
 
-    found, own, true = (apart(*of) for of in ((ours, (grads, input_grad)), ((grads, input_grad), exact[1:]), (ours, exact[1:])))
-    bad = output > 1e-4 or any(f > 1e-3 and t > max(1e-3, o) for f, o, t in zip(found, own, true))
-    return bad, (output, *found, max(own), max(true)), args
+    exact = monai(torch.float64)[1:]
+    found = apart(ours, (grads, input_grad))
+    # A gradient jumps where an activation's input or a maximum's margin is nearer to 0 than rounding is: then MONAI's
+    # own moves as far.
+    apart_of_moved = [0.0, 0.0]
+    if max(found) > 1e-3:
+        for k in range(12):
+            apart_of_moved = [max(pair) for pair in zip(apart_of_moved, apart(monai(torch.float64, k)[1:], exact))]
+    bad = output > 1e-4 or any(f > 1e-3 and f > 2 * m for f, m in zip(found, apart_of_moved))
+    return bad, (output, *found, max(apart((grads, input_grad), exact)), max(apart_of_moved)), args
 
 
 def main():
@@ -339,7 +352,7 @@ def main():
     parser.add_argument("types", nargs="*")
     given = parser.parse_args()
     failed = 0
-    print(f"{'network':<24}{'cases':>6}{'outputs':>11}{'parameters':>11}{'input':>11}{'MONAI, 64':>11}{'ours, 64':>11}")
+    print(f"{'network':<24}{'cases':>6}{'outputs':>11}{'parameters':>11}{'input':>11}{'MONAI':>11}{'moved':>11}")
     with tempfile.TemporaryDirectory() as name:
         for kind in given.types or CASES:
             worst = [0.0] * 5
