@@ -35,15 +35,16 @@ at::Tensor cross_entropy(const Target& t) {
   return at::cross_entropy_loss(x, target, weight, reduction, ignored, t.options.label_smoothing);
 }
 
-at::Tensor focal(const Target& t, const FocalTerm& p) {
-  const at::Tensor x = t.counted_logits();
-  const at::Tensor& y = t.truth();
+at::Tensor sigmoid_focal(const at::Tensor& x, const at::Tensor& y, const FocalTerm& p) {
   const at::Tensor entropy =
       at::binary_cross_entropy_with_logits(x, y, {}, {}, at::Reduction::None);
   // log(1 - p_t) = log sigmoid(-x) where the truth is 1, log sigmoid(x) where it is 0
-  at::Tensor loss = (at::log_sigmoid(-x * (2 * y - 1)) * p.gamma).exp() * entropy;
-  if (p.alpha) loss = loss * (y * *p.alpha + (1 - y) * (1 - *p.alpha));
-  return focal_mean(t, loss);
+  const at::Tensor loss = (at::log_sigmoid(-x * (2 * y - 1)) * p.gamma).exp() * entropy;
+  return p.alpha ? loss * (y * *p.alpha + (1 - y) * (1 - *p.alpha)) : loss;
+}
+
+at::Tensor focal(const Target& t, const FocalTerm& p) {
+  return focal_mean(t, sigmoid_focal(t.counted_logits(), t.truth(), p));
 }
 
 at::Tensor channel_weights(const std::vector<double>& weights, const at::Tensor& like) {

@@ -31,6 +31,8 @@ struct FocalTerm {
 // Focal loss (Lin et al. 2017): (1 - p_t)^gamma times binary cross entropy with logits, a channel a
 // class by itself; the mean over everything, or the sum of each map's mean.
 at::Tensor focal(const Target& t, const FocalTerm& p);
+// ... the map itself, of logits and a truth of their shape.
+at::Tensor sigmoid_focal(const at::Tensor& logits, const at::Tensor& truth, const FocalTerm& p);
 
 // The mean of a map [N, counted, ...] over everything that is not ignored (the classes are summed
 // up then, as MONAI's), or the sum of each channel's mean; weighted by class.

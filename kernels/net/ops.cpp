@@ -44,11 +44,14 @@ void require_equal_channels(const char* what, const Value& x, const Value& y) {
 
 namespace {
 
-Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
-  if (o.transposed) s.refuse("a transposed convolution has no dilation");
+// Dilated ones, and those of signals, which have one axis.
+Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
+  if (o.transposed && !o.dilation.is_one()) s.refuse("a transposed convolution has no dilation");
   const auto kernel = o.kernel.over(x.axes), stride = o.stride.over(x.axes),
              dilation = o.dilation.over(x.axes);
-  std::vector<std::int64_t> shape{out, x.channels / o.groups}, padding;
+  std::vector<std::int64_t> shape{o.transposed ? x.channels : out,
+                                  (o.transposed ? out : x.channels) / o.groups};
+  std::vector<std::int64_t> padding;
   std::int64_t fan_in = shape[1];
   for (std::size_t a = 0; a < kernel.size(); ++a) {
     shape.push_back(kernel[a]);
@@ -58,19 +61,14 @@ Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvO
   if (o.padding) padding = o.padding->over(x.axes);
   std::vector<int> parameters{s.parameter("weight", shape, o.init, fan_in)};
   if (o.bias) parameters.push_back(s.parameter("bias", {out}, o.bias_init, fan_in));
-  const ConvSpec spec{false,
-                      x.channels,
-                      out,
-                      kernel,
-                      stride,
-                      padding,
-                      std::vector<std::int64_t>(stride.size(), 0),
-                      o.groups};
+  const ConvSpec spec{
+      o.transposed, x.channels, out, kernel, stride, padding, o.output_padding.over(x.axes),
+      o.groups};
   const auto function = [spec, dilation](In t) {
     const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
     return torch_convolution(t[0], t[1], bias, spec, dilation);
   };
-  return x.op("conv_dilated", function,
+  return x.op(x.axes == 1 ? "conv_1d" : "conv_dilated", function,
               {.parameters = parameters,
                .channels = out,
                .name = s.name,
@@ -84,7 +82,7 @@ Value dilated_conv(const Scope& s, const Value& x, std::int64_t out, const ConvO
 }  // namespace
 
 Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
-  if (!o.dilation.is_one()) return dilated_conv(s, x, out, o);
+  if (x.axes == 1 || !o.dilation.is_one()) return by_torch(s, x, out, o);
   auto made = step<ConvStep>(s);
   ConvSpec& spec = made->spec;
   spec = {o.transposed,          x.channels, out, o.kernel.over(x.axes),
@@ -201,7 +199,24 @@ Value concat(const Values& all) {
   return x;
 }
 
+namespace {
+
+// Of a signal.
+Value pool_1d(const Value& x, const PoolOptions& o, bool max) {
+  const auto kernel = o.kernel.over(1), stride = o.stride.value_or(o.kernel).over(1);
+  const auto padding = max ? o.padding.over(1) : std::vector<std::int64_t>{0};
+  const auto function = [=](In t) {
+    return max ? at::max_pool1d(t[0], kernel, stride, padding)
+               : at::avg_pool1d(t[0], kernel, stride, padding);
+  };
+  return x.op(max ? "max_pool_1d" : "avg_pool_1d", function,
+              {.attributes = {{"kernel", kernel}, {"stride", stride}, {"padding", padding}}});
+}
+
+}  // namespace
+
 Value max_pool(const Value& x, const PoolOptions& o) {
+  if (x.axes == 1) return pool_1d(x, o, true);
   auto made = step<PoolStep>();
   made->kernel = o.kernel.over(x.axes);
   made->stride = o.stride.value_or(o.kernel).over(x.axes);
@@ -211,6 +226,7 @@ Value max_pool(const Value& x, const PoolOptions& o) {
 
 // LibTorch's backward asks for the input's shape and layout.
 Value avg_pool(const Value& x, const PoolOptions& o) {
+  if (x.axes == 1) return pool_1d(x, o, false);
   auto made = step<PoolStep>();
   made->max = false;
   made->kernel = o.kernel.over(x.axes);
@@ -227,7 +243,12 @@ Value flatten(const Value& x, std::int64_t voxels) {
   return x.builder->append(step<FlattenStep>(), {x}, {true}, vector_of(x, x.channels * voxels));
 }
 
-Value doubled(const Value& x) { return x.builder->append(step<DoubleStep>(), {x}, {false}, x); }
+Value doubled(const Value& x) {
+  if (x.axes > 1) return x.builder->append(step<DoubleStep>(), {x}, {false}, x);
+  const auto function = [](In t) { return at::upsample_linear1d(t[0], {2 * t[0].size(2)}, false); };
+  return x.op("resize", function,
+              {.attributes = {{"mode", "linear"}, {"factor", 2}, {"align_corners", false}}});
+}
 
 Value linear(const Scope& s, const Value& x, std::int64_t out, const LinearOptions& o) {
   if (x.axes > 0) s.refuse("a linear layer takes vectors or tokens, not an image");
@@ -303,8 +324,9 @@ Value layer_norm(const Scope& s, const Value& x) {
 Value resized(const Value& x, const Value& like) {
   const auto nearest = [](In t) {
     const at::IntArrayRef size = t[1].sizes().slice(2);
-    return size.size() == 3 ? at::upsample_nearest3d(t[0], size)
-                            : at::upsample_nearest2d(t[0], size);
+    return size.size() == 3   ? at::upsample_nearest3d(t[0], size)
+           : size.size() == 2 ? at::upsample_nearest2d(t[0], size)
+                              : at::upsample_nearest1d(t[0], size);
   };
   return x.op("resize", nearest, {.with = {like}, .attributes = {{"mode", "nearest"}}});
 }

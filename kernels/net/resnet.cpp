@@ -117,7 +117,7 @@ Values resnet_features(const Scope& s, const Value& image, const ResNetOptions& 
   x = o.act.kind == Act::Kind::relu ? relu(x) : act(s / o.names[2], x, o.act);
   Values features{x};
   if (o.max_pool) x = max_pool(x, {.kernel = 3, .stride = 2, .padding = 1});
-  for (int level = 0; level < 4; ++level) {
+  for (int level = 0; level < o.levels; ++level) {
     for (std::int64_t b = 0; b < o.kind.blocks[level]; ++b)
       x = residual_block(s / o.names[3 + level] / b, x, planes(level), level > 0 && b == 0 ? 2 : 1,
                          o);

@@ -23,6 +23,7 @@ struct ResNetOptions {
   std::int64_t groups = 1, width_per_group = 64;  // of bottlenecks
   Act act = {};                                   // after the first norm alone
   NormOptions norm = {};                          // the first one alone
+  int levels = 4;                                 // layers that there are
   // Of the first convolution, its norm, its activation and the four layers.
   std::vector<std::string> names{"conv1", "bn1", "act", "layer1", "layer2", "layer3", "layer4"};
 };
@@ -30,7 +31,7 @@ struct ResNetOptions {
 const std::vector<std::string>& vision_models();
 ResNetOptions vision_model(const std::string& name);
 
-// After the first activation and after each layer: five.
+// After the first activation and after each of the layers.
 Values resnet_features(const Scope& s, const Value& image, const ResNetOptions& o);
 
 }  // namespace sluice

@@ -6,12 +6,15 @@ namespace sluice {
 namespace {
 
 at::Tensor linear_to(const at::Tensor& x, at::IntArrayRef size, bool align_corners) {
-  return x.dim() == 5 ? at::upsample_trilinear3d(x, size, align_corners)
-                      : at::upsample_bilinear2d(x, size, align_corners);
+  return x.dim() == 5   ? at::upsample_trilinear3d(x, size, align_corners)
+         : x.dim() == 4 ? at::upsample_bilinear2d(x, size, align_corners)
+                        : at::upsample_linear1d(x, size, align_corners);
 }
 
 at::Tensor nearest_to(const at::Tensor& x, at::IntArrayRef size) {
-  return x.dim() == 5 ? at::upsample_nearest3d(x, size) : at::upsample_nearest2d(x, size);
+  return x.dim() == 5   ? at::upsample_nearest3d(x, size)
+         : x.dim() == 4 ? at::upsample_nearest2d(x, size)
+                        : at::upsample_nearest1d(x, size);
 }
 
 // [N, C f^d, ...] as [N, C, f ...]: a group of channels is a cube of voxels.
@@ -116,7 +119,9 @@ Value padded_to(const Value& x, const Value& like) {
       any = any || pads.back() != 0;
     }
     if (!any) return t[0].alias();
-    return t[0].dim() == 5 ? at::replication_pad3d(t[0], pads) : at::replication_pad2d(t[0], pads);
+    return t[0].dim() == 5   ? at::replication_pad3d(t[0], pads)
+           : t[0].dim() == 4 ? at::replication_pad2d(t[0], pads)
+                             : at::replication_pad1d(t[0], pads);
   };
   return x.op("pad", function, {.with = {like}, .attributes = {{"mode", "replicate"}}});
 }

@@ -299,6 +299,16 @@ Names max_pool(Call& c, std::size_t outputs) {  // x, kernel, stride, padding, d
                      outputs);
 }
 
+Names avg_pool(Call& c) {  // x, kernel, stride, padding, ceil, whether padding counts
+  const Numbers kernel = per_axis(c, 1);
+  return {c.lines.add("AveragePool", {c.x()},
+                      {{"kernel_shape", kernel},
+                       {"strides", per_axis(c, 2, kernel)},
+                       {"pads", both_ends(per_axis(c, 3))},
+                       {"ceil_mode", std::int64_t{c.flag(4) ? 1 : 0}},
+                       {"count_include_pad", std::int64_t{c.flag(5) ? 1 : 0}}})};
+}
+
 // x, where its numbers were, the size: ONNX counts places in the whole tensor, as its "MaxPool".
 Names unpooled(Call& c) {
   const Numbers two(c.axes() - 2, 2);  // the size is given; these are asked for all the same
@@ -337,10 +347,13 @@ const std::map<std::string, Write>& table() {
       {"stack", stacked},
       {"chunk", chunks},
       {"constant_pad_nd", [](Call& c) { return padded(c, "constant", true); }},
+      {"replication_pad1d", [](Call& c) { return padded(c, "edge", false); }},
       {"replication_pad2d", [](Call& c) { return padded(c, "edge", false); }},
       {"replication_pad3d", [](Call& c) { return padded(c, "edge", false); }},
+      {"upsample_nearest1d", [](Call& c) { return resized(c, false); }},
       {"upsample_nearest2d", [](Call& c) { return resized(c, false); }},
       {"upsample_nearest3d", [](Call& c) { return resized(c, false); }},
+      {"upsample_linear1d", [](Call& c) { return resized(c, true); }},
       {"upsample_bilinear2d", [](Call& c) { return resized(c, true); }},
       {"upsample_trilinear3d", [](Call& c) { return resized(c, true); }},
       {"add", [](Call& c) { return sum(c, "Add"); }},
@@ -387,6 +400,8 @@ const std::map<std::string, Write>& table() {
       {"scaled_dot_product_attention", attention},
       {"convolution", convolution},
       {"_convolution", convolution},
+      {"avg_pool1d", avg_pool},
+      {"max_pool1d", [](Call& c) { return max_pool(c, 1); }},
       {"max_pool2d", [](Call& c) { return max_pool(c, 1); }},
       {"max_pool2d_with_indices", [](Call& c) { return max_pool(c, 2); }},
       {"max_unpool2d", unpooled},

@@ -1,4 +1,5 @@
 // box_giou_loss: MONAI's BoxGIoULoss.
+#include "kernels/image/anchors.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -12,21 +13,7 @@ struct BoxGiouLoss final : PairLoss<PairLossParams> {
     return add_reduction<Params>(s);
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    const std::int64_t axes = pred.size(1) / 2;
-    const auto corner = [&](const at::Tensor& boxes, int i) {
-      return boxes.narrow(1, i * axes, axes);
-    };
-    const auto volume = [](const at::Tensor& extents) { return extents.prod(1); };
-    const auto box = [&](const at::Tensor& b) { return volume(corner(b, 1) - corner(b, 0)); };
-    const at::Tensor both = volume(
-        (at::min(corner(pred, 1), corner(truth, 1)) - at::max(corner(pred, 0), corner(truth, 0)))
-            .clamp_min(0));
-    const at::Tensor hull = volume(
-        (at::max(corner(pred, 1), corner(truth, 1)) - at::min(corner(pred, 0), corner(truth, 0)))
-            .clamp_min(0));
-    const at::Tensor either = box(pred) + box(truth) - both;
-    const double least = std::numeric_limits<float>::epsilon();
-    return reduce(1 - (both / (either + least) - (hull - either) / (hull + least)));
+    return reduce(1 - box_pair_giou(pred, truth));
   }
 
  private:

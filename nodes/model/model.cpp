@@ -24,10 +24,10 @@ struct Model final : Node {
         .param("net", &Params::net, "The network's name in \"models\".")
         .required()
         .param("keys", &Params::keys,
-               "Fields with the network's inputs in its order, [N, C, X, Y(, Z)] float32.")
+               "Fields with the network's inputs in its order, [N, C, X(, Y, Z)] float32.")
         .length(1)
         .param("output_keys", &Params::output_keys,
-               "Fields for its outputs, [N, C', X, Y(, Z)]; of a network with several (deep "
+               "Fields for its outputs, [N, C', X(, Y, Z)]; of a network with several (deep "
                "supervision) as many as are named here, the main one first. Others are not "
                "computed.")
         .length(1)
@@ -38,7 +38,7 @@ struct Model final : Node {
         .random()
         .lane(LaneKind::step)
         .limit(1)
-        .takes("@keys", Form::batch, 2, 3)
+        .takes("@keys", Form::batch, 1, 3)
         .enters("@keys", "net")
         .gives("@output_keys", Form::batch)
         .like("@keys")
@@ -61,9 +61,9 @@ struct Model final : Node {
     Network::Tensors x;
     for (const std::string& key : p.keys) {
       x.push_back(f.in().tensor(key));
-      if (x.size() == 1 && x.back().dim() < 4)
+      if (x.size() == 1 && x.back().dim() < 3)
         throw DataError("\"" + key + "\" has " + std::to_string(x.back().dim()) +
-                        " axes; a network takes a batch [N, C, X, Y(, Z)]");
+                        " axes; a network takes a batch [N, C, X(, Y, Z)]");
     }
     network_->train(training_);
     network_->key_draws(f.random().bits64());

@@ -15,6 +15,7 @@ struct AttentionUnet final : ImageNetwork<AttentionUnet> {
   using Params = UNetLevels;
   Params p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = image_net<Params>("attention_unet",
                                "U-Net with attention gates on its skips (MONAI's AttentionUnet).");

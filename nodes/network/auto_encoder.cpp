@@ -88,6 +88,7 @@ struct Coder {
 struct AutoEncoder final : ImageNetwork<AutoEncoder> {
   struct Params : CoderParams {
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return coder_spec<Params>(image_net<Params>(
         "auto_encoder", "Convolutions down and up again, without skips (MONAI's AutoEncoder).",
@@ -106,6 +107,7 @@ struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
     std::int64_t latent_size = 0;
     bool use_sigmoid = true, use_mean_at_inference = false;
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = image_net<Params>(
         "var_auto_encoder",

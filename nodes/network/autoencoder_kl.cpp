@@ -28,6 +28,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
     Params() { this->out_channels = 1; }
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = image_net<Params>(
         with_spade ? "spade_autoencoder_kl" : "autoencoder_kl",

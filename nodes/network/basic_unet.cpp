@@ -55,6 +55,7 @@ struct BasicUNet final : ImageNetwork<BasicUNet> {
   using Params = BasicParams;
   Params p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return basic_spec<Params>("basic_unet",
                               "U-Net of two convolutions a level (MONAI's BasicUNet).");
@@ -79,6 +80,7 @@ struct BasicUNetPlusPlus final : ImageNetwork<BasicUNetPlusPlus> {
     bool deep_supervision = false;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return basic_spec<Params>("basic_unet_plus_plus", "Nested U-Net (MONAI's BasicUNetPlusPlus).")
         .param("deep_supervision", &Params::deep_supervision,

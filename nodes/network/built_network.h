@@ -147,6 +147,7 @@ class BuiltNetwork : public Network, public Layered {
 // A network of images of type T, which has Params p (derived from ImageNet), spec() and
 // Values build(const Scope&, const Value& image) const; one of several inputs, or of another than
 // an image of in_channels, says std::vector<NetInput> inputs() const and builds on const Values&.
+// With `static constexpr int least_axes = 1` it takes signals [N, C, X] too.
 template <class T>
 class ImageNetwork : public BuiltNetwork {
  public:
@@ -167,8 +168,15 @@ class ImageNetwork : public BuiltNetwork {
 template <class T>
 struct RegisterNetwork {
   explicit RegisterNetwork(const char* file = __builtin_FILE()) {
+    Spec spec = T::spec();
+    if constexpr (requires { T::least_axes; })
+      for (ParamSpec& p : spec.params)
+        if (p.name == "spatial_dims") {
+          p.min = T::least_axes;
+          p.doc = "1, 2 or 3.";
+        }
     Registry::global().add(
-        T::spec(), nullptr,
+        std::move(spec), nullptr,
         [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
           auto network = std::make_shared<T>();
           spec.apply(&network->p, params);

@@ -25,6 +25,7 @@ struct DenseNet final : ImageNetwork<DenseNet<kind>> {
     double dropout_prob = 0;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     const std::string layers = std::to_string(dense_kinds[kind].layers);
     std::string blocks;

@@ -23,6 +23,7 @@ struct DynUNet final : ImageNetwork<DynUNet> {
     bool res_block = false, trans_bias = false;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return image_net<Params>("dynunet", "nnU-Net's network, 2-D or 3-D (MONAI's DynUNet).")
         .param("kernel_size", &Params::kernel_size, "Of every block: a number or one an axis.")

@@ -20,6 +20,7 @@ struct EfficientNet final : ImageNetwork<EfficientNet> {
     }
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return class_net<Params>("efficientnet",
                              "EfficientNet for classes of whole images (MONAI's EfficientNetBN; "

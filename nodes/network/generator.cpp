@@ -32,7 +32,7 @@ struct Generator final : ImageNetwork<Generator> {
         .param("start_shape", &Params::start_shape,
                "Channels and extents of the image that the linear layer makes.")
         .at_least(1)
-        .length(3, 4)
+        .length(2, 4)
         .required();
     return add_layered_params<Params>(s, "none");
   }

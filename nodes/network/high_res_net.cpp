@@ -27,6 +27,7 @@ struct HighResNet final : ImageNetwork<HighResNet> {
     Params() { out_channels = 1; }
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return image_net<Params>("high_res_net",
                              "Network of one resolution with dilated convolutions (MONAI's "

@@ -69,6 +69,7 @@ struct PatchDiscriminator final : ImageNetwork<PatchDiscriminator> {
     std::vector<std::int64_t> padding{1};
     std::optional<std::int64_t> last_conv_kernel_size;
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return patch_spec<Params>(
                image_net<Params>("patch_discriminator",
@@ -94,6 +95,7 @@ struct MultiScale final : ImageNetwork<MultiScale> {
   struct Params : PatchParams {
     std::int64_t num_d = 0, minimum_size_im = 256, last_conv_kernel_size = 1;
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = patch_spec<Params>(
         image_net<Params>("multi_scale_patch_discriminator",

@@ -146,6 +146,7 @@ struct RegUNet final : ImageNetwork<RegUNet> {
     std::vector<std::int64_t> encode_kernel_sizes{3};
     std::optional<std::vector<std::int64_t>> extract_levels;
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return deep_spec<Params>(
                reg_spec<Params>("reg_unet", "U-Net for registration (MONAI's RegUNet)."))

@@ -38,7 +38,7 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
     std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
     s.param("in_shape", &Params::in_shape, "Channels and extents of the image.")
         .at_least(1)
-        .length(3, 4)
+        .length(2, 4)
         .required();
     if (kind == Regressing::regressor)
       s.param("out_shape", &Params::out_shape, "Shape of a sample's numbers.")

@@ -28,6 +28,7 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs<twice>> {
     std::optional<std::vector<double>> resolution;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return image_net<Params>(
                twice ? "segresnet_ds2" : "segresnet_ds",

@@ -39,6 +39,7 @@ struct SeNet final : ImageNetwork<SeNet<kind>> {
     }
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = class_net<Params>(it.name,
                                "ResNet with squeeze and excitation for classes of whole images, "

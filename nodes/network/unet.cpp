@@ -19,6 +19,7 @@ struct UNet final : StagedNetwork<UNet> {
     bool channels_last = true;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     Spec s = add_stages<Params>(
         image_net<Params>("unet", "U-Net with residual units, 2-D or 3-D (MONAI's UNet)."));

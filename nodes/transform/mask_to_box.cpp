@@ -1,6 +1,7 @@
 // mask_to_box: MONAI's MaskToBoxd.
 #include <ATen/Functions.h>
 
+#include "engine/state/list_field.h"
 #include "nodes/transform/boxes.h"
 
 namespace sluice {
@@ -18,7 +19,8 @@ struct MaskToBox final : Node {
         .in("sample")
         .out("sample")
         .param("box_keys", &Params::box_keys,
-               "Fields for the boxes, float32 [N, 4] or [N, 6] in the standard mode.")
+               "Fields for the boxes, float32 [N, 4] or [N, 6] in the standard mode; a batch fills "
+               "shorter lists up with rows of -1.")
         .param("box_mask_keys", &Params::box_mask_keys,
                "Masks [N, X, Y(, Z)] of box_to_mask; channels of background alone give no box.")
         .length_of("box_keys")
@@ -47,12 +49,10 @@ struct MaskToBox final : Node {
         labels.push_back(label.to(at::kLong) + (p.min_fg_label - 1));
       }
       const std::int64_t columns = 2 * (masks.dim() - 1);
-      const auto meta = std::make_shared<const Meta>();
-      out.set(p.box_keys[i], Field(boxes.empty() ? at::zeros({0, columns}, at::kFloat)
-                                                 : at::stack(boxes).to(at::kFloat),
-                                   meta));
+      out.set(p.box_keys[i], list_field(boxes.empty() ? at::zeros({0, columns}, at::kFloat)
+                                                      : at::stack(boxes).to(at::kFloat)));
       out.set(p.label_keys[i],
-              Field(labels.empty() ? at::zeros({0}, at::kLong) : at::stack(labels), meta));
+              list_field(labels.empty() ? at::zeros({0}, at::kLong) : at::stack(labels)));
     }
     f.emit(std::move(out));
   }

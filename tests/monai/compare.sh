@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares every transform with a living MONAI on random inputs and prints the table.
+# Compares every transform and network with a living MONAI on random inputs and prints the tables.
 #
-#   tests/monai/compare.sh [BUILD] [CASES]      build folder (build), cases a transform (20)
+#   tests/monai/compare.sh [BUILD] [CASES]      build folder (build), cases of each (20)
 #
 # MONAI lives in an environment of its own, build/monai-venv, made here where it is missing;
 # SLUICE_MONAI_PYTHON names another interpreter that has it.
@@ -22,4 +22,7 @@ if [ -z "${SLUICE_MONAI_PYTHON:-}" ]; then
   SLUICE_MONAI_PYTHON=$PWD/$venv/bin/python
   export SLUICE_MONAI_PYTHON
 fi
-exec "$build/nodes_tests" --test-case="transforms give MONAI's values on random inputs" --success=false
+code=0
+"$build/nodes_tests" --test-case="transforms give MONAI's values on random inputs" --success=false || code=1
+"$SLUICE_MONAI_PYTHON" tests/monai/networks.py --sluice "$build/sluice" --cases "$SLUICE_MONAI_CASES" || code=1
+exit "$code"
