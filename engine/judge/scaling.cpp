@@ -98,10 +98,7 @@ StepCosts StepCosts::of(const Plan& plan, const Json& profile, Threads threads) 
   const Figures figures = Figures::from_json(plan, profile);
   StepCosts c;
   const int stream = pace_stream(plan);
-  double items = pace(plan, figures) * figures.wall_s;
-  // A packet of the region is a shard, which pace() takes for a batch.
-  if (stream >= 0 && plan.streams[static_cast<std::size_t>(stream)].division.sharded())
-    items /= sluice::of(plan.streams[static_cast<std::size_t>(stream)].division.parts);
+  const double items = pace(plan, figures) * figures.wall_s;
   const Json step = profile.value("step", Json::object());
   const double steps = step.value("steps", 0.0);
   if (stream < 0 || items <= 0 || steps <= 0) return c;
@@ -166,10 +163,11 @@ Scaling Scaling::of(const Training& training, const StepCosts& costs, const Clus
   s.sum_s = sum.sum_s;
   s.sent = sum.sent;
   const double region = s.passes_s + s.update_s + s.wait_s + s.header_s + s.sum_s;
-  const double cores =
-      costs.step_cores * sluice::of(items) * costs.item_s + costs.item_cpu_s * sluice::of(items);
+  // All work of a rank's cores: where ranks share a machine's, loading waits for the region too.
+  const double cores_s = costs.step_cores * (sluice::of(items) * costs.item_s + costs.update_s) +
+                         costs.item_cpu_s * sluice::of(items);
   s.data_s = std::max(costs.items_a_s > 0 ? sluice::of(items) / costs.items_a_s : 0,
-                      here * cores / cluster.cores);
+                      here * cores_s / cluster.cores);
   s.step_s = std::max(region, s.data_s);
   s.au = s.step_s > 0 ? (s.passes_s + s.update_s) / s.step_s : 0;
   s.limit = limit_of(s, sluice::of(training.items) / ranks * costs.item_s);

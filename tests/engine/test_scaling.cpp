@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/engine/toy.h"
+
 using namespace sluice;
 
 namespace {
@@ -16,6 +18,35 @@ struct Case {
 };
 
 }  // namespace
+
+TEST_CASE("what an item costs does not depend on the shards it was measured in") {
+  using namespace sluice::toy;
+  // 5 s in which 50 batches of 8 were trained: 4 s of forward passes, of the updater 1 s in which
+  // 0.2 s were its own.
+  for (const std::int64_t shards : {1, 4, 8}) {
+    Builder b;
+    b.graph.run.shards = shards;
+    b.graph.run.step_threads = 1;
+    const int s = b.source("s", 400);
+    const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 8}});
+    const int fwd = b.add("fwd", reader_spec(), forward, {{batch, 0}});
+    b.add("step", updater_spec(), forward, {{fwd, 0}});
+    REQUIRE(b.plan(2));
+    const double rate = 10.0 * static_cast<double>(shards);
+    const Json profile = {{"wall_s", 5},
+                          {"step", {{"steps", 50}, {"update_ms", 200}, {"values", 7}}},
+                          {"nodes",
+                           {{"s", {{"rate", 80}, {"busy_s", 0.4}}},
+                            {"batch", {{"rate", rate}, {"busy_s", 0}}},
+                            {"fwd", {{"rate", rate}, {"busy_s", 4}}},
+                            {"step", {{"rate", rate}, {"busy_s", 1}}}}}};
+    const StepCosts c = StepCosts::of(*b.made, profile, {2, 2, 8, 1});
+    CHECK(c.item_s == doctest::Approx(4.8 / 400));
+    CHECK(c.update_s == doctest::Approx(0.004));
+    CHECK(c.item_cpu_s == doctest::Approx(0.4 / 400));
+    CHECK(c.values == 7);
+  }
+}
 
 TEST_CASE("one rank takes its items and the update, and sends nothing") {
   Case c;
@@ -74,6 +105,17 @@ TEST_CASE("data that comes too slowly sets the step, and leaves the region idle"
   CHECK(s.step_s == doctest::Approx(0.02));
   CHECK(s.limit == "data");
   CHECK(s.au == doctest::Approx(0.5));
+}
+
+TEST_CASE("cores that the region fills leave none to load with") {
+  Case c;
+  c.cluster.node = 4;
+  c.cluster.cores = 2;
+  c.costs.update_s = 0.005;
+  CHECK(c.on(4).step_s == doctest::Approx(0.05));  // 4 x (2 x 10 ms + 5 ms) on 2 cores
+  c.costs.item_cpu_s = 0.001;
+  CHECK(c.on(4).step_s == doctest::Approx(0.054));
+  CHECK(c.on(4).limit == "data");
 }
 
 TEST_CASE("the slowest of more ranks is waited for longer") {
