@@ -104,6 +104,7 @@ void Session::join_others() {
                                  " processes, but run.shards is " + std::to_string(*shards) +
                                  ": at most one process a shard");
   join(*ranks_, graph_->run.peer_timeout_s, [this](const std::string& who) { lost(who); });
+  ranks_->halves = graph_->run.transfer == "bfloat16";
   if (world.rank > 0) options_.quiet = true;
 }
 

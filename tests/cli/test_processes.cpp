@@ -63,6 +63,27 @@ TEST_CASE("sharded training gives the same bits with any number of processes and
   }
 }
 
+TEST_CASE("gradients in bfloat16 give the same bits with any number of processes, from half") {
+  const Sharded t;
+  REQUIRE(t.run("--out floats --processes 2").code == 0);
+  const std::string half = "--set +run.transfer=bfloat16 ";
+  REQUIRE(t.run(half + "--out one").code == 0);
+  CHECK(t.weights("one") != t.weights("floats"));
+  for (const std::string processes : {"2", "3", "4"}) {
+    const auto run =
+        t.run(half + "--overwrite --out more" + processes + " --processes " + processes);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(t.result("more" + processes) == t.result("one"));
+  }
+  const json whole = t.json_of("floats/profile.json").at("step"),
+             halves = t.json_of("more2/profile.json").at("step");
+  CHECK(whole.at("sent_bytes") == 2 * halves.at("sent_bytes").get<std::uint64_t>());
+  CHECK(halves.at("sent_bytes") > 0);
+  const auto unknown = t.run("--no-out --set +run.transfer=float16");
+  CHECK(unknown.code == 2);
+  CHECK_MESSAGE(contains(unknown.err, "bfloat16"), unknown.err);
+}
+
 TEST_CASE("one shard is the whole batch: the bits of a run without shards") {
   Sharded t;
   json g = sharded_graph();
