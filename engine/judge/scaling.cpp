@@ -98,7 +98,10 @@ StepCosts StepCosts::of(const Plan& plan, const Json& profile, Threads threads) 
   const Figures figures = Figures::from_json(plan, profile);
   StepCosts c;
   const int stream = pace_stream(plan);
-  const double items = pace(plan, figures) * figures.wall_s;
+  double items = pace(plan, figures) * figures.wall_s;
+  // A packet of the region is a shard, which pace() takes for a batch.
+  if (stream >= 0 && plan.streams[static_cast<std::size_t>(stream)].division.sharded())
+    items /= sluice::of(plan.streams[static_cast<std::size_t>(stream)].division.parts);
   const Json step = profile.value("step", Json::object());
   const double steps = step.value("steps", 0.0);
   if (stream < 0 || items <= 0 || steps <= 0) return c;
