@@ -9,6 +9,7 @@
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/lists/numpy_random.h"
+#include "nodes/io/io.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +20,7 @@ struct Synthetic final : Node {
     std::vector<std::int64_t> spatial_size{128, 128, 128};
     std::int64_t num_objs = 12, rad_max = 30, rad_min = 5, num_seg_classes = 5;
     double noise_max = 0;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
   } p;
 
   static Spec spec() {
@@ -49,6 +50,7 @@ struct Synthetic final : Node {
                "Labels 1..n, and images as bright; with 1 brightnesses differ all the same.")
         .range(1, 255)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .source()
         .gives("image", Form::image)
         .channels("1")

@@ -116,6 +116,25 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
   CHECK(t.weights("cut") == t.weights("whole"));
 }
 
+TEST_CASE("a list dealt out to shards gives the same bits with any number of processes") {
+  json g = sharded_graph();
+  g["nodes"]["train"]["shuffle"] = true;
+  const Sharded t(g);
+  const std::string dealt = "--set +nodes.train.by_shard=true --overwrite ";
+  REQUIRE(t.run("--out mixed").code == 0);
+  REQUIRE(t.run(dealt + "--out one").code == 0);
+  CHECK(t.weights("one") != t.weights("mixed"));
+  for (const std::string processes : {"2", "3", "4"}) {
+    const auto run = t.run(dealt + "--out more --processes " + processes);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(t.result("more") == t.result("one"));
+  }
+  // One shard is the whole list, shuffled as ever.
+  REQUIRE(t.run("--set run.shards=1 --overwrite --out mixed").code == 0);
+  REQUIRE(t.run("--set run.shards=1 " + dealt + "--out one").code == 0);
+  CHECK(t.weights("one") == t.weights("mixed"));
+}
+
 TEST_CASE("windows of a smart cache by shard give the same bits with any number of processes") {
   json g = sharded_graph();
   g["nodes"]["train"]["num_samples"] = 23;
@@ -136,6 +155,14 @@ TEST_CASE("windows of a smart cache by shard give the same bits with any number 
   const auto mixed = t.run("--no-out --set +nodes.train.shuffle=true");
   CHECK(mixed.code == 2);
   CHECK_MESSAGE(contains(mixed.err, "would mix the parts of by_shard"), mixed.err);
+  const std::string within = " --set +nodes.train.shuffle=true --set +nodes.train.by_shard=true";
+  REQUIRE(t.run("--out within" + within).code == 0);
+  CHECK(t.weights("within") != t.weights("one"));
+  REQUIRE(t.run("--out within3 --processes 3" + within).code == 0);
+  CHECK(t.result("within3") == t.result("within"));
+  const auto half = t.run("--no-out --set nodes.kept.by_shard=false" + within);
+  CHECK(half.code == 2);
+  CHECK_MESSAGE(contains(half.err, "give it to both"), half.err);
   const auto uneven = t.run("--no-out --set nodes.batch.size=6");
   CHECK(uneven.code == 2);
   CHECK_MESSAGE(contains(uneven.err, "no equal share of each of 4 parts"), uneven.err);
