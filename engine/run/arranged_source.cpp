@@ -78,8 +78,7 @@ Node* chooser_of(const Plan& plan, const PlanNode& source, std::optional<std::ui
       refuse("\"shuffle\" of " + path +
              " would mix the parts of by_shard: give it \"by_shard\" too");
     if (!in_parts && order == Order::within_shards)
-      refuse("its items come in one order for all shards, and " + path +
-             " has \"by_shard\": give it to both");
+      refuse("chooses items for all shards together: leave \"by_shard\" of " + path + " out");
     found = chooser;
   }
   return found;

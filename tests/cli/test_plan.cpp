@@ -66,7 +66,7 @@ TEST_CASE("plan refuses what cannot be planned") {
   refused("r --ranks 2 --link=-1GB/s", "want a rate");
   refused("r --ranks 2 --latency 5", "--latency 5: want a time such as 5us");
   refused("g.json --profile . --ranks 2", "holds no profile.json");
-  refused("r --ranks 2 --set +run.shards=9", "");
+  refused("r --ranks 2 --set +run.shards=9", "has 4 items of the source to divide");
   json g = json::parse(tiny_training);
   for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "dice"})
     g["nodes"].erase(name);

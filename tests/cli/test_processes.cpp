@@ -118,20 +118,23 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
 
 TEST_CASE("a list dealt out to shards gives the same bits with any number of processes") {
   json g = sharded_graph();
-  g["nodes"]["train"]["shuffle"] = true;
+  g["nodes"]["train"].update({{"shuffle", true}, {"by_shard", true}});
   const Sharded t(g);
-  const std::string dealt = "--set +nodes.train.by_shard=true --overwrite ";
-  REQUIRE(t.run("--out mixed").code == 0);
-  REQUIRE(t.run(dealt + "--out one").code == 0);
+  const std::string mixed = "--set nodes.train.by_shard=false --out mixed";
+  REQUIRE(t.run(mixed).code == 0);
+  REQUIRE(t.run("--out one").code == 0);
   CHECK(t.weights("one") != t.weights("mixed"));
   for (const std::string processes : {"2", "3", "4"}) {
-    const auto run = t.run(dealt + "--out more --processes " + processes);
+    const auto run = t.run("--overwrite --out more --processes " + processes);
     CHECK_MESSAGE(run.code == 0, run.err);
     CHECK(t.result("more") == t.result("one"));
   }
+  REQUIRE(t.run("--processes 3 --set run.epochs=1 --out cut").code == 0);
+  REQUIRE(t.run("--processes 2 --resume cut").code == 0);
+  CHECK(t.weights("cut") == t.weights("one"));
   // One shard is the whole list, shuffled as ever.
-  REQUIRE(t.run("--set run.shards=1 --overwrite --out mixed").code == 0);
-  REQUIRE(t.run("--set run.shards=1 " + dealt + "--out one").code == 0);
+  REQUIRE(t.run("--set run.shards=1 --overwrite " + mixed).code == 0);
+  REQUIRE(t.run("--set run.shards=1 --overwrite --out one").code == 0);
   CHECK(t.weights("one") == t.weights("mixed"));
 }
 
@@ -162,7 +165,7 @@ TEST_CASE("windows of a smart cache by shard give the same bits with any number 
   CHECK(t.result("within3") == t.result("within"));
   const auto half = t.run("--no-out --set nodes.kept.by_shard=false" + within);
   CHECK(half.code == 2);
-  CHECK_MESSAGE(contains(half.err, "give it to both"), half.err);
+  CHECK_MESSAGE(contains(half.err, "for all shards together"), half.err);
   const auto uneven = t.run("--no-out --set nodes.batch.size=6");
   CHECK(uneven.code == 2);
   CHECK_MESSAGE(contains(uneven.err, "no equal share of each of 4 parts"), uneven.err);
