@@ -372,6 +372,11 @@ const Spec& run_spec() {
                  "gradients are added in an order of their own, so the result is the same with any "
                  "number of processes up to this one. null: as many as processes.")
           .range(1, 65536)
+          .param("transfer", &RunSettings::transfer,
+                 "What gradients of shards are added and sent as. bfloat16: half the bytes; every "
+                 "shard's gradient and every sum is rounded, so the result is another one, and "
+                 "still the same with any number of processes.")
+          .choices({"float32", "bfloat16"})
           .param("peer_timeout_s", &RunSettings::peer_timeout_s,
                  "Seconds of silence after which another process of the run counts as hung.")
           .above(0)

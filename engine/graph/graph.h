@@ -88,6 +88,7 @@ struct RunSettings {
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.
   std::int64_t threads = 0, io_threads = 0, step_threads = 0;
   std::optional<std::int64_t> shards;  // of each training batch; as many as processes
+  std::string transfer = "float32";    // of gradients between processes
   double peer_timeout_s = 30;          // silence after which another process counts as hung
   double watchdog_s = 300;             // no progress for so long: stall report, exit 7
   bool fuse = true;          // transforms one after the other are done together (plan.h's runs)

@@ -20,14 +20,68 @@ std::size_t piece_of(std::size_t values, std::size_t ranks) {
   return ranks == 1 ? values : (each + grain - 1) / grain * grain;
 }
 
+// Whether [begin, middle) and [middle, end) are the two halves of a subtree of so many leaves.
+bool siblings(std::int64_t begin, std::int64_t middle, std::int64_t end, std::int64_t leaves) {
+  std::int64_t first = 0, last = leaves;
+  while (last - first >= 2) {
+    const auto half =
+        static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(last - first - 1)));
+    const std::int64_t at = first + half;
+    if (begin == first && middle == at && end == last) return true;
+    if (end <= at)
+      last = at;
+    else if (begin >= at)
+      first = at;
+    else
+      return false;
+  }
+  return false;
+}
+
+constexpr std::size_t half_bytes = 2;
+
+// The nearest number that a bfloat16 can hold; of two equally near the even one.
+float rounded(float value) {
+  constexpr std::uint32_t low = 0xffff, infinity = 0x7f800000;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool nan = (bits & ~(1u << 31)) > infinity;
+  const std::uint32_t up = nan ? 0 : (low >> 1) + (bits >> 16 & 1);
+  return std::bit_cast<float>(((bits + up) & ~low) | (nan ? 1u << 22 : 0));
+}
+
+void round_all(float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) values[i] = rounded(values[i]);
+}
+
+// As they go over the wire; of rounded ones the upper half is all that there is.
+void pack(const float* values, std::size_t count, bool halves, std::byte* to) {
+  if (!halves) {
+    std::memcpy(to, values, count * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
+    std::memcpy(to + i * half_bytes, &half, half_bytes);
+  }
+}
+
+void unpack(const std::byte* from, std::size_t count, float* values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, from + i * half_bytes, half_bytes);
+    values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+  }
+}
+
 }  // namespace
 
-OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Wire* wire)
+OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves)
     : shards_(shards),
       values_(values),
       piece_(piece_of(values, wire ? static_cast<std::size_t>(wire->size()) : 1)),
       padded_(piece_ * (wire ? static_cast<std::size_t>(wire->size()) : 1)),
       wire_(wire),
+      halves_(halves),
       ranks_(wire ? wire->size() : 1),
       first_(wire ? first_shard(wire->rank(), ranks_, shards) : 0),
       last_(wire ? first_shard(wire->rank() + 1, ranks_, shards) : shards) {}
@@ -39,6 +93,7 @@ std::span<float> OrderedSum::leaf() {
 
 void OrderedSum::add(std::int64_t shard) {
   assert(leaf_ && shard >= first_ && shard < last_);
+  if (halves_) round_all(leaf_, values_);
   push_empty(parts_, shard);
   parts_.push_back({shard, shard + 1, std::exchange(leaf_, nullptr)});
   collapse(parts_, padded_);
@@ -62,25 +117,28 @@ std::span<float> OrderedSum::finish(std::span<const std::uint8_t> filled) {
 
   // Every rank's parts of my piece, and mine of every rank's.
   const auto ranks = static_cast<std::size_t>(ranks_);
-  std::vector<std::size_t> to(ranks, mine.size() * piece_), from(ranks);
+  const std::size_t piece_bytes = piece_ * (halves_ ? half_bytes : sizeof(float));
+  std::vector<std::size_t> to(ranks, mine.size() * piece_bytes), from(ranks);
   std::size_t total = 0;
   std::vector<Part> all;
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto theirs = parts_of(static_cast<std::int64_t>(r), filled);
-    const auto sent = std::count_if(theirs.begin(), theirs.end(), has_values);
-    total += from[r] = static_cast<std::size_t>(sent) * piece_;
+    const auto come = std::count_if(theirs.begin(), theirs.end(), has_values);
+    total += static_cast<std::size_t>(come);
+    from[r] = static_cast<std::size_t>(come) * piece_bytes;
     all.insert(all.end(), theirs.begin(), theirs.end());
   }
-  out_.resize(mine.size() * padded_);
-  in_.resize(std::max(total, padded_));
-  float* next = out_.data();
+  send_.resize(ranks * mine.size() * piece_bytes);
+  std::byte* next = send_.data();
   for (std::size_t r = 0; r < ranks; ++r)
     for (const Part& p : mine) {
-      std::memcpy(next, p.values + r * piece_, piece_ * sizeof(float));
-      next += piece_;
+      pack(p.values + r * piece_, piece_, halves_, next);
+      next += piece_bytes;
     }
-  wire_->exchange(out_, to, std::span(in_).first(total), from);
+  wire_->exchange(send_, to, landing(in_, total * piece_), from);
+  sent_ += (ranks - 1) * (mine.size() + 1) * piece_bytes;  // and once in the gather
   give_back();
+  landed(in_);
 
   // The rest of the tree, over all ranks' parts in their order.
   std::vector<Part> tree;
@@ -93,10 +151,23 @@ std::span<float> OrderedSum::finish(std::span<const std::uint8_t> filled) {
   assert(tree.size() == 1 && tree[0].values);
 
   // Everybody's piece to everybody.
-  whole_.resize(padded_);
-  wire_->gather(std::as_bytes(std::span(tree[0].values, piece_)),
-                std::as_writable_bytes(std::span(whole_)));
+  send_.resize(std::max(send_.size(), piece_bytes));
+  pack(tree[0].values, piece_, halves_, send_.data());
+  wire_->gather(std::span(send_).first(piece_bytes), landing(whole_, padded_));
+  landed(whole_);
   return std::span(whole_).first(values_);
+}
+
+// What comes over the wire is floats as they are, or halves to be widened.
+std::span<std::byte> OrderedSum::landing(std::vector<float>& values, std::size_t count) {
+  values.resize(count);
+  if (!halves_) return std::as_writable_bytes(std::span(values));
+  receive_.resize(count * half_bytes);
+  return receive_;
+}
+
+void OrderedSum::landed(std::vector<float>& values) const {
+  if (halves_) unpack(receive_.data(), values.size(), values.data());
 }
 
 // ---- the tree -----------------------------------------------------------------------------------
@@ -121,25 +192,13 @@ void OrderedSum::collapse(std::vector<Part>& parts, std::size_t count) {
     }
     float* sum = left.values;
     for (std::size_t i = 0; i < count; ++i) sum[i] += right.values[i];
+    if (halves_) round_all(sum, count);
     if (count == padded_ && &parts == &parts_) free(right.values);
   }
 }
 
 bool OrderedSum::are_siblings(const Part& a, const Part& b) const {
-  std::int64_t begin = 0, end = shards_;
-  while (end - begin >= 2) {
-    const auto half =
-        static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(end - begin - 1)));
-    const std::int64_t middle = begin + half;
-    if (a.begin == begin && a.end == middle && b.end == end) return true;
-    if (b.end <= middle)
-      end = middle;
-    else if (a.begin >= middle)
-      begin = middle;
-    else
-      return false;
-  }
-  return false;
+  return siblings(a.begin, a.end, b.end, shards_);
 }
 
 // The subtrees that a rank adds up alone.
@@ -153,6 +212,17 @@ std::vector<OrderedSum::Part> OrderedSum::parts_of(std::int64_t rank,
     collapse(parts, 0);
   }
   return parts;
+}
+
+std::int64_t sums_alone(std::int64_t rank, std::int64_t ranks, std::int64_t shards) {
+  std::vector<std::int64_t> begins;  // of the subtrees so far
+  const std::int64_t end = first_shard(rank + 1, ranks, shards);
+  for (std::int64_t k = first_shard(rank, ranks, shards); k < end; ++k) {
+    begins.push_back(k);
+    while (begins.size() >= 2 && siblings(begins[begins.size() - 2], begins.back(), k + 1, shards))
+      begins.pop_back();
+  }
+  return static_cast<std::int64_t>(begins.size());
 }
 
 // ---- memory -------------------------------------------------------------------------------------

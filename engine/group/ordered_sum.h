@@ -11,6 +11,7 @@
 // of a ring's all-reduce. An empty shard has no leaf: what stands beside it goes up as it is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,7 +24,7 @@ namespace sluice {
 class OrderedSum {
  public:
   // `wire` null: one process has all shards.
-  OrderedSum(std::int64_t shards, std::size_t values, Wire* wire);
+  OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves = false);
 
   // Memory for the values of a leaf, to be filled before add(). Not set to anything.
   std::span<float> leaf();
@@ -34,6 +35,9 @@ class OrderedSum {
   // Collective: the sum of all leaves, valid until the next leaf(). filled[k]: whether shard k has
   // a leaf, here or elsewhere. Empty where none has; the caller may change the values.
   std::span<float> finish(std::span<const std::uint8_t> filled);
+
+  // Bytes that this rank sent to others so far.
+  std::uint64_t sent() const { return sent_; }
 
  private:
   // A subtree that is added up: shards [begin, end); no values: it is empty.
@@ -46,18 +50,28 @@ class OrderedSum {
   bool are_siblings(const Part& a, const Part& b) const;
   void push_empty(std::vector<Part>& parts, std::int64_t until);
   std::vector<Part> parts_of(std::int64_t rank, std::span<const std::uint8_t> filled);
+  // Where values are to come in over the wire, and after they did.
+  std::span<std::byte> landing(std::vector<float>& values, std::size_t count);
+  void landed(std::vector<float>& values) const;
   float* fresh();
   void free(float* values);
 
   const std::int64_t shards_;
   const std::size_t values_, piece_, padded_;
   Wire* const wire_;
+  const bool halves_;
   const std::int64_t ranks_, first_, last_;  // this rank's shards
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<float[]>> memory_;
   std::vector<float*> free_;
   float* leaf_ = nullptr;
-  std::vector<float> out_, in_, whole_;
+  std::vector<float> in_, whole_;
+  std::vector<std::byte> send_, receive_;
+  std::uint64_t sent_ = 0;
 };
+
+// How many sums a rank of `ranks` holds of full shards before it hears of others: the largest
+// subtrees that lie in its shards.
+std::int64_t sums_alone(std::int64_t rank, std::int64_t ranks, std::int64_t shards);
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 
 #include "engine/group/wire.h"
@@ -12,11 +13,22 @@
 
 namespace sluice {
 
+// What the steps of a run took on this rank, apart from the passes through networks.
+struct StepUse {
+  std::atomic<std::uint64_t> steps{0}, bytes{0};    // sent to others, of gradients
+  std::atomic<std::int64_t> values{0}, moments{0};  // of all that is trained
+  // Nanoseconds: until all were at a step's end; from then until the sum was there; of the update.
+  std::atomic<std::int64_t> header_ns{0}, sum_ns{0}, update_ns{0};
+};
+
 struct Ranks {
   World world;
   Wire* wire = nullptr;           // null: the process is alone
   std::atomic<bool> wish{false};  // this rank's
   std::function<void()> cut;      // ends the run behind this step; set once it runs
+
+  bool halves = false;  // run.transfer is bfloat16
+  StepUse use;
 
   bool alone() const { return !wire; }
 };

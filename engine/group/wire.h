@@ -19,10 +19,10 @@ class Wire {
 
   // Everyone's bytes to everyone, in ranks' order: all.size() == size() * mine.size().
   virtual void gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
-  // To rank r go to[r] of the numbers in `out`, one rank's behind the other's; from rank r come
-  // from[r] numbers into `in`.
-  virtual void exchange(std::span<const float> out, std::span<const std::size_t> to,
-                        std::span<float> in, std::span<const std::size_t> from) = 0;
+  // To rank r go to[r] of the bytes in `out`, one rank's behind the other's; from rank r come
+  // from[r] bytes into `in`.
+  virtual void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
+                        std::span<std::byte> in, std::span<const std::size_t> from) = 0;
 
   virtual void put(const std::string& name, const std::string& text) = 0;
   virtual std::string get(const std::string& name) = 0;  // waits for it

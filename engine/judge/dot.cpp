@@ -321,7 +321,7 @@ class Picture {
   std::string traffic(int to) const {
     const NodeFigures& f = *measured(to);
     const int room = queue_room(plan_, to);
-    const int each = node(to).spec->arity == Arity::gather ? std::max(node(to).count, 1) : 1;
+    const double each = node(to).spec->arity == Arity::gather ? gathered(plan_, node(to)) : 1;
     return rate(f.rate * each) + "/s  q " + std::to_string(at_rest_ ? f.queue_max : f.queue) +
            (room > 0 ? "/" + std::to_string(room) : "");
   }

@@ -247,12 +247,17 @@ int queue_room(const Plan& plan, int node) {
   }
 }
 
+double gathered(const Plan& plan, const PlanNode& gather) {
+  const Division& division = plan.streams[static_cast<std::size_t>(gather.stream)].division;
+  return gather.count / static_cast<double>(division.sharded() ? division.parts : 1);
+}
+
 double samples_each(const Plan& plan, int node) {
   double each = 1;
   const PlanNode* n = &plan.nodes[static_cast<std::size_t>(node)];
   while (!n->inputs.empty()) {
     n = &plan.nodes[static_cast<std::size_t>(n->inputs.front().from)];
-    if (n->spec->arity == Arity::gather) each *= n->count;
+    if (n->spec->arity == Arity::gather) each *= gathered(plan, *n);
     if (n->spec->arity == Arity::expand) each = n->count > 0 ? each / n->count : 0;
   }
   return each;

@@ -76,6 +76,9 @@ int done_in(const Plan& plan, const Figures& figures, int node);
 // where nobody knows (after a 1:n that varies) or nothing waits (a source).
 int queue_room(const Plan& plan, int node);
 
+// How many packets become one at a gather: its batch, or a shard's part of it on average.
+double gathered(const Plan& plan, const PlanNode& gather);
+
 // The samples of its source that one packet before a node stands for, where that is fixed:
 // after a batch of 8 it is 8, after a 1:2 one half. 0 where it varies.
 double samples_each(const Plan& plan, int node);

@@ -172,8 +172,8 @@ class Simulation {
   struct At {
     std::vector<std::deque<Token>> inbox;
     int running = 0;
-    std::shared_ptr<int> free;             // credits
-    double fire = 0, emit = 0, child = 0;  // what is due of the shares
+    std::shared_ptr<int> free;                        // credits
+    double fire = 0, emit = 0, child = 0, group = 0;  // what is due of the shares
   };
 
   // Whose bodies do its work: those of a later node of its run where it leaves it.
@@ -190,7 +190,7 @@ class Simulation {
     const double mine = samples_each(plan_, i), theirs = samples_each(plan_, by);
     const double each =
         mine > 0 && theirs > 0 ? theirs / mine : 1 / std::max(1.0, cost(i).children);
-    return node(by).spec->arity == Arity::gather ? each * node(by).count : each;
+    return node(by).spec->arity == Arity::gather ? each * gathered(plan_, node(by)) : each;
   }
 
   static double per(std::int64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0; }
@@ -235,7 +235,7 @@ class Simulation {
     At& a = at(i);
     for (const auto& port : a.inbox)
       if (port.empty()) return false;
-    if (n.spec->arity == Arity::gather) return start_group(i, static_cast<std::size_t>(n.count));
+    if (n.spec->arity == Arity::gather) return start_group(i);
     if (!turn_open(i, a.inbox.front().front())) return false;
     bool skip = false;
     for (const auto& port : a.inbox) skip |= port.front().skip;
@@ -280,7 +280,9 @@ class Simulation {
   }
 
   // Skips are absorbed; a group is of one epoch.
-  bool start_group(int i, std::size_t wanted) {
+  bool start_group(int i) {
+    const double due = at(i).group + gathered(plan_, node(i));
+    const auto wanted = static_cast<std::size_t>(due + 1e-9);
     auto& port = at(i).inbox.front();
     for (auto it = port.begin(); it != port.end();) it = it->skip ? port.erase(it) : it + 1;
     std::size_t count = 0;
@@ -288,7 +290,9 @@ class Simulation {
       ++count;
     const bool other_follows = count < port.size() && count < wanted;
     if (count == 0 || (count < wanted && !other_follows)) return false;
-    return launch_group(i, count);
+    if (!launch_group(i, count)) return false;
+    at(i).group = other_follows ? 0 : due - static_cast<double>(count);
+    return true;
   }
 
   bool launch_group(int i, std::size_t count) {

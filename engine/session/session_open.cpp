@@ -16,8 +16,8 @@
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
+#include "engine/run/arranged_source.h"
 #include "engine/run/open_context.h"
-#include "engine/run/windowed_source.h"
 #include "engine/session/hand_over.h"
 #include "engine/session/isolate.h"
 #include "engine/session/precision.h"
@@ -104,6 +104,7 @@ void Session::join_others() {
                                  " processes, but run.shards is " + std::to_string(*shards) +
                                  ": at most one process a shard");
   join(*ranks_, graph_->run.peer_timeout_s, [this](const std::string& who) { lost(who); });
+  ranks_->halves = graph_->run.transfer == "bfloat16";
   if (world.rank > 0) options_.quiet = true;
 }
 
@@ -239,7 +240,7 @@ void Session::make_nodes() {
   device_share_ = share_of_caches(*plan_, graph_->run.device_budget);
   nodes_.resize(plan_->nodes.size());
   for (int i : plan_->order) open_node(i);
-  window_sources(*plan_, nodes_);
+  arrange_sources(*plan_, static_cast<std::uint64_t>(graph_->run.seed), nodes_);
   if (graph_->run.cuda_graphs && find_device())
     recorded_ = record_steps(*plan_, find_device(), nodes_);
   for (const auto& path : options_.free)

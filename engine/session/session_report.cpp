@@ -219,6 +219,15 @@ static Json layers_json(const Resources& resources) {
   return all;
 }
 
+// Of the steps themselves, apart from the passes; sums over all steps.
+static Json steps_json(const StepUse& u) {
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-6; };
+  return {{"steps", u.steps.load()},      {"header_ms", ms(u.header_ns)},
+          {"sum_ms", ms(u.sum_ns)},       {"update_ms", ms(u.update_ns)},
+          {"sent_bytes", u.bytes.load()}, {"values", u.values.load()},
+          {"moments", u.moments.load()}};
+}
+
 Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
@@ -243,6 +252,7 @@ Json Session::profile(bool ended) const {
   if (ended) j["layers"] = layers_json(*resources_);
   if (const Json stages = ended ? stages_json(*resources_) : Json(); !stages.empty())
     j["stages"] = stages;
+  if (ranks_->use.steps > 0) j["step"] = steps_json(ranks_->use);
   j["process"] = (ended ? end_ : ProcessUse::now()).since(begin_);
   j["gpus"] = gpus_->to_json();
   if (const auto device = find_device()) {

@@ -103,8 +103,8 @@ class GlooWire final : public Wire {
     done([&] { return data_->alltoall_base(out, in, same, same, patient()); });
   }
 
-  void exchange(std::span<const float> out, std::span<const std::size_t> to, std::span<float> in,
-                std::span<const std::size_t> from) override {
+  void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
+                std::span<std::byte> in, std::span<const std::size_t> from) override {
     at::Tensor send = over(out), receive = over(in);
     std::vector<std::int64_t> there(to.begin(), to.end()), here(from.begin(), from.end());
     done([&] { return data_->alltoall_base(receive, send, here, there, patient()); });
@@ -158,10 +158,6 @@ class GlooWire final : public Wire {
   static at::Tensor over(std::span<const std::byte> bytes) {
     return at::from_blob(const_cast<std::byte*>(bytes.data()),
                          {static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  }
-  static at::Tensor over(std::span<const float> values) {
-    return at::from_blob(const_cast<float*>(values.data()),
-                         {static_cast<std::int64_t>(values.size())}, at::kFloat);
   }
 
   c10::intrusive_ptr<c10d::Store> connect() const {

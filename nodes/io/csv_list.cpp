@@ -17,7 +17,7 @@ struct CsvListSource final : Node {
     Json columns, groups;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
@@ -42,6 +42,7 @@ struct CsvListSource final : Node {
         .param("suffix", &Params::suffix, "Put behind each path: \".tif\".");
     return add_split_params<Params>(s)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .lane(LaneKind::io)

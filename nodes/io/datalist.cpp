@@ -11,7 +11,7 @@ struct Datalist final : Node {
     std::string file, list_key, root;
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::string> values;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 

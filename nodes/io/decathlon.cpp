@@ -9,7 +9,7 @@ namespace {
 struct Decathlon final : Node {
   struct Params : Fold {
     std::string root;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     double val_frac = 0;
     std::optional<std::int64_t> limit;
     Params() { seed = 0; }  // as MONAI's
@@ -24,6 +24,7 @@ struct Decathlon final : Node {
         .param("split", &Params::split, "Which list of dataset.json, or which part of a fold.")
         .choices({"training", "validation", "test"})
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("val_frac", &Params::val_frac,
                "Share of \"training\" held out for \"validation\" where dataset.json has no such "
                "list; the split is MONAI's for the same seed.")

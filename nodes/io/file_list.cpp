@@ -11,7 +11,7 @@ struct FileList final : Node {
     std::string root;
     std::string pattern;
     std::string key = "image";
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
   } p;
   DataList list;
@@ -26,6 +26,7 @@ struct FileList final : Node {
                "Glob for file names in root, such as \"*.nii.gz\"; sorted by name.")
         .param("key", &Params::key, "The field that files found by pattern become.")
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .one_of("items", "pattern")

@@ -8,7 +8,7 @@ struct FilePatterns final : Node {
   struct Params : Fold {
     std::string root;
     Json patterns;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
   } p;
   DataList list;
@@ -26,6 +26,7 @@ struct FilePatterns final : Node {
         .required();
     return add_split_params<Params>(s)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .lane(LaneKind::io)

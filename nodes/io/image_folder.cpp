@@ -11,7 +11,7 @@ namespace {
 struct ImageFolder final : Node {
   struct Params {
     std::string root, split = "training", key = "image", label_key = "label";
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     double val_frac = 0;
     std::int64_t seed = 0;
     std::optional<std::int64_t> limit;
@@ -34,6 +34,7 @@ struct ImageFolder final : Node {
         .param("key", &Params::key, "The image's field.")
         .param("label_key", &Params::label_key, "The class's field, int64.")
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n images.")
         .at_least(1)
         .lane(LaneKind::io)

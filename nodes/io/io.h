@@ -25,6 +25,13 @@ inline SamplePtr record_at(const DataList& list, std::uint64_t item) {
   return std::make_shared<const Sample>(record_of(list.at(item)));
 }
 
+// What `by_shard` is of every source that shuffles; the engine does it
+// (engine/run/arranged_source.h).
+inline constexpr const char* by_shard_doc =
+    "With shuffle and run.shards K: the list is dealt out to K parts once, by run.seed, and each "
+    "shard has the same part in every epoch, in a new order. So a process reads and caches its "
+    "shards' parts alone; samples mix less.";
+
 // One firing of a source of n items, whose samples `record_at_item` gives; shuffled by the epoch's
 // own permutation.
 template <class RecordAt>

@@ -18,7 +18,7 @@ struct Nnunet final : Node {
     std::vector<std::string> keys{"image"};
     std::string label_key = "label";
     std::int64_t fold = 0, folds = 5;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
     std::string previous, previous_key = "previous";
     std::optional<std::int64_t> spatial_dims;
@@ -46,6 +46,7 @@ struct Nnunet final : Node {
         .param("folds", &Params::folds, "How many there are without splits_final.json.")
         .at_least(2)
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n records.")
         .at_least(1)
         .param("previous", &Params::previous,

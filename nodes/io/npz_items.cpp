@@ -14,7 +14,7 @@ struct NpzItems final : Node {
     std::vector<std::string> keys{"image", "label"};
     std::optional<std::vector<std::string>> arrays;
     std::vector<Json> channel_dim{Json()};
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
   } p;
 
@@ -34,6 +34,7 @@ struct NpzItems final : Node {
                "and one is added; null: rows stay as they are; one, or one a key.")
         .per("keys")
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n items.")
         .at_least(1)
         .source()

@@ -22,7 +22,8 @@ Spec& add_part_params(Spec& s) {
              "Shuffles before dividing.")
       .param("share_seed", Number{&Params::share_seed}, "... by this seed, as numpy does.")
       .range(0, 4294967295.0)
-      .param("shuffle", &Params::shuffle, "A new order in every epoch.");
+      .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+      .param("by_shard", &Params::by_shard, by_shard_doc);
 }
 
 template <class T>

@@ -7,7 +7,7 @@ namespace {
 struct PathLists final : Node {
   struct Params : Part {
     Json lists;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
   DataList list;

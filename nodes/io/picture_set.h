@@ -12,7 +12,7 @@ template <class Images>
 struct PictureSet : Node {
   struct Params {
     std::string root, split = "training";
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
   } p;
 
@@ -22,6 +22,7 @@ struct PictureSet : Node {
         .param("split", &Params::split, split)
         .choices({"training", "test"})
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .param("limit", &Params::limit, "Only the first n images.")
         .at_least(1)
         .source()

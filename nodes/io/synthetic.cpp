@@ -9,6 +9,7 @@
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/lists/numpy_random.h"
+#include "nodes/io/io.h"
 
 namespace sluice {
 namespace {
@@ -20,7 +21,7 @@ struct Synthetic final : Node {
     std::int64_t num_objs = 12, rad_max = 30, rad_min = 5, num_seg_classes = 5;
     double noise_max = 0;
     std::optional<std::string> instance_key;
-    bool shuffle = false;
+    bool shuffle = false, by_shard = false;
   } p;
 
   static Spec spec() {
@@ -53,6 +54,7 @@ struct Synthetic final : Node {
                "Field for the balls' numbers from 1, int32; of those that overlap the last one's. "
                "null: none.")
         .param("shuffle", &Params::shuffle, "A new order in every epoch.")
+        .param("by_shard", &Params::by_shard, by_shard_doc)
         .source()
         .gives("image", Form::image)
         .channels("1")

@@ -49,6 +49,12 @@ void Optimizer::open(const OpenContext& context) {
   if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
   memory_.write(begin);
   ranks_ = context.ranks;
+  if (ranks_)
+    for (const Slot& s : slots_) {
+      ranks_->use.values += s.weight.numel();
+      for (const auto& [prefix, member] : moments)
+        if ((s.*member).defined()) ranks_->use.moments += (s.*member).numel();
+    }
   if (context.division.sharded())
     sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_);
 }
@@ -239,6 +245,7 @@ void Optimizer::step(const std::string& at) {
     if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
   }
   const at::Device device = slots_.front().weight.device();
+  const std::int64_t begun = now_ns();
   memory_.move_to(device);
   optim_step(slots_, rule_, memory_);
   if (device.is_cpu()) require_finite(memory_.read(), "batch " + at);
@@ -249,6 +256,9 @@ void Optimizer::step(const std::string& at) {
     weights[i].second.mutable_grad() = at::Tensor();
   }
   pending_ = 0;
+  if (!ranks_) return;
+  ++ranks_->use.steps;
+  ranks_->use.update_ns += now_ns() - begun;
 }
 
 // Without a loss scale there is nothing to lower: such a step would be missing silently.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "engine/trace/trace.h"
+
 namespace sluice {
 namespace {
 
@@ -44,7 +46,8 @@ ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
       ranks_(std::move(ranks)),
       network_(std::move(network)),
       mine_(static_cast<std::size_t>(division.parts)),
-      sum_(division.parts, values_of(*network_), ranks_ ? ranks_->wire : nullptr) {
+      sum_(division.parts, values_of(*network_), ranks_ ? ranks_->wire : nullptr,
+           ranks_ && ranks_->halves) {
   take_buffers();
 }
 
@@ -105,12 +108,20 @@ ShardedStep::Sum ShardedStep::finish() {
   const at::NoGradGuard no_grad;
   Sum sum;
   std::vector<std::uint8_t> filled;
+  const std::int64_t came = now_ns();
   for (const Shard& s : all_shards(sum.wish)) {
     filled.push_back(s.samples > 0);
     sum.samples += s.samples;
     sum.loss += static_cast<double>(s.samples) * s.loss;
   }
+  const std::int64_t begun = now_ns();
+  const std::uint64_t sent = sum_.sent();
+  if (ranks_) ranks_->use.header_ns += begun - came;
   const std::span<float> values = sum_.finish(filled);
+  if (ranks_) {
+    ranks_->use.sum_ns += now_ns() - begun;
+    ranks_->use.bytes += sum_.sent() - sent;
+  }
   if (sum.samples == 0) return sum;
   sum.loss /= static_cast<double>(sum.samples);
 

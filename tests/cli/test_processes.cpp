@@ -63,6 +63,27 @@ TEST_CASE("sharded training gives the same bits with any number of processes and
   }
 }
 
+TEST_CASE("gradients in bfloat16 give the same bits with any number of processes, from half") {
+  const Sharded t;
+  REQUIRE(t.run("--out floats --processes 2").code == 0);
+  const std::string half = "--set +run.transfer=bfloat16 ";
+  REQUIRE(t.run(half + "--out one").code == 0);
+  CHECK(t.weights("one") != t.weights("floats"));
+  for (const std::string processes : {"2", "3", "4"}) {
+    const auto run =
+        t.run(half + "--overwrite --out more" + processes + " --processes " + processes);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(t.result("more" + processes) == t.result("one"));
+  }
+  const json whole = t.json_of("floats/profile.json").at("step"),
+             halves = t.json_of("more2/profile.json").at("step");
+  CHECK(whole.at("sent_bytes") == 2 * halves.at("sent_bytes").get<std::uint64_t>());
+  CHECK(halves.at("sent_bytes") > 0);
+  const auto unknown = t.run("--no-out --set +run.transfer=float16");
+  CHECK(unknown.code == 2);
+  CHECK_MESSAGE(contains(unknown.err, "bfloat16"), unknown.err);
+}
+
 TEST_CASE("one shard is the whole batch: the bits of a run without shards") {
   Sharded t;
   json g = sharded_graph();
@@ -95,6 +116,28 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
   CHECK(t.weights("cut") == t.weights("whole"));
 }
 
+TEST_CASE("a list dealt out to shards gives the same bits with any number of processes") {
+  json g = sharded_graph();
+  g["nodes"]["train"].update({{"shuffle", true}, {"by_shard", true}});
+  const Sharded t(g);
+  const std::string mixed = "--set nodes.train.by_shard=false --out mixed";
+  REQUIRE(t.run(mixed).code == 0);
+  REQUIRE(t.run("--out one").code == 0);
+  CHECK(t.weights("one") != t.weights("mixed"));
+  for (const std::string processes : {"2", "3", "4"}) {
+    const auto run = t.run("--overwrite --out more --processes " + processes);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(t.result("more") == t.result("one"));
+  }
+  REQUIRE(t.run("--processes 3 --set run.epochs=1 --out cut").code == 0);
+  REQUIRE(t.run("--processes 2 --resume cut").code == 0);
+  CHECK(t.weights("cut") == t.weights("one"));
+  // One shard is the whole list, shuffled as ever.
+  REQUIRE(t.run("--set run.shards=1 --overwrite " + mixed).code == 0);
+  REQUIRE(t.run("--set run.shards=1 --overwrite --out one").code == 0);
+  CHECK(t.weights("one") == t.weights("mixed"));
+}
+
 TEST_CASE("windows of a smart cache by shard give the same bits with any number of processes") {
   json g = sharded_graph();
   g["nodes"]["train"]["num_samples"] = 23;
@@ -115,6 +158,14 @@ TEST_CASE("windows of a smart cache by shard give the same bits with any number 
   const auto mixed = t.run("--no-out --set +nodes.train.shuffle=true");
   CHECK(mixed.code == 2);
   CHECK_MESSAGE(contains(mixed.err, "would mix the parts of by_shard"), mixed.err);
+  const std::string within = " --set +nodes.train.shuffle=true --set +nodes.train.by_shard=true";
+  REQUIRE(t.run("--out within" + within).code == 0);
+  CHECK(t.weights("within") != t.weights("one"));
+  REQUIRE(t.run("--out within3 --processes 3" + within).code == 0);
+  CHECK(t.result("within3") == t.result("within"));
+  const auto half = t.run("--no-out --set nodes.kept.by_shard=false" + within);
+  CHECK(half.code == 2);
+  CHECK_MESSAGE(contains(half.err, "for all shards together"), half.err);
   const auto uneven = t.run("--no-out --set nodes.batch.size=6");
   CHECK(uneven.code == 2);
   CHECK_MESSAGE(contains(uneven.err, "no equal share of each of 4 parts"), uneven.err);

@@ -95,6 +95,26 @@ TEST_CASE("A batch waits for its members, and the rate is in samples") {
   CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(40).epsilon(0.03));
 }
 
+TEST_CASE("Where a step's batch is divided, a packet of the region is a shard") {
+  for (const std::int64_t shards : {2, 3, 8}) {
+    Builder b;
+    b.graph.run.shards = shards;
+    b.graph.run.step_threads = 1;
+    const int s = b.source("s", 1000);
+    const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 8}});
+    const int fwd = b.add("fwd", reader_spec(), forward, {{batch, 0}});
+    const int step = b.add("step", updater_spec(), forward, {{fwd, 0}});
+    REQUIRE(b.plan(2));
+    const double each = 8.0 / static_cast<double>(shards);
+    CHECK(samples_each(*b.made, step) == doctest::Approx(each));
+    Costs costs;
+    costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+    costs.epoch = {-1};
+    costs.nodes[static_cast<std::size_t>(fwd)].service_s = 0.1;  // a shard
+    CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(10 * each).epsilon(0.03));
+  }
+}
+
 TEST_CASE("Training and validation take turns, so their times add up") {
   Builder b;
   const int s = b.source("s", 10);

@@ -1,7 +1,10 @@
 // The arithmetic of several processes: who computes what, who is who, and the sum of shards.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -40,58 +43,131 @@ TEST_CASE("whole batches of a stream that trains nothing go round") {
 
 namespace {
 
-// The sum of leaves [begin, end) as the tree has it; nullopt where all are empty.
-std::optional<float> tree(const std::vector<std::optional<float>>& leaves, std::size_t begin,
-                          std::size_t end) {
-  if (end - begin == 1) return leaves[begin];
-  const std::size_t middle = begin + std::bit_floor(end - begin - 1);
-  const auto a = tree(leaves, begin, middle), b = tree(leaves, middle, end);
-  return a && b ? std::optional(*a + *b) : a ? a : b;
+// The nearest number of 8 significant bits, ties to even: what a bfloat16 holds.
+float half(float value) {
+  int exponent = 0;
+  if (value == 0) return value;
+  std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(value, 8 - exponent)), exponent - 8);
 }
 
-}  // namespace
+// The sum of leaves [begin, end) as the tree has it; nullopt where all are empty.
+std::optional<float> tree(const std::vector<std::optional<float>>& leaves, bool halves,
+                          std::size_t begin, std::size_t end) {
+  if (end - begin == 1)
+    return halves && leaves[begin] ? std::optional(half(*leaves[begin])) : leaves[begin];
+  const std::size_t middle = begin + std::bit_floor(end - begin - 1);
+  const auto a = tree(leaves, halves, begin, middle), b = tree(leaves, halves, middle, end);
+  if (!a || !b) return a ? a : b;
+  return halves ? half(*a + *b) : *a + *b;
+}
 
-TEST_CASE("the ordered sum has one tree's bits for any number of ranks, with empty shards too") {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  for (int round = 0; round < 60; ++round) {
-    const std::int64_t shards = 1 + static_cast<std::int64_t>(random() % 9);
-    const std::size_t values = 1 + random() % 9000;
-    std::vector<std::vector<float>> leaf(static_cast<std::size_t>(shards));
-    std::vector<std::uint8_t> filled;
+// Leaves with some that are empty, and what each rank's sum of them is.
+struct Leaves {
+  std::int64_t shards;
+  std::size_t values;
+  std::vector<std::vector<float>> leaf;
+  std::vector<std::uint8_t> filled;
+
+  Leaves(std::int64_t count, std::size_t size, std::mt19937& random)
+      : shards(count), values(size), leaf(static_cast<std::size_t>(count)) {
+    std::normal_distribution<float> normal;
     for (auto& l : leaf) {
       filled.push_back(random() % 4 != 0);
       for (std::size_t i = 0; i < values; ++i)
         l.push_back(normal(random) * std::pow(10.0f, static_cast<float>(random() % 9) - 4));
     }
-    const bool any = std::find(filled.begin(), filled.end(), 1) != filled.end();
-    std::vector<float> expected;
-    for (std::size_t i = 0; i < values && any; ++i) {
+  }
+
+  std::vector<float> expected(bool halves) const {
+    std::vector<float> sums;
+    if (std::find(filled.begin(), filled.end(), 1) == filled.end()) return sums;
+    for (std::size_t i = 0; i < values; ++i) {
       std::vector<std::optional<float>> leaves;
       for (std::size_t k = 0; k < leaf.size(); ++k)
         leaves.push_back(filled[k] ? std::optional(leaf[k][i]) : std::nullopt);
-      expected.push_back(*tree(leaves, 0, leaves.size()));
+      sums.push_back(*tree(leaves, halves, 0, leaves.size()));
     }
-    for (int ranks = 1; ranks <= shards; ++ranks) {
-      ThreadWires wires(ranks);
-      std::vector<std::vector<float>> sums(static_cast<std::size_t>(ranks));
-      wires.each([&](int rank) {
-        OrderedSum sum(shards, values, ranks > 1 ? &wires[rank] : nullptr);
-        for (int step = 0; step < 2; ++step) {  // memory is used again
-          for (auto k = first_shard(rank, ranks, shards); k < first_shard(rank + 1, ranks, shards);
-               ++k) {
-            const auto& mine = leaf[static_cast<std::size_t>(k)];
-            if (!filled[static_cast<std::size_t>(k)]) continue;
-            std::copy(mine.begin(), mine.end(), sum.leaf().begin());
-            sum.add(k);
-          }
-          const auto whole = sum.finish(filled);
-          sums[static_cast<std::size_t>(rank)].assign(whole.begin(), whole.end());
+    return sums;
+  }
+
+  // Two steps, so that memory is used again. `sent`: of all ranks, as they count.
+  std::vector<std::vector<float>> sums(ThreadWires& wires, int ranks, bool halves,
+                                       std::uint64_t& sent) const {
+    std::vector<std::vector<float>> all(static_cast<std::size_t>(ranks));
+    std::atomic<std::uint64_t> counted{0};
+    wires.each([&](int rank) {
+      OrderedSum sum(shards, values, ranks > 1 ? &wires[rank] : nullptr, halves);
+      for (int step = 0; step < 2; ++step) {
+        const auto last = first_shard(rank + 1, ranks, shards);
+        for (auto k = first_shard(rank, ranks, shards); k < last; ++k) {
+          const auto& mine = leaf[static_cast<std::size_t>(k)];
+          if (!filled[static_cast<std::size_t>(k)]) continue;
+          std::copy(mine.begin(), mine.end(), sum.leaf().begin());
+          sum.add(k);
         }
-      });
-      for (const auto& got : sums) CHECK(got == expected);
+        const auto whole = sum.finish(filled);
+        all[static_cast<std::size_t>(rank)].assign(whole.begin(), whole.end());
+      }
+      counted += sum.sent();
+    });
+    sent = counted;
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the ordered sum has one tree's bits for any number of ranks, with empty shards too") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    const Leaves leaves(1 + static_cast<std::int64_t>(random() % 9), 1 + random() % 5000, random);
+    for (const bool halves : {false, true}) {
+      const std::vector<float> expected = leaves.expected(halves);
+      for (int ranks = 1; ranks <= leaves.shards; ++ranks) {
+        ThreadWires wires(ranks);
+        std::uint64_t sent = 0;
+        for (const auto& got : leaves.sums(wires, ranks, halves, sent)) CHECK(got == expected);
+        CHECK(sent == wires.carried());
+      }
     }
   }
+}
+
+TEST_CASE("bfloat16 halves the bytes between ranks, and rounds every sum") {
+  std::mt19937 random(3);
+  const Leaves leaves(8, 30000, random);
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    ThreadWires whole(ranks), half(ranks);
+    std::uint64_t sent = 0;
+    const auto floats = leaves.sums(whole, ranks, false, sent);
+    const auto halves = leaves.sums(half, ranks, true, sent);
+    CHECK(half.carried() > 0);
+    CHECK(whole.carried() == 2 * half.carried());
+    CHECK(floats != halves);
+  }
+}
+
+TEST_CASE("what is not finite stays so in bfloat16") {
+  OrderedSum sum(1, 4, nullptr, true);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float all[] = {infinity, -infinity, std::bit_cast<float>(0x7f800001u), 3e38f};
+  std::copy(std::begin(all), std::end(all), sum.leaf().begin());
+  sum.add(0);
+  const std::vector<std::uint8_t> filled{1};
+  const auto got = sum.finish(filled);
+  CHECK(got[0] == infinity);
+  CHECK(got[1] == -infinity);
+  CHECK(std::isnan(got[2]));
+  CHECK(std::isfinite(got[3]));
+}
+
+TEST_CASE("a rank holds as many sums as subtrees lie in its shards") {
+  CHECK(sums_alone(0, 1, 8) == 1);
+  CHECK(sums_alone(0, 3, 8) == 1);  // 0 1
+  CHECK(sums_alone(1, 3, 8) == 2);  // 2 3, 4
+  CHECK(sums_alone(2, 3, 8) == 2);  // 5, 6 7
+  CHECK(sums_alone(3, 4, 4) == 1);
 }
 
 namespace {

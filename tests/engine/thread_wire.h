@@ -1,6 +1,7 @@
 // Ranks that are threads of one process: a wire without sockets.
 #pragma once
 
+#include <atomic>
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -20,6 +21,9 @@ class ThreadWires {
   }
   Wire& operator[](int rank) { return *wires_[static_cast<std::size_t>(rank)]; }
 
+  // Bytes that went from a rank to others, of all.
+  std::uint64_t carried() const { return carried_; }
+
   // Calls work(rank) on a thread for each rank.
   template <class Work>
   void each(const Work& work) {
@@ -36,6 +40,7 @@ class ThreadWires {
     int size() const override { return all_.size_; }
     void gather(std::span<const std::byte> mine, std::span<std::byte> everyones) override {
       all_.bytes_[static_cast<std::size_t>(rank_)] = mine;
+      all_.carried_ += mine.size() * static_cast<std::size_t>(all_.size_ - 1);
       all_.barrier_.arrive_and_wait();
       std::byte* next = everyones.data();
       for (const auto& part : all_.bytes_) {
@@ -44,18 +49,19 @@ class ThreadWires {
       }
       all_.barrier_.arrive_and_wait();
     }
-    void exchange(std::span<const float> out, std::span<const std::size_t> to, std::span<float> in,
-                  std::span<const std::size_t> from) override {
+    void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
+                  std::span<std::byte> in, std::span<const std::size_t> from) override {
       all_.sent_[static_cast<std::size_t>(rank_)] = {out.data(), to};
+      all_.carried_ += out.size() - to[static_cast<std::size_t>(rank_)];
       all_.barrier_.arrive_and_wait();
-      float* next = in.data();
+      std::byte* next = in.data();
       for (std::size_t r = 0; r < from.size(); ++r) {
         const Sent& sent = all_.sent_[r];
-        const float* begin = sent.values;
+        const std::byte* begin = sent.bytes;
         for (int other = 0; other < rank_; ++other)
           begin += sent.to[static_cast<std::size_t>(other)];
         if (sent.to[static_cast<std::size_t>(rank_)] != from[r]) std::terminate();
-        if (from[r] > 0) std::memcpy(next, begin, from[r] * sizeof(float));
+        if (from[r] > 0) std::memcpy(next, begin, from[r]);
         next += from[r];
       }
       all_.barrier_.arrive_and_wait();
@@ -84,7 +90,7 @@ class ThreadWires {
     const int rank_;
   };
   struct Sent {
-    const float* values = nullptr;
+    const std::byte* bytes = nullptr;
     std::span<const std::size_t> to;
   };
 
@@ -94,6 +100,7 @@ class ThreadWires {
   std::vector<std::span<const std::byte>> bytes_ =
       std::vector<std::span<const std::byte>>(static_cast<std::size_t>(size_));
   std::vector<Sent> sent_ = std::vector<Sent>(static_cast<std::size_t>(size_));
+  std::atomic<std::uint64_t> carried_{0};
   std::mutex mutex_;
   std::map<std::string, std::string> texts_;
 };

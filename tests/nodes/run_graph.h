@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/run/arranged_source.h"
 #include "engine/run/open_context.h"
 #include "engine/run/registry.h"
 #include "engine/run/scheduler.h"
-#include "engine/run/windowed_source.h"
 #include "engine/state/sample.h"
 #include "engine/state/upstream.h"
 
@@ -97,7 +97,7 @@ inline Collected run_graph(const Json& json, int threads = 2, const Watch& watch
       context.upstream = upstream_of(*plan, i, [&](int other) { return at(other).get(); });
     at(i)->open(context);
   }
-  window_sources(*plan, nodes);
+  arrange_sources(*plan, static_cast<std::uint64_t>(graph->run.seed), nodes);
   RunOptions options;
   options.threads = threads;
   options.background = false;

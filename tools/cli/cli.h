@@ -61,6 +61,10 @@ struct Options {
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"
   int at_once = 1;   // so many of these at a time
+  // plan
+  std::vector<int> ranks;
+  int node = 1, cores = 0;  // ranks on a machine; its cores, 0: this one's
+  std::string link = "12.5GB/s", inside, latency;
   std::vector<std::string> what_if;
   std::optional<std::uint64_t> budget;  // cache, advise
   std::optional<double> days;
@@ -111,6 +115,10 @@ std::optional<int> divide(int processes, const std::atomic<int>& signal);
 int run_each(const Options& options, const std::atomic<int>& signal);
 // Does not check first: a cache where none can stand is what it mends.
 int advise(const Options& options);
+// What training would take on more processes.
+int plan_ranks(const Options& options);
+// Runs the graph quietly for options.seconds, its results in `folder`.
+int measure(const Options& options, const std::string& folder);
 
 // ---- shared -------------------------------------------------------------------------------------
 

@@ -80,6 +80,40 @@ void advise_options(CLI::App* command, Options& o) {
   command->add_flag("--json", o.json, "One JSON document on stdout");
 }
 
+void plan_options(CLI::App* command, Options& o) {
+  graphs(command, o, "Graph file or run folder; several are merged left to right");
+  set(command, o);
+  thread_options(command, o);
+  command->add_option("--ranks", o.ranks, "How many processes: 8,32,256")
+      ->required()
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->option_text("N,...");
+  command->add_option("--profile", o.run, "A run whose profile says the costs; else one is made")
+      ->option_text("DIR");
+  command->add_option("--seconds", o.seconds, "... that takes so long; 30 unless told")
+      ->check(CLI::Range(0.5, 1e9))
+      ->option_text("N");
+  command->add_option("--node", o.node, "Processes on a machine; 1 unless told")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
+  command->add_option("--cores", o.cores, "... which has so many cores; as many as this one")
+      ->check(CLI::Range(1, 65536))
+      ->option_text("N");
+  command->add_option("--link", o.link, "Between machines; 12.5GB/s unless told")
+      ->option_text("RATE");
+  command
+      ->add_option("--nvlink", o.inside,
+                   "From each process to others on its machine; 200GB/s between GPUs unless told, "
+                   "1GB/s between CPUs")
+      ->option_text("RATE");
+  command
+      ->add_option("--latency", o.latency,
+                   "Of a message; 5us unless told, 50us between processes on CPUs")
+      ->option_text("TIME");
+  command->add_flag("--json", o.json, "One JSON document on stdout");
+}
+
 void bundle_options(CLI::App* command, Options& o) {
   command
       ->add_option("--config", o.configs,
@@ -308,6 +342,8 @@ void commands(CLI::App& app, Options& o) {
   advise_options(
       app.add_subcommand("advise", "Tries what would make a graph faster; says what pays"), o);
 
+  plan_options(app.add_subcommand("plan", "Says what training would take on more processes"), o);
+
   auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
   graphs(check, o, "Graph files");
   check->add_flag("--merge", o.merge, "The files are merged left to right to one graph");
@@ -492,6 +528,7 @@ int dispatch(const CLI::App& app, const Options& o) {
   if (command == "new") return new_graph(o);
   if (command == "cache") return cache(o);
   if (command == "advise") return advise(o);
+  if (command == "plan") return plan_ranks(o);
   if (command == "data") return data(o);
   if (command == "weights") return weights(o);
   if (command == "convert") return convert(o);
@@ -579,7 +616,8 @@ __attribute__((constructor(101))) static void before_statics() {
 
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "run" || command == "profile" || command == "advise") sluice::cli::keep_signals();
+  if (command == "run" || command == "profile" || command == "advise" || command == "plan")
+    sluice::cli::keep_signals();
   try {
     return sluice::cli::flushed(sluice::cli::parse(argc, argv));
   } catch (...) {

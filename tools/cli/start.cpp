@@ -153,6 +153,15 @@ int start(const std::string& command, const Options& given) {
   return run_in_runtime(request, runtime);
 }
 
+int measure(const Options& options, const std::string& folder) {
+  Json request = document("run", options);
+  request["out"] = folder;
+  request["quiet"] = true;
+  request["json"] = false;
+  request["seconds"] = options.seconds;
+  return run_in_runtime(request);
+}
+
 int advise(const Options& options) {
   Json request = document("advise", options);
   request["out"] = "";
