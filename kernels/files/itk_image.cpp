@@ -58,11 +58,7 @@ at::Tensor to_tensor(Buffer& voxels, const itk::ImageIOBase& io, at::ScalarType 
   shape.push_back(io.GetNumberOfComponents());
   for (std::int64_t d = std::ssize(shape); d-- > 0;) order.push_back(d);
   const at::Tensor stored = at::from_blob(voxels.data(), shape, component_of(io, name).type);
-  at::Tensor out = stored.permute(order).to(dtype, false, true, at::MemoryFormat::Contiguous);
-  if (at::isIntegralType(dtype, false) &&
-      !out.to(at::kDouble).equal(stored.permute(order).to(at::kDouble)))
-    throw DataError(name + ": holds values that are no " + toString(dtype));
-  return out;
+  return exactly(stored.permute(order), dtype, name);
 }
 
 Volume read_by(itk::ImageIOBase& io, const std::string& name, at::ScalarType dtype) {

@@ -234,6 +234,16 @@ at::Tensor read_npy(const std::filesystem::path& path) {
   return parse_npy(read_file(path).view(), path.string());
 }
 
+at::Tensor channels_first(const at::Tensor& t, std::int64_t channel_dim, std::int64_t first,
+                          const std::string& name) {
+  const std::int64_t axes = t.dim() - first;
+  if (channel_dim < -axes || channel_dim >= axes)
+    throw DataError(name + " has " + std::to_string(axes) + " axes; there is no axis " +
+                    std::to_string(channel_dim));
+  return t.movedim((channel_dim < 0 ? channel_dim + axes : channel_dim) + first, first)
+      .contiguous();
+}
+
 void write_npy(const std::filesystem::path& path, const at::Tensor& data) {
   const at::Tensor whole = data.detach().cpu().contiguous();
   const TypeRow* row = nullptr;

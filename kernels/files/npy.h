@@ -23,6 +23,11 @@ at::Tensor read_npy(const std::filesystem::path& path);
 // The same for bytes; `name` is the file's, for messages.
 at::Tensor parse_npy(std::span<const std::uint8_t> file, const std::string& name);
 
+// [channels, ...] of an array whose axis `channel_dim` (negative: from the end) is the channels.
+// Axes in front of `first` stay where they are. `name` is the array's.
+at::Tensor channels_first(const at::Tensor& t, std::int64_t channel_dim, std::int64_t first,
+                          const std::string& name);
+
 // Version 1.0 in C order, of any type that keeps its own when it is read. See write_file().
 void write_npy(const std::filesystem::path& path, const at::Tensor& data);
 

@@ -1,5 +1,7 @@
 #include "kernels/files/volume.h"
 
+#include <ATen/Functions.h>
+
 #include <cctype>
 
 #include "engine/base/error.h"
@@ -8,6 +10,7 @@
 #include "kernels/files/jpeg.h"
 #include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
+#include "kernels/files/npy.h"
 #include "kernels/files/nrrd.h"
 
 namespace sluice {
@@ -22,6 +25,19 @@ struct Extension {
   bool any_case;
 };
 
+// An array of one to three axes, [1, ...]; a file does not say which of them are channels.
+Volume read_array(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
+  const Buffer bytes = read(path);
+  const at::Tensor array =
+      parse_npy({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path.string());
+  Volume v;
+  v.data = exactly(array, dtype, path.string()).unsqueeze(0);
+  v.has_affine = false;
+  v.disk_dtype = at::toString(array.scalar_type());
+  v.may_be_non_finite = array.is_floating_point();
+  return v;
+}
+
 const Extension extensions[] = {
     {".nii", read_nifti, false},      {".nii.gz", read_nifti, false},
     {".nrrd", read_nrrd, false},      {".nhdr", read_nrrd, false},
@@ -31,6 +47,7 @@ const Extension extensions[] = {
     {".png", read_png, true},         {".jpg", read_jpeg, true},
     {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},
     {".tif", read_tiff, true},        {".tiff", read_tiff, true},
+    {".npy", read_array, false},
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
@@ -44,6 +61,13 @@ const Extension* extension_of(const std::filesystem::path& path) {
 
 }  // namespace
 
+at::Tensor exactly(const at::Tensor& stored, at::ScalarType dtype, const std::string& name) {
+  at::Tensor out = stored.to(dtype, false, true, at::MemoryFormat::Contiguous);
+  if (at::isIntegralType(dtype, false) && !out.to(at::kDouble).equal(stored.to(at::kDouble)))
+    throw DataError(name + ": holds values that are no " + at::toString(dtype));
+  return out;
+}
+
 bool is_volume_name(const std::filesystem::path& path) { return extension_of(path) != nullptr; }
 
 Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
@@ -51,8 +75,8 @@ Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, cons
   if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
   throw DataError(path.string() +
-                  ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are "
-                  "read, and folders with a DICOM series");
+                  ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and "
+                  ".npy are read, and folders with a DICOM series");
 }
 
 }  // namespace sluice

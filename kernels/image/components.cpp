@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <string>
@@ -103,6 +104,43 @@ Components find_components(const at::Tensor& mask, int connectivity) {
     found.size[r.component] += r.end - r.begin;
   }
   return found;
+}
+
+at::Tensor numbered_components(const at::Tensor& map, int connectivity) {
+  const at::Tensor values = map.to(at::kDouble).contiguous();
+  if (values.numel() > std::numeric_limits<std::int32_t>::max())
+    throw DataError("a map of " + std::to_string(values.numel()) + " voxels has too many");
+  const double* v = values.const_data_ptr<double>();
+  const Shape3 n = shape_of(values);
+  at::Tensor out = at::zeros(values.sizes(), at::kInt);
+  std::int32_t* number = out.mutable_data_ptr<std::int32_t>();
+  std::vector<std::int32_t> parent(static_cast<std::size_t>(values.numel()));
+  std::iota(parent.begin(), parent.end(), 0);
+  // A voxel and those neighbours that come before it in memory.
+  const auto each_before = [&](std::int64_t x, std::int64_t y, std::int64_t z, const auto& f) {
+    for (std::int64_t dx = -1; dx <= 0; ++dx)
+      for (std::int64_t dy = -1; dy <= (dx < 0 ? 1 : 0); ++dy)
+        for (std::int64_t dz = -1; dz <= (dx < 0 || dy < 0 ? 1 : -1); ++dz)
+          if (std::abs(dx) + std::abs(dy) + std::abs(dz) <= connectivity && x + dx >= 0 &&
+              y + dy >= 0 && y + dy < n[1] && z + dz >= 0 && z + dz < n[2])
+            f(((x + dx) * n[1] + y + dy) * n[2] + z + dz);
+  };
+  std::int64_t i = 0;
+  for (std::int64_t x = 0; x < n[0]; ++x)
+    for (std::int64_t y = 0; y < n[1]; ++y)
+      for (std::int64_t z = 0; z < n[2]; ++z, ++i)
+        if (v[i] != 0)
+          each_before(x, y, z, [&](std::int64_t j) {
+            if (v[j] == v[i])
+              unite(parent, static_cast<std::int32_t>(i), static_cast<std::int32_t>(j));
+          });
+  std::int32_t count = 0;
+  for (std::int32_t at = 0; at < static_cast<std::int32_t>(parent.size()); ++at)
+    if (v[at] != 0) {
+      const std::int32_t first = root(parent, at);
+      number[at] = first == at ? ++count : number[first];
+    }
+  return out;
 }
 
 at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int64_t count) {

@@ -1,4 +1,4 @@
-// Connected components of a mask, found by the runs of its rows.
+// Connected components of a mask, found by the runs of its rows, and of a map of values.
 //
 // Two voxels are neighbours where at most `connectivity` of their coordinates differ, each by 1:
 // 1 for faces, 2 for edges too, 3 for corners too.
@@ -25,6 +25,10 @@ struct Components {
 
 // mask: bool or uint8 of 0 and 1, contiguous [X, Y, Z].
 Components find_components(const at::Tensor& mask, int connectivity);
+
+// The connected components of equal values of a map [X, Y, Z], but 0, numbered from 1 by their first
+// voxels in memory: int32. At most 2^31 - 1 voxels.
+at::Tensor numbered_components(const at::Tensor& map, int connectivity);
 
 // The mask without all but its `count` largest components; of equal ones the later stay.
 at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int64_t count);

@@ -13,6 +13,7 @@
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
+#include "kernels/files/npy.h"
 #include "kernels/files/volume.h"
 #include "kernels/files/voxel_check.h"
 #include "kernels/lists/manifest.h"
@@ -30,6 +31,7 @@ struct LoadImage final : Node {
     std::vector<std::string> label_keys{"label"};
     std::optional<std::int64_t> max_label;
     std::string manifest, picture_mode;
+    std::optional<std::int64_t> channel_dim;
   } p;
   ReadBytes read = read_plain;
 
@@ -37,7 +39,8 @@ struct LoadImage final : Node {
     return Spec("load_image",
                 "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
                 ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, and folders with the "
-                "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif.")
+                "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif; NumPy's "
+                ".npy.")
         .in("sample", "Fields with paths.")
         .out("sample")
         .param("keys", &Params::keys,
@@ -65,6 +68,9 @@ struct LoadImage final : Node {
                "What pictures become, as Pillow's convert(): RGB, three channels, without "
                "transparency; L, the brightness. Empty: the channels that the file has.")
         .choices({"", "RGB", "L"})
+        .param("channel_dim", &Params::channel_dim,
+               "Of .npy arrays: which axis has the channels and comes first then; null: there is "
+               "one channel.")
         .takes("@keys", Form::record)
         .gives("@keys", Form::image)
         .dtype("@dtype");
@@ -109,6 +115,8 @@ struct LoadImage final : Node {
     meta->path = path;
     meta->affine = v.affine;
     meta->has_affine = v.has_affine;
+    if (p.channel_dim && path.ends_with(".npy"))
+      return Field(channels_first(v.data[0], *p.channel_dim, 0, path), std::move(meta));
     return Field(v.data.dim() == 3 ? converted(v.data) : v.data, std::move(meta));
   }
 

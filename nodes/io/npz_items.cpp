@@ -84,11 +84,8 @@ struct NpzItems final : Node {
     if (dim == "no_channel") return t.unsqueeze(1);
     if (!dim.is_number_integer())
       throw Error(Exit::usage, "channel_dim is an axis, \"no_channel\" or null, not " + dim.dump());
-    const auto axis = dim.get<std::int64_t>(), axes = t.dim() - 1;
-    if (axis < -axes || axis >= axes)
-      throw DataError(p.file + ": the rows of \"" + name + "\" have " + std::to_string(axes) +
-                      " axes; there is no axis " + std::to_string(axis));
-    return t.movedim((axis < 0 ? axis + axes : axis) + 1, 1).contiguous();
+    return sluice::channels_first(t, dim.get<std::int64_t>(), 1,
+                                  p.file + ": a row of \"" + name + "\"");
   }
 
   static std::string names(const ZipFile& zip) {

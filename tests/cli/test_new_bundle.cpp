@@ -315,6 +315,64 @@ TEST_CASE("a bundle of HoVerNet: three outputs of a window's middle, pictures in
   CHECK(refused.err.find("known are $lambda x: x.convert('RGB') and 'L'") != std::string::npos);
 }
 
+TEST_CASE("a bundle's training of HoVerNet: its batch, its loss, the frozen encoder") {
+  Bundle b;
+  b.folder.write("b/configs/train.yaml", R"yaml(
+images: $list(sorted(glob.glob('data/*image.npy')))
+maps: $list(sorted(glob.glob('data/*inst_map.npy')))
+types: $list(sorted(glob.glob('data/*type_map.npy')))
+all: &all [image, label_inst, label_type]
+network: {_target_: HoVerNet, mode: fast, in_channels: 3, out_classes: 5, freeze_encoder: true,
+          pretrained_url: null, adapt_standard_resnet: true}
+steps:
+- {_target_: LoadImaged, keys: *all}
+- {_target_: EnsureChannelFirstd, keys: *all, channel_dim: -1}
+- {_target_: Lambdad, keys: label_inst, func: "$lambda x: skimage.measure.label(x)"}
+- {_target_: CenterSpatialCropd, keys: [image], roi_size: [256, 256]}
+- {_target_: ComputeHoVerMapsd, keys: label_inst}
+- {_target_: Lambdad, keys: label_inst, func: "$lambda x: x > 0", overwrite: label}
+- {_target_: CenterSpatialCropd, keys: [label, hover_label_inst, label_type], roi_size: [164, 164]}
+trainer:
+  _target_: SupervisedTrainer
+  max_epochs: 2
+  train_data_loader:
+    _target_: DataLoader
+    dataset:
+      _target_: CacheDataset
+      data: "$[{'image': i, 'label_inst': j, 'label_type': k} for i, j, k in zip(@images, @maps, @types)]"
+      transform: {_target_: Compose, transforms: "@steps"}
+    batch_size: 4
+    shuffle: true
+  prepare_batch: "$monai.apps.pathology.engines.utils.PrepareBatchHoVerNet(extra_keys=['label_type', 'hover_label_inst'])"
+  network: "@network"
+  loss_function: {_target_: HoVerNetLoss, lambda_hv_mse: 1.0}
+  optimizer: {_target_: torch.optim.Adam, lr: 0.0001,
+              params: "$filter(lambda p: p.requires_grad, @network.parameters())"}
+  inferer: {_target_: SimpleInferer}
+  key_train_metric:
+    dice: {_target_: MeanDice, include_background: false,
+           output_transform: "$monai.apps.pathology.handlers.utils.from_engine_hovernet(keys=['pred', 'label'], nested_key='nucleus_prediction')"}
+run: [$@trainer.run()]
+)yaml");
+  const auto made = b.make("--task train");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["load"]["channel_dim"] == -1);
+  CHECK(nodes["connected_components"]["keys"] == "label_inst");
+  CHECK(nodes["copy_items"]["names"] == "label");
+  CHECK(nodes["as_discrete"]["keys"] == "label");
+  CHECK(nodes["forward"]["output_keys"] ==
+        json{"nucleus_prediction", "horizontal_vertical", "type_prediction"});
+  CHECK(nodes["loss"]["hv_label_key"] == "hover_label_inst");
+  CHECK(nodes["loss"]["lambda_hv_mse"] == 1.0);
+  CHECK(nodes["step"]["groups"][0]["frozen"] == true);
+  CHECK(nodes["dice"]["keys"] == json{"nucleus_prediction", "label"});
+  const auto checked = b.run("check graph.json");
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+}
+
 TEST_CASE("lambdas of known shapes become nodes") {
   const std::vector<std::pair<std::string, json>> cases{
       {"$lambda y: y[1:]", {{"type", "select_channels"}, {"from", 1}}},

@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/nifti.h"
+#include "kernels/files/npy.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 
@@ -345,6 +346,27 @@ TEST_CASE("pictures become colours or brightness as Pillow converts them") {
   CHECK(as("L", 0).equal(grey));
   // PIL.Image.convert("L") of (0, 1, 2), (3, 4, 5), ... is 1, 4, 7, 10, 13, 16.
   CHECK(as("L", 2).equal((grey * 3 + 1)));
+}
+
+TEST_CASE("arrays of NumPy load as one channel, or with the axis that has the channels") {
+  TemporaryFolder folder;
+  const at::Tensor array = at::arange(24, at::kInt).view({2, 4, 3});
+  const auto file = folder.path / "a.npy";
+  write_npy(file, array);
+  const Sample plain = loaded(file);
+  CHECK(plain.tensor("image").equal(array.to(at::kFloat).unsqueeze(0)));
+  CHECK_FALSE(plain.at("image").geometry().has_affine);
+  const auto as = [&](const Json& params) {
+    Json all = {{"keys", "image"}};
+    all.update(params);
+    return drive("load_image", all, {record({{"image", file}})})[0].tensor("image");
+  };
+  CHECK(as({{"channel_dim", -1}, {"dtype", "int32"}}).equal(array.permute({2, 0, 1})));
+  CHECK_THROWS_WITH_AS(as({{"channel_dim", 3}}),
+                       doctest::Contains("has 3 axes; there is no axis 3"), DataError);
+  write_npy(file, array.to(at::kFloat) / 2);
+  CHECK_THROWS_WITH_AS(as({{"dtype", "uint8"}}), doctest::Contains("holds values that are no"),
+                       DataError);
 }
 
 TEST_CASE("No cut or compressed-data damage of NRRD, MetaImage and PNG passes unseen") {

@@ -450,3 +450,27 @@ TEST_CASE("HoVerNet's post-processing says what it cannot take") {
   in.set("horizontal_vertical", sample_of("hv", at::zeros({3, 8, 8})).at("hv"));
   CHECK(says(refusal(node, Json::object(), in), "horizontal and vertical"));
 }
+
+TEST_CASE("connected_components numbers equal values as skimage.measure.label does") {
+  const auto numbered = [](const at::Tensor& map, Json params = Json::object()) {
+    return drive("connected_components", params, {sample_of("label", map)})[0].tensor("label");
+  };
+  const at::Tensor flat =
+      at::tensor({1, 1, 0, 2, 2, 0, 1, 2, 0, 0, 3, 0, 0, 1, 1, 3, 3, 0, 1, 0}).view({1, 4, 5});
+  CHECK(at::equal(numbered(flat),
+                  at::tensor({1, 1, 0, 2, 2, 0, 1, 2, 0, 0, 3, 0, 0, 4, 4, 3, 3, 0, 4, 0}, at::kInt)
+                      .view({1, 4, 5})));
+  CHECK(at::equal(numbered(flat, {{"connectivity", 1}}),
+                  at::tensor({1, 1, 0, 2, 2, 0, 1, 3, 0, 0, 4, 0, 0, 5, 5, 4, 4, 0, 5, 0}, at::kInt)
+                      .view({1, 4, 5})));
+  const at::Tensor i = at::arange(210, at::kLong),
+                   solid =
+                       (i * i * 7).floor_divide(3).remainder(11).remainder(3).view({1, 5, 6, 7});
+  for (const auto& [connectivity, count, sum] :
+       {std::tuple{1, 35, 97818}, {2, 7, 12758}, {3, 5, 12013}}) {
+    const at::Tensor found = numbered(solid, {{"connectivity", connectivity}});
+    CHECK(found.max().item<int>() == count);
+    CHECK((found.flatten() * (i.remainder(97) + 1)).sum().item<int>() == sum);
+  }
+  CHECK_THROWS_AS(numbered(at::cat({flat, flat})), DataError);
+}

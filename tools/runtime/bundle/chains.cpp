@@ -177,6 +177,10 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     report.add(item, short_name(target), Fate::dropped, "the outputs are fields of their own");
     return in;
   }
+  if (name == "EnsureChannelFirst" && values.of(item, "channel_dim").plain.is_number_integer())
+    for (Entry& node : graph.nodes)
+      if (node.name == in && node.body["type"] == "load_image")
+        node.body["channel_dim"] = values.of(item, "channel_dim").plain;
   if (const std::string why = dropped_because(target); !why.empty()) {
     report.add(item, short_name(target), Fate::dropped, why);
     return in;
@@ -328,9 +332,18 @@ std::string Translator::lambda(const Item& item, const std::string& in) {
     Shape shape(values, item.at);
     if (!shape.fits(parse_expression(std::string(row.lambda), "", item.at), func.expr)) continue;
     if (!catalogue_.find(row.type)) continue;
-    Json body = {{"in", in}};
+    Json body = {{"in", in}, {"overwrite", nullptr}};
     body.update(with_captures(Json::parse(row.params), shape.captures));
-    return emit(item, std::string(row.type), std::move(body), true);
+    if (const Value to = values.of(item, "overwrite"); to.is_text()) {  // the result's own field
+      const Json keys = values.of(item, "keys").json().value_or(Json());
+      body["keys"] = to.text();
+      body["in"] = add_node(
+          "copy_items", {{"type", "copy_items"}, {"in", in}, {"keys", keys}, {"names", to.text()}},
+          comment_of(item));
+    }
+    const std::string last = emit(item, std::string(row.type), std::move(body), true);
+    graph.nodes.back().body.erase("overwrite");
+    return last;
   }
   missing(item,
           "a lambda of its own, which is not executed: write it with nodes (`sluice inspect` lists "

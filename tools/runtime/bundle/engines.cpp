@@ -68,6 +68,8 @@ void Translator::network(const Value& value) {
     dims_ = 2;
     outputs_ = {"nucleus_prediction", "horizontal_vertical"};
     if (body.value("out_classes", 0) > 0) outputs_.push_back("type_prediction");
+    if (values.of(item, "freeze_encoder").truth())
+      step_["groups"] = {{{"match", "^res_blocks\\.(d0\\.layers|d[1-3])\\."}, {"frozen", true}}};
   }
   report.add(item, plain_name(item.target()), Fate::translated, type);
   graph.models.push_back({"net", std::move(body), comment_of(item)});
@@ -173,12 +175,11 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
     const Item& item = inferer.is(Value::Kind::object) ? *inferer.item : evaluator;
     if (inferer.is(Value::Kind::object))
       report.add(item, name, Fate::translated,
-                 is_classifier() ? "batch and model" : "one window: the whole image");
-    if (is_classifier()) {
+                 whole_images() ? "batch and model" : "one window: the whole image");
+    if (whole_images()) {
       const std::string batch = add_node(
           node_name("ebatch"), {{"type", "batch"}, {"in", in}, {"size", 1}}, comment_of(item));
-      return add_node("infer", {{"type", "model"}, {"in", batch}, {"net", "net"}},
-                      comment_of(item));
+      return add_node("infer", forward_node(batch), comment_of(item));
     }
     return add_node("infer",
                     {{"type", "sliding_window"},
@@ -206,6 +207,33 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
     return emit(*inferer.item, "sliding_window", std::move(body), true, "infer");
   missing(*inferer.item, "left out: the network would see the whole image", true);
   return in;
+}
+
+// Networks that are shown whole images, in batches of one.
+bool Translator::whole_images() const { return is_classifier() || !outputs_.empty(); }
+
+Json Translator::forward_node(const std::string& in) const {
+  Json body = {{"type", "model"}, {"in", in}, {"net", "net"}};
+  if (!outputs_.empty()) body["output_keys"] = outputs_;
+  return body;
+}
+
+// What an engine's prepare_batch says: the fields of HoVerNet's labels, or nothing that is known.
+Value Translator::prepared_batch(const Item& engine) {
+  if (!values.given(engine, "prepare_batch")) return {};
+  const ItemPtr given = engine.find("prepare_batch");
+  const std::string name = plain_name(engine.target()) + ".prepare_batch";
+  try {
+    Value batch = values.of(engine, "prepare_batch");
+    if (batch.is(Value::Kind::opaque) && batch.name == "PrepareBatchHoVerNet" &&
+        !outputs_.empty()) {
+      report.add(*given, name, Fate::translated, "the loss reads its fields by their names");
+      return batch;
+    }
+  } catch (const Refused&) {  // code of its own
+  }
+  report.add(*given, name, Fate::missing, "fields other than image and label enter there", true);
+  return {};
 }
 
 void Translator::metrics(const Value& dict, const std::string& in, const std::string& scores) {
@@ -245,15 +273,14 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   unknown_params(evaluator,
                  {"val_data_loader", "network", "inferer", "postprocessing", "key_val_metric",
                   "additional_metrics", "val_handlers", "prepare_batch"});
-  if (values.given(evaluator, "prepare_batch"))
-    report.add(*evaluator.find("prepare_batch"), "SupervisedEvaluator.prepare_batch", Fate::missing,
-               "fields other than image and label enter there", true);
+  prepared_batch(evaluator);
   const bool measures =
       values.given(evaluator, "key_val_metric") || values.given(evaluator, "additional_metrics");
   const Loader data =
       loader(values.of(evaluator, "val_data_loader"), false, source_name,
              measures ? std::vector<std::string>{"label"} : std::vector<std::string>{}, more);
   if (data.last.empty()) return;
+  const bool scored = is_classifier() || (measures && !outputs_.empty());
   std::string last = infer(evaluator, data.last);
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
@@ -264,14 +291,14 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
     last = add_node("scores", {{"type", "squeeze_dim"}, {"in", last}, {"keys", "pred"}, {"dim", 0}},
                     "one image's scores, without the batch's axis");
     last = chain(post, last);
-  } else if (is_classifier()) {
-    // Metrics of classifiers take scores; softmax and argmax in between change nothing of them.
+  } else if (scored) {
+    // Metrics of whole images take scores; softmax and argmax in between change nothing of them.
     for (const auto& item : post) {
       const std::string name = class_name(item->target());
       if (name == "Activations" || name == "AsDiscrete" || name == "EnsureType" ||
-          name == "ToTensor")
+          name == "ToTensor" || (name == "Lambda" && !outputs_.empty()))
         report.add(*item, plain_name(item->target()), Fate::replaced,
-                   "metrics of classifiers take the scores");
+                   "metrics of whole images take the scores");
       else
         last = chain({item}, last);
     }
@@ -279,7 +306,7 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
     last = chain(post, last);
   }
   for (const char* key : {"key_val_metric", "additional_metrics"})
-    metrics(values.of(evaluator, key), last, is_classifier() ? scores : "");
+    metrics(values.of(evaluator, key), last, scored ? scores : "");
 }
 
 void Translator::inference() {
@@ -367,9 +394,6 @@ void Translator::train() {
   unknown_params(*trainer, {"max_epochs", "train_data_loader", "network", "optimizer",
                             "loss_function", "inferer", "postprocessing", "key_train_metric",
                             "additional_metrics", "train_handlers", "prepare_batch"});
-  if (values.given(*trainer, "prepare_batch"))
-    report.add(*trainer->find("prepare_batch"), "SupervisedTrainer.prepare_batch", Fate::missing,
-               "fields other than image and label enter there", true);
   network(values.of(*trainer, "network"));
   if (const auto epochs = values.of(*trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
@@ -391,13 +415,17 @@ void Translator::train() {
     else
       missing(*inferer.item, "training shows the network whole batches", true);
   }
-  const std::string forward = add_node(
-      "forward", {{"type", "model"}, {"in", batched}, {"net", "net"}}, comment_of(*trainer));
+  const std::string forward = add_node("forward", forward_node(batched), comment_of(*trainer));
   const Value loss = values.of(*trainer, "loss_function");
   std::string last = forward;
   const std::string type = loss.is(Value::Kind::object) ? type_of(loss.item->target()) : "";
+  Json fields = {{"in", forward}};
+  if (const Value batch = prepared_batch(*trainer); batch.items.size() == 2) {
+    fields["nc_label_key"] = batch.items[0].text();
+    fields["hv_label_key"] = batch.items[1].text();
+  }
   if (const Spec* spec = catalogue_.find(type); spec && spec->family == "loss")
-    last = emit(*loss.item, type, {{"in", forward}}, true, "loss");
+    last = emit(*loss.item, type, std::move(fields), true, "loss");
   else if (loss.is(Value::Kind::object))
     missing(*loss.item, "there is no such loss", true);
   else

@@ -104,7 +104,7 @@ constexpr ParamRow params[]{
     {"DenseNet121", "pretrained", "", "false"},
     {"HoVerNet", "adapt_standard_resnet", "", ""},  // of weights that come from elsewhere
     {"HoVerNet", "pretrained_url", "", "null"},
-    {"HoVerNet", "freeze_encoder", "", "false"},
+    {"HoVerNet", "freeze_encoder", "", ""},  // groups of the optimizer
     {"TorchVisionFCModel", "num_classes", "out_channels", ""},
     {"SEResNet50", "num_classes", "out_channels", ""},
     // Inferers.

@@ -92,6 +92,9 @@ class Translator {
   void metrics(const Value& dict, const std::string& in, const std::string& scores);
   void evaluate(const Item& evaluator, const std::string& source_name, const Json& more);
   bool is_classifier() const;
+  bool whole_images() const;
+  Json forward_node(const std::string& in) const;
+  Value prepared_batch(const Item& engine);
   void schedule(const Item& handler);
   void optimizer(const Item& item, const std::string& in);
   void unknown_params(const Item& engine, const std::vector<std::string>& known);
