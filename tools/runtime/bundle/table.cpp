@@ -16,6 +16,7 @@ constexpr ClassRow classes[]{
     {"RootMeanSquaredError", "rmse_metric"},
     {"PeakSignalToNoiseRatio", "psnr_metric"},
     {"Accuracy", "element_accuracy"},
+    {"TorchVision", "rand_color_jitter"},
     {"SliceInferer", "sliding_window"},
     {"SlidingWindowInfererAdapt", "sliding_window"},
     {"SlidingWindowHoVerNetInferer", "sliding_window"},

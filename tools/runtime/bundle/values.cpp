@@ -617,21 +617,16 @@ struct Evaluation {
         v.items = keys->items;
       return v;
     }
-    if (last == "from_engine_hovernet") {
-      Value v = of_kind(Sort::opaque, "from_engine");
-      const Args args = args_of(e);
-      if (const Value* keys = args.find("keys", 0)) v.items = keys->items;
-      const Value* nested = args.find("nested_key", 1);
-      for (Value& key : v.items)
-        if (nested && key.is_text() && key.text() == "pred") key = *nested;
-      return v;
-    }
-    if (last == "PrepareBatchHoVerNet") {
-      Value v = of_kind(Sort::opaque, last);
-      if (const Value* keys = args_of(e).find("extra_keys", 0)) v.items = keys->items;
-      return v;
-    }
     const Args args = args_of(e);
+    if (last == "from_engine_hovernet" || last == "PrepareBatchHoVerNet") {
+      const bool batch = last == "PrepareBatchHoVerNet";
+      Value v = of_kind(Sort::opaque, batch ? last : "from_engine");
+      if (const Value* keys = args.find(batch ? "extra_keys" : "keys", 0)) v.items = keys->items;
+      const Value* nested = batch ? nullptr : args.find("nested_key", 1);
+      for (Value& key : v.items)
+        if (nested && key.text() == "pred") key = *nested;
+      return v;
+    }
     if (name == "filter" && args.plain.size() == 2 && args.plain[1].is(Sort::weights) &&
         args.plain[0].is(Sort::lambda) && args.plain[0].expr->args[0]->text == "requires_grad")
       return args.plain[1];
