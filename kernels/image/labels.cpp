@@ -3,6 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
@@ -120,17 +121,22 @@ void hot_block(const T* hot, std::int64_t channels, std::int64_t stride, std::in
   }
 }
 
-// f(value) of each voxel of a map.
-template <class F>
-at::Tensor mask_where(const at::Tensor& map, const F& f) {
-  const at::Tensor x = map.cpu().contiguous();
-  at::Tensor out = at::empty(x.sizes(), at::kBool);
-  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, x.scalar_type(), "mask", [&] {
-    const auto* v = x.const_data_ptr<scalar_t>();
-    bool* is = out.mutable_data_ptr<bool>();
-    for (std::int64_t i = 0, n = x.numel(); i < n; ++i) is[i] = f(v[i]);
-  });
-  return out;
+// What map_labels does with a block: marks where a map is a value, and fills marked voxels.
+using Marks = void (*)(const void* map, std::int64_t start, std::int64_t n, double value, bool* is);
+using Fills = void (*)(void* out, std::int64_t start, std::int64_t n, const bool* is, double value);
+
+template <class T>
+void mark(const void* map, std::int64_t start, std::int64_t n, double value, bool* is) {
+  const T* v = static_cast<const T*>(map) + start;
+  const bool can = !c10::overflows<T>(value) && static_cast<double>(static_cast<T>(value)) == value;
+  const T wanted = can ? static_cast<T>(value) : T(0);
+  for (std::int64_t i = 0; i < n; ++i) is[i] = (v[i] == wanted) & can;
+}
+template <class T>
+void fill(void* out, std::int64_t start, std::int64_t n, const bool* is, double value) {
+  T* v = static_cast<T*>(out) + start;
+  const T given = c10::checked_convert<T>(value, "the labels' type");
+  for (std::int64_t i = 0; i < n; ++i) v[i] = is[i] ? given : v[i];
 }
 
 // One channel's voxels that are not 0.
@@ -216,13 +222,27 @@ std::optional<at::Tensor> one_hot_classes(const at::Tensor& hot, const at::Tenso
   return fine ? std::optional(out) : std::nullopt;
 }
 
-at::Tensor class_mask(const at::Tensor& map, std::int64_t value) {
-  return mask_where(map, [=]<class T>(T v) {
-    return v == static_cast<T>(value) && static_cast<std::int64_t>(static_cast<T>(value)) == value;
-  });
-}
-at::Tensor set_mask(const at::Tensor& map) {
-  return mask_where(map, []<class T>(T v) { return v != T(0); });
+at::Tensor map_labels(const at::Tensor& map, const std::vector<double>& from,
+                      const std::vector<double>& to, at::ScalarType type,
+                      std::optional<double> others) {
+  const at::Tensor x = map.cpu().contiguous();
+  const at::Tensor out = others ? at::full(x.sizes(), *others, type)
+                                : x.to(type, /*non_blocking=*/false, /*copy=*/true);
+  Marks marks = nullptr;
+  Fills fills = nullptr;
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, x.scalar_type(), "labels",
+                             [&] { marks = mark<scalar_t>; });
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "labels",
+                             [&] { fills = fill<scalar_t>; });
+  for (std::int64_t start = 0, n = x.numel(); start < n; start += block) {
+    bool is[block];
+    const std::int64_t here = std::min(block, n - start);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      marks(x.const_data_ptr(), start, here, from[i], is);
+      fills(out.mutable_data_ptr(), start, here, is, to[i]);
+    }
+  }
+  return out;
 }
 
 Overlap class_overlap(const at::Tensor& predicted, const at::Tensor& truth, std::int64_t classes) {

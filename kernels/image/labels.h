@@ -27,9 +27,19 @@ at::Tensor argmax_in_parts(const at::Tensor& scores, std::int64_t dim,
 // [...], or undefined: all do.
 std::optional<at::Tensor> one_hot_classes(const at::Tensor& hot, const at::Tensor& counts = {});
 
-// Where a map of any dtype is `value`: bool like the map, on the host. Where it is not 0: set_mask.
-at::Tensor class_mask(const at::Tensor& map, std::int64_t value);
-at::Tensor set_mask(const at::Tensor& map);
+// from[i] becomes to[i] (of equal ones the last), and any other value `others`, or stays; of any
+// dtype, as `type`, on the host. Like LibTorch's eq and masked_fill for each, in one pass.
+at::Tensor map_labels(const at::Tensor& map, const std::vector<double>& from,
+                      const std::vector<double>& to, at::ScalarType type,
+                      std::optional<double> others = {});
+
+// Where a map is `value`: bool. Where it is not 0: set_mask.
+inline at::Tensor class_mask(const at::Tensor& map, std::int64_t value) {
+  return map_labels(map, {static_cast<double>(value)}, {1}, at::kBool, 0);
+}
+inline at::Tensor set_mask(const at::Tensor& map) {
+  return map_labels(map, {0}, {0}, at::kBool, 1);
+}
 
 // Voxels of each class: in both maps, in the prediction, in the truth.
 struct Overlap {

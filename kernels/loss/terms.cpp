@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "kernels/loss/focal_fused.h"
+
 namespace sluice {
 namespace {
 
@@ -36,6 +38,9 @@ at::Tensor cross_entropy(const Target& t) {
 }
 
 at::Tensor sigmoid_focal(const at::Tensor& x, const at::Tensor& y, const FocalTerm& p) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat &&
+      x.sizes() == y.sizes() && !y.requires_grad())
+    return focal_fused(x, y, p.gamma, p.alpha);
   const at::Tensor entropy =
       at::binary_cross_entropy_with_logits(x, y, {}, {}, at::Reduction::None);
   // log(1 - p_t) = log sigmoid(-x) where the truth is 1, log sigmoid(x) where it is 0

@@ -12,9 +12,9 @@ struct DiffusionLoss final : FieldLoss<FieldLossParams> {
   at::Tensor of(const at::Tensor& field) const override {
     at::Tensor energy;
     for (std::int64_t a = 2; a < field.dim(); ++a) {
-      const at::Tensor d = (inner(field, a, 1) - inner(field, a, -1)) / 2;
-      const at::Tensor squared = scaled(d, field, static_cast<double>(field.size(a))).square();
-      energy = energy.defined() ? energy + squared : squared;
+      const at::Tensor d = difference(inner(field, a), a);
+      const at::Tensor sum = squares(scaled(d, field, static_cast<double>(field.size(a)))) / 4;
+      energy = energy.defined() ? energy + sum : sum;
     }
     return energy;
   }

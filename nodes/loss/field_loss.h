@@ -27,15 +27,23 @@ class FieldLoss : public LossOf<P> {
  protected:
   virtual at::Tensor of(const at::Tensor& field) const = 0;
 
-  // The field without the outermost voxels, from `by` voxels further along axis a (and b).
-  static at::Tensor inner(const at::Tensor& field, std::int64_t a = 0, int by = 0,
-                          std::int64_t b = 0, int by_b = 0) {
-    at::Tensor x = field;
-    for (std::int64_t d = 2; d < field.dim(); ++d) {
-      const int shift = d == a ? by : d == b ? by_b : 0;
-      x = x.narrow(d, 1 + shift, field.size(d) - 2);
-    }
+  // The sum or the mean of a derivative's squares. Each derivative by itself: a map of their sum
+  // would be written and read for every one of them.
+  at::Tensor squares(const at::Tensor& derivative) const {
+    const at::Tensor all = derivative.square();
+    return p.reduction == "mean" ? all.mean() : all.sum();
+  }
+
+  // x without the outermost voxels of each axis but `but`.
+  static at::Tensor inner(at::Tensor x, std::int64_t but = 0) {
+    for (std::int64_t d = 2; d < x.dim(); ++d)
+      if (d != but) x = x.narrow(d, 1, x.size(d) - 2);
     return x;
+  }
+  // The voxel after less the one before, along an axis that gets two voxels shorter.
+  static at::Tensor difference(const at::Tensor& x, std::int64_t axis) {
+    const std::int64_t n = x.size(axis) - 2;
+    return x.narrow(axis, 2, n) - x.narrow(axis, 0, n);
   }
 
   // A derivative along axes whose extents multiply to `extents`, in units of each component's axis.
@@ -50,9 +58,7 @@ class FieldLoss : public LossOf<P> {
 
  private:
   at::Tensor loss(const at::Tensor& pred, const Firing&) const final {
-    const at::Tensor energy =
-        of(pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
-    return p.reduction == "mean" ? energy.mean() : energy.sum();
+    return of(pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
   }
   void check(const at::Tensor& pred, Firing&) const final {
     bool fits = pred.dim() >= 3 && pred.size(1) == pred.dim() - 2;

@@ -36,10 +36,11 @@ inline at::Tensor with_amplitude(const at::Tensor& k, const at::Tensor& log_ampl
 
 // Keeps frequencies within (1 - alpha) of half the largest diagonal.
 inline at::Tensor gibbs_noise(const at::Tensor& image, double alpha) {
-  const at::Tensor k = to_k_space(image);
+  const auto axes = axes_behind_channels(image);
+  const at::Tensor k = at::fft_fftn(image.to(at::kFloat), {}, axes);
   std::int64_t largest = 0;
   at::Tensor squares;
-  for (const std::int64_t axis : axes_behind_channels(k)) {
+  for (const std::int64_t axis : axes) {
     const std::int64_t n = k.size(axis);
     largest = std::max(largest, n);
     std::vector<std::int64_t> shape(static_cast<std::size_t>(k.dim()), 1);
@@ -50,7 +51,10 @@ inline at::Tensor gibbs_noise(const at::Tensor& image, double alpha) {
     squares = squares.defined() ? squares + one : one;
   }
   const double radius = (1 - alpha) * static_cast<double>(largest) * std::sqrt(2.0) / 2;
-  return from_k_space(k * squares.sqrt().le(radius));
+  // The small map is shifted to where the frequencies are, not these to it.
+  const at::Tensor kept = at::fft_ifftshift(squares.sqrt().le(radius), axes);
+  at::view_as_real(k).mul_(kept.to(at::kFloat).unsqueeze(-1));
+  return at::real(at::fft_ifftn(k, {}, axes)).contiguous();
 }
 
 }  // namespace sluice

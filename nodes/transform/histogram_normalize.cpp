@@ -57,14 +57,18 @@ struct HistogramNormalize final : Node {
     }
     edges[n] = high;
     for (std::size_t b = 0; b < n; ++b) centres[b] = (edges[b] + edges[b + 1]) / 2;
-    // The last of `places` that is no larger than v; at most `most`.
-    const auto below = [](const std::vector<float>& places, float v, std::size_t most) {
-      const auto at = std::upper_bound(places.begin(), places.end(), v) - places.begin();
-      return std::min(static_cast<std::size_t>(std::max<std::ptrdiff_t>(at - 1, 0)), most);
+    // The last of `places` that is no larger than v: guessed, then looked at.
+    const float bins = 1 / step, last = static_cast<float>(n - 1);
+    const auto below = [&](const std::vector<float>& places, float v) {
+      const float guess = (v - places[0]) * bins;
+      auto at = !(guess < last) ? n - 1 : static_cast<std::size_t>(std::max(guess, 0.f));
+      while (at + 1 < n && places[at + 1] <= v) ++at;
+      while (at > 0 && places[at] > v) --at;
+      return at;
     };
     std::vector<double> share(n);
     const float* v = counted.const_data_ptr<float>();
-    for (std::int64_t i = 0; i < counted.numel(); ++i) ++share[below(edges, v[i], n - 1)];
+    for (std::int64_t i = 0; i < counted.numel(); ++i) ++share[below(edges, v[i])];
     for (std::size_t b = 1; b < n; ++b) share[b] += share[b - 1];
     const double first = share.front(), range = share.back() - first;
     for (double& s : share)
@@ -73,7 +77,7 @@ struct HistogramNormalize final : Node {
     float* to = out.mutable_data_ptr<float>();
     const float* from = x.const_data_ptr<float>();
     for (std::int64_t i = 0; i < x.numel(); ++i) {
-      const std::size_t b = below(centres, from[i], n - 1);
+      const std::size_t b = below(centres, from[i]);
       double y = share[b];
       if (b + 1 < n && from[i] > centres[b])
         y += (share[b + 1] - share[b]) / (double{centres[b + 1]} - centres[b]) *

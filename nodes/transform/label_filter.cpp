@@ -1,6 +1,5 @@
 // label_filter: MONAI's LabelFilterd.
-#include <ATen/Functions.h>
-
+#include "kernels/image/labels.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -21,9 +20,9 @@ struct LabelFilter final : EachKey<LabelFilter> {
   }
 
   void change(Field& field, std::size_t) const {
-    const at::Tensor& x = field.tensor;
-    field.tensor = x.masked_fill(
-        at::isin(x.to(at::kDouble), at::tensor(p.applied_labels, at::kDouble)).logical_not_(), 0);
+    const std::vector<double> kept(p.applied_labels.begin(), p.applied_labels.end());
+    const at::ScalarType type = field.tensor.scalar_type();
+    field.tensor = kernels::map_labels(field.tensor, kept, kept, type, 0);
   }
 };
 

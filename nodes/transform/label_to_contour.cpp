@@ -25,15 +25,17 @@ struct LabelToContour final : EachKey<LabelToContour> {
   // The sum over the 3^d - 1 neighbours, 0 outside, taken from (3^d - 1) times the voxel.
   void change(Field& field, std::size_t i) const {
     require_spatial(field.tensor, p.keys[i]);
-    const std::int64_t axes = field.tensor.dim() - 1;
-    const at::Tensor x = field.tensor.to(at::kFloat).unsqueeze(1);
-    at::Tensor kernel = at::full(std::vector<std::int64_t>(axes, 3), -1.0f);
-    const std::int64_t neighbours = kernel.numel() - 1;
-    kernel.view(-1)[neighbours / 2] = static_cast<double>(neighbours);
-    kernel = kernel.unsqueeze(0).unsqueeze(0);
-    const at::Tensor y =
-        axes == 2 ? at::conv2d(x, kernel, {}, 1, 1) : at::conv3d(x, kernel, {}, 1, 1);
-    field.tensor = y.squeeze(1).clamp(0, 1).to(field.tensor.scalar_type());
+    const at::Tensor x = field.tensor.to(at::kFloat);
+    at::Tensor sum = x;  // over 3^d voxels, axis by axis
+    double voxels = 1;
+    for (std::int64_t d = 1; d < x.dim(); ++d, voxels *= 3) {
+      const at::Tensor line = sum;
+      const std::int64_t n = line.size(d) - 1;
+      sum = line.clone();
+      sum.narrow(d, 0, n).add_(line.narrow(d, 1, n));
+      sum.narrow(d, 1, n).add_(line.narrow(d, 0, n));
+    }
+    field.tensor = (voxels * x - sum).clamp_(0, 1).to(field.tensor.scalar_type());
   }
 };
 

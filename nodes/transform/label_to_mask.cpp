@@ -1,6 +1,7 @@
 // label_to_mask: MONAI's LabelToMaskd, with uint8 instead of bool.
 #include <ATen/Functions.h>
 
+#include "kernels/image/labels.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -34,7 +35,8 @@ struct LabelToMask final : EachKey<LabelToMask> {
                           " channels; there is no channel " + std::to_string(c));
       x = x.index_select(0, at::tensor(p.select_labels, at::kLong));
     } else {
-      x = at::isin(x.to(at::kDouble), at::tensor(p.select_labels, at::kDouble)).to(at::kByte);
+      const std::vector<double> labels(p.select_labels.begin(), p.select_labels.end());
+      x = kernels::map_labels(x, labels, std::vector<double>(labels.size(), 1), at::kByte, 0);
     }
     field.tensor = p.merge_channels ? at::ne(x, 0).any(0, true).to(at::kByte) : x;
   }

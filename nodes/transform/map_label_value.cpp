@@ -1,8 +1,7 @@
 // map_label_value: MONAI's MapLabelValued.
-#include <ATen/Functions.h>
-
 #include "engine/run/registry.h"
 #include "engine/state/dtype.h"
+#include "kernels/image/labels.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -37,12 +36,11 @@ struct MapLabelValue final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      const at::Tensor& x = field.tensor;
-      at::Tensor y = x.to(type(), /*non_blocking=*/false, /*copy=*/true);
+      std::vector<double> from, to;
       for (std::size_t i = 0; i < p.orig_labels.size(); ++i)
         if (p.orig_labels[i] != p.target_labels[i])
-          y.masked_fill_(at::eq(x, p.orig_labels[i]), p.target_labels[i]);
-      field.tensor = std::move(y);
+          from.push_back(p.orig_labels[i]), to.push_back(p.target_labels[i]);
+      field.tensor = kernels::map_labels(field.tensor, from, to, type());
     });
     f.emit(std::move(out));
   }

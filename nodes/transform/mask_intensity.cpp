@@ -39,7 +39,8 @@ struct MaskIntensity final : Node {
           (mask.size(0) != 1 && mask.size(0) != x.size(0)))
         throw shape_error(p.keys[i], x,
                           ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
-      field.tensor = at::mul(x, p.select_fn == "is_positive" ? at::gt(mask, 0) : at::ge(mask, 0));
+      const at::Tensor inside = p.select_fn == "is_positive" ? at::gt(mask, 0) : at::ge(mask, 0);
+      field.tensor = at::mul(x, inside.to(x.scalar_type()));
     });
     f.emit(std::move(out));
   }

@@ -34,6 +34,14 @@ struct RandCoarseShuffle final : Node {
   }
 
  private:
+  // Fisher and Yates, with 32 bits of a key for each place.
+  static void shuffle(std::int64_t* items, std::int64_t n, std::uint64_t key) {
+    for (std::int64_t k = n; k > 1; --k) {
+      const auto places = static_cast<std::uint64_t>(k);
+      std::swap(items[k - 1], items[(mix(key ^ places) >> 32) * places >> 32]);
+    }
+  }
+
   // Each channel of each box by a permutation of its own.
   static at::Tensor shuffled(const at::Tensor& volume, const std::vector<Box>& boxes,
                              Random& random) {
@@ -43,11 +51,9 @@ struct RandCoarseShuffle final : Node {
         at::Tensor part = out[c];
         for (std::size_t d = 0; d < 3; ++d)
           part = part.narrow(static_cast<std::int64_t>(d), box.start[d], box.size[d]);
-        const auto n = static_cast<std::uint64_t>(part.numel());
-        const Permutation order(n, random.bits64());
-        std::vector<std::int64_t> from(n);
-        for (std::uint64_t k = 0; k < n; ++k) from[k] = static_cast<std::int64_t>(order(k));
-        part.copy_(part.flatten().index_select(0, at::tensor(from)).view(part.sizes()));
+        const at::Tensor order = at::arange(part.numel(), at::kLong);
+        shuffle(order.mutable_data_ptr<std::int64_t>(), part.numel(), random.bits64());
+        part.copy_(part.flatten().index_select(0, order).view(part.sizes()));
       }
     return out;
   }

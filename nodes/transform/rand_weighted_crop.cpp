@@ -36,7 +36,7 @@ struct RandWeightedCrop final : FusedNode {
     const at::Tensor volume = to_volume(weights);
     const Shape3 shape = shape_of(volume);
     Shape3 size = fall_back(p.spatial_size, shape, weights.dim() - 1), first{}, places{};
-    at::Tensor inner = volume[0].to(at::kCPU, at::kDouble);
+    at::Tensor inner = volume[0];
     for (int d = 0; d < 3; ++d) {
       const bool fits = shape[d] > size[d];
       places[d] = fits ? shape[d] - size[d] : 1;
@@ -44,7 +44,7 @@ struct RandWeightedCrop final : FusedNode {
       size[d] = std::min(size[d], shape[d]);
       inner = inner.narrow(d, first[d], places[d]);
     }
-    inner = inner.flatten();
+    inner = inner.to(at::kCPU, at::kDouble).flatten();
     const double least = inner.min().item<double>();
     const at::Tensor sums = (least < 0 ? inner - least : inner).cumsum(0).contiguous();
     const double* sum = sums.const_data_ptr<double>();

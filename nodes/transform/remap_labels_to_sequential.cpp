@@ -1,8 +1,8 @@
 // remap_labels_to_sequential: MONAI's RemapLabelsToSequentiald of deepedit.
-#include <ATen/Functions.h>
-
 #include <map>
+#include <numeric>
 
+#include "kernels/image/labels.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -42,10 +42,9 @@ struct RemapLabelsToSequential final : EachKey<RemapLabelsToSequential> {
   }
 
   void change(Field& field, std::size_t) const {
-    at::Tensor out = at::zeros(field.tensor.sizes(), at::kFloat);
-    for (std::size_t i = 0; i < numbers_.size(); ++i)
-      out.masked_fill_(field.tensor.eq(numbers_[i]), static_cast<double>(i + 1));
-    field.tensor = std::move(out);
+    std::vector<double> order(numbers_.size());
+    std::iota(order.begin(), order.end(), 1);
+    field.tensor = kernels::map_labels(field.tensor, numbers_, order, at::kFloat, 0);
   }
 
  private:

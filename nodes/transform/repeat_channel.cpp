@@ -21,7 +21,9 @@ struct RepeatChannel final : EachKey<RepeatChannel> {
   }
 
   void change(Field& field, std::size_t) const {
-    field.tensor = field.tensor.repeat_interleave(p.repeats, 0);
+    auto shape = field.tensor.sizes().vec();
+    shape.insert(shape.begin() + 1, p.repeats);
+    field.tensor = field.tensor.unsqueeze(1).expand(shape).flatten(0, 1).contiguous();
   }
 };
 

@@ -33,9 +33,8 @@ struct ThresholdIntensity final : Node {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
       const at::Tensor& x = field.tensor;
-      const at::Tensor others =
-          p.above ? at::gt(x, p.threshold).logical_not_() : at::lt(x, p.threshold).logical_not_();
-      field.tensor = x.masked_fill(others, p.cval);
+      const at::Tensor kept = p.above ? at::gt(x, p.threshold) : at::lt(x, p.threshold);
+      field.tensor = at::where(kept, x, at::scalar_tensor(p.cval, x.options()));
     });
     f.emit(std::move(out));
   }

@@ -1,0 +1,74 @@
+#include "kernels/loss/focal_fused.h"
+
+#include <ATen/Functions.h>
+
+#include "kernels/base/autograd.h"
+#include "kernels/base/simd_math.h"
+#include "kernels/base/team.h"
+
+namespace sluice {
+namespace {
+
+// log(1 + u) for u in [0, 1], also where 1 + u is rounded to 1.
+template <class V>
+SLUICE_INLINE inline V log1p_v(V u) {
+  const V t = u + 1.f;
+  return log_v(t) + (u - (t - 1.f)) / t;
+}
+
+// With s = (1 - 2y) x and the entropy e = max(x, 0) - x y + log(1 + exp(-|x|)):
+//
+//   loss = sigmoid(s)^gamma e a,  a = y alpha + (1 - y)(1 - alpha)
+//   d loss / dx = sigmoid(s)^gamma (gamma sigmoid(-s) (1 - 2y) e + sigmoid(x) - y) a
+template <class V>
+SLUICE_INLINE inline void focal_voxels(const V& x, const V& y, float gamma, float front, float back,
+                                       V& loss, V& slope) {
+  const V zero{};
+  const V turned = 1.f - 2.f * y, s = x * turned;
+  const V from_x = exp_v<V>(x > zero ? -x : x), from_s = exp_v<V>(s > zero ? -s : s);
+  const V entropy = (x > zero ? x : zero) - x * y + log1p_v<V>(from_x);
+  const V log_wrong = (s > zero ? zero : s) - log1p_v<V>(from_s);
+  const V factor = exp_v<V>(log_wrong * gamma) * (y * front + (1.f - y) * back);
+  const V high_x = 1.f / (from_x + 1.f), high_s = 1.f / (from_s + 1.f);
+  const V sigmoid = x > zero ? high_x : from_x * high_x;
+  const V right = s > zero ? from_s * high_s : high_s;
+  loss = factor * entropy;
+  slope = factor * (gamma * right * turned * entropy + sigmoid - y);
+}
+
+struct SavedFocal {
+  at::Tensor slope;
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+    return {grads[0] * slope};
+  }
+};
+
+}  // namespace
+
+at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double gamma,
+                       std::optional<double> alpha) {
+  const at::Tensor x = logits.detach().contiguous(), y = truth.detach().contiguous();
+  const at::Tensor loss = at::empty_like(x), slope = at::empty_like(x);
+  const auto front = static_cast<float>(alpha.value_or(1)),
+             back = static_cast<float>(alpha ? 1 - *alpha : 1), power = static_cast<float>(gamma);
+  constexpr std::int64_t block = 1 << 14;
+  const std::int64_t n = x.numel();
+  team_for((n + block - 1) / block, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * block, count = std::min(end * block, n) - first;
+    const float *from = x.const_data_ptr<float>() + first, *to = y.const_data_ptr<float>() + first;
+    float *out = loss.mutable_data_ptr<float>() + first,
+          *tilt = slope.mutable_data_ptr<float>() + first;
+    simd([=]() SLUICE_INLINE {
+      each(count, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+        V value, derivative;
+        focal_voxels<V>(load<V>(from + i), load<V>(to + i), power, front, back, value, derivative);
+        store(out + i, value);
+        store(tilt + i, derivative);
+      });
+    });
+  });
+  attach("FocalBackward", {loss}, {logits}, SavedFocal{slope});
+  return loss;
+}
+
+}  // namespace sluice
