@@ -56,11 +56,13 @@ bool take_residual(Step* maker, const Step& s) {
   return true;
 }
 
-// The norm's running mean counts the bias; with running statistics it is needed after all.
+// A norm of several channels together does not take their biases away. The norm's running mean
+// counts the bias; with running statistics it is needed after all.
 void leave_bias_out(Step* maker, Step& s) {
   auto* conv = as<ConvStep>(maker);
   auto* norm = as<NormActStep>(&s);
   if (!conv || !norm || !conv->normed || conv->bias < 0 || norm->norm == Norm::none) return;
+  if (norm->norm == Norm::group && norm->groups != conv->spec.out) return;
   conv->silent_bias = conv->bias;
   conv->bias = -1;
   if (norm->norm == Norm::batch) norm->bias = conv->silent_bias;

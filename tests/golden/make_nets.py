@@ -602,7 +602,9 @@ def regressor():
     flat = dict(in_shape=[2, 17, 12], out_shape=[2, 3], channels=[4, 6], strides=[2, 2])
     solid = dict(in_shape=[1, 8, 9, 6], out_shape=[4], channels=[4, 6], strides=[2, 1], num_res_units=0, norm="batch",
                  act="relu", bias=False, kernel_size=[5, 3, 3])
-    return [case(Regressor, flat, [2, 2, 17, 12], True), case(Regressor, solid, [2, 1, 8, 9, 6], True)]
+    groups = dict(flat, num_res_units=0, norm=["group", {"num_groups": 2}])  # they do not take a bias away
+    return [case(Regressor, flat, [2, 2, 17, 12], True), case(Regressor, solid, [2, 1, 8, 9, 6], True),
+            case(Regressor, groups, [2, 2, 17, 12], True)]
 
 
 # Not in training with dropout, which draws other numbers than ours.
