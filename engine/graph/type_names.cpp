@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"CIFAR10", "cifar10"},
     {"COCOMetric", "coco_metric"},
     {"CSVDataset", "csv_list"},
+    {"DAF3D", "daf3d"},
     {"PatchWSIDataset", "read_region"},
     {"SlidingPatchWSIDataset", "slide_grid"},
     {"MaskedPatchWSIDataset", "slide_grid"},

@@ -227,6 +227,7 @@ struct LocalNet final : ImageNetwork<LocalNet> {
     std::string mode = "nearest";
     std::optional<bool> align_corners;
   } p;
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return reg_spec<Params>("local_net", "Local registration (MONAI's LocalNet).")
         .param("extract_levels", &Params::extract_levels,

@@ -21,6 +21,7 @@ struct Unetr final : ImageNetwork<Unetr> {
     double dropout_rate = 0;
   } p;
 
+  static constexpr int least_axes = 1;
   static Spec spec() {
     return image_net<Params>("unetr",
                              "Transformer encoder and convolutional decoder (MONAI's UNETR).")

@@ -27,7 +27,7 @@ from monai.networks.nets import AutoEncoder, FullyConnectedNet, Generator, VarAu
 from monai.networks.nets import HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
 from monai.networks.nets import ControlNet, DiffusionModelUNet, SPADEAutoencoderKL, SPADEDiffusionModelUNet, SPADENet
 from monai.networks.nets import MultiScalePatchDiscriminator, PatchDiscriminator
-from monai.networks.nets import EfficientNetBNFeatures
+from monai.networks.nets import DAF3D, EfficientNetBNFeatures
 from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
@@ -964,7 +964,13 @@ def retina_net():
             brief(case(retina, deep, [2, 1, 64, 64], True, double=True))]
 
 
-NETS |= dict(ranzcr_net=ranzcr_net, retina_net=retina_net)
+# In evaluation: batch norms of training make MONAI's own gradients in float32 differ from float64's by more than 1e-3.
+def daf3d():
+    return [brief(case(DAF3D, dict(in_channels=1, out_channels=2, visual_output=True), [1, 1, 4, 16, 24], False, double=True)),
+            brief(case(DAF3D, dict(in_channels=2, out_channels=3), [1, 2, 4, 16, 16], False, double=True))]
+
+
+NETS |= dict(ranzcr_net=ranzcr_net, retina_net=retina_net, daf3d=daf3d)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)
 NETS |= dict(unet=unet, segresnet=segresnet, densenet121=densenet121, lenet=lenet)
@@ -1013,6 +1019,10 @@ def signal_cases():
                                                    latent_channels=2, norm_num_groups=2), [2, 2, 16], False)],
         patch_discriminator=lambda: [case(JudgementFirst, dict(spatial_dims=1, channels=4, in_channels=2, num_layers_d=2), [2, 2, 32], True),
                                      case(JudgementFirst, dict(spatial_dims=1, channels=4, in_channels=2, num_layers_d=2, norm="INSTANCE"), [2, 2, 48], True)],
+        unetr=lambda: [case(UNETR, dict(one, img_size=[64], feature_size=2, hidden_size=12, mlp_dim=16, num_heads=2), [2, 2, 64], True)],
+        local_net=lambda: [case(LocalNet, dict(spatial_dims=1, in_channels=2, num_channel_initial=2, extract_levels=[0, 1, 2],
+                                               out_kernel_initializer="kaiming_uniform", out_activation=None, out_channels=1),
+                                [2, 2, 32], True)],
         reg_unet=lambda: [case(RegUNet, dict(spatial_dims=1, in_channels=2, num_channel_initial=2, depth=2, out_channels=1),
                                [2, 2, 16], True)])
 
