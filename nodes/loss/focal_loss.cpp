@@ -36,9 +36,7 @@ struct FocalLoss final : TermLoss<FocalLossParams> {
       const at::Tensor log = at::log_softmax(x, 1);
       loss = -(1 - log.exp()).pow(p.gamma) * log * y;
     } else {
-      const auto none = at::Reduction::None;
-      loss = at::binary_cross_entropy_with_logits(x, y, {}, {}, none);
-      loss = (at::log_sigmoid(-x * (2 * y - 1)) * p.gamma).exp() * loss;
+      loss = sigmoid_focal(x, y, {p.gamma, std::nullopt});
     }
     if (p.alpha) loss = balanced(loss, y);
     return focal_mean(t, t.options.ignore_index ? loss * t.counts() : loss);

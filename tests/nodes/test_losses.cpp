@@ -88,6 +88,7 @@ double loss_of(const std::string& type, const Json& params, const Pair& in) {
 TEST_CASE("losses and their gradients equal MONAI's") {
   for (const std::string& type : node_types("loss")) {
     if (type == "sum_losses" || type == "tre_loss") continue;  // of losses, of points
+    if (type == "retina_net_loss") continue;                   // of boxes: test_detection.cpp
     for (const auto& c : golden_cases("losses/" + type + ".json")) {
       CAPTURE(type);
       CAPTURE(c["data"].dump());
