@@ -304,7 +304,7 @@ TEST_CASE("load_image refuses voxels that are not finite and labels beyond the c
 TEST_CASE("load_image says what is wrong with a path") {
   TemporaryFolder folder;
   CHECK(contains(refusal(folder / "a.gif"),
-                 ".nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp and .tif are read"));
+                 ".nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and .npy are read"));
   CHECK(contains(refusal(folder / "a.nrrd"), "no such file"));
   CHECK(contains(refusal(""), "has no path to load from"));
   CHECK(contains(message_of([] { drive("load_image", {}, {Sample()}); }), "no field \"image\""));
