@@ -26,8 +26,8 @@ struct Components {
 // mask: bool or uint8 of 0 and 1, contiguous [X, Y, Z].
 Components find_components(const at::Tensor& mask, int connectivity);
 
-// The connected components of equal values of a map [X, Y, Z], but 0, numbered from 1 by their first
-// voxels in memory: int32. At most 2^31 - 1 voxels.
+// The connected components of equal values of a map [X, Y, Z], but 0, numbered from 1 by their
+// first voxels in memory: int32. At most 2^31 - 1 voxels.
 at::Tensor numbered_components(const at::Tensor& map, int connectivity);
 
 // The mask without all but its `count` largest components; of equal ones the later stay.
