@@ -36,10 +36,10 @@ at::Tensor exactly(const at::Tensor& stored, at::ScalarType dtype, const std::st
 bool is_volume_name(const std::filesystem::path& path);
 
 // Reads a file by its extension: .nii, .nii.gz, .hdr and .img, .nrrd, .nhdr, .mha, .mhd, and the
-// pictures .png, .jpg, .jpeg, .bmp, .tif and .tiff, whose extension may be in capitals; NumPy's .npy
-// as one channel; a folder is a DICOM series. `dtype` is what the voxels become: float32, float64, uint8, int16, int32 or
-// int64. An integer dtype is exact: a value that it cannot hold is a DataError, never rounded.
-// Every file that belongs to it goes through `read`.
+// pictures .png, .jpg, .jpeg, .bmp, .tif and .tiff, whose extension may be in capitals; NumPy's
+// .npy as one channel; a folder is a DICOM series. `dtype` is what the voxels become: float32,
+// float64, uint8, int16, int32 or int64. An integer dtype is exact: a value that it cannot hold is
+// a DataError, never rounded. Every file that belongs to it goes through `read`.
 Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype = at::kFloat,
                    const ReadBytes& read = read_plain);
 
