@@ -71,9 +71,7 @@ struct HoverNetLoss final : Node {
       loss =
           loss + of_classes(f, *p.nc_key, p.nc_label_key, types, p.lambda_nc_dice, p.lambda_nc_ce);
     }
-    Sample out = s;
-    out.set(p.output_key, Field(std::move(loss), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
+    emit_loss(f, p.output_key, std::move(loss));
   }
 
  private:

@@ -58,6 +58,13 @@ inline Spec& add_no_reduction(Spec& s) {
   return s.gives("@output_key", Form::any).dtype("float32").when("reduction", "none");
 }
 
+// The firing's sample with a loss in a field of its own.
+inline void emit_loss(Firing& f, const std::string& key, at::Tensor loss) {
+  Sample out = f.in();
+  out.set(key, Field(std::move(loss), std::make_shared<const Meta>()));
+  f.emit(std::move(out));
+}
+
 class Loss : public Node {
  public:
   void process(Firing& f) final {
@@ -134,9 +141,7 @@ class Loss : public Node {
   }
 
   void emit(Firing& f, at::Tensor loss) const {
-    Sample out = f.in();
-    out.set(common().output_key, Field(std::move(loss), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
+    emit_loss(f, common().output_key, std::move(loss));
   }
 };
 

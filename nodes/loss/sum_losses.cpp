@@ -36,16 +36,11 @@ struct SumLosses final : Node {
       if (p.weights) part = part * p.weights->at(i);
       sum = sum.defined() ? sum + part : part;
     }
-    emit(f, std::move(sum));
+    emit_loss(f, p.output_key, std::move(sum));
   }
   std::optional<std::uint64_t> recordable(const Firing&) const override { return 0; }
-  void repeated(Firing& f, const Sample& made) override { emit(f, made.tensor(p.output_key)); }
-
- private:
-  void emit(Firing& f, at::Tensor sum) const {
-    Sample out = f.in();
-    out.set(p.output_key, Field(std::move(sum), std::make_shared<const Meta>()));
-    f.emit(std::move(out));
+  void repeated(Firing& f, const Sample& made) override {
+    emit_loss(f, p.output_key, made.tensor(p.output_key));
   }
 };
 
