@@ -29,8 +29,42 @@ struct OneThread {
   }
 };
 
+using Body = std::function<void(int)>;
+
+// A body that one thread leaves for another. A waiting thread spins for as long as a sleep and a
+// wake would take (regions follow each other by the thousand in a step), then sleeps.
+class Place {
+ public:
+  const Body* body() const { return body_; }
+  void set(const Body* body) {
+    body_ = body;
+    if (sleepers_ > 0) body_.notify_all();
+  }
+  void wait_while(const Body* old) {
+    static const int spins = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
+    for (int i = 0; i < spins; ++i) {
+      if (body_ != old) return;
+      pause();
+    }
+    ++sleepers_;
+    body_.wait(old);
+    --sleepers_;
+  }
+
+ private:
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#endif
+  }
+  std::atomic<const Body*> body_{nullptr};
+  std::atomic<int> sleepers_{0};
+};
+
 struct Worker {
-  std::atomic<const std::function<void(int)>*> body{nullptr};
+  Place place;
   std::atomic<bool> stop{false};
   std::exception_ptr error;
   std::thread thread;
@@ -41,21 +75,18 @@ struct Worker {
       OneThread one;
       at::NoGradGuard no_grad;
       for (;;) {
-        body.wait(nullptr);
+        place.wait_while(nullptr);
         if (stop) return;
         try {
-          (*body.load())(index);
+          (*place.body())(index);
         } catch (...) {
           error = std::current_exception();
         }
-        body = nullptr;
-        body.notify_all();
+        place.set(nullptr);
       }
     });
   }
-  void finish() {
-    for (const auto* b = body.load(); b; b = body.load()) body.wait(b);
-  }
+  void finish(const Body& body) { place.wait_while(&body); }
 };
 
 struct Team {
@@ -69,11 +100,10 @@ struct Team {
     }
   }
   ~Team() {
-    static const std::function<void(int)> nothing = [](int) {};
+    static const Body nothing = [](int) {};
     for (auto& w : workers) {
       w.stop = true;
-      w.body = &nothing;
-      w.body.notify_all();
+      w.place.set(&nothing);
       w.thread.join();
     }
   }
@@ -84,7 +114,7 @@ Team& team() {
   return t;
 }
 
-void run_in_turn(int threads, const std::function<void(int)>& body) {
+void run_in_turn(int threads, const Body& body) {
   for (int i = 0; i < threads; ++i) body(i);
 }
 
@@ -92,17 +122,13 @@ void run_in_turn(int threads, const std::function<void(int)>& body) {
 
 int team_size() { return inside ? 1 : at::get_num_threads(); }
 
-void team_run(int threads, const std::function<void(int)>& body) {
+void team_run(int threads, const Body& body) {
   if (threads <= 1 || inside) return run_in_turn(threads, body);
   Team& t = team();
   std::unique_lock lock(t.busy, std::try_to_lock);
   if (!lock) return run_in_turn(threads, body);
   t.grow(threads);
-  for (int i = 1; i < threads; ++i) {
-    Worker& w = t.workers[i - 1];
-    w.body = &body;
-    w.body.notify_one();
-  }
+  for (int i = 1; i < threads; ++i) t.workers[i - 1].place.set(&body);
   std::exception_ptr error;
   {
     OneThread one;
@@ -114,7 +140,7 @@ void team_run(int threads, const std::function<void(int)>& body) {
   }
   for (int i = 1; i < threads; ++i) {
     Worker& w = t.workers[i - 1];
-    w.finish();
+    w.finish(body);
     if (!error) error = w.error;
     w.error = nullptr;
   }

@@ -1,5 +1,6 @@
 // The training step's own threads. Work is assigned by index alone, threads sleep between
-// regions, and LibTorch's calls inside a body run on that body's thread.
+// regions that do not follow each other at once, and LibTorch's calls inside a body run on that
+// body's thread.
 //
 // Invariant: body(i) always runs on thread i, so what a thread sums up is the same in every run;
 // results depend on the number of threads only where a caller lets them.
@@ -7,8 +8,9 @@
 //   caller   body(0) ............ waits, then rethrows the lowest failing thread's exception
 //   thread 1 body(1) ......
 //
-// Not OpenMP: its threads spin at barriers, and a step lost a factor of ten where another process
-// took one core.
+// Not OpenMP: its threads spin at barriers for milliseconds, and a step lost a factor of ten where
+// another process took one core. Here a thread spins for as long as a sleep and a wake take, some
+// 50 us: a step of a U-Net with batch norm and two threads took 700 ms without, 440 with.
 #pragma once
 
 #include <cstdint>

@@ -88,27 +88,33 @@ struct WeightGrad {
   struct Item {
     std::int64_t kz, ky, vector, width, m, size;
   };
-  // Rows of V that are worked on at once: whole planes, or some rows of one.
+  // Rows of V that are worked on at once: whole planes of a sample, or some rows of one. Plane p of
+  // its rows of U stands in slot `first + p`, counted round; those before `made` are there from the
+  // chunk before, which is the one above.
   struct Chunk {
-    std::int64_t z, y, planes, rows;
+    std::int64_t sample, z, y, planes, rows;
+    std::int64_t number = 0, first = 0, made = 0;
   };
   std::vector<Item> items;
   std::vector<std::size_t> first_item;  // by kz, ky and group of vectors: of all its m
   Buffer<float> acc;                    // micro_tile vectors an item
   std::vector<char> begun;              // by item: its sums are there
-  std::vector<std::uint32_t> v;         // [group][z][y][word][vector][lane]
-  std::vector<std::uint32_t> u;         // [z][y][x][a]
+  // Of the chunk that is summed and of the next, which is made meanwhile.
+  std::vector<std::uint32_t> v[2];  // [group][z][y][word][vector][lane]
+  std::vector<std::uint32_t> u;     // [slot][y][x][a]
 
   WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v, Products products);
   void plan();
   Chunk largest() const;
+  std::vector<Chunk> chunks(std::int64_t samples) const;
+  std::int64_t slots() const { return 2 * u_planes(largest()); }
   std::int64_t u_planes(const Chunk& c) const { return stride[0] * (c.planes - 1) + kernel[0]; }
   std::int64_t u_rows(const Chunk& c) const { return stride[1] * (c.rows - 1) + kernel[1]; }
   void make_u_row(const T* from, std::int64_t z, std::int64_t y, std::uint32_t* to) const;
-  void make_v_row(const T* from, std::int64_t z, std::int64_t y, std::int64_t row,
-                  std::int64_t rows);
-  void add_chunk(const T* u, const T* v, const Chunk& c);
-  void add_sample(const T* u, const T* v);
+  void make_v_row(const T* from, const Chunk& c, std::int64_t row);
+  void make_rows(const T* u, const T* v, const Chunk& c, std::int64_t begin, std::int64_t end);
+  std::int64_t new_rows(const Chunk& c) const;
+  void add(const T* u, const T* v, std::int64_t samples);
   void run(std::size_t item, const Chunk& c);
   class Places;
   at::Tensor result(at::IntArrayRef shape) const;
@@ -135,8 +141,8 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
   vectors = (lanes + 15) / 16;
   u_width = stride[2] * each * words + kernel[2];
   const Chunk c = largest();
-  u.resize(u_planes(c) * u_rows(c) * u_width * A);
-  v.resize(vectors * c.planes * c.rows * words * 16);
+  u.resize(slots() * u_rows(c) * u_width * A);
+  for (auto& rows : v) rows.resize(vectors * c.planes * c.rows * words * 16);
   plan();
 }
 
@@ -162,9 +168,31 @@ template <class T>
 typename WeightGrad<T>::Chunk WeightGrad<T>::largest() const {
   const std::int64_t v_row = vectors * words * 16, u_row = u_width * A;
   const std::int64_t plane = v_size[1] * v_row + stride[0] * (stride[1] * v_size[1] + 2) * u_row;
-  if (plane <= chunk_words) return {0, 0, std::min(v_size[0], chunk_words / plane), v_size[1]};
+  if (plane <= chunk_words) return {0, 0, 0, std::min(v_size[0], chunk_words / plane), v_size[1]};
   const std::int64_t rows = chunk_words / (v_row + kernel[0] * stride[1] * u_row);
-  return {0, 0, 1, std::clamp<std::int64_t>(rows, std::min<std::int64_t>(4, v_size[1]), v_size[1])};
+  return {0, 0, 0, 1,
+          std::clamp<std::int64_t>(rows, std::min<std::int64_t>(4, v_size[1]), v_size[1])};
+}
+
+// Down a column of planes, then the next column: planes of U that two chunks share are made once.
+template <class T>
+std::vector<typename WeightGrad<T>::Chunk> WeightGrad<T>::chunks(std::int64_t samples) const {
+  const Chunk most = largest();
+  std::vector<Chunk> all;
+  for (std::int64_t n = 0; n < samples; ++n)
+    for (std::int64_t y = 0; y < v_size[1]; y += most.rows)
+      for (std::int64_t z = 0; z < v_size[0]; z += most.planes) {
+        Chunk c{n, z, y, std::min(most.planes, v_size[0] - z), std::min(most.rows, v_size[1] - y)};
+        if (!all.empty()) {
+          const Chunk& before = all.back();
+          const std::int64_t planes = u_planes(before), moved = stride[0] * before.planes;
+          c.number = before.number + 1;
+          c.made = z > 0 ? std::max<std::int64_t>(0, planes - moved) : 0;
+          c.first = before.first + planes - c.made;
+        }
+        all.push_back(c);
+      }
+  return all;
 }
 
 // Row (z, y) of U, which may lie outside of it, as words: of pairs (U[x], U[x + s]).
@@ -188,21 +216,46 @@ void WeightGrad<T>::make_u_row(const T* from, std::int64_t z, std::int64_t y,
   make_pairs(row.data(), row.data() + stride[2] * A, u_width * A, to);
 }
 
-// Row (z, y) of V, the `row`th of so many, as words of positions by lane; lanes that are not there
-// stay zero. With taps in the lanes, lane (r, b) at x is V[x + r - (K - 1 - pad)][b], r = K - 1 -
-// kx.
+// The `row`th row of V of a chunk as words of positions by lane; lanes that are not there stay
+// zero. With taps in the lanes, lane (r, b) at x is V[x + r - (K - 1 - pad)][b], r = K - 1 - kx.
 template <class T>
-void WeightGrad<T>::make_v_row(const T* from, std::int64_t z, std::int64_t y, std::int64_t row,
-                               std::int64_t rows) {
+void WeightGrad<T>::make_v_row(const T* from, const Chunk& c, std::int64_t row) {
   const std::int64_t W = v_size[2], left = in_lanes ? kernel[2] - 1 - pad[2] : 0;
+  const std::int64_t rows = c.planes * c.rows;
+  from += ((c.z + row / c.rows) * v_size[1] + c.y + row % c.rows) * W * B;
   std::vector<T> wide((each * words + 2 * kernel[2] + W) * B + 16 * vectors, 0);
-  std::memcpy(wide.data() + left * B, from + (z * v_size[1] + y) * W * B, W * B * sizeof(T));
+  std::memcpy(wide.data() + left * B, from, W * B * sizeof(T));
+  std::uint32_t* const to = v[c.number % 2].data();
   for (std::int64_t vec = 0; vec < vectors; ++vec) {
     const std::int64_t group = vec / tile.vectors * tile.vectors;
     const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - group);
     spread_lanes(wide.data() + vec * 16, B, words, std::min<std::int64_t>(16, lanes - vec * 16),
-                 each, v.data() + ((group * rows + row * width) * words + vec - group) * 16,
-                 width * 16);
+                 each, to + ((group * rows + row * width) * words + vec - group) * 16, width * 16);
+  }
+}
+
+// How many rows a chunk has made: its own of V, then those of U that are not there.
+template <class T>
+std::int64_t WeightGrad<T>::new_rows(const Chunk& c) const {
+  return c.planes * c.rows + (u_planes(c) - c.made) * u_rows(c);
+}
+
+template <class T>
+void WeightGrad<T>::make_rows(const T* from_u, const T* from_v, const Chunk& c, std::int64_t begin,
+                              std::int64_t end) {
+  from_u += c.sample * u_size[0] * u_size[1] * u_size[2] * A;
+  from_v += c.sample * v_size[0] * v_size[1] * v_size[2] * B;
+  const std::int64_t of_v = c.planes * c.rows, per_plane = u_rows(c);
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i < of_v) {
+      make_v_row(from_v, c, i);
+      continue;
+    }
+    const std::int64_t plane = c.made + (i - of_v) / per_plane, y = (i - of_v) % per_plane;
+    const std::int64_t z = stride[0] * c.z - pad[0] + plane;
+    if (z < 0 || z >= u_size[0]) continue;
+    const std::int64_t row = (c.first + plane) % slots() * u_rows(largest()) + y;
+    make_u_row(from_u, z, stride[1] * c.y - pad[1] + y, u.data() + row * u_width * A);
   }
 }
 
@@ -216,6 +269,7 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   while (first < end && u_plane(end - 1) >= u_size[0]) --end;
   if (first == end) return;
   constexpr std::int64_t most = 256;
+  const std::int64_t round = slots(), per_slot = u_rows(largest());
   std::ptrdiff_t rows[most];
   MicroTask t;
   t.rows = rows;
@@ -227,12 +281,14 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   t.acc = acc.data() + number * micro_tile * 16;
   const Micro micro =
       find_micro(products, ny, static_cast<int>(item.size), static_cast<int>(item.width));
-  const std::uint32_t* group = v.data() + item.vector * c.planes * c.rows * words * 16;
+  const std::uint32_t* group =
+      v[c.number % 2].data() + item.vector * c.planes * c.rows * words * 16;
   for (std::int64_t r = first * c.rows; r < end * c.rows; r += most) {
     t.n_rows = static_cast<int>(std::min(most, end * c.rows - r));
     for (int i = 0; i < t.n_rows; ++i) {
       const std::int64_t z = (r + i) / c.rows, y = (r + i) % c.rows;
-      rows[i] = ((stride[0] * z + item.kz) * u_rows(c) + stride[1] * y + item.ky) * t.ystep;
+      const std::int64_t slot = (c.first + stride[0] * z + item.kz) % round;
+      rows[i] = (slot * per_slot + stride[1] * y + item.ky) * t.ystep;
     }
     t.weights = reinterpret_cast<const char*>(group + r * words * item.width * 16);
     t.add = begun[number];
@@ -241,32 +297,24 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   }
 }
 
+// The threads meet once a chunk: while it is summed, the next one's rows are made.
 template <class T>
-void WeightGrad<T>::add_chunk(const T* from_u, const T* from_v, const Chunk& c) {
-  const std::int64_t rows = c.planes * c.rows, per_plane = u_rows(c);
-  team_for(rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r)
-      make_v_row(from_v, c.z + r / c.rows, c.y + r % c.rows, r, rows);
+void WeightGrad<T>::add(const T* from_u, const T* from_v, std::int64_t samples) {
+  const std::vector<Chunk> all = chunks(samples);
+  const auto n_items = static_cast<std::int64_t>(items.size());
+  team_for(new_rows(all[0]), [&](std::int64_t begin, std::int64_t end) {
+    make_rows(from_u, from_v, all[0], begin, end);
   });
-  team_for(u_planes(c) * per_plane, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const std::int64_t z = stride[0] * c.z - pad[0] + r / per_plane;
-      if (z >= 0 && z < u_size[0])
-        make_u_row(from_u, z, stride[1] * c.y - pad[1] + r % per_plane, u.data() + r * u_width * A);
-    }
-  });
-  team_for(static_cast<std::int64_t>(items.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) run(static_cast<std::size_t>(i), c);
-  });
-}
-
-template <class T>
-void WeightGrad<T>::add_sample(const T* from_u, const T* from_v) {
-  const Chunk most = largest();
-  for (std::int64_t z = 0; z < v_size[0]; z += most.planes)
-    for (std::int64_t y = 0; y < v_size[1]; y += most.rows)
-      add_chunk(from_u, from_v,
-                {z, y, std::min(most.planes, v_size[0] - z), std::min(most.rows, v_size[1] - y)});
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const std::int64_t threads = std::max(1, team_size());
+    team_for(threads, [&](std::int64_t thread, std::int64_t) {
+      for (std::int64_t i = n_items * thread / threads; i < n_items * (thread + 1) / threads; ++i)
+        run(static_cast<std::size_t>(i), all[k]);
+      if (k + 1 == all.size()) return;
+      const std::int64_t rows = new_rows(all[k + 1]);
+      make_rows(from_u, from_v, all[k + 1], rows * thread / threads, rows * (thread + 1) / threads);
+    });
+  }
 }
 
 // Where sums of 16 lanes stand: of each kernel position, and from there of each m.
@@ -343,10 +391,8 @@ template <class T>
 at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v,
                        Products products) {
   WeightGrad<T> g(spec, u, v, products);
-  const std::int64_t u_volume = u.numel() / u.size(0), v_volume = v.numel() / v.size(0);
-  for (std::int64_t n = 0; n < u.size(0); ++n)
-    g.add_sample(static_cast<const T*>(u.const_data_ptr()) + n * u_volume,
-                 static_cast<const T*>(v.const_data_ptr()) + n * v_volume);
+  g.add(static_cast<const T*>(u.const_data_ptr()), static_cast<const T*>(v.const_data_ptr()),
+        u.size(0));
   std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,
                                   spec.transposed ? spec.out : spec.in};
   shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
