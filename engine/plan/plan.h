@@ -48,6 +48,7 @@ struct PlanNode {
   int depth_in = 0, depth_out = 0;  // 1:n levels in the stamps that enter and leave
   int segment = -1;                 // the gate or source whose credits its output carries
   std::vector<int> prefix_of;       // caches whose hit makes this node pass packets on
+  std::vector<int> spared_by;       // a source: caches whose hit means that nobody reads its sample
   int turns = -1;                   // gates bound to turns, and updaters: index into Plan::turns
   bool training = false;            // reads or updates a network on its updater's stream
   bool feeds_cache = false;         // a cache stands after it: its packets carry the look-ups

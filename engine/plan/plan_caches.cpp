@@ -22,13 +22,13 @@ class Caches : PlanPass {
       std::set<int> prefix{c};
       for (auto it = plan_.order.rbegin(); it != plan_.order.rend(); ++it) {
         PlanNode& n = node(*it);
-        if (n.is_source() || !before.count(*it)) continue;
+        if (!before.count(*it)) continue;
         bool all = !n.is_sink();
         for (const auto& port : n.outs)
           for (const PlanEdge& e : port) all &= prefix.count(e.to) > 0;
         if (!all) continue;
         prefix.insert(*it);
-        n.prefix_of.push_back(c);
+        (n.is_source() ? n.spared_by : n.prefix_of).push_back(c);
       }
       plan_.streams[node(c).stream].caches.push_back(c);
     }

@@ -28,7 +28,7 @@ class ArrangedSource final : public Node {
       items_ = *chooser_->epoch_items(f.stamp().epoch, *list_->epoch_size());
     if (index >= items_.size()) return f.end_epoch();
     const std::uint64_t item = items_[place(index, f.epoch_key())];
-    f.emit_ptr(list_->item_record(item), 0, item);
+    f.make_item(item, [&] { return list_->item_record(item); });
   }
 
   SamplePtr item_record(std::uint64_t item) const override { return list_->item_record(item); }

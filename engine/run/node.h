@@ -141,6 +141,13 @@ class Firing {
   void emit_item(std::uint64_t item, S&& sample) {
     emit_ptr(std::make_shared<const std::decay_t<S>>(std::forward<S>(sample)), 0, item);
   }
+  // The same where the record takes work: it is not made for an item that a cache in memory has.
+  template <class Make>  // SamplePtr()
+  void make_item(std::uint64_t item, const Make& make) {
+    SamplePtr kept = kept_ ? (*kept_)(item) : nullptr;
+    spared_ = kept != nullptr;
+    emit_ptr(kept ? std::move(kept) : make(), 0, item);
+  }
   void end_epoch() { end_epoch_ = true; }
 
   // The draws of this firing: the same whenever seed, node path and stamp are the same.
@@ -177,6 +184,9 @@ class Firing {
     key_ = key;
     stopped_ = &stopped;
   }
+  // `kept`: what a cache has of an item, where nobody else would read its record.
+  void ask(const std::function<SamplePtr(std::uint64_t)>* kept) { kept_ = kept; }
+  bool spared() const { return spared_; }
   void on(Stream* stream) { stream_ = stream; }
   void weigh(std::int64_t samples) { weight_ = samples; }
   void clear() {
@@ -185,7 +195,8 @@ class Firing {
     skip_reason_.clear();
     logs_.clear();
     later_.clear();
-    end_epoch_ = false;
+    kept_ = nullptr;
+    end_epoch_ = spared_ = false;
   }
   // What was emitted becomes the input at one of the next node's ports.
   void pass_on(std::size_t ports, int port) {
@@ -208,6 +219,7 @@ class Firing {
   std::uint64_t key_ = 0;
   std::vector<std::vector<SamplePtr>> inputs_;
   const std::function<bool()>* stopped_ = nullptr;
+  const std::function<SamplePtr(std::uint64_t)>* kept_ = nullptr;
   std::vector<Out> outs_;
   std::string skip_reason_;
   std::vector<std::pair<std::string, double>> logs_;
@@ -215,6 +227,7 @@ class Firing {
   Stream* stream_ = nullptr;
   std::int64_t weight_ = 1;
   bool end_epoch_ = false;
+  bool spared_ = false;  // its item was not made
 };
 
 // The end of an epoch, given to ordered nodes. Not called for an epoch that was cut short.

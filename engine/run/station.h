@@ -50,6 +50,7 @@ struct Job {
   std::vector<std::vector<Packet>> inputs;       // by input; several packets for a gather
   Credit credit;                                 // of the segment that begins here
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
+  bool asked = false;                            // they are done
   bool looks = false;                            // and the source went on meanwhile
   Firing firing;
 
@@ -159,6 +160,7 @@ class Station {
   // station_fire.cpp: bodies and what they emitted
   void fire(Job& job, Actions& actions);
   void look_up(Job& job);
+  SamplePtr kept(Job& job, std::uint64_t item);
   const std::string* attempt(Job& job, std::int64_t start);
   bool chains() const;
   bool goes_on(Job& job) const;

@@ -93,7 +93,7 @@ void Job::let_go() {
   entry.reset();
   mark.reset();
   credit.reset();
-  looks = false;
+  asked = looks = false;
 }
 
 void Job::recycle(Job* job) {
@@ -288,7 +288,7 @@ void Station::note_body(Firing& firing, const StationTimes& times, std::int64_t 
     std::uint64_t bytes = 0;
     for (const Firing::Out& o : firing.outs())
       if (o.sample) bytes += sample_bytes(*o.sample);
-    counters.emitted(bytes);
+    if (!firing.spared()) counters.emitted(bytes);
   }
   if (scheduler_.rings_.on()) trace(firing, start, end);
   if (!stream_) tell_logs(firing);
@@ -388,8 +388,20 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
     if (!stream_) remember(job);
   }
   if (skip) outs.clear();
-  if (plan_.is_source() && !outs.empty()) look_up(job);
+  if (plan_.is_source() && !outs.empty() && !job.asked) look_up(job);
   return skip;
+}
+
+// What a cache has of a source's item, where nobody else would read the source's own sample.
+SamplePtr Station::kept(Job& job, std::uint64_t item) {
+  job.hits = scheduler_.look_up(plan_.stream, item);
+  job.asked = true;
+  if (!job.hits) return nullptr;
+  for (const Hit& hit : *job.hits)
+    if (std::find(plan_.spared_by.begin(), plan_.spared_by.end(), hit.cache) !=
+        plan_.spared_by.end())
+      return hit.entry.sample;
+  return nullptr;
 }
 
 // Asks the caches for a source's item. Where that reads files, the source goes on with its next
@@ -420,6 +432,10 @@ void Station::fire(Job& job, Actions& actions) {
   if (pool && plan_.spec->outs.empty()) held_credit = scheduler_.held(job.credit);
   if (stream_) await_inputs(job);
   fill(job.firing.inputs(), plan_, job);
+  const std::function<SamplePtr(std::uint64_t)> ask = [this, &job](std::uint64_t item) {
+    return kept(job, item);
+  };
+  if (!plan_.spared_by.empty() && !reads_) job.firing.ask(&ask);
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
     for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
   // A trace wants what caused what in order, also across threads.

@@ -39,7 +39,7 @@ void emit_in_order(Firing& f, std::uint64_t n, bool shuffle, RecordAt&& record_a
   const auto position = f.stamp().index;
   if (position >= n) return f.end_epoch();
   const std::uint64_t item = shuffle ? Permutation(n, f.epoch_key())(position) : position;
-  f.emit_ptr(record_at_item(item), 0, item);
+  f.make_item(item, [&] { return record_at_item(item); });
 }
 
 inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {

@@ -78,10 +78,8 @@ struct Synthetic final : Node {
   }
 
   void process(Firing& f) override {
-    const auto position = f.stamp().index, n = static_cast<std::uint64_t>(p.num_samples);
-    if (position >= n) return f.end_epoch();
-    const auto item = p.shuffle ? Permutation(n, f.epoch_key())(position) : position;
-    f.emit_item(item, made(p.first + static_cast<std::int64_t>(item)));
+    emit_in_order(f, static_cast<std::uint64_t>(p.num_samples), p.shuffle,
+                  [this](std::uint64_t i) { return item_record(i); });
   }
 
   SamplePtr item_record(std::uint64_t item) const override {

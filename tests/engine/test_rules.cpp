@@ -293,6 +293,34 @@ TEST_CASE(
   CHECK(got == expected);
 }
 
+TEST_CASE("a source makes no item that a cache has, unless another node reads it too") {
+  for (const bool also : {false, true}) {
+    CAPTURE(also);
+    Builder b;
+    b.graph.run.epochs = 4;
+    std::atomic<int> made{0};
+    Values got, beside;
+    const int s = b.add("s", Spec("s", "").out("sample").source(), [&](Firing& f) {
+      if (f.stamp().index == 5) return f.end_epoch();
+      nap(1000);  // the epoch before is in the store
+      f.make_item(f.stamp().index, [&] {
+        ++made;
+        return std::make_shared<const Sample>(f.stamp().index);
+      });
+    });
+    const int cache = b.add("cache", plain("cache").cache(), forward, {{s, 0}});
+    b.body(cache).cache = std::make_shared<MemoryStore>();
+    b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{cache, 0}});
+    if (also) b.add("l", sink("l"), [&](Firing& f) { beside.push_back(f.in().value); }, {{s, 0}});
+    CHECK(run(b, 2).status == Outcome::Status::done);
+    Values expected;
+    for (std::uint64_t i = 0; i < 20; ++i) expected.push_back(i % 5);
+    CHECK(got == expected);
+    if (also) CHECK(beside == expected);
+    CHECK(made == (also ? 20 : 5));
+  }
+}
+
 TEST_CASE("a Skip of the source itself is not remembered as its first item's") {
   Builder b;
   b.graph.run.epochs = 5;
