@@ -1,5 +1,11 @@
 #include "engine/base/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -7,13 +13,25 @@
 namespace sluice {
 namespace {
 
-constexpr std::array names{"none", "avx2", "avx512", "avx512_bf16"};
+constexpr std::array names{"none", "avx2", "avx512", "avx512_bf16", "amx"};
+
+#if defined(__x86_64__)
+// Linux gives a process the tiles' registers when it asks for them (arch/x86/xstate.rst).
+bool may_use_tiles() {
+  constexpr unsigned tile = 1u << 24, bf16 = 1u << 22;  // leaf 7, EDX
+  constexpr int request_permission = 0x1023, tile_data = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & tile) && (d & bf16) &&
+         syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+#endif
 
 CpuLevel of_machine() {
 #if defined(__x86_64__)
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (avx512 && __builtin_cpu_supports("avx512bf16")) return CpuLevel::avx512_bf16;
+  if (avx512 && __builtin_cpu_supports("avx512bf16"))
+    return may_use_tiles() ? CpuLevel::amx : CpuLevel::avx512_bf16;
   return avx512 ? CpuLevel::avx512 : CpuLevel::avx2;
 #else
   return CpuLevel::none;

@@ -11,6 +11,7 @@ enum class CpuLevel {
   avx2,         // with FMA: what the build asks for
   avx512,       // F, BW, VL, DQ
   avx512_bf16,  // products of bfloat16
+  amx,          // and of tiles of them
 };
 
 // The machine's, or what SLUICE_CPU names where that is less: for tests and comparisons. Read once.

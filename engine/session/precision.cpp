@@ -6,7 +6,7 @@
 namespace sluice {
 
 const char* precision_here(bool on_gpu) {
-  return on_gpu || cpu_level() == CpuLevel::avx512_bf16 ? "bfloat16" : "float32";
+  return on_gpu || cpu_level() >= CpuLevel::avx512_bf16 ? "bfloat16" : "float32";
 }
 
 void choose_precision(Graph& graph, bool on_gpu, bool tells) {

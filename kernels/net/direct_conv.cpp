@@ -11,6 +11,7 @@
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/direct_conv_tiles.h"
 
 namespace sluice {
 
@@ -19,13 +20,16 @@ static constexpr std::int64_t heavy_weights = 512 * 1024;  // bytes
 static constexpr std::int64_t sums_of_block = 16 * 1024;   // that go on from one tap to the next
 // Of the rectangle's words, and fewer. A rectangle of numbers reads each word for two vectors at
 // once.
-static double list_pays(Products p) { return p == Products::avx512 ? 0.6 : 0.8; }
+static double list_pays(Products p, bool by_tiles) {
+  return by_tiles ? 0.1 : p == Products::avx512 ? 0.6 : 0.8;
+}
 
 std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   const bool is_float = type == at::kFloat;
   if (level == CpuLevel::none || (!is_float && type != at::kBFloat16)) return std::nullopt;
   if (level == CpuLevel::avx2) return Products::avx2;
-  return level == CpuLevel::avx512_bf16 && !is_float ? Products::pairs : Products::avx512;
+  if (is_float || level == CpuLevel::avx512) return Products::avx512;
+  return level == CpuLevel::amx ? Products::tiles : Products::pairs;
 }
 
 bool has_direct_conv(const ConvSpec& spec) {
@@ -197,6 +201,7 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
     for (std::int64_t ci = together * begin; ci < together * finish; ++ci) pack.channel(ci);
   });
+  if (products_ == Products::tiles) c.together = tile_words(c.words);
   make_list(c);
   classes_.push_back(std::move(c));
 }
@@ -226,12 +231,13 @@ void Gather::make_list(Class& c) const {
   }
   begins.push_back(static_cast<std::int64_t>(list.size()));
   const auto dense = static_cast<double>(rows * c.words * vectors_);
-  if (static_cast<double>(list.size()) > list_pays(products_) * dense) return;
+  if (static_cast<double>(list.size()) > list_pays(products_, c.together > 0) * dense) return;
   Buffer<std::uint32_t> packed(static_cast<std::int64_t>(list.size()) * 16);
   for (std::size_t i = 0; i < from.size(); ++i)
     std::memcpy(packed.data() + i * 16, from[i], 16 * sizeof(std::uint32_t));
   c.weights = std::move(packed);
   c.weight_words = static_cast<std::int64_t>(list.size()) * 16;
+  c.together = 0;
   c.list = std::move(list);
   c.list_begins = std::move(begins);
 }
@@ -317,6 +323,7 @@ template <class T, class C>
 struct Gather::Block {
   const Job<T, C>& job;
   const Class& c;
+  Tiles& by_tiles;
   int v, width;                   // vectors
   int taps;                       // rows of taps in one go
   std::int64_t across, tiles, m;  // positions of a row; tiles of m of them, the last may overlap
@@ -349,7 +356,7 @@ void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_
   t.words = c.words;
   t.mstep = g.in_step_[2] * g.block_ * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
   t.pstep = 4;
-  const Micro micro = find_micro(g.products_, 1, static_cast<int>(m), width);
+  const Micro micro = c.together ? nullptr : find_micro(g.products_, 1, static_cast<int>(m), width);
   const std::uint32_t* const weights =
       c.weights.data() + static_cast<std::int64_t>(v) * all * c.words * 16;
   for (int tap = 0; tap == 0 || tap < all; tap += std::max(1, taps)) {  // no tap at all: zeros
@@ -363,7 +370,10 @@ void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_
       for (std::int64_t tile = first; tile < end; ++tile) {
         t.in = job.in.bytes() + start(tile) * t.mstep;
         t.acc = acc + (r * (end - first) + tile - first) * m * width * 16;
-        micro(t);
+        if (micro)
+          micro(t);
+        else
+          by_tiles.run(t, static_cast<int>(m), width, c.together);
       }
     }
   }
@@ -400,9 +410,9 @@ template <class T, class C>
 template <class O>
 void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
                                    std::int64_t real) const {
-  const auto store_tile = g.products_ == Products::avx2    ? store_narrow<T, O>
-                          : g.products_ == Products::pairs ? store_wide<Products::pairs, T, O>
-                                                           : store_wide<Products::avx512, T, O>;
+  const auto store_tile = g.products_ == Products::avx2     ? store_narrow<T, O>
+                          : g.products_ == Products::avx512 ? store_wide<Products::avx512, T, O>
+                                                            : store_wide<Products::pairs, T, O>;
   for (int b = 0; b < width; ++b) {
     const int from = (v + b) * 16;
     store_tile(acc + b * 16, width, m, std::min(16, g.lanes_ - from),
@@ -453,17 +463,19 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
   const int taps = c.listed() ? all_listed : static_cast<int>(c.z.size() * c.y.size());
   const int vectors = c.listed() ? 1 : tile_.vectors;
   const auto n = static_cast<std::int64_t>(rows.size());
-  const auto block = [&](int v, int taps_at_once) {
+  const auto block = [&](Tiles& by_tiles, int v, int taps_at_once) {
     const int width = std::min(vectors, vectors_ - v);
-    const std::int64_t most = tile_.sums / width, tiles = (across + most - 1) / most;
-    return Block<T, C>{job, c, v, width, taps_at_once, across, tiles, (across + tiles - 1) / tiles};
+    const std::int64_t most = (c.together ? most_tile_sums : tile_.sums) / width;
+    const std::int64_t tiles = (across + most - 1) / most, m = (across + tiles - 1) / tiles;
+    return Block<T, C>{job, c, by_tiles, v, width, taps_at_once, across, tiles, m};
   };
   if (c.weight_words * 4 <= heavy_weights) {
     team_for(n, [&](std::int64_t begin, std::int64_t end) {
-      alignas(64) float acc[micro_tile * 16];
+      alignas(64) float acc[most_tile_sums * 16];
+      Tiles by_tiles;
       for (std::int64_t r = begin; r < end; ++r)
         for (int v = 0; v < vectors_; v += vectors) {
-          const auto b = block(v, taps);
+          const auto b = block(by_tiles, v, taps);
           for (std::int64_t tile = 0; tile < b.tiles; ++tile) {
             b.sum(*this, &rows[static_cast<std::size_t>(r)], 1, tile, tile + 1, acc);
             b.store(*this, rows[static_cast<std::size_t>(r)], tile, acc);
@@ -475,8 +487,10 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
   // Weights that the cache cannot hold are read once for many rows of outputs.
   team_for((vectors_ + vectors - 1) / vectors, [&](std::int64_t from, std::int64_t to) {
     Buffer<float> sums;
+    Tiles by_tiles;
     for (std::int64_t group = from; group < to; ++group) {
-      const auto b = block(static_cast<int>(group) * vectors, c.listed() ? some_listed : 1);
+      const auto b =
+          block(by_tiles, static_cast<int>(group) * vectors, c.listed() ? some_listed : 1);
       const std::int64_t tile = b.m * b.width * 16, row = b.tiles * tile;
       const std::int64_t together = 1 + sums_of_block / row;
       if (!sums.data()) sums = Buffer<float>(together * row);
@@ -524,7 +538,7 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
   const float* b = bias.defined() ? lane_bias.data() : nullptr;
   if (type_ == at::kFloat)
     run_all<float, float>(in, b, residual, out);
-  else if (products_ == Products::pairs)
+  else if (numbers_a_word(products_) == 2)
     run_all<Bf16Bits, Bf16Bits>(in, b, residual, out);
   else
     run_all<Bf16Bits, float>(in, b, residual, out);

@@ -65,6 +65,7 @@ class Gather {
     std::vector<int> z, y;          // offsets of the rows that taps read
     int x = 0;                      // first offset along x
     int words = 0;                  // of input values, from there on
+    int together = 0;               // of these in one product of tiles; 0: not by tiles
     Buffer<std::uint32_t> weights;  // [group of vectors][z][y][word][vector][lane]
     std::int64_t weight_words = 0;
     // Of a list: words by vector, one vector's after the other's, and where each vector's begin.

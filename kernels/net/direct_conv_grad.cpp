@@ -4,15 +4,19 @@
 // Rows are stored as words. Products of pairs take two positions j at a time: of V (V[j], V[j+1])
 // by lane, of U (U[x], U[x+s]) by channel; else a word is one number. Neighbouring taps and
 // channels of U then lie side by side: m = kx A + a counts them all. A V of few channels puts its
-// kx taps into the lanes instead.
+// kx taps into the lanes instead. For tiles, which want a row's words side by side, rows of U lie
+// by channel: of each phase of the stride, its positions from left to right.
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/direct_conv_tiles.h"
 
 namespace sluice {
 namespace {
@@ -68,6 +72,59 @@ void spread_lanes(const T* from, std::int64_t B, std::int64_t words, std::int64_
   }
 }
 
+// Row i's lane j becomes row j's lane i: squares of half the size change places, then theirs.
+template <int Half>
+SLUICE_INLINE inline void transpose(U16 (&rows)[16]) {
+  constexpr auto lanes = [](bool high) {
+    std::array<std::uint32_t, 16> of{};
+    for (std::uint32_t j = 0; j < 16; ++j)
+      of[j] = high ? ((j & Half) == 0 ? j + Half : j + 16) : ((j & Half) == 0 ? j : j - Half + 16);
+    return of;
+  };
+  constexpr U16 low = std::bit_cast<U16>(lanes(false)), high = std::bit_cast<U16>(lanes(true));
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if (i & Half) continue;
+    const U16 a = rows[i], b = rows[i + Half];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + Half] = __builtin_shuffle(a, b, high);
+  }
+  if constexpr (Half > 1) transpose<Half / 2>(rows);
+}
+
+// n words of each of `channels` channels, which stand `step` numbers apart, from [position][A]
+// numbers whose positions are `stride` apart.
+void by_channel(const Bf16Bits* from, std::int64_t A, std::int64_t stride, std::int64_t n,
+                std::int64_t channels, Bf16Bits* to, std::int64_t step) {
+  simd([=]() SLUICE_INLINE {
+    const std::int64_t next = stride * A;
+    for (std::int64_t p = 0; p < n; p += 16)
+      for (std::int64_t a = 0; a < channels; a += 16) {
+        const std::int64_t words = std::min<std::int64_t>(16, n - p);
+        const std::int64_t some = std::min<std::int64_t>(16, channels - a);
+        U16 rows[16] = {};
+        for (std::int64_t i = 0; i < words; ++i) {
+          H16 x{}, y{};
+          const Bf16Bits* const low = from + 2 * (p + i) * next + a;
+          if (some == 16) {
+            std::memcpy(&x, low, 32);
+            std::memcpy(&y, low + next, 32);
+          } else {
+            std::memcpy(&x, low, 2 * some);
+            std::memcpy(&y, low + next, 2 * some);
+          }
+          rows[i] = __builtin_convertvector(x, U16) | __builtin_convertvector(y, U16) << 16;
+        }
+        transpose<8>(rows);
+        for (std::int64_t i = 0; i < some; ++i)
+          if (words == 16)
+            std::memcpy(to + (a + i) * step + 2 * p, &rows[i], 64);
+          else
+            std::memcpy(to + (a + i) * step + 2 * p, &rows[i], 4 * words);
+      }
+  });
+}
+
 // Numbers that stay in the second-level cache while all pieces of the result read them.
 constexpr std::int64_t chunk_words = 80 * 1024;
 
@@ -83,6 +140,10 @@ struct WeightGrad {
   std::int64_t words, M, lanes, vectors;
   std::int64_t u_width;  // words of a row of U
   int ny;                // ky taps in one tile
+  int together = 0;      // words in a product of AMX's tiles; 0: not by them
+  std::int64_t parts;    // of the channels of U, by tiles
+  std::int64_t phase;    // numbers of a channel's row of one phase, by tiles
+  std::int64_t sums;     // of an item, at most
 
   // A piece of the result that one tile sums.
   struct Item {
@@ -115,7 +176,7 @@ struct WeightGrad {
   void make_rows(const T* u, const T* v, const Chunk& c, std::int64_t begin, std::int64_t end);
   std::int64_t new_rows(const Chunk& c) const;
   void add(const T* u, const T* v, std::int64_t samples);
-  void run(std::size_t item, const Chunk& c);
+  void run(Tiles& by_tiles, std::size_t item, const Chunk& c);
   class Places;
   at::Tensor result(at::IntArrayRef shape) const;
 };
@@ -140,6 +201,11 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
   lanes = in_lanes ? kernel[2] * B : B;
   vectors = (lanes + 15) / 16;
   u_width = stride[2] * each * words + kernel[2];
+  parts = (A + 31) / 32;
+  phase = 2 * words + (kernel[2] + stride[2] - 1) / stride[2] + 1;
+  if (products == Products::tiles && !in_lanes && A % parts == 0 && A / parts >= 8)
+    together = tile_words(words);
+  sums = together ? most_tile_sums : micro_tile;
   const Chunk c = largest();
   u.resize(slots() * u_rows(c) * u_width * A);
   for (auto& rows : v) rows.resize(vectors * c.planes * c.rows * words * 16);
@@ -149,18 +215,18 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
 template <class T>
 void WeightGrad<T>::plan() {
   const auto most_wide = std::min<std::int64_t>(tile.vectors, vectors);
-  ny = kernel[1] == 3 && 3 * M * most_wide <= tile.sums ? 3 : 1;
+  ny = !together && kernel[1] == 3 && 3 * M * most_wide <= tile.sums ? 3 : 1;
   for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
     for (std::int64_t ky = 0; ky < kernel[1]; ky += ny)
       for (std::int64_t vec = 0; vec < vectors; vec += tile.vectors) {
         const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - vec);
         const std::int64_t most = tile.sums / width / ny, tiles = (M + most - 1) / most;
-        const std::int64_t size = (M + tiles - 1) / tiles;
+        const std::int64_t size = together ? A / parts : (M + tiles - 1) / tiles;
         first_item.push_back(items.size());
         for (std::int64_t m = 0; m < M; m += size)
           items.push_back({kz, ky, vec, width, m, std::min(size, M - m)});
       }
-  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * micro_tile * 16);
+  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * sums * 16);
   begun.assign(items.size(), 0);
 }
 
@@ -211,8 +277,16 @@ void WeightGrad<T>::make_u_row(const T* from, std::int64_t z, std::int64_t y,
     std::memset(to + (left + n) * A, 0, (u_width - left - n) * A * 4);
     return;
   }
-  std::vector<T> row((u_width + stride[2]) * A, 0);
+  const std::int64_t more = together ? stride[2] * (phase + 1) - u_width : stride[2];
+  std::vector<T> row((u_width + std::max<std::int64_t>(0, more)) * A, 0);
   std::memcpy(row.data() + left * A, from, n * A * sizeof(T));
+  if constexpr (std::is_same_v<T, Bf16Bits>)
+    if (together) {
+      for (std::int64_t f = 0; f < stride[2]; ++f)
+        by_channel(row.data() + f * A, A, stride[2], phase / 2, A,
+                   reinterpret_cast<Bf16Bits*>(to) + f * A * phase, phase);
+      return;
+    }
   make_pairs(row.data(), row.data() + stride[2] * A, u_width * A, to);
 }
 
@@ -260,7 +334,7 @@ void WeightGrad<T>::make_rows(const T* from_u, const T* from_v, const Chunk& c, 
 }
 
 template <class T>
-void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
+void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
   const Item& item = items[number];
   // Planes of V whose plane of U lies in the image.
   std::int64_t first = 0, end = c.planes;
@@ -277,10 +351,17 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   t.in = reinterpret_cast<const char*>(u.data() + item.m);
   t.mstep = 4;
   t.pstep = each * stride[2] * A * 4;
+  if (together) {
+    const std::int64_t kx = item.m / A, a = item.m % A;
+    t.in = reinterpret_cast<const char*>(u.data()) +
+           2 * ((kx % stride[2] * A + a) * phase + kx / stride[2]);
+    t.mstep = 2 * phase;
+    t.pstep = 4;
+  }
   t.ystep = u_width * A * 4;
-  t.acc = acc.data() + number * micro_tile * 16;
-  const Micro micro =
-      find_micro(products, ny, static_cast<int>(item.size), static_cast<int>(item.width));
+  t.acc = acc.data() + static_cast<std::int64_t>(number) * sums * 16;
+  const int size = static_cast<int>(item.size), width = static_cast<int>(item.width);
+  const Micro micro = together ? nullptr : find_micro(products, ny, size, width);
   const std::uint32_t* group =
       v[c.number % 2].data() + item.vector * c.planes * c.rows * words * 16;
   for (std::int64_t r = first * c.rows; r < end * c.rows; r += most) {
@@ -292,7 +373,10 @@ void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
     }
     t.weights = reinterpret_cast<const char*>(group + r * words * item.width * 16);
     t.add = begun[number];
-    micro(t);
+    if (micro)
+      micro(t);
+    else
+      by_tiles.run(t, size, width, together);
     begun[number] = 1;
   }
 }
@@ -308,8 +392,9 @@ void WeightGrad<T>::add(const T* from_u, const T* from_v, std::int64_t samples) 
   for (std::size_t k = 0; k < all.size(); ++k) {
     const std::int64_t threads = std::max(1, team_size());
     team_for(threads, [&](std::int64_t thread, std::int64_t) {
+      Tiles by_tiles;
       for (std::int64_t i = n_items * thread / threads; i < n_items * (thread + 1) / threads; ++i)
-        run(static_cast<std::size_t>(i), all[k]);
+        run(by_tiles, static_cast<std::size_t>(i), all[k]);
       if (k + 1 == all.size()) return;
       const std::int64_t rows = new_rows(all[k + 1]);
       make_rows(from_u, from_v, all[k + 1], rows * thread / threads, rows * (thread + 1) / threads);
@@ -329,15 +414,14 @@ class WeightGrad<T>::Places {
         const std::size_t i =
             g.first_item[(kz * steps + ky / g.ny) * groups + vector / g.tile.vectors];
         // A plane of the kernel may never have met the image.
-        first_.push_back(g.begun[i]
-                             ? g.acc.data() + static_cast<std::int64_t>(i) * micro_tile * 16 +
-                                   (vector - g.items[i].vector) * 16
-                             : nullptr);
+        first_.push_back(g.begun[i] ? g.acc.data() + static_cast<std::int64_t>(i) * g.sums * 16 +
+                                          (vector - g.items[i].vector) * 16
+                                    : nullptr);
         if (kz > 0 || ky >= g.ny) continue;
         for (std::int64_t m = 0; m < g.M; ++m) {
           const std::int64_t size = g.items[i].size, k = m / size;
           const Item& item = g.items[i + static_cast<std::size_t>(k)];
-          of_m_.push_back((k * micro_tile + (ky * item.size + m % size) * item.width) * 16);
+          of_m_.push_back((k * g.sums + (ky * item.size + m % size) * item.width) * 16);
         }
       }
   }

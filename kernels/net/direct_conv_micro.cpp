@@ -120,14 +120,14 @@ Micro find_listed_micro(Products p, int m) {
   static constexpr auto pairs = wide_listed_table<Pairs>(all);
   static constexpr auto numbers = wide_listed_table<Numbers>(all);
   static constexpr auto narrow = narrow_listed_table(std::make_integer_sequence<int, 6>());
-  if (p == Products::pairs) return pairs.at(m - 1);
+  if (p >= Products::pairs) return pairs.at(m - 1);
   return p == Products::avx512 ? numbers.at(m - 1) : narrow.at(m - 1);
 }
 
 Micro find_micro(Products p, int ny, int m, int b) {
   static constexpr auto one = narrow_table<1>(std::make_integer_sequence<int, 6>());
   static constexpr auto three = narrow_table<3>(std::make_integer_sequence<int, 2>());
-  if (p == Products::pairs) return find_wide<Pairs>(ny, m, b);
+  if (p >= Products::pairs) return find_wide<Pairs>(ny, m, b);
   if (p == Products::avx512) return find_wide<Numbers>(ny, m, b);
   return ny == 1 ? one.at(m - 1) : three.at(m - 1);
 }

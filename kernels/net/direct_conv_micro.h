@@ -17,8 +17,9 @@ enum class Products {
   avx2,    // one number a word, vectors of 8
   avx512,  // one number a word
   pairs,   // two bfloat16 numbers a word (AVX512_BF16)
+  tiles,   // the same, by AMX where a shape fills its tiles
 };
-inline int numbers_a_word(Products p) { return p == Products::pairs ? 2 : 1; }
+inline int numbers_a_word(Products p) { return p < Products::pairs ? 1 : 2; }
 inline int bytes_a_number(Products p) { return 4 / numbers_a_word(p); }
 
 struct MicroTask {

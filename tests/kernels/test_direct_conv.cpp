@@ -49,6 +49,16 @@ std::vector<Case> cases() {
       out.push_back({spec(transposed, in, channels, {1, 1, 1}, {1, 1, 1}), {3, 4, 5}});
       out.push_back({spec(transposed, in, channels, {3, 1, 5}, {1, 2, 3}), {4, 5, 29}});
     }
+  // Long rows of many channels: AMX's tiles, one to four of them, full and not.
+  for (bool transposed : {false, true})
+    for (const auto& [in, channels] :
+         std::vector<std::pair<int, int>>{{16, 16}, {24, 40}, {64, 8}, {48, 70}}) {
+      out.push_back({spec(transposed, in, channels, {3, 3}, {1, 1}), {3, 32}});
+      out.push_back({spec(transposed, in, channels, {3, 3}, {1, 1}), {4, 49}});
+      out.push_back({spec(transposed, in, channels, {3, 3}, {1, 2}), {4, 64}});
+      out.push_back({spec(transposed, in, channels, {1, 2}, {1, 2}), {3, 100}});
+      out.push_back({spec(transposed, in, channels, {1, 5}, {1, 3}), {2, 97}});
+    }
   return out;
 }
 
@@ -56,7 +66,8 @@ std::vector<Case> cases() {
 std::vector<std::pair<Products, at::ScalarType>> ways() {
   std::vector<std::pair<Products, at::ScalarType>> all;
   for (const auto type : {at::kFloat, at::kBFloat16})
-    for (const auto level : {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16}) {
+    for (const auto level :
+         {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16, CpuLevel::amx}) {
       const auto p = level <= cpu_level() ? products_for(type, level) : std::nullopt;
       if (p && (all.empty() || all.back() != std::pair(*p, type))) all.emplace_back(*p, type);
     }

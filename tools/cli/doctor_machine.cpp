@@ -129,7 +129,7 @@ void look_at_loops(Findings& findings) {
   if (wanted && level != wanted) {
     f.level = Finding::Level::note;
     f.advice = "SLUICE_CPU=" + std::string(wanted) +
-               " is no level that this processor has: none, avx2, avx512, avx512_bf16";
+               " is no level that this processor has: none, avx2, avx512, avx512_bf16, amx";
   } else if (wanted) {
     f.text += " (SLUICE_CPU)";
   }

@@ -1,0 +1,36 @@
+// The inner loop of the direct convolutions (direct_conv_micro.h) by the tiles of AMX: one
+// instruction multiplies 16 rows of up to 32 bfloat16 numbers by as many columns of 16 and adds the
+// float32 products. It computes sixteen times as many products in a cycle as AVX512_BF16, where a
+// shape fills the tiles; sums are taken in another order, so the last bits differ.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/net/direct_conv_micro.h"
+
+namespace sluice {
+
+// Four tiles of sums: of as many positions, 16 a tile, as the vectors side by side leave.
+inline constexpr int most_tile_sums = 64;
+
+// How many words of a row one product takes, all of a row's products alike: 0 where more than half
+// of each would stay empty.
+int tile_words(std::int64_t words);
+
+// A loop's tiles, set up for its shape; given back at the end, so that nobody has to save them.
+// On one thread, and without calls into LibTorch in between, which has tiles of its own.
+class Tiles {
+ public:
+  Tiles() = default;
+  Tiles(const Tiles&) = delete;
+  ~Tiles();
+  // A task of m positions (m times b at most most_tile_sums) whose words follow each other
+  // (pstep is 4), `together` of them a product.
+  void run(const MicroTask& task, int m, int b, int together);
+
+ private:
+  void set_up(int m, int b, int together);
+  int m_ = 0, b_ = 0, together_ = 0;
+};
+
+}  // namespace sluice
