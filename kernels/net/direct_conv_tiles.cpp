@@ -63,7 +63,7 @@ void run_tiles(const MicroTask& t, int together) {
 }  // namespace
 
 int tile_words(std::int64_t words) {
-  for (int together = 16; together >= 8; --together)
+  for (int together = 16; together >= 3; --together)
     if (words % together == 0) return together;
   return 0;
 }
