@@ -86,7 +86,9 @@ def unest(folder):
              for key, sub in (("images", "images"), ("labels", "labels"))}
     train = {**lists, "train#dataset#data": "$[{'image': i, 'label': l} for i, l in zip(@images[:1], @labels[:1])]",
              "validate#dataset#data": "$[{'image': i, 'label': l} for i, l in zip(@images[1:], @labels[1:])]",
-             "train#random_transforms#0#num_samples": 1, "val_interval": 1}
+             "val_interval": 1}
+    if "renal" in folder.name:
+        train["train#random_transforms#0#num_samples"] = 1
     return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/images/*.nii.gz'))[:1]"}, train=train)
 
 
@@ -139,7 +141,10 @@ def tumor(folder):
     rows = "".join(f"s,{x},{y},{','.join(str((x + k) % 2) for k in range(9))}\n" for x, y in ((500, 500), (401, 600)))
     for name in ("training", "validation"):
         (folder / f"{name}.csv").write_text(rows)
-    return dict(inference={"wsi_reader": "tifffile", "evaluator#amp": False, "network_def#pretrained": False},
+    # NumPy 2 takes no arrays of one number for numbers, as MONAI's ProbMapProducer has them.
+    flat = {"_target_": "Lambdad", "keys": "pred", "func": "$lambda x: x.reshape(-1).numpy()"}
+    return dict(monai={"postprocessing#transforms#2": flat},
+                inference={"wsi_reader": "tifffile", "evaluator#amp": False, "network_def#pretrained": False},
                 train={"wsi_reader": "tifffile", "train#dataloader#batch_size": 2, "validate#dataloader#batch_size": 2})
 
 
@@ -265,11 +270,12 @@ def one(build, models, name, task):
         folder = pathlib.Path(temporary) / name
         shutil.copytree(models / name, folder, ignore=shutil.ignore_patterns("docs", "*.pt", "*.ts"))
         (folder / "models").mkdir(exist_ok=True)
-        given = CASES[name](folder)[task]
+        cases = CASES[name](folder)
+        given = cases[task]
         if given is None:
             return None
         sets = sets_of(folder, task, given)
-        (folder / f"{task}.sets.json").write_text(json.dumps(sets))
+        (folder / f"{task}.sets.json").write_text(json.dumps({**sets, **cases.get("monai", {})}))
         if task == "inference":
             with open(folder / "monai.log", "w") as log:
                 subprocess.run([sys.executable, __file__, "--monai", str(folder)], check=False, stdout=log, stderr=log,

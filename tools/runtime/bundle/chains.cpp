@@ -390,7 +390,12 @@ std::string Translator::invert(const Item& item, const std::string& in) {
   Json mode = Json::array();
   for (const Value& one : nearest.is_list() ? nearest.items : std::vector<Value>{nearest})
     mode.push_back(!values.given(item, "nearest_interp") || one.truth() ? "nearest" : "bilinear");
-  return emit(item, "invert", {{"in", in}, {"mode", mode.size() == 1 ? mode[0] : mode}}, true);
+  Json body = {{"in", in}, {"mode", mode.size() == 1 ? mode[0] : mode}};
+  // MONAI undoes a resize in its own mode.
+  for (const auto& one : undone)
+    if (class_name(one->target()) == "Resize")
+      body["resize_mode"] = values.given(*one, "mode") ? values.of(*one, "mode").plain : "area";
+  return emit(item, "invert", std::move(body), true);
 }
 
 Json Translator::captures(const std::string& shape, const Item& item) {
