@@ -449,6 +449,37 @@ TEST_CASE("a label's dilated classes of a bundle's lambda are two nodes, and 0 d
   CHECK(nodes["delete_items"]["keys"] == "image");
 }
 
+TEST_CASE("clicks from a JSON file a sample: points beside the image, each patch a sample") {
+  json config = inference();
+  config["files"] = "$sorted(glob.glob('data/*.png'))";
+  config["clicks"] = "$sorted(glob.glob('data/*.txt'))";
+  config["network_def"]["spatial_dims"] = 2;
+  config["network_def"]["in_channels"] = 5;
+  config["preprocessing"]["transforms"] = {
+      transform("LoadImaged", json::object()),
+      {{"_target_", "AddClickSignalsd"}, {"image", "image"}, {"gaussian", false}},
+      transform("SqueezeDimd", json::object())};
+  config["dataset"]["data"] =
+      "$[{'image': i, 'foreground': json.loads(pathlib.Path(c).read_text())} for i, c in "
+      "zip(@files, @clicks)]";
+  config["inferer"] = {{"_target_", "SimpleInferer"}};
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["points"]["keys"] == json{"foreground"});
+  CHECK(nodes["add_click_signals"]["in"] == "load");
+  CHECK_FALSE(nodes.contains("squeeze_dim"));
+  CHECK(made.err.find("SqueezeDimd: without effect here: a patch is a sample") !=
+        std::string::npos);
+  config["preprocessing"]["transforms"][1]["gaussian"] = true;
+  Bundle other;
+  other.folder.write("b/configs/inference.json", config.dump(1));
+  CHECK(other.make().err.find("AddClickSignalsd.gaussian: no counterpart") != std::string::npos);
+}
+
 TEST_CASE("a bundle on whole slides: a list, the places of tissue, a map of probabilities") {
   json config = inference();
   const json image = {{"_target_", "Lambdad"},

@@ -155,7 +155,8 @@ def tested_images(folder):
     size = {} if "swin" in folder.name else {"inferer#roi_size": [48, 48, 48]}
     more = {"modelname": "model.pt"} if "whole" in folder.name else {}
     if "swin" in folder.name:  # MONAI 1.6.1 refuses it
-        more = {"network_def#img_size": None, "network_def#feature_size": 12}
+        more = {"network_def": {"_target_": "SwinUNETR", "spatial_dims": 3, "in_channels": 1, "out_channels": 14,
+                                "feature_size": 12, "use_checkpoint": False}}
     return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/imagesTs/*.nii.gz'))[:1]", "evaluator#amp": False,
                            **size, **more}, train=None)
 
@@ -171,7 +172,7 @@ def deepedit(folder):
 def prostate(folder):
     volumes(folder / "data", "a", (96, 96, 24), spacing=(0.6, 0.6, 3.0))
     (folder / "data" / "test.csv").write_text("t2\nimages/a.nii.gz\n")
-    return dict(inference={"dataset_dir": str(folder / "data") + "/", "inferer#roi_size": [48, 48, 48], "evaluator#amp": False},
+    return dict(inference={"dataset_dir": str(folder / "data") + "/", "inferer#roi_size": [64, 64, 32], "evaluator#amp": False},
                 train=None)
 
 

@@ -2,8 +2,11 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "engine/base/error.h"
 #include "tests/nodes/drive.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -37,6 +40,24 @@ TEST_CASE("add_click_signals makes MONAI's patches, of clicks in the image") {
   }
   CHECK(out[1].tensor("image")[2][2][3].item<double>() == 1);
   CHECK(out[3].tensor("image")[2][4][5].item<double>() == 1);
+}
+
+TEST_CASE("load_points reads a JSON list of lists, and says what is none") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& text) {
+    std::ofstream(folder.path / "clicks.txt") << text;
+    auto meta = std::make_shared<Meta>();
+    meta->path = (folder.path / "clicks.txt").string();
+    Sample s;
+    s.set("foreground", Field(at::Tensor(), std::move(meta)));
+    return drive("load_points", {{"keys", "foreground"}}, {s})[0].tensor("foreground");
+  };
+  CHECK(read("[[1, 2], [3.5, -4]]").equal(at::tensor({1.0F, 2.0F, 3.5F, -4.0F}).view({2, 2})));
+  for (const char* wrong : {"[]", "[[1, 2], [3]]", "[[1, \"x\"]]", "[1, 2]", "[[1, 2]"}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH_AS(read(wrong), doctest::Contains("clicks.txt: points are a JSON list"),
+                         Error);
+  }
 }
 
 TEST_CASE("add_click_signals refuses images without a click, and smaller than a patch") {
