@@ -156,7 +156,8 @@ def tested_images(folder):
     more = {"modelname": "model.pt"} if "whole" in folder.name else {}
     if "swin" in folder.name:  # MONAI 1.6.1 refuses it
         more = {"network_def": {"_target_": "SwinUNETR", "spatial_dims": 3, "in_channels": 1, "out_channels": 14,
-                                "feature_size": 12, "use_checkpoint": False}}
+                                "feature_size": 12, "use_checkpoint": False},
+                "preprocessing#transforms#0#reader": "NibabelReader"}
     return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/imagesTs/*.nii.gz'))[:1]", "evaluator#amp": False,
                            **size, **more}, train=None)
 
@@ -174,6 +175,27 @@ def prostate(folder):
     (folder / "data" / "test.csv").write_text("t2\nimages/a.nii.gz\n")
     return dict(inference={"dataset_dir": str(folder / "data") + "/", "inferer#roi_size": [64, 64, 32], "evaluator#amp": False},
                 train=None)
+
+
+@case("ventricular_short_axis_3label")
+def ventricular(folder):
+    write(folder / "data" / "a.nii.gz", blobs((96, 80, 6))[0])
+    return dict(inference={"inferer#roi_size": [64, 64]}, train=None)
+
+
+@case("endoscopic_tool_segmentation")
+def tools(folder):
+    from PIL import Image
+    pictures(folder / "data" / "test" / "a", ["1"], (160, 200, 3))
+    Image.open(folder / "data" / "test" / "a" / "1.png").save(folder / "data" / "test" / "a" / "1.jpg")
+    return dict(inference={"evaluator#amp": False}, train=None)
+
+
+@case("endoscopic_inbody_classification")
+def inbody(folder):
+    pictures(folder / "data", ["a", "b"], (160, 200, 3))
+    (folder / "samples.json").write_text(json.dumps([{"image": str(folder / "data" / f"{n}.png"), "label": 0} for n in "ab"]))
+    return dict(inference={"test_json": str(folder / "samples.json")}, train=None)
 
 
 @case("segmentation_template")
