@@ -312,7 +312,11 @@ class Pickle::Machine {
       if (a.size() != 1 || a[0]->kind != Kind::list) fail("has an odd size");
       return push(const_cast<Ptr>(a[0]));
     }
-    if (!pickles::is_dict(name)) return push(make(Kind::other));
+    if (!pickles::is_dict(name)) {
+      push_items(Kind::other, a);
+      stack_.back()->name = name;
+      return;
+    }
     push(make(Kind::dict));
     if (a.empty()) return;
     if (a[0]->kind != Kind::list) fail("has an odd dictionary");
@@ -443,8 +447,11 @@ class Pickle::Machine {
         const Pickled *with = pop(), *what = pop();
         return call(*what, *with);
       }
-      case BUILD:
-        return void(pop());  // an object's attributes beside its content
+      case BUILD: {  // an object's attributes beside its content
+        const Pickled* state = pop();
+        if (const Ptr object = top(); object->kind == Kind::other) object->items.push_back(state);
+        return;
+      }
       case BINPERSID:
         return push_store(*pop());
       default:

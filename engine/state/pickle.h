@@ -25,7 +25,8 @@ struct Pickled {
     name,   // of a class or function: "torch.FloatStorage"
     store,  // text: its key; name: "FloatStorage"; integer: how many elements
     tensor,
-    other,  // a harmless object of another program's, without its content
+    other,  // a harmless object of another program's; name: its class, or the function that makes
+            // it; items: the arguments, then the states that it is given
   };
   Kind kind = Kind::none;
   std::int64_t integer = 0;  // a tensor's: the place of its first element in the storage

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -172,9 +173,75 @@ static Tensors from_archive(std::string_view bytes, const std::string& file,
 }
 
 // A pickle's values may hold each other, so that a short one would be endless text.
+// Of a NumPy array's pickle: what its bytes are, "i8", and its shape; null where they are no
+// numbers of this processor's, row by row.
+struct PickledArray {
+  std::string type, bytes;
+  std::vector<std::int64_t> shape;
+
+  static std::optional<PickledArray> of(const Pickled& p) {
+    if (!p.name.ends_with("multiarray._reconstruct") || p.items.size() < 4) return {};
+    const Pickled& state = *p.items.back();  // version, shape, type, by columns, bytes
+    if (state.kind != Kind::list || state.items.size() != 5) return {};
+    const Pickled &type = *state.items[2], &columns = *state.items[3], *data = state.items[4];
+    if (type.name != "numpy.dtype" || type.items.empty()) return {};
+    const Pickled& order = *type.items.back();  // version, "<", ...
+    if (order.items.size() < 2 || order.items[1]->text == ">" || columns.integer != 0) return {};
+    PickledArray out{type.items[0]->text, {}, {}};
+    for (const Pickled* n : state.items[1]->items) out.shape.push_back(n->integer);
+    if (data->name == "_codecs.encode" && !data->items.empty()) {  // Latin-1, written as UTF-8
+      const std::string& text = data->items[0]->text;
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto c = static_cast<unsigned char>(text[i]);
+        const bool two = c >= 0xc2 && c <= 0xc3 && i + 1 < text.size();
+        out.bytes += two ? static_cast<char>((c & 3) << 6 | (text[i + 1] & 63)) : text[i];
+        i += two ? 1 : 0;
+      }
+    } else {
+      out.bytes = data->text;
+    }
+    return out;
+  }
+  template <class T>
+  Json number(std::size_t i) const {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    return value;
+  }
+  Json number(std::size_t i) const {
+    if (type == "i8") return number<std::int64_t>(i);
+    if (type == "i4") return number<std::int32_t>(i);
+    if (type == "i2") return number<std::int16_t>(i);
+    if (type == "i1") return number<std::int8_t>(i);
+    if (type == "u1" || type == "b1") return number<std::uint8_t>(i);
+    if (type == "f4") return number<float>(i);
+    if (type == "f8") return number<double>(i);
+    return nullptr;
+  }
+};
+
 struct PlainValues {
   const std::string& file;
   std::size_t left = 1 << 20;
+
+  // The rows of an array from `at` on.
+  Json rows(const PickledArray& array, std::size_t axis, std::size_t& at) {
+    if (left-- == 0) throw DataError(file + ": has values without end");
+    if (axis == array.shape.size()) return array.number(at++);
+    Json all = Json::array();
+    for (std::int64_t i = 0; i < array.shape[axis]; ++i) all.push_back(rows(array, axis + 1, at));
+    return all;
+  }
+  Json of_array(const Pickled& p) {
+    const auto array = PickledArray::of(p);
+    if (!array || array->type.size() != 2 || array->shape.size() > 8) return nullptr;
+    double count = 1;
+    for (const auto n : array->shape) count *= static_cast<double>(n);
+    const auto width = static_cast<double>(array->type[1] - '0');
+    if (count * width != static_cast<double>(array->bytes.size())) return nullptr;
+    std::size_t at = 0;
+    return rows(*array, 0, at);
+  }
 
   Json of(const Pickled& p, int depth = 0) {
     if (left-- == 0 || depth > 64) throw DataError(file + ": has values without end");
@@ -199,6 +266,8 @@ struct PlainValues {
             all[p.items[i]->text] = of(*p.items[i + 1], depth + 1);
         return all;
       }
+      case Kind::other:
+        return of_array(p);
       default:
         return nullptr;
     }

@@ -23,8 +23,8 @@ bool is_torch_file(const std::filesystem::path& file);
 std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,
                                                   const std::string& key = "");
 
-// The plain values in such an archive: its dictionaries by name, lists, numbers and text; null
-// where something else stands.
+// The plain values in such an archive: its dictionaries by name, lists, numbers, text and NumPy's
+// arrays of numbers as lists of their rows; null where something else stands.
 Json read_torch_values(const std::filesystem::path& file);
 
 }  // namespace sluice

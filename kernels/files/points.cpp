@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "kernels/files/npy.h"
 
 namespace sluice {
@@ -36,6 +37,25 @@ std::optional<double> number(std::string_view word) {
   return value;
 }
 
+// JSON: [[1, 2], [3, 4]].
+at::Tensor listed_points(std::string_view text, const std::string& path) {
+  const Json rows = Json::parse(text, nullptr, false);
+  std::vector<double> values;
+  const std::size_t columns = rows.is_array() && !rows.empty() ? rows[0].size() : 0;
+  const auto wrong = [&]() {
+    throw DataError(path + ": points are a JSON list of lists of so many numbers each");
+  };
+  if (columns == 0) wrong();
+  for (const Json& row : rows) {
+    if (!row.is_array() || row.size() != columns) wrong();
+    for (const Json& value : row) {
+      if (!value.is_number()) wrong();
+      values.push_back(value.get<double>());
+    }
+  }
+  return at::tensor(values, at::kDouble).view({-1, static_cast<std::int64_t>(columns)});
+}
+
 }  // namespace
 
 at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read) {
@@ -48,6 +68,7 @@ at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read)
     return points;
   }
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with('[')) return listed_points(text, path.string());
   std::vector<double> values;
   std::size_t columns = 0;
   for (std::int64_t line = 1; !text.empty(); ++line) {

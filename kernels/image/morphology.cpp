@@ -79,4 +79,21 @@ at::Tensor eroded(const at::Tensor& mask, double radius) {
   return dilated(mask.eq(0).to(at::kByte), radius).eq(0).to(at::kByte);
 }
 
+at::Tensor dilated_in_steps(const at::Tensor& mask, std::int64_t iterations,
+                            std::int64_t first_axis) {
+  // Steps from the nearest voxel of the mask: the axes one after the other, from both ends.
+  const at::Tensor steps =
+      at::full_like(mask, iterations + 1, at::kInt).masked_fill_(mask.ne(0), 0);
+  for (std::int64_t axis = first_axis; axis < mask.dim(); ++axis) {
+    const auto reach = [&](std::int64_t from, std::int64_t to) {
+      const at::Tensor at = steps.select(axis, to);
+      at.copy_(at::minimum(at, steps.select(axis, from) + 1));
+    };
+    const std::int64_t n = mask.size(axis);
+    for (std::int64_t i = 1; i < n; ++i) reach(i - 1, i);
+    for (std::int64_t i = n - 1; i > 0; --i) reach(i, i - 1);
+  }
+  return steps.le(iterations).to(mask.scalar_type());
+}
+
 }  // namespace sluice

@@ -14,4 +14,9 @@ at::Tensor dilated(const at::Tensor& mask, double radius);
 // What is left where everything that is not the mask grows; nothing grows in from outside.
 at::Tensor eroded(const at::Tensor& mask, double radius);
 
+// A mask that grew `iterations` times by its voxels' neighbours along the axes from `first_axis`
+// on, as scipy.ndimage.binary_dilation: all within that many steps.
+at::Tensor dilated_in_steps(const at::Tensor& mask, std::int64_t iterations,
+                            std::int64_t first_axis);
+
 }  // namespace sluice

@@ -242,10 +242,11 @@ Value channel_norm(const Value& image) {
                   [c](In t) { return at::layer_norm(t[0].movedim(1, -1), {c}).movedim(-1, 1); });
 }
 
-Value channel_norm(const Scope& s, const Value& image) {
+Value channel_norm(const Scope& s, const Value& image, double eps) {
   const auto c = image.channels;
-  const auto function = [c](In t) {
-    return at::layer_norm(t[0].movedim(1, -1), {c}, t[1], t[2]).movedim(-1, 1);
+  const std::int64_t axis = image.tokens ? 2 : 1;
+  const auto function = [=](In t) {
+    return at::layer_norm(t[0].movedim(axis, -1), {c}, t[1], t[2], eps).movedim(-1, axis);
   };
   return image.op("channel_norm", function,
                   {.parameters = {s.parameter("weight", {c}, Init::fill(1)),

@@ -23,8 +23,9 @@ struct SwinOptions {
 // MONAI's BasicLayer: NAME.blocks.I, then NAME.downsample to half of the extents and twice the
 // channels.
 Value swin_stage(const Scope& s, const Value& image, const SwinOptions& o);
-// Layer norm of an image over its channels, without parameters, or NAME.weight and NAME.bias.
+// Layer norm of an image, or of tokens, over its channels, without parameters, or NAME.weight and
+// NAME.bias.
 Value channel_norm(const Value& image);
-Value channel_norm(const Scope& s, const Value& image);
+Value channel_norm(const Scope& s, const Value& image, double eps = 1e-5);
 
 }  // namespace sluice

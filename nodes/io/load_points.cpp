@@ -15,8 +15,8 @@ struct LoadPoints final : Node {
 
   static Spec spec() {
     return Spec("load_points",
-                "Reads each key's file of points, a row each: .csv, .txt or .npy, as they stand "
-                "there, in voxels or millimetres.")
+                "Reads each key's file of points, a row each: .csv, .txt (lines, or a JSON list of "
+                "lists) or .npy, as they stand there, in voxels or millimetres.")
         .in("sample", "Fields with paths.")
         .out("sample", "[points, axes] float32; a batch fills shorter lists up with rows of -1.")
         .param("keys", &Params::keys, "Fields to load.")

@@ -19,6 +19,7 @@ struct AddGuidanceFromPoints final : Node {
   struct Params {
     std::string ref_image = "image", guidance = "guidance";
     Points foreground, background;
+    bool allow_none = false;
   } p;
 
   static Spec spec() {
@@ -35,13 +36,15 @@ struct AddGuidanceFromPoints final : Node {
                "slice (split_slices) the clicks in it count.")
         .param("guidance", &Params::guidance,
                "A new field: the clicks on and beside the object, int32 [2, rows, 1 + axes].")
+        .param("allow_none", &Params::allow_none,
+               "Both may be empty, for networks that answer without clicks too (DeepEdit).")
         .takes("@ref_image", Form::image, 2, 3)
         .gives("@guidance", Form::any)
         .dtype("int32");
   }
 
   void open(const OpenContext&) override {
-    if (p.foreground.empty() && p.background.empty())
+    if (!p.allow_none && p.foreground.empty() && p.background.empty())
       throw Error(Exit::usage, "needs a click: foreground and background are both empty");
   }
 

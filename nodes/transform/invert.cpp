@@ -4,6 +4,7 @@
 // All of them are affine, so going back is one resampling: the current affine and the one in front
 // of the first transform say which voxel lies where. Flips and crops come back exactly.
 #include "engine/run/registry.h"
+#include "kernels/image/resizing.h"
 #include "nodes/turning_back.h"
 
 namespace sluice {
@@ -13,6 +14,7 @@ struct Invert final : Node {
   struct Params {
     std::vector<std::string> keys{"pred"};
     std::vector<std::string> mode{"nearest"};
+    std::optional<std::string> resize_mode;
   } p;
 
   static Spec spec() {
@@ -23,6 +25,10 @@ struct Invert final : Node {
         .param("mode", &Params::mode, "nearest for labels, bilinear for logits; one, or one a key.")
         .choices({"nearest", "bilinear"})
         .per("keys")
+        .param("resize_mode", &Params::resize_mode,
+               "How a resize that came last is undone first, as resize would do it: MONAI takes "
+               "the mode of that one. null: with all the rest, by mode.")
+        .choices(resizing_names)
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys");
   }
@@ -30,6 +36,7 @@ struct Invert final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
+      while (p.resize_mode && resized_last(field)) field = resized_back(field);
       const Meta& meta = field.geometry();
       if (meta.history.empty()) return;
       const auto& old = meta.history.front();
@@ -37,6 +44,23 @@ struct Invert final : Node {
                           parse_interpolation(per_key(p.mode, i)));
     });
     f.emit(std::move(out));
+  }
+
+ private:
+  static bool resized_last(const Field& field) {
+    const auto& history = field.geometry().history;
+    return !history.empty() && history.back().transform == "resize";
+  }
+  Field resized_back(const Field& field) const {
+    auto before = std::make_shared<Meta>(field.geometry());
+    const Applied last = before->history.back();
+    before->history.pop_back();
+    before->affine = last.affine_before;
+    Shape3 size{1, 1, 1};
+    std::copy(last.shape_before.begin(), last.shape_before.end(), size.begin());
+    const at::Tensor volume =
+        resize(to_volume(field.tensor).to(at::kFloat), size, parse_resizing(*p.resize_mode));
+    return Field(from_volume(volume, field.tensor.dim() - 1), std::move(before));
   }
 };
 

@@ -396,6 +396,133 @@ TEST_CASE("lambdas of known shapes become nodes") {
   }
 }
 
+TEST_CASE("DiNTS takes its architecture from a TopologyInstance, and arrays from a file") {
+  json config = inference();
+  config["codes"] = "$torch.load('arrays.pt', map_location=torch.device('cuda'))";
+  config["space"] = {{"_target_", "monai.networks.nets.TopologyInstance"},
+                     {"num_blocks", 1},
+                     {"num_depths", 1},
+                     {"channel_mul", 0.25},
+                     {"arch_code", {{{1}}, {{4}}}},
+                     {"device", "$torch.device('cuda')"}};
+  config["network_def"] = {{"_target_", "DiNTS"},  {"dints_space", "@space"},
+                           {"in_channels", 1},     {"num_classes", 3},
+                           {"node_a", {{1}, {1}}}, {"use_downsample", false}};
+  auto& spacing = config["preprocessing"]["transforms"][3];
+  spacing["pixdim"] = "$torch.from_numpy(@codes['real'])";
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto none = b.make();
+  CHECK(none.code == 3);
+  CHECK(none.err.find("arrays.pt#real") != std::string::npos);
+  std::filesystem::copy(SLUICE_SOURCE_DIR "/tests/golden/weights/arrays.pt",
+                        b.folder.path / "b/arrays.pt");
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json net = b.graph()["models"]["net"];
+  CHECK(net["arch_code_c"] == json{{4}});
+  CHECK(net["out_channels"] == 3);
+  CHECK(net["channel_mul"] == 0.25);
+  CHECK(b.graph()["nodes"]["spacing"]["pixdim"] == json{0.5, 75, 1});
+}
+
+TEST_CASE("a label's dilated classes of a bundle's lambda are two nodes, and 0 drops a field") {
+  json config = inference();
+  auto& post = config["postprocessing"]["transforms"];
+  post[2] = {{"_target_", "Lambdad"},
+             {"keys", "pred"},
+             {"func",
+              "$lambda x, s=@network_def#out_channels: np.concatenate(tuple([ndimage."
+              "binary_dilation((x==_k).astype(x.dtype), iterations=48).astype(float) for _k in "
+              "range(s)]), axis=0)"}};
+  post.push_back({{"_target_", "Lambdad"}, {"keys", "image"}, {"func", "$lambda x: 0"}});
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["as_discrete"]["to_onehot"] == 2);
+  CHECK(nodes["binary_dilation"]["iterations"] == 48);
+  CHECK(nodes["binary_dilation"]["in"] == "as_discrete");
+  CHECK(nodes["delete_items"]["keys"] == "image");
+}
+
+TEST_CASE("clicks from a JSON file a sample: points beside the image, each patch a sample") {
+  json config = inference();
+  config["files"] = "$sorted(glob.glob('data/*.png'))";
+  config["clicks"] = "$sorted(glob.glob('data/*.txt'))";
+  config["network_def"]["spatial_dims"] = 2;
+  config["network_def"]["in_channels"] = 5;
+  config["preprocessing"]["transforms"] = {
+      transform("LoadImaged", json::object()),
+      {{"_target_", "AddClickSignalsd"}, {"image", "image"}, {"gaussian", false}},
+      transform("SqueezeDimd", json::object())};
+  config["dataset"]["data"] =
+      "$[{'image': i, 'foreground': json.loads(pathlib.Path(c).read_text())} for i, c in "
+      "zip(@files, @clicks)]";
+  config["inferer"] = {{"_target_", "SimpleInferer"}};
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["points"]["keys"] == json{"foreground"});
+  CHECK(nodes["add_click_signals"]["in"] == "load");
+  CHECK_FALSE(nodes.contains("squeeze_dim"));
+  CHECK(made.err.find("SqueezeDimd: without effect here: a patch is a sample") !=
+        std::string::npos);
+  config["preprocessing"]["transforms"][1]["gaussian"] = true;
+  Bundle other;
+  other.folder.write("b/configs/inference.json", config.dump(1));
+  CHECK(other.make().err.find("AddClickSignalsd.gaussian: no counterpart") != std::string::npos);
+}
+
+TEST_CASE("a bundle on whole slides: a list, the places of tissue, a map of probabilities") {
+  json config = inference();
+  const json image = {{"_target_", "Lambdad"},
+                      {"keys", "image"},
+                      {"func", "$lambda x: os.path.join(@data_dir, 'images', x + '.tif')"}};
+  config["data_dir"] = "slides";
+  config["network_def"] = {{"_target_", "TorchVisionFCModel"},
+                           {"model_name", "resnet18"},
+                           {"num_classes", 1},
+                           {"use_conv", true}};
+  config["preprocessing"]["transforms"] = {transform(
+      "ScaleIntensityRanged", {{"a_min", 0}, {"a_max", 255}, {"b_min", -1}, {"b_max", 1}})};
+  config["list"] = {{"_target_", "CSVDataset"},
+                    {"src", "test.csv"},
+                    {"kwargs_read_csv", {{"names", {"image"}}, {"header", nullptr}}},
+                    {"transform", image}};
+  config["dataset"] = {{"_target_", "MaskedPatchWSIDataset"},
+                       {"data", "@list"},
+                       {"mask_level", 6},
+                       {"patch_size", {224, 224}},
+                       {"transform", "@preprocessing"},
+                       {"reader", "cuCIM"}};
+  config["dataloader"]["batch_size"] = 40;
+  config["inferer"] = {{"_target_", "SimpleInferer"}};
+  config["postprocessing"]["transforms"] = {
+      {{"_target_", "Activationsd"}, {"keys", "pred"}, {"sigmoid", true}}};
+  config["handlers"].push_back(
+      {{"_target_", "monai.handlers.ProbMapProducer"}, {"output_dir", "@output_dir"}});
+  config["evaluator"]["decollate"] = false;
+  Bundle b;
+  b.folder.write("b/configs/inference.json", config.dump(1));
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  json nodes = b.graph()["nodes"];
+  CHECK(nodes["cases"]["suffix"] == ".tif");
+  CHECK(nodes["cases"]["columns"] == json{{"image", 0}});
+  CHECK(nodes["cases"]["root"].get<std::string>().ends_with("b/slides/images"));
+  CHECK(nodes["grid"]["mask_level"] == 6);
+  CHECK(nodes["ebatch"]["size"] == 40);
+  CHECK(nodes["map"]["in"] == "activations");
+}
+
 TEST_CASE("what has no counterpart is named with file and line, and no graph is written") {
   struct Case {
     const char* pointer;

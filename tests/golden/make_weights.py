@@ -55,6 +55,9 @@ torch.save({"epoch": 3, "state_dict": {f"module.{k}": v for k, v in state().item
 torch.save({"network_weights": state(), "best": numpy.float64(0.5), "trainer_name": "nnUNetTrainer",
             "path": pathlib.Path("a"), "log": {"x": [numpy.float32(1)]}}, OUT / "nnunet.pt")
 torch.save({"net": state(), "ema": state()}, OUT / "two.pt")
+rows = numpy.array([[1, 0, -200], [2, 300, 4]])
+torch.save({"rows": rows, "small": rows.clip(-100, 100).astype(numpy.int8), "real": rows[1] / 4, "columns": rows.T.copy(order="F")},
+           OUT / "arrays.pt")
 torch.save({"state_dict": state(), "callback": Evil()}, OUT / "evil.pt")
 with zipfile.ZipFile(OUT / "evil_raw.pt", "w") as z:
     z.writestr("evil_raw/data.pkl", pickle.dumps(Evil(), protocol=2))

@@ -3,8 +3,10 @@
 that `sluice new bundle` makes of them.
 
     MONAI_PYTHON tests/monai/bundles.py [BUILD]
+    MONAI_PYTHON tests/monai/bundles.py BUILD --zoo MODELS [BUNDLE...]
 
-Needs nibabel and pytorch-ignite beside what tests/monai/compare.sh installs.
+Needs nibabel and pytorch-ignite beside what tests/monai/compare.sh installs. --zoo goes over the Model Zoo's own bundles
+in the folder MODELS (of github.com/Project-MONAI/model-zoo) instead: see zoo.py.
 
 Prints of each network the largest difference of probabilities and the share of voxels with the same
 label; exits with 1 where a probability is more than 1e-4 off or a label of 10,000 differs.
@@ -112,6 +114,9 @@ def compare(build, network, params, folder):
 
 
 if __name__ == "__main__":
+    if "--zoo" in sys.argv:
+        import zoo
+        sys.exit(not zoo.table(sys.argv[1], pathlib.Path(sys.argv[3]), sys.argv[4:]))
     print(f"{'network':16} {'probability':>12} {'labels':>11}")
     good = True
     for network, params in NETWORKS.items():

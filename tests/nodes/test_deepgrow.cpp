@@ -311,6 +311,11 @@ TEST_CASE("a user's click outside of the image is refused") {
         "the click [4, 0, 0] is no voxel of \"image\", whose file has [4, 5, 6]");
   CHECK(said({{0, 0}}, s).find("[0, 0] is no voxel") != std::string::npos);
   CHECK(said(Json::array(), s).find("needs a click") != std::string::npos);
+  const Sample none = drive("add_guidance_from_points", {{"allow_none", true}}, {s}).at(0);
+  CHECK(none.tensor("guidance").sizes() == at::IntArrayRef{2, 0, 4});
+  const Sample shown = drive("add_guidance_signal_deep_edit", Json::object(), {none}).at(0);
+  CHECK(shown.tensor("image").sizes() == at::IntArrayRef{3, 4, 5, 6});
+  CHECK(shown.tensor("image").abs().max().item<float>() == 0);
   const Sample cut =
       drive("spatial_crop", {{"keys", "image"}, {"roi_start", {1, 0, 0}}, {"roi_end", {4, 5, 6}}},
             {s})

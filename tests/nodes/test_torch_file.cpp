@@ -73,6 +73,14 @@ TEST_CASE("files of torch.save() are read in all their forms") {
   CHECK(contains(why("two.pt", "teacher"), "has no \"teacher\"; there are \"net\", \"ema\""));
 }
 
+TEST_CASE("numpy's arrays in files of torch.save() are lists of their rows") {
+  const Json values = read_torch_values(folder / "arrays.pt");
+  CHECK(values["rows"] == Json{{1, 0, -200}, {2, 300, 4}});
+  CHECK(values["small"] == Json{{1, 0, -100}, {2, 100, 4}});
+  CHECK(values["real"] == Json{0.5, 75, 1});
+  CHECK(values["columns"].is_null());  // in another order than it is read in
+}
+
 TEST_CASE("what a file would have run is refused by its name") {
   for (const char* file : {"evil.pt", "evil_raw.pt"}) {
     CAPTURE(file);

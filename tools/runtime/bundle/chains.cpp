@@ -44,11 +44,14 @@ class Shape {
 
   bool fits(const ExprPtr& shape, const ExprPtr& e) {
     if (!shape || !e) return !shape && !e;
-    if (shape->kind == Expr::Kind::name && shape->text.size() == 2 && shape->text[0] == '_')
+    if (shape->kind == Expr::Kind::name && shape->text.size() == 2 && shape->text[0] == '_' &&
+        shape->text[1] <= 'Z')
       return capture(shape->text, *e);
     if (shape->kind == Expr::Kind::lambda && e->kind == Expr::Kind::lambda) {
       if (shape->names.size() != e->names.size()) return false;
       argument_ = {shape->names[0], e->names[0]};
+      for (std::size_t i = 1; i < e->args.size(); ++i)  // defaults
+        if (!fits(shape->args[i], e->args[i])) return false;
       return fits(shape->args[0], e->args[0]);
     }
     if (shape->kind == Expr::Kind::name && shape->text == argument_.first)
@@ -169,6 +172,8 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   if (name == "SaveImage" || name == "SaveClassification") return save(item, in);
   if (target.starts_with("scripts.")) return script(item, in);
   if (name == "Invert") return invert(item, in);
+  if (name == "AddGuidanceFromPointsDeepEdit" || name == "ResizeGuidanceMultipleLabelDeepEdit")
+    return clicks(item, in);
   if (name == "Lambda") return lambda(item, in);
   if ((name == "EnsureType" || name == "ToTensor") && values.of(item, "dtype").is_text())
     return emit(item, "cast_to_type", {{"in", in}}, true);
@@ -200,6 +205,12 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     if (const auto n = values.of(item, spec->count_param).json(); n && n->is_number_integer())
       patches_ *= n->get<std::int64_t>();
   if (name == "SplitDim") return split(item, in);
+  // Of clicks MONAI stacks the patches, of which one alone can be squeezed; here each is a sample.
+  if (name == "SqueezeDim" && !values.given(item, "dim") && !graph.nodes.empty() &&
+      graph.nodes.back().body["type"] == "add_click_signals") {
+    report.add(item, short_name(target), Fate::dropped, "a patch is a sample of its own");
+    return in;
+  }
   Json body = {{"in", in}};
   if (name == "SelectItems") {  // a field's geometry stays with it
     const Json given = values.of(item, "keys").json().value_or(Json::array());
@@ -207,6 +218,19 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     for (const auto& key : given.is_array() ? given : Json::array({given}))
       if (!key.is_string() || !key.get<std::string>().ends_with("_meta_dict")) keys.push_back(key);
     body["keys"] = keys;
+  }
+  if (const Value sizes = values.of(item, "size");
+      name == "GridSplit" && sizes.is(Value::Kind::dict)) {  // 1 where the grid divides evenly
+    body["size"] = nullptr;
+    body["even_keys"] = Json::array();
+    for (const auto& [key, value] : sizes.entries) {
+      if (value.plain == 1)
+        body["even_keys"].push_back(key);
+      else if (body["size"].is_null())
+        body["size"] = value.json().value_or(Json());
+      else
+        missing(item, "one size of the patches of all keys", true);
+    }
   }
   // "" is no field.
   if (name == "SplitLabel" && values.given(item, "mask_value") &&
@@ -216,6 +240,9 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   const bool grows = values.given(item, "margin") || values.given(item, "k_divisible");
   const bool unused = name == "CropForeground" && !grows;
   if (unused) body["mode"] = nullptr;
+  if (name == "RandRotate90" && dims_ == 2 &&
+      values.of(item, "spatial_axes").json() == Json{-2, -1})
+    body["spatial_axes"] = {0, 1};
   const std::string last = emit(item, type, std::move(body), true);
   if (unused) graph.nodes.back().body.erase("mode");
   return last;
@@ -249,11 +276,21 @@ std::string Translator::split(const Item& item, const std::string& in) {
 }
 
 // A class of a script of the bundle's own, where the script's text is one that is known.
+const ScriptRow* Translator::known_script(const std::string& name) const {
+  for (const ScriptRow& row : script_rows())
+    if (row.name == name && digest_of_script(config_.folder() / "scripts", name) == row.sha256)
+      return &row;
+  return nullptr;
+}
+
 std::string Translator::script(const Item& item, const std::string& in) {
   const std::string name = short_name(item.target());
-  for (const ScriptRow& row : script_rows()) {
-    if (row.name != name || digest_of_script(config_.folder() / "scripts", name) != row.sha256)
-      continue;
+  if (const ScriptRow* known = known_script(name)) {
+    const ScriptRow& row = *known;
+    if (row.type.empty()) {
+      report.add(item, name, Fate::dropped, std::string(row.params));
+      return in;
+    }
     Json body = Json::parse(row.params);
     for (auto& [key, value] : body.items()) {
       if (value == "@@classes") {
@@ -301,11 +338,45 @@ std::string Translator::save(const Item& item, const std::string& in) {
   Json body = {{"in", in}};
   if (values.given(item, "output_dir"))
     body["output_dir"] = values.path(values.of(item, "output_dir").text());
+  if (const auto own = writers_.find(values.of(item, "output_ext").text()); own != writers_.end()) {
+    const ScriptRow* row = known_script(own->second);
+    if (!row) {
+      missing(item, own->second + " is a writer of the bundle's own, which is not executed", true);
+      return in;
+    }
+    body.update(Json::parse(row->params));
+    body["key"] = values.of(item, "keys").text();
+    for (const char* none : {"keys", "output_ext"}) body[none] = nullptr;
+    const std::string last = emit(item, std::string(row->type), std::move(body), true);
+    for (const char* none : {"keys", "output_ext"}) graph.nodes.back().body.erase(none);
+    return last;
+  }
   const std::string type = type_of(item.target());
   if (type == "save_image") body["name_by"] = "file";
   if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
     body["data_root_dir"] = values.path(root.text());
   return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
+}
+
+// DeepEdit's clicks, in voxels of the file: MONAI moves them with each change of the image; here
+// they are taken once, where the image has its last grid. Samples without any have none.
+std::string Translator::clicks(const Item& item, const std::string& in) {
+  const std::string name = short_name(item.target());
+  if (name.starts_with("Resize")) {
+    report.add(item, name, Fate::translated, "add_guidance_from_points");
+    return add_node("clicks",
+                    {{"type", "add_guidance_from_points"},
+                     {"in", in},
+                     {"allow_none", true},
+                     {"ref_image", values.of(item, "ref_image").plain},
+                     {"guidance", values.of(item, "guidance").plain}},
+                    comment_of(item));
+  }
+  if (const Value labels = values.of(item, "label_names"); labels.entries.size() != 2)
+    missing(item, "clicks on one label and beside it are known", true);
+  else
+    report.add(item, name, Fate::translated, "add_guidance_from_points, after the image's changes");
+  return in;
 }
 
 std::string Translator::invert(const Item& item, const std::string& in) {
@@ -319,7 +390,23 @@ std::string Translator::invert(const Item& item, const std::string& in) {
   Json mode = Json::array();
   for (const Value& one : nearest.is_list() ? nearest.items : std::vector<Value>{nearest})
     mode.push_back(!values.given(item, "nearest_interp") || one.truth() ? "nearest" : "bilinear");
-  return emit(item, "invert", {{"in", in}, {"mode", mode.size() == 1 ? mode[0] : mode}}, true);
+  Json body = {{"in", in}, {"mode", mode.size() == 1 ? mode[0] : mode}};
+  // MONAI undoes a resize in its own mode.
+  for (const auto& one : undone)
+    if (class_name(one->target()) == "Resize")
+      body["resize_mode"] = values.given(*one, "mode") ? values.of(*one, "mode").plain : "area";
+  return emit(item, "invert", std::move(body), true);
+}
+
+Json Translator::captures(const std::string& shape, const Item& item) {
+  if (class_name(item.target()) != "Lambda") return nullptr;
+  const Value func = values.of(item, "func");
+  Shape found(values, item.at);
+  if (!func.is(Value::Kind::lambda) || !found.fits(parse_expression(shape, "", item.at), func.expr))
+    return nullptr;
+  Json out = Json::object();
+  for (const auto& [name, value] : found.captures) out[name] = value;
+  return out;
 }
 
 std::string Translator::lambda(const Item& item, const std::string& in) {
@@ -342,8 +429,12 @@ std::string Translator::lambda(const Item& item, const std::string& in) {
           comment_of(item));
     }
     const std::string last = emit(item, std::string(row.type), std::move(body), true);
-    graph.nodes.back().body.erase("overwrite");
-    return last;
+    Json& made = graph.nodes.back().body;
+    made.erase("overwrite");
+    if (row.then.empty()) return last;
+    Json second = {{"type", row.then}, {"in", last}, {"keys", made["keys"]}};
+    second.update(with_captures(Json::parse(row.then_params), shape.captures));
+    return add_node(std::string(row.then), std::move(second), comment_of(item));
   }
   missing(item,
           "a lambda of its own, which is not executed: write it with nodes (`sluice inspect` lists "
@@ -398,7 +489,10 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
     for (const auto& [key, paths] : data.records->fields) whole["lists"][key] = paths.json();
     part(*data.records);
     whole.update(body);
-    return add_node(name, std::move(whole), comment);
+    const std::string last = add_node(name, std::move(whole), comment);
+    if (data.records->points.empty()) return last;
+    return add_node(
+        "points", {{"type", "load_points"}, {"in", last}, {"keys", data.records->points}}, comment);
   }
   if (data.is(Value::Kind::records)) {
     Json whole = {{"type", "datalist"}, {"file", data.records->file}};
@@ -470,15 +564,16 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   const Item& set = *dataset.item;
   const std::string type = short_name(set.target());
   out.transforms = transforms_of(values.of(set, "transform"));
+  const bool regions = type == "PatchWSIDataset" || type == "MaskedPatchWSIDataset";
   const bool caches = type == "CacheDataset" || type == "PersistentDataset";
-  if (!caches && type != "Dataset") {
+  if (!caches && !regions && type != "Dataset") {
     missing(set, "of data sets there are Dataset, CacheDataset and PersistentDataset", true);
     return out;
   }
   for (const auto& [key, member] : set.members)
-    if (key != "data" && key != "transform" && key != "cache_rate" && key != "cache_num" &&
-        key != "num_workers" && key != "cache_dir" && key != "progress" && key != "_target_" &&
-        key != "runtime_cache" && key != "copy_cache")
+    if (!regions && key != "data" && key != "transform" && key != "cache_rate" &&
+        key != "cache_num" && key != "num_workers" && key != "cache_dir" && key != "progress" &&
+        key != "_target_" && key != "runtime_cache" && key != "copy_cache")
       report.add(*member, type + "." + key, Fate::missing, "left out", false);
   Json body = more;
   if (values.of(item, "shuffle").truth() && training) body["shuffle"] = true;
@@ -487,6 +582,13 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     data = values.of(set, "data");
   } catch (const Refused& refused) {
     report.add(*set.find("data"), type + ".data", Fate::missing, refused.what(), true);
+  }
+  if (regions) {
+    batch_size_ = out.batch_size;
+    const std::string region = slides(set, data, std::move(body), name, out.transforms);
+    out.last = chain(out.transforms, region);
+    preprocessing_ = out.transforms;
+    return out;
   }
   report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
   std::string last = source(set, data, std::move(body), name, out.transforms, wanted);

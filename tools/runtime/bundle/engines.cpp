@@ -64,6 +64,7 @@ void Translator::network(const Value& value) {
     const Json n = body.value("spatial_dims", dims->fallback);
     if (n.is_number_integer()) dims_ = n.get<int>();
   }
+  if (type == "dints") architecture(item, *spec, body);
   if (type == "hover_net") {
     dims_ = 2;
     outputs_ = {"nucleus_prediction", "horizontal_vertical"};
@@ -73,6 +74,26 @@ void Translator::network(const Value& value) {
   }
   report.add(item, plain_name(item.target()), Fate::translated, type);
   graph.models.push_back({"net", std::move(body), comment_of(item)});
+}
+
+// DiNTS takes its paths and operations from a TopologyInstance: [arch_code_a, arch_code_c].
+void Translator::architecture(const Item& item, const Spec& spec, Json& body) {
+  const Value space = values.of(item, "dints_space");
+  if (!space.is(Value::Kind::object) || plain_name(space.item->target()) != "TopologyInstance") {
+    missing(item, "its dints_space is " + space.describe() + ": TopologyInstance is known", true);
+    return;
+  }
+  fill(*space.item, spec, body, true);
+  report.add(*space.item, "TopologyInstance", Fate::translated, "parameters of dints");
+  if (!values.given(*space.item, "arch_code")) return;
+  const Value codes = values.of(*space.item, "arch_code");
+  for (std::size_t i = 0; i < codes.items.size() && i < 2; ++i) {
+    if (const auto code = codes.items[i].json())
+      body[i == 0 ? "arch_code_a" : "arch_code_c"] = *code;
+    else
+      report.add(*space.item->find("arch_code"), "TopologyInstance.arch_code", Fate::missing,
+                 "there are no such numbers: " + codes.items[i].describe(), true);
+  }
 }
 
 void Translator::weights(const Item& loader) {
@@ -120,6 +141,7 @@ void Translator::look_at_calls() {
         if (v.name == "seed" && v.plain.is_number_integer()) graph.run["seed"] = v.plain;
         if (v.name == "cudnn_benchmark") graph.run["cudnn_benchmark"] = v.plain;
         if (v.name == "cudnn_deterministic") graph.run["deterministic"] = v.plain;
+        if (v.name == "writer") writers_["." + v.items[0].text()] = plain_name(v.items[1].name);
         if (v.name == "load" && class_name(v.item->target()) == "CheckpointLoader")
           weights(*v.item);
       } catch (const Refused& refused) {
@@ -136,6 +158,8 @@ void Translator::handlers(const Value& list, bool training) {
     const std::string name = plain_name(item.target());
     if (name == "CheckpointLoader") {
       weights(item);
+    } else if (name == "ProbMapProducer" && !training) {
+      map_ = one.item;
     } else if (name == "LrScheduleHandler") {
       schedule(item);
     } else if (name == "ValidationHandler") {
@@ -178,7 +202,8 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
                  whole_images() ? "batch and model" : "one window: the whole image");
     if (whole_images()) {
       const std::string batch = add_node(
-          node_name("ebatch"), {{"type", "batch"}, {"in", in}, {"size", 1}}, comment_of(item));
+          node_name("ebatch"), {{"type", "batch"}, {"in", in}, {"size", slides_ ? batch_size_ : 1}},
+          comment_of(item));
       return add_node("infer", forward_node(batch), comment_of(item));
     }
     return add_node("infer",
@@ -284,10 +309,18 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   std::string last = infer(evaluator, data.last);
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
-  const bool writes = std::any_of(post.begin(), post.end(), [](const ItemPtr& item) {
-    return class_name(item->target()) == "SaveClassification";
+  const bool writes = std::any_of(post.begin(), post.end(), [this](const ItemPtr& item) {
+    return class_name(item->target()) == "SaveClassification" ||
+           writers_.contains(values.of(*item, "output_ext").text());
   });
-  if (is_classifier() && writes) {
+  if (map_) {
+    last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(*map_));
+    last = chain(post, last);
+    Json body = {{"in", last}};
+    if (values.given(*map_, "output_dir"))
+      body["output_dir"] = values.path(values.of(*map_, "output_dir").text());
+    emit(*map_, "probability_map", std::move(body), true, "map");
+  } else if (is_classifier() && writes) {
     last = add_node("scores", {{"type", "squeeze_dim"}, {"in", last}, {"keys", "pred"}, {"dim", 0}},
                     "one image's scores, without the batch's axis");
     last = chain(post, last);

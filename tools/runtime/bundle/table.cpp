@@ -86,6 +86,9 @@ constexpr ParamRow params[]{
     {"SaveImage", "padding_mode", "", ""},
     {"SaveImage", "mode", "", ""},
     {"SaveImage", "output_dtype", "", "null"},
+    {"AddClickSignals", "gaussian", "", "false"},
+    {"AddGuidanceSignalDeepEdit", "keys", "image", ""},
+    {"ProbMapProducer", "prob_key", "key", ""},
     {"SaveClassification", "keys", "key", ""},
     {"SaveClassification", "saver", "", "null"},
     {"SaveClassification", "flush", "", ""},
@@ -107,6 +110,10 @@ constexpr ParamRow params[]{
     {"HoVerNet", "pretrained_url", "", "null"},
     {"HoVerNet", "freeze_encoder", "", ""},  // groups of the optimizer
     {"TorchVisionFCModel", "num_classes", "out_channels", ""},
+    {"DiNTS", "dints_space", "", ""},
+    {"DiNTS", "num_classes", "out_channels", ""},
+    {"TopologyInstance", "arch_code", "", ""},
+    {"UNesT", "patch_size", "", "4"},
     {"SEResNet50", "num_classes", "out_channels", ""},
     // Inferers.
     {"SlidingWindowInferer", "sw_device", "", ""},
@@ -205,9 +212,21 @@ constexpr LambdaRow lambdas[]{
      R"({"order": ["_A", "_B"], "labels": ["_D", "_E"]})"},
     {"lambda x: torch.nan_to_num(x, nan=_A)", "replace_nan", R"({"value": "_A"})"},
     {"lambda x: skimage.measure.label(x)", "connected_components", "{}"},
+    {"lambda x: 0", "delete_items", "{}"},
+    {"lambda x, s=_A: np.concatenate(tuple([ndimage.binary_dilation((x==_k).astype(x.dtype), "
+     "iterations=_B).astype(float) for _k in range(s)]), axis=0)",
+     "as_discrete", R"({"to_onehot": "_A"})", "binary_dilation", R"({"iterations": "_B"})"},
 };
 
 constexpr ScriptRow scripts[]{
+    // pathology_nuclei_classification/scripts/writer.py
+    {"ClassificationWriter", "ebf214c69fa889205b4e4b23315dfa18e39a3cdcca92302efbe25061f22d263a",
+     "save_class_scores",
+     R"({"labels": ["Other", "Inflammatory", "Epithelial", "Spindle-Shaped"]})"},
+    // spleen_deepedit_annotation/scripts/transforms.py
+    {"OrientationGuidanceMultipleLabelDeepEditd",
+     "74d5110b82a92e3a550ec2181f942931cb9039d93c7e351863f872ebf26177a7", "",
+     "clicks follow their image"},
     // renalStructures_CECT_segmentation/scripts/my_transforms.py
     {"ConcatImages", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
      "concat_items", R"({"keys": "@keys_merge", "name": "@keys_out"})"},

@@ -41,15 +41,15 @@ struct ScheduleRow {
 std::span<const ScheduleRow> schedule_rows();
 
 // Lambdas by shape: `_A` stands for any literal; the node's parameters as JSON in which it stands
-// too.
+// too. `then`: a second node, of the same keys.
 struct LambdaRow {
-  std::string_view lambda, type, params;
+  std::string_view lambda, type, params, then, then_params;
 };
 std::span<const LambdaRow> lambda_rows();
 
 // Classes of bundles' own scripts that are known by their script's text: by the SHA-256 of it
 // without empty lines and blanks at lines' ends. "@name" is a parameter's value, "@@classes" 1 to
-// the network's last channel.
+// the network's last channel. `type` "": it does nothing to a graph, and `params` says why.
 struct ScriptRow {
   std::string_view name, sha256, type, params;
 };

@@ -74,17 +74,29 @@ class Translator {
                     const ItemPtr& cached_by = nullptr);
   std::string transform(const Item& item, const std::string& in);
   std::string split(const Item& item, const std::string& in);
+  const ScriptRow* known_script(const std::string& name) const;
   std::string script(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
   std::string save(const Item& item, const std::string& in);
+  std::string clicks(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
   std::string lambda(const Item& item, const std::string& in);
   std::string choice(const Item& item, const std::string& type, const std::string& in);
   bool is_random(const Item& item) const;
 
+  // What stands where a shape has `_A`, by that name; null where a Lambda has another shape.
+  Json captures(const std::string& shape, const Item& item);
+
+  // ---- slides.cpp
+  std::string slide_list(const Item& list, Json body, const std::string& name,
+                         std::vector<ItemPtr>& transforms);
+  std::string slides(const Item& set, const Value& data, Json body, const std::string& name,
+                     std::vector<ItemPtr>& transforms);
+
   // ---- engines.cpp: networks, inference, training
   ItemPtr engine(const std::vector<std::string>& names, const std::string& ending);
   void network(const Value& value);
+  void architecture(const Item& item, const Spec& spec, Json& body);
   void weights(const Item& loader);
   void look_at_calls();
   void handlers(const Value& list, bool training);
@@ -99,10 +111,14 @@ class Translator {
   void optimizer(const Item& item, const std::string& in);
   void unknown_params(const Item& engine, const std::vector<std::string>& known);
 
-  std::vector<ItemPtr> preprocessing_;  // of the loader last made
-  Json step_ = Json::object();          // the optimizer's schedule
-  Json validation_;                     // "after" and "every_epochs"
-  std::string key_metric_;              // "val_mean_dice.mean"
+  bool slides_ = false;                         // regions are what the network sees
+  std::int64_t batch_size_ = 1;                 // of the evaluation
+  ItemPtr map_;                                 // ProbMapProducer
+  std::vector<ItemPtr> preprocessing_;          // of the loader last made
+  Json step_ = Json::object();                  // the optimizer's schedule
+  Json validation_;                             // "after" and "every_epochs"
+  std::map<std::string, std::string> writers_;  // of the bundle's own: class, by extension
+  std::string key_metric_;                      // "val_mean_dice.mean"
 };
 
 }  // namespace sluice::bundle

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/base/error.h"
+#include "engine/state/torch_file.h"
+
 namespace sluice::bundle {
 
 using Sort = Value::Kind;
@@ -19,6 +22,14 @@ Value of_kind(Sort kind, std::string name = "") {
   Value v;
   v.kind = kind;
   v.name = std::move(name);
+  return v;
+}
+
+// Lists as lists, all else as it is.
+Value of_json(const Json& json) {
+  if (!json.is_array()) return plain(json);
+  Value v = of_kind(Sort::list);
+  for (const Json& one : json) v.items.push_back(of_json(one));
   return v;
 }
 
@@ -150,7 +161,8 @@ struct Evaluation {
       return plain(lowered(last_part(name)));  // a member of an enumeration
     if (name == "dist.get_rank" || name == "torch.backends.cudnn")
       return of_kind(Sort::opaque, name);
-    if (name.starts_with("monai.")) return of_kind(Sort::opaque, name);
+    if (name.starts_with("monai.") || name.starts_with("scripts."))
+      return of_kind(Sort::opaque, name);
     refuse("\"" + name + "\" is not known here");
   }
 
@@ -332,7 +344,7 @@ struct Evaluation {
         if (key == i.plain) return value;
       refuse("there is no " + i.plain.dump() + " in the dictionary");
     }
-    if (v.is(Sort::opaque) && i.is_text()) return of_kind(Sort::opaque, v.name + "#" + i.text());
+    if (v.is(Sort::opaque) && i.is_text()) return within_file(v.name, i.text());
     if (v.is(Sort::records) && i.is_text() && v.records->fields.empty()) {
       auto records = copy_of_records(v);
       records->key = i.text();
@@ -350,6 +362,19 @@ struct Evaluation {
     const std::int64_t n = std::ssize(v.items), k = whole(i) + (whole(i) < 0 ? n : 0);
     if (k < 0 || k >= n) refuse("the list has " + std::to_string(n) + " elements");
     return v.items[static_cast<std::size_t>(k)];
+  }
+
+  // torch.load(FILE)["key"]: the numbers there, or weights that are read when the graph runs.
+  Value within_file(const std::string& file, const std::string& key) const {
+    if (std::filesystem::is_regular_file(file)) {
+      try {
+        const Json values = read_torch_values(file);
+        if (const Json v = values.is_object() ? values.value(key, Json()) : Json(); !v.is_null())
+          if (!v.is_object()) return of_json(v);
+      } catch (const DataError&) {  // weights in an older form, say: whoever reads them says more
+      }
+    }
+    return of_kind(Sort::opaque, file + "#" + key);
   }
 
   Value sliced(const Value& v, const Expr& slice) {
@@ -464,6 +489,7 @@ struct Evaluation {
       if (!value.is(Sort::element)) refuse("a sample's field that is " + value.describe());
       records->fields.emplace_back(key.is_string() ? key.get<std::string>() : key.dump(),
                                    value.paths);
+      if (value.name == "points") records->points.push_back(records->fields.back().first);
     }
     return records_value(records);
   }
@@ -534,6 +560,7 @@ struct Evaluation {
       return plain(fixed);
     }
     const Args args = args_of(e);
+    if (v.is(Sort::element) && name == "read_text") return v;
     if (v.is(Sort::element) && name == "replace" && args.plain.size() == 2) {
       Value out = v;
       out.paths.replace.emplace_back(args.plain[0].text(), args.plain[1].text());
@@ -648,6 +675,11 @@ struct Evaluation {
       v.plain = args.plain[2].plain;
       return v;
     }
+    if (last == "register_writer" && args.plain.size() > 1) {
+      Value v = of_kind(Sort::effect, "writer");
+      v.items = args.plain;
+      return v;
+    }
     if (last == "glob" && name.starts_with("glob")) {
       Value v = of_kind(Sort::paths);
       if (!first().is_text()) refuse("glob() of " + first().describe());
@@ -663,6 +695,12 @@ struct Evaluation {
       if (files && !v.items.empty()) return v;
       return zipped(args.plain);
     }
+    if (last == "Path" && first().is(Sort::element)) return first();
+    if (name == "json.loads" && first().is(Sort::element)) {  // a file of points
+      Value v = first();
+      v.name = "points";
+      return v;
+    }
     if (name == "open" || last == "read_csv" || last == "Path") {
       if (!first().is_text()) refuse(name + "() of " + first().describe());
       return of_kind(Sort::file, values.path(first().text()));
@@ -675,6 +713,7 @@ struct Evaluation {
     }
     if (last == "load_decathlon_datalist") return decathlon(args);
     if (last == "partition_dataset") return partition(args);
+    if (last == "from_numpy" && first().is_list()) return first();
     if (name == "torch.load" || last == "from_numpy")
       return of_kind(Sort::opaque, first().is_text() ? values.path(first().text()) : first().name);
     return builtin(name, args);

@@ -24,7 +24,8 @@ struct Paths {
 // A list of samples: several Paths side by side, or a list in a JSON file.
 struct Records {
   std::vector<std::pair<std::string, Paths>> fields;
-  std::string file, key, base;  // the JSON file's
+  std::vector<std::string> points;  // fields whose files hold points
+  std::string file, key, base;      // the JSON file's
   bool is_decathlon = false;
   std::int64_t from = 0;
   std::optional<std::int64_t> to;

@@ -1,0 +1,351 @@
+"""The bundles of MONAI's Model Zoo, on small data that are made here, with random weights: which translate and run, and how
+far their outputs are from MONAI's own run of the bundle. `bundles.py --zoo MODELS` prints the table.
+
+A bundle is copied, its configuration changed in the ids that CASES names (data, sizes that a test has no time for), and
+both take the same one. MONAI runs in a process of its own, as scripts of bundles are modules of the same name.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+CASES = {}
+
+
+def case(*bundles):
+    def add(function):
+        CASES.update(dict.fromkeys(bundles, function))
+        return function
+
+    return add
+
+
+# ---- data ------------------------------------------------------------------------------------------
+
+def blobs(size, seed=0, low=-200.0, high=300.0):
+    """A few blobs in noise, and the label 1, 2, ... of each."""
+    random = np.random.default_rng(seed)
+    at = np.stack(np.meshgrid(*[np.arange(n) for n in size], indexing="ij")).astype(np.float32)
+    image, label = np.full(size, low, np.float32), np.zeros(size, np.uint8)
+    for k in range(3):
+        centre = [n * random.uniform(0.25, 0.75) for n in size]
+        near = sum(((a - c) / (0.16 * n)) ** 2 for a, c, n in zip(at, centre, size))
+        image += (high - low) * np.exp(-near)
+        label[near < 1] = k + 1
+    return image + random.normal(0, (high - low) / 20, size).astype(np.float32), label
+
+
+def write(path, array, spacing=(1.0, 1.0, 1.0)):
+    import nibabel as nib
+    path.parent.mkdir(parents=True, exist_ok=True)
+    affine = np.diag([*spacing, 1.0])
+    affine[:2] *= -1  # as most scanners have it
+    nib.save(nib.Nifti1Image(array, affine), path)
+
+
+def volumes(folder, names, size, spacing=(1.0, 1.0, 1.0), labels=1, **how):
+    """images/NAME.nii.gz and labels/NAME.nii.gz of `folder`."""
+    for k, name in enumerate(names):
+        image, label = blobs(size, k, **how)
+        write(folder / "images" / f"{name}.nii.gz", image, spacing)
+        write(folder / "labels" / f"{name}.nii.gz", np.minimum(label, labels), spacing)
+
+
+def datalist(path, keys, folder="."):
+    """A decathlon's list of the same cases under each key."""
+    pairs = [dict(image=f"{folder}/images/{n}.nii.gz", label=f"{folder}/labels/{n}.nii.gz") for n in "ab"]
+    path.write_text(json.dumps({k: [dict(image=p["image"]) for p in pairs[:1]] if k.startswith("test") else pairs
+                                for k in keys}))
+
+
+def pictures(folder, names, size, labels=None):
+    """NAME.png of `folder`, and of `labels` those of the nucleus in the middle."""
+    from PIL import Image
+    random = np.random.default_rng(0)
+    for path in [folder] + ([labels] if labels else []):
+        path.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        Image.fromarray(random.integers(0, 256, size, dtype=np.uint8)).save(folder / f"{name}.png")
+        if labels:
+            near = sum(((np.arange(n) - n / 2) ** 2).reshape([-1, 1] if a == 0 else [1, -1])
+                       for a, n in enumerate(size[:2]))
+            Image.fromarray((near < 400).astype(np.uint8)).save(labels / f"{name}.png")
+
+
+# ---- bundles: ids that change, by task ------------------------------------------------------------
+
+@case("renalStructures_UNEST_segmentation", "wholeBrainSeg_Large_UNEST_segmentation")
+def unest(folder):
+    volumes(folder / "data", "ab", (96, 96, 96), labels=3)
+    lists = {key: f"$sorted(glob.glob(@dataset_dir + '/{sub}/*.nii.gz'))"
+             for key, sub in (("images", "images"), ("labels", "labels"))}
+    train = {**lists, "train#dataset#data": "$[{'image': i, 'label': l} for i, l in zip(@images[:1], @labels[:1])]",
+             "validate#dataset#data": "$[{'image': i, 'label': l} for i, l in zip(@images[1:], @labels[1:])]",
+             "val_interval": 1}
+    if "renal" in folder.name:
+        train["train#random_transforms#0#num_samples"] = 1
+    return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/images/*.nii.gz'))[:1]"}, train=train)
+
+
+@case("multi_organ_segmentation", "pancreas_ct_dints_segmentation")
+def dints(folder):
+    import torch
+    volumes(folder / "data", "ab", (64, 64, 64), labels=2)
+    datalist(folder / "data.json", ("training", "validation", "testing"))
+    random = np.random.default_rng(1)
+    paths = np.ones((12, 10), int)
+    codes = random.integers(1, 5, (12, 10))
+    torch.save(dict(node_a=np.ones((13, 4), int), arch_code_a=paths, arch_code_c=codes),
+               folder / "models" / "search_code_18590.pt")
+    shared = {"data_list_file_path": str(folder / "data.json"), "dints_space#device": "$torch.device('cpu')",
+              "arch_ckpt": "$torch.load(@arch_ckpt_path, map_location=torch.device('cpu'))",
+              "dints_space#channel_mul": 0.25}
+    crop = {"train#random_transforms#0#spatial_size": [32, 32, 32], "validate#inferer#roi_size": [32, 32, 32],
+            "val_interval": 1}
+    return dict(inference={**shared, "inferer#roi_size": [48, 48, 48]}, train={**shared, **crop})
+
+
+@case("pathology_nuclei_classification")
+def nuclei(folder):
+    pictures(folder / "data" / "Test" / "Images", ["a", "b"], (128, 128, 3), folder / "data" / "Test" / "Labels")
+    pictures(folder / "data" / "Train" / "Images", ["a", "b"], (128, 128, 3), folder / "data" / "Train" / "Labels")
+    return dict(inference={"evaluator#amp": False}, train=None)
+
+
+@case("pathology_nuclick_annotation")
+def nuclick(folder):
+    pictures(folder / "data" / "Test" / "Images", ["a"], (160, 150, 3))
+    (folder / "data" / "Test" / "Centroids").mkdir()
+    (folder / "data" / "Test" / "Centroids" / "a.txt").write_text("[[70, 40]]")
+    return dict(inference={"evaluator#amp": False}, train=None)
+
+
+@case("pathology_tumor_detection")
+def tumor(folder):
+    import tifffile
+    random = np.random.default_rng(0)
+    at = np.stack(np.meshgrid(np.arange(1024), np.arange(1024), indexing="ij"))
+    near = np.exp(-(((at - 500) / 200) ** 2).sum(0))[..., None]
+    slide = np.clip(240 - near * np.array([60, 170, 70]) + random.normal(0, 4, (1024, 1024, 3)), 0, 255).astype(np.uint8)
+    for sub in ("testing", "training"):
+        (folder / "data" / sub / "images").mkdir(parents=True)
+        with tifffile.TiffWriter(folder / "data" / sub / "images" / "s.tif") as out:
+            for level in range(7):
+                out.write(slide[::2 ** level, ::2 ** level], tile=(256, 256), photometric="rgb", subfiletype=int(level > 0))
+    (folder / "testing.csv").write_text("s\n")
+    rows = "".join(f"s,{x},{y},{','.join(str((x + k) % 2) for k in range(9))}\n" for x, y in ((500, 500), (401, 600)))
+    for name in ("training", "validation"):
+        (folder / f"{name}.csv").write_text(rows)
+    # NumPy 2 takes no arrays of one number for numbers, as MONAI's ProbMapProducer has them.
+    flat = {"_target_": "Lambdad", "keys": "pred", "func": "$lambda x: x.reshape(-1).numpy()"}
+    return dict(monai={"postprocessing#transforms#2": flat},
+                inference={"wsi_reader": "tifffile", "evaluator#amp": False, "network_def#pretrained": False},
+                train={"wsi_reader": "tifffile", "train#dataloader#batch_size": 2, "validate#dataloader#batch_size": 2})
+
+
+@case("spleen_ct_segmentation", "wholeBody_ct_segmentation", "swin_unetr_btcv_segmentation")
+def tested_images(folder):
+    volumes(folder / "data", "ab", (96, 80, 48) if "swin" not in folder.name else (96, 96, 96), spacing=(1.7, 1.4, 2.2))
+    shutil.copytree(folder / "data" / "images", folder / "data" / "imagesTs")
+    size = {} if "swin" in folder.name else {"inferer#roi_size": [48, 48, 48]}
+    more = {"modelname": "model.pt"} if "whole" in folder.name else {}
+    if "swin" in folder.name:  # MONAI 1.6.1 refuses it
+        more = {"network_def": {"_target_": "SwinUNETR", "spatial_dims": 3, "in_channels": 1, "out_channels": 14,
+                                "feature_size": 12, "use_checkpoint": False},
+                "preprocessing#transforms#0#reader": "NibabelReader"}
+    return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/imagesTs/*.nii.gz'))[:1]", "evaluator#amp": False,
+                           **size, **more}, train=None)
+
+
+@case("spleen_deepedit_annotation")
+def deepedit(folder):
+    volumes(folder / "data", "a", (80, 72, 48), spacing=(1.7, 1.4, 2.2))
+    return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/images/*.nii.gz'))", "evaluator#amp": False,
+                           "spatial_size": [64, 64, 64], "preprocessing_transforms#0#reader": "NibabelReader"}, train=None)
+
+
+@case("prostate_mri_anatomy")
+def prostate(folder):
+    volumes(folder / "data", "a", (96, 96, 24), spacing=(0.6, 0.6, 3.0))
+    (folder / "data" / "test.csv").write_text("t2\nimages/a.nii.gz\n")
+    return dict(inference={"dataset_dir": str(folder / "data") + "/", "inferer#roi_size": [64, 64, 32], "evaluator#amp": False},
+                train=None)
+
+
+@case("ventricular_short_axis_3label")
+def ventricular(folder):
+    write(folder / "data" / "a.nii.gz", blobs((96, 80, 6))[0])
+    return dict(inference={"inferer#roi_size": [64, 64]}, train=None)
+
+
+@case("endoscopic_tool_segmentation")
+def tools(folder):
+    from PIL import Image
+    pictures(folder / "data" / "test" / "a", ["1"], (160, 200, 3))
+    Image.open(folder / "data" / "test" / "a" / "1.png").save(folder / "data" / "test" / "a" / "1.jpg")
+    return dict(inference={"evaluator#amp": False}, train=None)
+
+
+@case("endoscopic_inbody_classification")
+def inbody(folder):
+    pictures(folder / "data", ["a", "b"], (160, 200, 3))
+    (folder / "samples.json").write_text(json.dumps([{"image": str(folder / "data" / f"{n}.png"), "label": 0} for n in "ab"]))
+    return dict(inference={"test_json": str(folder / "samples.json")}, train=None)
+
+
+@case("segmentation_template")
+def template(folder):
+    volumes(folder / "data", "ab", (64, 48, 48))
+    return dict(inference={"dataset_dir": str(folder / "data" / "images"), "file_pattern": "*.nii*"}, train=None)
+
+
+@case("brats_mri_segmentation")
+def brats(folder):
+    for k in range(4):
+        write(folder / "data" / f"{k}.nii.gz", blobs((64, 56, 48), k)[0])
+    (folder / "data.json").write_text(json.dumps({"testing": [{"image": [f"{k}.nii.gz" for k in range(4)]}]}))
+    return dict(inference={"data_list_file_path": str(folder / "data.json"), "inferer#roi_size": [48, 48, 48],
+                           "evaluator#amp": False}, train=None)
+
+
+# ---- running --------------------------------------------------------------------------------------
+
+def configuration(folder, task):
+    return next(folder / "configs" / (task + end) for end in (".json", ".yaml") if
+                (folder / "configs" / (task + end)).exists())
+
+
+def parser_of(folder, task):
+    from monai.bundle import ConfigParser
+    parser = ConfigParser()
+    parser.read_config(str(configuration(folder, task)))
+    for key, value in json.loads((folder / f"{task}.sets.json").read_text()).items():
+        parser[key] = value
+    return parser
+
+
+def monai(folder):
+    """MONAI's own run of the bundle in `folder`, with the weights that are there."""
+    import torch
+    sys.path.insert(0, str(folder))
+    os.chdir(folder)
+    parser = parser_of(folder, "inference")
+    parser.get_parsed_content("imports", default=None)
+    torch.manual_seed(0)
+    name = "network_def" if "network_def" in parser.get() else "network"
+    net = parser.get_parsed_content(name, instantiate=True)
+    file = next((folder / f for f in ("models/model.pt",)), None)
+    torch.save(net.state_dict(), file)
+    parser = parser_of(folder, "inference")
+    for key in ("imports", "initialize", "run", "evaluating"):
+        if key in parser.get():
+            parser.get_parsed_content(key)
+
+
+def compared(ours, theirs):
+    """The files of two folders: worst difference, smallest share of equal values."""
+    import nibabel as nib
+    from PIL import Image
+    names = [{str(p.relative_to(f)) for p in f.rglob("*") if p.is_file()} for f in (ours, theirs)]
+    if not names[1] or names[0] != names[1]:
+        return f"other files: {sorted(names[0] ^ names[1])[:4]}", False
+    worst, same = 0.0, 1.0
+
+    def values(path):
+        if path.name.endswith((".nii.gz", ".nii")):
+            return nib.load(path).get_fdata()
+        if path.suffix in (".png", ".jpg"):
+            return np.asarray(Image.open(path)).astype(float)
+        if path.suffix == ".npy":
+            return np.load(path).astype(float)
+        if path.suffix == ".json":
+            return np.array([[e["idx"], e["score"]] for e in json.loads(path.read_text())])
+        return np.array([[float(v) for v in line.split(",")[1:]] for line in path.read_text().splitlines()])
+
+    for name in sorted(names[0]):
+        a, b = values(ours / name), values(theirs / name)
+        if a.shape != b.shape:
+            return f"{name}: {a.shape} for {b.shape}", False
+        apart = np.abs(a - b)
+        whole = np.all(b == np.round(b))
+        same = min(same, float((apart <= (0 if whole else 1e-4)).mean()))
+        worst = worst if whole else max(worst, float(apart.max()))
+    return f"{len(names[0])} files, {100 * same:.3f} % equal, {worst:.1e}", same >= 0.9999 and worst <= 1e-4
+
+
+def sets_of(folder, task, given):
+    """What every bundle has in common, where its configuration has it."""
+    text = configuration(folder, task).read_text()
+    shared = {"bundle_root": str(folder), "device": "$torch.device('cpu')", "dataset_dir": str(folder / "data"),
+              "output_dir": str(folder / "eval"), "amp": False}
+    shared = {k: v for k, v in shared.items() if f'"{k}":' in text or f"\n{k}:" in text}
+    return {**shared, **given}
+
+
+def one(build, models, name, task):
+    said = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary) / name
+        shutil.copytree(models / name, folder, ignore=shutil.ignore_patterns("docs", "*.pt", "*.ts"))
+        (folder / "models").mkdir(exist_ok=True)
+        cases = CASES[name](folder)
+        given = cases[task]
+        if given is None:
+            return None
+        sets = sets_of(folder, task, given)
+        (folder / f"{task}.sets.json").write_text(json.dumps({**sets, **cases.get("monai", {})}))
+        if task == "inference":
+            with open(folder / "monai.log", "w") as log:
+                subprocess.run([sys.executable, __file__, "--monai", str(folder)], check=False, stdout=log, stderr=log,
+                               env=os.environ | {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "CUDA_VISIBLE_DEVICES": ""})
+            if (folder / "eval").exists():
+                os.rename(folder / "eval", folder / "monai")
+            else:
+                lines = (folder / "monai.log").read_text().splitlines()
+                said["MONAI"] = next((x for x in lines if "Error" in x), "it wrote nothing")[:200]
+        call = [f"{build}/sluice", "new", "bundle", str(folder), "--task", task, "-o", str(folder / "graph.json")]
+        call += [f"--set={k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in sets.items()]
+        made = subprocess.run(call, capture_output=True, text=True)
+        if made.returncode:
+            return dict(said, translates=False, why=[line for line in made.stderr.splitlines() if "no counterpart" in line
+                                                     or line.startswith("error")][:3])
+        more = ["--no-out"] if task == "inference" else ["--out", str(folder / "run"), "--set", "run.epochs=1"]
+        ran = subprocess.run([f"{build}/sluice", "run", str(folder / "graph.json"), "--quiet", *more], capture_output=True,
+                             text=True, cwd=folder)
+        said |= dict(translates=True, runs=ran.returncode == 0)
+        if ran.returncode:
+            said["why"] = ran.stderr.strip().splitlines()[-3:]
+        elif task == "inference" and (folder / "monai").exists():
+            said["outputs"], said["equal"] = compared(folder / "eval", folder / "monai")
+        elif task == "train":
+            said["outputs"] = ran.stdout.strip().replace("\n", "; ")[:150]
+        if os.environ.get("KEEP"):
+            shutil.copytree(folder, pathlib.Path(os.environ["KEEP"]) / f"{name}.{task}", dirs_exist_ok=True)
+    return said
+
+
+def table(build, models, names):
+    good = True
+    print(f"{'bundle':<48}{'task':<10} translates runs  equal  what")
+    for name in names or sorted(CASES):
+        for task in ("inference", "train"):
+            if not any((models / name / "configs" / (task + end)).exists() for end in (".json", ".yaml")):
+                continue
+            said = one(build, models, name, task)
+            if said is None:  # translation alone
+                continue
+            word = {True: "yes", False: "no", None: "-"}
+            print(f"{name:<48}{task:<10} {word[said['translates']]:<10} {word[said.get('runs')]:<5} "
+                  f"{word[said.get('equal')]:<5}  {said.get('outputs', '')} {said.get('MONAI', '')} {said.get('why', '')}",
+                  flush=True)
+            good &= said["translates"] and said.get("runs", False) and said.get("equal", True)
+    return good
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--monai"]:
+    monai(pathlib.Path(sys.argv[2]))
