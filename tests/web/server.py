@@ -57,6 +57,43 @@ def table(w, rows):
         s.check(status == expected, f"{expected} {sentence}", f"{status} {text[:200]!r}")
 
 
+def behind_a_socket(binary):
+    with Workbench(binary, None, "--socket", "page.sock") as w:
+        file = w.folder / "page.sock"
+
+        def status(host="127.0.0.1:8000", token=w.token):
+            c = http.client.HTTPConnection("127.0.0.1", w.port, timeout=20)
+            c.sock = socket.socket(socket.AF_UNIX)
+            c.sock.connect(str(file))
+            c.request("GET", "/api/open", headers={"Host": host, "Authorization": "Bearer " + token})
+            code = c.getresponse().status
+            c.close()
+            return code
+
+        s.check(w.port == 8000 and status() == 200, "--socket: the file answers as port 8000 does", w.port)
+        s.check(file.stat().st_mode & 0o777 == 0o600, "--socket: nobody else may connect", oct(file.stat().st_mode))
+        s.check(status(token="0" * 64) == 401, "--socket: a wrong token")
+        s.check(status(host="evil.example:8000") == 421, "--socket: another host's name")
+        listed = os.popen("ss -Htlnp 2>/dev/null").read()
+        s.check(f"pid={w.process.pid}," not in listed, "--socket: no port is listened on", listed)
+        other = w.sluice("open", "--socket", "page.sock", "--no-browser")
+        s.check(other.returncode != 0 and "another server listens there" in other.stderr,
+                "--socket: one that is in use is refused", other.stderr)
+        other = w.sluice("open", "--socket", "small.json", "--no-browser")
+        s.check(other.returncode != 0 and "is there, and no socket" in other.stderr and
+                (w.folder / "small.json").read_text() == GRAPH, "--socket: a file stays as it is", other.stderr)
+        other = w.sluice("open", "--socket", "x" * 200, "--no-browser")
+        s.check(other.returncode == 2 and "at most 107 bytes" in other.stderr, "--socket: a name that is too long",
+                other.stderr)
+        left = w.folder / "left.sock"
+        old = socket.socket(socket.AF_UNIX)
+        old.bind(str(left))
+        old.close()  # without unlink, as after kill -9
+        with Workbench(binary, w.folder, "--socket", "left.sock"):
+            s.check(left.is_socket(), "--socket: what a killed server left is taken over")
+        s.check(not left.exists(), "--socket: the file goes with the server")
+
+
 def main(binary):
     with Workbench(binary) as w:
         (w.folder / "secret").mkdir()
@@ -270,6 +307,7 @@ def main(binary):
             ("read-only: stopping one", 403, "DELETE /api/jobs/1"),
         ])
     s.check(w.process.returncode == 0, "Ctrl-C ends the server with 0", w.process.returncode)
+    behind_a_socket(binary)
     s.end()
 
 
