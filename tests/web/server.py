@@ -2,7 +2,7 @@
 
     python tests/web/server.py build/sluice
 """
-import hashlib, http.client, json, os, resource, signal, socket, sys, time
+import hashlib, http.client, json, os, pathlib, resource, signal, socket, subprocess, sys, tempfile, time
 
 from workbench import GRAPH, Sentences, Workbench, made_run
 
@@ -55,6 +55,31 @@ def table(w, rows):
         changed = question[2] if len(question) > 2 else {}
         status, text, _ = ask(w, method, path, body, **changed)
         s.check(status == expected, f"{expected} {sentence}", f"{status} {text[:200]!r}")
+
+
+def opening_a_browser(binary):
+    """The address is everybody's to read on a command line: the browser is given a file of the user's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        (place / "run").mkdir()
+        (place / "small.json").write_text(GRAPH)
+        opener = place / "xdg-open"
+        opener.write_text(f"""#!/bin/sh
+stat -c %a "$1" > {place}/mode; cp "$1" {place}/page; tr '\\0' ' ' < /proc/$$/cmdline > {place}/said
+echo "$1" > {place}/name
+""")
+        opener.chmod(0o755)
+        run = subprocess.Popen(
+            [binary, "open", "small.json"], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PATH": f"{place}:{os.environ['PATH']}", "DISPLAY": ":77", "XDG_RUNTIME_DIR": str(place / "run")})
+        address = run.stdout.readline().strip()
+        s.until(lambda: (place / "name").exists() and (place / "name").read_text(), "the browser is given a file")
+        s.check((place / "mode").read_text() == "600\n", "which this user alone can read", (place / "mode").read_text())
+        s.check(f'url={address}"' in (place / "page").read_text(), "and which goes on to the address")
+        s.check(address.split("#")[1] not in (place / "said").read_text(), "the command line does not hold the token")
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=30)
+        s.check(not list((place / "run").iterdir()), "the file goes with the server")
 
 
 def behind_a_socket(binary):
@@ -202,6 +227,10 @@ def main(binary):
         table(w, [("a graph that became a link out of the folder", 403, f"GET /api/graph/{graph}")])
         (w.folder / "small.json").unlink()
         (w.folder / "kept.json").rename(w.folder / "small.json")
+        with open(w.folder / "small.json", "r+") as f:
+            f.truncate(17 << 20)
+        table(w, [("a graph of 17 MiB", 403, f"GET /api/graph/{graph}")])
+        (w.folder / "small.json").write_text(GRAPH)
 
         (run / "previews").mkdir()
         outside_png = w.folder.parent / (w.folder.name + ".png")
@@ -308,6 +337,7 @@ def main(binary):
         ])
     s.check(w.process.returncode == 0, "Ctrl-C ends the server with 0", w.process.returncode)
     behind_a_socket(binary)
+    opening_a_browser(os.path.abspath(binary))
     s.end()
 
 
