@@ -47,7 +47,7 @@ TEST_CASE("lsp: Neovim marks, mends, explains and renames by the lines of graphs
                    "'luafile " SLUICE_SOURCE_DIR "/tests/lsp/neovim.lua'"));
 }
 
-TEST_CASE("lsp: the extension for VS Code marks, mends, explains, completes and renames") {
+TEST_CASE("lsp: the extension for VS Code marks, mends, completes, renames and draws") {
   if (!there("node")) {
     MESSAGE("skipped: no node");
     return;
@@ -58,6 +58,11 @@ TEST_CASE("lsp: the extension for VS Code marks, mends, explains, completes and 
                             "/tests/lsp/vscode.js " SLUICE_SOURCE_DIR "/tools/vscode $SLUICE " +
                             folder.path.string());
   holds(r);
-  CHECK(r.out.find("completed: true") != std::string::npos);
-  CHECK(r.out.find("outline: nodes") != std::string::npos);
+  for (const char* said :
+       {"completed: true", "outline: nodes", "picture: 3 nodes, 3 links, its script allowed: true",
+        "a click goes to line 4", "a wrong graph: error, markup in it: false",
+        "in the browser: sluice open"}) {
+    CAPTURE(said);
+    CHECK(r.out.find(said) != std::string::npos);
+  }
 }

@@ -23,7 +23,8 @@ class CompletionItem { constructor(label, kind) { Object.assign(this, { label, k
 class CodeAction { constructor(title, kind) { Object.assign(this, { title, kind }); } }
 
 const providers = {}, listeners = {}, commands = {}, marks = new Map(), said = [];
-const listen = (name) => (f) => ((listeners[name] = f), {});
+const listen = (name) => (f) => ((listeners[name] = f), { dispose() {} });
+const panels = [], terminals = [], shown = [];
 const provide = (name) => (_, provider) => ((providers[name] = provider), {});
 const document = {
   uri: new Uri("file://" + path.join(folder, "g.json")), languageId: "json", version: 1,
@@ -38,7 +39,18 @@ const vscode = {
   TextEdit: { replace: (range, text) => ({ range, text }) },
   CodeActionKind: { QuickFix: { value: "quickfix" }, SourceFixAll: { value: "source.fixAll" } },
   commands: { registerCommand: (name, f) => ((commands[name] = f), {}) },
-  window: { showWarningMessage: (m) => said.push(m), showErrorMessage: (m) => said.push(m) },
+  ViewColumn: { Beside: -2 },
+  window: {
+    showWarningMessage: (m) => said.push(m), showErrorMessage: (m) => said.push(m),
+    activeTextEditor: { document, viewColumn: 1 },
+    showTextDocument: async (d, options) => shown.push(options.selection.start.line),
+    createTerminal: (options) => (terminals.push(options), { show() {} }),
+    createWebviewPanel: () => {
+      const webview = { html: "", onDidReceiveMessage: (f) => { webview.message = f; } };
+      panels.push(webview);
+      return { webview, onDidDispose() {} };
+    },
+  },
   workspace: {
     getConfiguration: () => ({ get: () => sluice }), workspaceFolders: [], textDocuments: [document],
     onDidOpenTextDocument: listen("open"), onDidChangeTextDocument: listen("change"),
@@ -93,6 +105,26 @@ function where(word) {
   console.log("outline: " + symbols.map((s) => s.name).join(", "));
   apply(await providers.registerRenameProvider.provideRenameEdits(document, where('"made"'), "source", null));
   document.text.split("\n").forEach((line) => console.log("| " + line));
+  fs.writeFileSync(document.uri.fsPath, document.text);
+  await commands["sluice.graph"]();
+  const script = /nonce="(\w+)"/.exec(panels[0].html)[1];
+  console.log("picture: " + (panels[0].html.match(/class="node"/g) || []).length + " nodes, " +
+    (panels[0].html.match(/g\.json#L\d+/g) || []).length + " links, its script allowed: " +
+    panels[0].html.includes(`script-src 'nonce-${script}'`));
+  // The page's own script: a click on a link says its line.
+  const posted = [], link = { getAttribute: () => "somewhere/g.json#L4" };
+  let click;
+  new Function("acquireVsCodeApi", "addEventListener", /<script[^>]*>([^]*)<\/script>/.exec(panels[0].html)[1])(
+    () => ({ postMessage: (m) => posted.push(m) }), (_, f) => { click = f; });
+  click({ target: { closest: () => link }, preventDefault() {} });
+  await panels[0].message(posted[0]);
+  console.log("a click goes to line " + (shown[0] + 1));
+  fs.writeFileSync(document.uri.fsPath, '{"nodes": "<b>"}');
+  await commands["sluice.graph"]();
+  console.log("a wrong graph: " + /<pre>(.*)/.exec(panels[1].html)[1].slice(0, 5) + ", markup in it: " +
+    panels[1].html.includes("<b>"));
+  commands["sluice.open"]();
+  console.log("in the browser: " + path.basename(terminals[0].shellPath) + " " + terminals[0].shellArgs[0]);
   await deactivate();
   if (said.length) console.log("said: " + said.join("; "));
 })().catch((error) => { console.log("failed: " + error.message); process.exitCode = 1; });
