@@ -1,7 +1,4 @@
-// Connected components of a mask, found by the runs of its rows, and of a map of values.
-//
-// Two voxels are neighbours where at most `connectivity` of their coordinates differ, each by 1:
-// 1 for faces, 2 for edges too, 3 for corners too.
+// Connected components of a mask and of a map of values, as tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,18 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/image/affine.h"
+#include "kernels/image/component_runs.h"
 
 namespace sluice {
-
-struct Components {
-  struct Run {
-    std::int64_t row, begin, end;  // row x * Y + y, voxels begin .. end - 1 of it
-    std::int32_t component;
-  };
-  std::vector<Run> runs;           // in memory order
-  std::vector<std::int64_t> size;  // by component, numbered by their first voxels
-};
 
 // mask: bool or uint8 of 0 and 1, contiguous [X, Y, Z].
 Components find_components(const at::Tensor& mask, int connectivity);

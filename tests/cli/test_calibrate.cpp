@@ -85,4 +85,18 @@ TEST_CASE("a value that is not finite, or zero everywhere, has no scale") {
                 "\"image\", \"in\": "
                 "\"orientation\", \"a_min\": 0, \"a_max\": 1, \"b_min\": 0, \"b_max\": 0}'",
             3, "what model.0.conv.weight reads is zero everywhere");
+  // The first convolution makes them, so the second one reads them; logits are NaN as well.
+  const auto spoilt = p.sh(SLUICE_PYTHON R"( - <<'E'
+import json, struct
+b = bytearray(open('p/weights.safetensors', 'rb').read())
+n = struct.unpack('<Q', b[:8])[0]
+names = sorted(k for k in json.loads(b[8:8 + n]) if k.endswith('model.0.conv.weight'))
+begin, end = json.loads(b[8:8 + n])[names[0]]['data_offsets']
+b[8 + n + begin:8 + n + end] = struct.pack('<f', float('nan')) * ((end - begin) // 4)
+open('p/weights.safetensors', 'wb').write(b)
+E)");
+  INFO(spoilt.err);
+  REQUIRE(spoilt.code == 0);
+  p.refused(all, 3, "what model.1.submodule.conv.weight reads is not finite");
+  CHECK_FALSE(shell::fs::exists(p.at("s.json")));
 }

@@ -1,4 +1,6 @@
 // sluice-edge: packages without LibTorch.
+#include <set>
+
 #include "tests/cli/packaged.h"
 
 using nlohmann::json;
@@ -95,6 +97,44 @@ TEST_CASE("sluice-edge resamples, crops, pads and scales as Sluice does") {
   INFO(made.err);
   REQUIRE(made.code == 0);
   same_labels(p, runtime, "q");
+}
+
+TEST_CASE("sluice-edge keeps the largest components that Sluice keeps") {
+  const Packaged p;
+  const std::string runtime = runtime_of(p);
+  if (runtime.empty()) return;
+  // Labels of many pieces: the network has hardly been trained.
+  const std::vector<std::string> ways{
+      R"("hot": true)", R"("connectivity": 1)",
+      R"("num_components": 3, "connectivity": 2, "applied_labels": [1])",
+      R"("independent": false, "applied_labels": [0, 1])", R"("num_components": 0)"};
+  std::set<std::string> different;
+  for (const std::string& how : ways) {
+    CAPTURE(how);
+    const auto made = p.sh("rm -rf q own edge; cp -r p q\n" SLUICE_PYTHON R"( - <<'E'
+import hashlib, json, re
+g = json.loads(re.sub('//.*', '', open('q/graph.json').read()))
+n = g['nodes']
+find = lambda name: next(v for v in n.values() if v['type'] == name)
+how = json.loads('{)" + how +
+                           R"(}')
+last = find('argmax' if how.pop('hot', False) else 'save_image')
+n['largest'] = {'type': 'keep_largest_connected_component', 'in': last['in'], **how}
+if last['type'] == 'argmax':  # a channel a class
+    n['hot'] = {'type': 'as_discrete', 'in': last['in'], 'threshold': 0.0}
+    n['largest']['in'] = 'hot'
+last['in'] = 'largest'
+json.dump(g, open('q/graph.json', 'w'))
+m = json.load(open('q/manifest.json'))
+m['files']['graph.json'] = hashlib.sha256(open('q/graph.json', 'rb').read()).hexdigest()
+json.dump(m, open('q/manifest.json', 'w'))
+E)");
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    same_labels(p, runtime, "q");
+    different.insert(p.sh("cat edge/segmentations/*").out);
+  }
+  CHECK(different.size() == ways.size());
 }
 
 TEST_CASE("sluice-edge names what it does not run, what was changed and what is missing") {

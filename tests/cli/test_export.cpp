@@ -106,10 +106,11 @@ TEST_CASE("files that are no networks for this graph are refused before data is 
     CHECK(contains(r.err, why));
   };
   REQUIRE(t.sh("$SLUICE export a -o whole.onnx; head -c 200 whole.onnx > cut.onnx; "
-               "echo text > text.onnx")
+               "echo text > text.onnx; : > empty.onnx")
               .code == 0);
   refused("cut.onnx", "", 3, "m.onnx is no ONNX file");
   refused("text.onnx", "", 3, "m.onnx is no ONNX file");
+  refused("empty.onnx", "", 3, "m.onnx is no ONNX file");
   refused("whole.onnx", "--set models.net.out_channels=5", 2,
           "m.onnx has 2 channels in \"logits\", out_channels is 5");
   if (!python_has("onnxruntime")) return;

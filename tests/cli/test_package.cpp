@@ -76,6 +76,34 @@ TEST_CASE("a self-test that this machine answers otherwise fails") {
   CHECK(r.err.find("does not compute what the one did that made the package") != std::string::npos);
 }
 
+TEST_CASE("a package for MONAI Deploy runs by its manifest's command") {
+  const Packaged p;
+  const auto r =
+      p.sh("$SLUICE export run --package models/balls --map && $SLUICE verify models/balls");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(r.out.find("8 files as they were packaged") != std::string::npos);
+  const json application = json::parse(p.folder.read("models/balls/map/app.json")),
+             package = json::parse(p.folder.read("models/balls/map/pkg.json"));
+  // What the specification requires, and paths that it fixes.
+  for (const char* key : {"command", "input", "output", "type", "environment"})
+    CHECK(application.contains(key));
+  CHECK(application.at("environment").at("HOLOSCAN_INPUT_PATH") == "/var/holoscan/input/");
+  CHECK(package.at("models") == json{{{"name", "balls"}, {"path", "balls"}}});
+  const auto ran = p.sh(
+      "mkdir out; export PATH=$(dirname $SLUICE):$PATH HOLOSCAN_MODEL_PATH=$PWD/models/ "
+      "HOLOSCAN_INPUT_PATH=$PWD/data/images/ HOLOSCAN_OUTPUT_PATH=$PWD/out/\n"
+      "sh -c '" +
+      application.at("command").get<std::string>() +
+      "' && "
+      "$SLUICE run p --quiet --out own --set vars.images=data/images && "
+      "diff -r out/segmentations own/segmentations");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(fs::exists(p.at("out/segmentations/a1_seg.nii.gz")));
+  p.refused("$SLUICE export run -o m.onnx --map", 2, "--package");
+}
+
 TEST_CASE("what cannot be packaged is said") {
   const Packaged p;
   p.refused("$SLUICE export run --package p", 2, "p is there already and stays as it is");

@@ -81,7 +81,9 @@ TEST_CASE("a provider that is not there is refused with what it needs") {
   p.refused(predict("cuda"), 2, "was built without provider \"cuda\": pip install onnxruntime-gpu");
 }
 
-TEST_CASE("an ONNX Runtime that is too old, an operator that it lacks and two inputs are refused") {
+TEST_CASE(
+    "an ONNX Runtime that is too old, an operator that it lacks, two inputs and other extents are "
+    "refused") {
   const Packaged p;
   p.refused(fake + "export FAKE_OLD=1\n" + predict("cpu"), 2, "1.12 or newer is needed");
   if (p.sh(SLUICE_PYTHON " -c 'import onnx, onnxruntime'").code != 0) {
@@ -103,4 +105,9 @@ E)");
   p.refused(predict("cpu"), 2, "p/model.onnx: ONNX Runtime ");
   changed("m.graph.input.append(onnx.helper.make_tensor_value_info('more', 1, [1]))");
   p.refused(predict("cpu"), 2, "takes 2 inputs; one image is given");
+  // Windows of another size than the file was made for are not filled up or cut in silence.
+  changed(
+      "d = m.graph.input[0].type.tensor_type.shape.dim\n"
+      "for a in (2, 3, 4): d[a].dim_value = 24");
+  p.refused(predict("cpu"), 2, ", 1, 24, 24, 24], got [3, 1, 16, 16, 16]: `sluice export --size`");
 }

@@ -1,4 +1,6 @@
 // Shipped graphs, key stroke by key stroke and edited at random.
+#include <malloc.h>
+
 #include <chrono>
 #include <random>
 
@@ -234,6 +236,25 @@ TEST_CASE("lsp: after random edits the text is the editor's and the marks are th
     folder.write("g.json", text);
     CHECK(published(c, uri, is_ascii(text)) == checked(name, is_ascii(text)));
   }
+}
+
+TEST_CASE("lsp: edits of a document leave no memory behind") {
+  const auto [file, text] = client::shipped().front();
+  const std::string uri = "file://" + file;
+  std::mt19937 random(1);
+  Client c;
+  c.open(uri, text);
+  const auto edit = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const Change change = any_change(text, random);
+      c.replace(uri,
+                std::string(text).replace(change.begin, change.end - change.begin, change.text));
+      c.notices.clear();
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = edit(150), after = edit(600);
+  CHECK(after < before + (256u << 10));
 }
 
 TEST_CASE("lsp: every node of every shipped graph is renamed there and back") {

@@ -239,7 +239,7 @@ class Guest(unittest.TestCase):
     def test_ctrl_c_comes_through_while_it_waits(self):
         slow = {
             "nodes": {
-                "train": {"type": "synthetic", "num_samples": 1, "spatial_size": [400, 400, 400], "num_objs": 60},
+                "train": {"type": "synthetic", "num_samples": 1, "spatial_size": [256, 256, 256], "num_objs": 60},
             }
         }
         code = (

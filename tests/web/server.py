@@ -2,7 +2,7 @@
 
     python tests/web/server.py build/sluice
 """
-import hashlib, http.client, json, os, resource, signal, socket, sys, time
+import hashlib, http.client, json, os, pathlib, resource, signal, socket, subprocess, sys, tempfile, time
 
 from workbench import GRAPH, Sentences, Workbench, made_run
 
@@ -55,6 +55,68 @@ def table(w, rows):
         changed = question[2] if len(question) > 2 else {}
         status, text, _ = ask(w, method, path, body, **changed)
         s.check(status == expected, f"{expected} {sentence}", f"{status} {text[:200]!r}")
+
+
+def opening_a_browser(binary):
+    """The address is everybody's to read on a command line: the browser is given a file of the user's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        (place / "run").mkdir()
+        (place / "small.json").write_text(GRAPH)
+        opener = place / "xdg-open"
+        opener.write_text(f"""#!/bin/sh
+stat -c %a "$1" > {place}/mode; cp "$1" {place}/page; tr '\\0' ' ' < /proc/$$/cmdline > {place}/said
+echo "$1" > {place}/name
+""")
+        opener.chmod(0o755)
+        run = subprocess.Popen(
+            [binary, "open", "small.json"], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PATH": f"{place}:{os.environ['PATH']}", "DISPLAY": ":77", "XDG_RUNTIME_DIR": str(place / "run")})
+        address = run.stdout.readline().strip()
+        s.until(lambda: (place / "name").exists() and (place / "name").read_text(), "the browser is given a file")
+        s.check((place / "mode").read_text() == "600\n", "which this user alone can read", (place / "mode").read_text())
+        s.check(f'url={address}"' in (place / "page").read_text(), "and which goes on to the address")
+        s.check(address.split("#")[1] not in (place / "said").read_text(), "the command line does not hold the token")
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=30)
+        s.check(not list((place / "run").iterdir()), "the file goes with the server")
+
+
+def behind_a_socket(binary):
+    with Workbench(binary, None, "--socket", "page.sock") as w:
+        file = w.folder / "page.sock"
+
+        def status(host="127.0.0.1:8000", token=w.token):
+            c = http.client.HTTPConnection("127.0.0.1", w.port, timeout=20)
+            c.sock = socket.socket(socket.AF_UNIX)
+            c.sock.connect(str(file))
+            c.request("GET", "/api/open", headers={"Host": host, "Authorization": "Bearer " + token})
+            code = c.getresponse().status
+            c.close()
+            return code
+
+        s.check(w.port == 8000 and status() == 200, "--socket: the file answers as port 8000 does", w.port)
+        s.check(file.stat().st_mode & 0o777 == 0o600, "--socket: nobody else may connect", oct(file.stat().st_mode))
+        s.check(status(token="0" * 64) == 401, "--socket: a wrong token")
+        s.check(status(host="evil.example:8000") == 421, "--socket: another host's name")
+        listed = os.popen("ss -Htlnp 2>/dev/null").read()
+        s.check(f"pid={w.process.pid}," not in listed, "--socket: no port is listened on", listed)
+        other = w.sluice("open", "--socket", "page.sock", "--no-browser")
+        s.check(other.returncode != 0 and "another server listens there" in other.stderr,
+                "--socket: one that is in use is refused", other.stderr)
+        other = w.sluice("open", "--socket", "small.json", "--no-browser")
+        s.check(other.returncode != 0 and "is there, and no socket" in other.stderr and
+                (w.folder / "small.json").read_text() == GRAPH, "--socket: a file stays as it is", other.stderr)
+        other = w.sluice("open", "--socket", "x" * 200, "--no-browser")
+        s.check(other.returncode == 2 and "at most 107 bytes" in other.stderr, "--socket: a name that is too long",
+                other.stderr)
+        left = w.folder / "left.sock"
+        old = socket.socket(socket.AF_UNIX)
+        old.bind(str(left))
+        old.close()  # without unlink, as after kill -9
+        with Workbench(binary, w.folder, "--socket", "left.sock"):
+            s.check(left.is_socket(), "--socket: what a killed server left is taken over")
+        s.check(not left.exists(), "--socket: the file goes with the server")
 
 
 def main(binary):
@@ -165,6 +227,10 @@ def main(binary):
         table(w, [("a graph that became a link out of the folder", 403, f"GET /api/graph/{graph}")])
         (w.folder / "small.json").unlink()
         (w.folder / "kept.json").rename(w.folder / "small.json")
+        with open(w.folder / "small.json", "r+") as f:
+            f.truncate(17 << 20)
+        table(w, [("a graph of 17 MiB", 403, f"GET /api/graph/{graph}")])
+        (w.folder / "small.json").write_text(GRAPH)
 
         (run / "previews").mkdir()
         outside_png = w.folder.parent / (w.folder.name + ".png")
@@ -270,6 +336,8 @@ def main(binary):
             ("read-only: stopping one", 403, "DELETE /api/jobs/1"),
         ])
     s.check(w.process.returncode == 0, "Ctrl-C ends the server with 0", w.process.returncode)
+    behind_a_socket(binary)
+    opening_a_browser(os.path.abspath(binary))
     s.end()
 
 

@@ -3,14 +3,17 @@
 usage: predict_volumes.py PYTHON [--run runs/brain] [--images data/brain/imagesTr] [--repeats 5] [--out F.json]
 
 PYTHON has MONAI, torch, nibabel, safetensors, onnxruntime and openvino. The run is of graphs/brain.json. Every arm
-has the same weights and uses both cores: ours, and sluice-edge, whose ONNX Runtime SLUICE_ONNXRUNTIME names; MONAI's transforms with its sliding-window inferer over PyTorch,
-ONNX Runtime and OpenVINO, the two engines on the file that `sluice export` writes. Arms alternate, and each is a
-process that has loaded its network before its time begins. Prints a Markdown table of volumes a second: medians.
+has the same weights and uses both cores: ours, and sluice-edge, whose ONNX Runtime SLUICE_ONNXRUNTIME names;
+MONAI's transforms with its sliding-window inferer over PyTorch, ONNX Runtime and OpenVINO, the two engines on the file
+that `sluice export` writes. Arms alternate, and each is a process that has loaded its network before its time begins.
+Prints a Markdown table: volumes a second (medians), the largest resident memory of the arm's process, the Dice of its
+labels with those of PyTorch in float32, and, of an arm that cannot run, why.
 """
 import argparse
 import glob
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -26,25 +29,41 @@ OWN = {"Sluice float32": ["--set", "models.net.precision=float32"], "Sluice bflo
 NET = dict(spatial_dims=3, in_channels=1, out_channels=2, channels=[8, 16, 32, 64], strides=[2, 2, 2], num_res_units=1)
 
 
+class CannotRun(Exception):
+    pass
+
+
+def command(*words):
+    """Runs a program of ours and returns the largest MiB that it held; CannotRun with its last line."""
+    with tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=err, cwd=root)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        if child.returncode:
+            raise CannotRun((err.read().strip().splitlines() or ["no word"])[-1])
+    return used.ru_maxrss / 1024
+
+
 def sluice(*arguments):
-    return subprocess.run([f"{root}/build/sluice", *arguments], check=True, capture_output=True, text=True, cwd=root)
+    return command(f"{root}/build/sluice", *arguments)
 
 
 def ours(arm, folder, args):
-    """Volumes a second between the first and the last segmentation."""
-    out = f"{folder}/own"
+    """Volumes a second between the first and the last segmentation, and MiB."""
+    out = f"{folder}/{arm}"
     if arm.startswith("sluice-edge"):
         shutil.rmtree(out, ignore_errors=True)
-        subprocess.run([f"{root}/build/sluice-edge", "run", f"{folder}/package", "--images", args.images, "--out", out,
-                        "--threads", "2"], check=True, capture_output=True, cwd=root)
-        return rate(glob.glob(f"{out}/segmentations/*.nii.gz"))
+        used = command(f"{root}/build/sluice-edge", "run", f"{folder}/package", "--images", args.images, "--out", out,
+                       "--threads", "2")
+        return rate(glob.glob(f"{out}/segmentations/*.nii.gz")), used
     more = OWN[arm]
     if more is None:
         net = dict(type="onnx", file=f"{folder}/net.onnx", spatial_dims=3, in_channels=1, out_channels=2)
         more = ["--set", "models.net=" + json.dumps(net)]
-    sluice("run", "graphs/predict.json", "--out", out, "--overwrite", "--quiet", "--set", f"vars.weights={args.run}",
-           "--set", f"vars.images={args.images}", *more)
-    return rate(glob.glob(f"{out}/segmentations/*.nii.gz"))
+    used = sluice("run", "graphs/predict.json", "--out", out, "--overwrite", "--quiet", "--set",
+                  f"vars.weights={args.run}", "--set", f"vars.images={args.images}", *more)
+    return rate(glob.glob(f"{out}/segmentations/*.nii.gz")), used
 
 
 def rate(files):
@@ -90,7 +109,7 @@ def serve(arm, folder, images):
     before = mt.Compose([mt.LoadImaged("image", ensure_channel_first=True), mt.Orientationd("image", axcodes="RAS"),
                          mt.Spacingd("image", pixdim=(2, 2, 2)), mt.NormalizeIntensityd("image")])
     after = mt.Compose([mt.Invertd("pred", before, "image", nearest_interp=False), mt.AsDiscreted("pred", argmax=True),
-                        mt.SaveImaged("pred", output_dir=f"{folder}/monai", output_postfix="seg", separate_folder=False,
+                        mt.SaveImaged("pred", output_dir=f"{folder}/{arm}", output_postfix="seg", separate_folder=False,
                                       output_dtype="uint8", print_log=False)])
     inferer = SlidingWindowInferer((64, 64, 64), 4, 0.5, "gaussian")
     data = Dataset([{"image": f} for f in sorted(glob.glob(f"{images}/*.nii.gz"))], before)
@@ -103,13 +122,15 @@ def serve(arm, folder, images):
             for one in decollate_batch(batch):
                 after(one)
             n += 1
-        print(n / (time.perf_counter() - start), flush=True)
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(n / (time.perf_counter() - start), used, flush=True)
 
 
 class Peer:
     def __init__(self, python, arm, folder, images):
+        self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([python, __file__, "--serve", arm, folder, images], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.said, text=True)
         self.ready = self.answer() == "ready"
 
     def answer(self):  # libraries print, too
@@ -118,11 +139,27 @@ class Peer:
                 return line.strip()
 
     def __call__(self):
-        if not self.ready:
-            return float("nan")
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return float(self.answer())
+        if self.ready:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+            if found := self.answer():
+                return tuple(map(float, found.split()))
+        self.said.seek(0)
+        raise CannotRun((self.said.read().strip().splitlines() or ["no word"])[-1])
+
+
+# Prints the Dice of the labels in two folders, of all voxels; by the interpreter that has nibabel.
+DICE = """import glob, os, sys, numpy as n, nibabel
+of = lambda f: n.asarray(nibabel.load(f).dataobj).squeeze() > 0
+files = {os.path.basename(f): f for f in glob.glob(sys.argv[1] + "/**/*.nii.gz", recursive=True)}
+pairs = [(of(files[os.path.basename(f)]), of(f)) for f in glob.glob(sys.argv[2] + "/**/*.nii.gz", recursive=True)]
+print(2 * sum((a & b).sum() for a, b in pairs) / max(sum(a.sum() + b.sum() for a, b in pairs), 1))"""
+
+
+def dice(python, folder, arm):
+    r = subprocess.run([python, "-c", DICE, f"{folder}/PyTorch float32", f"{folder}/{arm}"], capture_output=True,
+                       text=True)
+    return float(r.stdout) if r.returncode == 0 else float("nan")
 
 
 def main():
@@ -137,21 +174,32 @@ def main():
         sluice("export", a.run, "-o", f"{folder}/net.onnx", "--size", "64,64,64")
         sluice("weights", a.run, "-o", f"{folder}/net.safetensors")
         sluice("export", a.run, "--package", f"{folder}/package")
+        arms = {arm: lambda arm=arm: ours(arm, folder, a) for arm in OWN}
         peers = {arm: Peer(a.python, arm, folder, os.path.join(root, a.images)) for arm in PEERS}
-        rates = {}
+        arms |= peers
+        rates, memory, missing = {}, {}, {}
         for _ in range(a.repeats):
-            for arm in OWN:
-                rates.setdefault(arm, []).append(ours(arm, folder, a))
-            for arm, peer in peers.items():
-                rates.setdefault(arm, []).append(peer())
+            for arm, run in arms.items():
+                if arm in missing:
+                    continue
+                try:
+                    found, used = run()
+                    rates.setdefault(arm, []).append(found)
+                    memory[arm] = max(memory.get(arm, 0), used)
+                except CannotRun as e:
+                    missing[arm] = str(e)
         for peer in peers.values():
             peer.process.kill()
+        alike = {arm: dice(a.python, folder, arm) for arm in rates}
     medians = {arm: statistics.median(r) for arm, r in rates.items()}
-    print("| arm | volumes/s | beside PyTorch float32 |\n|---|---|---|")
+    beside = medians.get("PyTorch float32", float("nan"))
+    print("| arm | volumes/s | beside PyTorch float32 | MiB | Dice |\n|---|---|---|---|---|")
     for arm, r in medians.items():
-        print(f"| {arm} | {r:.2f} | {r / medians['PyTorch float32']:.2f} |")
+        print(f"| {arm} | {r:.2f} | {r / beside:.2f} | {memory[arm]:.0f} | {alike[arm]:.5f} |")
+    for arm, why in missing.items():
+        print(f"| {arm} | cannot run: {why} | | | |")
     if a.out:
-        json.dump(dict(rates=rates, medians=medians), open(a.out, "w"), indent=1)
+        json.dump(dict(rates=rates, medians=medians, memory=memory, dice=alike, missing=missing), open(a.out, "w"), indent=1)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ struct Options {
   std::string scales, method = "minmax";
   bool asymmetric = false;
   std::string package, selftest;  // export, verify, serve
+  bool map = false;               // export
   std::string host = "127.0.0.1";
   int port = 8080, queue = 8;
   double timeout = 600, share = 0.5;
@@ -57,6 +58,7 @@ struct Options {
   bool csv = false;
   bool read_only = false, no_browser = false;  // open
   int page_port = 0;
+  std::string page_socket;
   int threads = 0, step_threads = 0, io_threads = 0;
   int processes = 1;
   std::string each;  // run: "vars.fold=0,1,2"

@@ -11,7 +11,8 @@ int export_network(const Options& o) {
                            {"run", o.run},
                            {"net", o.key},
                            {"package", o.package},
-                           {"selftest", o.selftest}});
+                           {"selftest", o.selftest},
+                           {"map", o.map}});
   if (!o.out.ends_with(".onnx")) {
     print_error(o.out + ": networks are exported as .onnx");
     return code(Exit::usage);

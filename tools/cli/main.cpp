@@ -174,6 +174,10 @@ void export_options(CLI::App* command, Options& o) {
                    "An image for the package's self-test; else one is made up")
       ->option_text("FILE")
       ->needs(package);
+  command
+      ->add_flag("--map", o.map,
+                 "Adds the manifests of a MONAI Application Package, app.json and pkg.json")
+      ->needs(package);
   command->add_option("--net", o.key, "Which network, where there are several")
       ->option_text("NAME");
   command->add_option("--weights", o.weights, "Others than the run's newest")->option_text("FILE");
@@ -503,6 +507,11 @@ void commands(CLI::App& app, Options& o) {
   open->add_option("--port", o.page_port, "Any free one unless told")
       ->check(CLI::Range(0, 65535))
       ->option_text("N");
+  open->add_option(
+          "--socket", o.page_socket,
+          "Listens on this file, which you alone may connect to, and on no port; --port is "
+          "then the browser's end (8000)")
+      ->option_text("FILE");
   open->add_flag("--no-browser", o.no_browser, "Prints the address alone");
   open->add_flag("--read-only", o.read_only, "Nothing is written or started");
 

@@ -46,6 +46,7 @@ int open_page(const Options& options) {
   web::Request request;
   request.what = options.run;
   request.port = options.page_port;
+  request.socket = options.page_socket;
   request.read_only = options.read_only;
   request.browser = !options.no_browser;
   request.catalogue = &catalogue();

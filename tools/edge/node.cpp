@@ -8,7 +8,7 @@ namespace {
 const std::vector<NodeType>& types() {
   static const std::vector<NodeType> all = [] {
     std::vector<NodeType> every = file_nodes();
-    for (auto&& more : {transform_nodes(), window_nodes()})
+    for (auto&& more : {transform_nodes(), component_nodes(), window_nodes()})
       every.insert(every.end(), more.begin(), more.end());
     return every;
   }();

@@ -50,7 +50,7 @@ struct NodeType {
   Spec spec;
   std::unique_ptr<Node> (*make)(const Spec& spec, const Json& params);
 };
-std::vector<NodeType> file_nodes(), transform_nodes(), window_nodes();
+std::vector<NodeType> file_nodes(), transform_nodes(), component_nodes(), window_nodes();
 
 // Of a class with `static Spec spec()` and a member `p` that has its parameters.
 template <class T>

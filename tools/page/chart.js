@@ -92,9 +92,11 @@ export function lineChart(spec) {
     const series = spec.series.filter(s => s.x.length);
     const s = scales(spec, series, width, height, pad);
     if (!s) return plot.replaceChildren(empty("No finite values."));
+    // Wide round strokes of noise are blots, and take the browser more than a frame while it scrolls.
+    const thin = l => l.raw || l.x.length > 200;
     const lines = series.map(l => svg("path", {d: path(l.x, l.y, s.sx, s.sy), fill: "none",
-      stroke: l.color, "stroke-width": l.raw ? 1 : 2, opacity: l.raw ? 0.35 : 1,
-      "stroke-linejoin": "round", "stroke-linecap": "round"}));
+      stroke: l.color, "stroke-width": thin(l) ? 1 : 2, opacity: l.raw ? 0.35 : 1,
+      "stroke-linejoin": thin(l) ? "bevel" : "round", "stroke-linecap": "round"}));
     const cross = svg("line",
       {class: "cross", y1: pad.top, y2: height - pad.bottom, visibility: "hidden"});
     const picture = svg("svg", {class: "plot-svg", viewBox: `0 0 ${width} ${height}`, role: "img",

@@ -86,6 +86,10 @@ std::map<std::string, Observed> observe(Session& session, const Options& o, Net&
   };
   const Outcome outcome = run_for(session, o);
   net.observer = nullptr;
+  for (const auto& step : net.steps)  // the first that saw one; what follows from it comes later
+    if (const auto found = all.find(onnx::convolved_with(net, *step));
+        found != all.end() && found->second.range.saw_nan())
+      throw DataError("what " + found->first + " reads is not finite");
   if (outcome.status == Outcome::Status::failed)
     throw Error(outcome.failure.exit, outcome.failure.str());
   if (outcome.status != Outcome::Status::done)
@@ -112,7 +116,6 @@ int calibrate_command(const Json& request) {
   Json values = Json::object();
   for (const auto& [conv, observed] : observe(*session, o, built->net())) {
     const Range& r = observed.range;
-    if (r.saw_nan()) throw DataError("what " + conv + " reads is not finite");
     if (r.only_zeros())
       throw DataError("what " + conv + " reads is zero everywhere, or was never seen");
     const onnx::Scale s = scale_of(r, method_of(request.at("method")), symmetric);

@@ -18,6 +18,7 @@
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/manifest.h"
 #include "tools/edge/manifest.h"
+#include "tools/runtime/map_manifests.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
 #include "tools/runtime/write_onnx.h"
@@ -166,6 +167,13 @@ int package_command(const Json& request) {
     tell("without model.onnx: " + std::string(e.what()));
   }
 
+  if (request.at("map")) {
+    fs::create_directories(package / "map");
+    write_json(package / "map/app.json", map_application(name));
+    write_json(package / "map/pkg.json",
+               map_package(name, fs::file_size(package / "weights.safetensors")));
+  }
+
   const fs::path input = package / "selftest/input", expected = package / "selftest/expected";
   fs::create_directories(input);
   fs::create_directories(expected);
@@ -198,6 +206,10 @@ int package_command(const Json& request) {
   const std::string place = made_folder.place().string();
   std::cout << fmt::format("{}: {} files; `sluice run {} --set vars.images=FOLDER` segments\n",
                            place, files.size() + 1, place);
+  if (request.at("map"))
+    std::cout << fmt::format(
+        "for a container: {}/map/*.json to /etc/holoscan, the folder to /opt/holoscan/models/{}\n",
+        place, map_name(name));
   return static_cast<int>(Exit::done);
 }
 

@@ -1,8 +1,10 @@
 // Sluice's language server in VS Code, without any dependency: a child process, messages, and one
 // provider for each thing that it answers.
 "use strict";
-const { spawn } = require("child_process");
+const { execFile, spawn } = require("child_process");
+const { randomBytes } = require("crypto");
 const fs = require("fs");
+const os = require("os");
 const path = require("path");
 const vscode = require("vscode");
 
@@ -265,12 +267,69 @@ function providers() {
   ];
 }
 
+// ---- the picture, and the page in the browser ------------------------------------------------------
+
+// What `sluice dot` draws of the file, or what it says of it.
+function drawn(file) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "sluice-"));
+  const out = path.join(folder, "graph.svg");
+  return new Promise((resolve) =>
+    execFile(binary(), ["dot", file, "-o", out], (error, _, said) => {
+      const text = error ? said || error.message : fs.readFileSync(out, "utf8");
+      fs.rmSync(folder, { recursive: true });
+      const plain = text.replace(/[&<>]/g, (c) => `&#${c.charCodeAt(0)};`);
+      resolve(error ? `<pre>${plain}</pre>` : text.slice(text.indexOf("<svg")));
+    }));
+}
+
+// Each node of the picture links to its line.
+function page(picture) {
+  const nonce = randomBytes(16).toString("hex");
+  const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-${nonce}'`;
+  return `<!doctype html><meta http-equiv="Content-Security-Policy" content="${policy}">
+<style>body { background: white; } pre { color: black; } a { cursor: pointer; }</style>${picture}
+<script nonce="${nonce}">
+const editor = acquireVsCodeApi();
+addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  event.preventDefault();
+  const line = /#L(\\d+)$/.exec(link.getAttribute("xlink:href") || link.getAttribute("href") || "");
+  if (line) editor.postMessage({ line: Number(line[1]) });
+});
+</script>`;
+}
+
+async function showGraph() {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor || !isJson(editor.document)) return;
+  const { document } = editor;
+  const panel = vscode.window.createWebviewPanel(
+    "sluice.graph", path.basename(document.uri.fsPath), vscode.ViewColumn.Beside, { enableScripts: true });
+  const draw = async () => { panel.webview.html = page(await drawn(document.uri.fsPath)); };
+  panel.webview.onDidReceiveMessage(async ({ line }) => {
+    const at = new vscode.Position(line - 1, 0), place = new vscode.Range(at, at);
+    await vscode.window.showTextDocument(document, { viewColumn: editor.viewColumn, selection: place });
+  });
+  const saved = vscode.workspace.onDidSaveTextDocument((d) => d === document && draw());
+  panel.onDidDispose(() => saved.dispose());
+  await draw();
+}
+
+function openPage() {
+  const editor = vscode.window.activeTextEditor;
+  const file = editor && isJson(editor.document) ? [editor.document.uri.fsPath] : [];
+  vscode.window.createTerminal({ name: "sluice open", shellPath: binary(), shellArgs: ["open", ...file] }).show();
+}
+
 async function activate(context) {
   marks = vscode.languages.createDiagnosticCollection("sluice");
   const w = vscode.workspace;
   context.subscriptions.push(
     marks,
     vscode.commands.registerCommand("sluice.restart", start),
+    vscode.commands.registerCommand("sluice.graph", showGraph),
+    vscode.commands.registerCommand("sluice.open", openPage),
     w.onDidOpenTextDocument(opened),
     w.onDidChangeTextDocument(changed),
     w.onDidCloseTextDocument((d) => isJson(d) && client.tell("textDocument/didClose", named(d))),

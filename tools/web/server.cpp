@@ -4,12 +4,16 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <spawn.h>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -106,6 +110,54 @@ class Redirect {
   std::string file_;
 };
 
+// A socket in the file system that this user alone may connect to; gone with the server. The
+// library knows ports only, but accepts from whatever socket it holds.
+class SocketFile {
+ public:
+  explicit SocketFile(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path)
+      throw Error(Exit::usage, "--socket " + path + ": the system takes at most " +
+                                   std::to_string(sizeof address.sun_path - 1) + " bytes");
+    path.copy(address.sun_path, path.size());
+    const auto* at = reinterpret_cast<const sockaddr*>(&address);
+    remove_left(path, at, sizeof address);
+    fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const mode_t before = ::umask(0177);
+    const bool bound = fd_ >= 0 && ::bind(fd_, at, sizeof address) == 0;
+    ::umask(before);
+    if (!bound || ::listen(fd_, SOMAXCONN) != 0)
+      throw IoError("--socket " + path + ": " + std::strerror(errno));
+    path_ = path;
+  }
+  ~SocketFile() { ::unlink(path_.c_str()); }
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+  int listening() const { return fd_; }  // the server closes it
+
+ private:
+  // What a server left that was killed.
+  static void remove_left(const std::string& path, const sockaddr* at, socklen_t size) {
+    struct stat there {};
+    if (::lstat(path.c_str(), &there) != 0) return;
+    if (!S_ISSOCK(there.st_mode)) throw IoError("--socket " + path + ": is there, and no socket");
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool left = ::connect(fd, at, size) != 0 && errno == ECONNREFUSED;
+    ::close(fd);
+    if (!left) throw IoError("--socket " + path + ": another server listens there");
+    ::unlink(path.c_str());
+  }
+
+  int fd_ = -1;
+  std::string path_;
+};
+
+class Server final : public httplib::Server {
+ public:
+  void listen_on(int socket) { svr_sock_ = socket; }
+};
+
 // The port, or -1. No other process may share it, and more than the library's five connections may
 // wait to be accepted.
 int bind(httplib::Server& http, int wanted) {
@@ -171,9 +223,11 @@ int serve(const Request& request) {
   allow_connections();
   const Opened opened = find_opened(request.what);
   Guard guard(new_token(), request.read_only);
+  std::optional<SocketFile> socket;
+  if (!request.socket.empty()) socket.emplace(fs::absolute(request.socket).string());
   Api api(request, opened.root, opened.graph, opened.run);
 
-  httplib::Server http;
+  Server http;
   http.set_payload_max_length(largest_file);
   http.set_read_timeout(10);
   http.set_write_timeout(10);
@@ -197,13 +251,20 @@ int serve(const Request& request) {
   add_page(http);
   api.add(http);
 
-  const int port = bind(http, request.port);
+  // Behind a socket the port is that of the other end, where the browser is.
+  const int port = socket ? (request.port > 0 ? request.port : 8000) : bind(http, request.port);
   if (port < 0) throw IoError("no port of 127.0.0.1 is free");
+  if (socket) http.listen_on(socket->listening());
   guard.serve_on(port);
   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/#" + guard.token();
-  const Redirect redirect(address);
   std::cout << address << std::endl;
-  if (request.browser && redirect.open())
+  std::optional<Redirect> redirect;
+  if (!socket) redirect.emplace(address);
+  if (socket)
+    tell("where the browser is: ssh -L " + std::to_string(port) + ":" +
+         fs::absolute(request.socket).string() +
+         " HOST, then this address; Ctrl-C ends the server, runs go on");
+  else if (request.browser && redirect->open())
     tell("opened in the browser; Ctrl-C ends this server, runs go on");
   else
     tell("open this address in a browser; Ctrl-C ends the server, runs go on");

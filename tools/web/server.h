@@ -10,8 +10,9 @@
 namespace sluice::web {
 
 struct Request {
-  std::string what;  // a graph, a run's folder, a folder; "": here
-  int port = 0;      // 0: any
+  std::string what;    // a graph, a run's folder, a folder; "": here
+  int port = 0;        // 0: any
+  std::string socket;  // a file to listen on in the port's place
   bool read_only = false;
   bool browser = true;  // open one
   const Catalogue* catalogue = nullptr;
