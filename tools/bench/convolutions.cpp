@@ -13,11 +13,13 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 
 #include "kernels/base/allocator.h"
 #include "kernels/net/direct_conv.h"
+#include "kernels/net/direct_conv_tiles.h"
 #include "kernels/net/sparsity.h"
 
 using namespace sluice;
@@ -78,23 +80,29 @@ double seconds_of(int repeats, const std::function<void()>& f) {
 
 // A full tile of sums over words that stay in the first-level cache.
 double peak(Products p) {
-  const MicroTile tile = micro_tile_of(p);
-  alignas(64) static float acc[micro_tile * 16];
+  const bool by_tiles = p == Products::tiles;
+  const MicroTile tile = by_tiles ? MicroTile{most_tile_sums, 2} : micro_tile_of(p);
+  alignas(64) static float acc[most_tile_sums * 16];
   alignas(64) static float weights[64 * 2 * 16], in[1024];
   const std::ptrdiff_t row = 0;
   const int m = tile.sums / tile.vectors, words = 64, rounds = 2000;
   const MicroTask t{&row, 1,    words, reinterpret_cast<const char*>(in),
                     16,   4,    0,     reinterpret_cast<const char*>(weights),
                     acc,  false};
-  const Micro micro = find_micro(p, 1, m, tile.vectors);
+  const Micro micro = by_tiles ? nullptr : find_micro(p, 1, m, tile.vectors);
   const double s = seconds_of(20, [&] {
-    for (int i = 0; i < rounds; ++i) micro(t);
+    Tiles tiles;
+    for (int i = 0; i < rounds; ++i)
+      if (micro)
+        micro(t);
+      else
+        tiles.run(t, m, tile.vectors, tile_words(words));
   });
   return double(rounds) * words * tile.sums * 16 * numbers_a_word(p) / s / 1e9;
 }
 
 const char* name_of(Products p) {
-  return p == Products::avx2 ? "avx2" : p == Products::avx512 ? "avx512" : "pairs";
+  return std::array{"avx2", "avx512", "pairs", "tiles"}.at(static_cast<std::size_t>(p));
 }
 
 void line(const Shape& s, const std::string& way, const char* type, double work, double forward,
@@ -144,9 +152,12 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
     line(s, layout == last ? "LibTorch, channels last" : "LibTorch", type_name, work, f, i, b,
          most);
   }
-  for (const auto level : {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16}) {
+  std::optional<Products> before;
+  for (const auto level :
+       {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16, CpuLevel::amx}) {
     const auto p = level <= cpu_level() ? products_for(type, level) : std::nullopt;
-    if (!p || (level == CpuLevel::avx512_bf16 && *p != Products::pairs)) continue;
+    if (!p || p == before) continue;
+    before = p;
     const at::Tensor x = at::randn(x_size).to(type).contiguous(last);
     const at::Tensor g = at::randn(y_size).to(type).contiguous(last);
     at::Tensor y = at::empty_like(g), dx = at::empty_like(x);
@@ -177,8 +188,9 @@ int main(int argc, char** argv) {
   at::NoGradGuard no_grad;
   const int repeats = argc > 1 ? std::stoi(argv[1]) : 5;
   const std::size_t first = argc > 2 ? std::stoul(argv[2]) : 0;
-  for (const Products p : {Products::avx2, Products::avx512, Products::pairs})
-    std::printf("{\"peak\": \"%s\", \"billions\": %.1f}\n", name_of(p), peak(p));
+  for (const Products p : {Products::avx2, Products::avx512, Products::pairs, Products::tiles})
+    if (p != Products::tiles || cpu_level() == CpuLevel::amx)
+      std::printf("{\"peak\": \"%s\", \"billions\": %.1f}\n", name_of(p), peak(p));
   for (std::size_t i = first; i < shapes.size(); ++i)
     for (const auto type : {at::kFloat, at::kBFloat16}) measure(shapes[i], type, repeats);
 }
