@@ -237,14 +237,16 @@ class Guest(unittest.TestCase):
         self.assertEqual((os.nice(0), torch.initial_seed(), torch.is_grad_enabled()), (nice, seed, True))
 
     def test_ctrl_c_comes_through_while_it_waits(self):
-        slow = {
+        made = {"spatial_size": [16, 16, 16], "rad_max": 4, "rad_min": 2, "num_objs": 1}
+        slow = {  # many short firings before the first batch
             "nodes": {
-                "train": {"type": "synthetic", "num_samples": 1, "spatial_size": [256, 256, 256], "num_objs": 60},
+                "train": {"type": "synthetic", "num_samples": 10**6, **made},
+                "batch": {"type": "batch", "in": "train", "size": 10**6},
             }
         }
         code = (
             "import json, os, signal, sys, threading, time, sluice\n"
-            "loader = sluice.batches(json.loads(sys.argv[1]), node='train')\n"
+            "loader = sluice.batches(json.loads(sys.argv[1]), node='batch')\n"
             "def interrupt():\n"
             "    global sent; sent = time.monotonic(); os.kill(os.getpid(), signal.SIGINT)\n"
             "threading.Timer(0.2, interrupt).start()\n"
