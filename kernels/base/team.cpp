@@ -33,7 +33,7 @@ using Body = std::function<void(int)>;
 
 // A body that one thread leaves for another. A waiting thread spins for as long as a sleep and a
 // wake would take (regions follow each other by the thousand in a step), then sleeps.
-class Place {
+class Handover {
  public:
   const Body* body() const { return body_; }
   void set(const Body* body) {
@@ -64,7 +64,7 @@ class Place {
 };
 
 struct Worker {
-  Place place;
+  Handover handover;
   std::atomic<bool> stop{false};
   std::exception_ptr error;
   std::thread thread;
@@ -75,18 +75,18 @@ struct Worker {
       OneThread one;
       at::NoGradGuard no_grad;
       for (;;) {
-        place.wait_while(nullptr);
+        handover.wait_while(nullptr);
         if (stop) return;
         try {
-          (*place.body())(index);
+          (*handover.body())(index);
         } catch (...) {
           error = std::current_exception();
         }
-        place.set(nullptr);
+        handover.set(nullptr);
       }
     });
   }
-  void finish(const Body& body) { place.wait_while(&body); }
+  void finish(const Body& body) { handover.wait_while(&body); }
 };
 
 struct Team {
@@ -103,7 +103,7 @@ struct Team {
     static const Body nothing = [](int) {};
     for (auto& w : workers) {
       w.stop = true;
-      w.place.set(&nothing);
+      w.handover.set(&nothing);
       w.thread.join();
     }
   }
@@ -128,7 +128,7 @@ void team_run(int threads, const Body& body) {
   std::unique_lock lock(t.busy, std::try_to_lock);
   if (!lock) return run_in_turn(threads, body);
   t.grow(threads);
-  for (int i = 1; i < threads; ++i) t.workers[i - 1].place.set(&body);
+  for (int i = 1; i < threads; ++i) t.workers[i - 1].handover.set(&body);
   std::exception_ptr error;
   {
     OneThread one;

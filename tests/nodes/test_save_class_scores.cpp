@@ -22,7 +22,7 @@ TEST_CASE("save_class_scores writes a list of classes and scores for each image"
 }
 
 TEST_CASE(
-    "save_class_scores without labels numbers the classes; names and folders are parameters") {
+    "save_class_scores without labels numbers the classes, and names and folders are parameters") {
   const TemporaryFolder folder;
   const Json params = {
       {"output_dir", folder.path.string()}, {"output_postfix", ""}, {"separate_folder", false}};
