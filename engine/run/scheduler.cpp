@@ -57,6 +57,7 @@ struct Machine {
   // lanes' threads, which inherit its priority, must keep theirs.
   std::unique_ptr<Arrival> arrival;
   std::unique_ptr<Lane> io, step, copy;
+  std::vector<std::unique_ptr<Lane>> merging;  // a thread for each node that awaits other processes
   // Of each lane that queues its work on a device: its stream, and a thread that waits for it.
   struct Queue {
     std::unique_ptr<Stream> stream;
@@ -71,6 +72,7 @@ struct Machine {
 void Station::build(tbb::flow::graph& graph, Lane* lane, Stream* stream) {
   using namespace tbb::flow;
   stream_ = stream;
+  on_compute_ = !lane;
   paced_ = stream && scheduler_.one_stream(plan_);
   if (paced_) pool->until_queued = stream;
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
@@ -162,6 +164,14 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
                                  start(kind, stream(kind)));
     return l.get();
   };
+  // At an epoch's end it waits for the other processes' parts: on a compute thread two processes
+  // could stand still, each with its threads waiting in another node.
+  auto lane_of = [&](const PlanNode& n) {
+    if (options_.processes == 1 || !n.spec->merging || n.lane != LaneKind::compute)
+      return lane(n.lane);
+    const auto begin = start(n.lane, nullptr);
+    return machine_->merging.emplace_back(std::make_unique<Lane>("merge", 1, begin)).get();
+  };
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const PlanNode& n = plan.nodes[i];
     auto s = std::make_unique<Station>(*this, static_cast<int>(i), nodes_[i],
@@ -171,7 +181,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
         s->turnstile_ = t.get();
       if (t->ends(static_cast<int>(i))) s->ends_ = t.get();
     }
-    machine_->arena.execute([&] { s->build(*machine_->graph, lane(n.lane), stream(n.lane)); });
+    machine_->arena.execute([&] { s->build(*machine_->graph, lane_of(n), stream(n.lane)); });
     stations_.push_back(std::move(s));
   }
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)

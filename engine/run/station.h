@@ -243,6 +243,7 @@ class Station {
   std::optional<std::pair<std::uint32_t, std::uint64_t>> cut_at_;  // first epoch cut: `trained`
   int running_ = 0;
   bool reads_ = false;            // a source: its caches read files
+  bool on_compute_ = true;        // its bodies run in the compute arena, on no lane
   int looking_ = 0;               // so many of its items are being looked for
   int retiring_ = 0;              // firings that the device has not done yet
   std::atomic<int> awaiting_{0};  // packets that it has not done yet

@@ -43,7 +43,7 @@ void Station::run_on(Job* job) noexcept {
 void Station::start(Job* job) {
   if (urgent()) ++scheduler_.urgent_;
   const bool waits = scheduler_.urgent_.load(std::memory_order_relaxed) > 0 && !urgent();
-  if (plan_.lane == LaneKind::compute && following.taken && !following.job && !waits)
+  if (on_compute_ && following.taken && !following.job && !waits)
     following = {true, this, job};
   else
     work_->try_put(job);
@@ -466,8 +466,8 @@ void Station::fire(Job& job, Actions& actions) {
 // Whether it may stand in a chain: a firing needs nothing but its input, and a packet that leaves
 // it is the same packet with another sample.
 bool Station::chains() const {
-  return plan_.spec->arity == Arity::one_to_one && plan_.lane == LaneKind::compute &&
-         limit() == 0 && !sequenced_ && !store_ && !pool && plan_.outs.size() == 1;
+  return plan_.spec->arity == Arity::one_to_one && on_compute_ && limit() == 0 && !sequenced_ &&
+         !store_ && !pool && plan_.outs.size() == 1;
 }
 
 // Whether what it just emitted is worked on at once by the next of the chain. Not where a gate

@@ -63,6 +63,20 @@ TEST_CASE("sharded training gives the same bits with any number of processes and
   }
 }
 
+TEST_CASE("metrics await each other's parts on threads of their own") {
+  json g = sharded_graph();
+  g["run"]["shards"] = 2;
+  g["run"]["watchdog_s"] = 20;  // with one compute thread a process, both stood still
+  g["nodes"]["batch"]["size"] = 4;
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    g["nodes"][name] = {{"type", "dice_metric"}, {"in", "infer"}};
+  const Sharded t(g);
+  REQUIRE(t.run("--out one").code == 0);
+  const auto two = t.run("--processes 2 --threads 1 --out two");
+  CHECK_MESSAGE(two.code == 0, two.err);
+  CHECK(t.result("two") == t.result("one"));
+}
+
 TEST_CASE("gradients in bfloat16 give the same bits with any number of processes, from half") {
   const Sharded t;
   REQUIRE(t.run("--out floats --processes 2").code == 0);
