@@ -87,7 +87,7 @@ TEST_CASE("doctor says which loops convolutions take") {
   CHECK(level("none")["level"] == "ok");
   const json odd = level("avx1024");
   CHECK(odd["level"] == "note");
-  CHECK(odd["advice"].get<std::string>().ends_with("none, avx2, avx512, avx512_bf16"));
+  CHECK(odd["advice"].get<std::string>().ends_with("none, avx2, avx512, avx512_bf16, amx"));
 }
 
 TEST_CASE("doctor names the GPU, and survives a driver that does not") {
