@@ -145,10 +145,11 @@ void look_at_cpu(Findings& findings) {
 
   Json has = Json::object();
   std::string text;
-  const std::pair<const char*, const char*> sets[] = {
-      {"AVX2", "avx2"},         {"FMA", "fma"},
-      {"AVX-512", "avx512f"},   {"AVX-512 bf16", "avx512_bf16"},
-      {"AMX bf16", "amx_bf16"}, {"AMX bf16", "amx_bf16"}};
+  const std::pair<const char*, const char*> sets[] = {{"AVX2", "avx2"},
+                                                      {"FMA", "fma"},
+                                                      {"AVX-512", "avx512f"},
+                                                      {"AVX-512 bf16", "avx512_bf16"},
+                                                      {"AMX bf16", "amx_bf16"}};
   for (const auto& [name, flag] : sets) {
     has[flag] = has_word(flags, flag);
     text += (text.empty() ? "" : ", ") + std::string(name) + (has[flag] ? " yes" : " no");
