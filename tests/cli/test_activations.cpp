@@ -51,8 +51,8 @@ TEST_CASE("profile says what a step's activations take, and what is made again")
 TEST_CASE("advise says the largest patch, which is larger where values are made again") {
   const TinyTraining t;
   const auto r = shell::run(t.in_folder +
-                            "$SLUICE advise g.json --seconds 1 --json --set "
-                            "models.net.memory_budget=50000000" +
+                            "$SLUICE advise g.json --seconds 1 --json --set run.epochs=1000 "
+                            "--set models.net.memory_budget=50000000" +
                             wide);
   INFO(r.err);
   REQUIRE(r.code == 0);
