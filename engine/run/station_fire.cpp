@@ -432,10 +432,11 @@ void Station::fire(Job& job, Actions& actions) {
   if (pool && plan_.spec->outs.empty()) held_credit = scheduler_.held(job.credit);
   if (stream_) await_inputs(job);
   fill(job.firing.inputs(), plan_, job);
-  const std::function<SamplePtr(std::uint64_t)> ask = [this, &job](std::uint64_t item) {
-    return kept(job, item);
-  };
-  if (!plan_.spared_by.empty() && !reads_) job.firing.ask(&ask);
+  std::function<SamplePtr(std::uint64_t)> ask;
+  if (!plan_.spared_by.empty() && !reads_) {
+    ask = [this, &job](std::uint64_t item) { return kept(job, item); };
+    job.firing.ask(&ask);
+  }
   if (plan_.spec->arity == Arity::gather && scheduler_.rings_.on())
     for (const Packet& member : job.inputs.front()) trace_link(job.stamp, member.stamp);
   // A trace wants what caused what in order, also across threads.

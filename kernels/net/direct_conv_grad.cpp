@@ -163,12 +163,12 @@ struct WeightGrad {
   // Of the chunk that is summed and of the next, which is made meanwhile.
   std::vector<std::uint32_t> v[2];  // [group][z][y][word][vector][lane]
   std::vector<std::uint32_t> u;     // [slot][y][x][a]
+  std::int64_t slots, slot_rows;
 
   WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v, Products products);
   void plan();
   Chunk largest() const;
   std::vector<Chunk> chunks(std::int64_t samples) const;
-  std::int64_t slots() const { return 2 * u_planes(largest()); }
   std::int64_t u_planes(const Chunk& c) const { return stride[0] * (c.planes - 1) + kernel[0]; }
   std::int64_t u_rows(const Chunk& c) const { return stride[1] * (c.rows - 1) + kernel[1]; }
   void make_u_row(const T* from, std::int64_t z, std::int64_t y, std::uint32_t* to) const;
@@ -207,7 +207,9 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
     together = tile_words(words);
   sums = together ? most_tile_sums : micro_tile;
   const Chunk c = largest();
-  u.resize(slots() * u_rows(c) * u_width * A);
+  slots = 2 * u_planes(c);
+  slot_rows = u_rows(c);
+  u.resize(slots * slot_rows * u_width * A);
   for (auto& rows : v) rows.resize(vectors * c.planes * c.rows * words * 16);
   plan();
 }
@@ -328,7 +330,7 @@ void WeightGrad<T>::make_rows(const T* from_u, const T* from_v, const Chunk& c, 
     const std::int64_t plane = c.made + (i - of_v) / per_plane, y = (i - of_v) % per_plane;
     const std::int64_t z = stride[0] * c.z - pad[0] + plane;
     if (z < 0 || z >= u_size[0]) continue;
-    const std::int64_t row = (c.first + plane) % slots() * u_rows(largest()) + y;
+    const std::int64_t row = (c.first + plane) % slots * slot_rows + y;
     make_u_row(from_u, z, stride[1] * c.y - pad[1] + y, u.data() + row * u_width * A);
   }
 }
@@ -343,7 +345,6 @@ void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
   while (first < end && u_plane(end - 1) >= u_size[0]) --end;
   if (first == end) return;
   constexpr std::int64_t most = 256;
-  const std::int64_t round = slots(), per_slot = u_rows(largest());
   std::ptrdiff_t rows[most];
   MicroTask t;
   t.rows = rows;
@@ -368,8 +369,8 @@ void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
     t.n_rows = static_cast<int>(std::min(most, end * c.rows - r));
     for (int i = 0; i < t.n_rows; ++i) {
       const std::int64_t z = (r + i) / c.rows, y = (r + i) % c.rows;
-      const std::int64_t slot = (c.first + stride[0] * z + item.kz) % round;
-      rows[i] = (slot * per_slot + stride[1] * y + item.ky) * t.ystep;
+      const std::int64_t slot = (c.first + stride[0] * z + item.kz) % slots;
+      rows[i] = (slot * slot_rows + stride[1] * y + item.ky) * t.ystep;
     }
     t.weights = reinterpret_cast<const char*>(group + r * words * item.width * 16);
     t.add = begun[number];

@@ -1,6 +1,5 @@
 #include "kernels/net/direct_conv_tiles.h"
 
-#include <cstring>
 #include <utility>
 
 namespace sluice {
