@@ -4,10 +4,11 @@
 //   FILE_CALLS_AT=k        the k-th fails, from 1; 0: none
 //   FILE_CALLS_FOR=n       and so many in all; 1 unless told
 //   FILE_CALLS_ERROR=e     its errno; 0: a write of half of the bytes, the other half at the next
-//   call FILE_CALLS_ROOM=b      writes beyond so many bytes in all find no space (ENOSPC)
+//                          call
+//   FILE_CALLS_ROOM=b      writes beyond so many bytes in all find no space (ENOSPC)
+//   FILE_CALLS_WAIT_US=t   each takes so many microseconds more: a slow disk
 //   FILE_CALLS_RECORD=f    a file that gets a line a call: its name, paths, place, and where its
-//   bytes
-//                          stand in F.data
+//                          bytes stand in F.data
 // Calls: open (that makes or empties a file), write, fsync, rename, mkdir, unlink, rmdir, truncate.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ struct Rule {
               count_file = text("FILE_CALLS_COUNT");
   unsigned long at = number("FILE_CALLS_AT", 0), how_many = number("FILE_CALLS_FOR", 1);
   int error = static_cast<int>(number("FILE_CALLS_ERROR", ENOSPC));
-  unsigned long room = number("FILE_CALLS_ROOM", 0);
+  unsigned long room = number("FILE_CALLS_ROOM", 0), wait_us = number("FILE_CALLS_WAIT_US", 0);
   std::atomic<unsigned long> calls{0}, written{0};
   std::recursive_mutex mutex;
   unsigned long data = 0;  // bytes in RECORD.data
@@ -63,6 +64,7 @@ struct Rule {
   // Whether this call, which counts, is one that fails.
   bool fails(bool is_write = false) {
     const unsigned long n = ++calls;
+    if (wait_us > 0) usleep(static_cast<useconds_t>(wait_us));
     if (error == EINTR && !is_write) return false;  // a signal breaks off writes and syncs alone
     return at > 0 && n >= at && n < at + how_many;
   }
