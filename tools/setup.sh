@@ -43,19 +43,19 @@ install_venv() {
 }
 
 # What only tests look with: a referee for the JSON Schema, Perfetto's and TensorBoard's own readers
-# (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker and ONNX Runtime (158 MB),
-# DICOM's (highdicom and dciodvfy, 55 MB), Fashion-MNIST (31 MB), OpenSlide (whose pixels ours are held
-# against) and, in CI, a browser for the report and the workbench (98 MB, 18 s) and what drives it
-# (46 MB); elsewhere these tests say that they skip.
+# (16 MB: it needs no more of TensorBoard's dependencies), ONNX's checker, ONNX Runtime (158 MB) and
+# OpenVINO (59 MB to load), DICOM's (highdicom and dciodvfy, 55 MB), Fashion-MNIST (31 MB), OpenSlide
+# (whose pixels ours are held against) and, in CI, a browser for the report and the workbench (98 MB,
+# 18 s) and what drives it (46 MB); elsewhere these tests say that they skip.
 install_test_tools() {
-  local stamp=$SLUICE_VENV/.sluice-test-tools-6
+  local stamp=$SLUICE_VENV/.sluice-test-tools-7
   apt_packages+=(dataset-fashion-mnist libopenslide0 dicom3tools)
   [ "${CI:-}" != true ] || apt_packages+=(chromium-headless-shell)
   install_apt
   [ -e "$stamp" ] && return 0
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check --no-deps \
     tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 perfetto==0.56.0 \
-    onnxruntime==1.32.0 onnx==1.19.0 ml_dtypes==0.6.0 \
+    onnxruntime==1.32.0 onnx==1.19.0 ml_dtypes==0.6.0 openvino==2026.4.0 \
     highdicom==0.28.2 pydicom==3.0.2 pyjpegls==1.5.1 pillow==13.0.0 typing_extensions
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check jsonschema==4.26.0
   [ "${CI:-}" != true ] ||

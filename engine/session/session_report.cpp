@@ -192,7 +192,8 @@ static Json arithmetic_json(const Resources& resources) {
                    {"step_bytes", work.step_bytes},
                    {"step_bytes_all_kept", work.step_bytes_kept},
                    {"window_bytes", work.window_bytes},
-                   {"forward_again", work.forward_again}};
+                   {"forward_again", work.forward_again},
+                   {"bytes_moved", work.bytes_moved}};
   return all;
 }
 

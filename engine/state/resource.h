@@ -19,8 +19,9 @@ namespace sluice {
 struct Work {
   double multiply_adds = 0, on_tensor_cores = 0;
   // Bytes of values, gradients and what is saved: of a training step, of one that makes nothing
-  // again, and of a window's prediction; and the forward passes that a step makes again.
-  double step_bytes = 0, step_bytes_kept = 0, window_bytes = 0, forward_again = 0;
+  // again, and of a window's prediction; the forward passes that a step makes again, and what it
+  // moves to the host.
+  double step_bytes = 0, step_bytes_kept = 0, window_bytes = 0, forward_again = 0, bytes_moved = 0;
 };
 
 // A network is its named parameters and buffers (PyTorch's state_dict names) and a forward pass.

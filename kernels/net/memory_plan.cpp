@@ -45,24 +45,59 @@ class Rehearsal {
     }
   }
 
-  MemoryPlan play(std::vector<bool> again) {
-    MemoryPlan plan;
-    begin(again, /*keep=*/true);
+  // Which `again` and `away` are given.
+  MemoryPlan play(MemoryPlan plan) {
+    begin(plan, /*keep=*/true);
     for (const int n : schedule_.steps) forward(n, true);
     end_forward();
     plan.kept = live_;
     for (const int v : out_) grads_[v] = make(bytes_[v]);  // later stages'
-    for (auto n = schedule_.steps.rbegin(); n != schedule_.steps.rend(); ++n) backward(*n);
+    const std::vector<int> steps(schedule_.steps.rbegin(), schedule_.steps.rend());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (std::size_t j = i; j < std::min(i + 1 + MemoryPlan::ahead, steps.size()); ++j)
+        bring_back(*net_.steps[steps[j]]);
+      backward(steps[i]);
+    }
     plan.peak = peak_;
+    plan.moved = moved_;
     plan.forward_again = cost_again_ / whole_;
-    plan.again = std::move(again);
     return plan;
+  }
+  MemoryPlan play(std::vector<bool> again) {
+    MemoryPlan plan;
+    plan.again = std::move(again);
+    return play(std::move(plan));
   }
 
   std::int64_t play_forward() {
-    begin(std::vector<bool>(net_.steps.size()), /*keep=*/false);
+    begin({std::vector<bool>(net_.steps.size())}, /*keep=*/false);
     for (const int n : schedule_.steps) forward(n, true);
     return peak_;
+  }
+
+  // By value: the steps between its last reader forward and its first reader backward; 0: it stays
+  // whatever the plan says, since a step's own record holds it or it comes from outside.
+  std::vector<std::size_t> unused() const {
+    const std::size_t count = schedule_.steps.size();
+    std::vector<std::size_t> last(bytes_.size(), count), reader(bytes_.size(), 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Step& s = *net_.steps[schedule_.steps[i]];
+      for (std::size_t k = 0; k < s.inputs.size(); ++k) {
+        last[s.inputs[k]] = i;
+        if (s.keeps[k]) reader[s.inputs[k]] = i;
+      }
+    }
+    std::vector<std::size_t> all(bytes_.size(), 0);
+    for (std::size_t v = 0; v < all.size(); ++v)
+      if (schedule_.kept[v] && last[v] < count) all[v] = 2 * count - 1 - reader[v] - last[v];
+    const auto stay = [&](const std::vector<int>& values) {
+      for (const int v : values) all[v] = 0;
+    };
+    for (int v = 0; v < net_.inputs; ++v) all[v] = 0;
+    stay(net_.outputs);
+    for (const int n : schedule_.steps)
+      if (const Step& s = *net_.steps[n]; s.records()) stay(s.inputs), stay({s.output});
+    return all;
   }
 
   // Nothing but numbers are moved, and what it saves is small.
@@ -94,17 +129,18 @@ class Rehearsal {
   }
   void look() { peak_ = std::max(peak_, live_); }
 
-  void begin(const std::vector<bool>& again, bool keep) {
+  void begin(const MemoryPlan& plan, bool keep) {
     tensors_.clear();
-    live_ = peak_ = 0;
+    live_ = peak_ = moved_ = 0;
     cost_again_ = 0;
     keep_ = keep;
-    again_ = again;
+    again_ = plan.again;
+    away_ = plan.away;
     values_.assign(bytes_.size(), -1);
     grads_.assign(bytes_.size(), -1);
     held_.assign(net_.steps.size(), {});
     has_saved_.assign(net_.steps.size(), false);
-    retained_ = retained_values(net_, schedule_, again);
+    retained_ = retained_values(net_, schedule_, again_);
     for (const int v : in_) values_[v] = make(bytes_[v]);
   }
 
@@ -141,7 +177,18 @@ class Rehearsal {
     }
     if (keep_ && drops_saved(n)) forget_saved(n);
     for (const int v : net_.steps[n]->inputs)
-      if (schedule_.last_use[v] == n && !(keep_ && retained_[v])) drop(values_[v]);
+      if (schedule_.last_use[v] == n && values_[v] >= 0) let_go(v);
+  }
+  void let_go(int v) {
+    const bool goes = keep_ && retained_[v] && goes_away(v);
+    if (goes) moved_ += bytes_[v];
+    if (goes || !(keep_ && retained_[v])) drop(values_[v]);
+  }
+  bool goes_away(int v) const { return !away_.empty() && away_[v]; }
+  void bring_back(const Step& s) {
+    for (std::size_t i = 0; i < s.inputs.size(); ++i)
+      if (const int v = s.inputs[i]; s.keeps[i] && goes_away(v) && values_[v] < 0)
+        values_[v] = make(bytes_[v]);
   }
   void end_forward() {
     for (const auto& given : {net_.outputs, out_})
@@ -210,8 +257,8 @@ class Rehearsal {
   std::vector<Played> tensors_;
   std::vector<int> values_, grads_;
   std::vector<std::vector<int>> held_;  // by step
-  std::vector<bool> has_saved_, again_, retained_;
-  std::int64_t live_ = 0, peak_ = 0;
+  std::vector<bool> has_saved_, again_, away_, retained_;
+  std::int64_t live_ = 0, peak_ = 0, moved_ = 0;
   bool keep_ = false;
 };
 
@@ -268,6 +315,29 @@ class Search {
     return best;
   }
 
+  // Values wait on the host, the longest unused first, as long as that makes the peak lower.
+  MemoryPlan offloaded() {
+    const std::vector<std::size_t> unused = rehearsal_.unused();
+    MemoryPlan plan;
+    plan.again = none();
+    std::vector<int> going;
+    for (std::size_t v = 0; v < unused.size(); ++v) {
+      plan.away.push_back(unused[v] > MemoryPlan::ahead);
+      if (plan.away.back()) going.push_back(static_cast<int>(v));
+    }
+    plan = rehearsal_.play(std::move(plan));
+    std::stable_sort(going.begin(), going.end(),
+                     [&](int a, int b) { return unused[a] < unused[b]; });
+    if (going.size() > most_tries) going.resize(most_tries);
+    for (const int v : going) {
+      MemoryPlan stays = plan;
+      stays.away[v] = false;
+      stays = rehearsal_.play(std::move(stays));
+      if (bytes(stays) <= bytes(plan)) plan = std::move(stays);
+    }
+    return plan;
+  }
+
   // The same with as little made again as the limit has room for.
   MemoryPlan cheaper(MemoryPlan plan, std::int64_t limit) {
     for (const int n : order()) {
@@ -289,12 +359,13 @@ class Search {
     const auto a = count_.bytes(other), b = count_.bytes(best);
     if (a < b || (a == b && other.forward_again < best.forward_again)) best = std::move(other);
   }
-  // The dearest steps first, as far as this takes no time that anybody would notice.
+  static constexpr std::size_t most_tries = 300;  // as far as this takes no time to be noticed
+  // The dearest steps first.
   std::vector<int> order() const {
     std::vector<int> all = schedule_.steps;
     std::stable_sort(all.begin(), all.end(),
                      [&](int a, int b) { return rehearsal_.cost(a) > rehearsal_.cost(b); });
-    if (all.size() > 300) all.resize(300);
+    if (all.size() > most_tries) all.resize(most_tries);
     return all;
   }
 
@@ -355,6 +426,7 @@ MemoryPlan memory_plan(const Net& net, const Schedule& schedule,
   const bool bounded = policy.kind == Kind::automatic;
   MemoryPlan plan = search.everything_kept();
   if (policy.kind == Kind::keep || (bounded && search.bytes(plan) <= policy.budget)) return plan;
+  if (policy.kind == Kind::offload) return search.offloaded();
   plan = search.cheap();
   if (!bounded || search.bytes(plan) > policy.budget) plan = search.segments();
   const std::int64_t least = search.bytes(plan);

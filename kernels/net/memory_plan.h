@@ -1,6 +1,6 @@
-// What a training step keeps of its forward pass for the backward one, and what it makes again from
-// what is kept (Chen et al. 2016). Pure data: it is made from the list of steps and the values'
-// sizes alone, before a pass begins.
+// What a training step keeps of its forward pass for the backward one, what it makes again from
+// what is kept (Chen et al. 2016), and what waits in the host's memory (vDNN, Rhu et al. 2016).
+// Pure data: it is made from the list of steps and the values' sizes alone, before a pass begins.
 //
 //   forward   0 ──▶ 1 ──▶ 2 ──▶ 3 ──▶ 4       kept: 0, 3; 1 and 2 are let go of
 //   backward  4, 3, then 1 and 2 again from 0, then 2, 1
@@ -22,17 +22,25 @@ struct MemoryPolicy {
   enum class Kind : std::uint8_t {
     keep,       // all that a backward pass reads
     recompute,  // the least memory
+    offload,    // the least memory with nothing made again: values wait on the host
     automatic,  // the least that is made again within the budget
   } kind = Kind::keep;
   std::int64_t budget = 0;  // bytes of all frames of a step, of automatic
 };
 
 struct MemoryPlan {
+  // A value that went to the host is brought back when this many steps stand before its reader.
+  static constexpr std::size_t ahead = 2;
+
   std::vector<bool> again;  // by step: its output, and what it saves, are made again
+  // By value: on the host from its last reader forward to its first reader backward. Empty: none.
+  std::vector<bool> away;
+  bool goes_away(int value) const { return !away.empty() && away[static_cast<std::size_t>(value)]; }
   // Bytes of one frame: values, their gradients, what steps save. The network's input counts, its
   // outputs, the loss, weights and work space do not.
   std::int64_t peak = 0;
   std::int64_t kept = 0;     // at the forward pass's end
+  std::int64_t moved = 0;    // to the host, and as many back
   double forward_again = 0;  // what runs again, in forward passes
 };
 

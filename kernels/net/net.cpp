@@ -188,8 +188,7 @@ std::vector<Step::Product> Net::products() const {
   return all;
 }
 
-// ---- memory
-// ---------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 std::shared_ptr<const MemoryPlan> Net::plan_for(const Schedule& schedule,
                                                 const std::vector<Step::Size>& of_inputs,
@@ -216,6 +215,7 @@ Net::Memory Net::memory() const {
     const MemoryPlan& plan = p.plan ? *p.plan : kept;
     m.step = p.count.bytes(plan);
     m.forward_again = plan.forward_again;
+    m.moved = plan.moved * p.count.frames;
     m.all_kept = p.count.bytes(kept);
   }
   if (const Planned& w = window_; w.schedule)

@@ -94,6 +94,7 @@ class Net {
     std::int64_t step = 0, window = 0;  // bytes
     std::int64_t all_kept = 0;          // of a step with nothing made again
     double forward_again = 0;
+    std::int64_t moved = 0;  // bytes of a step that go to the host, and as many back
   };
   Memory memory() const;
 

@@ -128,6 +128,7 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   timed_ = x[0].is_cpu();
   const std::vector<bool> wants = wanted(x);
   frames_.resize(frame_count() * stages_.all.size());
+  stores_.resize(frames_.size());
   for (std::size_t n = 0; n < frames_.size(); ++n) {
     Frame& f = frames_[n];
     const std::size_t i = n / stages_.all.size();
@@ -349,7 +350,7 @@ void Pass::forward_frame(Frame& f, int stage) {
     if (timed_) net_.costs_->add_forward(n, since);
     if (keep_ && drops_saved(s)) f.saved[n].clear();
     for (const int v : s.inputs)
-      if (schedule.last_use[v] == n && !stays(v, stage)) f.values[v] = at::Tensor();
+      if (schedule.last_use[v] == n) let_go(v, f, stage);
   }
   if (timed_ && keep_ && net_.costs_->counts_kept()) count_kept(f, stage);
   const auto is_made_here = [&](int v) { return std::max(stages_.maker[v], 0) == stage; };
@@ -369,6 +370,32 @@ void Pass::run(const Step& s, Frame& f) const {
 }
 
 // ---- what the memory plan lets go of ------------------------------------------------------------
+
+// After its last reader of the forward pass.
+void Pass::let_go(int value, Frame& f, int stage) {
+  at::Tensor& t = f.values[value];
+  const bool stays_there = stays(value, stage);
+  if (stays_there && !(t.defined() && plan_ && plan_->goes_away(value))) return;
+  if (stays_there)
+    store_of(f).put(value, std::exchange(t, at::Tensor()));
+  else
+    t = at::Tensor();
+}
+
+void Pass::bring_back(std::size_t i, Frame& f) {
+  if (!plan_ || plan_->away.empty()) return;
+  HostStore& store = store_of(f);
+  const auto& steps = f.schedule->steps;
+  for (std::size_t j = i; j < std::min(i + 1 + MemoryPlan::ahead, steps.size()); ++j) {
+    const Step& s = *net_.steps[steps[steps.size() - 1 - j]];
+    for (std::size_t k = 0; k < s.inputs.size(); ++k) {
+      if (const int v = s.inputs[k]; s.keeps[k]) {
+        if (store.holds(v)) f.values[v] = store.fetch(v);
+        if (j == i) store.await(v);
+      }
+    }
+  }
+}
 
 bool Pass::drops_saved(const Step& s) const {
   return plan_ && plan_->again[s.number] && (s.records() || s.saved_bytes({1}) > 0);
@@ -471,14 +498,16 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads) {
     sum = sum.defined() ? sum + g : g;
   }
   const auto& steps = f.schedule->steps;
-  for (auto n = steps.rbegin(); n != steps.rend(); ++n) {
-    const Step& s = *net_.steps[*n];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const int n = steps[steps.size() - 1 - i];
+    const Step& s = *net_.steps[n];
     const at::Tensor g = f.grads[s.output];
     const auto since = Costs::Clock::now();
+    bring_back(i, f);
     if (g.defined()) {
       prepare_backward(s, f);
       s.backward(f, g);
-      if (timed_) net_.costs_->add_backward(*n, since);
+      if (timed_) net_.costs_->add_backward(n, since);
       if (net_.observer) net_.observer(s, f);
     }
     f.grads[s.output] = at::Tensor();
@@ -486,6 +515,7 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads) {
     f.saved[s.number].clear();
   }
   f.values.clear();
+  store_of(f).clear();
 }
 
 // ---- on other devices ---------------------------------------------------------------------------

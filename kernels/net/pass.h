@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/net/host_store.h"
 #include "kernels/net/net.h"
 #include "kernels/net/places.h"
 #include "kernels/net/stages.h"
@@ -56,6 +57,10 @@ class Pass {
   void hand_back_grads(std::size_t i, int stage, const Tensors& out);
   void forward_frame(Frame& f, int stage);
   void run(const Step& s, Frame& f) const;
+  void let_go(int value, Frame& f, int stage);
+  // What the i-th step from the end reads, and the start of what the next ones will.
+  void bring_back(std::size_t i, Frame& f);
+  HostStore& store_of(const Frame& f) { return stores_[&f - frames_.data()]; }
   void make_again(int step, Frame& f) const;
   void prepare_backward(const Step& s, Frame& f) const;
   bool drops_saved(const Step& s) const;
@@ -93,6 +98,7 @@ class Pass {
   const std::vector<Step::Size> input_sizes_;
   const Stages& stages_;
   std::vector<Frame> frames_;         // the first one's stages, then the second one's
+  std::vector<HostStore> stores_;     // by frame: what the memory plan has wait on the host
   int lanes_ = 1;                     // devices that take stages
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
   int threads_ = 1;

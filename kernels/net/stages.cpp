@@ -165,6 +165,11 @@ std::vector<int> stage_cuts(const Net& net, const std::vector<Step::Size>& of_in
 }
 
 void divide(Net& net, const NetDivision& division) {
+  if (net.memory_policy.kind == MemoryPolicy::Kind::offload &&
+      (division.stages > 1 || !division.layers.empty()))
+    throw Error(Exit::usage,
+                "stages and memory \"offload\" do not go together: a value that stages share would "
+                "stay; \"recompute\": \"stage\" saves memory there");
   Parts& parts = Pass::shared(net).parts;
   parts.division = division;
   if (!division.layers.empty()) {

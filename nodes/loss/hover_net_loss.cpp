@@ -45,19 +45,15 @@ struct HoverNetLoss final : Node {
     factor("lambda_np_dice", &Params::lambda_np_dice, "... of the nuclei's Dice loss.");
     factor("lambda_nc_ce", &Params::lambda_nc_ce, "... of the types' cross entropy.");
     factor("lambda_nc_dice", &Params::lambda_nc_dice, "... of the types' Dice loss.");
-    return s.takes("@np_key", Form::batch, 2, 2)
+    s.takes("@np_key", Form::batch, 2, 2)
         .takes("@hv_key", Form::batch, 2, 2)
         .takes("@np_label_key", Form::batch, 2, 2)
         .takes("@hv_label_key", Form::batch, 2, 2)
         .takes("@nc_key", Form::batch, 2, 2)
         .when("nc_key")
         .takes("@nc_label_key", Form::batch, 2, 2)
-        .when("nc_key")
-        .gives("@output_key", Form::scalar)
-        .dtype("float32")
-        .any_device()
-        .differentiable()
-        .lane(LaneKind::step);
+        .when("nc_key");
+    return give_loss(s);
   }
 
   void process(Firing& f) override {

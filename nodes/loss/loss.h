@@ -22,10 +22,19 @@ struct LossParams {
   std::optional<std::string> weight_mode;
 };
 
+// What every loss node gives, and where it runs.
+inline Spec& give_loss(Spec& s) {
+  return s.gives("@output_key", Form::scalar)
+      .dtype("float32")
+      .any_device()
+      .differentiable()
+      .lane(LaneKind::step);
+}
+
 // `fields`: what `key` names. Declares all but the label.
 template <class Params>
 Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least = 1) {
-  return s.in("sample")
+  s.in("sample")
       .out("sample")
       .param("key", &Params::key,
              fields + " A list: the outputs of a deeply supervised network, finest first.")
@@ -39,12 +48,8 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
       .choices({"same", "exp", "two"})
       .exclusive("head_weights", "weight_mode")
       .param("output_key", &Params::output_key, "Field for the loss.")
-      .takes("@key", form, least)
-      .gives("@output_key", Form::scalar)
-      .dtype("float32")
-      .any_device()
-      .differentiable()
-      .lane(LaneKind::step);
+      .takes("@key", form, least);
+  return give_loss(s);
 }
 
 // Adds "none" to the choices of the parameter `reduction`: the loss is a map then, for a node

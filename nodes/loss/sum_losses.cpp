@@ -12,8 +12,8 @@ struct SumLosses final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("sum_losses", "The weighted sum of losses that other nodes made.")
-        .in("sample")
+    Spec s("sum_losses", "The weighted sum of losses that other nodes made.");
+    s.in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Fields with one number each: the losses' output_key.")
         .required()
@@ -21,12 +21,8 @@ struct SumLosses final : Node {
         .param("weights", &Params::weights, "Factor of each; null: 1.")
         .length_of("keys")
         .param("output_key", &Params::output_key, "Field for the sum.")
-        .takes("@keys", Form::scalar)
-        .gives("@output_key", Form::scalar)
-        .dtype("float32")
-        .any_device()
-        .differentiable()
-        .lane(LaneKind::step);
+        .takes("@keys", Form::scalar);
+    return give_loss(s);
   }
 
   void process(Firing& f) override {

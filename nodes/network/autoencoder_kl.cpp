@@ -10,7 +10,7 @@
 
 #include "kernels/net/generative.h"
 #include "kernels/net/up.h"
-#include "nodes/network/built_network.h"
+#include "nodes/network/generative_params.h"
 
 namespace sluice {
 namespace {
@@ -41,36 +41,17 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
         false, "Channels of the reconstruction.");
     s.params.front().required = true;  // spatial_dims
     if (with_spade)
-      s.param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
-          .at_least(1)
-          .required()
-          .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
-                 "Channels between seg and the norms' scales.")
-          .at_least(1);
+      add_spade_params<Params>(s);
     else
       s.param("use_convtranspose", &Params::use_convtranspose,
               "The decoder doubles extents by transposed convolutions.");
-    return s
-        .param("num_res_blocks", &Params::num_res_blocks,
-               "Residual blocks of each level: a number or one a level.")
-        .at_least(1)
-        .param("channels", &Params::channels, "Of each level, multiples of norm_num_groups.")
-        .at_least(1)
-        .param("attention_levels", &Params::attention_levels, "Levels with attention.")
-        .length_of("channels")
+    return add_generative_levels<Params>(s)
         .param("latent_channels", &Params::latent_channels, "Of the latent image.")
         .at_least(1)
-        .param("norm_num_groups", &Params::norm_num_groups, "Groups of the group norms.")
-        .at_least(1)
-        .param("norm_eps", &Params::norm_eps, "Of the group norms.")
-        .above(0)
         .param("with_encoder_nonlocal_attn", &Params::with_encoder_nonlocal_attn,
                "Attention at the end of the encoder.")
         .param("with_decoder_nonlocal_attn", &Params::with_decoder_nonlocal_attn,
-               "Attention at the beginning of the decoder.")
-        .param("include_fc", &Params::include_fc, "Attention ends with a linear layer.")
-        .param("use_combined_linear", &Params::use_combined_linear,
-               "One linear layer for queries, keys and values.");
+               "Attention at the beginning of the decoder.");
   }
 
   std::vector<NetInput> inputs() const {

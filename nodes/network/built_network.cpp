@@ -41,6 +41,7 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
     using Kind = MemoryPolicy::Kind;
     net_.memory_policy = {shared.memory == "auto"        ? Kind::automatic
                           : shared.memory == "recompute" ? Kind::recompute
+                          : shared.memory == "offload"   ? Kind::offload
                                                          : Kind::keep,
                           shared.memory_budget.value_or(0)};
     if (!shared.sparsity.is_null()) begin_sparsity(shared.sparsity);
@@ -202,6 +203,7 @@ Work BuiltNetwork::last_work() const {
   work.step_bytes_kept = static_cast<double>(memory.all_kept);
   work.window_bytes = static_cast<double>(memory.window);
   work.forward_again = memory.forward_again;
+  work.bytes_moved = static_cast<double>(memory.moved);
   return work;
 }
 

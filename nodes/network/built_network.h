@@ -46,10 +46,11 @@ Spec image_net(std::string name, std::string doc, bool given = true,
       .param(
           "memory", Text{&ImageNet::memory},
           "What a training step keeps for its backward pass: keep: everything; recompute: so "
-          "little "
-          "that its peak is lowest, the rest is computed again; auto: as much as memory_budget has "
-          "room for. The result is the same to the bit.")
-      .choices({"keep", "recompute", "auto"})
+          "little that its peak is lowest, the rest is computed again; offload: everything, but "
+          "what is not read for long waits in the host's memory, copied beside a GPU's work; auto: "
+          "as much as memory_budget has room for, the rest is computed again. The result is the "
+          "same to the bit.")
+      .choices({"keep", "recompute", "offload", "auto"})
       .param("memory_budget", Bytes{&ImageNet::memory_budget},
              "memory auto: bytes of a training step's activations and their gradients.")
       .at_least(1)
@@ -101,9 +102,10 @@ class BuiltNetwork : public Network, public Layered {
   void spread(const std::vector<at::Device>& devices) override { net_.spread(devices); }
   void key_draws(std::uint64_t k) override { key_ = k; }
   void initialise(std::uint64_t seed) override { net_.initialise(seed); }
-  // Copies go to other devices in the streams of other threads, which a recording does not see.
+  // Copies go to other devices, and to the host, in streams that a recording does not see.
   bool recordable() const override {
-    return !net_.draws() && !net_.is_spread() && sparse_.weights.empty();
+    return !net_.draws() && !net_.is_spread() && sparse_.weights.empty() &&
+           net_.memory_policy.kind != MemoryPolicy::Kind::offload;
   }
   bool settle(std::uint32_t epoch) override;
   bool computes_in_half() const override { return net_.compute == at::kHalf; }

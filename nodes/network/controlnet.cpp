@@ -4,7 +4,7 @@
 //   image ─ conv ─┐
 //   controlnet_cond ─ convs / 2 ... ─┴─ + ─ the way down of diffusion_model_unet ─ middle
 //   outputs: a convolution of each skip, then of the middle
-#include "nodes/network/diffusion_params.h"
+#include "nodes/network/generative_params.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 //   image ─ conv ─ residual blocks, attention ─ / 2 ─ ... ─ middle ─ the way back ─ norm, conv ─▶
 //   timesteps (+ class_labels) ─ waves ─ linear ─ linear ─▶ added in every residual block
 //   context ─▶ read by attention;  seg ─▶ SPADE in the residual blocks of the way back
-#include "nodes/network/diffusion_params.h"
+#include "nodes/network/generative_params.h"
 
 namespace sluice {
 namespace {
@@ -28,12 +28,7 @@ struct DiffusionUNet final : ImageNetwork<DiffusionUNet<with_spade>> {
             ", then context and class_labels where there are such (the model node's keys).",
         true, "Channels of the output."));
     if (with_spade)
-      s.param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
-          .at_least(1)
-          .required()
-          .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
-                 "Channels between seg and the norms' scales.")
-          .at_least(1);
+      add_spade_params<Params>(s);
     else
       s.param("dropout_cattn", &Params::dropout_cattn,
               "Dropout of the transformers, with_conditioning.")

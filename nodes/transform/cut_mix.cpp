@@ -23,20 +23,15 @@ struct CutMix final : MixNode {
   }
 
   void process(Firing& f) override {
-    Random random = f.random();
-    Sample out = f.in();
-    const std::optional<Mix> mix = draw_mix(out, p, random);
-    if (!mix) return f.emit_ptr(f.ptr());
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      check(*mix, field.tensor, p.keys[i], /*has_space=*/true);
-      field.tensor = mix->cut(field.tensor, mix->others(field.tensor));
+    const auto cut = [](Field& field, const Mix& mix, const std::string&) {
+      field.tensor = mix.cut(field.tensor, mix.others(field.tensor));
+    };
+    mix_keys(f, p, /*has_space=*/true, cut, [&](Sample& out, const Mix& mix) {
+      for_each_key(out, p.label_keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+        check(mix, field.tensor, p.label_keys[i], /*has_space=*/false);
+        mix_up(field, mix, p.label_keys[i]);
+      });
     });
-    for_each_key(out, p.label_keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      check(*mix, field.tensor, p.label_keys[i], /*has_space=*/false);
-      check_mixes(field.tensor, p.label_keys[i]);
-      field.tensor = mix->mixed(field.tensor);
-    });
-    f.emit(std::move(out));
   }
 };
 

@@ -15,15 +15,9 @@ struct CutOut final : MixNode {
   }
 
   void process(Firing& f) override {
-    Random random = f.random();
-    Sample out = f.in();
-    const std::optional<Mix> mix = draw_mix(out, p, random);
-    if (!mix) return f.emit_ptr(f.ptr());
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      check(*mix, field.tensor, p.keys[i], /*has_space=*/true);
-      field.tensor = mix->cut(field.tensor, at::zeros_like(field.tensor));
+    mix_keys(f, p, /*has_space=*/true, [](Field& field, const Mix& mix, const std::string&) {
+      field.tensor = mix.cut(field.tensor, at::zeros_like(field.tensor));
     });
-    f.emit(std::move(out));
   }
 };
 

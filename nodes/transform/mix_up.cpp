@@ -17,18 +17,7 @@ struct MixUp final : MixNode {
         .dtype("float32");
   }
 
-  void process(Firing& f) override {
-    Random random = f.random();
-    Sample out = f.in();
-    const std::optional<Mix> mix = draw_mix(out, p, random);
-    if (!mix) return f.emit_ptr(f.ptr());
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      check(*mix, field.tensor, p.keys[i], /*has_space=*/false);
-      check_mixes(field.tensor, p.keys[i]);
-      field.tensor = mix->mixed(field.tensor);
-    });
-    f.emit(std::move(out));
-  }
+  void process(Firing& f) override { mix_keys(f, p, /*has_space=*/false, mix_up); }
 };
 
 const Register<MixUp> registered;

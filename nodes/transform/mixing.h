@@ -101,6 +101,29 @@ struct Mix {
 
 struct MixNode : Node {
  protected:
+  // `each(field, mix, key)` for the keys that are there, images where they have space.
+  template <class Each>
+  static void mix_keys(Firing& f, const MixParams& p, bool has_space, Each&& each) {
+    mix_keys(f, p, has_space, each, [](Sample&, const Mix&) {});
+  }
+  // ... and then the rest of the sample.
+  template <class Each, class Rest>
+  static void mix_keys(Firing& f, const MixParams& p, bool has_space, Each&& each, Rest&& rest) {
+    Random random = f.random();
+    Sample out = f.in();
+    const std::optional<Mix> mix = draw_mix(out, p, random);
+    if (!mix) return f.emit_ptr(f.ptr());
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      check(*mix, field.tensor, p.keys[i], has_space);
+      each(field, *mix, p.keys[i]);
+    });
+    rest(out, *mix);
+    f.emit(std::move(out));
+  }
+  static void mix_up(Field& field, const Mix& mix, const std::string& key) {
+    check_mixes(field.tensor, key);
+    field.tensor = mix.mixed(field.tensor);
+  }
   // The batch of the first key that is there; every other must have as many members.
   static std::optional<Mix> draw_mix(const Sample& sample, const MixParams& p, Random& random) {
     for (const std::string& key : p.keys) {

@@ -52,6 +52,21 @@ struct Workplace {
     if (labels.size() > 2) d["regions_class_order"] = {1, 2};
     folder.write("data/dataset.json", d.dump());
   }
+  // The graph of a fold's run, as it leaves it in its folder.
+  void leave_graph(const std::string& run, int fold) const {
+    const json source{{"type", "nnunet"},
+                      {"root", at("data").string()},
+                      {"keys", {"image", "image_1"}},
+                      {"split", "validation"},
+                      {"fold", fold},
+                      {"folds", 3}};
+    const json saved{{"type", "save_image"},
+                     {"keys", "pred"},
+                     {"output_dir", "validation"},
+                     {"output_ext", ".nii"}};
+    folder.write(run + "/graph.json",
+                 json{{"nodes", {{"v_cases", source}, {"v_save", saved}}}}.dump());
+  }
   void change(const std::string& key, const json& value) const {
     json d = json::parse(folder.read("data/dataset.json"));
     d[key] = value;

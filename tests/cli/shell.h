@@ -36,6 +36,15 @@ struct Folder {
     std::ifstream in(path / name);
     return {std::istreambuf_iterator<char>(in), {}};
   }
+  // {} where there is no such file.
+  nlohmann::json json_of(const std::string& name) const {
+    const std::string text = read(name);
+    return nlohmann::json::parse(text.empty() ? "{}" : text);
+  }
+  nlohmann::json summary(const std::string& run) const { return json_of(run + "/summary.json"); }
+  std::string weights(const std::string& run) const {
+    return summary(run).value("weights_sha256", "none");
+  }
 };
 
 struct Result {

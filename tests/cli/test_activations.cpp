@@ -15,23 +15,22 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a run that makes values again ends with the weights of one that keeps them") {
+TEST_CASE("a run ends with the same weights whatever a step keeps, makes again or moves away") {
   const TinyTraining t;
-  for (const std::string more : {"--step-threads 1", "--step-threads 2"}) {
-    REQUIRE(t.run("--overwrite --out keep " + more + wide).code == 0);
-    REQUIRE(
-        t.run("--overwrite --out again --set models.net.memory=recompute " + more + wide).code ==
-        0);
-    CHECK(t.weights("keep") == t.weights("again"));
-    CHECK(t.weights("keep") != "none");
+  for (const std::string threads : {"1", "2"}) {
+    const std::string run = "run g.json --quiet --overwrite --step-threads " + threads + wide;
+    REQUIRE(shell::run(t.in_folder + "$SLUICE " + run + "--out keep").code == 0);
+    REQUIRE(t.weights("keep") != "none");
+    for (const std::string memory : {"recompute", "offload"})
+      for (const std::string device : {"", "SLUICE_DEVICE=simulated "}) {
+        CAPTURE(memory);
+        CAPTURE(device);
+        REQUIRE(shell::run(t.in_folder + device + "$SLUICE " + run +
+                           "--out other --set models.net.memory=" + memory)
+                    .code == 0);
+        CHECK(t.weights("keep") == t.weights("other"));
+      }
   }
-  const auto r =
-      shell::run(t.in_folder +
-                 "SLUICE_DEVICE=simulated $SLUICE run g.json --quiet --overwrite --out again "
-                 "--step-threads 2 --set models.net.memory=recompute" +
-                 wide);
-  CHECK(r.code == 0);
-  CHECK(t.weights("keep") == t.weights("again"));
 }
 
 TEST_CASE("profile says what a step's activations take, and what is made again") {
@@ -45,10 +44,17 @@ TEST_CASE("profile says what a step's activations take, and what is made again")
                                 "$SLUICE profile g.json --seconds 0 --set "
                                 "models.net.memory=recompute" +
                                 wide);
-  CHECK(contains(again.out, " forward passes again"));
+  CHECK(contains(again.out, " forward passes again, 0 B moved to the host"));
+  const auto away = shell::run(t.in_folder +
+                               "$SLUICE profile g.json --seconds 0 --set "
+                               "models.net.memory=offload" +
+                               wide);
+  INFO(away.out);
+  CHECK(contains(away.out, ", 0.00 forward passes again, "));
+  CHECK_FALSE(contains(away.out, " 0 B moved to the host"));
 }
 
-TEST_CASE("advise says the largest patch, which is larger where values are made again") {
+TEST_CASE("advise says the largest patch, which is larger where values are made again or away") {
   const TinyTraining t;
   const auto r = shell::run(t.in_folder +
                             "$SLUICE advise g.json --seconds 1 --json --set run.epochs=1000 "
@@ -60,6 +66,7 @@ TEST_CASE("advise says the largest patch, which is larger where values are made 
   CHECK(patch.at("budget") == 50000000);
   CHECK(patch.at("keep").get<int>() >= 32);
   CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
+  CHECK(patch.at("offload").get<int>() > patch.at("keep").get<int>());
 }
 
 TEST_CASE("a budget that cannot be kept is refused with what is needed") {

@@ -31,18 +31,7 @@ void leave_runs(const Workplace& w, const std::string& configuration, int seed, 
   for (int fold = 0; fold < 3; ++fold) {
     const std::string run = "fold=" + std::to_string(fold), at = "hip/" + configuration + "/" + run;
     runs.push_back({{"value", std::to_string(fold)}, {"folder", run}, {"exit", 0}});
-    const json source{{"type", "nnunet"},
-                      {"root", w.at("data").string()},
-                      {"keys", {"image", "image_1"}},
-                      {"split", "validation"},
-                      {"fold", fold},
-                      {"folds", 3}};
-    const json saved{{"type", "save_image"},
-                     {"keys", "pred"},
-                     {"output_dir", "validation"},
-                     {"output_ext", ".nii"}};
-    w.folder.write(at + "/graph.json",
-                   json{{"nodes", {{"v_cases", source}, {"v_save", saved}}}}.dump());
+    w.leave_graph(at, fold);
     for (const int i : {2 * fold, 2 * fold + 1}) {
       const std::string file = at + "/validation/case_" + std::to_string(i);
       const nii::Size size{14 + i % 3, 16, 15};

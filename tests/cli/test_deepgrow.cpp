@@ -51,13 +51,8 @@ struct TinyClicks {
   shell::Result sluice(const std::string& words) const {
     return shell::run("cd " + folder.path.string() + "\n$SLUICE " + words);
   }
-  json summary(const std::string& run) const {
-    const std::string text = folder.read(run + "/summary.json");
-    return json::parse(text.empty() ? "{}" : text);
-  }
-  std::string weights(const std::string& run) const {
-    return summary(run).value("weights_sha256", "none");
-  }
+  json summary(const std::string& run) const { return folder.summary(run); }
+  std::string weights(const std::string& run) const { return folder.weights(run); }
 };
 
 }  // namespace

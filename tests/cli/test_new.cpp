@@ -1,39 +1,13 @@
 // `sluice new`: for each layout the graph that it writes is checked and run as it is.
 #include <doctest/doctest.h>
 
+#include "tests/cli/new_workplace.h"
 #include "tests/cli/nii.h"
-#include "tests/cli/shell.h"
 
 using nlohmann::json;
-using shell::Folder;
+using Workplace = NewWorkplace;
 
 namespace {
-
-struct Workplace {
-  Folder folder;
-  std::filesystem::path at(const std::string& name) const { return folder.path / name; }
-  shell::Result run(const std::string& command) const {
-    return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
-  }
-  // A graph for "data", which must be right and run for one epoch; the run's summary.
-  json makes_and_runs(const std::string& kind, const std::string& more = "") const {
-    const auto made = run("new " + kind + " data -o graph.json " + more);
-    INFO(made.err);
-    REQUIRE(made.code == 0);
-    CHECK(made.out.empty());
-    const auto checked = run("check graph.json");
-    INFO(checked.err);
-    CHECK(checked.code == 0);
-    CHECK(checked.err.empty());  // no warning either
-    const auto ran = run("run graph.json --quiet --out run --set run.epochs=1");
-    INFO(ran.err);
-    REQUIRE(ran.code == 0);
-    return json::parse(folder.read("run/summary.json"));
-  }
-  json graph() const {
-    return json::parse(folder.read("graph.json"), nullptr, true, /*ignore_comments=*/true);
-  }
-};
 
 std::string number(int i) { return std::to_string(i / 10) + std::to_string(i % 10); }
 
@@ -188,29 +162,16 @@ TEST_CASE("new refuses what no graph can be right for") {
   nii::write_pair(w.at("half/images/b.nii"), w.at("half/labels/b.nii"), {9, 9, 9}, {1, 1, 1}, 0.5f);
   nii::write_pair(w.at("one/images/a.nii"), w.at("one/labels/a.nii"), {9, 9, 9}, {1, 1, 1});
   w.folder.write("png/dataset.json", R"({"channel_names": {"0": "X"}, "file_ending": ".png"})");
-  struct Case {
-    const char* line;
-    int code;
-    const char* text;
-  };
-  const Case cases[] = {{"segmentation empty", 3, "no known layout"},
-                        {"prediction empty", 3, "no known layout"},
-                        {"segmentation nowhere", 3, "is no folder"},
-                        {"segmentation data", 3, "want 4 along each axis"},
-                        {"segmentation half", 3, "a label holds 0.5"},
-                        {"segmentation one", 3, "fewer than two volumes"},
-                        {"segmentation png", 3, "written for NIfTI volumes"},
-                        {"segmentaton data", 2, "did you mean \"segmentation\"?"},
-                        {"segmentation data --weights run", 2, "--weights is for predictions"},
-                        {"segmentation", 2, ""}};
-  for (const auto& [line, code, text] : cases) {
-    CAPTURE(line);
-    const auto r = w.run(std::string("new ") + line);
-    CHECK(r.code == code);
-    CAPTURE(r.err);
-    CHECK(r.err.find(text) != std::string::npos);
-    CHECK(r.out.empty());
-  }
+  w.refuses({{"segmentation empty", 3, "no known layout"},
+             {"prediction empty", 3, "no known layout"},
+             {"segmentation nowhere", 3, "is no folder"},
+             {"segmentation data", 3, "want 4 along each axis"},
+             {"segmentation half", 3, "a label holds 0.5"},
+             {"segmentation one", 3, "fewer than two volumes"},
+             {"segmentation png", 3, "written for NIfTI volumes"},
+             {"segmentaton data", 2, "did you mean \"segmentation\"?"},
+             {"segmentation data --weights run", 2, "--weights is for predictions"},
+             {"segmentation", 2, ""}});
 }
 
 TEST_CASE("new segmentation of real data trains as it is") {

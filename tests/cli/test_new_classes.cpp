@@ -3,38 +3,13 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/bmp.h"
+#include "tests/cli/new_workplace.h"
 #include "tests/cli/nii.h"
-#include "tests/cli/shell.h"
 
 using nlohmann::json;
-using shell::Folder;
+using Workplace = NewWorkplace;
 
 namespace {
-
-struct Workplace {
-  Folder folder;
-  std::filesystem::path at(const std::string& name) const { return folder.path / name; }
-  shell::Result run(const std::string& command) const {
-    return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
-  }
-  json makes_and_runs(const std::string& more = "") const {
-    const auto made = run("new classification data -o graph.json");
-    INFO(made.err);
-    REQUIRE(made.code == 0);
-    CHECK(made.out.empty());
-    const auto checked = run("check graph.json");
-    INFO(checked.err);
-    CHECK(checked.code == 0);
-    CHECK(checked.err.empty());  // no warning either
-    const auto ran = run("run graph.json --quiet --out run --set run.epochs=1 " + more);
-    INFO(ran.err);
-    REQUIRE(ran.code == 0);
-    return json::parse(folder.read("run/summary.json"));
-  }
-  json graph() const {
-    return json::parse(folder.read("graph.json"), nullptr, true, /*ignore_comments=*/true);
-  }
-};
 
 std::string number(int i) { return std::to_string(i / 10) + std::to_string(i % 10); }
 
@@ -51,7 +26,7 @@ void make_pictures(const Workplace& w, int each, bool of_one_size) {
 TEST_CASE("new classification of pictures: a graph that trains without editing") {
   Workplace w;
   make_pictures(w, 8, true);
-  const json summary = w.makes_and_runs();
+  const json summary = w.makes_and_runs("classification");
   CHECK(summary.at("status") == "done");
   for (const char* name :
        {"step.loss", "val_auc.mean", "val_accuracy.mean", "val_accuracy.class_b"})
@@ -69,7 +44,7 @@ TEST_CASE("new classification of pictures: a graph that trains without editing")
 TEST_CASE("new classification makes pictures of several sizes one") {
   Workplace w;
   make_pictures(w, 5, false);
-  const json summary = w.makes_and_runs();
+  const json summary = w.makes_and_runs("classification");
   CHECK(summary.at("status") == "done");
   CHECK(w.graph().at("vars").at("size") == json{40, 38});
 }
@@ -82,7 +57,7 @@ TEST_CASE("new classification of volumes turns them to RAS and trains in three d
                  [&](int x, int y, int z) {
                    return float(x % 5) + (*c == 'b' && nii::in_ball({24, 20, 22}, x, y, z) ? 9 : 0);
                  });
-  const json summary = w.makes_and_runs();
+  const json summary = w.makes_and_runs("classification");
   CHECK(summary.at("status") == "done");
   const json graph = w.graph();
   CHECK(graph.at("models").at("net").at("spatial_dims") == 3);
@@ -100,7 +75,7 @@ TEST_CASE("new classification says what it saw and leaves pictures out that cann
   for (const char* text :
        {"a (9), b (8), c (8)", "25, 24 of them looked at", "40 x 36", "99.jpg: Not a JPEG file"})
     CHECK(seen.err.find(text) != std::string::npos);
-  CHECK(w.makes_and_runs().at("samples").at("quarantined").get<int>() <= 1);
+  CHECK(w.makes_and_runs("classification").at("samples").at("quarantined").get<int>() <= 1);
 }
 
 TEST_CASE("new classification refuses what no graph can be right for") {
@@ -111,23 +86,10 @@ TEST_CASE("new classification refuses what no graph can be right for") {
   nii::write(w.at("mixed/b/1.nii"), {32, 32, 32}, {1, 1, 1}, [](int, int, int) { return 1.f; });
   w.folder.write("bad/a/1.jpg", "x");
   w.folder.write("bad/b/1.jpg", "x");
-  struct Case {
-    const char* line;
-    int code;
-    const char* text;
-  };
-  const Case cases[] = {{"classification empty", 3, "has no folders"},
-                        {"classification one", 3, "has only one folder"},
-                        {"classification nowhere", 3, "is no folder"},
-                        {"classification mixed", 3, "a network takes one kind"},
-                        {"classification bad", 3, "none of its images can be read"},
-                        {"classification one --weights run", 2, "--weights is for predictions"}};
-  for (const auto& [line, code, text] : cases) {
-    CAPTURE(line);
-    const auto r = w.run(std::string("new ") + line);
-    CHECK(r.code == code);
-    CAPTURE(r.err);
-    CHECK(r.err.find(text) != std::string::npos);
-    CHECK(r.out.empty());
-  }
+  w.refuses({{"classification empty", 3, "has no folders"},
+             {"classification one", 3, "has only one folder"},
+             {"classification nowhere", 3, "is no folder"},
+             {"classification mixed", 3, "a network takes one kind"},
+             {"classification bad", 3, "none of its images can be read"},
+             {"classification one --weights run", 2, "--weights is for predictions"}});
 }

@@ -284,18 +284,7 @@ void leave_runs(const Workplace& w, bool two) {
   for (int fold = 0; fold < 3; ++fold) {
     const std::string run = "fold=" + std::to_string(fold);
     runs.push_back({{"value", std::to_string(fold)}, {"folder", run}, {"exit", 0}});
-    const json source{{"type", "nnunet"},
-                      {"root", w.at("data").string()},
-                      {"keys", {"image", "image_1"}},
-                      {"split", "validation"},
-                      {"fold", fold},
-                      {"folds", 3}};
-    const json saved{{"type", "save_image"},
-                     {"keys", "pred"},
-                     {"output_dir", "validation"},
-                     {"output_ext", ".nii"}};
-    w.folder.write("runs/" + run + "/graph.json",
-                   json{{"nodes", {{"v_cases", source}, {"v_save", saved}}}}.dump());
+    w.leave_graph("runs/" + run, fold);
     for (int i = 0; i < 6; ++i)
       nii::write(w.at("runs/" + run + "/validation/case_" + std::to_string(i) + ".nii"),
                  {14 + i % 3, 16, 15}, {1, 1, 1}, [&](int x, int y, int z) {

@@ -33,13 +33,8 @@ struct Slides {
                   "vars.batch=54 --set run.step_threads=1 " +
                   more);
   }
-  json summary(const std::string& run) const {
-    const std::string text = folder.read(run + "/summary.json");
-    return json::parse(text.empty() ? "{}" : text);
-  }
-  std::string weights(const std::string& run) const {
-    return summary(run).value("weights_sha256", "none");
-  }
+  json summary(const std::string& run) const { return folder.summary(run); }
+  std::string weights(const std::string& run) const { return folder.weights(run); }
 };
 
 }  // namespace

@@ -31,11 +31,6 @@ struct TinyTraining {
   shell::Result run(const std::string& more) const {
     return shell::run(in_folder + "$SLUICE run g.json --quiet " + more);
   }
-  nlohmann::json json_of(const std::string& name) const {
-    const std::string text = folder.read(name);
-    return nlohmann::json::parse(text.empty() ? "{}" : text);
-  }
-  std::string weights(const std::string& run) const {
-    return json_of(run + "/summary.json").value("weights_sha256", "none");
-  }
+  nlohmann::json json_of(const std::string& name) const { return folder.json_of(name); }
+  std::string weights(const std::string& run) const { return folder.weights(run); }
 };

@@ -92,8 +92,25 @@ TEST_CASE("a step that makes values again gives the same bits, gradients and run
       }
 }
 
+// What went to the host reads as NaN there, so a value that is not brought back is seen.
+TEST_CASE("a step whose values wait on the host gives the same bits and makes nothing again") {
+  for (const Norm kind : {Norm::instance, Norm::batch})
+    for (const auto compute : {at::kFloat, at::kBFloat16})
+      for (const int threads : {1, 2}) {
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(threads);
+        const Trained keep = train({}, kind, compute, threads);
+        const Trained away = train({Kind::offload}, kind, compute, threads);
+        check_equal(keep, away);
+        CHECK(away.memory.step < 0.85 * static_cast<double>(keep.memory.step));
+        CHECK(away.memory.all_kept == keep.memory.step);
+        CHECK(away.memory.forward_again == 0);
+        CHECK(away.memory.moved > 0);
+      }
+}
+
 TEST_CASE("what a pass holds at most is what its plan says") {
-  for (const Kind kind : {Kind::keep, Kind::recompute}) {
+  for (const Kind kind : {Kind::keep, Kind::recompute, Kind::offload}) {
     const Trained t = train({kind}, Norm::instance, at::kFloat, 1, 1);
     CAPTURE(static_cast<int>(kind));
     CAPTURE(t.held);

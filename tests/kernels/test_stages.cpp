@@ -164,6 +164,11 @@ TEST_CASE("stages that a network has not are refused") {
   CHECK(contains(why({.layers = {"low", "down"}}), "\"down\" does not come after \"low\""));
   CHECK(contains(why({.layers = {"top.c1"}}), "\"top.c1\" begins the network"));
   CHECK(why({.layers = {"down", "up"}}).empty());
+  Net away = small_unet(Norm::instance, {8, 12, 16}, true);
+  away.memory_policy.kind = MemoryPolicy::Kind::offload;
+  CHECK(contains(message_of([&] { divide(away, {.stages = 2}); }),
+                 "stages and memory \"offload\" do not go together"));
+  divide(away, {.chunks = 2});
   Net net = small_unet(Norm::instance, {8, 12, 16}, true);
   divide(net, {.stages = 2});
   CHECK(contains(message_of([&] {

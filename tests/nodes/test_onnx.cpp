@@ -1,9 +1,11 @@
-// Every network of tests/golden/nets as an ONNX file, which ONNX Runtime computes, against this
-// build's own forward pass.
+// Every network of tests/golden/nets as an ONNX file, which ONNX Runtime and OpenVINO compute,
+// against this build's own forward pass.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -45,18 +47,22 @@ struct Case {
     options.extents.assign(size.end() - built.spatial_dims(), size.end());  // slices are samples
     options.fits = [this](const auto& extents) { return built.unfit(extents).empty(); };
   }
+  std::vector<at::Tensor> images(const onnx::Exported& e, std::int64_t batch,
+                                 const std::vector<std::int64_t>& extents) const {
+    std::vector<std::int64_t> size{batch, options.channels};
+    size.insert(size.end(), extents.begin(), extents.end());
+    std::vector<at::Tensor> x;
+    for (std::size_t i = 0; i < e.model.inputs.size(); ++i)
+      x.push_back(sines(size, 3 * static_cast<double>(i)));
+    return x;
+  }
   // How far the file is from the network, in the output's largest number; over so many samples.
   double apart(const fs::path& file, const onnx::Exported& e, std::int64_t batch,
                const std::vector<std::int64_t>& extents) const {
     const at::NoGradGuard no_grad;
-    std::vector<std::int64_t> size{batch, options.channels};
-    size.insert(size.end(), extents.begin(), extents.end());
-    std::vector<at::Tensor> x;
+    const std::vector<at::Tensor> x = images(e, batch, extents);
     std::vector<std::string> names;
-    for (const auto& port : e.model.inputs) {
-      x.push_back(sines(size, 3 * static_cast<double>(x.size())));
-      names.push_back(port.name);
-    }
+    for (const auto& port : e.model.inputs) names.push_back(port.name);
     const at::Tensor want = network->forward(x, 1).front();
     const at::Tensor got = onnx::Engine(file).run(names, x, {e.model.outputs[0].name}).front();
     REQUIRE(got.sizes() == want.sizes());
@@ -105,7 +111,64 @@ void check(const std::string& type, const Json& one, bool first, const fs::path&
   CHECK(c.apart(file, half, 1, c.options.extents) <= 2e-2);
 }
 
+// The file, its inputs and its output, for openvino_referee.py.
+Json written_down(const std::string& name, const Case& c, const fs::path& folder) {
+  const at::NoGradGuard no_grad;
+  const auto put = [&](const std::string& what, const at::Tensor& t) {
+    const at::Tensor whole = t.contiguous();
+    std::ofstream(folder / (name + what), std::ios::binary)
+        .write(static_cast<const char*>(whole.data_ptr()),
+               static_cast<std::streamsize>(whole.nbytes()));
+    return name + what;
+  };
+  const onnx::Exported e = onnx::exported(c.built.net(), c.options);
+  onnx::write_model(folder / (name + ".onnx"), e.model);
+  const auto x = c.images(e, 1, c.options.extents);
+  Json inputs = Json::array();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    inputs.push_back({{"name", e.model.inputs[i].name},
+                      {"file", put("." + std::to_string(i), x[i])},
+                      {"shape", x[i].sizes().vec()}});
+  return {{"name", name},
+          {"file", name + ".onnx"},
+          {"inputs", inputs},
+          {"output", e.model.outputs[0].name},
+          {"want", put(".want", c.network->forward(x, 1).front())}};
+}
+
 }  // namespace
+
+TEST_CASE("every network is the same in OpenVINO") {
+  const std::string python = SLUICE_PYTHON;
+  if (std::system((python + " -c 'import openvino' 2>/dev/null").c_str()) != 0) {
+    MESSAGE("skipped: no OpenVINO here");
+    return;
+  }
+  const TemporaryFolder folder;
+  Json list = Json::array();
+  for (const auto& file : fs::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
+    const Json nets = golden("nets/" + file.path().filename().string());
+    const std::string type = nets["type"];
+    if (of_other_inputs.contains(type) || not_in_onnx.contains(type)) continue;
+    const auto has_size = [](const Json& c) { return c.contains("size"); };
+    const auto one = std::find_if(nets["cases"].begin(), nets["cases"].end(), has_size);
+    if (one != nets["cases"].end())
+      list.push_back(written_down(type, Case(type, *one), folder.path));
+  }
+  std::ofstream(folder.path / "list.json") << list;
+  const fs::path said = folder.path / "said";
+  REQUIRE(std::system((python + " " SLUICE_SOURCE_DIR "/tests/nodes/openvino_referee.py " +
+                       folder.path.string() + " > " + said.string())
+                          .c_str()) == 0);
+  std::ifstream lines(said);
+  std::size_t tried = 0;
+  for (std::string line; std::getline(lines, line); ++tried) {
+    CAPTURE(line);
+    CHECK(Json::parse(line).value("apart", 1.0) <= 1e-4);
+  }
+  CHECK(tried == list.size());
+  CHECK(tried > 40);
+}
 
 TEST_CASE("every network is the same in ONNX Runtime, in float32 and float16") {
   if (onnx::runtime_library().empty()) {

@@ -1,5 +1,4 @@
-// The largest patch that a training step has room for, with everything kept and with values made
-// again.
+// The largest patch that a training step has room for, by what its network does with "memory".
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,9 @@ namespace sluice {
 
 struct LargestPatch {
   std::string network;
-  std::int64_t axes = 3, budget = 0;      // bytes, of activations and their gradients
-  std::int64_t kept = 0, recomputed = 0;  // extent of a cube or square of one sample; 0: none fits
+  std::int64_t axes = 3, budget = 0;  // bytes, of activations and their gradients
+  // Extents of a cube or square of one sample; 0: none fits.
+  std::int64_t kept = 0, recomputed = 0, offloaded = 0;
 };
 
 // Of each network of `graph` that is trained and whose steps are known: within its memory_budget,

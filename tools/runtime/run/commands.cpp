@@ -144,8 +144,8 @@ void print_memory(const std::string& name, const Json& a) {
     const auto kept = bytes("step_bytes_all_kept");
     fmt::print("\n{}: activations of a training step: {}", name, bytes_text(kept));
     if (step != kept)
-      fmt::print(" -> {}, {:.2f} forward passes again", bytes_text(step),
-                 a["forward_again"].get<double>());
+      fmt::print(" -> {}, {:.2f} forward passes again, {} moved to the host", bytes_text(step),
+                 a["forward_again"].get<double>(), bytes_text(bytes("bytes_moved")));
   }
   if (const auto window = bytes("window_bytes"); window > 0)
     fmt::print("\n{}: activations of a forward pass alone: {}", name, bytes_text(window));

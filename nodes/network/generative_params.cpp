@@ -1,4 +1,4 @@
-#include "nodes/network/diffusion_params.h"
+#include "nodes/network/generative_params.h"
 
 namespace sluice {
 namespace {

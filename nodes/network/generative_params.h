@@ -1,11 +1,41 @@
-// The parameters that diffusion_model_unet, spade_diffusion_model_unet and controlnet share, and
-// what follows from them.
+// The parameters that networks of generative models share: those of levels (autoencoder_kl too), of
+// SPADE, and of diffusion_model_unet, spade_diffusion_model_unet and controlnet with what follows
+// from them.
 #pragma once
 
 #include "kernels/net/generative.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
+
+template <class Params>
+Spec& add_generative_levels(Spec& s) {
+  return s
+      .param("num_res_blocks", &Params::num_res_blocks,
+             "Residual blocks of each level: a number or one a level.")
+      .at_least(1)
+      .param("channels", &Params::channels, "Of each level, multiples of norm_num_groups.")
+      .at_least(1)
+      .param("attention_levels", &Params::attention_levels, "Levels with attention.")
+      .length_of("channels")
+      .param("norm_num_groups", &Params::norm_num_groups, "Groups of the group norms.")
+      .at_least(1)
+      .param("norm_eps", &Params::norm_eps, "Of the group norms.")
+      .above(0)
+      .param("include_fc", &Params::include_fc, "Attention ends with a linear layer.")
+      .param("use_combined_linear", &Params::use_combined_linear,
+             "One linear layer for queries, keys and values.");
+}
+
+template <class Params>
+Spec& add_spade_params(Spec& s) {
+  return s.param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
+      .at_least(1)
+      .required()
+      .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
+             "Channels between seg and the norms' scales.")
+      .at_least(1);
+}
 
 struct DiffusionParams : ImageNet {
   std::vector<std::int64_t> num_res_blocks{2, 2, 2, 2}, channels{32, 64, 64, 64};
@@ -28,18 +58,7 @@ struct DiffusionParams : ImageNet {
 
 template <class Params>
 Spec diffusion_spec(Spec s) {
-  return s
-      .param("num_res_blocks", &Params::num_res_blocks,
-             "Residual blocks of each level: a number or one a level.")
-      .at_least(1)
-      .param("channels", &Params::channels, "Of each level, multiples of norm_num_groups.")
-      .at_least(1)
-      .param("attention_levels", &Params::attention_levels, "Levels with attention.")
-      .length_of("channels")
-      .param("norm_num_groups", &Params::norm_num_groups, "Groups of the group norms.")
-      .at_least(1)
-      .param("norm_eps", &Params::norm_eps, "Of the group norms.")
-      .above(0)
+  return add_generative_levels<Params>(s)
       .param("resblock_updown", &Params::resblock_updown,
              "Residual blocks halve and double, and not convolutions.")
       .param("num_head_channels", &Params::num_head_channels,
@@ -56,10 +75,7 @@ Spec diffusion_spec(Spec s) {
              "Classes of a further input, numbers \"class_labels\" [N]; null: no such input.")
       .at_least(1)
       .param("upcast_attention", &Params::upcast_attention,
-             "Shares of attention with a context are computed in float32.")
-      .param("include_fc", &Params::include_fc, "Attention ends with a linear layer.")
-      .param("use_combined_linear", &Params::use_combined_linear,
-             "One linear layer for queries, keys and values.");
+             "Shares of attention with a context are computed in float32.");
 }
 
 }  // namespace sluice
