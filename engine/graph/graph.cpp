@@ -377,6 +377,14 @@ const Spec& run_spec() {
                  "shard's gradient and every sum is rounded, so the result is another one, and "
                  "still the same with any number of processes.")
           .choices({"float32", "bfloat16"})
+          .param("bucket_mb", &RunSettings::bucket_mb,
+                 "MB of gradients that go to other processes together, while the backward pass goes "
+                 "on with the layers in front of them. 0: all at its end. The result is the same.")
+          .range(0, 1e6)
+          .param("shard_optimizer", &RunSettings::shard_optimizer,
+                 "Each process keeps the optimizer's moments of its part of the weights alone, "
+                 "updates that part and sends it to the others (ZeRO-1): less memory, on the host. "
+                 "The result is the same.")
           .param("peer_timeout_s", &RunSettings::peer_timeout_s,
                  "Seconds of silence after which another process of the run counts as hung.")
           .above(0)

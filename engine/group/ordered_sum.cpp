@@ -15,9 +15,13 @@ namespace {
 // Pieces end where a cache line does, and are not so small that their number matters.
 constexpr std::size_t grain = 4096;
 
-std::size_t piece_of(std::size_t values, std::size_t ranks) {
+std::vector<std::size_t> even_cuts(std::size_t values, std::size_t ranks) {
   const std::size_t each = (values + ranks - 1) / ranks;
-  return ranks == 1 ? values : (each + grain - 1) / grain * grain;
+  std::vector<std::size_t> cuts{0};
+  for (std::size_t r = 1; r < ranks; ++r)
+    cuts.push_back(std::min(values, r * ((each + grain - 1) / grain * grain)));
+  cuts.push_back(values);
+  return cuts;
 }
 
 // Whether [begin, middle) and [middle, end) are the two halves of a subtree of so many leaves.
@@ -75,16 +79,18 @@ void unpack(const std::byte* from, std::size_t count, float* values) {
 
 }  // namespace
 
-OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves)
+OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves,
+                       std::vector<std::size_t> cuts)
     : shards_(shards),
       values_(values),
-      piece_(piece_of(values, wire ? static_cast<std::size_t>(wire->size()) : 1)),
-      padded_(piece_ * (wire ? static_cast<std::size_t>(wire->size()) : 1)),
       wire_(wire),
       halves_(halves),
       ranks_(wire ? wire->size() : 1),
       first_(wire ? first_shard(wire->rank(), ranks_, shards) : 0),
-      last_(wire ? first_shard(wire->rank() + 1, ranks_, shards) : shards) {}
+      last_(wire ? first_shard(wire->rank() + 1, ranks_, shards) : shards),
+      cuts_(cuts.empty() ? even_cuts(values, static_cast<std::size_t>(ranks_)) : std::move(cuts)) {
+  assert(cuts_.size() == static_cast<std::size_t>(ranks_) + 1 && cuts_.back() == values);
+}
 
 std::span<float> OrderedSum::leaf() {
   if (!leaf_) leaf_ = fresh();
@@ -96,20 +102,25 @@ void OrderedSum::add(std::int64_t shard) {
   if (halves_) round_all(leaf_, values_);
   push_empty(parts_, shard);
   parts_.push_back({shard, shard + 1, std::exchange(leaf_, nullptr)});
-  collapse(parts_, padded_);
+  collapse(parts_, values_);
 }
 
 std::span<float> OrderedSum::finish(std::span<const std::uint8_t> filled) {
+  const std::span<float> piece = finish_piece(filled);
+  const bool none = std::none_of(filled.begin(), filled.end(), [](std::uint8_t f) { return f; });
+  return none || !wire_ ? piece : gather(piece, halves_);
+}
+
+std::span<float> OrderedSum::finish_piece(std::span<const std::uint8_t> filled) {
   push_empty(parts_, last_);
   std::vector<Part> mine;
   const auto has_values = [](const Part& p) { return p.values != nullptr; };
   std::copy_if(parts_.begin(), parts_.end(), std::back_inserter(mine), has_values);
+  parts_.clear();
   const auto give_back = [&] {
     for (const Part& p : mine) free(p.values);
-    parts_.clear();
   };
-  const bool any = std::any_of(filled.begin(), filled.end(), [](std::uint8_t f) { return f != 0; });
-  if (!any) return {};
+  if (std::none_of(filled.begin(), filled.end(), [](std::uint8_t f) { return f; })) return {};
   if (!wire_) {
     give_back();  // nobody takes the memory before the next leaf
     return {mine.at(0).values, values_};
@@ -117,57 +128,75 @@ std::span<float> OrderedSum::finish(std::span<const std::uint8_t> filled) {
 
   // Every rank's parts of my piece, and mine of every rank's.
   const auto ranks = static_cast<std::size_t>(ranks_);
-  const std::size_t piece_bytes = piece_ * (halves_ ? half_bytes : sizeof(float));
-  std::vector<std::size_t> to(ranks, mine.size() * piece_bytes), from(ranks);
+  const std::size_t each = halves_ ? half_bytes : sizeof(float), piece = size_of(rank());
+  std::vector<std::size_t> to(ranks), from(ranks);
   std::size_t total = 0;
   std::vector<Part> all;
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto theirs = parts_of(static_cast<std::int64_t>(r), filled);
-    const auto come = std::count_if(theirs.begin(), theirs.end(), has_values);
-    total += static_cast<std::size_t>(come);
-    from[r] = static_cast<std::size_t>(come) * piece_bytes;
+    const auto come =
+        static_cast<std::size_t>(std::count_if(theirs.begin(), theirs.end(), has_values));
+    total += come;
+    from[r] = come * piece * each;
+    to[r] = mine.size() * size_of(r) * each;
+    if (r != rank()) sent_ += to[r];
     all.insert(all.end(), theirs.begin(), theirs.end());
   }
-  send_.resize(ranks * mine.size() * piece_bytes);
+  send_.resize(mine.size() * values_ * each);
   std::byte* next = send_.data();
   for (std::size_t r = 0; r < ranks; ++r)
     for (const Part& p : mine) {
-      pack(p.values + r * piece_, piece_, halves_, next);
-      next += piece_bytes;
+      pack(p.values + cuts_[r], size_of(r), halves_, next);
+      next += size_of(r) * each;
     }
-  wire_->exchange(send_, to, landing(in_, total * piece_), from);
-  sent_ += (ranks - 1) * (mine.size() + 1) * piece_bytes;  // and once in the gather
+  wire_->exchange(send_, to, landing(in_, total * piece, halves_), from);
   give_back();
-  landed(in_);
+  landed(in_, halves_);
 
   // The rest of the tree, over all ranks' parts in their order.
   std::vector<Part> tree;
   float* come = in_.data();
   for (Part& p : all) {
-    if (p.values) p.values = std::exchange(come, come + piece_);
+    if (p.values) p.values = std::exchange(come, come + piece);
     tree.push_back(p);
-    collapse(tree, piece_);
+    collapse(tree, piece);
   }
   assert(tree.size() == 1 && tree[0].values);
+  return {tree[0].values, piece};
+}
 
-  // Everybody's piece to everybody.
-  send_.resize(std::max(send_.size(), piece_bytes));
-  pack(tree[0].values, piece_, halves_, send_.data());
-  wire_->gather(std::span(send_).first(piece_bytes), landing(whole_, padded_));
-  landed(whole_);
-  return std::span(whole_).first(values_);
+std::span<float> OrderedSum::gather(std::span<const float> piece) { return gather(piece, false); }
+
+std::span<float> OrderedSum::gather(std::span<const float> piece, bool halves) {
+  if (!wire_) {
+    whole_.assign(piece.begin(), piece.end());
+    return whole_;
+  }
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  const std::size_t each = halves ? half_bytes : sizeof(float), mine = piece.size() * each;
+  std::vector<std::size_t> to(ranks, mine), from(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) from[r] = size_of(r) * each;
+  send_.resize(ranks * mine);
+  for (std::size_t r = 0; r < ranks; ++r)
+    pack(piece.data(), piece.size(), halves, send_.data() + r * mine);
+  wire_->exchange(send_, to, landing(whole_, values_, halves), from);
+  sent_ += (ranks - 1) * mine;
+  landed(whole_, halves);
+  return whole_;
 }
 
 // What comes over the wire is floats as they are, or halves to be widened.
-std::span<std::byte> OrderedSum::landing(std::vector<float>& values, std::size_t count) {
+std::span<std::byte> OrderedSum::landing(std::vector<float>& values, std::size_t count,
+                                         bool halves) {
+  values.reserve(1);  // of an empty piece too there is an address
   values.resize(count);
-  if (!halves_) return std::as_writable_bytes(std::span(values));
+  if (!halves) return std::as_writable_bytes(std::span(values));
   receive_.resize(count * half_bytes);
   return receive_;
 }
 
-void OrderedSum::landed(std::vector<float>& values) const {
-  if (halves_) unpack(receive_.data(), values.size(), values.data());
+void OrderedSum::landed(std::vector<float>& values, bool halves) const {
+  if (halves) unpack(receive_.data(), values.size(), values.data());
 }
 
 // ---- the tree -----------------------------------------------------------------------------------
@@ -175,7 +204,7 @@ void OrderedSum::landed(std::vector<float>& values) const {
 void OrderedSum::push_empty(std::vector<Part>& parts, std::int64_t until) {
   for (std::int64_t k = parts.empty() ? first_ : parts.back().end; k < until; ++k) {
     parts.push_back({k, k + 1, nullptr});
-    collapse(parts, padded_);
+    collapse(parts, values_);
   }
 }
 
@@ -193,7 +222,7 @@ void OrderedSum::collapse(std::vector<Part>& parts, std::size_t count) {
     float* sum = left.values;
     for (std::size_t i = 0; i < count; ++i) sum[i] += right.values[i];
     if (halves_) round_all(sum, count);
-    if (count == padded_ && &parts == &parts_) free(right.values);
+    if (&parts == &parts_) free(right.values);
   }
 }
 
@@ -229,7 +258,7 @@ std::int64_t sums_alone(std::int64_t rank, std::int64_t ranks, std::int64_t shar
 
 float* OrderedSum::fresh() {
   if (free_.empty()) {
-    memory_.push_back(std::make_unique<float[]>(padded_));  // zeros behind the values
+    memory_.push_back(std::make_unique<float[]>(values_));
     return memory_.back().get();
   }
   float* values = free_.back();

@@ -23,8 +23,10 @@ namespace sluice {
 
 class OrderedSum {
  public:
-  // `wire` null: one process has all shards.
-  OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves = false);
+  // `wire` null: one process has all shards. cuts[r], cuts[r + 1]: where rank r's piece begins and
+  // ends; none: pieces of even size.
+  OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves = false,
+             std::vector<std::size_t> cuts = {});
 
   // Memory for the values of a leaf, to be filled before add(). Not set to anything.
   std::span<float> leaf();
@@ -35,6 +37,13 @@ class OrderedSum {
   // Collective: the sum of all leaves, valid until the next leaf(). filled[k]: whether shard k has
   // a leaf, here or elsewhere. Empty where none has; the caller may change the values.
   std::span<float> finish(std::span<const std::uint8_t> filled);
+
+  // The same in two parts. Collective: the sum of this rank's piece alone, valid until the next
+  // leaf(); then, once it has made something of that, everybody's piece to everybody.
+  std::span<float> finish_piece(std::span<const std::uint8_t> filled);
+  std::span<float> gather(std::span<const float> piece);
+  std::size_t begin() const { return cuts_[rank()]; }  // of this rank's piece
+  std::size_t end() const { return cuts_[rank() + 1]; }
 
   // Bytes that this rank sent to others so far.
   std::uint64_t sent() const { return sent_; }
@@ -51,16 +60,20 @@ class OrderedSum {
   void push_empty(std::vector<Part>& parts, std::int64_t until);
   std::vector<Part> parts_of(std::int64_t rank, std::span<const std::uint8_t> filled);
   // Where values are to come in over the wire, and after they did.
-  std::span<std::byte> landing(std::vector<float>& values, std::size_t count);
-  void landed(std::vector<float>& values) const;
+  std::span<std::byte> landing(std::vector<float>& values, std::size_t count, bool halves);
+  void landed(std::vector<float>& values, bool halves) const;
+  std::span<float> gather(std::span<const float> piece, bool halves);
   float* fresh();
   void free(float* values);
+  std::size_t rank() const { return wire_ ? static_cast<std::size_t>(wire_->rank()) : 0; }
+  std::size_t size_of(std::size_t rank) const { return cuts_[rank + 1] - cuts_[rank]; }
 
   const std::int64_t shards_;
-  const std::size_t values_, piece_, padded_;
+  const std::size_t values_;
   Wire* const wire_;
   const bool halves_;
   const std::int64_t ranks_, first_, last_;  // this rank's shards
+  const std::vector<std::size_t> cuts_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<float[]>> memory_;
   std::vector<float*> free_;

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "engine/group/wire.h"
 #include "engine/group/world.h"
@@ -17,8 +19,9 @@ namespace sluice {
 struct StepUse {
   std::atomic<std::uint64_t> steps{0}, bytes{0};    // sent to others, of gradients
   std::atomic<std::int64_t> values{0}, moments{0};  // of all that is trained
-  // Nanoseconds: until all were at a step's end; from then until the sum was there; of the update.
-  std::atomic<std::int64_t> header_ns{0}, sum_ns{0}, update_ns{0};
+  // Nanoseconds that steps waited: until all were at the step's end; from then until the sum was
+  // there; of the update. And of all sums on the wire, also those that no step waited for.
+  std::atomic<std::int64_t> header_ns{0}, sum_ns{0}, update_ns{0}, wire_ns{0};
 };
 
 struct Ranks {
@@ -27,7 +30,11 @@ struct Ranks {
   std::atomic<bool> wish{false};  // this rank's
   std::function<void()> cut;      // ends the run behind this step; set once it runs
 
-  bool halves = false;  // run.transfer is bfloat16
+  bool halves = false;            // run.transfer is bfloat16
+  bool shard_optimizer = false;   // run.shard_optimizer
+  std::size_t bucket_values = 0;  // run.bucket_mb as float32 values; 0: one bucket, at the end
+  // Collective, before rank 0 saves: what other ranks alone have comes to it.
+  std::vector<std::function<void()>> before_save;
   StepUse use;
 
   bool alone() const { return !wire; }

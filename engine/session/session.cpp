@@ -74,10 +74,11 @@ Outcome Session::run() {
   trace.reset();
   sampler.reset();
   gather_ends(outcome);
-  const bool trained = !plan_->turns.empty();
-  if (folder_ && trained &&
-      (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut))
-    try_save("last", outcome.position, true);
+  const bool saves = !plan_->turns.empty() && (outcome.status == Outcome::Status::done ||
+                                               outcome.status == Outcome::Status::cut);
+  if (saves && !out_dir_.empty())
+    for (const auto& bring : ranks_->before_save) bring();
+  if (saves && folder_) try_save("last", outcome.position, true);
   if (folder_) end_folder(outcome);
   if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
   dump_picture(outcome);
@@ -268,8 +269,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
   }
   const auto every = graph_->run.checkpoint_every;
   const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
-  if ((periodic || best) && !ranks_->alone())
-    require_same_weights(*ranks_, weights_sha256(weights()));
+  if (periodic || best) prepare_save();
   if (folder_ && periodic) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
@@ -277,6 +277,14 @@ bool Session::between(const Turn& ended, std::size_t position) {
   }
   if (folder_ && best) try_save("best", {position, 0}, false);
   return stop || wished;
+}
+
+// Collective: before rank 0 saves between two turns.
+void Session::prepare_save() {
+  if (ranks_->alone()) return;
+  require_same_weights(*ranks_, weights_sha256(weights()));
+  if (out_dir_.empty()) return;  // on all ranks
+  for (const auto& bring : ranks_->before_save) bring();
 }
 
 // Whether the metric whose best epoch is kept has a new value, better than all before it.

@@ -138,6 +138,7 @@ class Session final : public RunEvents {
   void begin_folder();
   void end_folder(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
+  void prepare_save();
   bool stop_rule_met();
   bool is_best();
 

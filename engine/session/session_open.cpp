@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -105,6 +106,8 @@ void Session::join_others() {
                                  ": at most one process a shard");
   join(*ranks_, graph_->run.peer_timeout_s, [this](const std::string& who) { lost(who); });
   ranks_->halves = graph_->run.transfer == "bfloat16";
+  ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));
+  ranks_->shard_optimizer = graph_->run.shard_optimizer;
   if (world.rank > 0) options_.quiet = true;
 }
 

@@ -224,9 +224,9 @@ static Json layers_json(const Resources& resources) {
 static Json steps_json(const StepUse& u) {
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-6; };
   return {{"steps", u.steps.load()},      {"header_ms", ms(u.header_ns)},
-          {"sum_ms", ms(u.sum_ns)},       {"update_ms", ms(u.update_ns)},
-          {"sent_bytes", u.bytes.load()}, {"values", u.values.load()},
-          {"moments", u.moments.load()}};
+          {"sum_ms", ms(u.sum_ns)},       {"wire_ms", ms(u.wire_ns)},
+          {"update_ms", ms(u.update_ns)}, {"sent_bytes", u.bytes.load()},
+          {"values", u.values.load()},    {"moments", u.moments.load()}};
 }
 
 Json Session::profile(bool ended) const {

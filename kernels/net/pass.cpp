@@ -126,6 +126,7 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   cut(x[0]);
   plan();
   timed_ = x[0].is_cpu();
+  if (keep) open_ = std::make_unique<OpenPass>(net.prepared_);
   const std::vector<bool> wants = wanted(x);
   frames_.resize(frame_count() * stages_.all.size());
   stores_.resize(frames_.size());
@@ -143,6 +144,8 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
     f.wants = wants;
   }
 }
+
+Pass::~Pass() = default;
 
 // Passes that need no gradients share one until the weights change.
 std::shared_ptr<const Replica> Pass::own() {
@@ -437,6 +440,7 @@ void Pass::count_kept(const Frame& f, int stage) const {
 Pass::Tensors Pass::backward(const Tensors& grads) {
   parameter_grads_.assign(threads_, std::vector<at::Tensor>(net_.parameters.size()));
   const at::Device device = results_[0].device();
+  listen();
   std::vector<Packed> sums(threads_);  // of other places, on the first
   for (int t = 1; t < threads_ && spread_; ++t)
     sums[t] = Packed::like(replicas_[0]->weights, device);
@@ -448,14 +452,15 @@ Pass::Tensors Pass::backward(const Tensors& grads) {
   each_part(Way::backward, [&](int t, std::size_t i, int stage) {
     Frame& f = frame(i, stage);
     f.parameter_grads = &parameter_grads_[t];
-    backward_frame(f, stage, parts(grads, i, t));
+    const bool is_last = i + 1 == frame_count() * (t + 1) / threads_;  // of its thread
+    backward_frame(f, stage, parts(grads, i, t), is_last);
     hand_back_grads(i, stage, out);
     if (away(t)) send_home(parameter_grads_[t], sums[t]);
   });
   if (timed_) net_.costs_->end_backward(input_sizes_[0][0]);
   // What no output that has a gradient needs, has none either, in no frame.
   Tensors to, from;
-  for (int t = 1; t < threads_; ++t) {
+  for (int t = 1; t < threads_ && !ready_; ++t) {
     to.clear();
     from.clear();
     for (std::size_t p = 0; p < net_.parameters.size(); ++p) {
@@ -488,7 +493,7 @@ void Pass::hand_back_grads(std::size_t i, int stage, const Tensors& out) {
 }
 
 // The gradient of an output begins where the output is read last.
-void Pass::backward_frame(Frame& f, int stage, const Tensors& grads) {
+void Pass::backward_frame(Frame& f, int stage, const Tensors& grads, bool is_last) {
   f.grads.resize(net_.values);
   for (std::size_t i = 0; i < grads.size(); ++i) {
     const auto& at = stages_.at[net_.outputs[i]];
@@ -513,6 +518,7 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads) {
     f.grads[s.output] = at::Tensor();
     f.values[s.output] = at::Tensor();
     f.saved[s.number].clear();
+    if (ready_ && is_last) pass_step(*n);
   }
   f.values.clear();
   store_of(f).clear();
@@ -569,6 +575,38 @@ void Pass::send_home(const std::vector<at::Tensor>& grads, const Packed& home) c
     if (!grads[i].defined()) here.views[i].zero_(), here.views[i] = at::Tensor();
   here.fill(grads);
   home.flat.copy_(here.flat, /*non_blocking=*/true);
+}
+
+// ---- gradients as they are whole -----------------------------------------------------------------
+
+static thread_local const ReadyScope::Tell* listener = nullptr;
+
+ReadyScope::ReadyScope(Tell tell) : tell_(std::move(tell)), before_(listener) { listener = &tell_; }
+ReadyScope::~ReadyScope() { listener = before_; }
+const ReadyScope::Tell* ReadyScope::current() { return listener; }
+
+// Other devices send theirs at the end, and lanes have frames in turn.
+void Pass::listen() {
+  ready_ = spread_ || lanes_ > 1 || !open_ || !open_->is_alone() ? nullptr : ReadyScope::current();
+  if (!ready_) return;
+  last_of_.resize(net_.steps.size());
+  std::vector<bool> seen(net_.parameters.size(), false);
+  for (const int n : schedule_.steps)
+    for (const int p : net_.steps[n]->parameters()) {
+      if (!seen[p]) last_of_[n].push_back(p);
+      seen[p] = true;
+    }
+  arrived_ = std::vector<std::atomic<int>>(net_.parameters.size());
+}
+
+// A thread's last frame is done with the step.
+void Pass::pass_step(int step) {
+  for (const int p : last_of_[step]) {
+    if (++arrived_[p] < threads_) continue;
+    at::Tensor& sum = parameter_grads_[0][p];
+    for (int t = 1; t < threads_ && sum.defined(); ++t) sum.add_(parameter_grads_[t][p]);
+    (*ready_)(net_.parameters[p].tensor, sum);
+  }
 }
 
 // ---- the network's part of autograd -------------------------------------------------------------

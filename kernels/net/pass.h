@@ -8,17 +8,21 @@
 //   device 2   ·  ·  F0 F1 F2 F3            B0 B1 B2 B3 ·  ·
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "kernels/net/host_store.h"
 #include "kernels/net/net.h"
 #include "kernels/net/places.h"
+#include "kernels/net/ready.h"
 #include "kernels/net/stages.h"
 
 namespace sluice {
 
 using Replicas = std::vector<std::shared_ptr<const Replica>>;  // by place
+
+class OpenPass;
 
 class Pass {
  public:
@@ -27,6 +31,7 @@ class Pass {
   // x[i] requires a gradient where the network's input i has one to be given.
   Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool keep,
        std::uint64_t key);
+  ~Pass();
   Tensors forward(const Tensors& x);
   // The gradients of the inputs (where wanted) and of every parameter, from those of the outputs;
   // undefined ones stand for zero.
@@ -69,7 +74,9 @@ class Pass {
     return (keep_ && retained_[stage][value]) ||
            (stages_.at[value].size() > 1 && stages_.at[value].front() == stage);
   }
-  void backward_frame(Frame& f, int stage, const Tensors& grads);
+  void backward_frame(Frame& f, int stage, const Tensors& grads, bool is_last);
+  void listen();
+  void pass_step(int step);
   std::vector<bool> wanted(const Tensors& x) const;
   void count_kept(const Frame& f, int stage) const;
 
@@ -104,6 +111,11 @@ class Pass {
   int threads_ = 1;
   std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
+  // Who is told of gradients during the backward pass; null: nobody.
+  const ReadyScope::Tell* ready_ = nullptr;
+  std::vector<std::vector<int>> last_of_;   // by step: parameters that no step before it reads
+  std::vector<std::atomic<int>> arrived_;   // by parameter: threads that are done with it
+  std::unique_ptr<OpenPass> open_;
   Tensors results_;
   std::shared_ptr<const MemoryPlan> plan_;   // of a pass with a backward one
   std::vector<std::vector<bool>> retained_;  // by stage, by value: after the forward pass

@@ -21,11 +21,10 @@ using kernels::OptimValue;
 
 namespace {
 
-constexpr std::int64_t block = 16384;  // elements
-
 struct Piece {
   std::size_t slot;
   std::int64_t begin, end;
+  bool is_here;
 };
 
 // All tensors cut into blocks, so that small and large ones share the threads evenly.
@@ -33,14 +32,22 @@ std::vector<Piece> pieces(const std::vector<Slot>& slots) {
   std::vector<Piece> out;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].grad.defined()) continue;
-    const std::int64_t n = slots[i].weight.numel();
-    for (std::int64_t b = 0; b < n; b += block) out.push_back({i, b, std::min(n, b + block)});
+    const Slot& s = slots[i];
+    const std::int64_t n = s.weight.numel();
+    for (std::int64_t b = 0; b < n; b += optim_block)
+      out.push_back({i, b, std::min(n, b + optim_block),
+                     !s.is_part() || (b >= s.begin && b < s.end)});
   }
   return out;
 }
 
 float* at_begin(const at::Tensor& t, const Piece& p) {
   return t.defined() ? t.data_ptr<float>() + p.begin : nullptr;
+}
+// Of a slot's gradient or moments.
+float* at_begin(const Slot& s, const at::Tensor& t, const Piece& p) {
+  float* begin = at_begin(t, p);
+  return begin && s.is_part() ? begin - s.begin : begin;
 }
 
 double square_sum(const float* g, std::int64_t n) {
@@ -57,11 +64,13 @@ double square_sum(const float* g, std::int64_t n) {
 // The sum over each slot's pieces of what `of` gives for a piece: the same whatever the threads.
 template <class F>
 std::vector<double> sums_by_slot(const std::vector<Slot>& slots, const std::vector<Piece>& list,
-                                 const F& of) {
-  std::vector<double> sums(slots.size(), 0), parts(list.size());
+                                 const Unite& unite, const F& of) {
+  std::vector<double> sums(slots.size(), 0), parts(list.size(), 0);
   team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) parts[i] = of(list[i]);
+    for (std::int64_t i = begin; i < end; ++i)
+      if (list[i].is_here) parts[i] = of(list[i]);
   });
+  if (unite) unite(parts);
   for (std::size_t i = 0; i < list.size(); ++i) sums[list[i].slot] += parts[i];
   return sums;
 }
@@ -111,10 +120,10 @@ struct Numbers {
 template <OptimKind kind, bool bounded>
 void update_piece(const Slot& t, const Piece& p, const OptimValue& value) {
   constexpr bool of_tensor = kind == OptimKind::novograd;  // second and third: see norm_scale()
-  float *w = at_begin(t.weight, p), *first = at_begin(t.first, p);
-  float* second = of_tensor ? nullptr : at_begin(t.second, p);
-  float* third = of_tensor ? nullptr : at_begin(t.third, p);
-  const float* grad = at_begin(t.grad, p);
+  float *w = at_begin(t.weight, p), *first = at_begin(t, t.first, p);
+  float* second = of_tensor ? nullptr : at_begin(t, t.second, p);
+  float* third = of_tensor ? nullptr : at_begin(t, t.third, p);
+  const float* grad = at_begin(t, t.grad, p);
   simd([=, n = p.end - p.begin]() SLUICE_INLINE {
     each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
       OptimValue v = value;
@@ -135,8 +144,8 @@ void update_piece(const Slot& t, const Piece& p, const OptimValue& value) {
 
 // LAMB's first part over one piece: the moments.
 void lamb_moments(const Slot& t, const Piece& p, const OptimValue& value) {
-  float *first = at_begin(t.first, p), *second = at_begin(t.second, p);
-  const float* grad = at_begin(t.grad, p);
+  float *first = at_begin(t, t.first, p), *second = at_begin(t, t.second, p);
+  const float* grad = at_begin(t, t.grad, p);
   simd([=, n = p.end - p.begin]() SLUICE_INLINE {
     each(n, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
       V a = load<V>(first + i), b = load<V>(second + i);
@@ -150,11 +159,12 @@ double direction_square_sum(const Slot& t, const Piece& p, const OptimValue& v) 
   std::vector<float> along(static_cast<std::size_t>(p.end - p.begin));
   if (v.kind == OptimKind::lamb) {
     lamb_moments(t, p, v);
-    const float *w = at_begin(t.weight, p), *a = at_begin(t.first, p), *b = at_begin(t.second, p);
+    const float *w = at_begin(t.weight, p), *a = at_begin(t, t.first, p),
+                *b = at_begin(t, t.second, p);
     for (std::size_t i = 0; i < along.size(); ++i)
       along[i] = v.direction<Numbers>(w[i], a[i], b[i]);
   } else {
-    const float* g = at_begin(t.grad, p);
+    const float* g = at_begin(t, t.grad, p);
     for (std::size_t i = 0; i < along.size(); ++i) along[i] = v.plain<Numbers>(g[i]);
   }
   return square_sum(along.data(), p.end - p.begin);
@@ -208,10 +218,11 @@ float norm_scale(const OptimRule& rule, const OptimState& state, const Slot& t, 
   return scale;
 }
 
-void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
+void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory,
+               const Unite& unite) {
   const auto list = pieces(slots);
-  const std::vector<double> squares = sums_by_slot(slots, list, [&](const Piece& p) {
-    return square_sum(at_begin(slots[p.slot].grad, p), p.end - p.begin);
+  const std::vector<double> squares = sums_by_slot(slots, list, unite, [&](const Piece& p) {
+    return square_sum(at_begin(slots[p.slot], slots[p.slot].grad, p), p.end - p.begin);
   });
   OptimState state = memory.read();
   kernels::decide(rule, std::accumulate(squares.begin(), squares.end(), 0.0), state);
@@ -224,10 +235,10 @@ void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& mem
   for (std::size_t i = 0; i < slots.size(); ++i)
     values.push_back(value(slots[i], norm_scale(rule, state, slots[i], squares[i])));
   if (rule.measures()) {
-    const auto directions = sums_by_slot(slots, list, [&](const Piece& p) {
+    const auto directions = sums_by_slot(slots, list, unite, [&](const Piece& p) {
       return direction_square_sum(slots[p.slot], p, values[p.slot]);
     });
-    const auto weights = sums_by_slot(slots, list, [&](const Piece& p) {
+    const auto weights = sums_by_slot(slots, list, unite, [&](const Piece& p) {
       return square_sum(at_begin(slots[p.slot].weight, p), p.end - p.begin);
     });
     for (std::size_t i = 0; i < slots.size(); ++i)
@@ -238,6 +249,7 @@ void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& mem
     constexpr auto kinds = static_cast<std::size_t>(OptimKind::lamb) + 1;
     for (std::int64_t i = begin; i < end; ++i) {
       const Piece& p = list[static_cast<std::size_t>(i)];
+      if (!p.is_here) continue;
       update_piece(slots[p.slot], p, values[p.slot], std::make_index_sequence<kinds>{});
     }
   });
@@ -258,7 +270,7 @@ at::Tensor plain(const at::Tensor& t, const at::Tensor& weight) {
 }
 
 Slot plain(const Slot& s) {
-  if (!s.grad.defined()) return s;
+  if (!s.grad.defined() || s.is_part()) return s;
   Slot out = s;
   const bool on_device = cuda_takes(s.weight);
   out.weight = s.weight.to(on_device ? s.weight.device() : at::kCPU, at::kFloat);
@@ -336,14 +348,17 @@ void OptimMemory::device_step(const std::vector<Slot>& slots, const OptimRule& r
 
 void add_moments(Slot& slot, const OptimRule& rule, double second) {
   const auto zeros = [&](bool one) {
-    return one ? at::zeros({1}, slot.weight.options()) : at::zeros_like(slot.weight);
+    if (one) return at::zeros({1}, slot.weight.options());
+    return slot.is_part() ? at::zeros({slot.end - slot.begin}, slot.weight.options())
+                          : at::zeros_like(slot.weight);
   };
   if (rule.uses_first()) slot.first = zeros(false);
   if (rule.uses_second()) slot.second = zeros(rule.second_of_tensor()).fill_(second);
   if (rule.uses_third()) slot.third = zeros(rule.second_of_tensor());
 }
 
-void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory) {
+void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& memory,
+                const Unite& unite) {
   at::NoGradGuard no_grad;
   std::vector<Slot> all;
   bool any = false;
@@ -351,7 +366,7 @@ void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& me
   if (any && cuda_takes(all.front().weight))
     OptimMemory::device_step(all, rule, memory);
   else
-    host_step(all, rule, memory);
+    host_step(all, rule, memory, unite);
   for (std::size_t i = 0; i < slots.size(); ++i) give_back(all[i], slots[i]);
 }
 

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,8 +17,14 @@
 
 namespace sluice {
 
+constexpr std::int64_t optim_block = 16384;  // elements of a tensor that are summed alone
+
 // A weight with its gradient (undefined: nothing to do) and moments (undefined where not used).
 struct Slot {
+  // Of a part: [begin, end) of the weight as it lies in memory is what the gradient and the moments
+  // are of, whole blocks and the weight's rest. The others' are done elsewhere.
+  std::int64_t begin = 0, end = -1;  // -1: all of it
+  bool is_part() const { return end >= 0; }
   at::Tensor weight, grad;
   at::Tensor first, second, third;  // OptimRule::uses_first() and so on
   double lr = 0, weight_decay = 0;  // before the schedule
@@ -25,6 +32,9 @@ struct Slot {
 
 // Gives the slot what the rule's moments begin with: zeros, or `second` for the second.
 void add_moments(Slot& slot, const kernels::OptimRule& rule, double second = 0);
+
+// Of numbers that are 0 where they are not this rank's, everyone's.
+using Unite = std::function<void(std::vector<double>& numbers)>;
 
 // An OptimState as a tensor of bytes where the weights are: a step on a CUDA device reads and
 // writes it there, and waits for nothing. And that device's list of the tensors.
@@ -41,7 +51,7 @@ class OptimMemory {
 
  private:
   struct Plan;
-  friend void optim_step(std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&);
+  friend void optim_step(std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&, const Unite&);
   static void device_step(const std::vector<Slot>&, const kernels::OptimRule&, OptimMemory&);
   at::Tensor bytes_;
   std::shared_ptr<const Plan> plan_;
@@ -67,6 +77,8 @@ bool same_order(const at::Tensor& a, const at::Tensor& b);
 //   lars      You, Gitman, Ginsburg 2017: m = momentum m + (g + weight_decay w) trust |w| /
 //             (|g| + weight_decay |w|);  w -= lr m
 //   lamb      You et al. 2020: Adam's direction, plus weight_decay w, times |w| / |direction|
-void optim_step(std::vector<Slot>& slots, const kernels::OptimRule& rule, OptimMemory& memory);
+// Slots that are parts are on the host, and need `unite`.
+void optim_step(std::vector<Slot>& slots, const kernels::OptimRule& rule, OptimMemory& memory,
+                const Unite& unite = {});
 
 }  // namespace sluice

@@ -44,19 +44,20 @@ void Optimizer::open(const OpenContext& context) {
   rule_.growth_interval = static_cast<std::int32_t>(p.growth_interval);
   rule_.scaled =
       p.loss_scale == "dynamic" || (p.loss_scale == "auto" && network_->computes_in_half());
+  ranks_ = context.ranks;
+  if (context.division.sharded())
+    sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_);
   make_slots();
   kernels::OptimState begin;
   if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
   memory_.write(begin);
-  ranks_ = context.ranks;
   if (ranks_)
     for (const Slot& s : slots_) {
       ranks_->use.values += s.weight.numel();
       for (const auto& [prefix, member] : moments)
         if ((s.*member).defined()) ranks_->use.moments += (s.*member).numel();
     }
-  if (context.division.sharded())
-    sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_);
+  if (sharded_ && sharded_->in_parts()) ranks_->before_save.push_back([this] { unite_moments(); });
 }
 
 void Optimizer::make_slots() {
@@ -75,10 +76,19 @@ void Optimizer::make_slots() {
     s.lr = settings[i].lr * factors[i];
     const bool decays = p.decay_norm_and_bias || s.weight.dim() > 1;
     s.weight_decay = decays ? settings[i].weight_decay : 0;
+    if (sharded_ && sharded_->in_parts()) {
+      s.begin = sharded_->range(i).begin;
+      s.end = sharded_->range(i).end;
+    }
     add_moments(s, rule_, first_second());
     slots_.push_back(std::move(s));
     from_epoch_.push_back(settings[i].from_epoch);
   }
+}
+
+// Whether the moment is of the slot's range, and not of all of the weight.
+bool Optimizer::is_part(const Slot& slot, Moment member) const {
+  return slot.is_part() && (member == &Slot::first || !rule_.second_of_tensor());
 }
 
 void Optimizer::process(Firing& f) {
@@ -111,8 +121,7 @@ void Optimizer::add_shard(Firing& f) {
       memory_.move_to(loss.device());
       share = share * memory_.loss_scale().squeeze(0);
     }
-    share.backward();
-    sharded_->add(sharded_->shard(f.stamp().index), f.weight(), value);
+    sharded_->backward(share, sharded_->shard(f.stamp().index), f.weight(), value);
     f.emit_ptr(f.ptr());
   }
   if (!sharded_->ends(f.stamp().index)) return;
@@ -186,9 +195,31 @@ void Optimizer::save(State& state) const {
     state.values["scaler"] = {
         {"scale", now.scale}, {"growth_tracker", now.good}, {"skipped", now.skipped}};
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    for (const auto& [prefix, member] : moments)
-      if ((slots_[i].*member).defined())
-        state.tensors[prefix + names_[i]] = (slots_[i].*member).cpu().clone();
+    for (const auto& [prefix, member] : moments) {
+      const at::Tensor& m = slots_[i].*member;
+      if (!m.defined()) continue;
+      const std::string name = prefix + names_[i];
+      state.tensors[name] = is_part(slots_[i], member) ? whole_.at(name) : m.cpu().clone();
+    }
+}
+
+// What rank 0 saves; a rank has its ranges alone.
+void Optimizer::unite_moments() {
+  for (const auto& [prefix, member] : moments) {
+    std::vector<float*> ranges, wholes;
+    std::vector<std::pair<std::string, at::Tensor>> all;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const at::Tensor& m = slots_[i].*member;
+      if (!m.defined() || !is_part(slots_[i], member)) break;
+      ranges.push_back(m.data_ptr<float>());
+      all.emplace_back(prefix + names_[i], at::empty_like(slots_[i].weight));
+      wholes.push_back(all.back().second.data_ptr<float>());
+    }
+    if (all.empty()) continue;
+    sharded_->spread(ranges, wholes);
+    if (ranks_->world.rank == 0)
+      for (auto& [name, t] : all) whole_[name] = t;
+  }
 }
 
 void Optimizer::load(const State& state) {
@@ -217,11 +248,19 @@ void Optimizer::load(const State& state) {
   if (sharded_) sharded_->take_buffers();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     for (const auto& [prefix, member] : moments) {
-      if (!(slots_[i].*member).defined()) continue;
+      const Slot& s = slots_[i];
+      const at::Tensor& m = s.*member;
+      if (!m.defined()) continue;
       const auto saved = state.tensors.find(prefix + names_[i]);
-      if (saved == state.tensors.end() || saved->second.sizes() != (slots_[i].*member).sizes())
+      if (saved == state.tensors.end() ||
+          saved->second.sizes() != (is_part(s, member) ? s.weight : m).sizes())
         throw DataError("the checkpoint does not fit: " + (prefix + names_[i]));
-      (slots_[i].*member).copy_(saved->second);
+      if (!is_part(s, member)) {
+        m.copy_(saved->second);
+        continue;
+      }
+      const at::Tensor as_it_lies = at::empty_like(s.weight).copy_(saved->second);
+      m.copy_(at::from_blob(as_it_lies.data_ptr<float>() + s.begin, m.sizes(), at::kFloat));
     }
 }
 
@@ -238,17 +277,24 @@ void Optimizer::log(Firing& f, at::Tensor loss, std::optional<double> value) {
 void Optimizer::step(const std::string& at) {
   const auto weights = network_->parameters();
   const double share = static_cast<double>(common().grad_accumulation) / pending_;
+  const bool in_parts = sharded_ && sharded_->in_parts();
+  if (in_parts && !weights.front().second.is_cpu())
+    throw Error(Exit::usage, "run.shard_optimizer is for training on the host, not on a GPU");
+  whole_.clear();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     follow(slots_[i], weights[i].second);
     if (rule_.epoch < static_cast<double>(from_epoch_[i])) continue;  // frozen
-    slots_[i].grad = weights[i].second.grad();
+    slots_[i].grad = in_parts ? sharded_->gradient(i) : weights[i].second.grad();
     if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
   }
   const at::Device device = slots_.front().weight.device();
   const std::int64_t begun = now_ns();
   memory_.move_to(device);
-  optim_step(slots_, rule_, memory_);
+  Unite unite;
+  if (in_parts) unite = [this](std::vector<double>& numbers) { sharded_->unite(numbers); };
+  optim_step(slots_, rule_, memory_, unite);
   if (device.is_cpu()) require_finite(memory_.read(), "batch " + at);
+  if (in_parts) spread_weights();
   if (network_->settle(static_cast<std::uint32_t>(rule_.epoch)) && sharded_)
     sharded_->take_buffers();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -259,6 +305,16 @@ void Optimizer::step(const std::string& at) {
   if (!ranks_) return;
   ++ranks_->use.steps;
   ranks_->use.update_ns += now_ns() - begun;
+}
+
+// What each rank has updated, to all.
+void Optimizer::spread_weights() {
+  std::vector<float*> ranges, wholes;
+  for (const Slot& s : slots_) {
+    wholes.push_back(s.weight.data_ptr<float>());
+    ranges.push_back(wholes.back() + s.begin);
+  }
+  sharded_->spread(ranges, wholes);
 }
 
 // Without a loss scale there is nothing to lower: such a step would be missing silently.

@@ -13,6 +13,8 @@
 // double it. Defaults are torch.amp.GradScaler's.
 #pragma once
 
+#include <map>
+
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "engine/state/sample.h"
@@ -141,6 +143,9 @@ class Optimizer : public Node {
 
  private:
   void make_slots();
+  bool is_part(const Slot& slot, at::Tensor Slot::*member) const;
+  void unite_moments();
+  void spread_weights();
   void add_shard(Firing& f);
   void begin_epoch(std::uint32_t epoch);
   void log(Firing& f, at::Tensor loss, std::optional<double> value);
@@ -153,6 +158,7 @@ class Optimizer : public Node {
   std::vector<std::string> names_;
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> from_epoch_;  // by slot: when it begins to be trained
+  std::map<std::string, at::Tensor> whole_;  // moments of all ranks, while rank 0 saves
   kernels::OptimRule rule_;
   OptimMemory memory_;
   Plateau plateau_;

@@ -4,29 +4,27 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "engine/trace/trace.h"
+#include "kernels/net/ready.h"
+#include "kernels/optim/optim.h"
 
 namespace sluice {
 namespace {
 
-std::size_t count(const Network::Named& all) {
-  std::size_t n = 0;
-  for (const auto& [name, t] : all) n += static_cast<std::size_t>(t.numel());
-  return n;
+// Values as they lie in a weight's memory.
+at::Tensor like(float* values, const at::Tensor& weight) {
+  return weight.is_non_overlapping_and_dense()
+             ? at::from_blob(values, weight.sizes(), weight.strides(), at::kFloat)
+             : at::from_blob(values, weight.sizes(), at::kFloat);
 }
 
-// Of a leaf: gradients, a flag for each of those that are defined, and what buffers changed by.
-std::size_t values_of(const Network& network) {
-  const auto weights = network.parameters();
-  return count(weights) + weights.size() + count(network.buffers());
-}
-
-// Goes through a leaf's memory tensor by tensor, each in the order of its axes.
+// Goes through memory tensor by tensor, each in the order of its axes.
 class Cursor {
  public:
-  explicit Cursor(std::span<float> values) : next_(values.data()) {}
+  explicit Cursor(float* values) : next_(values) {}
   at::Tensor next(const at::Tensor& like) {
     const at::Tensor view = at::from_blob(next_, like.sizes(), at::kFloat);
     next_ += like.numel();
@@ -38,6 +36,25 @@ class Cursor {
   float* next_;
 };
 
+std::size_t count(const at::Tensor& t) { return static_cast<std::size_t>(t.numel()); }
+
+// Pieces of about even size that end where a block of some weight does.
+std::vector<std::size_t> cuts_at_blocks(const std::vector<std::size_t>& weights,
+                                        std::size_t values, std::size_t ranks) {
+  std::vector<std::size_t> cuts{0};
+  std::size_t begin = 0;
+  for (const std::size_t weight : weights) {
+    for (std::size_t b = 0; b < weight; b += optim_block) {
+      const std::size_t end = begin + std::min(weight, b + optim_block);
+      while (cuts.size() < ranks && end * ranks >= cuts.size() * values) cuts.push_back(end);
+    }
+    begin += weight;
+  }
+  while (cuts.size() < ranks) cuts.push_back(values);
+  cuts.push_back(values);
+  return cuts;
+}
+
 }  // namespace
 
 ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
@@ -45,10 +62,56 @@ ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
     : division_(division),
       ranks_(std::move(ranks)),
       network_(std::move(network)),
+      in_parts_(ranks_ && ranks_->wire && ranks_->shard_optimizer),
       mine_(static_cast<std::size_t>(division.parts)),
-      sum_(division.parts, values_of(*network_), ranks_ ? ranks_->wire : nullptr,
-           ranks_ && ranks_->halves) {
+      weights_(network_->parameters()) {
+  lay_out();
+  taken_ = std::vector<std::atomic<bool>>(places_.size());
+  open_ = std::vector<std::atomic<int>>(buckets_.size());
+  sums_ = std::make_unique<BucketedSum>(division.parts, buckets_, ranks_ ? ranks_->wire : nullptr,
+                                        ranks_ && ranks_->halves);
   take_buffers();
+}
+
+// Weights from the last to the first, as the backward pass comes to them.
+void ShardedStep::lay_out() {
+  places_.resize(weights_.size());
+  ranges_.resize(weights_.size());
+  gradients_.resize(weights_.size());
+  const std::size_t most = ranks_ ? ranks_->bucket_values : 0;  // 0: all in one
+  std::vector<std::vector<std::size_t>> sizes;                  // by bucket
+  for (std::size_t i = weights_.size(); i-- > 0;) {
+    const std::size_t size = count(weights_[i].second);
+    if (buckets_.empty() || (most > 0 && buckets_.back().values >= most)) {
+      buckets_.emplace_back();
+      sizes.emplace_back();
+    }
+    places_[i] = {buckets_.size() - 1, buckets_.back().values, size};
+    buckets_.back().values += size;
+    sizes.back().push_back(size);
+    numbers_[weights_[i].second.unsafeGetTensorImpl()] = i;
+  }
+  if (in_parts_) {
+    const auto rank = static_cast<std::size_t>(ranks_->wire->rank());
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      buckets_[b].in_parts = true;
+      buckets_[b].cuts = cuts_at_blocks(sizes[b], buckets_[b].values,
+                                        static_cast<std::size_t>(ranks_->wire->size()));
+    }
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Place& p = places_[i];
+      const auto& cuts = buckets_[p.bucket].cuts;
+      const auto inside = [&](std::size_t cut) {
+        return static_cast<std::int64_t>(std::clamp(cut, p.begin, p.begin + p.size) - p.begin);
+      };
+      ranges_[i] = {inside(cuts[rank]), inside(cuts[rank + 1])};
+    }
+    buckets_.emplace_back();  // all ranks need the rest
+  }
+  if (buckets_.empty()) buckets_.emplace_back();
+  rest_ = buckets_.back().values;
+  buckets_.back().values += weights_.size();
+  for (const auto& [name, b] : network_->buffers()) buckets_.back().values += count(b);
 }
 
 void ShardedStep::take_buffers() {
@@ -56,23 +119,74 @@ void ShardedStep::take_buffers() {
   for (const auto& [name, b] : network_->buffers()) buffers_.push_back(b.detach().cpu().clone());
 }
 
-void ShardedStep::add(std::int64_t shard, std::int64_t samples, double loss) {
-  const at::NoGradGuard no_grad;
+// ---- a shard ------------------------------------------------------------------------------------
+
+bool ShardedStep::is_my_last(std::int64_t shard) const {
+  const Wire* wire = ranks_ ? ranks_->wire : nullptr;
+  return wire && shard + 1 == first_shard(wire->rank() + 1, wire->size(), division_.parts);
+}
+
+void ShardedStep::backward(const at::Tensor& begin, std::int64_t shard, std::int64_t samples,
+                           double loss) {
   mine_[static_cast<std::size_t>(shard)] = {samples, loss};
-  Cursor leaf(sum_.leaf());
-  const auto weights = network_->parameters();
-  for (const auto& [name, w] : weights) {
-    at::Tensor values = leaf.next(w);
-    w.grad().defined() ? values.copy_(w.grad()) : values.zero_();
+  shard_ = shard;
+  closes_ = is_my_last(shard);
+  leaves_.clear();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    leaves_.push_back(sums_->leaf(b).data());
+    open_[b] = 0;
   }
-  for (const auto& [name, w] : weights) {
-    leaf.next() = w.grad().defined() ? 1 : 0;
-    w.mutable_grad() = at::Tensor();
+  ++open_.back();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    taken_[i] = false;
+    ++open_[places_[i].bucket];
   }
+  if (closes_ && ranks_->bucket_values > 0) {
+    this->begin();
+    const ReadyScope scope([this](const at::Tensor& weight, const at::Tensor& gradient) {
+      const auto found = numbers_.find(weight.unsafeGetTensorImpl());
+      if (found != numbers_.end()) take(found->second, gradient);
+    });
+    begin.backward();
+  } else {
+    begin.backward();
+  }
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    if (!taken_[i]) take(i, weights_[i].second.grad());
+  take_rest(samples);
+  for (const auto& [name, w] : weights_) w.mutable_grad() = at::Tensor();
+  if (closes_) return;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) sums_->add(b, shard);
+}
+
+// From any thread of a backward pass.
+void ShardedStep::take(std::size_t weight, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  const Place& p = places_[weight];
+  float* to = leaves_[p.bucket] + p.begin;
+  if (gradient.defined())
+    like(to, weights_[weight].second).copy_(gradient);
+  else
+    std::fill_n(to, p.size, 0.0f);
+  taken_[weight] = true;
+  close(p.bucket);
+}
+
+void ShardedStep::close(std::size_t bucket) {
+  if (--open_[bucket] == 0 && closes_) {
+    if (!sums_->has_begun()) begin();
+    sums_->close(bucket, shard_);
+  }
+}
+
+void ShardedStep::take_rest(std::int64_t samples) {
+  Cursor rest(leaves_.back() + rest_);
+  for (const auto& [name, w] : weights_) rest.next() = w.grad().defined() ? 1 : 0;
   const auto buffers = network_->buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const at::Tensor now = buffers[i].second.detach();
-    at::Tensor change = leaf.next(now);
+    at::Tensor change = rest.next(now);
     if (at::equal(now.cpu(), buffers_[i])) {
       change.zero_();
       continue;
@@ -80,62 +194,97 @@ void ShardedStep::add(std::int64_t shard, std::int64_t samples, double loss) {
     change.copy_(now.cpu() - buffers_[i]).mul_(share(samples));
     now.copy_(buffers_[i]);
   }
-  sum_.add(shard);
+  close(buckets_.size() - 1);
 }
 
-// Of all ranks: what the step is made of, and whether any of them wishes to end.
-std::vector<ShardedStep::Shard> ShardedStep::all_shards(bool& wish) {
-  wish = ranks_ && ranks_->wish;
-  std::vector<Shard> all(mine_.size());
-  all.swap(mine_);
-  if (!ranks_ || ranks_->alone()) return all;
-  const auto size = static_cast<std::int64_t>(all.size());
-  const auto ranks = static_cast<std::int64_t>(ranks_->wire->size());
-  all.push_back({wish, 0});
-  std::vector<Shard> theirs(all.size() * static_cast<std::size_t>(ranks));
-  ranks_->wire->gather(std::as_bytes(std::span(all)), std::as_writable_bytes(std::span(theirs)));
+// ---- the step -----------------------------------------------------------------------------------
+
+void ShardedStep::begin() {
+  Wire* const wire = ranks_ ? ranks_->wire : nullptr;
+  sums_->begin([wire, agreed = agreed_, all = mine_, wish = ranks_ && ranks_->wish] {
+    *agreed = {all, wish};
+    if (wire) agree(*wire, *agreed);
+    std::vector<std::uint8_t> filled;
+    for (const Shard& s : agreed->shards) filled.push_back(s.samples > 0);
+    return filled;
+  });
+}
+
+void ShardedStep::agree(Wire& wire, Agreed& agreed) {
+  std::vector<Shard> mine = agreed.shards;
+  const auto size = static_cast<std::int64_t>(mine.size());
+  const auto ranks = static_cast<std::int64_t>(wire.size());
+  mine.push_back({agreed.wish, 0});
+  std::vector<Shard> theirs(mine.size() * static_cast<std::size_t>(ranks));
+  wire.gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(theirs)));
   const auto of = [&](std::int64_t rank, std::int64_t shard) {
     return theirs[static_cast<std::size_t>(rank * (size + 1) + shard)];
   };
   for (std::int64_t k = 0; k < size; ++k)
-    all[static_cast<std::size_t>(k)] = of(part_of(k, size, ranks), k);
-  all.pop_back();
-  for (std::int64_t r = 0; r < ranks; ++r) wish |= of(r, size).samples != 0;
-  return all;
+    agreed.shards[static_cast<std::size_t>(k)] = of(part_of(k, size, ranks), k);
+  for (std::int64_t r = 0; r < ranks; ++r) agreed.wish |= of(r, size).samples != 0;
+}
+
+void ShardedStep::count_bytes() {
+  if (ranks_) ranks_->use.bytes += sums_->sent() - counted_;
+  counted_ = sums_->sent();
 }
 
 ShardedStep::Sum ShardedStep::finish() {
   const at::NoGradGuard no_grad;
-  Sum sum;
-  std::vector<std::uint8_t> filled;
   const std::int64_t came = now_ns();
-  for (const Shard& s : all_shards(sum.wish)) {
-    filled.push_back(s.samples > 0);
+  if (!sums_->has_begun()) {  // the last shard here is empty, or there is no wire
+    begin();
+    for (std::size_t b = 0; b < buckets_.size(); ++b) sums_->close(b);
+  }
+  const std::int64_t on_wire = sums_->wire_ns();
+  sums_->await_agreement();
+  const std::int64_t begun = now_ns();
+  sums_->await();
+  if (ranks_) {
+    ranks_->use.header_ns += begun - came;
+    ranks_->use.sum_ns += now_ns() - begun;
+    ranks_->use.wire_ns += sums_->wire_ns() - on_wire;
+  }
+  count_bytes();
+  std::fill(mine_.begin(), mine_.end(), Shard{});
+  Sum sum;
+  sum.wish = agreed_->wish;
+  for (const Shard& s : agreed_->shards) {
     sum.samples += s.samples;
     sum.loss += static_cast<double>(s.samples) * s.loss;
   }
-  const std::int64_t begun = now_ns();
-  const std::uint64_t sent = sum_.sent();
-  if (ranks_) ranks_->use.header_ns += begun - came;
-  const std::span<float> values = sum_.finish(filled);
-  if (ranks_) {
-    ranks_->use.sum_ns += now_ns() - begun;
-    ranks_->use.bytes += sum_.sent() - sent;
-  }
   if (sum.samples == 0) return sum;
   sum.loss /= static_cast<double>(sum.samples);
-
   // A batch that is not full: the mean over the samples that there are.
-  const float scale = static_cast<float>(division_.samples / static_cast<double>(sum.samples));
-  if (sum.samples != division_.samples)
-    for (float& v : values) v *= scale;
-  Cursor from(values);
-  const auto weights = network_->parameters();
-  std::vector<at::Tensor> gradients;
-  for (const auto& [name, w] : weights) gradients.push_back(from.next(w));
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    if (const at::Tensor& w = weights[i].second; from.next() > 0)
-      w.mutable_grad() = w.is_cpu() ? gradients[i] : gradients[i].to(w.device());
+  const bool full = sum.samples == division_.samples;
+  give(full ? 1 : static_cast<float>(division_.samples / static_cast<double>(sum.samples)));
+  return sum;
+}
+
+void ShardedStep::give(float scale) {
+  const std::size_t rest = buckets_.size() - 1;
+  if (scale != 1)
+    for (std::size_t b = 0; b < buckets_.size(); ++b)
+      for (float& v : sums_->sum(b)) v *= scale;
+  Cursor from(sums_->sum(rest).data() + rest_);
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const at::Tensor& w = weights_[i].second;
+    const Place& p = places_[i];
+    const bool has_gradient = from.next() > 0;
+    gradients_[i] = at::Tensor();
+    if (!has_gradient) continue;
+    float* sum = sums_->sum(p.bucket).data();
+    if (in_parts_) {
+      const std::size_t first = p.begin + static_cast<std::size_t>(ranges_[i].begin);
+      const std::int64_t size = ranges_[i].end - ranges_[i].begin;
+      float* values = size > 0 ? sum + (first - sums_->of(p.bucket).begin()) : sum;
+      gradients_[i] = at::from_blob(values, {size}, at::kFloat);
+      continue;
+    }
+    const at::Tensor values = like(sum + p.begin, w);
+    w.mutable_grad() = w.is_cpu() ? values : values.to(w.device());
+  }
   const auto buffers = network_->buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const at::Tensor now = buffers[i].second.detach();
@@ -144,7 +293,35 @@ ShardedStep::Sum ShardedStep::finish() {
     buffers_[i] += now.is_floating_point() ? change : change.round().to(now.scalar_type());
     now.copy_(buffers_[i]);
   }
-  return sum;
+}
+
+// ---- a sharded optimizer ------------------------------------------------------------------------
+
+void ShardedStep::spread(const std::vector<float*>& ranges, const std::vector<float*>& wholes) {
+  for (std::size_t b = 0; b + 1 < buckets_.size(); ++b) {
+    OrderedSum& sum = sums_->of(b);
+    std::vector<float> piece(sum.end() - sum.begin());
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Place& p = places_[i];
+      const auto size = static_cast<std::size_t>(ranges_[i].end - ranges_[i].begin);
+      if (p.bucket != b || size == 0) continue;
+      const std::size_t at = p.begin + static_cast<std::size_t>(ranges_[i].begin) - sum.begin();
+      std::memcpy(piece.data() + at, ranges[i], size * sizeof(float));
+    }
+    const auto whole = sum.gather(piece);
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (const Place& p = places_[i]; p.bucket == b)
+        std::memcpy(wholes[i], whole.data() + p.begin, p.size * sizeof(float));
+  }
+  count_bytes();
+}
+
+void ShardedStep::unite(std::vector<double>& numbers) {
+  const std::size_t n = numbers.size();
+  std::vector<double> all(n * static_cast<std::size_t>(ranks_->wire->size()));
+  ranks_->wire->gather(std::as_bytes(std::span(numbers)), std::as_writable_bytes(std::span(all)));
+  std::fill(numbers.begin(), numbers.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) numbers[i % n] += all[i];
 }
 
 }  // namespace sluice

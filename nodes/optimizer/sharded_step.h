@@ -1,17 +1,28 @@
 // One step whose batch is computed in shards, here or by other processes: their gradients, weighted
-// by their samples, are added along one tree (engine/group/ordered_sum.h).
+// by their samples, are added along one tree (engine/group/ordered_sum.h), in buckets that go over
+// the wire while the last shard's backward pass goes on (bucketed_sum.h).
+//
+//   bucket 0  weights of the last layers     closed first
+//   bucket 1  ...
+//   bucket n  weights of the first layers    closed at the end
+//   the rest  which weights have a gradient, and what buffers changed by
 //
 // Invariants:
 //  - every shard is computed from the same weights and buffers: what a pass changed in the buffers
 //    (a batch norm's running statistics) is taken out after it, and the weighted sum of the changes
 //    goes in once a step;
-//  - all ranks call finish() for the same steps, and leave it with the same bits.
+//  - all ranks call finish() for the same steps, and leave it with the same bits;
+//  - where the optimizer is sharded (ZeRO-1, Rajbhandari et al. 2020) a rank has the sum of a range
+//    of each weight alone, whole blocks of it, and update() gives the others what it made of that.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
-#include "engine/group/ordered_sum.h"
+#include "engine/group/bucketed_sum.h"
 #include "engine/group/ranks.h"
 #include "engine/group/shards.h"
 #include "engine/state/resource.h"
@@ -32,8 +43,8 @@ class ShardedStep {
     return samples / static_cast<double>(division_.samples);
   }
 
-  // After the shard's backward pass: takes the gradients out of the network.
-  void add(std::int64_t shard, std::int64_t samples, double loss);
+  // Does the shard's backward pass from `begin`, its loss, and takes the gradients.
+  void backward(const at::Tensor& begin, std::int64_t shard, std::int64_t samples, double loss);
 
   struct Sum {
     std::int64_t samples = 0;
@@ -41,25 +52,74 @@ class ShardedStep {
     bool wish = false;  // some rank's, to end the run
   };
   // Collective: gives the network the step's gradients and buffers; where there were no samples at
-  // all, nothing.
+  // all, nothing. Of a sharded optimizer gradients are ranges as in range().
   Sum finish();
 
   // The buffers are what the next step begins with.
   void take_buffers();
+
+  // ---- a sharded optimizer
+
+  bool in_parts() const { return in_parts_; }
+  // What this rank updates of a weight, counted as it lies in memory.
+  struct Range {
+    std::int64_t begin = 0, end = 0;
+  };
+  Range range(std::size_t weight) const { return ranges_[weight]; }
+  at::Tensor gradient(std::size_t weight) const { return gradients_[weight]; }
+  // Collective: everybody's ranges to everybody; ranges[i] of weight i goes out, wholes[i] comes in.
+  void spread(const std::vector<float*>& ranges, const std::vector<float*>& wholes);
+  // Collective: the sum over ranks of numbers of which all but one rank have 0.
+  void unite(std::vector<double>& numbers);
 
  private:
   struct Shard {
     std::int64_t samples = 0;
     double loss = 0;
   };
-  std::vector<Shard> all_shards(bool& wish);
+  struct Place {  // of a weight's gradient
+    std::size_t bucket = 0, begin = 0, size = 0;
+  };
+  // Of all ranks: what the step is made of, and whether any of them wishes to end.
+  struct Agreed {
+    std::vector<Shard> shards;
+    bool wish = false;
+  };
+  void lay_out();
+  bool is_my_last(std::int64_t shard) const;
+  void begin();
+  static void agree(Wire& wire, Agreed& agreed);
+  void count_bytes();
+  void take(std::size_t weight, const at::Tensor& gradient);
+  void close(std::size_t bucket);
+  void take_rest(std::int64_t samples);
+  void give(float scale);
 
   const Division division_;
   const std::shared_ptr<Ranks> ranks_;
   const std::shared_ptr<Network> network_;
+  const bool in_parts_;
   std::vector<at::Tensor> buffers_;  // as the step began
   std::vector<Shard> mine_;
-  OrderedSum sum_;
+
+  const Network::Named weights_;
+  std::vector<Place> places_;  // by weight
+  std::vector<Range> ranges_;
+  std::vector<BucketedSum::Bucket> buckets_;  // the last: the rest; alone, or behind weights
+  std::size_t rest_ = 0;                      // where it begins there
+  std::vector<at::Tensor> gradients_;         // of ranges
+  std::unordered_map<const void*, std::size_t> numbers_;  // by the weight's tensor
+
+  // Of the shard under way.
+  std::int64_t shard_ = 0;
+  bool closes_ = false;
+  std::vector<float*> leaves_;
+  std::vector<std::atomic<bool>> taken_;  // by weight
+  std::vector<std::atomic<int>> open_;    // by bucket: weights that are to come, and the rest
+
+  const std::shared_ptr<Agreed> agreed_ = std::make_shared<Agreed>();
+  std::uint64_t counted_ = 0;  // bytes
+  std::unique_ptr<BucketedSum> sums_;
 };
 
 }  // namespace sluice

@@ -6,9 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
+#include <thread>
 
 #include "engine/base/error.h"
+#include "engine/group/bucketed_sum.h"
 #include "engine/group/ordered_sum.h"
 #include "engine/group/shards.h"
 #include "engine/group/world.h"
@@ -132,6 +135,132 @@ TEST_CASE("the ordered sum has one tree's bits for any number of ranks, with emp
       }
     }
   }
+}
+
+TEST_CASE("a step without any leaf leaves nothing behind for the next one") {
+  std::mt19937 random(11);
+  Leaves leaves(5, 300, random);
+  leaves.filled = {1, 1, 0, 1, 1};
+  for (int ranks = 1; ranks <= 3; ++ranks) {
+    ThreadWires wires(ranks);
+    wires.each([&](int rank) {
+      OrderedSum sum(5, 300, ranks > 1 ? &wires[rank] : nullptr);
+      CHECK(sum.finish(std::vector<std::uint8_t>(5, 0)).empty());
+      for (auto k = first_shard(rank, ranks, 5); k < first_shard(rank + 1, ranks, 5); ++k) {
+        if (!leaves.filled[static_cast<std::size_t>(k)]) continue;
+        const auto& mine = leaves.leaf[static_cast<std::size_t>(k)];
+        std::copy(mine.begin(), mine.end(), sum.leaf().begin());
+        sum.add(k);
+      }
+      const auto whole = sum.finish(leaves.filled);
+      CHECK(std::vector<float>(whole.begin(), whole.end()) == leaves.expected(false));
+    });
+  }
+}
+
+namespace {
+
+// Two steps in which each rank closes its buckets in an order of its own, from threads of its own,
+// with pieces that are even or not, whole or apart.
+void check_buckets(const Leaves& leaves, int ranks, std::size_t each, bool in_parts,
+                   std::mt19937& random) {
+  std::vector<BucketedSum::Bucket> buckets;
+  for (std::size_t at = 0; at < leaves.values; at += each) {
+    BucketedSum::Bucket b{std::min(each, leaves.values - at), {}, in_parts};
+    if (in_parts) {
+      b.cuts = {0};
+      for (int r = 1; r < ranks; ++r) b.cuts.push_back(random() % (b.values + 1));
+      std::sort(b.cuts.begin(), b.cuts.end());
+      b.cuts.push_back(b.values);
+    }
+    buckets.push_back(std::move(b));
+  }
+  const auto expected = leaves.expected(false);
+  const unsigned seed = random();
+  ThreadWires wires(ranks);
+  wires.each([&](int rank) {
+    std::mt19937 own(seed + static_cast<unsigned>(rank));
+    BucketedSum sums(leaves.shards, buckets, ranks > 1 ? &wires[rank] : nullptr, false);
+    for (int step = 0; step < 2; ++step) {
+      std::int64_t last = -1;
+      for (auto k = first_shard(rank, ranks, leaves.shards);
+           k < first_shard(rank + 1, ranks, leaves.shards); ++k) {
+        if (!leaves.filled[static_cast<std::size_t>(k)]) continue;
+        if (last >= 0)
+          for (std::size_t b = 0; b < buckets.size(); ++b) sums.add(b, last);
+        last = k;
+        const auto* from = leaves.leaf[static_cast<std::size_t>(k)].data();
+        for (std::size_t b = 0; b < buckets.size(); ++b)
+          std::copy_n(from + b * each, buckets[b].values, sums.leaf(b).begin());
+      }
+      std::vector<std::size_t> order(buckets.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::shuffle(order.begin(), order.end(), own);
+      CHECK_FALSE(sums.has_begun());
+      sums.begin([&] { return leaves.filled; });
+      std::thread closing([&] {
+        for (const std::size_t b : order) sums.close(b, last);
+      });
+      sums.await_agreement();
+      closing.join();
+      sums.await();
+      std::vector<float> got;
+      for (std::size_t b = 0; b < buckets.size() && !expected.empty(); ++b) {
+        auto values = sums.sum(b);
+        if (in_parts) values = sums.of(b).gather(values);
+        got.insert(got.end(), values.begin(), values.end());
+      }
+      CHECK(got == expected);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("buckets closed in any order have the bits of one sum, also where pieces stay apart") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 40; ++round) {
+    const Leaves leaves(1 + static_cast<std::int64_t>(random() % 7), 1 + random() % 3000, random);
+    const std::size_t each = 1 + random() % leaves.values;
+    for (int ranks = 1; ranks <= std::min<int>(3, static_cast<int>(leaves.shards)); ++ranks)
+      for (const bool in_parts : {false, true})
+        check_buckets(leaves, ranks, std::max(each, leaves.values / 50 + 1), in_parts, random);
+  }
+}
+
+namespace {
+
+// A wire whose other ranks are gone.
+struct Broken final : Wire {
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void gather(std::span<const std::byte>, std::span<std::byte>) override { fail(); }
+  void exchange(std::span<const std::byte>, std::span<const std::size_t>, std::span<std::byte>,
+                std::span<const std::size_t>) override {
+    fail();
+  }
+  void put(const std::string&, const std::string&) override {}
+  std::string get(const std::string&) override { return ""; }
+  bool has(const std::string&) override { return false; }
+  void remove(const std::string&) override {}
+  void end(const std::string&) override {}
+  [[noreturn]] static void fail() { throw Error(Exit::peer, "rank 1 is gone"); }
+};
+
+}  // namespace
+
+TEST_CASE("what the wire thread meets is thrown where the step waits, and a step may be left") {
+  Broken wire;
+  {
+    BucketedSum sums(2, {{10, {}, false}, {10, {}, false}}, &wire, false);
+    for (std::size_t b = 0; b < 2; ++b) std::fill_n(sums.leaf(b).begin(), 10, 1.0f);
+    sums.begin([] { return std::vector<std::uint8_t>{1, 1}; });
+    sums.close(0, 0);
+    sums.close(1, 0);
+    CHECK_THROWS_WITH_AS(sums.await(), "rank 1 is gone", Error);
+  }
+  BucketedSum left(2, {{10, {}, false}}, &wire, false);
+  left.begin([] { return std::vector<std::uint8_t>{1, 1}; });  // and never closed
 }
 
 TEST_CASE("bfloat16 halves the bytes between ranks, and rounds every sum") {
