@@ -518,7 +518,7 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads, bool is_las
     f.grads[s.output] = at::Tensor();
     f.values[s.output] = at::Tensor();
     f.saved[s.number].clear();
-    if (ready_ && is_last) pass_step(*n);
+    if (ready_ && is_last) pass_step(n);
   }
   f.values.clear();
   store_of(f).clear();
@@ -577,7 +577,8 @@ void Pass::send_home(const std::vector<at::Tensor>& grads, const Packed& home) c
   home.flat.copy_(here.flat, /*non_blocking=*/true);
 }
 
-// ---- gradients as they are whole -----------------------------------------------------------------
+// ---- gradients as they are whole
+// -----------------------------------------------------------------
 
 static thread_local const ReadyScope::Tell* listener = nullptr;
 

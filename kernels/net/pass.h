@@ -113,8 +113,8 @@ class Pass {
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   // Who is told of gradients during the backward pass; null: nobody.
   const ReadyScope::Tell* ready_ = nullptr;
-  std::vector<std::vector<int>> last_of_;   // by step: parameters that no step before it reads
-  std::vector<std::atomic<int>> arrived_;   // by parameter: threads that are done with it
+  std::vector<std::vector<int>> last_of_;  // by step: parameters that no step before it reads
+  std::vector<std::atomic<int>> arrived_;  // by parameter: threads that are done with it
   std::unique_ptr<OpenPass> open_;
   Tensors results_;
   std::shared_ptr<const MemoryPlan> plan_;   // of a pass with a backward one
