@@ -98,6 +98,91 @@ TEST_CASE("gradients in bfloat16 give the same bits with any number of processes
   CHECK_MESSAGE(contains(unknown.err, "bfloat16"), unknown.err);
 }
 
+namespace {
+
+json with_settings(json g, const json& run) {
+  g["run"].update(run);
+  return g;
+}
+
+// A classifier with batch norm: one ball of one of two classes.
+json classifier() {
+  json g = sharded_graph();
+  g["models"]["net"] = {{"type", "densenet121"},       {"spatial_dims", 3},
+                        {"in_channels", 1},            {"out_channels", 2},
+                        {"block_config", {2, 2}},      {"init_features", 8}};
+  for (const char* name : {"dice", "infer", "val", "mean"}) g["nodes"].erase(name);
+  g["nodes"]["train"].update({{"num_objs", 1}, {"num_seg_classes", 2}});
+  g["nodes"]["class"] = {{"type", "set_label_class"}, {"in", "noise"}};
+  g["nodes"]["batch"]["in"] = "class";
+  g["nodes"]["loss"] = {{"type", "cross_entropy_loss"}, {"in", "fwd"}};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("buckets of gradients that go out during the backward pass change no bit") {
+  json norm = sharded_graph();
+  norm["models"]["net"].update({{"norm", "INSTANCE"}, {"channels", {4, 8, 16}}, {"strides", {2, 2}},
+                                {"num_res_units", 1}});
+  for (const json& g : {norm, classifier(),
+                        with_settings(sharded_graph(), {{"transfer", "bfloat16"}})}) {
+    const Sharded t(g);
+    REQUIRE(t.run("--out one").code == 0);
+    for (const std::string bucket : {"0", "0.0001", "0.01", "1"})
+      for (const std::string processes : {"2", "3"}) {
+        const auto run = t.run("--overwrite --out more --set +run.bucket_mb=" + bucket +
+                               " --processes " + processes);
+        CHECK_MESSAGE(run.code == 0, run.err);
+        CHECK_MESSAGE(t.result("more") == t.result("one"), bucket, " MB, ", processes);
+      }
+  }
+}
+
+TEST_CASE("a bucket below nothing is refused, and told where it stands") {
+  const Sharded t;
+  for (const std::string bad : {"-1", "\"much\""}) {
+    const auto run = t.run("--no-out --set +run.bucket_mb=" + bad);
+    CHECK(run.code == 2);
+    CHECK_MESSAGE(contains(run.err, "bucket_mb"), run.err);
+  }
+}
+
+TEST_CASE("a sharded optimizer has the bits of a whole one, keeps less, and goes on anywhere") {
+  json g = sharded_graph();
+  g["models"]["net"].update({{"channels", {16, 32}}, {"num_res_units", 1}});
+  for (const json& step : std::vector<json>{
+           {{"type", "adam"}, {"clip_grad_norm", 0.1}, {"amsgrad", true}},
+           {{"type", "novograd"}, {"lr", 0.001}},
+           {{"type", "lamb"}},
+           {{"type", "lars"}, {"clip_grad_value", 0.01}},
+           {{"type", "sgd"}, {"momentum", 0.9}}}) {
+    CAPTURE(step.dump());
+    g["nodes"]["step"] = {{"in", "loss"}, {"net", "net"}};
+    g["nodes"]["step"].update(step);
+    g["run"].erase("shard_optimizer");
+    const Sharded t(g);
+    REQUIRE(t.run("--out one").code == 0);
+    const std::string sharded = "--set +run.shard_optimizer=true --overwrite ";
+    const auto moments = [&](const std::string& run) {
+      return t.json_of(run + "/profile.json").at("step").at("moments").get<std::int64_t>();
+    };
+    for (const std::string processes : {"1", "2", "4"}) {
+      const auto run = t.run(sharded + "--out more --processes " + processes);
+      CHECK_MESSAGE(run.code == 0, run.err);
+      CHECK_MESSAGE(t.result("more") == t.result("one"), processes);
+      // Blocks are not even, so a rank of two may have more than half.
+      if (processes == "4") CHECK(moments("more") < moments("one") / 2);
+    }
+    REQUIRE(t.run(sharded + "--processes 3 --set run.epochs=1 --out cut").code == 0);
+    REQUIRE(t.run("--set +run.shard_optimizer=true --processes 2 --resume cut").code == 0);
+    CHECK(t.weights("cut") == t.weights("one"));
+    REQUIRE(t.run("--processes 2 --set run.epochs=1 --overwrite --out cut").code == 0);
+    REQUIRE(t.run("--set +run.shard_optimizer=true --processes 4 --resume cut").code == 0);
+    CHECK(t.weights("cut") == t.weights("one"));
+  }
+}
+
 TEST_CASE("one shard is the whole batch: the bits of a run without shards") {
   Sharded t;
   json g = sharded_graph();
