@@ -581,8 +581,11 @@ def torchvision_fc_model():
     maps = dict(model_name="resnet18", num_classes=2, use_conv=True, pool="")
     pooled = dict(model_name="resnet18", use_conv=True, pool=["max", {"kernel_size": 2, "stride": 1}])
     means = dict(model_name="resnet18", use_conv=True, pool=None)
+    inception = dict(model_name="inception_v3", pool=None)
     return [case(TorchVisionFCModel, args, [1, 3, *size], False) for args, size in (
-        (plain, [200, 224]), (own, [40, 64]), (maps, [64, 40]), (pooled, [96, 64]), (means, [64, 64]))]
+        (plain, [200, 224]), (own, [40, 64]), (maps, [64, 40]), (pooled, [96, 64]), (means, [64, 64]))] + [
+            brief(case(TorchVisionFCModel, dict(inception, **more), [1, 3, *size], False)) for more, size in (
+                (dict(num_classes=4), [80, 96]), (dict(use_conv=True, transform_input=True), [75, 75]))]
 
 
 # Without noise, which MONAI draws in evaluation too.
