@@ -13,7 +13,7 @@
 
 // MKL's number of threads for this thread, which LibTorch sets beside OpenMP's; 0: as OpenMP says.
 // LibTorch holds MKL where it was built with it.
-extern "C" __attribute__((weak)) int mkl_set_num_threads_local(int threads);
+extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 
 namespace sluice {
 namespace {
@@ -39,7 +39,7 @@ struct OneThread {
 
  private:
   static int set_mkl(int threads) {
-    return mkl_set_num_threads_local ? mkl_set_num_threads_local(threads) : 0;
+    return MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(threads) : 0;
   }
 };
 
