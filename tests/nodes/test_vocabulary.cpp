@@ -192,6 +192,21 @@ TEST_CASE("smooth fields are one for all keys, within their bounds") {
              "bicubic sampling is of pictures"));
 }
 
+TEST_CASE("pads by the extremes of an axis are numpy's, axis after axis") {
+  const at::Tensor image = at::tensor({5.0, 1.0, 4.0, 2.0, 8.0, 3.0}).view({1, 2, 3});
+  const auto padded = [&](const char* mode) {
+    return drive("border_pad", {{"keys", "image"}, {"spatial_border", {1, 1}}, {"mode", mode}},
+                 {sample_of("image", image)})[0]
+        .tensor("image");
+  };
+  const at::Tensor least = at::tensor({1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 5.0, 1.0, 4.0, 1.0,
+                                       2.0, 2.0, 8.0, 3.0, 2.0, 1.0, 2.0, 1.0, 3.0, 1.0});
+  CHECK(padded("minimum").to(at::kDouble).equal(least.to(at::kDouble).view({1, 4, 5})));
+  const at::Tensor most = at::tensor({8.0, 5.0, 8.0, 4.0, 8.0, 5.0, 5.0, 1.0, 4.0, 5.0,
+                                      8.0, 2.0, 8.0, 3.0, 8.0, 8.0, 5.0, 8.0, 4.0, 8.0});
+  CHECK(padded("maximum").to(at::kDouble).equal(most.to(at::kDouble).view({1, 4, 5})));
+}
+
 TEST_CASE("noise is torch's, the same sample from any seed and first that add up to it") {
   const auto drawn = [](Json params, std::uint64_t at) {
     params.update({{"num_samples", 3}, {"shape", {2, 5}}});

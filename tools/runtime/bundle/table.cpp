@@ -20,7 +20,6 @@ constexpr ClassRow classes[]{
     {"SliceInferer", "sliding_window"},
     {"SlidingWindowInfererAdapt", "sliding_window"},
     {"SlidingWindowHoVerNetInferer", "sliding_window"},
-    {"NormalizeLabelsInDataset", "remap_labels_to_sequential"},
 };
 
 constexpr ParamRow params[]{
