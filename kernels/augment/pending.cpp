@@ -172,7 +172,7 @@ class OnHost {
     if (!first_ || !first_->resized || many_ || window_.order != Reorder{}) return std::nullopt;
     Picks picks = picks_of(window_.box, shape_);
     if (!pad_) return picks;
-    if (pad_->filling == Filling::constant) return std::nullopt;
+    if (!repeats_voxels(pad_->filling)) return std::nullopt;
     Picks padded = picks_of(pad_->box, window_.box.size, pad_->filling);
     for (int d = 0; d < 3; ++d)
       for (std::int32_t& i : padded[d]) i = picks[d][i];

@@ -11,6 +11,10 @@
 #include <thread>
 #include <vector>
 
+// MKL's number of threads for this thread, which LibTorch sets beside OpenMP's; 0: as OpenMP says.
+// LibTorch holds MKL where it was built with it.
+extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
+
 namespace sluice {
 namespace {
 
@@ -18,14 +22,24 @@ thread_local bool inside = false;
 
 // LibTorch's kernels stay on this thread while a body runs.
 struct OneThread {
-  int before = omp_get_max_threads();
+  const int before = omp_get_max_threads();
+  const int mkl_before = set_mkl(1);
+  const bool was_inside = inside;
   OneThread() {
     omp_set_num_threads(1);
     inside = true;
   }
   ~OneThread() {
     omp_set_num_threads(before);
-    inside = false;
+    set_mkl(mkl_before);
+    inside = was_inside;
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  static int set_mkl(int threads) {
+    return MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(threads) : 0;
   }
 };
 
@@ -126,7 +140,10 @@ void team_run(int threads, const Body& body) {
   if (threads <= 1 || inside) return run_in_turn(threads, body);
   Team& t = team();
   std::unique_lock lock(t.busy, std::try_to_lock);
-  if (!lock) return run_in_turn(threads, body);
+  if (!lock) {
+    const OneThread one;
+    return run_in_turn(threads, body);
+  }
   t.grow(threads);
   for (int i = 1; i < threads; ++i) t.workers[i - 1].handover.set(&body);
   std::exception_ptr error;
@@ -145,6 +162,12 @@ void team_run(int threads, const Body& body) {
     w.error = nullptr;
   }
   if (error) std::rethrow_exception(error);
+}
+
+void one_thread_each(int threads, const Body& body) {
+  if (threads > 1 && !inside) return team_run(threads, body);
+  const OneThread one;
+  run_in_turn(threads, body);
 }
 
 void team_for(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& body) {

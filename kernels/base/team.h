@@ -26,6 +26,10 @@ int team_size();
 // one that finds the team busy runs its bodies in turn on the calling thread.
 void team_run(int threads, const std::function<void(int)>& body);
 
+// The same, with LibTorch's calls on one thread also where there is no team: what they give does
+// not depend on the number of threads then.
+void one_thread_each(int threads, const std::function<void(int)>& body);
+
 // body(begin, end) over [0, n), cut into team_size() even ranges.
 void team_for(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& body);
 

@@ -1,5 +1,7 @@
 #include "kernels/image/filling.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "engine/base/error.h"
@@ -22,14 +24,37 @@ std::int64_t filled(std::int64_t i, std::int64_t n, Filling filling) {
     }
     case Filling::wrap:
       return modulo(i, n);
-    case Filling::edge:
-    case Filling::constant:
+    default:
       break;
   }
   return std::clamp<std::int64_t>(i, 0, n - 1);
 }
 
+// A later axis is filled with the extremes of what the earlier ones have got, as in numpy.
+at::Tensor filled_with_extremes(at::Tensor x, const Box& box, bool least) {
+  for (int d = 0; d < 3; ++d) {
+    const std::int64_t axis = d + 1, n = x.size(axis), end = box.start[d] + box.size[d];
+    const std::int64_t before = std::min(std::max<std::int64_t>(-box.start[d], 0), box.size[d]);
+    const std::int64_t after = std::min(std::max<std::int64_t>(end - n, 0), box.size[d]);
+    const std::int64_t from = std::clamp<std::int64_t>(box.start[d], 0, n);
+    const at::Tensor extreme = least ? x.amin(axis, true) : x.amax(axis, true);
+    const auto rim = [&](std::int64_t width) {
+      auto sizes = x.sizes().vec();
+      sizes[static_cast<std::size_t>(axis)] = width;
+      return extreme.expand(sizes);
+    };
+    x = at::cat({rim(before), x.narrow(axis, from, box.size[d] - before - after), rim(after)},
+                axis);
+  }
+  return x;
+}
+
 }  // namespace
+
+bool repeats_voxels(Filling filling) {
+  return filling == Filling::edge || filling == Filling::reflect || filling == Filling::symmetric ||
+         filling == Filling::wrap;
+}
 
 Filling parse_filling(const std::string& name) {
   if (name == "constant") return Filling::constant;
@@ -37,6 +62,8 @@ Filling parse_filling(const std::string& name) {
   if (name == "reflect") return Filling::reflect;
   if (name == "symmetric") return Filling::symmetric;
   if (name == "wrap" || name == "circular") return Filling::wrap;
+  if (name == "minimum") return Filling::minimum;
+  if (name == "maximum") return Filling::maximum;
   throw DataError("\"" + name + "\" is no way to fill a pad");
 }
 
@@ -53,6 +80,8 @@ at::Tensor crop_pad(const at::Tensor& volume, const Box& box, Filling filling, d
   bool inside = true;
   for (int d = 0; d < 3; ++d) inside &= box.start[d] >= 0 && box.start[d] + box.size[d] <= n[d];
   if (inside || filling == Filling::constant) return crop_pad(volume, box, value);
+  if (!repeats_voxels(filling))
+    return filled_with_extremes(volume, box, filling == Filling::minimum);
   return pick(volume, picks_of(box, n, filling));
 }
 

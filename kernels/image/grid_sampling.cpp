@@ -2,10 +2,13 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
 #include "kernels/base/team.h"
 #include "kernels/cuda/cuda_library.h"
+#include "kernels/image/grid_rows.h"
 
 namespace sluice {
 namespace {
@@ -14,24 +17,117 @@ using kernels::GridCall;
 using kernels::GridRule;
 using kernels::GridWork;
 
-template <class T>
-void run(const GridCall& call) {
-  kernels::with_grid(call, [&](auto derivatives, auto nodes) {
-    constexpr int K = decltype(derivatives)::value, N = decltype(nodes)::value;
-    for (std::int64_t b = 0; b < call.batch; ++b) {
-      if (call.work == GridWork::add || call.work == GridWork::add_slope) {
-        // Each thread has rows of the image and goes over all points.
-        if constexpr (K < 2)
-          team_for(call.shape[0], [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = 0; i < call.points; ++i)
-              kernels::grid_add<T, K, N>(call, b, i, begin, end);
-          });
-      } else {
-        team_for(call.points, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) kernels::grid_read<T, K, N>(call, b, i);
-        });
+// One batch member's points on the host: 16 at once, those near the border one by one.
+template <class T, int K, int N>
+class Points {
+ public:
+  Points(const GridCall& call, std::int64_t member)
+      : call_(call),
+        member_(member),
+        x_(static_cast<const T*>(call.grid) + member * call.points * call.axes) {
+    if constexpr (together) fit_ = Rows::fits(call);
+  }
+
+  void read(std::int64_t begin, std::int64_t end) {
+    const T* image = static_cast<const T*>(call_.image) + member_ * call_.channels * call_.voxels();
+    for (std::int64_t i = begin; i < end;) {
+      std::int64_t points[lanes];
+      int n = 0;
+      while (n < lanes && i < end) points[n++] = i++;
+      each(points, n, [&](std::int64_t point, const Rows* rows, int l) {
+        if constexpr (together)
+          if (rows)
+            return kernels::grid_give<T, K>(call_, member_, point, [&](std::int64_t c) {
+              return rows->read(image + c * call_.voxels(), plane_, row_, l);
+            });
+        kernels::grid_read<T, K, N>(call_, member_, point);
+      });
+    }
+  }
+
+  // To rows [begin, end) of the image. A point is skipped where it is seen to lie elsewhere.
+  void add(std::int64_t begin, std::int64_t end) {
+    std::int64_t points[lanes];
+    int n = 0;
+    const auto flush = [&] {
+      each(points, n, [&](std::int64_t point, const Rows* rows, int l) {
+        if constexpr (together)
+          if (rows)
+            return kernels::grid_take<T, K>(call_, member_, point, [&](T* to, T value, const T* d) {
+              rows->add(to, plane_, row_, l, value, d, begin, end);
+            });
+        kernels::grid_add<T, K, N>(call_, member_, point, begin, end);
+      });
+      n = 0;
+    };
+    constexpr std::int64_t block = 256;
+    std::uint8_t here[block];
+    for (std::int64_t first = 0; first < call_.points; first += block) {
+      const std::int64_t count = std::min(block, call_.points - first);
+      mark(first, count, begin, end, here);
+      for (std::int64_t i = 0; i < count; ++i) {
+        points[n] = first + i;
+        n += here[i];
+        if (n == lanes) flush();
       }
     }
+    flush();
+  }
+
+ private:
+  static constexpr bool together = N > 0 && K < 2 && std::is_same_v<T, float>;
+  using Rows = kernels::GridRows<K, std::max(N, 1)>;
+  static constexpr int lanes = kernels::grid_lanes;
+
+  // do_it(point, rows, lane) for each of n points; no rows where it is computed alone.
+  template <class F>
+  void each(const std::int64_t* points, int n, F&& do_it) {
+    if (n == 0) return;
+    if constexpr (together)
+      if (fit_) {
+        for (int l = 0; l < lanes; ++l)
+          for (int a = 0; a < 3; ++a) rows_.x[a][l] = x_[points[std::min(l, n - 1)] * 3 + a];
+        rows_.set(call_);
+        for (int l = 0; l < n; ++l) do_it(points[l], rows_.within[l] ? &rows_ : nullptr, l);
+        return;
+      }
+    for (int l = 0; l < n; ++l) do_it(points[l], nullptr, l);
+  }
+
+  // 0 for points [first, first + count) whose nodes all lie in rows of the image outside of
+  // [begin, end).
+  void mark(std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end,
+            std::uint8_t* here) const {
+    if (!fit_ || (begin == 0 && end == call_.shape[0])) return std::fill_n(here, count, 1), void();
+    const T last = static_cast<T>(call_.shape[0] - N), half = T(0.5) * static_cast<T>(N - 2),
+            low = static_cast<T>(begin - N), high = static_cast<T>(end);
+    const T* x = x_ + first * 3;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T at = std::floor(x[3 * i] - half);
+      here[i] = !(at >= 0 && at <= last) || (at > low && at < high);
+    }
+  }
+
+  const GridCall& call_;
+  std::int64_t member_;
+  const T* x_;
+  std::int64_t plane_ = call_.shape[1] * call_.shape[2], row_ = call_.shape[2];
+  bool fit_ = false;
+  std::conditional_t<together, Rows, int> rows_;
+};
+
+template <class T>
+void run(const GridCall& call) {
+  kernels::with_grid<std::is_same_v<T, float>>(call, [&](auto derivatives, auto nodes) {
+    using Of = Points<T, decltype(derivatives)::value, decltype(nodes)::value>;
+    const bool adds = call.work == GridWork::add || call.work == GridWork::add_slope;
+    for (std::int64_t b = 0; b < call.batch; ++b)
+      // Each thread has points, or rows of the image and goes over all points.
+      team_for(adds ? call.shape[0] : call.points, [&](std::int64_t begin, std::int64_t end) {
+        Of points(call, b);
+        if (!adds) return points.read(begin, end);
+        if constexpr (decltype(derivatives)::value < 2) points.add(begin, end);
+      });
   });
 }
 

@@ -110,12 +110,12 @@ struct GridPoint {
     T t = 0, w[most] = {}, s[most] = {}, b[most] = {};
     const std::int64_t low = spline_low(order, x, t), n = call.shape[a];
     if (low >= 0 && low + order < n) {
-      spline_weights<K>(order, t, weight[a], slope[a], bend[a]);
+      spline_weights<K>(order, &t, weight[a], slope[a], bend[a]);
       for (int j = 0; j <= order; ++j) cell[a][j] = (low + j) * stride;
       count[a] = order + 1;
       return;
     }
-    spline_weights<K>(order, t, w, s, b);
+    spline_weights<K>(order, &t, w, s, b);
     int kept = 0;
     for (int j = 0; j <= order; ++j) {
       const BoundNode node = bound_node(call.rule.bound[a], low + j, n);
@@ -174,18 +174,16 @@ struct GridPoint {
   }
 };
 
-// All of `call` that only reads the image, for point i of batch member b.
-template <class T, int K, int N>
-SLUICE_HD void grid_read(const GridCall& call, std::int64_t b, std::int64_t i) {
+// All of `call` that only reads the image, for point i of batch member b; read(c) is channel c
+// there.
+template <class T, int K, class Read>
+SLUICE_HD inline void grid_give(const GridCall& call, std::int64_t b, std::int64_t i, Read&& read) {
   const int D = call.axes;
-  GridPoint<T, K, N> point;
-  const bool counts = point.set(call, static_cast<const T*>(call.grid) + (b * call.points + i) * D);
-  const T* image = static_cast<const T*>(call.image) + b * call.channels * call.voxels();
   const T* values = static_cast<const T*>(call.values);
   T* out = static_cast<T*>(call.out);
   T sum[3] = {0, 0, 0};
   for (std::int64_t c = 0; c < call.channels; ++c) {
-    const Jet<T> jet = counts ? point.read(image + c * call.voxels()) : Jet<T>{};
+    const Jet<T> jet = read(c);
     const std::int64_t at = (b * call.channels + c) * call.points + i;
     if (K == 0) out[at] = jet.value;
     if (K == 1 && call.work == GridWork::slopes)
@@ -200,13 +198,39 @@ SLUICE_HD void grid_read(const GridCall& call, std::int64_t b, std::int64_t i) {
     for (int a = 0; a < D; ++a) out[(b * call.points + i) * D + a] = sum[a];
 }
 
-// All of `call` that adds to rows [begin, end) of the image, for point i of batch member b.
+template <class T, int K, int N>
+SLUICE_HD void grid_read(const GridCall& call, std::int64_t b, std::int64_t i) {
+  GridPoint<T, K, N> point;
+  const bool counts =
+      point.set(call, static_cast<const T*>(call.grid) + (b * call.points + i) * call.axes);
+  const T* image = static_cast<const T*>(call.image) + b * call.channels * call.voxels();
+  grid_give<T, K>(call, b, i, [&](std::int64_t c) {
+    return counts ? point.read(image + c * call.voxels()) : Jet<T>{};
+  });
+}
+
+// All of `call` that adds to the image, for point i of batch member b: add(channel, value, slopes).
+template <class T, int K, class Add>
+SLUICE_HD inline void grid_take(const GridCall& call, std::int64_t b, std::int64_t i, Add&& add) {
+  const T* values = static_cast<const T*>(call.values);
+  T* out = static_cast<T*>(call.out) + b * call.channels * call.voxels();
+  for (std::int64_t c = 0; c < call.channels; ++c) {
+    const std::int64_t at = (b * call.channels + c) * call.points + i;
+    T value = 0, d[3] = {0, 0, 0};
+    if (K == 0)
+      value = values ? values[at] : T(1);
+    else
+      for (int a = 0; a < call.axes; ++a) d[a] = values[at * call.axes + a];
+    add(out + c * call.voxels(), value, d);
+  }
+}
+
+// Adds to rows [begin, end) of the image alone.
 template <class T, int K, int N>
 SLUICE_HD void grid_add(const GridCall& call, std::int64_t b, std::int64_t i, std::int64_t begin,
                         std::int64_t end) {
-  const int D = call.axes;
   const std::int64_t row = call.shape[1] * call.shape[2];
-  const T* x = static_cast<const T*>(call.grid) + (b * call.points + i) * D;
+  const T* x = static_cast<const T*>(call.grid) + (b * call.points + i) * call.axes;
   GridPoint<T, K, N> point;
   if (begin > 0 || end < call.shape[0]) {  // most points are seen to lie elsewhere at little cost
     if (!point.inside(call, x[0], 0)) return;
@@ -216,17 +240,8 @@ SLUICE_HD void grid_add(const GridCall& call, std::int64_t b, std::int64_t i, st
     if (low >= 0 && low + order < call.shape[0] && (low >= end || low + order < begin)) return;
   }
   if (!point.set(call, x)) return;
-  const T* values = static_cast<const T*>(call.values);
-  T* out = static_cast<T*>(call.out) + b * call.channels * call.voxels();
-  for (std::int64_t c = 0; c < call.channels; ++c) {
-    const std::int64_t at = (b * call.channels + c) * call.points + i;
-    T value = 0, d[3] = {0, 0, 0};
-    if (K == 0)
-      value = values ? values[at] : T(1);
-    else
-      for (int a = 0; a < D; ++a) d[a] = values[at * D + a];
-    point.add(out + c * call.voxels(), value, d, begin, end, row);
-  }
+  grid_take<T, K>(call, b, i,
+                  [&](T* to, T value, const T* d) { point.add(to, value, d, begin, end, row); });
 }
 
 template <int I>
@@ -234,17 +249,26 @@ struct Constant {
   static constexpr int value = I;
 };
 
-// run(K, N) with the number of derivatives K and of nodes an axis N (0: told at run time).
-template <class Run>
+// run(K, N) with the number of derivatives K and of nodes an axis N (0: told at run time). Every
+// order has its own N where `Every` is given; else those that most use.
+template <bool Every = false, class Run>
 auto with_grid(const GridCall& call, Run&& run) {
   const int* order = call.rule.order;
   bool same = true;
   for (int a = 1; a < call.axes; ++a) same = same && order[a] == order[0];
-  const int n = same && (order[0] == 0 || order[0] == 1 || order[0] == 3) ? order[0] + 1 : 0;
+  const int n = same ? order[0] + 1 : 0;
   const auto nodes = [&](auto derivatives) {
+    constexpr bool every = Every && decltype(derivatives)::value < 2;
     if (n == 1) return run(derivatives, Constant<1>{});
     if (n == 2) return run(derivatives, Constant<2>{});
     if (n == 4) return run(derivatives, Constant<4>{});
+    if constexpr (every) {
+      if (n == 3) return run(derivatives, Constant<3>{});
+      if (n == 5) return run(derivatives, Constant<5>{});
+      if (n == 6) return run(derivatives, Constant<6>{});
+      if (n == 7) return run(derivatives, Constant<7>{});
+      if (n == 8) return run(derivatives, Constant<8>{});
+    }
     return run(derivatives, Constant<0>{});
   };
   switch (call.work) {

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
@@ -38,6 +39,7 @@ class VertexTable {
       at = place<D>(key);
     }
     const Index v = size();
+    if (v == std::numeric_limits<Index>::max()) throw DataError("a lattice of too many vertices");
     keys_.insert(keys_.end(), key, key + d_);
     return places_[at] = v;
   }

@@ -101,12 +101,14 @@ std::pair<std::vector<double>, double> principal(const std::vector<double>& cova
 void split(Members& m, int component, int to, const Moments& at, const std::vector<double>& along) {
   double middle = 0;
   for (int c = 0; c < m.colours; ++c) middle += along[c] * at.mean[c];
-  for (std::int64_t i = 0; i < m.n; ++i) {
-    if (m.component[i] != component) continue;
-    double x = 0;
-    for (int c = 0; c < m.colours; ++c) x += along[c] * m.value[c * m.n + i];
-    if (x > middle) m.component[i] = to;
-  }
+  team_for(m.n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (m.component[i] != component) continue;
+      double x = 0;
+      for (int c = 0; c < m.colours; ++c) x += along[c] * m.value[c * m.n + i];
+      if (x > middle) m.component[i] = to;
+    }
+  });
 }
 
 // The Gaussian of these moments; its factor is the density's without a share of the class.

@@ -11,6 +11,7 @@
 #include "kernels/base/inner_parallel.h"
 #include "kernels/base/into.h"
 #include "kernels/base/simd.h"
+#include "kernels/base/team.h"
 #include "kernels/base/word.h"
 #include "kernels/image/float_image.h"
 #include "kernels/image/spatial.h"
@@ -164,7 +165,7 @@ at::Tensor map_axes(const at::Tensor& volume, const Bands& bands, bool parallel,
   at::Tensor result = room(into, {channels, nx, ny, nz}, source.options());
   const float* in = source.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
-  for_range(nx, parallel, [&](std::int64_t begin, std::int64_t end) {
+  const auto planes = [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> plane(static_cast<std::size_t>(n[1] * n[2]));
     std::vector<float> row(static_cast<std::size_t>(n[2]));
     Taps x(bands[0].taps), y(bands[1].taps), z(bands[2].taps);
@@ -176,7 +177,11 @@ at::Tensor map_axes(const at::Tensor& volume, const Bands& bands, bool parallel,
         for (std::int64_t j = 0; j < ny; ++j, to += nz)
           map_row(bands[2], blend(bands[1], j, at, n[2], y, row.data()), n[2], z, to);
       }
-  });
+  };
+  if (parallel)
+    for_range(nx, true, planes);
+  else
+    team_for(nx, planes);
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/error.h"
+
 namespace sluice {
 
 at::Tensor smooth_field(const at::Tensor& coarse, const Shape3& shape, Resizing mode,
@@ -20,7 +22,9 @@ at::Tensor field_contrast(const at::Tensor& image, const at::Tensor& field) {
 }
 
 at::Tensor field_deform(const at::Tensor& image, std::int64_t axes, const at::Tensor& field,
-                        const Sampling& how) {
+                        const std::string& mode, Padding padding, bool align_corners) {
+  const int how = mode == "bilinear" ? 0 : mode == "nearest" ? 1 : 2;
+  if (how == 2 && axes != 2) throw DataError("bicubic sampling is of pictures, not of volumes");
   std::vector<at::Tensor> moved;  // torch's order: the last axis first
   for (std::int64_t d = axes - 1; d >= 0; --d) {
     std::vector<std::int64_t> shape(3, 1);
@@ -30,9 +34,8 @@ at::Tensor field_deform(const at::Tensor& image, std::int64_t axes, const at::Te
   at::Tensor grid = at::stack(moved, -1).unsqueeze(0);
   at::Tensor x = image.to(at::kFloat).unsqueeze(0);
   if (axes == 2) grid = grid.squeeze(3), x = x.squeeze(-1);
-  const int mode = how.mode == Interpolation::linear ? 0 : 1;
-  const int padding = how.padding == Padding::zeros ? 0 : how.padding == Padding::border ? 1 : 2;
-  const at::Tensor out = at::grid_sampler(x, grid, mode, padding, how.align_corners).squeeze(0);
+  const int outside = padding == Padding::zeros ? 0 : padding == Padding::border ? 1 : 2;
+  const at::Tensor out = at::grid_sampler(x, grid, how, outside, align_corners).squeeze(0);
   return (axes == 2 ? out.unsqueeze(-1) : out).to(image.scalar_type());
 }
 

@@ -18,8 +18,9 @@ at::Tensor smooth_field(const at::Tensor& coarse, const Shape3& shape, Resizing 
 at::Tensor field_contrast(const at::Tensor& image, const at::Tensor& field);
 
 // image [C, X, Y, Z] (Z = 1: a picture, `axes` 2) read at places that field [axes, X, Y, Z] moves,
-// in halves of the image's extent; by torch's grid sampler, whose grid goes from -1 to 1.
+// in halves of the image's extent; by torch's grid sampler, whose grid goes from -1 to 1. `mode`:
+// nearest, bilinear, and of pictures bicubic.
 at::Tensor field_deform(const at::Tensor& image, std::int64_t axes, const at::Tensor& field,
-                        const Sampling& how);
+                        const std::string& mode, Padding padding, bool align_corners);
 
 }  // namespace sluice

@@ -9,10 +9,7 @@
 // loses digits; a derivative is a difference of weights of the order below.
 #pragma once
 
-#include <cmath>
-#include <cstdint>
-
-#include "kernels/base/voxel_type.h"
+#include "kernels/base/lanes.h"
 
 namespace sluice::kernels {
 
@@ -30,28 +27,45 @@ SLUICE_HD std::int64_t spline_low(int order, T x, T& t) {
   return static_cast<std::int64_t>(low);
 }
 
-// `weight`, and of K derivatives `slope` and `bend`, of order + 1 nodes each.
-template <int K, class T>
-SLUICE_HD void spline_weights(int order, T t, T* weight, T* slope, T* bend) {
-  for (int j = 1; j <= order; ++j) weight[j] = 0;
-  weight[0] = 1;
-  if (K > 0)
-    for (int j = 0; j <= order; ++j) slope[j] = bend[j] = 0;
+// `weight`, and of K derivatives `slope` and `bend`, of order + 1 nodes each, of Lanes coordinates
+// at once: node j of lane l is number j Lanes + l.
+template <int K, int Lanes = 1, class T>
+SLUICE_HD void spline_weights(int order, const T* t, T* weight, T* slope, T* bend) {
+  const auto each = [](auto&& lane) {
+    SLUICE_LANES
+    for (int l = 0; l < Lanes; ++l) lane(l);
+  };
+  const auto of = [](const T* w, int j, int l) { return w[j * Lanes + l]; };
+  each([&](int l) { weight[l] = 1; });
+  for (int j = 1; j <= order; ++j) each([&](int l) { weight[j * Lanes + l] = 0; });
+  for (int j = 0; K > 0 && j <= order; ++j)
+    each([&](int l) {
+      slope[j * Lanes + l] = 0;
+      if (K > 1) bend[j * Lanes + l] = 0;
+    });
   for (int q = 1; q <= order; ++q) {
     if (K > 0 && q == order)
       for (int j = 0; j <= order; ++j)
-        slope[j] = (j > 0 ? weight[j - 1] : T(0)) - (j < order ? weight[j] : T(0));
+        each([&](int l) {
+          slope[j * Lanes + l] =
+              (j > 0 ? of(weight, j - 1, l) : T(0)) - (j < order ? of(weight, j, l) : T(0));
+        });
     if (K > 1 && q == order - 1)
       for (int j = 0; j <= order; ++j)
-        bend[j] = (j > 1 ? weight[j - 2] : T(0)) - 2 * (j > 0 && j < order ? weight[j - 1] : T(0)) +
-                  (j < order - 1 ? weight[j] : T(0));
+        each([&](int l) {
+          bend[j * Lanes + l] = (j > 1 ? of(weight, j - 2, l) : T(0)) -
+                                2 * (j > 0 && j < order ? of(weight, j - 1, l) : T(0)) +
+                                (j < order - 1 ? of(weight, j, l) : T(0));
+        });
     const T share = T(1) / static_cast<T>(q);
-    for (int j = q; j >= 0; --j) {
-      const T before = j > 0 ? static_cast<T>(q - j) + t : T(0);
-      const T after = static_cast<T>(1 + j) - t;
-      weight[j] =
-          (before * (j > 0 ? weight[j - 1] : T(0)) + (j < q ? after * weight[j] : T(0))) * share;
-    }
+    for (int j = q; j >= 0; --j)
+      each([&](int l) {
+        const T before = j > 0 ? static_cast<T>(q - j) + t[l] : T(0);
+        const T after = static_cast<T>(1 + j) - t[l];
+        weight[j * Lanes + l] = (before * (j > 0 ? of(weight, j - 1, l) : T(0)) +
+                                 (j < q ? after * of(weight, j, l) : T(0))) *
+                                share;
+      });
   }
 }
 

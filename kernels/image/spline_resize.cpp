@@ -30,7 +30,7 @@ struct CubicPlaces {
       double t = 0;
       std::array<double, 4> w{};
       first.push_back(kernels::spline_low(3, stretched_place(i, from, to), t) + margin);
-      kernels::spline_weights<0, double>(3, t, w.data(), nullptr, nullptr);
+      kernels::spline_weights<0, 1, double>(3, &t, w.data(), nullptr, nullptr);
       weights.push_back(w);
     }
   }

@@ -2,7 +2,7 @@
 // tape.
 #pragma once
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
 
 namespace sluice {
 
@@ -12,11 +12,8 @@ struct LltmState {
 
 // x [N, features], weights [3 state, state + features], bias [3 state]:
 // [i, o, c] = [h, x] weights^T + bias; cell + elu(c) sigmoid(i); tanh(new cell) sigmoid(o).
-inline LltmState lltm(const at::Tensor& x, const LltmState& old, const at::Tensor& weights,
-                      const at::Tensor& bias) {
-  const auto gates = at::addmm(bias, at::cat({old.h, x}, 1), weights.t()).chunk(3, 1);
-  const at::Tensor cell = at::addcmul(old.cell, at::elu(gates[2]), at::sigmoid(gates[0]));
-  return {at::mul(at::tanh(cell), at::sigmoid(gates[1])), cell};
-}
+// On the CPU the number of threads is in no bit of it, nor of its gradients.
+LltmState lltm(const at::Tensor& x, const LltmState& old, const at::Tensor& weights,
+               const at::Tensor& bias);
 
 }  // namespace sluice

@@ -24,6 +24,7 @@ enum class Schedule : std::uint8_t {
   cosine_annealing_warm_restarts,
   one_cycle,
   warmup_cosine,
+  linear_warmup_cosine_annealing,
   cyclic,
 };
 enum class Cyclic : std::uint8_t { triangular, triangular2, exp_range };
@@ -73,7 +74,10 @@ SLUICE_HD inline double wave(const LrSchedule& s, double t) {
 
 SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) {
   constexpr double pi = 3.14159265358979323846;
-  if (t < s.warmup) return lr * (s.warmup_multiplier + (1 - s.warmup_multiplier) * t / s.warmup);
+  // lightning's climb ends a unit of time before its warm-up does.
+  const bool ends_before = s.kind == Schedule::linear_warmup_cosine_annealing;
+  const double climb = fmax(1, s.warmup - (ends_before ? 1 : 0));
+  if (t < s.warmup) return lr * (s.warmup_multiplier + (1 - s.warmup_multiplier) * t / climb);
   t -= s.warmup;
   const double total = s.total > s.warmup ? s.total - s.warmup : 1;
   switch (s.kind) {
@@ -93,6 +97,7 @@ SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) 
     case Schedule::polynomial:
       return lr * pow(1 - fmin(t, total) / total, s.power);
     case Schedule::cosine:
+    case Schedule::linear_warmup_cosine_annealing:
       return s.eta_min + (lr - s.eta_min) * (1 + cos(pi * t / total)) / 2;
     case Schedule::cosine_annealing_warm_restarts: {
       double length = s.period;

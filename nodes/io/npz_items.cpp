@@ -3,24 +3,25 @@
 #include "kernels/files/file_io.h"
 #include "kernels/files/npy.h"
 #include "nodes/fields.h"
-#include "nodes/io/io.h"
+#include "nodes/io/part_params.h"
 
 namespace sluice {
 namespace {
 
 struct NpzItems final : Node {
-  struct Params {
+  struct Params : Part {
     std::string file;
     std::vector<std::string> keys{"image", "label"};
     std::optional<std::vector<std::string>> arrays;
     std::vector<Json> channel_dim{Json()};
     bool shuffle = false, by_shard = false;
     std::optional<std::int64_t> limit;
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {
-    return Spec("npz_items", "Emits the rows of arrays of an .npz file: item i has each array's.")
-        .out("sample")
+    Spec s("npz_items", "Emits the rows of arrays of an .npz file: item i has each array's.");
+    s.out("sample")
         .param("file", &Params::file, "The file; it is held in memory as a whole.")
         .required()
         .param("keys", &Params::keys, "Fields for the rows, in the arrays' types.")
@@ -32,16 +33,15 @@ struct NpzItems final : Node {
         .param("channel_dim", &Params::channel_dim,
                "Which axis of a row has the channels, and comes first then; \"no_channel\": none, "
                "and one is added; null: rows stay as they are; one, or one a key.")
-        .per("keys")
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
+        .per("keys");
+    return add_part_params<Params>(s)
         .param("limit", &Params::limit, "Only the first n items.")
         .at_least(1)
         .source()
         .gives("@keys", Form::image);
   }
 
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
     const Buffer bytes = read_file(p.file);
     const ZipFile zip({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, p.file);
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
@@ -57,15 +57,16 @@ struct NpzItems final : Node {
                         " rows, the first " + std::to_string(arrays_[0].size(0)));
       arrays_.push_back(channels_first(std::move(t), per_key(p.channel_dim, i), name));
     }
-    size_ = std::min<std::uint64_t>(static_cast<std::uint64_t>(arrays_[0].size(0)),
-                                    p.limit ? static_cast<std::uint64_t>(*p.limit) : UINT64_MAX);
+    rows_ = part_of(static_cast<std::size_t>(arrays_[0].size(0)), p, context.node);
+    if (p.limit) rows_.resize(std::min(rows_.size(), static_cast<std::size_t>(*p.limit)));
   }
 
   void process(Firing& f) override {
-    emit_in_order(f, size_, p.shuffle, [this](std::uint64_t i) { return item_record(i); });
+    emit_in_order(f, rows_.size(), p.shuffle, [this](std::uint64_t i) { return item_record(i); });
   }
 
-  SamplePtr item_record(std::uint64_t i) const override {
+  SamplePtr item_record(std::uint64_t item) const override {
+    const std::size_t i = rows_.at(item);
     auto meta = std::make_shared<Meta>();
     meta->path = p.file;  // a cache asks it whether its entries are old
     Sample sample;
@@ -75,7 +76,7 @@ struct NpzItems final : Node {
     return std::make_shared<const Sample>(std::move(sample));
   }
 
-  std::optional<std::uint64_t> epoch_size() const override { return size_; }
+  std::optional<std::uint64_t> epoch_size() const override { return rows_.size(); }
 
  private:
   // [N, ...] with the rows' channels first.
@@ -96,7 +97,7 @@ struct NpzItems final : Node {
   }
 
   std::vector<at::Tensor> arrays_;
-  std::uint64_t size_ = 0;
+  std::vector<std::size_t> rows_;  // that are emitted
 };
 
 const Register<NpzItems> registered;

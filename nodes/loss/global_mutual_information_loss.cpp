@@ -43,22 +43,20 @@ struct GmiLoss final : PairLoss<GmiLossParams> {
   // time.
   at::Tensor bins(const at::Tensor& image, int order) const {
     const double last = static_cast<double>(p.num_bins - 1);
-    at::Tensor w;
-    if (p.kernel_type == "gaussian") {
+    if (p.kernel_type == "gaussian") {  // over their sum: a softmax of the exponents
       const at::Tensor x = image.clamp(0, 1).flatten(1).unsqueeze(1);
       const at::Tensor centres = at::arange(p.num_bins, x.options()).unsqueeze(1) / last;
       const double sigma = p.sigma_ratio / last;
-      w = ((x - centres).square() * (-1 / (2 * sigma * sigma))).exp();
-    } else {
-      const at::Tensor low = image.min(),
-                       size = (image.max() - low) / static_cast<double>(p.num_bins - 4);
-      const at::Tensor x =
-          (image / size - (low / size - 2)).clamp(2, last - 2).flatten(1).unsqueeze(1);
-      const at::Tensor d = (at::arange(p.num_bins, x.options()).unsqueeze(1) - x).abs();
-      w = order == 0 ? d.lt(0.5).to(d.scalar_type()) + d.eq(0.5) * 0.5
-                     : (4 - 6 * d * d + 3 * d * d * d) / 6 * d.lt(1) +
-                           (2 - d).pow(3) / 6 * d.ge(1).logical_and(d.lt(2));
+      return ((x - centres).square() * (-1 / (2 * sigma * sigma))).softmax(1);
     }
+    const at::Tensor low = image.min(),
+                     size = (image.max() - low) / static_cast<double>(p.num_bins - 4);
+    const at::Tensor x =
+        (image / size - (low / size - 2)).clamp(2, last - 2).flatten(1).unsqueeze(1);
+    const at::Tensor d = (at::arange(p.num_bins, x.options()).unsqueeze(1) - x).abs();
+    const at::Tensor w = order == 0 ? d.lt(0.5).to(d.scalar_type()) + d.eq(0.5) * 0.5
+                                    : (4 - 6 * d * d + 3 * d * d * d) / 6 * d.lt(1) +
+                                          (2 - d).pow(3) / 6 * d.ge(1).logical_and(d.lt(2));
     return w / w.sum(1, true);
   }
 };

@@ -19,8 +19,13 @@ struct KlDivLoss final : PairLoss<KlDivLossParams> {
     return s.param("log_target", &Params::log_target, "The truth is logarithms too.");
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    if (p.reduction != "batchmean") return at::kl_div(pred, truth, reduction(), p.log_target);
-    return at::kl_div(pred, truth, at::Reduction::Sum, p.log_target) / pred.size(0);
+    if (p.reduction == "none") return at::kl_div(pred, truth, reduction(), p.log_target);
+    // The truth's own part has no place for each voxel, nor gradients. The logarithm of 0 counts 0.
+    const at::Tensor share = p.log_target ? truth.exp() : truth;
+    const at::Tensor logarithm = p.log_target ? truth : (truth + truth.eq(0)).log_();
+    const at::Tensor sum = (share * logarithm).sum() - (share * pred).sum();
+    if (p.reduction == "sum") return sum;
+    return sum / (p.reduction == "mean" ? pred.numel() : pred.size(0));
   }
 };
 

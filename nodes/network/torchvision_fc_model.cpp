@@ -1,9 +1,10 @@
 // torchvision_fc_model: MONAI's TorchVisionFCModel (monai.networks.nets.TorchVisionFCModel 1.6.1)
-// on torchvision's ResNets, ResNeXts and wide ResNets, without pretrained weights, with its
-// parameter names.
+// on torchvision's ResNets, ResNeXts, wide ResNets and Inception v3, without pretrained weights,
+// with its parameter names.
 //
 //   x ─ conv 7 / 2 ─ norm ─ relu ─ max pool 3 / 2 ─ four layers ─ pool ─ linear, or conv 1 ─▶
 //   logits
+#include "kernels/net/inception.h"
 #include "kernels/net/resnet.h"
 #include "nodes/network/built_network.h"
 
@@ -14,7 +15,7 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   struct Params : ImageNet {
     std::string model_name = "resnet18";
     Json pool = Json::array({"avg", {{"kernel_size", 7}, {"stride", 1}}});
-    bool use_conv = false, bias = true;
+    bool use_conv = false, bias = true, transform_input = false;
     Params() {
       spatial_dims = 2;
       in_channels = 3;
@@ -23,33 +24,56 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   } p;
 
   static Spec spec() {
-    Spec s = class_net<Params>("torchvision_fc_model",
-                               "torchvision's ResNets with a last layer of one's own (MONAI's "
-                               "TorchVisionFCModel; num_classes is out_channels, and in_channels "
-                               "counts the image's).",
-                               false);
+    Spec s = class_net<Params>(
+        "torchvision_fc_model",
+        "torchvision's ResNets and Inception v3 with a last layer of one's "
+        "own (MONAI's TorchVisionFCModel; num_classes is out_channels, and in_channels "
+        "counts the image's).",
+        false);
     s.params.front().max = 2;  // spatial_dims
     return s.param("model_name", &Params::model_name, "Which one.")
-        .choices(vision_models())
+        .choices(model_names())
         .param("use_conv", &Params::use_conv,
                "The last layer is a convolution 1; the output keeps its spatial axes.")
         .param("pool", &Params::pool,
                "Before the last layer: [\"avg\" or \"max\", {\"kernel_size\": ..., \"stride\": "
-               "...}]; \"\": none; null: torchvision's own, over all voxels.")
-        .param("bias", &Params::bias, "The last layer has a bias.");
+               "...}]; \"\": none; null: torchvision's own, over all voxels, which is "
+               "inception_v3's only one.")
+        .param("bias", &Params::bias, "The last layer has a bias.")
+        .param(
+            "transform_input", &Params::transform_input,
+            "inception_v3: takes pictures normalised as ImageNet's, as torchvision's own weights "
+            "do (MONAI's pretrained is true).");
   }
 
   Values build(const Scope& s, const Value& image) const {
+    if (p.model_name == inception) return {classes(s / "fc", inception_features(s, image))};
+    if (p.transform_input) refuse("transform_input is inception_v3's alone");
     ResNetOptions o = vision_model(p.model_name);
     // With a pool of one's own MONAI takes torchvision's layers by their numbers.
     if (!p.pool.is_null()) o.names = {"0", "1", "2", "4", "5", "6", "7"};
-    Value x = pooled(resnet_features(s / "features", image, o).back());
-    if (p.use_conv) return {conv(s / "fc", x, p.out_channels, {.kernel = 1, .bias = p.bias})};
-    if (x.axes > 0) x = flatten(x, 1);
-    return {linear(s / "fc", x, p.out_channels, {.bias = p.bias})};
+    return {classes(s / "fc", pooled(resnet_features(s / "features", image, o).back()))};
   }
 
  private:
+  static constexpr const char* inception = "inception_v3";
+  static std::vector<std::string> model_names() {
+    std::vector<std::string> all = vision_models();
+    all.emplace_back(inception);
+    return all;
+  }
+
+  Value inception_features(const Scope& s, const Value& image) const {
+    if (!p.pool.is_null()) refuse("inception_v3 has a pool of its own: pool is null");
+    if (p.transform_input && p.in_channels != 3) refuse("transform_input takes 3 in_channels");
+    return inception_v3_features(s / "features", image, p.transform_input, p.use_conv);
+  }
+  Value classes(const Scope& s, Value x) const {
+    if (p.use_conv) return conv(s, x, p.out_channels, {.kernel = 1, .bias = p.bias});
+    if (x.axes > 0) x = flatten(x, 1);
+    return linear(s, x, p.out_channels, {.bias = p.bias});
+  }
+
   struct Pool {
     bool max = false;
     std::int64_t kernel = 1, stride = 1;
@@ -81,6 +105,11 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
+    if (p.model_name == inception)
+      for (const std::int64_t n : extents)
+        if (n < inception_least)
+          return "takes extents from " + std::to_string(inception_least) + " on: got " +
+                 c10::str(extents);
     if (p.pool.is_null()) return "";
     const Pool given = pool().value_or(Pool{});
     for (const std::int64_t n : extents) {

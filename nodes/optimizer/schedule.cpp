@@ -28,6 +28,7 @@ constexpr NamedSchedule schedules[] = {
     {"cosine_annealing_warm_restarts", Kind::cosine_annealing_warm_restarts, false},
     {"one_cycle", Kind::one_cycle, true},
     {"warmup_cosine", Kind::warmup_cosine, true},
+    {"linear_warmup_cosine_annealing", Kind::linear_warmup_cosine_annealing, true},
     {"cyclic", Kind::cyclic, false},
     {"reduce_on_plateau", Kind::constant, false},  // plateau.h
 };
@@ -46,6 +47,8 @@ Spec& add_schedule_params(Spec& s) {
              "(1 - t / T)^power. cosine: eta_min + (lr - eta_min)(1 + cos(pi t / T)) / 2; "
              "cosine_annealing_warm_restarts: the same again and again. one_cycle: from "
              "lr / div_factor up to lr and down. warmup_cosine: MONAI's WarmupCosineSchedule. "
+             "linear_warmup_cosine_annealing: lightning's, cosine after a climb that ends at "
+             "warmup_steps - 1. "
              "cyclic: from eta_min up to lr and down again, time after time. "
              "reduce_on_plateau: times factor where the metric stands still.")
       .choices(std::move(names))

@@ -24,8 +24,8 @@ struct RandSmoothDeform final : SmoothFieldNode {
                "for [-v, v].")
         .length(1, 2)
         .param("grid_mode", &Params::grid_mode,
-               "Interpolation, \"nearest\" for labels; one, or one a key.")
-        .choices({"nearest", "bilinear"})
+               "Interpolation, \"nearest\" for labels; one, or one a key. bicubic: of pictures.")
+        .choices({"nearest", "bilinear", "bicubic"})
         .per("keys")
         .param("grid_padding_mode", &Params::grid_padding_mode, "Outside the image.")
         .choices({"zeros", "border", "reflection"})
@@ -51,17 +51,19 @@ struct RandSmoothDeform final : SmoothFieldNode {
     Random random = f.random();
     if (!random.chance(p.prob)) return f.emit_ptr(f.ptr());
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      Random same = random;  // the same field for each key
-                      const at::Tensor by = drawn_field(p, same, bounds_.first, bounds_.second, 0,
-                                                        axes, shape_of(volume), axes);
-                      const Sampling how{parse_interpolation(per_key(p.grid_mode, i)),
-                                         parse_padding(p.grid_padding_mode), p.grid_align_corners};
-                      // No affine describes it.
-                      record(field, from_volume(field_deform(volume, axes, by, how), axes),
-                             field.geometry().affine, "rand_smooth_deform", {});
-                    });
+    for_each_volume(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
+          Random same = random;  // the same field for each key
+          const at::Tensor by =
+              drawn_field(p, same, bounds_.first, bounds_.second, 0, axes, shape_of(volume), axes);
+          // No affine describes it.
+          record(field,
+                 from_volume(field_deform(volume, axes, by, per_key(p.grid_mode, i),
+                                          parse_padding(p.grid_padding_mode), p.grid_align_corners),
+                             axes),
+                 field.geometry().affine, "rand_smooth_deform", {});
+        });
     f.emit(std::move(out));
   }
 

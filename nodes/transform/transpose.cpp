@@ -1,4 +1,5 @@
 // transpose: MONAI's Transposed.
+#include "kernels/image/spatial.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -35,7 +36,7 @@ struct Transpose final : EachKey<Transpose> {
       if (std::ssize(sorted) != rank || sorted[d] != d)
         throw shape_error(p.keys[i], field.tensor,
                           "; indices " + list_text(order) + " do not name each of its axes once");
-    const at::Tensor turned = field.tensor.permute(order).contiguous();
+    const at::Tensor turned = permuted(field.tensor, order);
     if (!p.geometry) {
       field.tensor = turned;
       return;
@@ -50,6 +51,16 @@ struct Transpose final : EachKey<Transpose> {
       for (std::size_t row = 0; row < 3; ++row)
         affine[4 * row + d - 1] = before[4 * row + static_cast<std::size_t>(order[d]) - 1];
     record(field, turned, affine, "transpose", {order.begin() + 1, order.end()});
+  }
+
+ private:
+  // Voxels within each channel go by blocks that caches hold.
+  static at::Tensor permuted(const at::Tensor& t, const std::vector<std::int64_t>& order) {
+    if (t.dim() != 4 || order[0] != 0 || !t.device().is_cpu() || t.element_size() > 8)
+      return t.permute(order).contiguous();
+    Reorder r;
+    for (std::size_t d = 0; d < 3; ++d) r.from[d] = static_cast<int>(order[d + 1]) - 1;
+    return reorder(t.contiguous(), r);
   }
 };
 

@@ -466,6 +466,8 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
   npy::write(w.in("two.npy"), {{2, 1, 4}, {1, 2, 4, 8, 1, 2, 4, 8}});
   npy::write(w.in("plane.npy"), {{1, 1, 2, 2}, {1, 2, 4, 8}});
   npy::write(w.in("empty.npy"), {{1, 1, 0}, {}});
+  npy::write(w.in("three.npy"), {{1, 1, 3}, {1, 2, 4}});
+  npy::write_as("<c8", w.in("complex.npy"), {1, 1, 4}, std::string(32, '\0'));
   struct Case {
     const char* line;
     int code;
@@ -484,6 +486,12 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
       {"grid_pull --param prefilter=true --in image=a.npy", 2, "needs bound dct1, dct2 or dft"},
       {"grid_pull --in image=two.npy", 3, "has a batch of 2"},
       {"grid_pull --in image=plane.npy", 3, "a grid of 1 components needs"},
+      {"grid_pull --in image=complex.npy", 3, "field \"image\" is complex"},
+      {"grid_pull --param 'bound=[\"zero\",\"zero\"]' --in image=a.npy", 3, "the grid has 1"},
+      {"grid_grad --in image=two.npy", 3, "has a batch of 2"},
+      {"grid_grad --in image=plane.npy", 3, "a grid of 1 components needs"},
+      {"grid_push --in image=two.npy", 3, "has a batch of 2"},
+      {"grid_push --param 'shape=[3,3]' --in image=three.npy", 3, "shape has 2 extents"},
       {"grid_push --in image=a.npy", 3, "each value needs its point"},
       {"grid_count --param 'shape=[3,3]' --in image=a.npy", 3, "shape has 2 extents"},
       {"grid_count --param 'shape=[0]' --in image=a.npy", 2, "shape"}};
@@ -493,5 +501,6 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
     CHECK(r.code == code);
     CAPTURE(r.err);
     CHECK(r.err.find(text) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(w.in("o.npy")));
   }
 }

@@ -102,6 +102,10 @@ TEST_CASE("doctor names the GPU, and survives a driver that does not") {
   const auto text = good["text"].get<std::string>();
   CHECK(text.starts_with("Fake 100, 80.0 GiB; "));
   CHECK(text.ends_with("CUDA 13.2"));
+  const auto r = shell::run(fake + "good; $SLUICE doctor --json");
+  const json kernels = finding(r.out, "CUDA kernels");
+  CHECK(kernels["level"] == "note");  // the driver that is played starts no kernel
+  CHECK(kernels["text"].get<std::string>().starts_with("not tried: "));
   const json hidden = seen("hidden");
   CHECK(hidden["level"] == "note");
   CHECK(hidden["text"].get<std::string>().find("cuInit says 100") != std::string::npos);

@@ -373,6 +373,157 @@ run: [$@trainer.run()]
   CHECK(checked.code == 0);
 }
 
+TEST_CASE("a generator's bundle: drawn latents are its network's input, pictures come out") {
+  Bundle b;
+  b.folder.write("b/configs/inference.json", R"json({
+"bundle_root": ".", "output_dir": "./outputs", "n": 3, "device": "$torch.device('cpu')",
+"network_def": {"_target_": "Generator", "latent_shape": 6, "start_shape": [4, 2, 2], "channels": [4, 1], "strides": [2, 2]},
+"network": "$@network_def.to(@device)",
+"dataset": {"_target_": "Dataset", "data": "$[torch.rand(6) for i in range(@n)]"},
+"dataloader": {"_target_": "DataLoader", "dataset": "@dataset", "batch_size": 1},
+"inferer": {"_target_": "SimpleInferer"},
+"postprocessing": {"_target_": "Compose", "transforms": [
+  {"_target_": "Activationsd", "keys": "pred", "sigmoid": true},
+  {"_target_": "SaveImaged", "keys": "pred", "output_dir": "@output_dir", "output_ext": "png",
+   "separate_folder": false, "scale": 255, "output_dtype": "$np.uint8"}]},
+"evaluator": {"_target_": "SupervisedEvaluator", "device": "@device", "val_data_loader": "@dataloader",
+  "network": "@network", "inferer": "@inferer", "postprocessing": "@postprocessing",
+  "prepare_batch": "$lambda batchdata, *_,**__: (batchdata.to(@device),None,(),{})"},
+"run": ["$@evaluator.run()"]
+})json");
+  const auto made = b.make();
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["cases"]["type"] == "noise");
+  CHECK(nodes["cases"]["num_samples"] == 3);
+  CHECK(nodes["cases"]["shape"] == json{6});
+  CHECK(nodes["infer"]["keys"] == json{"latent"});
+  const auto ran = b.run("run graph.json --quiet --no-out");
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  for (const char* name : {"0", "1", "2"})
+    CHECK(
+        std::filesystem::exists(b.folder.path / "b/outputs" / (std::string(name) + "_trans.png")));
+}
+
+TEST_CASE("a training on rows of an .npz file: shares, draws with replacement, repeated batches") {
+  const std::string text = R"yaml(
+npz: {_target_: NPZDictItemDataset, npzfile: all.npz, keys: {images: image, segs: label}}
+parts: $monai.data.partition_dataset(np.arange(len(@npz)), (8, 2), shuffle=True)
+subset: $torch.utils.data.Subset(@npz, @parts[0])
+shape: $@subset[0]['image'].shape
+network: {_target_: UNet, spatial_dims: 2, in_channels: 1, out_channels: 4, channels: [4, 8], strides: [2]}
+steps:
+- {_target_: ScaleIntensityd, keys: image}
+- {_target_: EnsureChannelFirstd, keys: [image, label], channel_dim: no_channel}
+- {_target_: RandSmoothDeformd, keys: [image, label], spatial_size: "@shape", rand_size: [3, 3], def_range: 0.1,
+   field_mode: $monai.utils.InterpolateMode.BICUBIC, prob: 0.5,
+   grid_mode: "$(monai.utils.GridSampleMode.BICUBIC, monai.utils.GridSampleMode.NEAREST)"}
+set: {_target_: CacheDataset, data: "@subset", transform: {_target_: Compose, transforms: "@steps"}}
+trainer:
+  _target_: SupervisedTrainer
+  max_epochs: 2
+  train_data_loader:
+    _target_: ThreadDataLoader
+    dataset: "@set"
+    batch_size: 4
+    repeats: 5
+    sampler: {_target_: torch.utils.data.WeightedRandomSampler, replacement: true, num_samples: 80,
+              weights: $torch.ones(len(@set))}
+  network: "@network"
+  loss_function: {_target_: DiceLoss, to_onehot_y: true, softmax: true}
+  optimizer: {_target_: torch.optim.Adam, lr: 0.0001, params: $@network.parameters()}
+run: [$@trainer.run()]
+)yaml";
+  Bundle b;
+  b.folder.write("b/configs/train.yaml", text);
+  const auto made = b.make("--task train");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["train"]["type"] == "npz_items");
+  CHECK(nodes["train"]["arrays"] == json{"images", "segs"});
+  CHECK(nodes["train"]["shares"] == json{8.0, 2.0});
+  CHECK(nodes["train"]["shuffle_shares"] == true);
+  CHECK(nodes["train"]["channel_dim"] == "no_channel");
+  // 20 batches an epoch, of which each stands for five: 4 batches are drawn.
+  CHECK(nodes["sampler"]["num_samples"] == 16);
+  CHECK(nodes["again"]["times"] == 5);
+  CHECK(nodes["forward"]["in"] == "again");
+  const auto checked = b.run("check graph.json");
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+
+  // Steps of an epoch that leave a part of a batch's repeats to the next one are not known.
+  std::string other = text;
+  other.replace(other.find("num_samples: 80"), 15, "num_samples: 88");
+  b.folder.write("b/configs/train.yaml", other);
+  const auto refused = b.make("--task train");
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("ThreadDataLoader.repeats") != std::string::npos);
+}
+
+TEST_CASE("DeepEdit's training: clicks in the network's own iteration become interact") {
+  Bundle b;
+  b.folder.write("b/configs/train.yaml", R"yaml(
+images: $list(sorted(glob.glob('images/*.nii')))
+labels: $list(sorted(glob.glob('labels/*.nii')))
+label_names: {spleen: 1, background: 0}
+network: {_target_: UNet, spatial_dims: 3, in_channels: "$len(@label_names) + 1", out_channels: $len(@label_names),
+          channels: [4, 8], strides: [2]}
+steps:
+- {_target_: LoadImaged, keys: [image, label]}
+- {_target_: NormalizeLabelsInDatasetd, keys: label, label_names: "@label_names"}
+- {_target_: FindAllValidSlicesMissingLabelsd, keys: label, sids: sids}
+- {_target_: AddInitialSeedPointMissingLabelsd, keys: label, guidance: guidance, sids: sids}
+- {_target_: AddGuidanceSignalDeepEditd, keys: image, guidance: guidance, number_intensity_ch: 1}
+clicks:
+- {_target_: Activationsd, keys: pred, softmax: true}
+- {_target_: AsDiscreted, keys: pred, argmax: true}
+- {_target_: ToNumpyd, keys: [image, label, pred]}
+- {_target_: FindDiscrepancyRegionsDeepEditd, keys: label, pred: pred, discrepancy: discrepancy}
+- {_target_: AddRandomGuidanceDeepEditd, keys: NA, guidance: guidance, discrepancy: discrepancy, probability: probability}
+- {_target_: AddGuidanceSignalDeepEditd, keys: image, guidance: guidance, number_intensity_ch: 1}
+trainer:
+  _target_: SupervisedTrainer
+  max_epochs: 2
+  train_data_loader:
+    _target_: DataLoader
+    batch_size: 1
+    dataset: {_target_: Dataset, data: "$[{'image': i, 'label': l} for i, l in zip(@images, @labels)]",
+              transform: {_target_: Compose, transforms: "@steps"}}
+  iteration_update: {_target_: Interaction, deepgrow_probability: 0.4, train: true, label_names: "@label_names",
+                     click_probability_key: probability, transforms: {_target_: Compose, transforms: "@clicks"}}
+  network: "@network"
+  loss_function: {_target_: DiceCELoss, to_onehot_y: true, softmax: true}
+  optimizer: {_target_: torch.optim.Adam, lr: 0.0001, params: $@network.parameters()}
+run: [$@trainer.run()]
+)yaml");
+  const auto made = b.make("--task train");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["find_all_valid_slices_missing_labels"]["labels"] == json{0, 1});
+  const json& clicks = nodes["clicks"];
+  CHECK(clicks["type"] == "interact");
+  CHECK(clicks["enter"] == 0.4);
+  CHECK(clicks["times"] == 1);
+  CHECK(clicks["probability"] == "falling");
+  REQUIRE(clicks["body"].size() == 5);
+  CHECK(clicks["body"][2]["type"] == "find_discrepancy_regions_deep_edit");
+  CHECK(clicks["body"][2]["label"] == "label");
+  CHECK(clicks["body"][3]["labels"] == json{0, 1});
+  CHECK(nodes["forward"]["in"] == "clicks");
+  const auto checked = b.run("check graph.json");
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+  // An iteration of one's own is code.
+  const auto refused = b.make("--task train --set trainer#iteration_update='$scripts.step'");
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("iteration_update") != std::string::npos);
+}
+
 TEST_CASE("lambdas of known shapes become nodes") {
   const std::vector<std::pair<std::string, json>> cases{
       {"$lambda y: y[1:]", {{"type", "select_channels"}, {"from", 1}}},

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "kernels/cuda/golden.h"
 #include "tests/cuda/device.h"
 
 using namespace sluice;
@@ -34,4 +35,12 @@ TEST_CASE("what links the library links no CUDA library") {
     CHECK(line.find("libcudart.so") == std::string::npos);
     CHECK(line.find("libtorch") == std::string::npos);
   }
+}
+
+TEST_CASE("every kernel of the images' family gives its golden values") {
+  SLUICE_NEEDS_GPU();
+  const char* wrong = "untouched";
+  test::ok(sluice_cuda_golden(0, &wrong));
+  CHECK(std::string(wrong).empty());
+  CHECK(sluice_cuda_golden(1 << 20, &wrong) != 0);  // there is no such device
 }

@@ -94,7 +94,7 @@ def further(k, size):
 
 
 # `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared; `double`: computed in
-# float64, where MONAI's own float32 is far from it.
+# float64, here and in the test, where float32 is far from it.
 def case(make, args, size, train, more=(), outputs=None, double=False, **ours):
     net = make(**args)
     fill(net)
@@ -108,7 +108,7 @@ def case(make, args, size, train, more=(), outputs=None, double=False, **ours):
     params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
     trained, constants = parts(net)
     return dict(
-        params={**params, **ours}, size=size, train=train, **(dict(more=list(more)) if more else {}),
+        params={**params, **ours}, size=size, train=train, **(dict(more=list(more)) if more else {}), **(dict(double=True) if double else {}),
         outputs=[dict(size=list(y.shape), sum=number(y.double().sum()), abs=number(y.double().abs().sum()),
                       first=[number(v) for v in y.detach().flatten()[:16]]) for y in ys],
         grads={n: number(p.grad.double().norm()) if p.grad is not None else None for n, p in trained.items()},
@@ -581,8 +581,11 @@ def torchvision_fc_model():
     maps = dict(model_name="resnet18", num_classes=2, use_conv=True, pool="")
     pooled = dict(model_name="resnet18", use_conv=True, pool=["max", {"kernel_size": 2, "stride": 1}])
     means = dict(model_name="resnet18", use_conv=True, pool=None)
+    inception = dict(model_name="inception_v3", pool=None)
     return [case(TorchVisionFCModel, args, [1, 3, *size], False) for args, size in (
-        (plain, [200, 224]), (own, [40, 64]), (maps, [64, 40]), (pooled, [96, 64]), (means, [64, 64]))]
+        (plain, [200, 224]), (own, [40, 64]), (maps, [64, 40]), (pooled, [96, 64]), (means, [64, 64]))] + [
+            brief(case(TorchVisionFCModel, dict(inception, **more), [1, 3, *size], False)) for more, size in (
+                (dict(num_classes=4), [80, 96]), (dict(use_conv=True, transform_input=True), [75, 75]))]
 
 
 # Without noise, which MONAI draws in evaluation too.
@@ -1030,7 +1033,7 @@ def signal_cases():
         basic_unet=lambda: [case(BasicUNet, dict(one, features=[4, 4, 4, 8, 8, 4], norm="batch", upsample="nontrainable"), [2, 2, 140], True),
                             case(BasicUNet, dict(one, features=[4, 4, 4, 8, 8, 4], upsample="nontrainable"), [2, 2, 140], True),
                             case(BasicUNet, dict(one, features=[4, 4, 4, 8, 8, 4], upsample="pixelshuffle"), [2, 2, 128], True)],
-        basic_unet_plus_plus=lambda: [case(BasicUNetPlusPlus, dict(one, features=[4, 4, 4, 8, 8, 4]), [2, 2, 32], True)],
+        basic_unet_plus_plus=lambda: [case(BasicUNetPlusPlus, dict(one, features=[4, 4, 4, 8, 8, 4]), [2, 2, 32], True, double=True)],
         dynunet=lambda: [case(DynUNet, dict(one, kernel_size=[3, 1, 3], strides=[1, 2, 2], upsample_kernel_size=[2, 2],
                                             filters=[4, 6, 8], res_block=True), [2, 2, 16], True)],
         segresnet_ds=lambda: [case(SegResNetDS, dict(one, init_filters=8, blocks_down=[1, 2, 1],

@@ -172,6 +172,10 @@ def schedules():
                                             final_div_factor=100, anneal_strategy="linear"),
         total_steps=240, pct_start=0.2, div_factor=10.0, final_div_factor=100.0,
         anneal_strategy="linear")
+    # lightning's LinearWarmupCosineAnnealingLR, of torch's parts: its climb ends a step before the cosine begins.
+    add("linear_warmup_cosine_annealing", lambda o: s.SequentialLR(o, [
+        s.LinearLR(o, 0.01, 1, 19), s.CosineAnnealingLR(o, 180, 0.002)], [20]),
+        warmup_steps=20, warmup_multiplier=0.01, total_steps=200, eta_min=0.002)
     add("warmup_cosine", lambda o: WarmupCosineSchedule(o, 20, 200), warmup_steps=20,
         total_steps=200)
     add("warmup_cosine", lambda o: WarmupCosineSchedule(o, 20, 150, 0.01, 0.5, -1, 0.1),

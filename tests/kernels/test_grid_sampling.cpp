@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include "kernels/image/grid_sampling.h"
 #include "tests/kernels/gradient_error.h"
@@ -117,6 +118,60 @@ TEST_CASE("points outside, or not finite, give nothing where there is no extrapo
   CHECK(apart(grid_pull(row({1, 2, 4}), points({-.06, -.04, 2.04, 2.06}), r), row({0, 1, 4, 0})) <
         0.2);
   CHECK(grid_push(row({1, 1}), points({-.06, 2.06}), {3}, r).sum().item<double>() == 0);
+}
+
+// Float32 volumes are sampled 16 points at a time, float64 ones point by point.
+TEST_CASE("points together come to what each comes to alone") {
+  const std::vector<std::int64_t> shape{13, 12, 14};
+  const at::Tensor image = sines({2, 2, 13, 12, 14}, 0.9), values = sines({2, 2, 7, 5, 3}, 1.3),
+                   slopes = sines({2, 2, 7, 5, 3, 3}, 0.4);
+  at::Tensor grid = sines({2, 7, 5, 3, 3}, 2.1) * 8 + 6;
+  grid[0][0] = at::round(grid[0][0]);
+  for (int order = 0; order < 8; ++order)
+    for (const bool extrapolate : {true, false}) {
+      CAPTURE(order);
+      CAPTURE(extrapolate);
+      GridRule r = rule(Bound::dct2, order);
+      r.extrapolate = extrapolate;
+      const auto all = [&](at::ScalarType type) {
+        const auto of = [&](const at::Tensor& t) { return t.to(type).detach().requires_grad_(); };
+        const at::Tensor x = of(image), g = of(grid), v = of(values);
+        const at::Tensor pull = grid_pull(x, g, r), push = grid_push(v, g, shape, r),
+                         grad = grid_grad(x, g, r);
+        std::vector<at::Tensor> made{pull, push, grad, grid_count(g, shape, r)};
+        for (const auto& t : torch::autograd::grad({pull}, {x, g}, {values.to(type)}))
+          made.push_back(t);
+        for (const auto& t : torch::autograd::grad({push}, {v, g}, {image.to(type)}))
+          made.push_back(t);
+        made.push_back(torch::autograd::grad({grad}, {x}, {slopes.to(type)})[0]);
+        return made;
+      };
+      const auto together = all(at::kFloat), alone = all(at::kDouble);
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        CAPTURE(i);
+        CHECK(apart(together[i].to(at::kDouble), alone[i]) < 2e-5);
+      }
+    }
+}
+
+TEST_CASE("an image of more than 2^31 voxels is read at the right place") {
+  constexpr std::int64_t n = 1300;  // an axis; pages that nothing touches take no memory
+  const std::int64_t bytes = n * n * n * static_cast<std::int64_t>(sizeof(float));
+  void* room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(room != MAP_FAILED);
+  const at::Tensor image = at::from_blob(room, {1, 1, n, n, n}, at::kFloat);
+  image[0][0][n - 2][n - 3][n - 4] = 8;
+  const auto at = static_cast<float>(n);
+  const at::Tensor grid =
+      at::tensor({at - 2, at - 3, at - 4, at - 2, at - 3.5F, at - 4, 1.F, 2.F, 3.F})
+          .view({1, 3, 1, 1, 3});
+  for (const auto& [order, half] : {std::pair{0, 8.}, std::pair{1, 4.}}) {
+    CAPTURE(order);
+    CHECK(apart(grid_pull(image, grid, rule(Bound::zero, order)).to(at::kDouble),
+                row({8, half, 0})) == 0);
+  }
+  munmap(room, bytes);
 }
 
 TEST_CASE("one thread and three give the same bits of the resampler") {

@@ -1,8 +1,10 @@
-// What holds for every node of the resampler's, the filters' and the mixture's family: the same
-// bits on any number of threads and in every repeat, forward and backward.
+// What holds for every node of the resampler's, the filters' and the mixture's family, forward and
+// backward: the same bits on any number of threads and in every repeat, and no memory that stays.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
+
+#include <fstream>
 
 #include "kernels/image/bilateral.h"
 #include "kernels/image/crf.h"
@@ -12,6 +14,7 @@
 #include "kernels/image/median.h"
 #include "kernels/image/mixture.h"
 #include "kernels/net/lltm.h"
+#include "tests/campaign.h"
 #include "tests/kernels/gradient_error.h"
 
 using namespace sluice;
@@ -127,7 +130,7 @@ TEST_CASE("every module gives the same bits on 1, 2 and 8 threads, again and aga
     for (const int threads : {1, 2, 8}) {
       CAPTURE(threads);
       at::set_num_threads(threads);
-      for (int repeat = 0; repeat < 3; ++repeat) {
+      for (int repeat = 0; repeat < (campaign::at_length() ? 10 : 3); ++repeat) {
         const auto found = results(m);
         if (wanted.empty()) wanted = found;
         for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -136,4 +139,22 @@ TEST_CASE("every module gives the same bits on 1, 2 and 8 threads, again and aga
     }
   }
   at::set_num_threads(before);
+}
+
+TEST_CASE("a thousand calls of every module keep no memory") {
+  const auto resident = [] {
+    std::int64_t all = 0, here = 0;
+    std::ifstream("/proc/self/statm") >> all >> here;
+    return here * 4;  // KiB
+  };
+  const int calls = campaign::at_length() ? 1000 : 100;
+  for (const Module& m : modules(5)) {
+    for (int i = 0; i < calls / 4; ++i) results(m);
+    const auto before = resident();
+    for (int i = 0; i < calls; ++i) results(m);
+    const auto grown = resident() - before;
+    CAPTURE(std::string(m.name));
+    CAPTURE(grown);
+    CHECK(grown <= 512);
+  }
 }

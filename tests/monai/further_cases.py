@@ -173,12 +173,12 @@ def smooth(i):
         out = t(image.clone())
         yield entry("kernel.smooth_" + name, {**coarse(t), "mode": mode, **more}, {"image": image},
                     {"image": out}, tolerance=FLOAT64, affine=False)
-    how = dict(grid_mode=i.choice("nearest", "bilinear"), grid_align_corners=i.flag(),
+    how = dict(grid_mode=i.choice("nearest", "bilinear", *["bicubic"] * (axes == 2)), grid_align_corners=i.flag(),
                grid_padding_mode=i.choice("zeros", "border", "reflection"))
     t = mt.RandSmoothDeform(**params, field_mode=mode, def_range=0.3, **how, **more)
     t.set_random_state(seed)
     out = t(image.clone())
-    if how["grid_mode"] == "bilinear":  # the nearest voxel of a place between two is torch's rounding
+    if how["grid_mode"] != "nearest":  # the nearest voxel of a place between two is torch's rounding
         yield entry("kernel.smooth_deform", {**coarse(t), "mode": mode, **more, **how}, {"image": image},
                     {"image": out}, tolerance=1e-3, affine=False)
 

@@ -82,7 +82,7 @@ def match(i):
 def pads(i):
     axes = i.choice(2, 3)
     data = i.pair(axes=axes)
-    more = dict(method=i.choice("symmetric", "end"), mode=i.choice("constant", "edge", "wrap"))
+    more = dict(method=i.choice("symmetric", "end"), mode=i.choice("constant", "edge", "wrap", "minimum", "maximum"))
     if more["mode"] == "constant":
         more["value"] = 3
     yield same("DivisiblePad", data, keys=BOTH, k=[int(k) for k in i.rng.integers(1, 6, axes)], **more)

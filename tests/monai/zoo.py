@@ -7,6 +7,7 @@ both take the same one. MONAI runs in a process of its own, as scripts of bundle
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -162,11 +163,68 @@ def tested_images(folder):
                            **size, **more}, train=None)
 
 
+NARROW = [4, 8, 8, 8, 16, 16]  # filters of a DynUNet of six levels
+
+
 @case("spleen_deepedit_annotation")
 def deepedit(folder):
-    volumes(folder / "data", "a", (80, 72, 48), spacing=(1.7, 1.4, 2.2))
-    return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/images/*.nii.gz'))", "evaluator#amp": False,
-                           "spatial_size": [64, 64, 64], "preprocessing_transforms#0#reader": "NibabelReader"}, train=None)
+    volumes(folder / "data", "ab", (80, 72, 48), spacing=(1.7, 1.4, 2.2))
+    size = {"spatial_size": [64, 64, 64]}
+    lists = {part: f"$sorted(glob.glob(@dataset_dir + '/{part}/*.nii.gz'))" for part in ("images", "labels")}
+    pairs = "$[{'image': i, 'label': l} for i, l in zip(@images[%s], @labels[%s])]"
+    return dict(inference={"datalist": "$sorted(glob.glob(@dataset_dir + '/images/*.nii.gz'))[:1]", "evaluator#amp": False,
+                           **size, "preprocessing_transforms#0#reader": "NibabelReader"},
+                train={**size, **lists, "network_def#filters": NARROW, "train#dataset#data": pairs % (":1", ":1"),
+                       "validate#dataset#data": pairs % ("1:", "1:")})
+
+
+@case("pediatric_abdominal_ct_segmentation")
+def pediatric(folder):
+    volumes(folder / "data", "ab", (72, 66, 60), spacing=(1.5, 1.5, 3.0), labels=3)
+    datalist(folder / "list.json", ("training", "validation"), "data")
+    shared = {"data_list_file_path": str(folder / "list.json"), "network_def#filters": NARROW}
+    return dict(inference={**shared, "handlers#0#load_path": str(folder / "models" / "model.pt"), "evaluator#amp": False,
+                           "inferer": {"_target_": "SlidingWindowInferer", "roi_size": [64, 64, 64], "sw_batch_size": 2},
+                           "preprocessing#transforms#0#reader": "NibabelReader"},
+                train={**shared, "spatial_size": [64, 64, 64], "train#random_transforms#0#num_samples": 2, "val_interval": 1})
+
+
+@case("renalStructures_CECT_segmentation")
+def phases(folder):
+    for k, name in enumerate(("12", "22-", "32-", "merged")):
+        image, label = blobs((72, 64, 56), k)
+        write(folder / "data" / "case" / f"{name}.nii.gz", label if name == "merged" else image)
+    return dict(inference={"inferer#roi_size": [48, 48, 48], "network_def#init_filters": 8, "evaluator#amp": False}, train=None)
+
+
+@case("pathology_nuclei_segmentation_classification")
+def hovernet(folder):
+    pictures(folder / "data", ["a"], (180, 170, 3))
+    return dict(inference={"evaluator#amp": False, "num_cpus": 0}, train=None)
+
+
+@case("classification_template")
+def classes(folder):
+    pictures(folder / "data", "abcdef", (64, 64))
+    (folder / "samples.json").write_text(json.dumps([{"image": str(folder / "data" / f"{n}.png"), "label": k % 4}
+                                                     for k, n in enumerate("abcdef")]))
+    return dict(inference={"test_json": str(folder / "samples.json")}, train=None)
+
+
+@case("breast_density_classification")
+def density(folder):
+    pictures(folder / "data", ["a", "b"], (160, 200, 3))
+    entries = [{"image": str(folder / "data" / f"{n}.png"), "label": [1, 0, 0, 0]} for n in "ab"]
+    (folder / "list.json").write_text(json.dumps({"Test": entries}))
+    # What torchvision does to its own weights' input, without these weights.
+    own = {"network_def#pretrained": False, "network_def#transform_input": True, "network_def#init_weights": False}
+    return dict(monai=own, inference={"data#filename": str(folder / "list.json"), "evaluator#amp": False}, train=None)
+
+
+@case("mednist_gan")
+def generator(_):
+    latents = "$[torch.rand(@latent_size, generator=torch.Generator().manual_seed(i)) for i in range(@num_samples)]"
+    return dict(monai={"dataset#data": latents}, inference={"num_samples": 3}, train=None)
 
 
 @case("prostate_mri_anatomy")
@@ -180,7 +238,10 @@ def prostate(folder):
 @case("ventricular_short_axis_3label")
 def ventricular(folder):
     write(folder / "data" / "a.nii.gz", blobs((96, 80, 6))[0])
-    return dict(inference={"inferer#roi_size": [64, 64]}, train=None)
+    slices = [blobs((64, 64), k) for k in range(10)]
+    np.savez(folder / "data" / "allimages3label.npz", images=np.stack([s[0] for s in slices]),
+             segs=np.stack([s[1] for s in slices]))
+    return dict(inference={"inferer#roi_size": [64, 64]}, train={"num_iters": 8, "batch_size": 4, "num_substeps": 2})
 
 
 @case("endoscopic_tool_segmentation")
@@ -242,9 +303,12 @@ def monai(folder):
     file = next((folder / f for f in ("models/model.pt",)), None)
     torch.save(net.state_dict(), file)
     parser = parser_of(folder, "inference")
-    for key in ("imports", "initialize", "run", "evaluating"):
+    for key in ("imports", "initialize", "run", "evaluating", "inferring"):
         if key in parser.get():
             parser.get_parsed_content(key)
+    if not (folder / "eval").exists():  # it only measures
+        metrics = parser.get_parsed_content("evaluator").state.metrics
+        (folder / "metrics.json").write_text(json.dumps({k: float(v) for k, v in metrics.items()}))
 
 
 def compared(ours, theirs):
@@ -276,6 +340,13 @@ def compared(ours, theirs):
         same = min(same, float((apart <= (0 if whole else 1e-4)).mean()))
         worst = worst if whole else max(worst, float(apart.max()))
     return f"{len(names[0])} files, {100 * same:.3f} % equal, {worst:.1e}", same >= 0.9999 and worst <= 1e-4
+
+
+def measured(printed, theirs):
+    """What our run prints of metrics beside MONAI's."""
+    ours = {m[1]: float(m[2]) for m in re.finditer(r"(\w+)\.\w+[ =:]+([-\d.e]+)", printed)}
+    apart = {k: abs(ours.get(k, np.inf) - v) for k, v in theirs.items()}
+    return f"{theirs} by MONAI, {ours}", max(apart.values()) <= 1e-4
 
 
 def sets_of(folder, task, given):
@@ -320,6 +391,9 @@ def one(build, models, name, task):
         said |= dict(translates=True, runs=ran.returncode == 0)
         if ran.returncode:
             said["why"] = ran.stderr.strip().splitlines()[-3:]
+        elif (folder / "metrics.json").exists():
+            said.pop("MONAI", None)
+            said["outputs"], said["equal"] = measured(ran.stdout, json.loads((folder / "metrics.json").read_text()))
         elif task == "inference" and (folder / "monai").exists():
             said["outputs"], said["equal"] = compared(folder / "eval", folder / "monai")
         elif task == "train":

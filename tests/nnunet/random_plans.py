@@ -20,6 +20,7 @@ for kind in ("raw", "preprocessed", "results"):
     os.environ["nnUNet_" + kind] = str(folder / kind)
 os.environ.setdefault("nnUNet_n_proc_DA", "1")
 
+import torch
 from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner
 from nnunetv2.experiment_planning.experiment_planners.residual_unets import residual_encoder_unet_planners as residual
 
@@ -29,6 +30,9 @@ planners = {
     "resenc_l": residual.nnUNetPlannerResEncL,
     "resenc_xl": residual.nnUNetPlannerResEncXL,
 }
+# Planning builds networks by the hundred to count their outputs; weights that nobody draws take no time.
+torch.nn.modules.conv._ConvNd.reset_parameters = lambda self: None
+torch.nn.init.kaiming_normal_ = lambda weight, *_, **__: weight
 # The image is not there; nnU-Net opens one only to choose a reader.
 ExperimentPlanner.determine_reader_writer = lambda self: type("SimpleITKIO", (), {})
 

@@ -77,10 +77,11 @@ at::Tensor smooth_intensity(const at::Tensor& image, const Json& params) {
   return from_volume(to_volume(image) * field_of(image, params), image.dim() - 1);
 }
 at::Tensor smooth_deform(const at::Tensor& image, const Json& params) {
-  const Sampling how{parse_interpolation(params["grid_mode"]),
-                     parse_padding(params["grid_padding_mode"]), params["grid_align_corners"]};
   const std::int64_t axes = image.dim() - 1;
-  return from_volume(field_deform(to_volume(image), axes, field_of(image, params), how), axes);
+  return from_volume(
+      field_deform(to_volume(image), axes, field_of(image, params), params["grid_mode"],
+                   parse_padding(params["grid_padding_mode"]), params["grid_align_corners"]),
+      axes);
 }
 
 at::Tensor intensity_remap(const at::Tensor& image, const Json& params) {

@@ -81,6 +81,7 @@ void check_case(const std::string& type, const Json& c) {
   if (!c.contains("outputs")) return;
   fill(*net);
   net->train(c["train"]);
+  if (c.value("double", false)) dynamic_cast<BuiltNetwork&>(*net).net().compute = at::kDouble;
   at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
   Network::Tensors inputs{x};
   if (c.contains("more"))

@@ -153,7 +153,7 @@ TEST_CASE("every network is the same in OpenVINO") {
     const auto has_size = [](const Json& c) { return c.contains("size"); };
     const auto one = std::find_if(nets["cases"].begin(), nets["cases"].end(), has_size);
     if (one != nets["cases"].end())
-      list.push_back(written_down(type, Case(type, *one), folder.path));
+      list.push_back(written_down(file.path().stem().string(), Case(type, *one), folder.path));
   }
   std::ofstream(folder.path / "list.json") << list;
   const fs::path said = folder.path / "said";

@@ -179,6 +179,57 @@ TEST_CASE("smooth fields are one for all keys, within their bounds") {
                                  {sample_of("image", counted({1, 9, 7, 5}))})[0]
                                .tensor("image");
   CHECK(still.allclose(counted({1, 9, 7, 5}), 1e-3, 1e-2));
+  Json cubic{{"prob", 1.0},
+             {"rand_size", {3, 3}},
+             {"def_range", 1e-6},
+             {"grid_mode", "bicubic"},
+             {"grid_align_corners", true}};
+  CHECK(drive("rand_smooth_deform", cubic, {sample_of("image", counted({1, 9, 7}))})[0]
+            .tensor("image")
+            .allclose(counted({1, 9, 7}), 1e-3, 1e-2));
+  cubic["rand_size"] = {3, 3, 3};
+  CHECK(says(refusal("rand_smooth_deform", cubic, sample_of("image", counted({1, 9, 7, 5}))),
+             "bicubic sampling is of pictures"));
+}
+
+TEST_CASE("pads by the extremes of an axis are numpy's, axis after axis") {
+  const at::Tensor image = at::tensor({5.0, 1.0, 4.0, 2.0, 8.0, 3.0}).view({1, 2, 3});
+  const auto padded = [&](const char* mode) {
+    return drive("border_pad", {{"keys", "image"}, {"spatial_border", {1, 1}}, {"mode", mode}},
+                 {sample_of("image", image)})[0]
+        .tensor("image");
+  };
+  const at::Tensor least = at::tensor({1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 5.0, 1.0, 4.0, 1.0,
+                                       2.0, 2.0, 8.0, 3.0, 2.0, 1.0, 2.0, 1.0, 3.0, 1.0});
+  CHECK(padded("minimum").to(at::kDouble).equal(least.to(at::kDouble).view({1, 4, 5})));
+  const at::Tensor most = at::tensor({8.0, 5.0, 8.0, 4.0, 8.0, 5.0, 5.0, 1.0, 4.0, 5.0,
+                                      8.0, 2.0, 8.0, 3.0, 8.0, 8.0, 5.0, 8.0, 4.0, 8.0});
+  CHECK(padded("maximum").to(at::kDouble).equal(most.to(at::kDouble).view({1, 4, 5})));
+}
+
+TEST_CASE("noise is torch's, the same sample from any seed and first that add up to it") {
+  const auto drawn = [](Json params, std::uint64_t at) {
+    params.update({{"num_samples", 3}, {"shape", {2, 5}}});
+    return Driver("noise", params).fire({}, at_index(at)).samples().at(0);
+  };
+  // torch.rand([2, 5], generator=torch.Generator().manual_seed(7)), and randn.
+  const at::Tensor uniform = drawn({{"seed", 6}}, 1).tensor("latent");
+  CHECK(uniform.sizes() == at::IntArrayRef({2, 5}));
+  CHECK(uniform.flatten()[0].item<float>() == doctest::Approx(0.53492254));
+  CHECK(uniform.flatten()[9].item<float>() == doctest::Approx(0.851268351));
+  const Sample normal =
+      drawn({{"seed", 2}, {"first", 5}, {"distribution", "normal"}, {"key", "z"}}, 0);
+  CHECK(normal.name == "5");
+  CHECK(normal.tensor("z").flatten()[0].item<float>() == doctest::Approx(-0.146795094));
+  CHECK(Driver("noise", {{"num_samples", 3}, {"shape", {2}}}).fire({}, at_index(3)).ended);
+}
+
+TEST_CASE("repeat_sample emits the same sample several times") {
+  const Sample in = sample_of("image", counted({1, 2, 2}));
+  const auto out = drive("repeat_sample", {{"times", 3}}, {in});
+  REQUIRE(out.size() == 3);
+  for (const Sample& s : out)
+    CHECK(s.tensor("image").const_data_ptr() == in.tensor("image").const_data_ptr());
 }
 
 TEST_CASE("parts of signals are replaced and cut at the end, shifts and notches do what they say") {
@@ -323,6 +374,11 @@ TEST_CASE("the rows of an .npz file's arrays are samples") {
     CHECK(s.tensor("label").item<std::int64_t>() == i);
   }
   CHECK(source.fire({}, at_index(3)).ended);
+  Json part = params;
+  part.update({{"shares", {2, 1}}, {"share", 1}});
+  CHECK(
+      Driver("npz_items", part).fire({}, at_index(0)).samples().at(0).tensor("label").item<int>() ==
+      2);
   params["channel_dim"] = {"no_channel", nullptr};
   CHECK(Driver("npz_items", params).fire({}, at_index(0)).samples().at(0).tensor("image").dim() ==
         4);

@@ -1,6 +1,7 @@
 // Times of image filters as the script beside it asks for them: one line of JSON on stdin,
-// {"work": "median", "repeats": 5, "threads": 1}, one line out, {"ms": [...], "kept": bytes}.
-// Time is the process's CPU time for one thread, else the clock's.
+// {"work": "median", "repeats": 5, "threads": 1}, one line out, {"ms": [...], "kept": bytes,
+// "peak": bytes}. Time is CPU time: of several threads that of the one that
+// calls, which does its share and then sleeps; so other processes make no difference.
 //
 //   bench_image_filters DEVICE    all of them on a GPU ("gpu") or one core of the host ("cpu"), for
 //                                 gpu_check.py: a line of {"name", "ms"} each. Exit code 6 without.
@@ -58,6 +59,10 @@ kernels::GridRule order(int p) {
 }
 
 using Work = std::function<void()>;
+Work pull_with_gradients(const at::Tensor& image, int p) {
+  const at::Tensor x = image.clone().requires_grad_(), g = grid(image.size(2)).requires_grad_();
+  return [=] { backward(grid_pull(x, g, order(p)), {x, g}); };
+}
 std::map<std::string, std::function<Work()>> all_work() {
   const at::Tensor cube = noise({1, 1, 48, 48, 48}), large = noise({1, 1, 96, 96, 96}),
                    picture = noise({1, 1, 256, 256});
@@ -114,15 +119,27 @@ std::map<std::string, std::function<Work()>> all_work() {
          const at::Tensor g = grid(96);
          return [=] { grid_pull(large, g, order(3)); };
        }},
+      {"pull 96 order 7",
+       [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_pull(large, g, order(7)); };
+       }},
+      {"pull 96 order 1 gradients", [=] { return pull_with_gradients(large, 1); }},
+      {"pull 96 order 3 gradients", [=] { return pull_with_gradients(large, 3); }},
+      {"grad 96 order 1",
+       [=] {
+         const at::Tensor g = grid(96);
+         return [=] { grid_grad(large, g, order(1)); };
+       }},
       {"push 96 order 1", [=] {
          const at::Tensor g = grid(96);
          return [=] { grid_push(large, g, {96, 96, 96}, order(1)); };
        }}};
 }
 
-double now(bool cpu) {
+double now(clockid_t clock) {
   timespec t{};
-  clock_gettime(cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
@@ -130,6 +147,17 @@ long resident() {
   long pages = 0, here = 0;
   std::ifstream("/proc/self/statm") >> pages >> here;
   return here * 4096;
+}
+
+// Bytes that a call needs while it runs.
+long peak(const Work& work) {
+  std::ofstream("/proc/self/clear_refs") << 5;
+  const long before = resident();
+  work();
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmHWM:", 0) == 0) return std::stol(line.substr(6)) * 1024 - before;
+  return 0;
 }
 
 // The median of seven rounds, after one that counts not.
@@ -140,10 +168,10 @@ double milliseconds(const Work& work) {
   std::vector<double> ms;
   for (int i = 0; i < 8; ++i) {
     wait();
-    const double begin = now(false);
+    const double begin = now(CLOCK_MONOTONIC);
     work();
     wait();
-    ms.push_back(now(false) - begin);
+    ms.push_back(now(CLOCK_MONOTONIC) - begin);
   }
   std::nth_element(ms.begin() + 1, ms.begin() + 4, ms.end());
   return ms[4];
@@ -176,13 +204,15 @@ int main(int argc, char** argv) {
     at::set_num_threads(threads);
     const Work work = works.at(job.at("work"))();
     work();
-    const long before = resident();
+    const long most = peak(work), before = resident();
     std::vector<double> ms;
     for (int i = 0; i < job.at("repeats"); ++i) {
-      const double begin = now(threads == 1);
+      const auto clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
+      const double begin = now(clock);
       work();
-      ms.push_back(now(threads == 1) - begin);
+      ms.push_back(now(clock) - begin);
     }
-    std::cout << nlohmann::json{{"ms", ms}, {"kept", resident() - before}} << std::endl;
+    std::cout << nlohmann::json{{"ms", ms}, {"kept", resident() - before}, {"peak", most}}
+              << std::endl;
   }
 }

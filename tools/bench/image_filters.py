@@ -2,11 +2,13 @@
 
 usage: image_filters.py PYTHON [WORK ...] [--repeats 5] [--runs 3] [--out F.json]
 
-PYTHON has what is compared with: torch, SimpleITK, cv2 (opencv-contrib), scipy and scikit-learn. A peer that it lacks
-is left out, as is MONAI's extension, which its wheels lack. Each arm is a process that answers when it is asked, so
-that arms alternate. Prints a Markdown table: the medians in ms of CPU time on one thread, the ratio to the best peer,
-how much faster two threads are by the clock (on a machine that does nothing else), and the bytes that memory grew by
-over the last calls, once the heap has found its size.
+PYTHON has what is compared with: torch, MONAI, SimpleITK, cv2 (opencv-contrib), scipy and scikit-learn. A peer that it
+lacks is left out. MONAI's wheels lack its extension: built from monai/csrc by torch.utils.cpp_extension.load, it is
+found by the name monai_C. Each arm is a process that answers when it is asked, so that arms alternate. Prints a
+Markdown table: the medians in ms of CPU time on one thread, the ratio to the peer that the goal is about (the first
+one named), the goal, how much less of the work is left to the calling thread where there are two (by its CPU time, so
+that a busy machine may measure it), what a call takes of memory at its peak beside the fields that go in, ours and that
+peer's, and the bytes that memory grew by over the last calls, once the heap has found its size.
 Needs `ninja -C build bench_image_filters`.
 """
 import argparse
@@ -18,13 +20,72 @@ import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-PEERS = {
-    "bilateral 48": ["SimpleITK"], "bilateral 256": ["OpenCV", "SimpleITK"], "joint 256": ["OpenCV"],
-    "trainable 48": [], "lattice 48 noise": [], "lattice 96 smooth": [], "crf 48": [],
-    "mixture 100k": ["scikit-learn"], "median 48": ["SimpleITK", "scipy"],
-    "gaussian 96": ["SimpleITK recursive", "SimpleITK", "scipy"], "pull 96 order 0": ["torch"],
-    "pull 96 order 1": ["torch"], "pull 96 order 3": ["scipy"], "push 96 order 1": [],
+# The peers of each work, that of its goal first, and the goal: ours at most this share of it.
+WORK = {
+    "pull 96 order 0": (["MONAI"], .5), "pull 96 order 1": (["torch", "MONAI"], .7),
+    "pull 96 order 1 gradients": (["torch", "MONAI"], .8), "pull 96 order 3": (["MONAI", "scipy"], .4),
+    "pull 96 order 3 gradients": (["MONAI"], .4), "pull 96 order 7": (["MONAI"], .4),
+    "push 96 order 1": (["MONAI"], .7), "grad 96 order 1": (["MONAI"], .7),
+    "bilateral 48": (["MONAI", "SimpleITK"], .25), "bilateral 256": (["OpenCV", "SimpleITK", "MONAI"], 1.2),
+    "joint 256": (["OpenCV"], 1.2), "trainable 48": (["MONAI"], .25), "lattice 48 noise": (["MONAI"], .7),
+    "lattice 96 smooth": (["MONAI"], .7), "crf 48": (["MONAI"], .4), "mixture 100k": (["scikit-learn"], None),
+    "median 48": (["SimpleITK", "scipy", "MONAI"], .5),
+    "gaussian 96": (["SimpleITK recursive", "SimpleITK", "scipy", "MONAI"], .6),
 }
+
+
+def monai(work, x):
+    """MONAI's layers; its extension under the name that it looks for."""
+    import warnings
+
+    import torch
+    warnings.filterwarnings("ignore")
+    try:
+        import monai_C
+        sys.modules["monai._C"] = monai_C
+    except ImportError:
+        pass
+    from monai.networks import blocks, layers
+    torch.set_num_threads(1)
+    image = torch.from_numpy(x)[None, None]
+    n = image.shape[-1]
+    if work.startswith(("pull", "push", "grad")):
+        grid = torch.rand((1, n, n, n, 3)) * (n - 1)
+        rule = dict(interpolation=int(work.split("order ")[1][0]), bound="zero", extrapolate=True)
+        if work.startswith("push"):
+            return lambda: layers.grid_push(image, grid, (n, n, n), **rule)
+        if work.startswith("grad"):
+            return lambda: layers.grid_grad(image, grid, **rule)
+        return gradients(lambda: layers.grid_pull(image, grid, **rule), work, image, grid)
+    if work.startswith("bilateral"):
+        return lambda: layers.BilateralFilter.apply(image, 1.0 if n == 48 else 5.0, 0.5, False)
+    if work.startswith("trainable"):
+        layer = layers.TrainableBilateralFilter([1.0] * 3, 0.5)
+        image.requires_grad_()
+        return lambda: layer(image).sum().backward()
+    if work.startswith("lattice"):
+        if work.endswith("smooth"):
+            at = torch.arange(n) * .1
+            image = (at.sin().view(n, 1, 1) + at.cos().view(1, n, 1) + (at * .7).sin())[None, None].contiguous()
+        return lambda: layers.BilateralFilter.apply(image, 5.0, 0.5, True)
+    if work.startswith("crf"):
+        logits, layer = torch.rand((1, 2, n, n, n)), blocks.CRF()
+        return lambda: layer(logits, image)
+    filter = layers.MedianFilter(1) if work.startswith("median") else layers.GaussianFilter(3, 2.0)
+    return lambda: filter(image)
+
+
+def gradients(of, work, *inputs):
+    import torch
+    if not work.endswith("gradients"):
+        return of
+    for t in inputs:
+        t.requires_grad_()
+
+    def both():
+        out = of()
+        torch.autograd.grad([out], inputs, [torch.ones_like(out)])
+    return both
 
 
 def peer(work, arm):
@@ -60,6 +121,8 @@ def peer(work, arm):
             return lambda: ndimage.gaussian_filter(x, 2.0, mode="constant")
         at = rng.random((3,) + shape, dtype=np.float32) * (size - 1)
         return lambda: ndimage.map_coordinates(x, at, order=3, prefilter=False)
+    if arm == "MONAI":
+        return monai(work, x)
     if arm == "scikit-learn":
         from sklearn.mixture import GaussianMixture
         colours = rng.standard_normal((100000, 3)).astype(np.float32)
@@ -71,8 +134,21 @@ def peer(work, arm):
     import torch
     torch.set_num_threads(1)
     image, grid = torch.from_numpy(x)[None, None], torch.rand((1,) + shape + (3,)) * 2 - 1
-    mode = "nearest" if work.endswith("0") else "bilinear"
-    return lambda: torch.nn.functional.grid_sample(image, grid, mode=mode, align_corners=True)
+    return gradients(lambda: torch.nn.functional.grid_sample(image, grid, align_corners=True), work, image, grid)
+
+
+def resident(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith(key))
+
+
+def peak(work):
+    """Bytes that a call needs while it runs."""
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")
+    before = resident("VmRSS")
+    work()
+    return resident("VmHWM") - before
 
 
 def answer(arm):
@@ -82,17 +158,19 @@ def answer(arm):
         job = json.loads(line)
         try:
             work = functions.setdefault(job["work"], None) or peer(job["work"], arm)
-        except (ImportError, AttributeError) as e:
+        except Exception as e:
             print(json.dumps({"missing": str(e)}), flush=True)
+            print(job["work"], arm, e, file=sys.stderr)
             continue
         functions[job["work"]] = work
         work()
+        most = peak(work)
         ms = []
         for _ in range(job["repeats"]):
             begin = time.process_time()
             work()
             ms.append(1e3 * (time.process_time() - begin))
-        print(json.dumps({"ms": ms}), flush=True)
+        print(json.dumps({"ms": ms, "peak": most}), flush=True)
 
 
 class Arm:
@@ -111,31 +189,36 @@ def main():
         return answer(sys.argv[2])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("python")
-    parser.add_argument("work", nargs="*", default=list(PEERS))
+    parser.add_argument("work", nargs="*", default=list(WORK))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--out")
     o = parser.parse_intermixed_args()
     ours = Arm([f"{root}/build/bench_image_filters"])
-    peers = {a: Arm([o.python, __file__, "--answer", a]) for a in sorted({a for w in o.work for a in PEERS[w]})}
+    peers = {a: Arm([o.python, __file__, "--answer", a]) for a in sorted({a for w in o.work for a in WORK[w][0]})}
     results = {}
-    print("| work | ours, ms | peers, ms | ratio | two threads | kept, bytes |\n|---|---|---|---|---|---|")
+    print("| work | ours, ms | peers, ms | ratio | goal | two threads | peak, MB | kept, bytes |\n|" + "---|" * 8)
     for work in o.work:
-        times, clock, kept = {}, {1: [], 2: []}, 0
+        arms, goal = WORK[work]
+        times, two, kept, most = {}, [], 0, {}
         for _ in range(o.repeats):
             got = ours.ask(work=work, repeats=o.runs, threads=1)
             times.setdefault("ours", []).extend(got["ms"])
-            kept = got["kept"]
-            clock[2] += ours.ask(work=work, repeats=o.runs, threads=2)["ms"]
-            for arm in PEERS[work]:
-                times.setdefault(arm, []).extend(peers[arm].ask(work=work, repeats=o.runs).get("ms", []))
+            kept, most["ours"] = got["kept"], got["peak"]
+            two += ours.ask(work=work, repeats=o.runs, threads=2)["ms"]
+            for arm in arms:
+                got = peers[arm].ask(work=work, repeats=o.runs)
+                times.setdefault(arm, []).extend(got.get("ms", []))
+                most[arm] = got.get("peak", 0)
         median = {a: statistics.median(t) for a, t in times.items() if t}
         others = {a: m for a, m in median.items() if a != "ours"}
-        ratio = f"{median['ours'] / min(others.values()):.2f}" if others else ""
-        results[work] = dict(ms=median, two_threads=median["ours"] / statistics.median(clock[2]), kept=kept)
-        shown = ", ".join(f"{a} {m:.1f}" for a, m in sorted(others.items(), key=lambda i: i[1]))
-        print(f"| {work} | {median['ours']:.1f} | {shown} | {ratio} | {results[work]['two_threads']:.2f} x | {kept} |",
-              flush=True)
+        ratio = median["ours"] / median[arms[0]] if arms[0] in median else None
+        results[work] = dict(ms=median, ratio=ratio, two_threads=median["ours"] / statistics.median(two), kept=kept,
+                             peak=most)
+        shown = ", ".join(f"{a} {m:.1f}" for a, m in others.items())
+        memory = " / ".join(f"{most[a] / 1e6:.1f}" for a in ("ours", arms[0]) if a in median)
+        print(f"| {work} | {median['ours']:.1f} | {shown} | {'' if ratio is None else f'{ratio:.2f}'} | {goal or ''} | "
+              f"{results[work]['two_threads']:.2f} x | {memory} | {kept} |", flush=True)
     if o.out:
         with open(o.out, "w") as f:
             json.dump(results, f, indent=1)

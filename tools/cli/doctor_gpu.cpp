@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 
+#include "tools/cli/cli.h"
 #include "tools/cli/doctor.h"
 
 namespace sluice::cli {
@@ -79,6 +81,44 @@ std::string device_text(const Json& device) {
   return device["name"].get<std::string>() + memory;
 }
 
+// The kernels' golden values on devices 0 to count - 1: {"wrong": ["", "grid_pull"]}.
+Json try_kernels(std::size_t count) {
+  const auto file = std::filesystem::path(runtime_file()).parent_path() / "libsluice_cuda.so";
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) return {{"died", ::dlerror()}};
+  const auto golden = symbol<int(int, const char**)>(library, "sluice_cuda_golden");
+  if (!golden) return {{"died", file.string() + " is of another version"}};
+  Json found{{"wrong", Json::array()}};
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* wrong = "";
+    if (const int error = golden(static_cast<int>(i), &wrong))
+      return {{"died", "CUDA error " + std::to_string(error) + " on device " + std::to_string(i)}};
+    found["wrong"].push_back(wrong);
+  }
+  return found;
+}
+
+Finding look_at_kernels(std::size_t devices) {
+  Finding f{Finding::Level::ok, "CUDA kernels", "", "",
+            in_child([=] { return try_kernels(devices); })};
+  if (f.data.contains("died")) {
+    f.level = Finding::Level::note;
+    f.text = "not tried: " + f.data["died"].get<std::string>();
+    return f;
+  }
+  for (std::size_t i = 0; i < f.data["wrong"].size(); ++i)
+    if (const auto wrong = f.data["wrong"][i].get<std::string>(); !wrong.empty())
+      f.text +=
+          (f.text.empty() ? "" : "; ") + ("wrong on device " + std::to_string(i)) + ": " + wrong;
+  if (!f.text.empty()) {
+    f.level = Finding::Level::problem;
+    f.advice = "run with SLUICE_DEVICE=cpu, and update the driver";
+  } else {
+    f.text = "each gives its golden values";
+  }
+  return f;
+}
+
 }  // namespace
 
 void look_at_gpu(Findings& findings) {
@@ -101,7 +141,9 @@ void look_at_gpu(Findings& findings) {
     if (f.data["driver"].is_string()) f.text += "; driver " + f.data["driver"].get<std::string>();
     f.text += "; CUDA " + f.data["cuda"].get<std::string>();
   }
+  const std::size_t devices = f.data.contains("died") ? 0 : f.data["devices"].size();
   findings.push_back(std::move(f));
+  if (devices > 0) findings.push_back(look_at_kernels(devices));
 }
 
 }  // namespace sluice::cli

@@ -1,8 +1,6 @@
 // Data loaders and transforms.
 #include <algorithm>
-#include <fstream>
 
-#include "kernels/lists/manifest.h"
 #include "tools/runtime/bundle/translate.h"
 
 namespace sluice::bundle {
@@ -83,22 +81,14 @@ class Shape {
   }
 };
 
-// Of the script that declares the class; "" where there is none.
-std::string digest_of_script(const std::filesystem::path& folder, const std::string& name) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".py") continue;
-    std::ifstream in(entry.path());
-    std::string text;
-    bool declares = false;
-    for (std::string line; std::getline(in, line);) {
-      line.resize(line.find_last_not_of(" \t\r") + 1);
-      declares = declares || line.starts_with("class " + name + "(");
-      if (!line.empty()) text += line + "\n";
-    }
-    if (declares) return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  }
-  return "";
+// The numbers that RemapLabelsToSequential gives: the background's is 0.
+Json numbered(const Value& names) {
+  Json numbers = Json::array();
+  const bool background =
+      std::any_of(names.entries.begin(), names.entries.end(),
+                  [](const auto& entry) { return entry.first == "background"; });
+  for (std::size_t i = 0; i < names.entries.size(); ++i) numbers.push_back(background ? i : i + 1);
+  return numbers;
 }
 
 Json with_captures(const Json& params, const Captures& captures) {
@@ -186,6 +176,11 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     for (Entry& node : graph.nodes)
       if (node.name == in && node.body["type"] == "load_image")
         node.body["channel_dim"] = values.of(item, "channel_dim").plain;
+  if (name == "EnsureChannelFirst")  // of an .npz file's rows
+    for (Entry& node : graph.nodes)
+      if (node.body["type"] == "npz_items" && node.name == source_ &&
+          values.given(item, "channel_dim"))
+        node.body["channel_dim"] = values.of(item, "channel_dim").plain;
   if (const std::string why = dropped_because(target); !why.empty()) {
     report.add(item, short_name(target), Fate::dropped, why);
     return in;
@@ -212,6 +207,12 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     return in;
   }
   Json body = {{"in", in}};
+  if (name == "NormalizeLabelsInDataset" || name == "RemapLabelsToSequential")
+    labels_ = numbered(values.of(item, "label_names"));
+  // MONAI's take the names from the sample, where that transform has left them.
+  if (const ParamSpec* labels = spec->find_param("labels");
+      labels && labels->required && !labels_.empty() && !values.given(item, "labels"))
+    body["labels"] = labels_;
   if (name == "SelectItems") {  // a field's geometry stays with it
     const Json given = values.of(item, "keys").json().value_or(Json::array());
     Json keys = Json::array();
@@ -275,17 +276,9 @@ std::string Translator::split(const Item& item, const std::string& in) {
   return last;
 }
 
-// A class of a script of the bundle's own, where the script's text is one that is known.
-const ScriptRow* Translator::known_script(const std::string& name) const {
-  for (const ScriptRow& row : script_rows())
-    if (row.name == name && digest_of_script(config_.folder() / "scripts", name) == row.sha256)
-      return &row;
-  return nullptr;
-}
-
 std::string Translator::script(const Item& item, const std::string& in) {
   const std::string name = short_name(item.target());
-  if (const ScriptRow* known = known_script(name)) {
+  if (const ScriptRow* known = known_script(config_.folder(), name)) {
     const ScriptRow& row = *known;
     if (row.type.empty()) {
       report.add(item, name, Fate::dropped, std::string(row.params));
@@ -339,7 +332,7 @@ std::string Translator::save(const Item& item, const std::string& in) {
   if (values.given(item, "output_dir"))
     body["output_dir"] = values.path(values.of(item, "output_dir").text());
   if (const auto own = writers_.find(values.of(item, "output_ext").text()); own != writers_.end()) {
-    const ScriptRow* row = known_script(own->second);
+    const ScriptRow* row = known_script(config_.folder(), own->second);
     if (!row) {
       missing(item, own->second + " is a writer of the bundle's own, which is not executed", true);
       return in;
@@ -443,18 +436,24 @@ std::string Translator::lambda(const Item& item, const std::string& in) {
   return in;
 }
 
+// Transforms as nodes of a node's own, one after the other.
+Json Translator::inner_nodes(const std::vector<ItemPtr>& transforms) {
+  Json row = Json::array();
+  const auto known = graph.nodes.size();
+  for (const auto& member : transforms) transform(*member, "");
+  for (std::size_t i = known; i < graph.nodes.size(); ++i) {
+    graph.nodes[i].body.erase("in");
+    row.push_back(graph.nodes[i].body);
+  }
+  graph.nodes.resize(known);
+  return row;
+}
+
 std::string Translator::choice(const Item& item, const std::string& type, const std::string& in) {
   Json inner = Json::array();
-  const auto known = graph.nodes.size();
   const Value members = values.of(item, "transforms");
   for (const Value& one : members.items) {
-    Json row = Json::array();
-    for (const auto& member : transforms_of(one)) transform(*member, "");
-    for (std::size_t i = known; i < graph.nodes.size(); ++i) {
-      graph.nodes[i].body.erase("in");
-      row.push_back(graph.nodes[i].body);
-    }
-    graph.nodes.resize(known);
+    const Json row = inner_nodes(transforms_of(one));
     inner.push_back(row.size() == 1 ? row[0] : row);
   }
   return emit(item, type, {{"in", in}, {"transforms", inner}}, true);
@@ -484,6 +483,30 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
     }
   };
   const std::string comment = comment_of(dataset);
+  if (data.is_list() && !data.items.empty() && data.items[0].name.starts_with("torch.rand")) {
+    Json shape = Json::array();
+    for (const Value& n : data.items[0].items) shape.push_back(n.json().value_or(Json()));
+    Json whole = {{"type", "noise"}, {"num_samples", data.items.size()}, {"shape", shape}};
+    if (data.items[0].name == "torch.randn") whole["distribution"] = "normal";
+    input_ = "latent";
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
+  if (data.is(Value::Kind::records) && data.records->rows) {
+    const Item& rows = *data.records->rows;
+    Json whole = {{"type", "npz_items"}, {"file", values.path(values.of(rows, "npzfile").text())}};
+    for (const auto& [array, key] : values.of(rows, "keys").entries) {
+      whole["arrays"].push_back(array);
+      whole["keys"].push_back(key.plain);
+    }
+    for (const auto& [key, member] : rows.members)
+      if (key != "_target_" && key != "npzfile" && key != "keys")
+        report.add(*member, "NPZDictItemDataset." + key, Fate::missing, "left out", true);
+    report.add(rows, "NPZDictItemDataset", Fate::translated, "npz_items");
+    part(*data.records);
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
   if (data.is(Value::Kind::records) && !data.records->fields.empty()) {
     Json whole = {{"type", "path_lists"}};
     for (const auto& [key, paths] : data.records->fields) whole["lists"][key] = paths.json();
@@ -524,6 +547,39 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
   return add_node(name, {{"type", "file_list"}, {"items", Json::array()}}, comment);
 }
 
+// WeightedRandomSampler. An epoch has as many steps as the sampler fills batches, of which each is
+// taken `repeats` times: so the sampler is asked for fewer (`repeated`: samples times repeats of a
+// batch).
+std::string Translator::sampler(const Item& loader, std::int64_t repeated, const std::string& in) {
+  const Value given = values.of(loader, "sampler");
+  const bool weighted =
+      given.is(Value::Kind::object) && short_name(given.item->target()) == "WeightedRandomSampler";
+  if (values.given(loader, "sampler") && !weighted) {
+    missing(*loader.find("sampler"), "of samplers there is WeightedRandomSampler", true);
+    return in;
+  }
+  const Json repeats = values.of(loader, "repeats").json().value_or(Json());
+  const std::int64_t times = repeats.is_number_integer() ? repeats.get<std::int64_t>() : 1;
+  const Json asked = weighted ? values.of(*given.item, "num_samples").plain : Json();
+  const bool replaces = weighted && (!values.given(*given.item, "replacement") ||
+                                     values.of(*given.item, "replacement").truth());
+  if (times > 1 &&
+      !(replaces && asked.is_number_integer() && asked.get<std::int64_t>() % repeated == 0)) {
+    report.add(*loader.find("repeats"), "ThreadDataLoader.repeats", Fate::missing,
+               "epochs of whole batches are known, drawn with replacement", true);
+    return in;
+  }
+  if (!weighted) return in;
+  const Item& item = *given.item;
+  Json body = {{"in", in}};
+  if (const Value weights = values.of(item, "weights"); weights.is(Value::Kind::opaque))
+    body["weights"] = nullptr;  // equal ones: as if there were none
+  if (times > 1) body["num_samples"] = asked.get<std::int64_t>() / times;
+  const std::string last = emit(item, "weighted_random_sampler", std::move(body), true, "sampler");
+  if (graph.nodes.back().body["weights"].is_null()) graph.nodes.back().body.erase("weights");
+  return last;
+}
+
 Translator::Loader Translator::loader(const Value& data_loader, bool training,
                                       const std::string& name,
                                       const std::vector<std::string>& wanted, const Json& more) {
@@ -545,13 +601,14 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   };
   out.batch_size = whole("batch_size", 1);
   out.drop_last = values.of(item, "drop_last").truth();
+  out.repeats = whole("repeats", 1);
   for (const auto& [key, member] : item.members) {
-    const bool known = key == "dataset" || key == "batch_size" || key == "shuffle" ||
-                       key == "num_workers" || key == "drop_last" || key == "pin_memory" ||
-                       key == "_target_" || key == "persistent_workers" ||
-                       key == "prefetch_factor" || key == "buffer_size" ||
-                       key == "buffer_timeout" || key == "use_thread_workers";
-    const bool once = key == "repeats" && whole("repeats", 1) == 1;
+    const bool known =
+        key == "dataset" || key == "batch_size" || key == "shuffle" || key == "num_workers" ||
+        key == "drop_last" || key == "pin_memory" || key == "_target_" ||
+        key == "persistent_workers" || key == "prefetch_factor" || key == "buffer_size" ||
+        key == "buffer_timeout" || key == "use_thread_workers" || (training && key == "sampler");
+    const bool once = key == "repeats" && (training || whole("repeats", 1) == 1);
     if (!known && !once) report.add(*member, kind + "." + key, Fate::missing, "left out", training);
   }
   report.add(item, kind, Fate::translated, training ? "shuffle of the source, batch" : "");
@@ -592,6 +649,9 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   }
   report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
   std::string last = source(set, data, std::move(body), name, out.transforms, wanted);
+  source_ = last;
+  if (training && (values.given(item, "sampler") || out.repeats > 1))
+    last = sampler(item, out.batch_size * out.repeats, last);
   preprocessing_ = out.transforms;
   out.last = chain(out.transforms, last, caches ? dataset.item : nullptr);
   // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.

@@ -64,6 +64,9 @@ void Translator::network(const Value& value) {
     const Json n = body.value("spatial_dims", dims->fallback);
     if (n.is_number_integer()) dims_ = n.get<int>();
   }
+  // torchvision's own weights were trained on other numbers than images come with.
+  if (body.value("model_name", "") == "inception_v3" && values.of(item, "pretrained").truth())
+    body["transform_input"] = true;
   if (type == "dints") architecture(item, *spec, body);
   if (type == "hover_net") {
     dims_ = 2;
@@ -160,6 +163,8 @@ void Translator::handlers(const Value& list, bool training) {
       weights(item);
     } else if (name == "ProbMapProducer" && !training) {
       map_ = one.item;
+    } else if (name == "ClassificationSaver" && !training) {
+      saver_ = one.item;
     } else if (name == "LrScheduleHandler") {
       schedule(item);
     } else if (name == "ValidationHandler") {
@@ -204,7 +209,7 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
       const std::string batch = add_node(
           node_name("ebatch"), {{"type", "batch"}, {"in", in}, {"size", slides_ ? batch_size_ : 1}},
           comment_of(item));
-      return add_node("infer", forward_node(batch), comment_of(item));
+      return add_node("infer", forward_node(interact(evaluator, batch, false)), comment_of(item));
     }
     return add_node("infer",
                     {{"type", "sliding_window"},
@@ -235,10 +240,14 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
 }
 
 // Networks that are shown whole images, in batches of one.
-bool Translator::whole_images() const { return is_classifier() || !outputs_.empty(); }
+bool Translator::whole_images() const {
+  return is_classifier() || !outputs_.empty() || input_ != "image" ||
+         interaction_.is(Value::Kind::object);
+}
 
 Json Translator::forward_node(const std::string& in) const {
   Json body = {{"type", "model"}, {"in", in}, {"net", "net"}};
+  if (input_ != "image") body["keys"] = {input_};
   if (!outputs_.empty()) body["output_keys"] = outputs_;
   return body;
 }
@@ -250,6 +259,13 @@ Value Translator::prepared_batch(const Item& engine) {
   const std::string name = plain_name(engine.target()) + ".prepare_batch";
   try {
     Value batch = values.of(engine, "prepare_batch");
+    // A sample is the network's input itself.
+    const ExprPtr bare =
+        parse_expression("lambda b, *_, **__: (b.to(@device), None, (), {})", "", given->at);
+    if (batch.is(Value::Kind::lambda) && text_of(*batch.expr) == text_of(*bare)) {
+      report.add(*given, name, Fate::translated, "the network's input is the sample's one field");
+      return {};
+    }
     if (batch.is(Value::Kind::opaque) && batch.name == "PrepareBatchHoVerNet" &&
         !outputs_.empty()) {
       report.add(*given, name, Fate::translated, "the loss reads its fields by their names");
@@ -259,6 +275,39 @@ Value Translator::prepared_batch(const Item& engine) {
   }
   report.add(*given, name, Fate::missing, "fields other than image and label enter there", true);
   return {};
+}
+
+// An iteration of the engine's own: DeepEdit's is known.
+void Translator::look_at_iteration(const Item& engine) {
+  interaction_ = values.of(engine, "iteration_update");
+  if (values.given(engine, "iteration_update") && !interaction_.is(Value::Kind::object))
+    report.add(*engine.find("iteration_update"), plain_name(engine.target()) + ".iteration_update",
+               Fate::missing, "code of its own decides the result there", true);
+}
+
+// DeepEdit's Interaction: once a batch, or max_interactions times.
+std::string Translator::interact(const Item& engine, const std::string& in, bool training) {
+  if (!interaction_.is(Value::Kind::object)) return in;
+  const Item& item = *interaction_.item;
+  if (plain_name(item.target()) != "Interaction" || labels_.empty()) {
+    missing(item, "deepedit's Interaction is known, on labels that a transform has numbered", true);
+    return in;
+  }
+  Json body = {{"type", "interact"}, {"in", in}, {"net", "net"}, {"times", 1}};
+  for (const auto& [key, member] : item.members) {
+    if (key == "deepgrow_probability")
+      body["enter"] = values.of(member).json().value_or(Json());
+    else if (key == "max_interactions")
+      body["times"] = values.of(member).json().value_or(Json());
+    else if (key == "click_probability_key" && values.of(member).text() != "probability")
+      missing(*member, "the body finds its probability in \"probability\"", true);
+    else if (key == "train" && values.of(member).truth() != training)
+      missing(*member, "train is true in training and false in validation", true);
+  }
+  body["probability"] = training ? "falling" : "always";
+  body["body"] = inner_nodes(transforms_of(values.of(item, "transforms")));
+  report.add(item, "Interaction", Fate::translated, "interact");
+  return add_node("clicks", std::move(body), comment_of(item) + " of " + comment_of(engine));
 }
 
 void Translator::metrics(const Value& dict, const std::string& in, const std::string& scores) {
@@ -278,6 +327,14 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
       const Value from = values.of(item, "output_transform");
       Json keys = Json::array();
       for (const Value& field : from.items) keys.push_back(field.text());
+      const auto of_class = [&](std::size_t i, const char* whole) {
+        return keys[i].get<std::string>().starts_with(whole);
+      };
+      if (keys.size() == 2 && of_class(0, "pred_") && of_class(1, "label_") && splits_classes_) {
+        report.add(item, plain_name(item.target()), Fate::replaced,
+                   "class_1, class_2, ... of the metric of all classes");
+        continue;
+      }
       if (keys.size() == 2 && spec->find_param("keys") && keys != Json{"pred", "label"})
         body["keys"] = keys;
     } catch (const Refused& refused) {
@@ -297,8 +354,9 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
 void Translator::evaluate(const Item& evaluator, const std::string& source_name, const Json& more) {
   unknown_params(evaluator,
                  {"val_data_loader", "network", "inferer", "postprocessing", "key_val_metric",
-                  "additional_metrics", "val_handlers", "prepare_batch"});
+                  "additional_metrics", "val_handlers", "prepare_batch", "iteration_update"});
   prepared_batch(evaluator);
+  look_at_iteration(evaluator);
   const bool measures =
       values.given(evaluator, "key_val_metric") || values.given(evaluator, "additional_metrics");
   const Loader data =
@@ -313,13 +371,17 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
     return class_name(item->target()) == "SaveClassification" ||
            writers_.contains(values.of(*item, "output_ext").text());
   });
-  if (map_) {
-    last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(*map_));
+  if (map_ || saver_ || input_ != "image" || interaction_.is(Value::Kind::object)) {
+    last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(evaluator));
     last = chain(post, last);
-    Json body = {{"in", last}};
-    if (values.given(*map_, "output_dir"))
-      body["output_dir"] = values.path(values.of(*map_, "output_dir").text());
-    emit(*map_, "probability_map", std::move(body), true, "map");
+    for (const auto& item : {map_, saver_}) {
+      if (!item) continue;
+      Json body = {{"in", last}};
+      if (values.given(*item, "output_dir"))
+        body["output_dir"] = values.path(values.of(*item, "output_dir").text());
+      emit(*item, item == map_ ? "probability_map" : "save_classification", std::move(body), true,
+           item == map_ ? "map" : "save_classes");
+    }
   } else if (is_classifier() && writes) {
     last = add_node("scores", {{"type", "squeeze_dim"}, {"in", last}, {"keys", "pred"}, {"dim", 0}},
                     "one image's scores, without the batch's axis");
@@ -370,6 +432,11 @@ void Translator::schedule(const Item& handler) {
   }
   const Item& item = *scheduler.item;
   const std::string name = plain_name(item.target());
+  const std::string target = item.target();
+  if (target.starts_with("scripts.") && !known_script(config_.folder(), name)) {
+    missing(item, "a script of the bundle's own: the learning rate stays as it is", true);
+    return;
+  }
   const auto rows = schedule_rows();
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow& r) { return r.name == name; });
@@ -390,7 +457,15 @@ void Translator::schedule(const Item& handler) {
       if (word.substr(0, equals) == key)
         here = equals == std::string::npos ? word : word.substr(equals + 1);
     }
-    const auto json = values.of(member).json();
+    auto json = values.of(member).json();
+    if (key == "warmup_start_lr" && json) {  // here a share of lr
+      const Value stepped = values.of(item, "optimizer");
+      const Json lr = stepped.item ? values.of(*stepped.item, "lr").plain : Json();
+      if (lr.is_number() && lr > 0 && json->is_number())
+        json = json->get<double>() / lr.get<double>();
+      else
+        json.reset();
+    }
     if (here.empty() || !json)
       report.add(*member, name + "." + key, Fate::missing, "left out", true);
     else
@@ -424,9 +499,10 @@ void Translator::train() {
     return;
   }
   report.add(*trainer, "SupervisedTrainer", Fate::translated, "the nodes of the graph");
-  unknown_params(*trainer, {"max_epochs", "train_data_loader", "network", "optimizer",
-                            "loss_function", "inferer", "postprocessing", "key_train_metric",
-                            "additional_metrics", "train_handlers", "prepare_batch"});
+  unknown_params(*trainer,
+                 {"max_epochs", "train_data_loader", "network", "optimizer", "loss_function",
+                  "inferer", "postprocessing", "key_train_metric", "additional_metrics",
+                  "train_handlers", "prepare_batch", "iteration_update"});
   network(values.of(*trainer, "network"));
   if (const auto epochs = values.of(*trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
@@ -437,10 +513,14 @@ void Translator::train() {
   if (data.last.empty()) return;
   Json batch = {{"type", "batch"}, {"in", data.last}, {"size", data.batch_size * patches_}};
   if (data.drop_last) batch["drop_last"] = true;
-  const std::string batched =
+  std::string batched =
       add_node("batch", std::move(batch),
                "batch_size " + std::to_string(data.batch_size) +
                    (patches_ > 1 ? ", of " + std::to_string(patches_) + " patches each" : ""));
+  if (data.repeats > 1)
+    batched =
+        add_node("again", {{"type", "repeat_sample"}, {"in", batched}, {"times", data.repeats}},
+                 "each batch is trained on " + std::to_string(data.repeats) + " times");
   const Value inferer = values.of(*trainer, "inferer");
   if (inferer.is(Value::Kind::object)) {
     if (plain_name(inferer.item->target()) == "SimpleInferer")
@@ -448,7 +528,9 @@ void Translator::train() {
     else
       missing(*inferer.item, "training shows the network whole batches", true);
   }
-  const std::string forward = add_node("forward", forward_node(batched), comment_of(*trainer));
+  look_at_iteration(*trainer);
+  const std::string forward =
+      add_node("forward", forward_node(interact(*trainer, batched, true)), comment_of(*trainer));
   const Value loss = values.of(*trainer, "loss_function");
   std::string last = forward;
   const std::string type = loss.is(Value::Kind::object) ? type_of(loss.item->target()) : "";
@@ -470,6 +552,7 @@ void Translator::train() {
   bool exclusive = true;
   for (const auto& item : transforms_of(values.of(*trainer, "postprocessing"))) {
     const std::string name = class_name(item->target());
+    splits_classes_ = splits_classes_ || name == "SplitPredsLabel";
     exclusive = exclusive && (name == "AsDiscrete" ? values.given(*item, "argmax")
                                                    : !values.of(*item, "sigmoid").truth());
     report.add(*item, plain_name(item->target()), Fate::replaced,

@@ -217,6 +217,7 @@ class Parser {
     std::vector<std::string> names;
     std::vector<ExprPtr> args{nullptr};
     while (!take(":")) {
+      if (!take("**")) take("*");  // the others, which nothing reads
       if (token().kind != Token::Kind::name) unexpected();
       names.push_back(token().text);
       ++i_;

@@ -88,9 +88,17 @@ constexpr ParamRow params[]{
     {"SaveImage", "output_dtype", "", "null"},
     {"AddClickSignals", "gaussian", "", "false"},
     {"AddGuidanceSignalDeepEdit", "keys", "image", ""},
+    {"FindAllValidSlicesMissingLabels", "keys", "label", ""},
+    {"AddInitialSeedPointMissingLabels", "keys", "label", ""},
+    {"FindDiscrepancyRegionsDeepEdit", "keys", "label", ""},
+    {"AddRandomGuidanceDeepEdit", "keys", "", ""},  // MONAI looks at it nowhere
+    {"RandSmoothDeform", "spatial_size", "", ""},   // of the images, which say it themselves
+    {"RandSmoothFieldAdjustContrast", "spatial_size", "", ""},
+    {"RandSmoothFieldAdjustIntensity", "spatial_size", "", ""},
     {"ProbMapProducer", "prob_key", "key", ""},
     {"SaveClassification", "keys", "key", ""},
     {"SaveClassification", "saver", "", "null"},
+    {"ClassificationSaver", "batch_transform", "", ""},  // the images' files, which are known
     {"SaveClassification", "flush", "", ""},
     {"SaveImage", "savepath_in_metadict", "", ""},
     {"Invert", "transform", "", ""},
@@ -189,6 +197,8 @@ constexpr ScheduleRow schedules[]{
     {"CosineAnnealingWarmRestarts", "cosine_annealing_warm_restarts", "T_0 T_mult eta_min"},
     {"WarmupCosineSchedule", "warmup_cosine",
      "warmup_steps t_total=total_steps end_lr=eta_min cycles warmup_multiplier"},
+    {"LinearWarmupCosineAnnealingLR", "linear_warmup_cosine_annealing",
+     "warmup_epochs=warmup_steps max_epochs=total_steps eta_min warmup_start_lr=warmup_multiplier"},
     {"OneCycleLR", "one_cycle",
      "total_steps pct_start anneal_strategy cycle_momentum base_momentum max_momentum div_factor "
      "final_div_factor max_lr=lr"},
@@ -227,6 +237,18 @@ constexpr ScriptRow scripts[]{
     {"OrientationGuidanceMultipleLabelDeepEditd",
      "74d5110b82a92e3a550ec2181f942931cb9039d93c7e351863f872ebf26177a7", "",
      "clicks follow their image"},
+    // breast_density_classification/scripts/createList.py
+    {"CreateImageLabelList", "0d7e5ab1acc7e787c23a6efc896607fae4fba8580239685d1ff17bc30f022ea8",
+     "datalist", R"({"file": "@filename"})"},
+    // pediatric_abdominal_ct_segmentation/scripts/monai_utils.py
+    {"AddLabelNamesd", "b90ffc421470fada0afd1f0861e6437a9a6b883435ccb5fcabcb8b68804304c2", "",
+     "classes are known by their numbers"},
+    {"SplitPredsLabeld", "b90ffc421470fada0afd1f0861e6437a9a6b883435ccb5fcabcb8b68804304c2", "",
+     "a metric has a value for each class"},
+    // pediatric_abdominal_ct_segmentation/scripts/lr_scheduler.py
+    {"LinearWarmupCosineAnnealingLR",
+     "1d4d13e7fe8680ddcf2e139c3a95274a19146bbdf38d54e588dd9c64130b3439", "",
+     "lr_schedule of the optimizer"},
     // renalStructures_CECT_segmentation/scripts/my_transforms.py
     {"ConcatImages", "c3eb40adfa6a930b2b5f60d9758e4d2bdb928941c013fbad10603f2e9bc850db",
      "concat_items", R"({"keys": "@keys_merge", "name": "@keys_out"})"},

@@ -60,7 +60,7 @@ class Translator {
   // ---- chains.cpp: data to samples, and transforms
   struct Loader {
     std::string last;  // the node that samples leave
-    std::int64_t batch_size = 1;
+    std::int64_t batch_size = 1, repeats = 1;
     bool drop_last = false;
     std::vector<ItemPtr> transforms;  // for Invert
   };
@@ -74,7 +74,6 @@ class Translator {
                     const ItemPtr& cached_by = nullptr);
   std::string transform(const Item& item, const std::string& in);
   std::string split(const Item& item, const std::string& in);
-  const ScriptRow* known_script(const std::string& name) const;
   std::string script(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
   std::string save(const Item& item, const std::string& in);
@@ -82,6 +81,8 @@ class Translator {
   std::string invert(const Item& item, const std::string& in);
   std::string lambda(const Item& item, const std::string& in);
   std::string choice(const Item& item, const std::string& type, const std::string& in);
+  Json inner_nodes(const std::vector<ItemPtr>& transforms);
+  std::string sampler(const Item& item, std::int64_t repeated, const std::string& in);
   bool is_random(const Item& item) const;
 
   // What stands where a shape has `_A`, by that name; null where a Lambda has another shape.
@@ -107,6 +108,8 @@ class Translator {
   bool whole_images() const;
   Json forward_node(const std::string& in) const;
   Value prepared_batch(const Item& engine);
+  void look_at_iteration(const Item& engine);
+  std::string interact(const Item& engine, const std::string& in, bool training);
   void schedule(const Item& handler);
   void optimizer(const Item& item, const std::string& in);
   void unknown_params(const Item& engine, const std::vector<std::string>& known);
@@ -119,6 +122,12 @@ class Translator {
   Json validation_;                             // "after" and "every_epochs"
   std::map<std::string, std::string> writers_;  // of the bundle's own: class, by extension
   std::string key_metric_;                      // "val_mean_dice.mean"
+  std::string source_;                          // the node of the loader last made
+  ItemPtr saver_;                               // ClassificationSaver
+  std::string input_ = "image";                 // the field that the network takes
+  bool splits_classes_ = false;  // a script makes fields of classes, which metrics do not need
+  Value interaction_;            // of the engine that is being translated: DeepEdit's clicks
+  Json labels_ = Json::array();  // DeepEdit's, as their transforms number them
 };
 
 }  // namespace sluice::bundle

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <numbers>
 
 #include "engine/base/error.h"
 #include "engine/state/torch_file.h"
+#include "kernels/lists/manifest.h"
 
 namespace sluice::bundle {
 
@@ -90,7 +92,32 @@ std::int64_t whole(const Value& v) {
                               : v.plain.get<std::int64_t>();
 }
 
+// Of the script that declares the class; "" where there is none.
+std::string digest_of_script(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".py") continue;
+    std::ifstream in(entry.path());
+    std::string text;
+    bool declares = false;
+    for (std::string line; std::getline(in, line);) {
+      line.resize(line.find_last_not_of(" \t\r") + 1);
+      declares =
+          declares || line.starts_with("class " + name + "(") || line == "class " + name + ":";
+      if (!line.empty()) text += line + "\n";
+    }
+    if (declares) return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  }
+  return "";
+}
+
 }  // namespace
+
+const ScriptRow* known_script(const std::filesystem::path& bundle, const std::string& name) {
+  for (const ScriptRow& row : script_rows())
+    if (row.name == name && digest_of_script(bundle / "scripts", name) == row.sha256) return &row;
+  return nullptr;
+}
 
 // One expression, worked out.
 struct Evaluation {
@@ -181,6 +208,8 @@ struct Evaluation {
       v.paths.column = e.text;
       return v;
     }
+    if (of_whom.is(Sort::opaque) && e.text == "shape")
+      return of_kind(Sort::opaque, "the shape of " + of_whom.name);
     refuse("\"." + e.text + "\" of " + of_whom.describe() + " is not known here");
   }
 
@@ -358,6 +387,7 @@ struct Evaluation {
         refuse("there are " + std::to_string(records->shares.size()) + " parts");
       return records_value(records);
     }
+    if (v.is(Sort::records)) return of_kind(Sort::opaque, "a sample");
     if (!v.is_list()) refuse("an element of " + v.describe());
     const std::int64_t n = std::ssize(v.items), k = whole(i) + (whole(i) < 0 ? n : 0);
     if (k < 0 || k >= n) refuse("the list has " + std::to_string(n) + " elements");
@@ -451,6 +481,10 @@ struct Evaluation {
       if (list.records) how = *list.records;
       Value element = list;
       if (list.is(Sort::records)) {
+        if (!list.name.empty()) {
+          element.kind = Sort::element;
+          return element;
+        }
         element = of_kind(Sort::dict);
         if (how.fields.empty()) refuse("a comprehension over a JSON file's list");
         for (const auto& [key, paths] : how.fields) {
@@ -485,8 +519,17 @@ struct Evaluation {
       return out;
     }
     if (!made.is(Sort::dict)) refuse("a list that is neither of files nor of dictionaries");
+    // Fields of a JSON file's list, under their own names: the list as it is.
+    if (!made.entries.empty() &&
+        std::all_of(made.entries.begin(), made.entries.end(), [&](const auto& entry) {
+          const Value& field = entry.second;
+          return field.is(Sort::element) && field.records && field.records->fields.empty() &&
+                 field.records == made.entries.front().second.records && entry.first == field.name;
+        }))
+      return records_value(made.entries.front().second.records);
     for (const auto& [key, value] : made.entries) {
-      if (!value.is(Sort::element)) refuse("a sample's field that is " + value.describe());
+      if (!value.is(Sort::element) || value.paths.json() == "")
+        refuse("a sample's field that is " + value.describe());
       records->fields.emplace_back(key.is_string() ? key.get<std::string>() : key.dump(),
                                    value.paths);
       if (value.name == "points") records->points.push_back(records->fields.back().first);
@@ -541,6 +584,22 @@ struct Evaluation {
     if (v.is(Sort::object) &&
         (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train"))
       return v;
+    // CreateImageLabelList(FILE).create_dataset(KEY): the images and the labels of a JSON file.
+    if (v.is(Sort::object) && name == "create_dataset" &&
+        known_script(values.config_.folder(), last_part(v.item->target()))) {
+      const Value* key = args_of(e).find("grp", 0);
+      const Value file = values.of(*v.item, "filename");
+      if (!key || !key->is_text() || !file.is_text()) refuse("a list of " + file.describe());
+      auto records = std::make_shared<Records>();
+      records->file = values.path(file.text());
+      records->key = key->text();
+      Value both = of_kind(Sort::tuple);
+      for (const char* field : {"image", "label"}) {
+        both.items.push_back(records_value(records));
+        both.items.back().name = field;
+      }
+      return both;
+    }
     if (v.is(Sort::object) && name == "parameters") {
       Value out = of_kind(Sort::weights);
       out.item = v.item;
@@ -711,6 +770,23 @@ struct Evaluation {
       records->file = first().name;
       return records_value(records);
     }
+    if (name == "torch.rand" || name == "torch.randn") {  // numbers of a sample
+      Value v = of_kind(Sort::opaque, name);
+      for (const Value& size : args.plain)
+        v.items.insert(v.items.end(), size.items.begin(), size.items.end());
+      if (v.items.empty()) v.items = args.plain;
+      return v;
+    }
+    if (last == "arange" && first().is(Sort::opaque) && first().item) {
+      auto records = std::make_shared<Records>();
+      records->rows = first().item;
+      return records_value(records);
+    }
+    if (last == "Subset" && args.plain.size() == 2 && args.plain[0].is(Sort::object) &&
+        args.plain[1].is(Sort::records) && args.plain[1].records->rows == args.plain[0].item)
+      return args.plain[1];
+    if (name == "torch.ones" && first().is(Sort::opaque) && first().item)
+      return of_kind(Sort::opaque, "equal weights");
     if (last == "load_decathlon_datalist") return decathlon(args);
     if (last == "partition_dataset") return partition(args);
     if (last == "from_numpy" && first().is_list()) return first();
@@ -775,6 +851,11 @@ struct Evaluation {
       if (v.is_text()) return plain(v.text().size());
       if (v.is_list()) return plain(v.items.size());
       if (v.is(Sort::dict)) return plain(v.entries.size());
+      if (v.is(Sort::object)) {  // a data set's, which is known when it is read
+        Value length = of_kind(Sort::opaque, "a data set's length");
+        length.item = v.item;
+        return length;
+      }
       refuse("len() of " + v.describe());
     }
     if (name == "list" || name == "sorted" || name == "tuple" || name == "set") {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tools/runtime/bundle/expression.h"
+#include "tools/runtime/bundle/table.h"
 
 namespace sluice::bundle {
 
@@ -27,6 +28,7 @@ struct Records {
   std::vector<std::string> points;  // fields whose files hold points
   std::string file, key, base;      // the JSON file's
   bool is_decathlon = false;
+  ItemPtr rows;  // or the data set of an .npz file's rows
   std::int64_t from = 0;
   std::optional<std::int64_t> to;
   std::vector<double> shares;  // partition_dataset's
@@ -44,7 +46,7 @@ struct Value {
     device,
     weights,  // item: the network whose parameters these are
     paths,    // items[0...]: what zip() gave; else list
-    records,
+    records,  // name: a field of them, or "" for all
     parts,
     element,  // of `paths`, within a comprehension
     file,     // name: one that is opened
@@ -70,6 +72,9 @@ struct Value {
   std::optional<Json> json() const;
   std::string describe() const;  // "a list of files", for messages
 };
+
+// A class of the bundle's own scripts, by its name, where its script's text is one that is known.
+const ScriptRow* known_script(const std::filesystem::path& bundle, const std::string& name);
 
 class Values {
  public:
