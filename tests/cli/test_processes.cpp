@@ -108,9 +108,8 @@ json with_settings(json g, const json& run) {
 // A classifier with batch norm: one ball of one of two classes.
 json classifier() {
   json g = sharded_graph();
-  g["models"]["net"] = {{"type", "densenet121"},       {"spatial_dims", 3},
-                        {"in_channels", 1},            {"out_channels", 2},
-                        {"block_config", {2, 2}},      {"init_features", 8}};
+  g["models"]["net"] = {{"type", "densenet121"}, {"spatial_dims", 3},      {"in_channels", 1},
+                        {"out_channels", 2},     {"block_config", {2, 2}}, {"init_features", 8}};
   for (const char* name : {"dice", "infer", "val", "mean"}) g["nodes"].erase(name);
   g["nodes"]["train"].update({{"num_objs", 1}, {"num_seg_classes", 2}});
   g["nodes"]["class"] = {{"type", "set_label_class"}, {"in", "noise"}};
@@ -123,10 +122,10 @@ json classifier() {
 
 TEST_CASE("buckets of gradients that go out during the backward pass change no bit") {
   json norm = sharded_graph();
-  norm["models"]["net"].update({{"norm", "INSTANCE"}, {"channels", {4, 8, 16}}, {"strides", {2, 2}},
-                                {"num_res_units", 1}});
-  for (const json& g : {norm, classifier(),
-                        with_settings(sharded_graph(), {{"transfer", "bfloat16"}})}) {
+  norm["models"]["net"].update(
+      {{"norm", "INSTANCE"}, {"channels", {4, 8, 16}}, {"strides", {2, 2}}, {"num_res_units", 1}});
+  for (const json& g :
+       {norm, classifier(), with_settings(sharded_graph(), {{"transfer", "bfloat16"}})}) {
     const Sharded t(g);
     REQUIRE(t.run("--out one").code == 0);
     for (const std::string bucket : {"0", "0.0001", "0.01", "1"})
@@ -151,12 +150,12 @@ TEST_CASE("a bucket below nothing is refused, and told where it stands") {
 TEST_CASE("a sharded optimizer has the bits of a whole one, keeps less, and goes on anywhere") {
   json g = sharded_graph();
   g["models"]["net"].update({{"channels", {16, 32}}, {"num_res_units", 1}});
-  for (const json& step : std::vector<json>{
-           {{"type", "adam"}, {"clip_grad_norm", 0.1}, {"amsgrad", true}},
-           {{"type", "novograd"}, {"lr", 0.001}},
-           {{"type", "lamb"}},
-           {{"type", "lars"}, {"clip_grad_value", 0.01}},
-           {{"type", "sgd"}, {"momentum", 0.9}}}) {
+  for (const json& step :
+       std::vector<json>{{{"type", "adam"}, {"clip_grad_norm", 0.1}, {"amsgrad", true}},
+                         {{"type", "novograd"}, {"lr", 0.001}},
+                         {{"type", "lamb"}},
+                         {{"type", "lars"}, {"clip_grad_value", 0.01}},
+                         {{"type", "sgd"}, {"momentum", 0.9}}}) {
     CAPTURE(step.dump());
     g["nodes"]["step"] = {{"in", "loss"}, {"net", "net"}};
     g["nodes"]["step"].update(step);
