@@ -377,9 +377,10 @@ const Spec& run_spec() {
                  "shard's gradient and every sum is rounded, so the result is another one, and "
                  "still the same with any number of processes.")
           .choices({"float32", "bfloat16"})
-          .param("bucket_mb", &RunSettings::bucket_mb,
-                 "MB of gradients that go to other processes together, while the backward pass goes "
-                 "on with the layers in front of them. 0: all at its end. The result is the same.")
+          .param(
+              "bucket_mb", &RunSettings::bucket_mb,
+              "MB of gradients that go to other processes together, while the backward pass goes "
+              "on with the layers in front of them. 0: all at its end. The result is the same.")
           .range(0, 1e6)
           .param("shard_optimizer", &RunSettings::shard_optimizer,
                  "Each process keeps the optimizer's moments of its part of the weights alone, "

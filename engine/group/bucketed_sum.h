@@ -29,8 +29,8 @@ class BucketedSum {
     bool in_parts = false;          // a rank hears of its own piece alone
   };
   BucketedSum(std::int64_t shards, const std::vector<Bucket>& buckets, Wire* wire, bool halves);
-  // Of a step that is not at its end, as after an error, the wire thread may be in a call that waits
-  // for a rank which is gone: then it is left behind, with what it works on.
+  // Of a step that is not at its end, as after an error, the wire thread may be in a call that
+  // waits for a rank which is gone: then it is left behind, with what it works on.
   ~BucketedSum();
   BucketedSum(const BucketedSum&) = delete;
   BucketedSum& operator=(const BucketedSum&) = delete;
@@ -50,14 +50,14 @@ class BucketedSum {
   void await_agreement();
   // Rethrows what a call of the step has thrown.
   void await();
-  // Of a bucket, until its next leaf(): of all values, or of this rank's piece; empty where no shard
-  // has a leaf.
+  // Of a bucket, until its next leaf(): of all values, or of this rank's piece; empty where no
+  // shard has a leaf.
   std::span<float> sum(std::size_t bucket) const;
   // The bucket itself, for its pieces.
   OrderedSum& of(std::size_t bucket);
 
-  std::uint64_t sent() const;     // bytes to others so far
-  std::int64_t wire_ns() const;   // of all calls so far, the wait for the agreement apart
+  std::uint64_t sent() const;    // bytes to others so far
+  std::int64_t wire_ns() const;  // of all calls so far, the wait for the agreement apart
   std::size_t size() const;
 
  private:

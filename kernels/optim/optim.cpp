@@ -35,8 +35,8 @@ std::vector<Piece> pieces(const std::vector<Slot>& slots) {
     const Slot& s = slots[i];
     const std::int64_t n = s.weight.numel();
     for (std::int64_t b = 0; b < n; b += optim_block)
-      out.push_back({i, b, std::min(n, b + optim_block),
-                     !s.is_part() || (b >= s.begin && b < s.end)});
+      out.push_back(
+          {i, b, std::min(n, b + optim_block), !s.is_part() || (b >= s.begin && b < s.end)});
   }
   return out;
 }

@@ -157,7 +157,7 @@ class Optimizer : public Node {
   std::unique_ptr<ShardedStep> sharded_;  // null: a batch is computed as a whole
   std::vector<std::string> names_;
   std::vector<Slot> slots_;
-  std::vector<std::uint64_t> from_epoch_;  // by slot: when it begins to be trained
+  std::vector<std::uint64_t> from_epoch_;    // by slot: when it begins to be trained
   std::map<std::string, at::Tensor> whole_;  // moments of all ranks, while rank 0 saves
   kernels::OptimRule rule_;
   OptimMemory memory_;

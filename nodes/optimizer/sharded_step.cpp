@@ -39,8 +39,8 @@ class Cursor {
 std::size_t count(const at::Tensor& t) { return static_cast<std::size_t>(t.numel()); }
 
 // Pieces of about even size that end where a block of some weight does.
-std::vector<std::size_t> cuts_at_blocks(const std::vector<std::size_t>& weights,
-                                        std::size_t values, std::size_t ranks) {
+std::vector<std::size_t> cuts_at_blocks(const std::vector<std::size_t>& weights, std::size_t values,
+                                        std::size_t ranks) {
   std::vector<std::size_t> cuts{0};
   std::size_t begin = 0;
   for (const std::size_t weight : weights) {

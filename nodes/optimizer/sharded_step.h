@@ -67,7 +67,8 @@ class ShardedStep {
   };
   Range range(std::size_t weight) const { return ranges_[weight]; }
   at::Tensor gradient(std::size_t weight) const { return gradients_[weight]; }
-  // Collective: everybody's ranges to everybody; ranges[i] of weight i goes out, wholes[i] comes in.
+  // Collective: everybody's ranges to everybody; ranges[i] of weight i goes out, wholes[i] comes
+  // in.
   void spread(const std::vector<float*>& ranges, const std::vector<float*>& wholes);
   // Collective: the sum over ranks of numbers of which all but one rank have 0.
   void unite(std::vector<double>& numbers);
