@@ -486,7 +486,7 @@ TEST_CASE("the resampler refuses what it cannot do in one line") {
       {"grid_pull --param prefilter=true --in image=a.npy", 2, "needs bound dct1, dct2 or dft"},
       {"grid_pull --in image=two.npy", 3, "has a batch of 2"},
       {"grid_pull --in image=plane.npy", 3, "a grid of 1 components needs"},
-      {"grid_pull --in image=complex.npy", 3, "field \"image\" is complex"},
+      {"grid_pull --in image=complex.npy", 3, "complex.npy: holds \"<c8\""},
       {"grid_pull --param 'bound=[\"zero\",\"zero\"]' --in image=a.npy", 3, "the grid has 1"},
       {"grid_grad --in image=two.npy", 3, "has a batch of 2"},
       {"grid_grad --in image=plane.npy", 3, "a grid of 1 components needs"},

@@ -459,7 +459,8 @@ run: [$@trainer.run()]
   std::string other = text;
   other.replace(other.find("num_samples: 80"), 15, "num_samples: 88");
   b.folder.write("b/configs/train.yaml", other);
-  const auto refused = b.make("--task train");
+  const auto refused = b.run("new bundle b -o other.json --task train");
+  INFO(refused.err);
   CHECK(refused.code == 3);
   CHECK(refused.err.find("ThreadDataLoader.repeats") != std::string::npos);
 }
@@ -519,7 +520,9 @@ run: [$@trainer.run()]
   INFO(checked.err);
   CHECK(checked.code == 0);
   // An iteration of one's own is code.
-  const auto refused = b.make("--task train --set trainer#iteration_update='$scripts.step'");
+  const auto refused = b.run(
+      "new bundle b -o other.json --task train --set trainer#iteration_update='$scripts.step'");
+  INFO(refused.err);
   CHECK(refused.code == 3);
   CHECK(refused.err.find("iteration_update") != std::string::npos);
 }

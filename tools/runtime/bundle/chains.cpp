@@ -346,6 +346,10 @@ std::string Translator::save(const Item& item, const std::string& in) {
   }
   const std::string type = type_of(item.target());
   if (type == "save_image") body["name_by"] = "file";
+  // MONAI takes "png" as well.
+  if (const Value ext = values.of(item, "output_ext");
+      type == "save_image" && ext.is_text() && !ext.text().empty() && ext.text().front() != '.')
+    body["output_ext"] = "." + ext.text();
   if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
     body["data_root_dir"] = values.path(root.text());
   return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
