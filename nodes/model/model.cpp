@@ -61,9 +61,9 @@ struct Model final : Node {
     Network::Tensors x;
     for (const std::string& key : p.keys) {
       x.push_back(f.in().tensor(key));
-      if (x.size() == 1 && x.back().dim() < 3)
+      if (x.size() == 1 && x.back().dim() < 2)
         throw DataError("\"" + key + "\" has " + std::to_string(x.back().dim()) +
-                        " axes; a network takes a batch [N, C, X(, Y, Z)]");
+                        " axes; a network takes a batch [N, C(, X, Y, Z)]");
     }
     network_->train(training_);
     network_->key_draws(f.random().bits64());
