@@ -177,8 +177,8 @@ std::span<float> OrderedSum::gather(std::span<const float> piece, bool halves) {
   std::vector<std::size_t> to(ranks, mine), from(ranks);
   for (std::size_t r = 0; r < ranks; ++r) from[r] = size_of(r) * each;
   send_.resize(ranks * mine);
-  for (std::size_t r = 0; r < ranks; ++r)
-    pack(piece.data(), piece.size(), halves, send_.data() + r * mine);
+  pack(piece.data(), piece.size(), halves, send_.data());
+  for (std::size_t r = 1; r < ranks; ++r) std::copy_n(send_.data(), mine, send_.data() + r * mine);
   wire_->exchange(send_, to, landing(whole_, values_, halves), from);
   sent_ += (ranks - 1) * mine;
   landed(whole_, halves);

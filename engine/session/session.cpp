@@ -76,8 +76,7 @@ Outcome Session::run() {
   gather_ends(outcome);
   const bool saves = !plan_->turns.empty() && (outcome.status == Outcome::Status::done ||
                                                outcome.status == Outcome::Status::cut);
-  if (saves && !out_dir_.empty())
-    for (const auto& bring : ranks_->before_save) bring();
+  if (saves) bring_state();
   if (saves && folder_) try_save("last", outcome.position, true);
   if (folder_) end_folder(outcome);
   if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
@@ -283,6 +282,12 @@ bool Session::between(const Turn& ended, std::size_t position) {
 void Session::prepare_save() {
   if (ranks_->alone()) return;
   require_same_weights(*ranks_, weights_sha256(weights()));
+  bring_state();
+}
+
+// Collective: what other ranks alone have comes to rank 0, where the run has a folder to save it
+// in.
+void Session::bring_state() {
   if (out_dir_.empty()) return;  // on all ranks
   for (const auto& bring : ranks_->before_save) bring();
 }

@@ -139,6 +139,7 @@ class Session final : public RunEvents {
   void end_folder(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
   void prepare_save();
+  void bring_state();
   bool stop_rule_met();
   bool is_best();
 

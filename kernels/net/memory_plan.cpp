@@ -46,11 +46,11 @@ class Rehearsal {
   }
 
   // Which `again` and `away` are given.
-  MemoryPlan play(MemoryPlan plan) {
-    begin(plan, /*keep=*/true);
+  MemoryPlan play(MemoryPlan asked) {
+    begin(std::move(asked), /*keep=*/true);
     for (const int n : schedule_.steps) forward(n, true);
     end_forward();
-    plan.kept = live_;
+    plan_.kept = live_;
     for (const int v : out_) grads_[v] = make(bytes_[v]);  // later stages'
     const std::vector<int> steps(schedule_.steps.rbegin(), schedule_.steps.rend());
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -58,10 +58,9 @@ class Rehearsal {
         bring_back(*net_.steps[steps[j]]);
       backward(steps[i]);
     }
-    plan.peak = peak_;
-    plan.moved = moved_;
-    plan.forward_again = cost_again_ / whole_;
-    return plan;
+    plan_.peak = peak_;
+    plan_.forward_again = cost_again_ / whole_;
+    return std::move(plan_);
   }
   MemoryPlan play(std::vector<bool> again) {
     MemoryPlan plan;
@@ -129,18 +128,18 @@ class Rehearsal {
   }
   void look() { peak_ = std::max(peak_, live_); }
 
-  void begin(const MemoryPlan& plan, bool keep) {
+  void begin(MemoryPlan asked, bool keep) {
     tensors_.clear();
-    live_ = peak_ = moved_ = 0;
+    live_ = peak_ = 0;
     cost_again_ = 0;
     keep_ = keep;
-    again_ = plan.again;
-    away_ = plan.away;
+    plan_ = std::move(asked);
+    plan_.moved = 0;
     values_.assign(bytes_.size(), -1);
     grads_.assign(bytes_.size(), -1);
     held_.assign(net_.steps.size(), {});
     has_saved_.assign(net_.steps.size(), false);
-    retained_ = retained_values(net_, schedule_, again_);
+    retained_ = retained_values(net_, schedule_, plan_.again);
     for (const int v : in_) values_[v] = make(bytes_[v]);
   }
 
@@ -167,7 +166,9 @@ class Rehearsal {
     held_[n].clear();
     has_saved_[n] = false;
   }
-  bool drops_saved(int n) const { return again_[n] && (net_.steps[n]->records() || saved_[n] > 0); }
+  bool drops_saved(int n) const {
+    return plan_.again[n] && (net_.steps[n]->records() || saved_[n] > 0);
+  }
 
   void forward(int n, bool first) {
     run(n);
@@ -180,14 +181,13 @@ class Rehearsal {
       if (schedule_.last_use[v] == n && values_[v] >= 0) let_go(v);
   }
   void let_go(int v) {
-    const bool goes = keep_ && retained_[v] && goes_away(v);
-    if (goes) moved_ += bytes_[v];
+    const bool goes = keep_ && retained_[v] && plan_.goes_away(v);
+    if (goes) plan_.moved += bytes_[v];
     if (goes || !(keep_ && retained_[v])) drop(values_[v]);
   }
-  bool goes_away(int v) const { return !away_.empty() && away_[v]; }
   void bring_back(const Step& s) {
     for (std::size_t i = 0; i < s.inputs.size(); ++i)
-      if (const int v = s.inputs[i]; s.keeps[i] && goes_away(v) && values_[v] < 0)
+      if (const int v = s.inputs[i]; s.keeps[i] && plan_.goes_away(v) && values_[v] < 0)
         values_[v] = make(bytes_[v]);
   }
   void end_forward() {
@@ -257,8 +257,9 @@ class Rehearsal {
   std::vector<Played> tensors_;
   std::vector<int> values_, grads_;
   std::vector<std::vector<int>> held_;  // by step
-  std::vector<bool> has_saved_, again_, away_, retained_;
-  std::int64_t live_ = 0, peak_ = 0, moved_ = 0;
+  MemoryPlan plan_;                     // the one that is played
+  std::vector<bool> has_saved_, retained_;
+  std::int64_t live_ = 0, peak_ = 0;
   bool keep_ = false;
 };
 

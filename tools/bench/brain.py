@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 
+from measures import raised
+
 root = pathlib.Path(__file__).resolve().parents[2]
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 NETWORKS = {
     "brain": ({"channels": [8, 16, 32, 64], "strides": [2, 2, 2], "num_res_units": 1}, [64] * 3),
     "spleen": ({"channels": [16, 32, 64, 128, 256], "strides": [2] * 4, "num_res_units": 2,

@@ -18,10 +18,10 @@ import sys
 import tempfile
 import time
 
+from measures import raised
+
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 OURS = {"Dataset": {"disabled": True}, "CacheDataset": {},
         "PersistentDataset": {"store": "disk"}, "LMDBDataset": {"store": "auto"}}
 

@@ -14,10 +14,10 @@ import statistics
 import subprocess
 import tempfile
 
+from measures import raised
+
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 
 
 def ours(a, seed):

@@ -14,10 +14,10 @@ import statistics
 import subprocess
 import sys
 
+from measures import raised
+
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 solid, flat = [2, 1, 64, 64, 64], [2, 1, 256, 256]
 one, two = dict(in_channels=1, out_channels=2), dict(spatial_dims=2)
 three = dict(spatial_dims=3)

@@ -21,10 +21,10 @@ import sys
 import tempfile
 import time
 
+from measures import raised
+
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 OURS = ["sluice1", "sluice2"]  # data threads
 PEERS = ["thread1", "thread2", "loader0", "loader2", "spdl2", "hand"]
 P, KEYS = 96, ["image", "label"]

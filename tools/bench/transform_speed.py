@@ -25,12 +25,10 @@ import sys
 import tempfile
 import time
 
-from measures import cpu_seconds
+from measures import cpu_seconds, raised
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
-          "MALLOC_TOP_PAD_": "268435456"}
 CASES = {"load": ["whole"], "turn": ["turn", "crop", "batch"], "affine": ["gpu", "affine", "gbatch"]}
 VOLUMES, TIMES, BATCH, PATCH = 5, 4, 3, (64, 64, 64)
 
