@@ -76,7 +76,7 @@ SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) 
   constexpr double pi = 3.14159265358979323846;
   // lightning's climb ends a unit of time before its warm-up does.
   const bool ends_before = s.kind == Schedule::linear_warmup_cosine_annealing;
-  const double climb = fmax(1, s.warmup - (ends_before ? 1 : 0));
+  const double climb = fmax(1.0, double(s.warmup) - ends_before);
   if (t < s.warmup) return lr * (s.warmup_multiplier + (1 - s.warmup_multiplier) * t / climb);
   t -= s.warmup;
   const double total = s.total > s.warmup ? s.total - s.warmup : 1;
