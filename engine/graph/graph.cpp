@@ -386,6 +386,9 @@ const Spec& run_spec() {
                  "Each process keeps the optimizer's moments of its part of the weights alone, "
                  "updates that part and sends it to the others (ZeRO-1): less memory, on the host. "
                  "The result is the same.")
+          .param("join_timeout_s", &RunSettings::join_timeout_s,
+                 "Seconds that the processes of a run wait for each other at its beginning.")
+          .above(0)
           .param("peer_timeout_s", &RunSettings::peer_timeout_s,
                  "Seconds of silence after which another process of the run counts as hung.")
           .above(0)

@@ -91,6 +91,7 @@ struct RunSettings {
   std::string transfer = "float32";    // of gradients between processes
   double bucket_mb = 1;                // of gradients that go out together; 0: all at the end
   bool shard_optimizer = false;        // a rank keeps the moments of its part of the weights alone
+  double join_timeout_s = 300;         // until all processes are there
   double peer_timeout_s = 30;          // silence after which another process counts as hung
   double watchdog_s = 300;             // no progress for so long: stall report, exit 7
   bool fuse = true;          // transforms one after the other are done together (plan.h's runs)

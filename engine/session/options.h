@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ struct Options {
   bool warnings = true;  // of the graph; a changed one repeats them
   std::optional<Guest> guest;
   std::vector<std::string> free;  // nodes whose bodies cost nothing, to verify a what-if
+  std::function<int()> signal;    // the signal that asks for the end, or 0
 
   static Options from_json(const Json& j);
 };

@@ -19,13 +19,16 @@ const World& this_world() {
   return world;
 }
 
-void join(Ranks& ranks, double peer_timeout_s, std::function<void(const std::string&)> lost) {
+void join(Ranks& ranks, const RunSettings& run, std::function<int()> signal,
+          std::function<void(const std::string&)> lost) {
   static Wire* wire = nullptr;
   ranks.world = this_world();
   if (ranks.world.alone()) return;
   if (wire) throw Error(Exit::usage, "one run a process: its wire is at its end");
-  wire = ranks.wire =
-      join_gloo(ranks.world, {.peer_timeout_s = peer_timeout_s, .lost = std::move(lost)});
+  wire = ranks.wire = join_gloo(ranks.world, {.join_timeout_s = run.join_timeout_s,
+                                              .peer_timeout_s = run.peer_timeout_s,
+                                              .signal = std::move(signal),
+                                              .lost = std::move(lost)});
 }
 
 // ---- a state in parts ---------------------------------------------------------------------------

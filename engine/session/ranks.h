@@ -16,8 +16,10 @@ namespace sluice {
 // This process's place, from its environment; read once.
 const World& this_world();
 
-// Joins the world's others, once in a process; `lost` is told where one of them is gone.
-void join(Ranks& ranks, double peer_timeout_s, std::function<void(const std::string&)> lost);
+// Joins the world's others, once in a process; `signal` as in Options, `lost` is told where one of
+// them is gone.
+void join(Ranks& ranks, const RunSettings& run, std::function<int()> signal,
+          std::function<void(const std::string&)> lost);
 
 // Of a node whose state of an epoch is spread over the ranks: at the epoch's end every rank puts it
 // together from all parts, so all report the same.

@@ -156,6 +156,9 @@ void Session::require_same_run() {
   require_same(*ranks_, {{"graph", sha256_of(graph_text())},
                          {"version", versions_json()},
                          {"list of items", items()},
+                         {"order of items", of_sources([](const Node& source) {
+                            return Json(names_digest(source));
+                          })},
                          {"number of step threads", step_threads_},
                          {"checkpoint", checkpoint_path_.filename().string()},
                          {"first weights", weights_sha256(weights())}});

@@ -104,7 +104,7 @@ void Session::join_others() {
     throw Error(Exit::usage, "these are " + std::to_string(world.size) +
                                  " processes, but run.shards is " + std::to_string(*shards) +
                                  ": at most one process a shard");
-  join(*ranks_, graph_->run.peer_timeout_s, [this](const std::string& who) { lost(who); });
+  join(*ranks_, graph_->run, options_.signal, [this](const std::string& who) { lost(who); });
   ranks_->halves = graph_->run.transfer == "bfloat16";
   ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));
   ranks_->shard_optimizer = graph_->run.shard_optimizer;

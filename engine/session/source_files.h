@@ -11,5 +11,7 @@ namespace sluice {
 // their files, of 1000 samples at most, evenly spread. "" where the source has no list or its
 // samples no files.
 std::string source_digest(const Node& source);
+// ... of the names of the samples alone, in their order; "" where it has no list.
+std::string names_digest(const Node& source);
 
 }  // namespace sluice

@@ -16,12 +16,24 @@ namespace sluice {
 
 static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
 
-static void free_node(const std::string& path, const Plan& plan, Options& options) {
+// A member of a run whose readers get fields of the same types and extents without it, so that the
+// others can still be done together.
+static bool can_be_left_out(const PlanNode& n, const Plan& plan) {
+  if (n.run < 0 || n.spec->arity != Arity::one_to_one || n.path().find('/') != std::string::npos)
+    return false;
+  const auto vague = [](const FieldInfo& f) {
+    return f.extents.empty() || std::find(f.extents.begin(), f.extents.end(), 0) != f.extents.end();
+  };
+  return std::none_of(n.flow.fields.begin(), n.flow.fields.end(), vague) &&
+         n.flow.same(plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow);
+}
+
+static void free_node(const std::string& path, const Plan& plan, WhatIf& what) {
   const int i = plan.graph->find(path);
   const auto plus = path.find('+');
   if (i < 0 && plus != std::string::npos) {  // what is done in one pass
-    free_node(path.substr(0, plus), plan, options);
-    return free_node(path.substr(plus + 1), plan, options);
+    free_node(path.substr(0, plus), plan, what);
+    return free_node(path.substr(plus + 1), plan, what);
   }
   if (i < 0) throw Error(Exit::usage, "--what-if free:" + path + ": no such node");
   const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
@@ -29,7 +41,9 @@ static void free_node(const std::string& path, const Plan& plan, Options& option
     throw Error(Exit::usage, "--what-if free:" + path +
                                  ": the nodes of the training region need each other's gradients; "
                                  "null:model frees them all");
-  options.free.push_back(path);
+  if (!can_be_left_out(n, plan)) return what.options.free.push_back(path);
+  what.left_out.push_back(path);
+  what.options.set.push_back("nodes." + path + ".disabled=true");
 }
 
 // A node that costs nothing is in no run (plan.h): what it emits is made once, so it is done by
@@ -50,7 +64,7 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
   o.warnings = false;
   const auto after = [&](const char* word) { return text.substr(std::string(word).size()); };
   if (text.starts_with("free:")) {
-    free_node(after("free:"), plan, o);
+    free_node(after("free:"), plan, what);
   } else if (text == "null:data" || text == "null:model") {
     free_side(text == "null:model", plan, o);
   } else if (text.starts_with("threads=")) {

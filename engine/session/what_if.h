@@ -3,7 +3,9 @@
 //
 //   threads=4, io_threads=4     data threads, reading threads
 //   load.threads=4, run.x=..    any value of the graph, as behind --set; "nodes." may be left out
-//   free:load                   the node's body costs nothing
+//   free:load                   the node's body costs nothing: it is left out where it is one of
+//                               several that are done together and changes values alone; else what
+//                               it emits is made once, and the others are done apart
 //   null:data, null:model       so do all nodes before the step lane, or all on it
 #pragma once
 
@@ -19,7 +21,8 @@ namespace sluice {
 
 struct WhatIf {
   std::string text;
-  Options options;  // those of the run, changed
+  Options options;                      // those of the run, changed
+  std::vector<std::string> left_out{};  // of what is free
 };
 
 // Throws Error (usage) where `text` names nothing that is there.

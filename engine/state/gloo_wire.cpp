@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -167,27 +168,56 @@ class GlooWire final : public Wire {
     o.waitWorkers = false;
     o.numWorkers = static_cast<std::size_t>(world_.size);
     o.timeout = in_ms(options_.join_timeout_s);
+    // It waits for ever for a host that takes connections and says nothing: on a thread that is
+    // left behind then.
+    std::promise<c10::intrusive_ptr<c10d::TCPStore>> made;
+    auto store = made.get_future();
+    std::thread([made = std::move(made), host = world_.master, o]() mutable {
+      try {
+        made.set_value(c10::make_intrusive<c10d::TCPStore>(host, o));
+      } catch (...) {
+        made.set_exception(std::current_exception());
+      }
+    }).detach();
+    std::string why = "nothing came back";
     try {
-      auto store = c10::make_intrusive<c10d::TCPStore>(world_.master, o);
-      return c10::make_intrusive<c10d::PrefixStore>("sluice/" + world_.job, store);
+      // The store gives up by itself where nobody takes the connection, and says more.
+      if (await([&] { return store.wait_for(milliseconds(5)) == std::future_status::ready; }, 2))
+        return c10::make_intrusive<c10d::PrefixStore>("sluice/" + world_.job, store.get());
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& e) {
-      throw Error(Exit::peer,
-                  (o.isServer ? "port " + std::to_string(world_.port) + " cannot be served"
-                              : "rank 0 does not answer at " + world_.master + ":" +
-                                    std::to_string(world_.port)) +
-                      ": " + first_line(e.what()));
+      why = first_line(e.what());
     }
+    throw Error(Exit::peer,
+                (o.isServer ? "port " + std::to_string(world_.port) + " cannot be served"
+                            : "rank 0 does not answer at " + world_.master + ":" +
+                                  std::to_string(world_.port)) +
+                    ": " + why);
+  }
+
+  // Whether it held before the time to join was over by `more` seconds.
+  template <class Holds>
+  bool await(Holds&& holds, double more = 0) const {
+    const auto end = Clock::now() + in_ms(options_.join_timeout_s + more);
+    while (!holds()) {
+      if (const int signal = options_.signal ? options_.signal() : 0)
+        throw Error(static_cast<Exit>(128 + signal), "ended before all processes were there");
+      if (Clock::now() > end) return false;
+    }
+    return true;
   }
 
   // A launcher's processes may begin minutes apart; once all are there, they join at once.
   void await_all() {
-    const auto begin = Clock::now();
-    for (int r = 0; r < size(); ++r)
-      while (!has("wire/name/" + std::to_string(r))) {
-        if (Clock::now() - begin > in_ms(options_.join_timeout_s))
-          throw Error(Exit::peer, "rank " + std::to_string(r) + " did not come");
+    for (int r = 0; r < size(); ++r) {
+      const bool came = await([&] {
+        if (has("wire/name/" + std::to_string(r))) return true;
         std::this_thread::sleep_for(milliseconds(5));
-      }
+        return false;
+      });
+      if (!came) throw Error(Exit::peer, "rank " + std::to_string(r) + " did not come");
+    }
   }
 
   c10::intrusive_ptr<ProcessGroupGloo> group(const std::string& name) const {

@@ -12,6 +12,7 @@ namespace sluice {
 struct GlooOptions {
   double join_timeout_s = 300;  // until all ranks are there
   double peer_timeout_s = 30;   // silence after which a rank counts as hung
+  std::function<int()> signal;  // that asks for the end: joining ends with 128 + it; or 0
   // Another rank is gone or hung: told once, from a thread of the wire's own.
   std::function<void(const std::string& who)> lost;
 };

@@ -1,5 +1,7 @@
 // One training in several processes: the same bits from 1 to N, and what happens when one fails.
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 #include <random>
@@ -7,6 +9,7 @@
 #include <sstream>
 
 #include "tests/campaign.h"
+#include "tests/cli/nii.h"
 #include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
@@ -44,6 +47,17 @@ struct Sharded : TinyTraining {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// Two processes that a launcher's variables join; their environment may begin their commands. The
+// code is rank 0's, rank 1's stands in what is printed.
+shell::Result as_ranks(const TinyTraining& t, const std::string& first, const std::string& second) {
+  return shell::run(t.in_folder +
+                    "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1\n"
+                    "export MASTER_PORT=$((20000 + $$ % 10000))\n"
+                    "(RANK=1 LOCAL_RANK=1; export RANK LOCAL_RANK; " +
+                    second + ") & other=$!\n(RANK=0 LOCAL_RANK=0; export RANK LOCAL_RANK; " +
+                    first + ")\ncode=$?\nwait $other\necho other $?\nexit $code");
 }
 
 }  // namespace
@@ -281,13 +295,8 @@ TEST_CASE("more processes than shards, and batches that shards do not divide, ar
 
 TEST_CASE("launchers' variables make a process one of several, and ranks that differ are told") {
   const Sharded t;
-  const std::string world =
-      "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$PORT\n";
   const auto both = [&](const std::string& first, const std::string& second) {
-    return shell::run(t.in_folder + "PORT=$((20000 + $$ % 10000))\n" + world +
-                      "RANK=1 LOCAL_RANK=1 $SLUICE run g.json " + second +
-                      " & other=$!\nRANK=0 LOCAL_RANK=0 $SLUICE run g.json --quiet " + first +
-                      "\ncode=$?\nwait $other\necho other $?\nexit $code");
+    return as_ranks(t, "$SLUICE run g.json --quiet " + first, "$SLUICE run g.json " + second);
   };
   REQUIRE(t.run("--out one").code == 0);
   const auto alike = both("--out two", "--out two");
@@ -299,6 +308,82 @@ TEST_CASE("launchers' variables make a process one of several, and ranks that di
   CHECK(differ.code == 9);
   CHECK(contains(differ.out, "other 2"));
   CHECK_MESSAGE(contains(differ.err, "rank 1 has another graph"), differ.err);
+}
+
+TEST_CASE("a rank whose list holds other items, or another order of them, is told") {
+  json g = sharded_graph();
+  g["nodes"]["files"] = {{"type", "file_patterns"},
+                         {"root", "data"},
+                         {"patterns", {{"image", "*_i.nii"}, {"label", "*_l.nii"}}}};
+  g["nodes"]["train"] = {{"type", "load_image"}, {"in", "files"}};
+  const Sharded t(g);
+  const auto fill = [&](const std::string& folder, const std::string& last) {
+    t.folder.write(folder + "/g.json", g.dump());
+    for (const std::string& name :
+         {std::string("a"), std::string("b"), std::string("c"), std::string("d"), last}) {
+      const fs::path at = t.folder.path / folder / "data" / name;
+      nii::write_pair(at.string() + "_i.nii", at.string() + "_l.nii", {16, 16, 16}, {1, 1, 1});
+    }
+  };
+  fill("one", "e");
+  fill("two", "f");
+  const std::string run = "$SLUICE run g.json --quiet --no-out";
+  const auto alike = as_ranks(t, "cd one; " + run, "cd one; " + run);
+  CHECK_MESSAGE(alike.code == 0, alike.err);
+  const auto differ = as_ranks(t, "cd one; " + run, "cd two; " + run);
+  CHECK(differ.code == 9);
+  CHECK(contains(differ.out, "other 2"));
+  CHECK_MESSAGE(contains(differ.err, "rank 1 has another order of items"), differ.err);
+}
+
+TEST_CASE("a rank 0 that answers nothing is given up after run.join_timeout_s, and named") {
+  const Sharded t;
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(silent, 8) == 0);
+  REQUIRE(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::string listening = std::to_string(ntohs(address.sin_port));
+  for (const std::string& port : {listening, std::string("1")}) {  // silence, and nobody there
+    const auto r = shell::run(
+        t.in_folder + "export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port +
+        "\ntimeout -k 1 30 $SLUICE run g.json --no-out --set run.join_timeout_s=2");
+    CHECK(r.code == 9);
+    CHECK_MESSAGE(contains(r.err, "rank 0 does not answer at 127.0.0.1:" + port), r.err);
+  }
+  const auto ended = shell::run(
+      t.in_folder + "export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + listening +
+      "\ntimeout -k 10 1 $SLUICE run g.json --no-out\necho $?");
+  CHECK(ended.out == "124\n");  // by the first signal
+  CHECK_MESSAGE(contains(ended.err, "ended before all processes were there"), ended.err);
+  close(silent);
+  const auto alone =
+      shell::run(t.in_folder + "export RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+                 "$((20000 + $$ % 10000))\ntimeout 100 $SLUICE run g.json --no-out --set "
+                 "run.join_timeout_s=2");
+  CHECK(alone.code == 9);
+  CHECK_MESSAGE(contains(alone.err, "rank 1 did not come"), alone.err);
+}
+
+TEST_CASE(
+    "a full disk on one rank ends all, in its words, and the run goes on where there is room") {
+  const Sharded t;
+  const std::string settings = "--set +run.checkpoint.every_epochs=1";
+  REQUIRE(t.run(settings + " --out whole").code == 0);
+  const std::string run = "$SLUICE run g.json --quiet --continue --out r " + settings;
+  const std::string full = "export FILE_CALLS_UNDER=" + fs::canonical(t.folder.path).string() +
+                           " FILE_CALLS_ROOM=20000 LD_PRELOAD=" SLUICE_BINARY_DIR
+                           "/fake/libfile_calls.so; ";
+  const auto r = as_ranks(t, full + run, run);
+  CHECK_MESSAGE(r.code == 4, r.err);
+  CHECK(contains(r.out, "other 9"));
+  CHECK_MESSAGE(contains(r.err, "another process failed: rank 0"), r.err);
+  CHECK_MESSAGE(contains(r.err, "No space left on device"), r.err);
+  REQUIRE(as_ranks(t, run, run).code == 0);
+  CHECK(t.weights("r") == t.weights("whole"));
 }
 
 TEST_CASE("a rank that is killed ends the others at once, and a resume gives the same bits") {

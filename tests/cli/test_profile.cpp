@@ -52,6 +52,8 @@ TEST_CASE("profile answers what-if questions, and a second run measures them") {
   CHECK(!j.at("verdict").get<std::string>().empty());
   const json& answers = j.at("what_if");
   REQUIRE(answers.size() == 4);
+  // It changes values alone, so it is left out, and the rest of its run stays together.
+  CHECK(answers.at(0).at("left_out") == json({"noise"}));
   for (const json& a : answers) {
     INFO(a.dump());
     CHECK(a.at("before").get<double>() > 0);
@@ -136,6 +138,8 @@ TEST_CASE("profile states what one pass does for several nodes as one, and frees
   CHECK(space.at("busy_s").get<double>() > space.at("body_s").get<double>());
   CHECK_FALSE(j.at("nodes").at("noise").contains("done_with"));
   CHECK_FALSE(j.at("what_if").at(0).contains("in_one_pass"));
+  // Other extents, 46 voxels for 32, leave `space`: it cannot be left out.
+  CHECK(j.at("what_if").at(0).at("left_out") == json({"flip"}));
   CHECK(j.at("what_if").at(0).at("measured").get<double>() > 0);
   CHECK(j.at("what_if").at(1).at("in_one_pass") == "space + flip");
 

@@ -1,5 +1,5 @@
-// The server in editors: the lines of graphs/README.md in Neovim, the extension of tools/vscode
-// under Node. Each is left out where it is not installed.
+// The server in editors: the lines of graphs/README.md in Neovim and Emacs, the extension of
+// tools/vscode under Node. Each is left out where it is not installed.
 #include <doctest/doctest.h>
 
 #include "tests/cli/shell.h"
@@ -45,6 +45,20 @@ TEST_CASE("lsp: Neovim marks, mends, explains and renames by the lines of graphs
                    " && PATH=$(dirname $SLUICE):$PATH HOME=$PWD SLUICE_README=" SLUICE_SOURCE_DIR
                    "/graphs/README.md timeout 60 nvim --headless -u NONE g.json -c "
                    "'luafile " SLUICE_SOURCE_DIR "/tests/lsp/neovim.lua'"));
+}
+
+TEST_CASE("lsp: Emacs marks, mends, explains and renames by the lines of graphs/README.md") {
+  if (shell::run("emacs --batch --eval '(progn (package-initialize) (require (quote eglot)))'")
+          .code) {
+    MESSAGE("skipped: no emacs with eglot");
+    return;
+  }
+  const shell::Folder folder;
+  folder.write("g.json", typo);
+  holds(shell::run("cd " + folder.path.string() +
+                   " && PATH=$(dirname $SLUICE):$PATH HOME=$PWD SLUICE_README=" SLUICE_SOURCE_DIR
+                   "/graphs/README.md timeout 60 emacs --batch -l " SLUICE_SOURCE_DIR
+                   "/tests/lsp/emacs.el"));
 }
 
 TEST_CASE("lsp: the extension for VS Code marks, mends, completes, renames and draws") {

@@ -26,7 +26,7 @@ SLOW = [
     {"type": "rand_gaussian_smooth", "prob": 1, "sigma_x": [5, 6], "sigma_y": [5, 6], "sigma_z": [5, 6]},
     {"type": "rand_affine", "prob": 1, "rotate_range": 0.5, "scale_range": 0.1, "padding_mode": "border"},
     {"type": "rand_elastic", "prob": 1, "sigma_range": [3, 4], "magnitude_range": [20, 40]},
-    {"type": "spacing", "pixdim": [0.85, 0.9, 0.8]},
+    {"type": "spacing", "pixdim": [0.97, 1.03, 1.0]},
     {"type": "rand_bias_field", "prob": 1, "degree": 5},
 ]
 QUICK = [

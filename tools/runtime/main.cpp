@@ -82,6 +82,7 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
     if (request.at("command") == "serve") return serve_command(request);
     if (request.at("command") == "net_picture") return net_picture_command(request);
     Options options = Options::from_json(request);
+    options.signal = signal_received;
     open_packages(options);
     if (options.command == "advise")
       return advise_command({.run = options,

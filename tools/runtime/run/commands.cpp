@@ -260,6 +260,7 @@ Json answer(const std::string& text, const Session& session, const Options& opti
   if (!predicted)
     throw Error(Exit::usage, "--what-if " + text + ": the changed graph is not right");
   Json j = {{"change", text}, {"before", predicted->before}, {"predicted", predicted->after}};
+  if (!what.left_out.empty()) j["left_out"] = what.left_out;
   if (const std::string pass = pass_of(text, session); !pass.empty()) j["in_one_pass"] = pass;
   if (options.verify && !stopping())
     if (const auto measured = measure(what)) j["measured"] = *measured;

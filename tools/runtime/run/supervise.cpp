@@ -70,7 +70,8 @@ class Watch {
 
 }  // namespace
 
-bool stopping() { return *received.load() != 0; }
+int signal_received() { return *received.load(); }
+bool stopping() { return signal_received() != 0; }
 
 void obey(std::atomic<int>& signal) {
   received = &signal;
@@ -93,7 +94,7 @@ int finish(const Session& session, const Outcome& outcome) {
   if (outcome.status == Outcome::Status::stalled)
     tell("error: stalled; who waits for what:\n" + outcome.stall);
   const int code = session.exit_code(outcome);
-  if (code == 0 && stopping()) return 128 + *received.load();
+  if (code == 0 && stopping()) return 128 + signal_received();
   return code;
 }
 

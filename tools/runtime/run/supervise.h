@@ -14,6 +14,7 @@ namespace sluice {
 Outcome run_for(Session& session, const Options& options, Figures* warm = nullptr);
 
 bool stopping();                      // a signal came
+int signal_received();                // its number, or 0
 void obey(std::atomic<int>& signal);  // of the process, which may have come already
 
 // The exit code, after saying what went wrong.
