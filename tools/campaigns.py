@@ -27,6 +27,11 @@ def files(binary, *names):
 # Name: what is done to it, the command or commands. They are in the order of what would hurt most.
 CAMPAIGNS = {
     "kills": ("kill -9 at random times, then resume", tests("cli_tests", "a run killed at any moment")),
+    "graph_kills": (
+        "the same to a shipped graph of ours, in small",
+        [sys.executable, str(ROOT / "tests/kills.py"), str(BUILD / "sluice"), str(ROOT / "graphs/lamp.json"), "--kills",
+         "200", *(w for s in ("vars.size=[32,32,32]", "vars.features=4", "run.epochs=6") for w in ("--set", s))],
+    ),
     "rank_kills": (
         "kill -9 of one of several processes",
         tests("cli_tests", "a rank that is killed"),
@@ -79,6 +84,7 @@ CAMPAIGNS = {
         files("nodes_tests", "test_cache.cpp"),
         files("cli_tests", "test_cache.cpp"),
     ),
+    "large_images": ("filters of more than 2^31 voxels", tests("kernels_tests", "filters reach every voxel")),
     "serve": ("clients that cut off, damaged and too large files", tests("cli_tests", "a served prediction", "a full queue")),
     "soak": (
         "one run for long: memory, descriptors, rate",

@@ -81,6 +81,7 @@ Figures Figures::between(const Plan& plan, const Threads& threads,
     n.known = true;
     n.fired = b.fired - a.fired;
     n.passed = b.passed - a.passed;
+    n.spared = b.spared - a.spared;
     n.rate = static_cast<double>(n.fired + n.passed) / wall;
     n.busy_s = std::max(0.0, seconds(b.busy_ns - a.busy_ns));
     n.body_s = std::max(0.0, seconds(b.body_ns - a.body_ns));
@@ -152,6 +153,7 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     n.known = true;
     take(*it, "items", n.fired);
     take(*it, "passed", n.passed);
+    take(*it, "spared", n.spared);
     take(*it, "rate", n.rate);
     take(*it, "busy", n.busy);
     n.busy_s = n.busy * f.wall_s * f.threads.slots(plan.nodes[i]);
@@ -212,6 +214,7 @@ Json Figures::to_json(const Plan& plan) const {
               {"queue", n.queue},
               {"queue_max", n.queue_max},
               {"running", n.running}};
+    if (n.spared > 0) j["spared"] = n.spared;
     if (n.clocked) j["cpu"] = n.cpu;
     if (n.host_s > 0) j["host_s"] = n.host_s;
     if (plan.nodes[i].run >= 0) j["body_s"] = n.body_s;

@@ -17,10 +17,11 @@ namespace sluice {
 struct NodeFigures {
   bool known = false;  // measured at all
   std::uint64_t fired = 0, passed = 0;
-  double rate = 0;        // fired and passed, a second
-  double busy = 0;        // share of the time of all its slots
-  double busy_s = 0;      // of all its bodies together; of the device, where they queue
-  double host_s = 0;      // there: of the bodies themselves, which queue; else 0
+  std::uint64_t spared = 0;  // a source: of fired, items that a cache had, so that none was made
+  double rate = 0;           // fired and passed, a second
+  double busy = 0;           // share of the time of all its slots
+  double busy_s = 0;         // of all its bodies together; of the device, where they queue
+  double host_s = 0;         // there: of the bodies themselves, which queue; else 0
   double body_s = 0;      // of its bodies, with what they did for other nodes of its run (plan.h)
   double shared_s = 0;    // of busy_s: passes that did the work of other nodes too ...
   std::vector<int> with;  // ... of these, by plan index

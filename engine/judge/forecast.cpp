@@ -37,13 +37,14 @@ Costs Costs::of(const Plan& plan, const Plan& measured, const Figures& figures) 
     const auto in = static_cast<double>(n.fired + n.passed);
     if (n.fired == 0) continue;
     const auto fired = static_cast<double>(n.fired);
-    cost.service_s = n.busy_s / fired * resized(plan, i, measured, it->second);
+    const double worked = std::max(1.0, fired - static_cast<double>(n.spared));
+    cost.service_s = n.busy_s / worked * resized(plan, i, measured, it->second);
     cost.cpu = n.cpu;
     if (crowded && plan.nodes[i].lane == LaneKind::compute && n.cpu < 1) {
       cost.service_s *= std::max(n.cpu, 0.05);
       cost.cpu = 1;
     }
-    cost.fires = fired / in;
+    cost.fires = worked / in;
     cost.emits = std::clamp(1 - static_cast<double>(n.lost) / fired, 0.0, 1.0);
     if (plan.nodes[i].spec->arity == Arity::expand) {
       const int count = plan.nodes[i].count;
@@ -128,7 +129,8 @@ class Simulation {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       const int by = done_by(static_cast<int>(i));
       service_[static_cast<std::size_t>(by)] +=
-          cost(static_cast<int>(i)).service_s * firings_each(static_cast<int>(i), by);
+          cost(static_cast<int>(i)).service_s * firings_each(static_cast<int>(i), by) *
+          (plan.nodes[i].is_source() ? cost(static_cast<int>(i)).fires : 1);
     }
     takes_turns_ = !plan.turns.empty();  // where the length of every epoch is known
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {

@@ -25,7 +25,8 @@ namespace sluice {
 struct NodeCost {
   double service_s = 0;  // of one body alone on a core; of what it leaves to another node too
   double cpu = 1;        // share of that in which it computes: the cores that it uses
-  double fires = 1;      // share of what comes in that its body works on; the rest passes for free
+  double fires = 1;      // share of what comes in that its body works on; the rest passes for free;
+                         // of a source: of its items that it makes, which no cache has
   double emits = 1;      // share of its firings that emit something
   double children = 1;   // of a 1:n node, a firing
 };

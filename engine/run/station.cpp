@@ -574,6 +574,7 @@ Reading Station::read(std::int64_t now) const {
   r.fired = ledger.fired;
   r.passed = ledger.passed;
   r.skipped = counters.skipped.load(std::memory_order_relaxed);
+  r.spared = counters.spared.load(std::memory_order_relaxed);
   r.out = ledger.out;
   for (const auto& [reason, n] : ledger.lost) r.lost += n;
   r.busy_ns = counters.busy_ns(now);

@@ -290,6 +290,7 @@ void Station::note_body(Firing& firing, const StationTimes& times, std::int64_t 
       if (o.sample) bytes += sample_bytes(*o.sample);
     if (!firing.spared()) counters.emitted(bytes);
   }
+  if (firing.spared()) counters.spared.fetch_add(1, std::memory_order_relaxed);
   if (scheduler_.rings_.on()) trace(firing, start, end);
   if (!stream_) tell_logs(firing);
 }

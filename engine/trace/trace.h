@@ -68,6 +68,7 @@ struct Counters {
   static constexpr std::int64_t long_ns = 500'000;
 
   std::atomic<std::uint64_t> passed{0}, skipped{0};
+  std::atomic<std::uint64_t> spared{0};               // a source: items that a cache had
   std::atomic<std::uint64_t> bytes{0}, bytes_of{0};   // emitted by so many firings
   std::atomic<std::uint64_t> most_bytes{0};           // by one of them
   std::atomic<std::int64_t> cpu_ns{0}, cpu_of_ns{0};  // processor time, in so much time of bodies
@@ -118,6 +119,7 @@ struct Counters {
 struct Reading {
   std::int64_t at_ns = 0;
   std::uint64_t fired = 0, passed = 0, skipped = 0;
+  std::uint64_t spared = 0;         // of fired: items of a source that a cache had
   std::uint64_t out = 0, lost = 0;  // packets sent; of these Skips that began here
   std::int64_t busy_ns = 0, starved_ns = 0, blocked_ns = 0;
   std::int64_t body_ns = 0;    // of its bodies, with what they did for others of its run

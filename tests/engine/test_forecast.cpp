@@ -151,6 +151,18 @@ TEST_CASE("Costs come from figures by path, and what was crowded out is no cost"
   const NodeCost& cost = costs.nodes[static_cast<std::size_t>(c.a)];
   CHECK(cost.service_s == doctest::Approx(0.2));
   CHECK(cost.fires == doctest::Approx(0.25));
+  // A source makes what no cache has: 20 items of 0.1 s, 180 for nothing.
+  auto& source = f.nodes[static_cast<std::size_t>(c.source)];
+  source.known = true;
+  source.fired = 200;
+  source.spared = 180;
+  source.busy_s = 2;
+  costs = Costs::of(*c.b.made, *c.b.made, f);
+  const NodeCost& made = costs.nodes[static_cast<std::size_t>(c.source)];
+  CHECK(made.service_s == doctest::Approx(0.1));
+  CHECK(made.fires == doctest::Approx(0.1));
+  costs.nodes[static_cast<std::size_t>(c.a)].service_s = 0;
+  CHECK(forecast(*c.b.made, f.threads, costs) == doctest::Approx(100).epsilon(0.05));
   f.nodes[static_cast<std::size_t>(c.last)] = a;  // now 20 s of processor in 10 s of 2 cores
   costs = Costs::of(*c.b.made, *c.b.made, f);
   CHECK(costs.nodes[static_cast<std::size_t>(c.a)].service_s == doctest::Approx(0.1));
