@@ -21,10 +21,18 @@ static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
 static bool can_be_left_out(const PlanNode& n, const Plan& plan) {
   if (n.run < 0 || n.spec->arity != Arity::one_to_one || n.path().find('/') != std::string::npos)
     return false;
-  const auto vague = [](const FieldInfo& f) {
-    return f.extents.empty() || std::find(f.extents.begin(), f.extents.end(), 0) != f.extents.end();
+  const auto unequal = [](const FieldInfo& f) {  // or unknown
+    return f.extents.empty() || f.extents.front() == 0 ||
+           std::count(f.extents.begin(), f.extents.end(), f.extents.front()) !=
+               std::ssize(f.extents);
   };
-  return std::none_of(n.flow.fields.begin(), n.flow.fields.end(), vague) &&
+  const auto& fields = n.flow.fields;
+  if (std::any_of(fields.begin(), fields.end(), unequal) && n.spec->rearranges) return false;
+  // The data choose its extents, whatever the plan says of known ones.
+  const auto chooses = [&](const FieldRule& r) {
+    return r.act == FieldRule::Act::resizes && r.param.empty() && !n.spec->rearranges;
+  };
+  return std::none_of(n.spec->rules.begin(), n.spec->rules.end(), chooses) &&
          n.flow.same(plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow);
 }
 

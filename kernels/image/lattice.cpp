@@ -118,28 +118,30 @@ class Lattice {
 
   template <class T>
   void build(const T* features, const std::vector<double>& sigmas) {
+    const auto build_for = [&](auto axes) { this->build<decltype(axes)::value>(features, sigmas); };
+    switch (d_) {
+      case 2:
+        return build_for(std::integral_constant<int, 2>());
+      case 3:
+        return build_for(std::integral_constant<int, 3>());
+      case 4:
+        return build_for(std::integral_constant<int, 4>());
+      default:
+        return build_for(std::integral_constant<int, 0>());
+    }
+  }
+
+  template <int D, class T>
+  void build(const T* features, const std::vector<double>& sigmas) {
     const int parts = static_cast<int>(std::clamp<std::int64_t>(n_ / 1024, 1, team_size()));
     std::vector<VertexTable> tables(parts, VertexTable(d_));
     team_run(parts, [&](int part) {
-      const auto place = [&](auto axes) {
-        this->place<decltype(axes)::value>(features, sigmas, n_ * part / parts,
-                                           n_ * (part + 1) / parts, tables[part]);
-      };
-      switch (d_) {
-        case 2:
-          return place(std::integral_constant<int, 2>());
-        case 3:
-          return place(std::integral_constant<int, 3>());
-        case 4:
-          return place(std::integral_constant<int, 4>());
-        default:
-          return place(std::integral_constant<int, 0>());
-      }
+      place<D>(features, sigmas, n_ * part / parts, n_ * (part + 1) / parts, tables[part]);
     });
-    const VertexTable all = joined(tables);
+    const VertexTable all = joined<D>(tables);
     vertices_ = all.size();
     sort_uses(parts);
-    find_neighbours(all);
+    find_neighbours<D>(all);
   }
 
   template <int D, class T>
@@ -161,14 +163,23 @@ class Lattice {
     }
   }
 
-  // One table of the parts' tables, in their order; voxels get its numbers.
+  // One table of the parts' tables, in their order; voxels get its numbers. What is there already
+  // is looked up by all threads, what is new is added by one.
+  template <int D>
   VertexTable joined(std::vector<VertexTable>& tables) {
     VertexTable all = std::move(tables[0]);
     const auto parts = static_cast<std::int64_t>(tables.size());
     std::vector<std::vector<Index>> number(parts);
-    for (std::int64_t part = 1; part < parts; ++part)
-      for (Index v = 0; v < tables[part].size(); ++v)
-        number[part].push_back(all.find_or_add<0>(tables[part].key(v)));
+    for (std::int64_t part = 1; part < parts; ++part) {
+      const VertexTable& more = tables[part];
+      number[part].resize(more.size());
+      team_for(more.size(), [&](std::int64_t begin, std::int64_t end) {
+        for (auto v = static_cast<Index>(begin); v < end; ++v)
+          number[part][v] = all.find<D>(more.key(v));
+      });
+      for (Index v = 0; v < more.size(); ++v)
+        if (number[part][v] == none) number[part][v] = all.find_or_add<D>(more.key(v));
+    }
     team_run(static_cast<int>(parts), [&](int part) {
       if (part == 0) return;
       auto* const vertex = vertex_.mutable_data_ptr<Index>();
@@ -217,6 +228,7 @@ class Lattice {
   }
 
   // The vertex before and the one after each, along each axis; `vertices_` where there is none.
+  template <int D>
   void find_neighbours(const VertexTable& all) {
     before_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
     after_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
@@ -227,7 +239,7 @@ class Lattice {
       for (int axis = 0; axis <= d_; ++axis)
         for (auto v = static_cast<Index>(begin); v < end; ++v) {
           for (int f = 0; f < d_; ++f) key[f] = all.key(v)[f] + (f == axis ? -d_ : 1);
-          const Index next = all.find<0>(key.data());
+          const Index next = all.find<D>(key.data());
           if (next == none) continue;
           after[axis * static_cast<std::int64_t>(vertices_) + v] = next;
           before[axis * static_cast<std::int64_t>(vertices_) + next] = v;

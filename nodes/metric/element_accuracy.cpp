@@ -18,10 +18,10 @@ struct ElementAccuracy final : RowMetric {
            "(ignite's Accuracy). Metrics: mean.");
     return add_metric_params<Params>(s,
                                      "Prediction and label of one shape: masks, a channel a class.")
-        .param(
-            "argmax", &Params::argmax,
-            "The prediction is scores [N, C, ...] and the label classes [N, 1, ...]: of both, one "
-            "mask a class is compared.")
+        .param("argmax", &Params::argmax,
+               "The prediction is scores [N, C, ...] and the label classes [N, 1, ...], or [N] of "
+               "scores "
+               "[N, C]: of both, one mask a class is compared.")
         .reports({"mean"})
         .takes("@keys", Form::any, 0);
   }
@@ -31,6 +31,7 @@ struct ElementAccuracy final : RowMetric {
     at::Tensor pred = sample.tensor(p.keys[0]).detach(), label = sample.tensor(p.keys[1]);
     double wrong = 0, all = static_cast<double>(pred.numel());
     if (p.argmax) {
+      if (label.dim() == 1 && pred.dim() == 2) label = label.unsqueeze(1);
       if (pred.dim() < 2 || pred.dim() != label.dim() || label.size(1) != 1)
         throw unlike(sample, pred, label);
       // A wrong class is wrong in two masks: its own and the true one's.

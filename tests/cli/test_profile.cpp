@@ -138,7 +138,7 @@ TEST_CASE("profile states what one pass does for several nodes as one, and frees
   CHECK(space.at("busy_s").get<double>() > space.at("body_s").get<double>());
   CHECK_FALSE(j.at("nodes").at("noise").contains("done_with"));
   CHECK_FALSE(j.at("what_if").at(0).contains("in_one_pass"));
-  // Other extents, 46 voxels for 32, leave `space`: it cannot be left out.
+  // `space` makes other extents, so it cannot be left out.
   CHECK(j.at("what_if").at(0).at("left_out") == json({"flip"}));
   CHECK(j.at("what_if").at(0).at("measured").get<double>() > 0);
   CHECK(j.at("what_if").at(1).at("in_one_pass") == "space + flip");
@@ -153,7 +153,7 @@ TEST_CASE("profile states what one pass does for several nodes as one, and frees
 TEST_CASE("profile begins with what limits, and leaves idle nodes to one line") {
   Graph g;
   // So long a run that the six fillings of the cache are no time of it.
-  const auto text = g.profile("--set run.epochs=60").out;
+  const auto text = g.profile("--set run.epochs=600").out;
   INFO(text);
   CHECK(text.substr(0, text.find('\n')).find("limit") != std::string::npos);
   const auto rows = [](const std::string& out) {

@@ -116,7 +116,7 @@ def compare(build, network, params, folder):
 if __name__ == "__main__":
     if "--zoo" in sys.argv:
         import zoo
-        sys.exit(not zoo.table(sys.argv[1], pathlib.Path(sys.argv[3]), sys.argv[4:]))
+        sys.exit(not zoo.table(str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[3]), sys.argv[4:]))
     print(f"{'network':16} {'probability':>12} {'labels':>11}")
     good = True
     for network, params in NETWORKS.items():

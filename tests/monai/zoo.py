@@ -344,7 +344,7 @@ def compared(ours, theirs):
 
 def measured(printed, theirs):
     """What our run prints of metrics beside MONAI's."""
-    ours = {m[1]: float(m[2]) for m in re.finditer(r"(\w+)\.\w+[ =:]+([-\d.e]+)", printed)}
+    ours = {k[:-5]: v["last"] for k, v in json.loads(printed)["metrics"].items() if k.endswith(".mean")}
     apart = {k: abs(ours.get(k, np.inf) - v) for k, v in theirs.items()}
     return f"{theirs} by MONAI, {ours}", max(apart.values()) <= 1e-4
 
@@ -385,13 +385,14 @@ def one(build, models, name, task):
         if made.returncode:
             return dict(said, translates=False, why=[line for line in made.stderr.splitlines() if "no counterpart" in line
                                                      or line.startswith("error")][:3])
-        more = ["--no-out"] if task == "inference" else ["--out", str(folder / "run"), "--set", "run.epochs=1"]
+        has_metrics = (folder / "metrics.json").exists()
+        more = ["--no-out", *["--json"] * has_metrics] if task == "inference" else ["--out", str(folder / "run"), "--set", "run.epochs=1"]
         ran = subprocess.run([f"{build}/sluice", "run", str(folder / "graph.json"), "--quiet", *more], capture_output=True,
                              text=True, cwd=folder)
         said |= dict(translates=True, runs=ran.returncode == 0)
         if ran.returncode:
             said["why"] = ran.stderr.strip().splitlines()[-3:]
-        elif (folder / "metrics.json").exists():
+        elif has_metrics:
             said.pop("MONAI", None)
             said["outputs"], said["equal"] = measured(ran.stdout, json.loads((folder / "metrics.json").read_text()))
         elif task == "inference" and (folder / "monai").exists():

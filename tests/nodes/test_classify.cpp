@@ -116,6 +116,13 @@ TEST_CASE("accuracy counts over batches and by class, and goes on after a checkp
                        "case (member 2): class 3; there are 0 to 2", DataError);
 }
 
+TEST_CASE("ignite's Accuracy of one-hot classes counts two wrong elements for a wrong class") {
+  Driver node("element_accuracy", {{"argmax", true}});
+  const at::Tensor scores = at::tensor({2., 1., 0., 0., 3., 1., 0., 0., 1.}).reshape({3, 3});
+  node.fire({batch(scores, classes_of({0, 1, 1}))});
+  CHECK(metric(node.flush(), "mean") == doctest::Approx(7. / 9));
+}
+
 TEST_CASE("one score is a logit of two classes") {
   Driver node("accuracy");
   node.fire({batch(at::tensor({-1., 2., 0.}).reshape({3, 1}), classes_of({0, 1, 1}))});

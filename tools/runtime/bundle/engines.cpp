@@ -310,13 +310,17 @@ std::string Translator::interact(const Item& engine, const std::string& in, bool
   return add_node("clicks", std::move(body), comment_of(item) + " of " + comment_of(engine));
 }
 
+bool Translator::is_one_hot(const Item& transform) {
+  return class_name(transform.target()) == "AsDiscrete" && values.given(transform, "to_onehot");
+}
+
 void Translator::metrics(const Value& dict, const std::string& in, const std::string& scores) {
   for (const auto& [key, value] : dict.entries) {
     if (!value.is(Value::Kind::object)) continue;
     const Item& item = *value.item;
     std::string type = type_of(item.target());
     if (is_classifier() && type == "confusion_matrix_metric") type = "confusion_matrix";
-    if (is_classifier() && type == "element_accuracy") type = "accuracy";
+    if (is_classifier() && !one_hot_ && type == "element_accuracy") type = "accuracy";
     const Spec* spec = catalogue_.find(type);
     if (!spec || spec->family != "metric") {
       missing(item, "not measured", false);
@@ -342,7 +346,7 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
       continue;
     }
     // What postprocessing made are masks, a channel a class.
-    if (!is_classifier() && spec->find_param("argmax")) body["argmax"] = !scores.empty();
+    if (spec->find_param("argmax")) body["argmax"] = !scores.empty();
     const std::string name =
         emit(item, type, std::move(body), false,
              identifier(key.is_string() ? key.get<std::string>() : key.dump()));
@@ -367,6 +371,8 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   std::string last = infer(evaluator, data.last);
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
+  one_hot_ =
+      std::any_of(post.begin(), post.end(), [this](const auto& item) { return is_one_hot(*item); });
   const bool writes = std::any_of(post.begin(), post.end(), [this](const ItemPtr& item) {
     return class_name(item->target()) == "SaveClassification" ||
            writers_.contains(values.of(*item, "output_ext").text());
@@ -550,8 +556,10 @@ void Translator::train() {
 
   // Metrics of training batches: softmax and argmax are the metric's own.
   bool exclusive = true;
+  one_hot_ = false;
   for (const auto& item : transforms_of(values.of(*trainer, "postprocessing"))) {
     const std::string name = class_name(item->target());
+    one_hot_ = one_hot_ || is_one_hot(*item);
     splits_classes_ = splits_classes_ || name == "SplitPredsLabel";
     exclusive = exclusive && (name == "AsDiscrete" ? values.given(*item, "argmax")
                                                    : !values.of(*item, "sigmoid").truth());

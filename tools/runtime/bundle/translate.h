@@ -104,6 +104,7 @@ class Translator {
   std::string infer(const Item& evaluator, const std::string& in);
   void metrics(const Value& dict, const std::string& in, const std::string& scores);
   void evaluate(const Item& evaluator, const std::string& source_name, const Json& more);
+  bool is_one_hot(const Item& transform);
   bool is_classifier() const;
   bool whole_images() const;
   Json forward_node(const std::string& in) const;
@@ -126,6 +127,7 @@ class Translator {
   ItemPtr saver_;                               // ClassificationSaver
   std::string input_ = "image";                 // the field that the network takes
   bool splits_classes_ = false;  // a script makes fields of classes, which metrics do not need
+  bool one_hot_ = false;         // metrics see a mask a class, of labels as well
   Value interaction_;            // of the engine that is being translated: DeepEdit's clicks
   Json labels_ = Json::array();  // DeepEdit's, as their transforms number them
 };

@@ -519,12 +519,16 @@ struct Evaluation {
       return out;
     }
     if (!made.is(Sort::dict)) refuse("a list that is neither of files nor of dictionaries");
-    // Fields of a JSON file's list, under their own names: the list as it is.
+    // Fields of one JSON file's list, under their own names: the list as it is.
+    const auto one_list = [](const Records& a, const Records& b) {
+      return a.file == b.file && a.key == b.key && a.from == b.from && a.to == b.to;
+    };
     if (!made.entries.empty() &&
         std::all_of(made.entries.begin(), made.entries.end(), [&](const auto& entry) {
           const Value& field = entry.second;
           return field.is(Sort::element) && field.records && field.records->fields.empty() &&
-                 field.records == made.entries.front().second.records && entry.first == field.name;
+                 one_list(*field.records, *made.entries.front().second.records) &&
+                 entry.first == field.name;
         }))
       return records_value(made.entries.front().second.records);
     for (const auto& [key, value] : made.entries) {
@@ -587,7 +591,8 @@ struct Evaluation {
     // CreateImageLabelList(FILE).create_dataset(KEY): the images and the labels of a JSON file.
     if (v.is(Sort::object) && name == "create_dataset" &&
         known_script(values.config_.folder(), last_part(v.item->target()))) {
-      const Value* key = args_of(e).find("grp", 0);
+      const Args given = args_of(e);
+      const Value* key = given.find("grp", 0);
       const Value file = values.of(*v.item, "filename");
       if (!key || !key->is_text() || !file.is_text()) refuse("a list of " + file.describe());
       auto records = std::make_shared<Records>();
