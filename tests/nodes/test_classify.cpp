@@ -123,6 +123,15 @@ TEST_CASE("ignite's Accuracy of one-hot classes counts two wrong elements for a 
   CHECK(metric(node.flush(), "mean") == doctest::Approx(7. / 9));
 }
 
+TEST_CASE("a measure of confusion is the mean of the classes', or that of their counts' sum") {
+  const at::Tensor scores = at::tensor({2., 1., 0., 0., 3., 1., 0., 0., 1.}).reshape({3, 3});
+  for (const auto& [average, mean] : {std::pair{"macro", 5. / 9}, std::pair{"micro", 2. / 3}}) {
+    Driver node("confusion_matrix", {{"metric_name", "f1 score"}, {"average", average}});
+    node.fire({batch(scores, classes_of({0, 1, 1}))});
+    CHECK(metric(node.flush(), "mean") == doctest::Approx(mean));
+  }
+}
+
 TEST_CASE("one score is a logit of two classes") {
   Driver node("accuracy");
   node.fire({batch(at::tensor({-1., 2., 0.}).reshape({3, 1}), classes_of({0, 1, 1}))});

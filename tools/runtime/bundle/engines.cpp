@@ -345,6 +345,8 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
       missing(item, refused.what(), false);
       continue;
     }
+    if (type == "confusion_matrix" && !values.of(item, "compute_sample").truth())
+      body["average"] = "micro";
     // What postprocessing made are masks, a channel a class.
     if (spec->find_param("argmax")) body["argmax"] = !scores.empty();
     const std::string name =
