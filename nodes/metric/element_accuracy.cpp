@@ -20,8 +20,7 @@ struct ElementAccuracy final : RowMetric {
                                      "Prediction and label of one shape: masks, a channel a class.")
         .param("argmax", &Params::argmax,
                "The prediction is scores [N, C, ...] and the label classes [N, 1, ...], or [N] of "
-               "scores "
-               "[N, C]: of both, one mask a class is compared.")
+               "scores [N, C]: of both, one mask a class is compared.")
         .reports({"mean"})
         .takes("@keys", Form::any, 0);
   }

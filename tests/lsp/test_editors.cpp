@@ -30,6 +30,16 @@ void holds(const shell::Result& r) {
   CHECK(r.out.find("said: ") == std::string::npos);
 }
 
+// An editor on a graph with a typo, set up by the lines of graphs/README.md.
+void holds_by_readme(const std::string& editor) {
+  const shell::Folder folder;
+  folder.write("g.json", typo);
+  holds(shell::run("cd " + folder.path.string() +
+                   " && PATH=$(dirname $SLUICE):$PATH HOME=$PWD SLUICE_README=" SLUICE_SOURCE_DIR
+                   "/graphs/README.md timeout 60 " +
+                   editor));
+}
+
 bool there(const std::string& program) { return shell::run("command -v " + program).code == 0; }
 
 }  // namespace
@@ -39,12 +49,8 @@ TEST_CASE("lsp: Neovim marks, mends, explains and renames by the lines of graphs
     MESSAGE("skipped: no nvim");
     return;
   }
-  const shell::Folder folder;
-  folder.write("g.json", typo);
-  holds(shell::run("cd " + folder.path.string() +
-                   " && PATH=$(dirname $SLUICE):$PATH HOME=$PWD SLUICE_README=" SLUICE_SOURCE_DIR
-                   "/graphs/README.md timeout 60 nvim --headless -u NONE g.json -c "
-                   "'luafile " SLUICE_SOURCE_DIR "/tests/lsp/neovim.lua'"));
+  holds_by_readme("nvim --headless -u NONE g.json -c 'luafile " SLUICE_SOURCE_DIR
+                  "/tests/lsp/neovim.lua'");
 }
 
 TEST_CASE("lsp: Emacs marks, mends, explains and renames by the lines of graphs/README.md") {
@@ -53,12 +59,7 @@ TEST_CASE("lsp: Emacs marks, mends, explains and renames by the lines of graphs/
     MESSAGE("skipped: no emacs with eglot");
     return;
   }
-  const shell::Folder folder;
-  folder.write("g.json", typo);
-  holds(shell::run("cd " + folder.path.string() +
-                   " && PATH=$(dirname $SLUICE):$PATH HOME=$PWD SLUICE_README=" SLUICE_SOURCE_DIR
-                   "/graphs/README.md timeout 60 emacs --batch -l " SLUICE_SOURCE_DIR
-                   "/tests/lsp/emacs.el"));
+  holds_by_readme("emacs --batch -l " SLUICE_SOURCE_DIR "/tests/lsp/emacs.el");
 }
 
 TEST_CASE("lsp: the extension for VS Code marks, mends, completes, renames and draws") {

@@ -6,11 +6,15 @@ raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "171
           "MALLOC_TOP_PAD_": "268435456"}
 
 
+def cpu_seconds_of(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def cpu_seconds():
     """Of this process and the workers that it has."""
-    total, tick = sum(os.times()[:2]), os.sysconf("SC_CLK_TCK")
+    total = sum(os.times()[:2])
     for task in os.listdir("/proc/self/task"):
         for child in open(f"/proc/self/task/{task}/children").read().split():
-            fields = open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()
-            total += (int(fields[11]) + int(fields[12])) / tick
+            total += cpu_seconds_of(child)
     return total

@@ -22,12 +22,8 @@ import threading
 here = pathlib.Path(__file__).resolve().parent
 root = here.parent.parent
 sys.path.insert(0, str(root / "tests/web"))
+from measures import cpu_seconds_of  # noqa: E402
 from workbench import Workbench  # noqa: E402
-
-
-def cpu_seconds(pid):
-    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Listener:
@@ -109,9 +105,9 @@ def main():
             with Workbench(a.sluice, folder) as w:
                 listener = None if a.browser else Listener(w)
                 with page_of(w) if a.browser else contextlib.nullcontext():
-                    begin = cpu_seconds(w.process.pid)
+                    begin = cpu_seconds_of(w.process.pid)
                     watched = run(a, folder, f"watched{repeat}")
-                    cpu = cpu_seconds(w.process.pid) - begin
+                    cpu = cpu_seconds_of(w.process.pid) - begin
                 if listener:
                     listener.done = True
             rows.append({"alone_s": alone, "watched_s": watched, "server_cpu_s": cpu,
