@@ -50,27 +50,6 @@ std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef in
 
 // ---- packing ------------------------------------------------------------------------------------
 
-namespace {
-
-// The taps of one residue along one axis, by ascending offset (which then goes up by ones).
-struct Tap {
-  std::int64_t offset, kernel;
-};
-std::vector<Tap> taps(bool transposed, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-                      std::int64_t residue) {
-  std::vector<Tap> out;
-  for (std::int64_t k = 0; k < kernel; ++k) {
-    if (!transposed)
-      out.push_back({k - pad, k});
-    else if ((residue + pad - k) % stride == 0)
-      out.push_back({(residue + pad - k) / stride, k});
-  }
-  std::sort(out.begin(), out.end(), [](const Tap& a, const Tap& b) { return a.offset < b.offset; });
-  return out;
-}
-
-}  // namespace
-
 Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
                at::ScalarType type)
     : spec_(spec),
@@ -89,6 +68,10 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
+  if (PlaneGather::fits(spec, adjoint, products)) {
+    planes_.emplace(spec, weight, adjoint, products, type);
+    return;
+  }
   const at::Tensor w = weight.detach().to(type).to(at::kFloat).contiguous();
   for (std::int64_t z = 0; z < out_step_[0]; ++z)
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
@@ -532,6 +515,7 @@ void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& 
 
 void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
                  at::Tensor& out) const {
+  if (planes_) return planes_->run(in, bias, residual, out);
   std::vector<float> lane_bias(vectors_ * 16, 0.f);
   if (bias.defined())
     for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];

@@ -8,8 +8,8 @@
 //
 //   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
 //
-// Three channels would fill three of a vector's sixteen lanes; so neighbouring outputs along x
-// share a vector, with weights in a band:
+// Three channels would fill three of a vector's sixteen lanes. Float32 goes by planes then
+// (direct_conv_planes.h); else neighbouring outputs along x share a vector, with weights in a band:
 //
 //   inputs    x0 x1 x2 x3 x4        lanes (x1 c0)(x1 c1)(x1 c2)(x2 c0)(x2 c1)(x2 c2)...
 //
@@ -32,6 +32,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv_micro.h"
+#include "kernels/net/direct_conv_planes.h"
 
 namespace sluice {
 
@@ -43,8 +44,6 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_l
 // layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
 // it reads memory that nobody wrote where an image is two voxels wide.
 bool has_direct_conv(const ConvSpec& spec);
-
-using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
 // A gather with its weights packed for it.
 class Gather {
@@ -106,6 +105,7 @@ class Gather {
   int block_ = 1;                                             // positions j in a vector
   int lanes_ = 0, vectors_ = 0;
   std::vector<Class> classes_;
+  std::optional<PlaneGather> planes_;  // instead of all above
 };
 
 // The gradient of a convolution's weight, float32 in the weight's shape.

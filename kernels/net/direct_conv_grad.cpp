@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/base/transpose.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
@@ -72,26 +73,6 @@ void spread_lanes(const T* from, std::int64_t B, std::int64_t words, std::int64_
   }
 }
 
-// Row i's lane j becomes row j's lane i: squares of half the size change places, then theirs.
-template <int Half>
-SLUICE_INLINE inline void transpose(U16 (&rows)[16]) {
-  constexpr auto lanes = [](bool high) {
-    std::array<std::uint32_t, 16> of{};
-    for (std::uint32_t j = 0; j < 16; ++j)
-      of[j] = high ? ((j & Half) == 0 ? j + Half : j + 16) : ((j & Half) == 0 ? j : j - Half + 16);
-    return of;
-  };
-  constexpr U16 low = std::bit_cast<U16>(lanes(false)), high = std::bit_cast<U16>(lanes(true));
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    if (i & Half) continue;
-    const U16 a = rows[i], b = rows[i + Half];
-    rows[i] = __builtin_shuffle(a, b, low);
-    rows[i + Half] = __builtin_shuffle(a, b, high);
-  }
-  if constexpr (Half > 1) transpose<Half / 2>(rows);
-}
-
 // n words of each of `channels` channels, which stand `step` numbers apart, from [position][A]
 // numbers whose positions are `stride` apart.
 void by_channel(const Bf16Bits* from, std::int64_t A, std::int64_t stride, std::int64_t n,
@@ -115,7 +96,7 @@ void by_channel(const Bf16Bits* from, std::int64_t A, std::int64_t stride, std::
           }
           rows[i] = __builtin_convertvector(x, U16) | __builtin_convertvector(y, U16) << 16;
         }
-        transpose<8>(rows);
+        transpose(rows);
         for (std::int64_t i = 0; i < some; ++i)
           if (words == 16)
             std::memcpy(to + (a + i) * step + 2 * p, &rows[i], 64);
@@ -161,8 +142,8 @@ struct WeightGrad {
   Buffer<float> acc;                    // micro_tile vectors an item
   std::vector<char> begun;              // by item: its sums are there
   // Of the chunk that is summed and of the next, which is made meanwhile.
-  std::vector<std::uint32_t> v[2];  // [group][z][y][word][vector][lane]
-  std::vector<std::uint32_t> u;     // [slot][y][x][a]
+  Buffer<std::uint32_t> v[2];  // [group][z][y][word][vector][lane]
+  Buffer<std::uint32_t> u;     // [slot][y][x][a]
   std::int64_t slots, slot_rows;
 
   WeightGrad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v, Products products);
@@ -209,8 +190,14 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
   const Chunk c = largest();
   slots = 2 * u_planes(c);
   slot_rows = u_rows(c);
-  u.resize(slots * slot_rows * u_width * A);
-  for (auto& rows : v) rows.resize(vectors * c.planes * c.rows * words * 16);
+  const std::int64_t u_words = slots * slot_rows * u_width * A;
+  const std::int64_t v_words = vectors * c.planes * c.rows * words * 16;
+  u = Buffer<std::uint32_t>(u_words);
+  if (together) std::memset(u.data(), 0, u_words * 4);
+  for (auto& rows : v) {
+    rows = Buffer<std::uint32_t>(v_words);
+    if (lanes % 16 != 0) std::memset(rows.data(), 0, v_words * 4);
+  }
   plan();
 }
 
@@ -299,14 +286,23 @@ void WeightGrad<T>::make_v_row(const T* from, const Chunk& c, std::int64_t row) 
   const std::int64_t W = v_size[2], left = in_lanes ? kernel[2] - 1 - pad[2] : 0;
   const std::int64_t rows = c.planes * c.rows;
   from += ((c.z + row / c.rows) * v_size[1] + c.y + row % c.rows) * W * B;
-  std::vector<T> wide((each * words + 2 * kernel[2] + W) * B + 16 * vectors, 0);
-  std::memcpy(wide.data() + left * B, from, W * B * sizeof(T));
   std::uint32_t* const to = v[c.number % 2].data();
+  const bool whole = !in_lanes && each == 1;  // its words are the row's numbers
+  if (std::is_same_v<T, float> && whole && B == 16 * vectors && vectors <= tile.vectors) {
+    std::memcpy(to + row * words * B, from, W * B * sizeof(T));
+    return;
+  }
+  std::vector<T> wide;
+  if (!whole) {
+    wide.resize((each * words + 2 * kernel[2] + W) * B + 16 * vectors);
+    std::memcpy(wide.data() + left * B, from, W * B * sizeof(T));
+    from = wide.data();
+  }
   for (std::int64_t vec = 0; vec < vectors; ++vec) {
     const std::int64_t group = vec / tile.vectors * tile.vectors;
     const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - group);
-    spread_lanes(wide.data() + vec * 16, B, words, std::min<std::int64_t>(16, lanes - vec * 16),
-                 each, to + ((group * rows + row * width) * words + vec - group) * 16, width * 16);
+    spread_lanes(from + vec * 16, B, words, std::min<std::int64_t>(16, lanes - vec * 16), each,
+                 to + ((group * rows + row * width) * words + vec - group) * 16, width * 16);
   }
 }
 
@@ -488,6 +484,7 @@ at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tens
 
 at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                               Products products) {
+  if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
   const at::Tensor& u = spec.transposed ? grad : x;
   const at::Tensor& v = spec.transposed ? x : grad;
   return u.scalar_type() == at::kFloat ? weight_grad<float>(spec, u, v, products)

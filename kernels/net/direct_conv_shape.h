@@ -42,6 +42,24 @@ inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
   return {1, std::max<std::int64_t>(1, rows), positions / std::max<std::int64_t>(1, rows)};
 }
 
+// The taps of a gather (direct_conv.h) along one axis for the outputs of one residue, by ascending
+// offset (which then goes up by ones).
+struct Tap {
+  std::int64_t offset, kernel;
+};
+inline std::vector<Tap> taps(bool transposed, std::int64_t kernel, std::int64_t stride,
+                             std::int64_t pad, std::int64_t residue) {
+  std::vector<Tap> out;
+  for (std::int64_t k = 0; k < kernel; ++k) {
+    if (!transposed)
+      out.push_back({k - pad, k});
+    else if ((residue + pad - k) % stride == 0)
+      out.push_back({(residue + pad - k) / stride, k});
+  }
+  std::sort(out.begin(), out.end(), [](const Tap& a, const Tap& b) { return a.offset < b.offset; });
+  return out;
+}
+
 // n numbers of one type as another.
 template <class To, class From>
 void copy_numbers(To* to, const From* from, std::int64_t n) {

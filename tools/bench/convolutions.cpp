@@ -36,6 +36,7 @@ struct Shape {
 // Of brain, hippocampus, the spleen network, dynunet, segresnet, a resnet and a picture's U-Net.
 const std::vector<Shape> shapes{
     {"8 to 8, 64^3", false, 8, 8, 3, 1, {64, 64, 64}},
+    {"3 to 3, 48x64x48", false, 3, 3, 3, 1, {48, 64, 48}},
     {"1 to 16 s2, 48x64x48", false, 1, 16, 3, 2, {48, 64, 48}},
     {"16 to 16, 48^3", false, 16, 16, 3, 1, {48, 48, 48}},
     {"16 to 32 s2, 48^3", false, 16, 32, 3, 2, {48, 48, 48}},
