@@ -230,6 +230,23 @@ TEST_CASE("plans of random data sets are those that nnU-Net makes beside") {
   CHECK(compared > 0);
 }
 
+TEST_CASE("a network that pools nothing has no decoder whose scores take memory") {
+  // nnunetv2 2.8.1's ExperimentPlanner and nnUNetPlannerResEncM on the same fingerprint.
+  Json dataset = small_dataset, fingerprint = small_fingerprint();
+  dataset["labels"] = {{"background", 0}, {"a", 1}, {"b", 2}, {"c", 3}};
+  dataset["numTraining"] = 100;
+  fingerprint["spacings"] = Json(100, {1.0, 0.9, 0.3});
+  fingerprint["shapes_after_crop"] = Json(100, {470, 610, 11});
+  for (const auto& [planner, batch] : {std::pair{"default", 2350}, std::pair{"resenc_m", 2515}}) {
+    const TemporaryFolder folder;
+    const Json flat =
+        plans_json(plans_for(folder.path, dataset, fingerprint, planner))["configurations"]["2d"];
+    CHECK(flat["patch_size"] == Json{610, 11});
+    CHECK(flat["architecture"]["arch_kwargs"]["n_stages"] == 1);
+    CHECK(flat["batch_size"] == batch);
+  }
+}
+
 TEST_CASE("every number of a plan has its reason") {
   const TemporaryFolder folder;
   const Plans plans = plans_for(folder.path, small_dataset, small_fingerprint(), "default");

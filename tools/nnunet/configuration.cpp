@@ -63,7 +63,8 @@ double estimate(const Configuration& c, bool residual, std::size_t label_entries
   }
   for (std::size_t level = 0; level + 1 < c.stages(); ++level)
     all += static_cast<double>((c.decoder[level] + 1) * c.features[level]) * volumes[level];
-  return all + static_cast<double>(label_entries) * volumes[0];
+  // The scores are a decoder's; where nothing is pooled there is none.
+  return c.stages() > 1 ? all + static_cast<double>(label_entries) * volumes[0] : all;
 }
 
 // The axis that is largest beside the median case; of equal ones the last.
