@@ -134,6 +134,29 @@ static void take(const Json& j, const char* key, T& value) {
   if (const auto it = j.find(key); it != j.end() && it->is_number()) value = it->get<T>();
 }
 
+// Calls fn(name, figure) for what every measured node has.
+template <class Node, class Fn>
+static void each_figure(Node& n, Fn&& fn) {
+  fn("items", n.fired);
+  fn("passed", n.passed);
+  fn("rate", n.rate);
+  fn("busy", n.busy);
+  fn("busy_s", n.busy_s);
+  fn("starved", n.starved);
+  fn("blocked", n.blocked);
+  fn("p50_ms", n.p50_ms);
+  fn("p95_ms", n.p95_ms);
+  fn("p99_ms", n.p99_ms);
+  fn("mb", n.mb);
+  fn("mb_most", n.mb_most);
+  fn("sent", n.out);
+  fn("lost", n.lost);
+  fn("epoch_size", n.epoch_size);
+  fn("queue", n.queue);
+  fn("queue_max", n.queue_max);
+  fn("running", n.running);
+}
+
 Figures Figures::from_json(const Plan& plan, const Json& profile) {
   Figures f;
   f.nodes.resize(plan.nodes.size());
@@ -151,13 +174,10 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
     if (it == nodes->end() || !it->is_object()) continue;
     NodeFigures& n = f.nodes[i];
     n.known = true;
-    take(*it, "items", n.fired);
-    take(*it, "passed", n.passed);
-    take(*it, "spared", n.spared);
-    take(*it, "rate", n.rate);
     take(*it, "busy", n.busy);
     n.busy_s = n.busy * f.wall_s * f.threads.slots(plan.nodes[i]);
-    take(*it, "busy_s", n.busy_s);
+    each_figure(n, [&](const char* key, auto& value) { take(*it, key, value); });
+    take(*it, "spared", n.spared);
     take(*it, "host_s", n.host_s);
     n.body_s = n.busy_s;
     take(*it, "body_s", n.body_s);
@@ -167,21 +187,8 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
         for (std::size_t k = 0; path.is_string() && k < plan.nodes.size(); ++k)
           if (plan.nodes[k].path() == path.get_ref<const std::string&>())
             n.with.push_back(static_cast<int>(k));
-    take(*it, "starved", n.starved);
-    take(*it, "blocked", n.blocked);
-    take(*it, "p50_ms", n.p50_ms);
-    take(*it, "p95_ms", n.p95_ms);
-    take(*it, "p99_ms", n.p99_ms);
     take(*it, "cpu", n.cpu);
     n.clocked = it->contains("cpu");
-    take(*it, "mb", n.mb);
-    take(*it, "mb_most", n.mb_most);
-    take(*it, "sent", n.out);
-    take(*it, "lost", n.lost);
-    take(*it, "epoch_size", n.epoch_size);
-    take(*it, "queue", n.queue);
-    take(*it, "queue_max", n.queue_max);
-    take(*it, "running", n.running);
     if (const auto c = it->find("credits"); c != it->end() && c->is_object()) {
       take(*c, "out", n.credits_out);
       take(*c, "most_out", n.credits_most);
@@ -195,25 +202,8 @@ Json Figures::to_json(const Plan& plan) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeFigures& n = nodes[i];
     if (!n.known) continue;
-    Json j = {{"type", plan.nodes[i].spec->name},
-              {"items", n.fired},
-              {"passed", n.passed},
-              {"rate", n.rate},
-              {"busy", n.busy},
-              {"busy_s", n.busy_s},
-              {"starved", n.starved},
-              {"blocked", n.blocked},
-              {"p50_ms", n.p50_ms},
-              {"p95_ms", n.p95_ms},
-              {"p99_ms", n.p99_ms},
-              {"mb", n.mb},
-              {"mb_most", n.mb_most},
-              {"sent", n.out},
-              {"lost", n.lost},
-              {"epoch_size", n.epoch_size},
-              {"queue", n.queue},
-              {"queue_max", n.queue_max},
-              {"running", n.running}};
+    Json j = {{"type", plan.nodes[i].spec->name}};
+    each_figure(n, [&](const char* key, auto value) { j[key] = value; });
     if (n.spared > 0) j["spared"] = n.spared;
     if (n.clocked) j["cpu"] = n.cpu;
     if (n.host_s > 0) j["host_s"] = n.host_s;

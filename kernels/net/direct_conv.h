@@ -31,6 +31,7 @@
 #include "engine/base/cpu.h"
 #include "kernels/base/buffer.h"
 #include "kernels/net/conv_spec.h"
+#include "kernels/net/direct_conv_depthwise.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_planes.h"
 
@@ -105,7 +106,8 @@ class Gather {
   int block_ = 1;                                             // positions j in a vector
   int lanes_ = 0, vectors_ = 0;
   std::vector<Class> classes_;
-  std::optional<PlaneGather> planes_;  // instead of all above
+  std::optional<PlaneGather> planes_;  // or this, instead of all above
+  std::optional<DepthwiseGather> depthwise_;
 };
 
 // The gradient of a convolution's weight, float32 in the weight's shape.

@@ -484,6 +484,7 @@ at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tens
 
 at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                               Products products) {
+  if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
   const at::Tensor& u = spec.transposed ? grad : x;
   const at::Tensor& v = spec.transposed ? x : grad;

@@ -35,7 +35,7 @@ SLUICE_INLINE inline V load_once(const float* p) {
 // ---- the inner loop -----------------------------------------------------------------------------
 
 // Sums of M channels at B vectors of positions:
-//   out[m][p] = bias[m] + sum over taps k: weights[k][m] in[offsets[k] + p]
+//   out[m][p] = sum over taps k: weights[k][m] in[offsets[k] + p], + bias[m]
 struct TileTask {
   const float* in;
   const std::ptrdiff_t* offsets;
@@ -54,7 +54,7 @@ SLUICE_INLINE inline void tile(const TileTask& t) {
 #pragma GCC unroll 12
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int b = 0; b < B; ++b) acc[m][b] = V{} + t.bias[m];
+    for (int b = 0; b < B; ++b) acc[m][b] = V{};
   const float* w = t.weights;
   for (std::int64_t k = 0; k < t.taps; ++k, w += M) {
     const float* at = t.in + t.offsets[k];
@@ -69,7 +69,7 @@ SLUICE_INLINE inline void tile(const TileTask& t) {
 #pragma GCC unroll 12
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int b = 0; b < B; ++b) store(t.out + m * t.step + L * b, acc[m][b]);
+    for (int b = 0; b < B; ++b) store(t.out + m * t.step + L * b, acc[m][b] + t.bias[m]);
 }
 
 template <int M, int B>
@@ -165,20 +165,22 @@ PlaneGather::PlaneGather(const ConvSpec& spec, const at::Tensor& weight, bool ad
           return sluice::taps(transposed, kernel[d], out_step_[d], pad[d], c.residue[d]);
         };
         const auto xs = along(2), ys = along(1), zs = along(0);
-        for (std::int64_t ci = 0; ci < in_channels_; ++ci)
-          for (const auto& z : zs)
-            for (const auto& y : ys)
-              for (const auto& x : xs) {
-                const Size3 offset{z.offset, y.offset, x.offset};
+        // In the order that Gather sums in.
+        for (const auto& z : zs)
+          for (const auto& y : ys)
+            for (const auto& x : xs) {
+              const Size3 offset{z.offset, y.offset, x.offset};
+              for (int d = 0; d < 3; ++d) {
+                low_[d] = std::min(low_[d], offset[d]);
+                high_[d] = std::max(high_[d], offset[d]);
+              }
+              const std::int64_t at = (z.kernel * kernel[1] + y.kernel) * kernel[2] + x.kernel;
+              for (std::int64_t ci = 0; ci < in_channels_; ++ci) {
                 c.taps.push_back({offset, ci});
-                for (int d = 0; d < 3; ++d) {
-                  low_[d] = std::min(low_[d], offset[d]);
-                  high_[d] = std::max(high_[d], offset[d]);
-                }
-                const std::int64_t at = (z.kernel * kernel[1] + y.kernel) * kernel[2] + x.kernel;
                 for (std::int64_t co = 0; co < out_channels_; ++co)
                   c.weights.push_back(w[ci * of_in + co * of_out + at]);
               }
+            }
         classes_.push_back(std::move(c));
       }
 }

@@ -11,14 +11,12 @@ namespace sluice {
 namespace {
 
 struct CsvListSource final : Node {
-  struct Params : Fold {
+  struct Params : RecordParams<Fold> {
     std::string file, root, suffix;
     bool header = true;
     Json columns, groups;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
@@ -40,13 +38,8 @@ struct CsvListSource final : Node {
                "{\"location\": [2, 1], \"label\": [[3, 4], [5, 6]]}: fields of several columns' "
                "numbers, shaped as the lists are.")
         .param("suffix", &Params::suffix, "Put behind each path: \".tif\".");
-    return add_split_params<Params>(s)
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n records.")
-        .at_least(1)
+    return add_record_params<Params>(add_split_params<Params>(s))
         .lane(LaneKind::io)
-        .source()
         .gives("@keys", Form::record)
         .gives("@values", Form::any)
         .gives("@groups{}", Form::any);

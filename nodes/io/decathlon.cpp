@@ -6,15 +6,12 @@
 namespace sluice {
 namespace {
 
-struct Decathlon final : Node {
-  struct Params : Fold {
+struct Decathlon final : ListSource<Decathlon> {
+  struct Params : RecordParams<Fold> {
     std::string root;
-    bool shuffle = false, by_shard = false;
     double val_frac = 0;
-    std::optional<std::int64_t> limit;
     Params() { seed = 0; }  // as MONAI's
   } p;
-  DataList list;
 
   static Spec spec() {
     Spec s("decathlon", "Emits the records of a decathlon folder: paths, nothing loaded.");
@@ -49,11 +46,6 @@ struct Decathlon final : Node {
     }
     limit_list(list, p.limit);
   }
-
-  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
-
-  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
-  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 
 const Register<Decathlon> registered;

@@ -5,33 +5,26 @@
 namespace sluice {
 namespace {
 
-struct FileList final : Node {
-  struct Params {
+struct FileList final : ListSource<FileList> {
+  struct Params : RecordParams<> {
     Json items;
     std::string root;
     std::string pattern;
     std::string key = "image";
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
   } p;
-  DataList list;
 
   static Spec spec() {
-    return Spec("file_list", "Emits a record for each entry of a list or each file of a folder.")
-        .out("sample", "One field for each key, with its path only.")
+    Spec s("file_list", "Emits a record for each entry of a list or each file of a folder.");
+    s.out("sample", "One field for each key, with its path only.")
         .param("items", &Params::items,
                "[{\"image\": path, \"label\": path}, ...]; relative paths stand under root.")
         .param("root", &Params::root, "Folder of the files; empty: the working folder.")
         .param("pattern", &Params::pattern,
                "Glob for file names in root, such as \"*.nii.gz\"; sorted by name.")
-        .param("key", &Params::key, "The field that files found by pattern become.")
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n records.")
-        .at_least(1)
+        .param("key", &Params::key, "The field that files found by pattern become.");
+    return add_record_params<Params>(s)
         .one_of("items", "pattern")
         .lane(LaneKind::io)
-        .source()
         .gives("@items{}", Form::record)
         .gives("@key", Form::record)
         .when("pattern");
@@ -44,11 +37,6 @@ struct FileList final : Node {
                              : list_of_files(p.root.empty() ? "." : p.root, p.pattern, p.key);
     limit_list(list, p.limit);
   }
-
-  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
-
-  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
-  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 
 const Register<FileList> registered;

@@ -4,14 +4,11 @@
 namespace sluice {
 namespace {
 
-struct FilePatterns final : Node {
-  struct Params : Fold {
+struct FilePatterns final : ListSource<FilePatterns> {
+  struct Params : RecordParams<Fold> {
     std::string root;
     Json patterns;
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
   } p;
-  DataList list;
 
   static Spec spec() {
     Spec s("file_patterns",
@@ -24,13 +21,8 @@ struct FilePatterns final : Node {
                "for the same text belong together, and the text is their name. One that ends with "
                "/ means folders, of DICOM series.")
         .required();
-    return add_split_params<Params>(s)
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n records.")
-        .at_least(1)
+    return add_record_params<Params>(add_split_params<Params>(s))
         .lane(LaneKind::io)
-        .source()
         .gives("@patterns{}", Form::record);
   }
 
@@ -39,11 +31,6 @@ struct FilePatterns final : Node {
     take_fold(list, p);
     limit_list(list, p.limit);
   }
-
-  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
-
-  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
-  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 
 const Register<FilePatterns> registered;

@@ -9,19 +9,17 @@ namespace sluice {
 namespace {
 
 struct ImageFolder final : Node {
-  struct Params {
+  struct Params : RecordParams<> {
     std::string root, split = "training", key = "image", label_key = "label";
-    bool shuffle = false, by_shard = false;
     double val_frac = 0;
     std::int64_t seed = 0;
-    std::optional<std::int64_t> limit;
   } p;
 
   static Spec spec() {
-    return Spec("image_folder",
-                "Emits the images of a folder with one sub-folder for each class: a path and the "
-                "class's number. Classes are sorted by name.")
-        .out("sample", "An image's path and \"label\", its class.")
+    Spec s("image_folder",
+           "Emits the images of a folder with one sub-folder for each class: a path and the "
+           "class's number. Classes are sorted by name.");
+    s.out("sample", "An image's path and \"label\", its class.")
         .param("root", &Params::root, "Folder with a sub-folder for each class.")
         .required()
         .param("split", &Params::split, "Which part of a split by val_frac.")
@@ -32,13 +30,9 @@ struct ImageFolder final : Node {
         .param("seed", &Params::seed, "Seed of that split; not of the run.")
         .range(0, 4294967295.0)
         .param("key", &Params::key, "The image's field.")
-        .param("label_key", &Params::label_key, "The class's field, int64.")
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n images.")
-        .at_least(1)
+        .param("label_key", &Params::label_key, "The class's field, int64.");
+    return add_record_params<Params>(s, "Only the first n images.")
         .lane(LaneKind::io)
-        .source()
         .gives("@key", Form::record)
         .gives("@label_key", Form::any)
         .dtype("int64");

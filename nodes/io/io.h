@@ -3,6 +3,8 @@
 // Invariant: an item's number means the same files in every epoch, whatever the order.
 #pragma once
 
+#include <variant>
+
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/lists/data_list.h"
@@ -19,10 +21,6 @@ inline Sample record_of(const DataItem& item) {
     sample.fields().emplace_back(key, Field(at::Tensor(), std::move(meta)));
   }
   return sample;
-}
-
-inline SamplePtr record_at(const DataList& list, std::uint64_t item) {
-  return std::make_shared<const Sample>(record_of(list.at(item)));
 }
 
 // What `by_shard` is of every source that shuffles; the engine does it
@@ -42,8 +40,36 @@ void emit_in_order(Firing& f, std::uint64_t n, bool shuffle, RecordAt&& record_a
   f.make_item(item, [&] { return record_at_item(item); });
 }
 
-inline void emit_listed(Firing& f, const DataList& list, bool shuffle) {
-  emit_in_order(f, list.size(), shuffle, [&](std::uint64_t i) { return record_at(list, i); });
+// A source of the files in `list`, which X::open fills; its Params have shuffle.
+template <class X>
+struct ListSource : Node {
+  DataList list;
+
+  void process(Firing& f) override {
+    emit_in_order(f, list.size(), static_cast<const X&>(*this).p.shuffle,
+                  [this](std::uint64_t i) { return item_record(i); });
+  }
+  SamplePtr item_record(std::uint64_t item) const override {
+    return std::make_shared<const Sample>(record_of(list.at(item)));
+  }
+  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
+};
+
+// The order and the number of a source's records; a Spec sets members of the first base alone, so
+// they are added to another one's.
+template <class Base = std::monostate>
+struct RecordParams : Base {
+  bool shuffle = false, by_shard = false;
+  std::optional<std::int64_t> limit;
+};
+
+template <class Params>
+Spec& add_record_params(Spec& s, const char* limit = "Only the first n records.") {
+  return s.param("shuffle", &Params::shuffle, "A new order in every epoch.")
+      .param("by_shard", &Params::by_shard, by_shard_doc)
+      .param("limit", &Params::limit, limit)
+      .at_least(1)
+      .source();
 }
 
 // Cross-validation of a source whose Params are a Fold and say themselves what `split` may be.

@@ -11,23 +11,20 @@
 namespace sluice {
 namespace {
 
-struct Nnunet final : Node {
-  struct Params {
+struct Nnunet final : ListSource<Nnunet> {
+  struct Params : RecordParams<> {
     std::string root;
     std::string split = "training";
     std::vector<std::string> keys{"image"};
     std::string label_key = "label";
     std::int64_t fold = 0, folds = 5;
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
     std::string previous, previous_key = "previous";
     std::optional<std::int64_t> spatial_dims;
   } p;
-  DataList list;
 
   static Spec spec() {
-    return Spec("nnunet", "Emits the records of an nnU-Net data set: paths, nothing loaded.")
-        .out("sample", "A field for each channel's file and one for the label, with paths only.")
+    Spec s("nnunet", "Emits the records of an nnU-Net data set: paths, nothing loaded.");
+    s.out("sample", "A field for each channel's file and one for the label, with paths only.")
         .param("root", &Params::root,
                "Folder with dataset.json (channel_names, file_ending), imagesTr, labelsTr; or the "
                "decathlon's, as it lies.")
@@ -44,11 +41,8 @@ struct Nnunet final : Node {
                "dataset.json, else of nnU-Net's own split. -1: none, train on all.")
         .at_least(-1)
         .param("folds", &Params::folds, "How many there are without splits_final.json.")
-        .at_least(2)
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n records.")
-        .at_least(1)
+        .at_least(2);
+    return add_record_params<Params>(s)
         .param("previous", &Params::previous,
                "A cascade's stage before: a folder in which, at any depth, each case's predicted "
                "labels stand once, named as its label (the validations of all folds' runs). Empty: "
@@ -59,7 +53,6 @@ struct Nnunet final : Node {
                "can learn from. null: takes any.")
         .range(2, 3)
         .lane(LaneKind::io)
-        .source()
         .gives("@keys", Form::record)
         .gives("@label_key", Form::record)
         .unless("split", "test")
@@ -102,11 +95,6 @@ struct Nnunet final : Node {
     }
     return read_volume(file).data.sizes().slice(1).vec();
   }
-
-  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
-
-  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
-  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 
 const Register<Nnunet> registered;

@@ -9,13 +9,11 @@ namespace sluice {
 namespace {
 
 struct NpzItems final : Node {
-  struct Params : Part {
+  struct Params : RecordParams<Part> {
     std::string file;
     std::vector<std::string> keys{"image", "label"};
     std::optional<std::vector<std::string>> arrays;
     std::vector<Json> channel_dim{Json()};
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 

@@ -4,13 +4,12 @@
 namespace sluice {
 namespace {
 
-struct PathLists final : Node {
+struct PathLists final : ListSource<PathLists> {
   struct Params : Part {
     Json lists;
     bool shuffle = false, by_shard = false;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
-  DataList list;
 
   static Spec spec() {
     Spec s("path_lists",
@@ -29,11 +28,6 @@ struct PathLists final : Node {
     const DataList all = list_side_by_side(p.lists, context.node + ".lists");
     list = chosen(all, part_of(all.size(), p, context.node));
   }
-
-  void process(Firing& f) override { emit_listed(f, list, p.shuffle); }
-
-  SamplePtr item_record(std::uint64_t item) const override { return record_at(list, item); }
-  std::optional<std::uint64_t> epoch_size() const override { return list.size(); }
 };
 
 const Register<PathLists> registered;

@@ -10,22 +10,16 @@ namespace sluice {
 
 template <class Images>
 struct PictureSet : Node {
-  struct Params {
+  struct Params : RecordParams<> {
     std::string root, split = "training";
-    bool shuffle = false, by_shard = false;
-    std::optional<std::int64_t> limit;
   } p;
 
   static Spec& add_params(Spec& s, const char* root, const char* split, const char* channels) {
-    return s.param("root", &Params::root, root)
+    s.param("root", &Params::root, root)
         .required()
         .param("split", &Params::split, split)
-        .choices({"training", "test"})
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
-        .param("limit", &Params::limit, "Only the first n images.")
-        .at_least(1)
-        .source()
+        .choices({"training", "test"});
+    return add_record_params<Params>(s, "Only the first n images.")
         .gives("image", Form::image)
         .channels(channels)
         .dtype("float32")

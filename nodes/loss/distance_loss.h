@@ -47,9 +47,20 @@ inline at::Tensor hausdorff(const Target& t, double alpha) {
                   (t.options.batch ? voxels * static_cast<double>(error.size(0)) : voxels));
 }
 
-template <class Params>
-Spec& add_distance_power(Spec& s) {
-  return s.param("alpha", &Params::alpha, "Power of the distances.").at_least(0);
-}
+struct HausdorffParams : TermLossParams {
+  double alpha = 2;
+  HausdorffParams() { target.include_background = false; }
+};
+
+// What the losses of Hausdorff's distance share.
+struct HausdorffLoss : TermLoss<HausdorffParams> {
+  static Spec made(std::string name, std::string does) {
+    Spec s(std::move(name), std::move(does));
+    return add_term_loss<Params>(s)
+        .param("alpha", &Params::alpha, "Power of the distances.")
+        .at_least(0);
+  }
+  bool on_host() const override { return true; }
+};
 
 }  // namespace sluice

@@ -6,14 +6,12 @@ namespace {
 
 struct AveragePrecision final : CurveMetric {
   static Spec spec() {
-    Spec s("average_precision_metric",
-           "Average precision over an epoch, each class against the others. Metrics: mean (the "
-           "average) and class_0, class_1, ...");
-    return add_curve_params<Params>(s);
+    return curve_spec(
+        "average_precision_metric",
+        "Average precision over an epoch, each class against the others. Metrics: mean (the "
+        "average) and class_0, class_1, ...");
   }
-  double area(const std::vector<Scored>& of_class) const override {
-    return average_precision(of_class);
-  }
+  double area(const std::vector<Scored>& all) const override { return average_precision(all); }
 };
 
 const Register<AveragePrecision> registered;

@@ -11,15 +11,17 @@ struct CurveParams : MetricParams {
   bool softmax = false;
 };
 
-template <class Params>
-Spec& add_curve_params(Spec& s) {
-  return add_classes_params<Params>(
-             s, "Scores [N, C], or [N, 1] for two classes, and classes [N], or [N, C] of 0 and 1.")
-      .param("average", &Params::average,
+inline Spec curve_spec(std::string name, std::string does) {
+  Spec s(std::move(name), std::move(does));
+  add_classes_params<CurveParams>(
+      s, "Scores [N, C], or [N, 1] for two classes, and classes [N], or [N, C] of 0 and 1.")
+      .param("average", &CurveParams::average,
              "macro: the mean over classes; weighted: by their number of samples; micro: all "
              "pairs of sample and class at once; none: no average.")
       .choices({"macro", "weighted", "micro", "none"})
-      .param("softmax", &Params::softmax, "The scores are logits: softmax over classes first.");
+      .param("softmax", &CurveParams::softmax,
+             "The scores are logits: softmax over classes first.");
+  return s;
 }
 
 // A row has, of each column of scores, whether it is true, and then the scores.

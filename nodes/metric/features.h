@@ -8,11 +8,12 @@
 
 namespace sluice {
 
-template <class Params>
-Spec& add_feature_params(Spec& s) {
-  return add_metric_params<Params>(s, "Features of made and of true images, [N, ...] each.")
+inline Spec feature_spec(std::string name, std::string does) {
+  Spec s(std::move(name), std::move(does));
+  add_metric_params<MetricParams>(s, "Features of made and of true images, [N, ...] each.")
       .reports({"mean"})
       .takes("@keys", Form::any, 0);
+  return s;
 }
 
 // A row has a sample's features of both.

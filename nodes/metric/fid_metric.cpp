@@ -6,14 +6,14 @@ namespace {
 
 struct FidMetric final : FeatureMetric {
   static Spec spec() {
-    Spec s("fid_metric",
-           "Frechet distance of the normal distributions of two sets of features over an epoch. "
-           "Metrics: mean.");
-    return add_feature_params<Params>(s);
+    return feature_spec(
+        "fid_metric",
+        "Frechet distance of the normal distributions of two sets of features over an epoch. "
+        "Metrics: mean.");
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
-    const at::Tensor far = (pred.mean(0) - truth.mean(0)).square().sum();
     const at::Tensor a = covariance(pred), b = covariance(truth);
+    const at::Tensor far = (pred.mean(0) - truth.mean(0)).square().sum();
     // The trace of the root of a b is that of the root of the symmetric r b r, with r r = a.
     const auto [values, vectors] = at::linalg_eigh(a);
     const at::Tensor r = at::matmul(vectors * values.clamp_min(0).sqrt(), vectors.t());

@@ -6,10 +6,10 @@ namespace {
 
 struct MmdMetric final : FeatureMetric {
   static Spec spec() {
-    Spec s("mmd_metric",
-           "Maximum mean discrepancy of two sets of images or of their features over an epoch. "
-           "Metrics: mean.");
-    return add_feature_params<Params>(s);
+    return feature_spec(
+        "mmd_metric",
+        "Maximum mean discrepancy of two sets of images or of their features over an epoch. "
+        "Metrics: mean.");
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     const auto n = static_cast<double>(pred.size(0));

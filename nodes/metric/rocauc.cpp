@@ -6,14 +6,12 @@ namespace {
 
 struct RocAuc final : CurveMetric {
   static Spec spec() {
-    Spec s("rocauc",
-           "Area under the receiver operating characteristic over an epoch, each class against the "
-           "others. Metrics: mean (the average) and class_0, class_1, ...");
-    return add_curve_params<Params>(s);
+    return curve_spec(
+        "rocauc",
+        "Area under the receiver operating characteristic over an epoch, each class against the "
+        "others. Metrics: mean (the average) and class_0, class_1, ...");
   }
-  double area(const std::vector<Scored>& of_class) const override {
-    return area_under_curve(of_class);
-  }
+  double area(const std::vector<Scored>& all) const override { return area_under_curve(all); }
   // Each class's rates at its distinct scores, from the highest on: at most 200 points.
   Json drawn(const std::vector<std::pair<std::string, std::vector<Scored>>>& all) const override {
     Json lines = Json::array();

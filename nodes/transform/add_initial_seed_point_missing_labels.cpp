@@ -32,8 +32,7 @@ struct AddInitialSeedPointMissingLabels final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    require_spatial(out.tensor(p.label), p.label, 3);
-    const at::Tensor& label = one_channel(out, p.label);
+    const at::Tensor& label = one_channel(out, p.label, 3);
     const at::Tensor& sids = out.tensor(p.sids);
     if (sids.dim() != 2 || sids.size(0) != std::ssize(p.labels))
       throw shape_error(p.sids, sids,

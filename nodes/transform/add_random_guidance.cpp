@@ -1,10 +1,7 @@
 // add_random_guidance: MONAI's AddRandomGuidanced of deepgrow.
-#include <ATen/Functions.h>
-
-#include "engine/run/registry.h"
 #include "kernels/image/clicks.h"
 #include "kernels/image/spatial.h"
-#include "nodes/fields.h"
+#include "nodes/transform/discrepancy.h"
 
 namespace sluice {
 namespace {
@@ -15,10 +12,10 @@ struct AddRandomGuidance final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("add_random_guidance",
-                "Draws a click where a prediction is wrong: in what is missed, or in what is too "
-                "much where that is more.")
-        .in("sample")
+    Spec s("add_random_guidance",
+           "Draws a click where a prediction is wrong: in what is missed, or in what is too "
+           "much where that is more.");
+    s.in("sample")
         .out("sample")
         .param("guidance", &Params::guidance,
                "The clicks so far, int32 [2, rows, 1 + axes]; they become a row more.")
@@ -27,11 +24,8 @@ struct AddRandomGuidance final : Node {
                "(find_discrepancy_regions).")
         .param("probability", &Params::probability,
                "A field with one number: how likely a click is. Inside interact it is 1, since "
-               "only samples that get a click come here.")
-        .random()
-        .takes("@guidance", Form::any)
-        .takes("@discrepancy", Form::any)
-        .takes("@probability", Form::any);
+               "only samples that get a click come here.");
+    return add_drawn_click(s);
   }
 
   void process(Firing& f) override {

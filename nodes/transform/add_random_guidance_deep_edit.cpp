@@ -1,5 +1,6 @@
 // add_random_guidance_deep_edit: MONAI's AddRandomGuidanceDeepEditd.
 #include "nodes/transform/deep_edit.h"
+#include "nodes/transform/discrepancy.h"
 
 namespace sluice {
 namespace {
@@ -15,17 +16,14 @@ struct AddRandomGuidanceDeepEdit final : Node {
            "each, and one on each label that another covers by more than 50 voxels. Then a number "
            "from 1 to 10 is drawn, and labels in a drawn order keep their clicks until there are "
            "so many; those of the others are dropped.");
-    return add_deep_edit_params<Params>(s)
+    add_deep_edit_params<Params>(s)
         .param("guidance", &Params::guidance, "The clicks so far, int32 [labels, rows, 1 + axes].")
         .param("discrepancy", &Params::discrepancy,
                "Where the prediction is wrong (find_discrepancy_regions_deep_edit).")
         .param("probability", &Params::probability,
                "A field with one number: how likely clicks are; 1 inside interact.")
-        .random()
-        .takes("@label", Form::image, 2, 3)
-        .takes("@guidance", Form::any)
-        .takes("@discrepancy", Form::any)
-        .takes("@probability", Form::any);
+        .takes("@label", Form::image, 2, 3);
+    return add_drawn_click(s);
   }
 
   void process(Firing& f) override {

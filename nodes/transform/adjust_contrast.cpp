@@ -11,22 +11,15 @@ struct AdjustContrast final : IntensityNode {
 
   static Spec spec() {
     Spec s("adjust_contrast", "((x - min) / (range + 1e-7)) ^ gamma * range + min.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
-        .param("gamma", &Params::gamma, "The exponent.")
-        .required()
-        .above(0);
+    add_changed_keys(s).param("gamma", &Params::gamma, "The exponent.").required().above(0);
     add_contrast_params<Params>(s);
     return add_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {
-    Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+    change_each(f, p, [&](Field& field) {
       adjust_contrast(field, p.gamma, p.invert_image, p.retain_stats);
     });
-    finish(f, std::move(out));
   }
 };
 

@@ -4,20 +4,13 @@
 namespace sluice {
 namespace {
 
-struct AffineBoxToImageCoordinate final : Node {
-  using Params = AffineBoxParams;
-  Params p;
-
+struct AffineBoxToImageCoordinate final : AffineBoxNode {
   static Spec spec() {
     return affine_box_spec("affine_box_to_image_coordinate",
                            "Boxes of the world, in mm, become boxes in voxels of an image.");
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    move_boxes(out, p, [](const Affine& affine) { return inverse(affine); });
-    f.emit(std::move(out));
-  }
+  Affine map_of(const Affine& affine) const override { return inverse(affine); }
 };
 
 const Register<AffineBoxToImageCoordinate> registered;

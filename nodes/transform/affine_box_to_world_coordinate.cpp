@@ -4,20 +4,13 @@
 namespace sluice {
 namespace {
 
-struct AffineBoxToWorldCoordinate final : Node {
-  using Params = AffineBoxParams;
-  Params p;
-
+struct AffineBoxToWorldCoordinate final : AffineBoxNode {
   static Spec spec() {
     return affine_box_spec("affine_box_to_world_coordinate",
                            "Boxes in voxels of an image become boxes of the world, in mm.");
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    move_boxes(out, p, [](const Affine& affine) { return affine; });
-    f.emit(std::move(out));
-  }
+  Affine map_of(const Affine& affine) const override { return affine; }
 };
 
 const Register<AffineBoxToWorldCoordinate> registered;

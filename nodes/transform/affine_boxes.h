@@ -21,15 +21,23 @@ inline Spec affine_box_spec(std::string name, std::string does) {
       .takes("@box_ref_image_keys", Form::image, 2, 3);
 }
 
-// By map_of(the image's affine).
-template <class MapOf>
-void move_boxes(Sample& sample, const AffineBoxParams& p, MapOf&& map_of) {
-  for_each_boxes(sample, p, [&](const at::Tensor& boxes, std::int64_t axes) {
-    const Field& image = image_of_boxes(sample, p.box_ref_image_keys, axes);
-    Affine affine = image.geometry().affine;
-    if (p.affine_lps_to_ras) affine = multiply(scaling({-1, -1, 1}), affine);
-    return affine_boxes(boxes, map_of(of_axes(affine, axes)));
-  });
-}
+struct AffineBoxNode : Node {
+  using Params = AffineBoxParams;
+  Params p;
+
+  // Of an image's affine, what its boxes are moved by.
+  virtual Affine map_of(const Affine& affine) const = 0;
+
+  void process(Firing& f) override {
+    Sample out = f.in();
+    for_each_boxes(out, p, [&](const at::Tensor& boxes, std::int64_t axes) {
+      const Field& image = image_of_boxes(out, p.box_ref_image_keys, axes);
+      Affine affine = image.geometry().affine;
+      if (p.affine_lps_to_ras) affine = multiply(scaling({-1, -1, 1}), affine);
+      return affine_boxes(boxes, map_of(of_axes(affine, axes)));
+    });
+    f.emit(std::move(out));
+  }
+};
 
 }  // namespace sluice

@@ -24,23 +24,20 @@ struct BoundingRect final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for (std::size_t i = 0; i < p.keys.size(); ++i) {
-      const std::string& key = p.keys[i];
-      if (p.allow_missing_keys && !out.has(key)) continue;
-      const Field field = out.at(key);
-      require_spatial(field.tensor, key);
-      const std::int64_t axes = field.tensor.dim() - 1;
-      const at::Tensor volume = to_volume(field.tensor);
-      std::vector<std::int64_t> all;
-      for (std::int64_t c = 0; c < volume.size(0); ++c) {
-        const Box box = bounding_box_of_positive(volume.narrow(0, c, 1)).value_or(Box{});
-        for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d)
-          all.insert(all.end(), {box.start[d], box.start[d] + box.size[d]});
-      }
-      out.set(
-          key + "_" + p.bbox_key_postfix,
-          Field(at::tensor(all).view({volume.size(0), 2 * axes}), std::make_shared<const Meta>()));
-    }
+    for_each_image(
+        out, p.keys, p.allow_missing_keys, [&](const std::string& key, const Field& field) {
+          const std::int64_t axes = field.tensor.dim() - 1;
+          const at::Tensor volume = to_volume(field.tensor);
+          std::vector<std::int64_t> all;
+          for (std::int64_t c = 0; c < volume.size(0); ++c) {
+            const Box box = bounding_box_of_positive(volume.narrow(0, c, 1)).value_or(Box{});
+            for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d)
+              all.insert(all.end(), {box.start[d], box.start[d] + box.size[d]});
+          }
+          out.set(key + "_" + p.bbox_key_postfix,
+                  Field(at::tensor(all).view({volume.size(0), 2 * axes}),
+                        std::make_shared<const Meta>()));
+        });
     f.emit(std::move(out));
   }
 };

@@ -30,12 +30,10 @@ struct ClassesToIndices final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for (const std::string& key : p.keys) {
-      if (p.allow_missing_keys && !out.has(key)) continue;
-      const Field field = out.at(key);
-      require_spatial(field.tensor, key);
-      out.set(key + p.indices_postfix, Field(class_bits(f.in(), key, p), field.meta));
-    }
+    for_each_image(
+        out, p.keys, p.allow_missing_keys, [&](const std::string& key, const Field& field) {
+          out.set(key + p.indices_postfix, Field(class_bits(f.in(), key, p), field.meta));
+        });
     f.emit(std::move(out));
   }
 };

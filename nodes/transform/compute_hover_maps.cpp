@@ -30,15 +30,13 @@ struct ComputeHoverMaps final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for (const std::string& key : p.keys) {
-      if (p.allow_missing_keys && !out.has(key)) continue;
-      const Field field = out.at(key);
-      require_spatial(field.tensor, key);
-      if (field.tensor.size(0) != 1)
-        throw DataError("field \"" + key + "\" has " + std::to_string(field.tensor.size(0)) +
-                        " channels; instances need one");
-      out.set(p.new_key_prefix + key, Field(maps(field.tensor), field.meta));
-    }
+    for_each_image(
+        out, p.keys, p.allow_missing_keys, [&](const std::string& key, const Field& field) {
+          if (field.tensor.size(0) != 1)
+            throw DataError("field \"" + key + "\" has " + std::to_string(field.tensor.size(0)) +
+                            " channels; instances need one");
+          out.set(p.new_key_prefix + key, Field(maps(field.tensor), field.meta));
+        });
     f.emit(std::move(out));
   }
 

@@ -1,10 +1,9 @@
 // crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
 #include <ATen/ops/stack.h>
 
-#include "engine/run/registry.h"
 #include "kernels/image/filling.h"
 #include "kernels/image/foreground_box.h"
-#include "nodes/fields.h"
+#include "nodes/transform/foreground_crop.h"
 
 namespace sluice {
 namespace {
@@ -24,17 +23,13 @@ struct CropForeground final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("crop_foreground", "Crops to the box around the foreground of one field.")
-        .in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
-        .param("source_key", &Params::source_key, "The field whose foreground counts.")
+    Spec s("crop_foreground", "Crops to the box around the foreground of one field.");
+    add_cropped_keys<Params>(s, "The field whose foreground counts.")
         .param("select_fn", &Params::select_fn, "What foreground is: > 0 in any channel.")
         .choices({"is_positive"})
         .param("channel_indices", &Params::channel_indices,
-               "The channels of source_key whose foreground counts; null: all.")
-        .param("margin", &Params::margin, "Voxels around the box; one number, or one an axis.")
-        .at_least(0)
+               "The channels of source_key whose foreground counts; null: all.");
+    return add_margin<Params>(s)
         .param("k_divisible", &Params::k_divisible,
                "Grow the box to multiples of this; one number, or one an axis.")
         .param("allow_smaller", &Params::allow_smaller,
@@ -45,10 +40,7 @@ struct CropForeground final : Node {
         .choices(filling_names)
         .per("keys")
         .param("value", &Params::value, "The constant.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image, 2, 3)
-        .takes("@source_key", Form::image, 2, 3)
-        .resizes("@keys");
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
   }
 
   void process(Firing& f) override {
@@ -81,9 +73,7 @@ struct CropForeground final : Node {
     const Shape3 shape = shape_of(volume);
     const auto found = bounding_box_of_positive(chosen(volume));
     if (!found && p.allow_empty) return std::nullopt;
-    if (!found)
-      throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
-                      " has no foreground: no voxel is above 0");
+    if (!found) throw no_foreground(p.source_key, source);
     Box box = *found;
     const GrowBox grow{fall_back(p.margin, {0, 0, 0}, axes),
                        fall_back(p.k_divisible, {1, 1, 1}, axes), p.allow_smaller};

@@ -35,6 +35,20 @@ struct EachKey : Node {
   }
 };
 
+// The same of volumes: X has at::Tensor changed(volume [C, X, Y, Z], spatial axes) const.
+template <class X>
+struct EachVolume : Node {
+  void process(Firing& f) override {
+    const X& self = static_cast<const X&>(*this);
+    Sample out = f.in();
+    for_each_volume(out, self.p.keys, self.p.allow_missing_keys,
+                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
+                      field.tensor = from_volume(self.changed(volume, axes), axes);
+                    });
+    f.emit(std::move(out));
+  }
+};
+
 // One setting a key, which may be null: of one key, or of all.
 template <class T>
 using Maybe = std::optional<std::vector<std::optional<T>>>;

@@ -3,8 +3,7 @@
 // as the volumes; a bit a voxel says the same.
 #include "engine/run/registry.h"
 #include "kernels/image/foreground.h"
-#include "kernels/image/spatial.h"
-#include "nodes/fields.h"
+#include "nodes/transform/transform.h"
 
 namespace sluice {
 namespace {
@@ -41,22 +40,20 @@ struct FgBgToIndices final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for (const std::string& key : p.keys) {
-      if (p.allow_missing_keys && !out.has(key)) continue;
-      const Field field = out.at(key);
-      require_spatial(field.tensor, key);
-      const at::Tensor label = to_volume(field.tensor);
-      at::Tensor image;
-      if (p.image_key) image = to_volume(out.tensor(*p.image_key));
-      if (image.defined() && shape_of(image) != shape_of(label))
-        throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) +
-                        ", \"" + key + "\" " + list_text(field.tensor.sizes()));
-      const at::Tensor foreground = foreground_bits(label);
-      const at::Tensor background =
-          background_bits(label, foreground, image.defined() ? &image : nullptr, p.image_threshold);
-      out.set(key + p.fg_postfix, Field(foreground, field.meta));
-      out.set(key + p.bg_postfix, Field(background, field.meta));
-    }
+    for_each_image(
+        out, p.keys, p.allow_missing_keys, [&](const std::string& key, const Field& field) {
+          const at::Tensor label = to_volume(field.tensor);
+          at::Tensor image;
+          if (p.image_key) image = to_volume(out.tensor(*p.image_key));
+          if (image.defined() && shape_of(image) != shape_of(label))
+            throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) +
+                            ", \"" + key + "\" " + list_text(field.tensor.sizes()));
+          const at::Tensor foreground = foreground_bits(label);
+          const at::Tensor background = background_bits(
+              label, foreground, image.defined() ? &image : nullptr, p.image_threshold);
+          out.set(key + p.fg_postfix, Field(foreground, field.meta));
+          out.set(key + p.bg_postfix, Field(background, field.meta));
+        });
     f.emit(std::move(out));
   }
 };

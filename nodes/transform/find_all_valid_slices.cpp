@@ -26,8 +26,7 @@ struct FindAllValidSlices final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    require_spatial(out.tensor(p.label), p.label, 3);
-    const at::Tensor& label = one_channel(out, p.label);
+    const at::Tensor& label = one_channel(out, p.label, 3);
     const at::Tensor used = label[0].sum({1, 2}).ne(0).nonzero().flatten().to(at::kInt);
     if (used.numel() > 0) out.set(p.sids, list_field(used));
     f.emit(std::move(out));

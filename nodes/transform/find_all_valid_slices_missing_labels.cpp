@@ -22,8 +22,7 @@ struct FindAllValidSlicesMissingLabels final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    require_spatial(out.tensor(p.label), p.label, 3);
-    const at::Tensor& label = one_channel(out, p.label);
+    const at::Tensor& label = one_channel(out, p.label, 3);
     std::vector<ClickRows> slices;
     for (const std::int64_t number : p.labels) {
       const at::Tensor used = label[0].eq(number).any(0).any(0).nonzero().flatten();

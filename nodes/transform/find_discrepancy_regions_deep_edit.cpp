@@ -1,5 +1,6 @@
 // find_discrepancy_regions_deep_edit: MONAI's FindDiscrepancyRegionsDeepEditd.
 #include "nodes/transform/deep_edit.h"
+#include "nodes/transform/discrepancy.h"
 
 namespace sluice {
 namespace {
@@ -12,29 +13,20 @@ struct FindDiscrepancyRegionsDeepEdit final : Node {
   static Spec spec() {
     Spec s("find_discrepancy_regions_deep_edit",
            "Where a prediction of several labels misses each of them or exceeds it.");
-    return add_deep_edit_params<Params>(s)
-        .param("pred", &Params::pred, "The predicted labels, of the same shape.")
-        .param("discrepancy", &Params::discrepancy,
-               "A new field, uint8 [labels, 2, 1, ...]: what is missed, and what is too much.")
-        .takes("@label", Form::image, 2, 3)
-        .takes("@pred", Form::image, 2, 3)
-        .gives("@discrepancy", Form::any)
-        .dtype("uint8");
+    return add_discrepancy<Params>(
+        add_deep_edit_params<Params>(s), "The predicted labels, of the same shape.",
+        "A new field, uint8 [labels, 2, 1, ...]: what is missed, and what is too much.");
   }
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const at::Tensor &label = one_channel(out, p.label), &pred = out.tensor(p.pred);
-    if (label.sizes() != pred.sizes())
-      throw shape_error(p.label, label, ", \"" + p.pred + "\" " + list_text(pred.sizes()));
-    std::vector<at::Tensor> all;
-    for (const std::int64_t number : p.labels) {
-      const at::Tensor truth = label.eq(number), found = pred.eq(number);
-      all.push_back(at::stack({truth.gt(found), found.gt(truth)}));
-    }
-    Field field = out.at(p.label);
-    field.tensor = at::stack(all).to(at::kByte);
-    out.set(p.discrepancy, std::move(field));
+    const at::Tensor& label = one_channel(out, p.label);
+    set_discrepancy(out, p, label, [&](const at::Tensor& pred) {
+      std::vector<at::Tensor> all;
+      for (const std::int64_t number : p.labels)
+        all.push_back(wrong_voxels(label.eq(number), pred.eq(number)));
+      return at::stack(all);
+    });
     f.emit(std::move(out));
   }
 };

@@ -12,11 +12,9 @@ struct Flip final : FusedNode {
 
   static Spec spec() {
     Spec s("flip", "Flips along spatial axes.");
-    return add_crop_params(s, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].")
-        .param("spatial_axis", &Params::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
-        .range(-3, 2)
-        .rearranging()
-        .axes("@keys", "spatial_axis");
+    return add_flip_axis<Params>(
+               add_crop_params(s, "Fields to flip, each [C, X, Y, Z] or [C, X, Y]."))
+        .rearranging();
   }
 
   void process(Firing& f) override {

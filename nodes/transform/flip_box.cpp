@@ -11,7 +11,7 @@ struct FlipBox final : FusedNode {
 
   static Spec spec() {
     Spec s = image_box_spec<Params>("flip_box", "Flips images and the boxes in them.");
-    return add_flip_param<Params>(s);
+    return add_flip_axis<Params>(s, "@image_keys");
   }
 
   void process(Firing& f) override {

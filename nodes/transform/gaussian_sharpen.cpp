@@ -1,12 +1,12 @@
 // gaussian_sharpen: MONAI's GaussianSharpend.
-#include "engine/run/registry.h"
 #include "kernels/image/gaussian.h"
+#include "nodes/transform/each_key.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
-struct GaussianSharpen final : Node {
+struct GaussianSharpen final : EachVolume<GaussianSharpen> {
   struct Params : IntensityParams {
     std::vector<double> sigma1{3}, sigma2{1};
     double alpha = 30;
@@ -31,16 +31,9 @@ struct GaussianSharpen final : Node {
     return add_intensity_params(s, 2);
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
-                      field.tensor =
-                          from_volume(sharpen(volume, one_an_axis(p.sigma1, axes),
-                                              one_an_axis(p.sigma2, axes), p.alpha, p.approx),
-                                      axes);
-                    });
-    f.emit(std::move(out));
+  at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
+    return sharpen(volume, one_an_axis(p.sigma1, axes), one_an_axis(p.sigma2, axes), p.alpha,
+                   p.approx);
   }
 };
 

@@ -1,12 +1,12 @@
 // gaussian_smooth: MONAI's GaussianSmoothd.
-#include "engine/run/registry.h"
 #include "kernels/image/gaussian.h"
+#include "nodes/transform/each_key.h"
 #include "nodes/transform/intensity_params.h"
 
 namespace sluice {
 namespace {
 
-struct GaussianSmooth final : Node {
+struct GaussianSmooth final : EachVolume<GaussianSmooth> {
   struct Params : IntensityParams {
     std::vector<double> sigma{1.0};
     std::string approx = "erf";
@@ -26,14 +26,8 @@ struct GaussianSmooth final : Node {
     return add_intensity_params(s, 2);
   }
 
-  void process(Firing& f) override {
-    Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
-                      const auto sigma = one_an_axis(p.sigma, axes);
-                      field.tensor = from_volume(gaussian(volume, sigma, p.approx), axes);
-                    });
-    f.emit(std::move(out));
+  at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
+    return gaussian(volume, one_an_axis(p.sigma, axes), p.approx);
   }
 };
 

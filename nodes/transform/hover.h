@@ -37,6 +37,26 @@ inline void require_extents(const at::Tensor& t, const std::string& key, const a
                     other + "\" " + list_text(like.sizes()));
 }
 
+// A mask and the border between its instances.
+template <class P>
+Spec& add_mask_and_border(Spec& s) {
+  return s.in("sample")
+      .out("sample")
+      .param("mask_key", &P::mask_key, "The mask, [1, X, Y] of 0 and 1.")
+      .param("border_key", &P::border_key, "generate_instance_border's map.")
+      .takes("@mask_key", Form::image, 2, 2)
+      .takes("@border_key", Form::image, 2, 2);
+}
+
+// Sets a field to of(mask, border), on their grid.
+template <class P, class Of>
+void set_of_border(Sample& sample, const P& p, const std::string& key, Of&& of) {
+  const at::Tensor &mask = map_of(sample, p.mask_key), &border = map_of(sample, p.border_key);
+  require_extents(border, p.border_key, mask, p.mask_key);
+  const auto meta = sample.at(p.mask_key).meta;
+  sample.set(key, Field(of(mask, border), meta));
+}
+
 // HoVerNet's two maps of distances, on the grid of `like`.
 inline const at::Tensor& hover_of(const Sample& sample, const std::string& key,
                                   const at::Tensor& like, const std::string& other) {

@@ -29,22 +29,6 @@ Spec image_box_spec(std::string name, std::string does) {
   return s;
 }
 
-template <class P>
-Spec& add_flip_param(Spec& s) {
-  return s.param("spatial_axis", &P::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
-      .range(-3, 2)
-      .axes("@image_keys", "spatial_axis");
-}
-
-template <class P>
-Spec& add_turn_axes(Spec& s) {
-  return s.param("spatial_axes", &P::spatial_axes, "From the first towards the second axis.")
-      .range(-3, 2)
-      .length(2, 2)
-      .axes("@image_keys", "spatial_axes")
-      .resizes("@image_keys");
-}
-
 // The boxes, before their image is moved: as reorder_of(spatial axes) will move it.
 template <class P, class ReorderOf>
 void reorder_boxes_of(Sample& sample, const P& p, ReorderOf&& reorder_of) {

@@ -46,6 +46,14 @@ Spec& add_fixed_mean_params(Spec& s) {
 
 struct IntensityNode : FusedNode {
  protected:
+  template <class P, class Change>
+  void change_each(Firing& f, const P& p, const Change& change) const {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys,
+                 [&](Field& field, std::size_t) { change(field); });
+    finish(f, std::move(out));
+  }
+
   void adjust_contrast(Field& field, double gamma, bool inverted, bool stats) const {
     if (field.tensor.numel() == 0) return;
     auto ops = ops_of(kernels::AugmentKind::contrast,

@@ -11,6 +11,11 @@ struct IntensityParams {
   bool allow_missing_keys = false;
 };
 
+inline Spec& add_changed_keys(Spec& s) {
+  return s.in("sample").out("sample").param(
+      "keys", &IntensityParams::keys, "Fields to change, each [C, ...]; they become float32.");
+}
+
 // Of images of `least` spatial axes or more.
 inline Spec& add_intensity_params(Spec& s, int least = 1) {
   return s

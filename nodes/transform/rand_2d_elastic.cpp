@@ -29,10 +29,7 @@ struct Rand2DElastic final : FusedNode {
         .required()
         .length(2, 2)
         .at_least(0);
-    return add_rand_affine_params(s)
-        .takes("@keys", Form::image, 2, 2)
-        .resizes("@keys", "spatial_size")
-        .when("spatial_size");
+    return add_rand_affine_params(s, 2, 2);
   }
 
   void open(const OpenContext& context) override {

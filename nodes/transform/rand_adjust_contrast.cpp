@@ -14,9 +14,7 @@ struct RandAdjustContrast final : IntensityNode {
   static Spec spec() {
     Spec s("rand_adjust_contrast",
            "((x - min) / (range + 1e-7)) ^ gamma * range + min, with one gamma for all keys.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("gamma", &Params::gamma,
                "Bounds of the exponent; one number g above 0.5 stands for [0.5, g].")
         .above(0)
@@ -37,11 +35,8 @@ struct RandAdjustContrast final : IntensityNode {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);
     const double gamma = random.uniform(p.gamma[0], p.gamma[1]);
-    Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      adjust_contrast(field, gamma, p.invert_image, p.retain_stats);
-    });
-    finish(f, std::move(out));
+    change_each(
+        f, p, [&](Field& field) { adjust_contrast(field, gamma, p.invert_image, p.retain_stats); });
   }
 };
 

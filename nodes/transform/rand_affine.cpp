@@ -13,10 +13,7 @@ struct RandAffine final : FusedNode {
     Spec s("rand_affine", "Rotates, shears, shifts and scales all keys by one random affine.");
     s.in("sample").out("sample").param("keys", &Params::keys,
                                        "Fields to resample, each [C, X, Y, Z] or [C, X, Y].");
-    return add_rand_affine_params(s)
-        .takes("@keys", Form::image, 2, 3)
-        .resizes("@keys", "spatial_size")
-        .when("spatial_size");
+    return add_rand_affine_params(s, 2, 3);
   }
 
   void open(const OpenContext& context) override {

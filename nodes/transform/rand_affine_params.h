@@ -24,7 +24,8 @@ struct RandAffineParams : SamplingParams {
   }
 };
 
-inline Spec& add_rand_affine_params(Spec& s) {
+// Of images of `least` to `most` axes.
+inline Spec& add_rand_affine_params(Spec& s, int least, int most) {
   using Params = RandAffineParams;
   s.param("spatial_size", &Params::spatial_size,
           "Voxels of the result: one number, or one an axis; 0 or less, or null: the image's.")
@@ -36,7 +37,13 @@ inline Spec& add_rand_affine_params(Spec& s) {
       .param("translate_range", &Params::translate_range, "Voxels an axis, the same forms.")
       .param("scale_range", &Params::scale_range,
              "Added to a scale of 1 an axis, the same forms; above 1 shrinks the picture.");
-  return add_sampling_params<Params>(s).random().fuses(Fuses::resamples).any_device();
+  return add_sampling_params<Params>(s)
+      .random()
+      .fuses(Fuses::resamples)
+      .any_device()
+      .takes("@keys", Form::image, least, most)
+      .resizes("@keys", "spatial_size")
+      .when("spatial_size");
 }
 
 }  // namespace sluice

@@ -28,10 +28,7 @@ struct RandElastic final : FusedNode {
             "[low, high]: what the smoothed offsets (-1..1 before) are multiplied by, in voxels.")
         .required()
         .length(2, 2);
-    return add_rand_affine_params(s)
-        .takes("@keys", Form::image, 3, 3)
-        .resizes("@keys", "spatial_size")
-        .when("spatial_size");
+    return add_rand_affine_params(s, 3, 3);
   }
 
   void open(const OpenContext& context) override {

@@ -12,7 +12,7 @@ struct RandFlipBox final : FusedNode {
 
   static Spec spec() {
     Spec s = image_box_spec<Params>("rand_flip_box", "Flips images and the boxes in them.");
-    return add_flip_param<Params>(s)
+    return add_flip_axis<Params>(s, "@image_keys")
         .param("prob", &Params::prob, "Probability of a flip.")
         .range(0, 1)
         .random();

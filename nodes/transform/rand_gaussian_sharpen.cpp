@@ -16,31 +16,21 @@ struct RandGaussianSharpen final : Node {
 
   static Spec spec() {
     Spec s("rand_gaussian_sharpen", "Sharpens by Gaussians of randomly drawn widths.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys,
-               "Fields to sharpen, [C, X, Y, Z] or [C, X, Y]; they become float32.")
-        .param("sigma1_x", &Params::sigma1_x, "[low, high]: the first Gaussian's voxels along x.")
-        .length(2, 2)
-        .above(0)
-        .param("sigma1_y", &Params::sigma1_y, "The same along y.")
-        .length(2, 2)
-        .above(0)
-        .param("sigma1_z", &Params::sigma1_z, "The same along z, where there is one.")
-        .length(2, 2)
-        .above(0)
-        .param(
-            "sigma2_x", &Params::sigma2_x,
-            "The second Gaussian: [low, high], or low, with what was drawn of the first as high.")
-        .length(1, 2)
-        .above(0)
-        .param("sigma2_y", &Params::sigma2_y, "The same along y.")
-        .length(1, 2)
-        .above(0)
-        .param("sigma2_z", &Params::sigma2_z, "The same along z, where there is one.")
-        .length(1, 2)
-        .above(0)
-        .param("alpha", &Params::alpha, "[low, high]: weight of the details.")
+    s.in("sample").out("sample").param(
+        "keys", &Params::keys,
+        "Fields to sharpen, [C, X, Y, Z] or [C, X, Y]; they become float32.");
+    const auto add = [&](const char* name, auto range, const char* text, std::size_t least) {
+      s.param(name, range, text).length(least, 2).above(0);
+    };
+    const char *y = "The same along y.", *z = "The same along z, where there is one.";
+    add("sigma1_x", &Params::sigma1_x, "[low, high]: the first Gaussian's voxels along x.", 2);
+    add("sigma1_y", &Params::sigma1_y, y, 2);
+    add("sigma1_z", &Params::sigma1_z, z, 2);
+    add("sigma2_x", &Params::sigma2_x,
+        "The second Gaussian: [low, high], or low, with what was drawn of the first as high.", 1);
+    add("sigma2_y", &Params::sigma2_y, y, 1);
+    add("sigma2_z", &Params::sigma2_z, z, 1);
+    s.param("alpha", &Params::alpha, "[low, high]: weight of the details.")
         .length(2, 2)
         .param("approx", &Params::approx, "How a Gaussian becomes weights.")
         .choices(gaussian_names);

@@ -13,9 +13,7 @@ struct RandGibbsNoise final : Node {
 
   static Spec spec() {
     Spec s("rand_gibbs_noise", "Takes high frequencies away, how many is drawn: Gibbs artefacts.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("alpha", &Params::alpha,
                "[low, high] of how much goes: 0 nothing, 1 nearly everything; one number v stands "
                "for [0, v].")

@@ -14,9 +14,7 @@ struct RandHistogramShift final : Node {
   static Spec spec() {
     Spec s("rand_histogram_shift",
            "Bends the intensities by a random rising piecewise linear function.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("num_control_points", &Params::num_control_points,
                "Ends of the pieces: a number, or [low, high] to draw it from; few bend more.")
         .length(1, 2)

@@ -5,34 +5,17 @@ namespace sluice {
 namespace {
 
 struct RandRotate90 final : FusedNode {
-  struct Params {
-    std::vector<std::string> keys{"image", "label"};
-    double prob = 0.1;
+  struct Params : RandReorderParams {
     std::int64_t max_k = 3;
     std::vector<std::int64_t> spatial_axes{0, 1};
-    bool allow_missing_keys = false;
   } p;
 
   static Spec spec() {
-    return Spec("rand_rotate90", "Turns all keys by the same 1 to max_k quarter turns.")
-        .in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
-        .param("prob", &Params::prob, "Probability of a turn.")
-        .range(0, 1)
+    Spec s("rand_rotate90", "Turns all keys by the same 1 to max_k quarter turns.");
+    add_drawn_keys(s, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].", "Probability of a turn.")
         .param("max_k", &Params::max_k, "The most quarter turns.")
-        .at_least(1)
-        .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
-        .range(-3, 2)
-        .length(2, 2)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .random()
-        .rearranging()
-        .fuses(Fuses::moves)
-        .any_device()
-        .takes("@keys", Form::image, 2, 3)
-        .axes("@keys", "spatial_axes")
-        .resizes("@keys");
+        .at_least(1);
+    return add_missing_keys<Params>(add_turn_axes<Params>(s));
   }
 
   void open(const OpenContext& context) override {

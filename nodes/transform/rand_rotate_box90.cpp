@@ -14,7 +14,7 @@ struct RandRotateBox90 final : FusedNode {
   static Spec spec() {
     Spec s = image_box_spec<Params>("rand_rotate_box90",
                                     "Turns images and the boxes in them by quarter turns.");
-    return add_turn_axes<Params>(s)
+    return add_turn_axes<Params>(s, "@image_keys")
         .param("prob", &Params::prob, "Probability of a turn.")
         .range(0, 1)
         .param("max_k", &Params::max_k, "The most quarter turns.")

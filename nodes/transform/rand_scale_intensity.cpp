@@ -11,9 +11,7 @@ struct RandScaleIntensity final : RandLinear {
 
   static Spec spec() {
     Spec s("rand_scale_intensity", "x (1 + f), f uniform, with one draw for all keys.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
         .required()
         .length(1, 2);

@@ -12,9 +12,7 @@ struct RandScaleIntensityFixedMean final : IntensityNode {
   static Spec spec() {
     Spec s("rand_scale_intensity_fixed_mean",
            "(x - mean) (1 + f) + mean, f uniform, with one draw for all keys.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
         .length(1, 2);
     add_fixed_mean_params<Params>(s);
@@ -25,10 +23,7 @@ struct RandScaleIntensityFixedMean final : IntensityNode {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);
     const double factor = draw(random, p.factors);
-    Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys,
-                 [&](Field& field, std::size_t) { scale_about_mean(field, factor, p); });
-    finish(f, std::move(out));
+    change_each(f, p, [&](Field& field) { scale_about_mean(field, factor, p); });
   }
 };
 

@@ -11,9 +11,7 @@ struct RandShiftIntensity final : RandLinear {
 
   static Spec spec() {
     Spec s("rand_shift_intensity", "x + o, o uniform, with one draw for all keys.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("offsets", &Params::offsets,
                "Bounds of o, in the image's units; one number v stands for [-v, v].")
         .required()

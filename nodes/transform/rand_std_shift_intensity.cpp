@@ -12,9 +12,7 @@ struct RandStdShiftIntensity final : IntensityNode {
   static Spec spec() {
     Spec s("rand_std_shift_intensity",
            "x + f std, f uniform and std the image's own, with one draw for all keys.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
         .required()
         .length(1, 2);
@@ -26,11 +24,8 @@ struct RandStdShiftIntensity final : IntensityNode {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);
     const double factor = draw(random, p.factors);
-    Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
-      shift_by_deviation(field, factor, p.nonzero, p.channel_wise);
-    });
-    finish(f, std::move(out));
+    change_each(
+        f, p, [&](Field& field) { shift_by_deviation(field, factor, p.nonzero, p.channel_wise); });
   }
 };
 

@@ -7,6 +7,44 @@
 
 namespace sluice {
 
+// Of the images that `keys` names.
+template <class P>
+Spec& add_flip_axis(Spec& s, const char* keys = "@keys") {
+  return s.param("spatial_axis", &P::spatial_axis, "Spatial axes, 0 = X; null: all of them.")
+      .range(-3, 2)
+      .axes(keys, "spatial_axis");
+}
+
+template <class P>
+Spec& add_turn_axes(Spec& s, const char* keys = "@keys") {
+  return s.param("spatial_axes", &P::spatial_axes, "From the first towards the second axis.")
+      .range(-3, 2)
+      .length(2, 2)
+      .axes(keys, "spatial_axes")
+      .resizes(keys);
+}
+
+// What the drawn ones share.
+struct RandReorderParams {
+  std::vector<std::string> keys{"image", "label"};
+  double prob = 0.1;
+  bool allow_missing_keys = false;
+};
+
+inline Spec& add_drawn_keys(Spec& s, std::string keys, std::string prob) {
+  using Params = RandReorderParams;
+  return s.in("sample")
+      .out("sample")
+      .param("keys", &Params::keys, std::move(keys))
+      .param("prob", &Params::prob, std::move(prob))
+      .range(0, 1)
+      .random()
+      .rearranging()
+      .fuses(Fuses::moves)
+      .any_device()
+      .takes("@keys", Form::image, 2, 3);
+}
+
 template <class P>
 Reorder flips_of(const P& p, std::int64_t axes) {
   Reorder r;

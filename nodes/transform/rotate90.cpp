@@ -13,14 +13,9 @@ struct Rotate90 final : FusedNode {
 
   static Spec spec() {
     Spec s("rotate90", "Turns by quarter turns.");
-    return add_crop_params(s, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
-        .param("k", &Params::k, "Quarter turns; negative: the other way round.")
-        .param("spatial_axes", &Params::spatial_axes, "From the first towards the second axis.")
-        .range(-3, 2)
-        .length(2, 2)
-        .rearranging()
-        .axes("@keys", "spatial_axes")
-        .resizes("@keys");
+    add_crop_params(s, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
+        .param("k", &Params::k, "Quarter turns; negative: the other way round.");
+    return add_turn_axes<Params>(s).rearranging();
   }
 
   void process(Firing& f) override {

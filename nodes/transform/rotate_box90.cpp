@@ -13,8 +13,8 @@ struct RotateBox90 final : FusedNode {
   static Spec spec() {
     Spec s = image_box_spec<Params>("rotate_box90",
                                     "Turns images and the boxes in them by quarter turns.");
-    return add_turn_axes<Params>(s).param("k", &Params::k,
-                                          "Quarter turns; negative: the other way round.");
+    return add_turn_axes<Params>(s, "@image_keys")
+        .param("k", &Params::k, "Quarter turns; negative: the other way round.");
   }
 
   void process(Firing& f) override {

@@ -11,23 +11,17 @@ struct ShiftIntensity final : IntensityNode {
 
   static Spec spec() {
     Spec s("shift_intensity", "x + offset.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
-        .param("offset", &Params::offset, "In the image's units.")
-        .required();
+    add_changed_keys(s).param("offset", &Params::offset, "In the image's units.").required();
     return add_intensity_params(s).fuses(Fuses::values).any_device();
   }
 
   void process(Firing& f) override {
-    Sample out = f.in();
     const std::vector<kernels::Linear> by{{.offset = static_cast<float>(p.offset)}};
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+    change_each(f, p, [&](Field& field) {
       change_values(field, linear_ops(by), [by](const at::Tensor& from, const at::Tensor& into) {
         return kernels::map(from, by, into);
       });
     });
-    finish(f, std::move(out));
   }
 };
 

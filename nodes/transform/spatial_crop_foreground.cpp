@@ -1,7 +1,5 @@
 // spatial_crop_foreground: MONAI's SpatialCropForegroundd of deepgrow.
-#include "engine/run/registry.h"
-#include "kernels/image/spatial.h"
-#include "nodes/fields.h"
+#include "nodes/transform/foreground_crop.h"
 
 namespace sluice {
 namespace {
@@ -15,24 +13,16 @@ struct SpatialCropForeground final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("spatial_crop_foreground",
-                "Crops to the box around the foreground of one field, or to spatial_size about the "
-                "box's centre where the box is smaller along all axes.")
-        .in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
-        .param("source_key", &Params::source_key, "The field whose voxels above 0 count.")
+    Spec s("spatial_crop_foreground",
+           "Crops to the box around the foreground of one field, or to spatial_size about the "
+           "box's centre where the box is smaller along all axes.");
+    add_cropped_keys<Params>(s, "The field whose voxels above 0 count.")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis. What sticks out of the image is left out.")
         .required()
         .length(1, 3)
-        .at_least(1)
-        .param("margin", &Params::margin, "Voxels around the box; one number, or one an axis.")
-        .at_least(0)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
-        .takes("@keys", Form::image, 2, 3)
-        .takes("@source_key", Form::image, 2, 3)
-        .resizes("@keys");
+        .at_least(1);
+    return add_missing_keys<Params>(add_margin<Params>(s));
   }
 
   void process(Firing& f) override {
@@ -61,9 +51,7 @@ struct SpatialCropForeground final : Node {
     const Shape3 shape = shape_of(volume), margin = fall_back(p.margin, {0, 0, 0}, axes),
                  size = fall_back(p.spatial_size, shape, axes);
     const auto found = bounding_box_of_positive(volume);
-    if (!found)
-      throw DataError("\"" + p.source_key + "\" of shape " + list_text(source.sizes()) +
-                      " has no foreground: no voxel is above 0");
+    if (!found) throw no_foreground(p.source_key, source);
     Box box = *found;
     bool smaller = true;
     for (int d = 0; d < axes; ++d) {

@@ -11,9 +11,7 @@ struct StdShiftIntensity final : IntensityNode {
 
   static Spec spec() {
     Spec s("std_shift_intensity", "x + factor std, std the image's own.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to change, each [C, ...]; they become float32.")
+    add_changed_keys(s)
         .param("factor", &Params::factor, "How many standard deviations.")
         .required();
     add_deviation_params<Params>(s);
@@ -21,11 +19,9 @@ struct StdShiftIntensity final : IntensityNode {
   }
 
   void process(Firing& f) override {
-    Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+    change_each(f, p, [&](Field& field) {
       shift_by_deviation(field, p.factor, p.nonzero, p.channel_wise);
     });
-    finish(f, std::move(out));
   }
 };
 

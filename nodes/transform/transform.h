@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/random.h"
+#include "engine/graph/spec.h"
 #include "kernels/image/spatial.h"
 #include "kernels/image/zoom_rotate.h"
 #include "nodes/fields.h"
@@ -43,6 +44,23 @@ inline std::vector<double> one_an_axis(const std::vector<double>& values, std::i
 // In how many coordinates neighbours differ: in all, where nothing is said.
 inline int connectivity_of(const std::optional<std::int64_t>& given, std::int64_t axes) {
   return static_cast<int>(std::min(given.value_or(axes), axes));
+}
+
+template <class P>
+Spec& add_missing_keys(Spec& s) {
+  return s.param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.");
+}
+
+// Calls fn(key, field) for each key's image. The field is a copy: fn may set fields of the sample.
+template <class Fn>
+void for_each_image(const Sample& sample, const std::vector<std::string>& keys, bool allow_missing,
+                    Fn&& fn) {
+  for (const std::string& key : keys) {
+    if (allow_missing && !sample.has(key)) continue;
+    const Field field = sample.at(key);
+    require_spatial(field.tensor, key);
+    fn(key, field);
+  }
 }
 
 // Calls fn(field, volume [C, X, Y, Z], spatial axes, i) for the i-th key; 2-D images have Z = 1.

@@ -52,6 +52,15 @@ struct Training {
   }
 };
 
+// Runs what was planned; `running` is the scheduler then, for bodies that stop it.
+Outcome run_planned(Builder& b, Scheduler*& running, RunOptions options = {}) {
+  RunEvents silent;
+  options.background = false;
+  Scheduler s(*b.made, b.pointers(), options, silent);
+  running = &s;
+  return s.run();
+}
+
 Values losses(const Scheduler& s, const std::vector<int>& nodes, const std::string& reason) {
   Values v;
   for (int n : nodes) {
@@ -118,12 +127,7 @@ TEST_CASE("a batch that the region admitted before the cut is trained on and cou
   int g = t.b.add("g", buffer_spec(), forward, {{t.step, 0}}, {{"n", 2}});
   t.b.add("k", sink("k"), [&](Firing&) { ++after; }, {{g, 0}});
   REQUIRE(t.b.plan(2));
-  RunEvents silent;
-  RunOptions o;
-  o.background = false;
-  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
-  running = &s;
-  const Outcome out = s.run();
+  const Outcome out = run_planned(t.b, running);
   CHECK(out.status == Outcome::Status::cut);
   CHECK(t.read == t.stepped);
   CHECK(after == 6);
@@ -154,13 +158,9 @@ TEST_CASE("a resume goes on behind the last batch trained on, Skips counted") {
             },
             {{fwd, 0}}, {{"net", "net"}});
       REQUIRE(b.plan(2));
-      RunEvents silent;
       RunOptions o;
-      o.background = false;
       o.resume = at;
-      Scheduler sched(*b.made, b.pointers(), o, silent);
-      running = &sched;
-      const Outcome out = sched.run();
+      const Outcome out = run_planned(b, running, o);
       at = out.position;
       if (out.status == Outcome::Status::done) break;
     }
@@ -178,13 +178,9 @@ TEST_CASE("a cut while a resume catches up keeps the resume's position") {
     f.emit_item(f.stamp().index, Sample(f.stamp().index));
   };
   REQUIRE(t.b.plan(2));
-  RunEvents silent;
   RunOptions o;
-  o.background = false;
   o.resume = {1, 11};
-  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
-  running = &s;
-  const Outcome out = s.run();
+  const Outcome out = run_planned(t.b, running, o);
   CHECK(t.read.empty());
   CHECK(out.position.turn == 1);
   CHECK(out.position.batch == 11);
@@ -206,12 +202,7 @@ TEST_CASE("an epoch without packets whose turn has not come is not flushed by a 
     running->stop();
   };
   REQUIRE(t.b.plan(2));
-  RunEvents silent;
-  RunOptions o;
-  o.background = false;
-  Scheduler s(*t.b.made, t.b.pointers(), o, silent);
-  running = &s;
-  const Outcome out = s.run();
+  const Outcome out = run_planned(t.b, running);
   CHECK(out.status == Outcome::Status::cut);
   CHECK(flushed == std::vector<std::uint32_t>{0});
   CHECK(out.position.turn == 2);
@@ -242,13 +233,9 @@ TEST_CASE("a cut leaves no trace in a cache, and unfinished bodies are not run f
   int batch = b.add("batch", batch_spec(), join_members, {{cache, 0}}, {{"size", 2}, {"n", 1}});
   b.add("k", sink("k"), [](Firing&) { nap(1000); }, {{batch, 0}});
   REQUIRE(b.plan(8));
-  RunEvents silent;
   RunOptions o;
   o.threads = 8;
-  o.background = false;
-  Scheduler sched(*b.made, b.pointers(), o, silent);
-  running = &sched;
-  CHECK(sched.run().status == Outcome::Status::cut);
+  CHECK(run_planned(b, running, o).status == Outcome::Status::cut);
   for (const auto& [item, entry] : store.entries) CHECK(entry.sample != nullptr);
   CHECK(loads < 40);
 }

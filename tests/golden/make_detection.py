@@ -5,7 +5,6 @@ Run with a Python that has MONAI, torchvision and torch; the result is kept in t
 Maps are sines (tests/nodes/golden_train.h's), boxes are those of `boxes` below.
 """
 import json
-import math
 import pathlib
 
 import torch
@@ -16,15 +15,9 @@ from monai.apps.detection.utils.anchor_utils import AnchorGenerator, AnchorGener
 from monai.data import box_utils
 from monai.losses import BoxGIoULoss, FocalLoss
 
+from filled import number, sines
+
 torch.set_num_threads(1)
-
-
-def sines(shape, first=0, scale=1.0):
-    return (scale * torch.sin(torch.arange(first, first + math.prod(shape), dtype=torch.float64))).float().reshape(shape)
-
-
-def number(v):
-    return float(f"{float(v):.8g}")
 
 
 def rounded(t):

@@ -6,7 +6,6 @@ A new loss: an entry in `losses`, or its own calls of add(). Inputs are made by 
 tests/nodes/test_losses.cpp.
 """
 import json
-import math
 import pathlib
 from functools import partial
 
@@ -14,18 +13,11 @@ import monai.losses as L
 import torch
 from monai.apps.pathology.losses import HoVerNetLoss
 
+from filled import floats, sines
+
 HERE = pathlib.Path(__file__).parent / "losses"
 torch.set_num_threads(1)
 files = {}
-
-
-def sines(shape, first=0, scale=1.0):
-    k = torch.arange(first, first + math.prod(shape), dtype=torch.float64)
-    return (scale * torch.sin(k)).float().reshape(shape)
-
-
-def floats(t):
-    return [float(f"{v:.8g}") for v in t.double().flatten().tolist()]
 
 
 p = torch.arange(36).reshape(2, 2, 3, 3).float() / 10 - 1.5

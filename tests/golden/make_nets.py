@@ -32,14 +32,10 @@ from monai.networks.nets import DAF3D, EfficientNetBNFeatures
 from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
+from filled import number, sines
+
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
-
-
-def sines(shape, first=0, scale=1.0):
-    n = math.prod(shape)
-    k = torch.arange(first, first + n, dtype=torch.float64)
-    return (scale * torch.sin(k)).float().reshape(shape)
 
 
 def first_of(name):
@@ -71,10 +67,6 @@ def fill(net):
             b.data = sines(b.shape, first_of(name), 0.1)
         if name.endswith("running_var"):
             b.data = 1 + sines(b.shape, first_of(name), 0.5)
-
-
-def number(v):
-    return float(f"{float(v):.8g}")
 
 
 def outputs_of(net, x, args):

@@ -12,18 +12,10 @@ import torch
 from monai.optimizers import Novograd
 from monai.optimizers.lr_scheduler import WarmupCosineSchedule
 
+from filled import floats, sines
+
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
-
-
-def sines(shape, first=0, scale=1.0):
-    n = math.prod(shape)
-    k = torch.arange(first, first + n, dtype=torch.float64)
-    return (scale * torch.sin(k)).float().reshape(shape)
-
-
-def floats(t):
-    return [float(f"{v:.8g}") for v in t.double().flatten().tolist()]
 
 
 def optimizers():

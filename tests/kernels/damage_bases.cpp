@@ -1,10 +1,7 @@
 // Good files to damage: small volumes of each kind that the readers know.
 #include <ATen/Functions.h>
-#include <jpeglib.h>
 #include <libdeflate.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "engine/base/random.h"
@@ -13,6 +10,7 @@
 #include "kernels/files/npy.h"
 #include "kernels/files/png.h"
 #include "tests/kernels/damage.h"
+#include "tests/picture_bytes.h"
 
 namespace sluice {
 namespace {
@@ -142,33 +140,9 @@ Bytes png() {
 }
 
 Bytes jpeg() {
-  jpeg_compress_struct c{};
-  jpeg_error_mgr errors;
-  c.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&c);
-  unsigned char* out = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&c, &out, &size);
-  c.image_width = c.image_height = 24;
-  c.input_components = 3;
-  c.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&c);
-  jpeg_start_compress(&c, TRUE);
-  for (int y = 0; y < 24; ++y) {
-    Bytes row;
-    for (int x = 0; x < 24 * 3; ++x) row.push_back(std::uint8_t((x * 7 + y * 11) % 256));
-    JSAMPROW line = row.data();
-    jpeg_write_scanlines(&c, &line, 1);
-  }
-  jpeg_finish_compress(&c);
-  Bytes bytes(out, out + size);
-  jpeg_destroy_compress(&c);
-  std::free(out);
-  return bytes;
-}
-
-void append(Bytes& out, std::uint32_t n, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(n >> 8 * i));
+  return jpeg_of(24, 24, 3, 75, [](int x, int y, int c) {
+    return std::uint8_t(((3 * x + c) * 7 + y * 11) % 256);
+  });
 }
 
 // 16 x 12, 24 bits a pixel.

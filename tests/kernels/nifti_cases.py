@@ -50,20 +50,17 @@ def header(rng, two, order, dim, code, bits, pair):
     put(0, "i", size)
     if two:
         b[4:12] = b"ni2\0\r\n\032\n" if pair else b"n+2\0\r\n\032\n"
-        put(12, "hh", code, bits)
-        put(16, "8q", len(dim), *(list(dim) + [1] * (7 - len(dim))))
-        put(104, "8d", qfac, *zooms)
-        put(168, "q", offset)
-        put(176, "2d", slope, inter)
-        at, form = {"codes": 344, "q": 352, "s": 400}, "i"
+        at = {"type": 12, "dim": 16, "zooms": 104, "offset": 168, "scale": 176, "codes": 344, "q": 352, "s": 400}
+        extent, start, form = "q", "q", "i"
     else:
         b[344:348] = b"ni1\0" if pair else b"n+1\0"
-        put(70, "hh", code, bits)
-        put(40, "8h", len(dim), *(list(dim) + [1] * (7 - len(dim))))
-        put(76, "8f", qfac, *zooms)
-        put(108, "f", offset)
-        put(112, "2f", slope, inter)
-        at, form = {"codes": 252, "q": 256, "s": 280}, "h"
+        at = {"type": 70, "dim": 40, "zooms": 76, "offset": 108, "scale": 112, "codes": 252, "q": 256, "s": 280}
+        extent, start, form = "h", "f", "h"
+    put(at["type"], "hh", code, bits)
+    put(at["dim"], "8" + extent, len(dim), *(list(dim) + [1] * (7 - len(dim))))
+    put(at["zooms"], "8" + real, qfac, *zooms)
+    put(at["offset"], start, offset)
+    put(at["scale"], "2" + real, slope, inter)
     put(at["codes"], form + form, qform, sform)
     put(at["q"], "6" + real, *[float(v) for v in q[1:]], *rows[:3])
     put(at["s"], "12" + real, *rows)

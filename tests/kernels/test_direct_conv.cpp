@@ -49,6 +49,34 @@ std::vector<Case> cases() {
       out.push_back({spec(transposed, in, channels, {1, 1, 1}, {1, 1, 1}), {3, 4, 5}});
       out.push_back({spec(transposed, in, channels, {3, 1, 5}, {1, 2, 3}), {4, 5, 29}});
     }
+  // A channel by itself, of whole vectors and not.
+  for (bool transposed : {false, true})
+    for (const std::int64_t channels : {16, 35, 64})
+      for (const auto& [kernel, stride] :
+           std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{
+               {{3, 3, 3}, {1, 1, 1}},
+               {{3, 3, 3}, {2, 2, 2}},
+               {{5, 5}, {2, 1}},
+               {{5, 5, 5}, {1, 1, 1}},
+               {{1, 3, 7}, {1, 2, 3}},
+               {{2, 2}, {2, 2}}}) {
+        Case c{spec(transposed, channels, channels, kernel, stride), {7, 6, 29}};
+        c.spec.groups = channels;
+        c.size.resize(kernel.size());
+        out.push_back(c);
+      }
+  // Few channels in the result, and borders of other widths than the kernel's.
+  for (bool transposed : {false, true})
+    for (const auto& [in, channels] :
+         std::vector<std::pair<int, int>>{{8, 8}, {2, 1}, {20, 12}, {7, 11}, {40, 2}})
+      for (const std::int64_t padding : {0, 1, 2}) {
+        Case c{spec(transposed, in, channels, {3, 3, 3}, {1, 1, 1}), {4, 5, 35}};
+        c.spec.padding.assign(3, padding);
+        out.push_back(c);
+        c.spec.stride = {1, 2, 2};
+        c.spec.output_padding = {0, transposed ? 1 : 0, transposed ? 1 : 0};
+        out.push_back(c);
+      }
   // Long rows of many channels: AMX's tiles, one to four of them, full and not.
   for (bool transposed : {false, true})
     for (const auto& [in, channels] :
@@ -78,7 +106,7 @@ std::vector<std::pair<Products, at::ScalarType>> ways() {
 void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products p,
              at::ScalarType type, const Sparsity& zeros = {}) {
   std::vector<std::int64_t> x_size{2, s.in},
-      w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
+      w_size{s.transposed ? s.in : s.out, (s.transposed ? s.out : s.in) / s.groups};
   x_size.insert(x_size.end(), size.begin(), size.end());
   w_size.insert(w_size.end(), s.kernel.begin(), s.kernel.end());
   CAPTURE(s.transposed);
@@ -94,7 +122,7 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
   const std::vector<std::int64_t> dilation(size.size(), 1);
   const at::Tensor expected = at::convolution(wide(x), wide(w), wide(b), s.stride, s.padding,
-                                              dilation, s.transposed, s.output_padding, 1);
+                                              dilation, s.transposed, s.output_padding, s.groups);
   REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
   const at::Tensor residual = sines(expected.sizes(), 4, type);
   at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
@@ -102,9 +130,9 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   CHECK(relative(y, expected + residual) < 1e-5);
 
   const at::Tensor g = sines(expected.sizes(), 5, type);
-  const auto [dx, dw, db] =
-      at::convolution_backward(wide(g), wide(x), wide(w), std::nullopt, s.stride, s.padding,
-                               dilation, s.transposed, s.output_padding, 1, {true, true, false});
+  const auto [dx, dw, db] = at::convolution_backward(
+      wide(g), wide(x), wide(w), std::nullopt, s.stride, s.padding, dilation, s.transposed,
+      s.output_padding, s.groups, {true, true, false});
   at::Tensor mine = at::empty(x_size, at::TensorOptions(type), format);
   Gather(s, w, true, p, type).run(g, {}, {}, mine);
   CHECK(relative(mine, dx) < (type == at::kFloat ? 1e-5 : 4e-3));  // it is rounded to bfloat16

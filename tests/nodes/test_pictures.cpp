@@ -2,14 +2,12 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
-#include <jpeglib.h>
-#include <cstdio>
-
 #include <set>
 
 #include "engine/base/error.h"
 #include "kernels/lists/class_list.h"
 #include "tests/nodes/drive.h"
+#include "tests/picture_bytes.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;
@@ -21,50 +19,19 @@ std::uint8_t pixel(int x, int y, int c) {
   return static_cast<std::uint8_t>(40 + 6 * x + 4 * y + 30 * c);
 }
 
-Bytes jpeg(int w, int h, int channels) {
-  jpeg_compress_struct c{};
-  jpeg_error_mgr errors;
-  c.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&c);
-  unsigned char* out = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&c, &out, &size);
-  c.image_width = static_cast<JDIMENSION>(w);
-  c.image_height = static_cast<JDIMENSION>(h);
-  c.input_components = channels;
-  c.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(&c);
-  jpeg_set_quality(&c, 100, TRUE);
-  jpeg_start_compress(&c, TRUE);
-  for (int y = 0; y < h; ++y) {
-    Bytes row;
-    for (int x = 0; x < w; ++x)
-      for (int k = 0; k < channels; ++k) row.push_back(pixel(x, y, k));
-    JSAMPROW line = row.data();
-    jpeg_write_scanlines(&c, &line, 1);
-  }
-  jpeg_finish_compress(&c);
-  const Bytes bytes(out, out + size);
-  jpeg_destroy_compress(&c);
-  std::free(out);
-  return bytes;
-}
-
-void put(Bytes& out, std::uint32_t n, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(n >> 8 * i));
-}
+Bytes jpeg(int w, int h, int channels) { return jpeg_of(w, h, channels, 100, pixel); }
 
 // 3 x 2, 24 bits: rows from the bottom, blue first, each of a multiple of four bytes.
 Bytes bmp() {
   Bytes b{'B', 'M'};
-  for (std::uint32_t n : {78u, 0u, 54u, 40u, 3u, 2u}) put(b, n, 4);
-  put(b, 1, 2);
-  put(b, 24, 2);
-  for (std::uint32_t n : {0u, 24u, 0u, 0u, 0u, 0u}) put(b, n, 4);
+  for (std::uint32_t n : {78u, 0u, 54u, 40u, 3u, 2u}) append(b, n, 4);
+  append(b, 1, 2);
+  append(b, 24, 2);
+  for (std::uint32_t n : {0u, 24u, 0u, 0u, 0u, 0u}) append(b, n, 4);
   for (int y = 1; y >= 0; --y) {
     for (int x = 0; x < 3; ++x)
       for (int c = 2; c >= 0; --c) b.push_back(pixel(x, y, c));
-    put(b, 0, 3);
+    append(b, 0, 3);
   }
   return b;
 }
@@ -72,19 +39,19 @@ Bytes bmp() {
 // 3 x 2, grey, 16 bits, one strip; rows from the top.
 Bytes tiff() {
   Bytes b{'I', 'I', 42, 0};
-  put(b, 20, 4);
+  append(b, 20, 4);
   for (int y = 0; y < 2; ++y)
-    for (int x = 0; x < 3; ++x) put(b, 1000u + pixel(x, y, 0), 2);
+    for (int x = 0; x < 3; ++x) append(b, 1000u + pixel(x, y, 0), 2);
   const std::uint32_t tags[][2] = {{256, 3}, {257, 2}, {258, 16}, {259, 1}, {262, 1},
                                    {273, 8}, {277, 1}, {278, 2},  {279, 12}};
-  put(b, 9, 2);
+  append(b, 9, 2);
   for (const auto& [tag, value] : tags) {
-    put(b, tag, 2);
-    put(b, 3, 2);
-    put(b, 1, 4);
-    put(b, value, 4);
+    append(b, tag, 2);
+    append(b, 3, 2);
+    append(b, 1, 4);
+    append(b, value, 4);
   }
-  put(b, 0, 4);
+  append(b, 0, 4);
   return b;
 }
 

@@ -31,6 +31,7 @@ struct Shape {
   bool transposed;
   std::int64_t in, out, kernel, stride;
   std::vector<std::int64_t> size;  // of the input
+  std::int64_t groups = 1;
 };
 
 // Of brain, hippocampus, the spleen network, dynunet, segresnet, a resnet and a picture's U-Net.
@@ -59,6 +60,9 @@ const std::vector<Shape> shapes{
     {"16 to 96 1x1, 112^2", false, 16, 96, 1, 1, {112, 112}},
     {"128 to 32, 28^2", false, 128, 32, 3, 1, {28, 28}},
     {"256 to 64 1x1, 56^2", false, 256, 64, 1, 1, {56, 56}},
+    {"96 depthwise, 112^2", false, 96, 96, 3, 1, {112, 112}, 96},
+    {"240 depthwise k5 s2, 28^2", false, 240, 240, 5, 2, {28, 28}, 240},
+    {"32 depthwise, 64^3", false, 32, 32, 3, 1, {64, 64, 64}, 32},
 };
 
 // Of the processor's time, which others on the machine take nothing of.
@@ -119,19 +123,19 @@ void line(const Shape& s, const std::string& way, const char* type, double work,
 void measure(const Shape& s, at::ScalarType type, int repeats) {
   const auto axes = s.size.size();
   const std::vector<std::int64_t> ones(axes, 1);
-  ConvSpec spec{s.transposed, s.in, s.out, {}, {}, {}, {}};
+  ConvSpec spec{s.transposed, s.in, s.out, {}, {}, {}, {}, s.groups};
   spec.kernel.assign(axes, s.kernel);
   spec.stride.assign(axes, s.stride);
   spec.padding.assign(axes, (s.kernel - 1) / 2);
   spec.output_padding.assign(axes, s.transposed ? s.stride - 1 : 0);
   std::vector<std::int64_t> x_size{1, s.in},
-      w_size{s.transposed ? s.in : s.out, s.transposed ? s.out : s.in};
+      w_size{s.transposed ? s.in : s.out, (s.transposed ? s.out : s.in) / s.groups};
   x_size.insert(x_size.end(), s.size.begin(), s.size.end());
   w_size.insert(w_size.end(), spec.kernel.begin(), spec.kernel.end());
   const auto last = axes == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   const auto y_size = conv_output_size(spec, x_size);
   const at::Tensor w = at::randn(w_size);
-  double work = double(s.in * s.out);
+  double work = double(s.in * s.out / s.groups);
   for (std::size_t d = 0; d < axes; ++d)
     work *= double(s.kernel * (s.transposed ? x_size : y_size)[d + 2]);
   const char* type_name = type == at::kFloat ? "float32" : "bfloat16";
@@ -142,11 +146,11 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
     const at::Tensor v = w.to(type).contiguous(layout);
     const auto grad = [&](bool input, bool weight) {
       at::convolution_backward(g, x, v, std::nullopt, spec.stride, spec.padding, ones, s.transposed,
-                               spec.output_padding, 1, {input, weight, false});
+                               spec.output_padding, s.groups, {input, weight, false});
     };
     const double f = seconds_of(repeats, [&] {
       at::convolution(x, v, {}, spec.stride, spec.padding, ones, s.transposed, spec.output_padding,
-                      1);
+                      s.groups);
     });
     const double i = seconds_of(repeats, [&] { grad(true, false); });
     const double b = seconds_of(repeats, [&] { grad(false, true); });

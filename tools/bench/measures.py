@@ -1,4 +1,5 @@
 """What the benches' arms measure of themselves, and what peers run with."""
+import argparse
 import os
 
 # glibc's thresholds so high that memory is kept: the better setting of PyTorch on the CPU.
@@ -18,3 +19,13 @@ def cpu_seconds():
         for child in open(f"/proc/self/task/{task}/children").read().split():
             total += cpu_seconds_of(child)
     return total
+
+
+def peer_arguments(doc):
+    """Of a bench that trains beside a script, which PYTHON runs on the same data."""
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("python")
+    p.add_argument("--peer", required=True)
+    p.add_argument("--data", required=True)
+    p.add_argument("--out")
+    return p

@@ -7,12 +7,13 @@ PYTHON has nnunetv2 2.8.1; FILE is a script that trains with it and prints JSON 
 and step; nnU-Net's its own wall seconds from the second step on. float32 is both sides' default; the other arm is
 bfloat16 with channels last, nnU-Net's best on a CPU. Arms interleaved, medians.
 """
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import tempfile
+
+from measures import peer_arguments
 
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -45,13 +46,9 @@ def peer(a, work, precision):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("python")
-    p.add_argument("--peer", required=True)
-    p.add_argument("--data", required=True)
+    p = peer_arguments(__doc__)
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--steps", type=int, default=8)
-    p.add_argument("--out")
     a = p.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as work:

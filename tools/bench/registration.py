@@ -6,12 +6,13 @@ PYTHON has monai 1.6.1; FILE is a script that trains with it and prints JSON lin
 --norm, --half, --dice, --lam are used). A pair of ours is two subjects, so that two epochs have the peer's steps.
 Arms interleaved, medians; Dice of the best epoch, of all 40 validation subjects (ours 20 pairs, the peer's 40).
 """
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import tempfile
+
+from measures import peer_arguments
 
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -40,14 +41,10 @@ def peer(a, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("python")
-    p.add_argument("--peer", required=True)
-    p.add_argument("--data", required=True)
+    p = peer_arguments(__doc__)
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--epochs", type=int, default=5)
     p.add_argument("--train", type=int, default=90)
-    p.add_argument("--out")
     a = p.parse_args()
     found = {"sluice": [], "monai": []}
     for seed in range(a.seeds):

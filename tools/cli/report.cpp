@@ -21,6 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char frame[] =
+#include "report/frame.html.inc"
+    ;
 constexpr char page[] =
 #include "report/page.html.inc"
     ;
@@ -104,6 +107,16 @@ std::string in_page(const Json& data) {
   return json;
 }
 
+std::string framed(const std::string& body, const char* program, const std::string& name,
+                   const Json& data) {
+  return filled(frame, {{"nonce", random_word()},
+                        {"title", escaped(name + " - Sluice")},
+                        {"style", style},
+                        {"body", body},
+                        {"script", program},
+                        {"data", in_page(data)}});
+}
+
 std::string html(const fs::path& folder, const fs::path& out) {
   Checked checked;
   const fs::path graph = folder / "graph.json";
@@ -111,12 +124,9 @@ std::string html(const fs::path& folder, const fs::path& out) {
   if (checked.plan) plan_as_run(runs::read_json(folder / "profile.json"), checked);
   const Json data = report_data(folder, checked.plan);
   const std::string name = data["graph"]["name"].get<std::string>();
-  return filled(page, {{"nonce", random_word()},
-                       {"title", escaped((name.empty() ? "run" : name) + " - Sluice")},
-                       {"style", style},
-                       {"script", script},
-                       {"graph", checked.plan ? picture(*checked.plan, data, out) : ""},
-                       {"data", in_page(data)}});
+  const std::string graph_picture = checked.plan ? picture(*checked.plan, data, out) : "";
+  return framed(filled(page, {{"graph", graph_picture}}), script, name.empty() ? "run" : name,
+                data);
 }
 
 // A folder of `sluice run --each`: the folds of one configuration on one page. In `result` what the
@@ -129,11 +139,7 @@ std::string folds_html(const fs::path& folder, const fs::path& out, int& result)
   const Json data = result == 0 ? folds_data(folder, work) : Json();
   fs::remove_all(work);
   if (result != 0) return "";
-  return filled(folds_page, {{"nonce", random_word()},
-                             {"title", escaped(data["name"].get<std::string>() + " - Sluice")},
-                             {"style", style},
-                             {"script", folds_script},
-                             {"data", in_page(data)}});
+  return framed(folds_page, folds_script, data["name"].get<std::string>(), data);
 }
 
 }  // namespace
