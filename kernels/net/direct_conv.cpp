@@ -319,7 +319,11 @@ struct Gather::Block {
 
   // The sums of tiles [first, end) of each row, one row after the other; then their stores.
   void sum(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
-           std::int64_t end, float* acc) const;
+           std::int64_t end, float* acc, std::ptrdiff_t acc_step = 0) const;
+  // Where the sums of a row's tile belong, if nothing more is to be done with them.
+  float* straight(const Gather& g, const Position& row, std::int64_t tile) const;
+  // The first output of a row's tile.
+  std::int64_t place(const Gather& g, const Position& row, std::int64_t tile) const;
   void sum_listed(const Gather& g, const Position* rows, std::int64_t n, std::int64_t first,
                   std::int64_t end, float* acc) const;
   void store(const Gather& g, const Position& row, std::int64_t tile, const float* acc) const;
@@ -336,11 +340,13 @@ std::int64_t Gather::count(const Class& c, const Size3& out_size) const {
 
 template <class T, class C>
 void Gather::Block<T, C>::sum(const Gather& g, const Position* rows, std::int64_t n,
-                              std::int64_t first, std::int64_t end, float* acc) const {
+                              std::int64_t first, std::int64_t end, float* acc,
+                              std::ptrdiff_t acc_step) const {
   if (c.listed()) return sum_listed(g, rows, n, first, end, acc);
   const auto all = static_cast<int>(c.z.size() * c.y.size()), ys = static_cast<int>(c.y.size());
   std::ptrdiff_t offsets[max_rows];
   MicroTask t{};
+  t.acc_step = acc_step;
   t.rows = offsets;
   t.words = c.words;
   t.mstep = g.in_step_[2] * g.block_ * g.in_channels_ * static_cast<std::ptrdiff_t>(sizeof(C));
@@ -412,16 +418,31 @@ void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, st
 }
 
 template <class T, class C>
-void Gather::Block<T, C>::store(const Gather& g, const Position& row, std::int64_t tile,
-                                const float* acc) const {
+std::int64_t Gather::Block<T, C>::place(const Gather& g, const Position& row,
+                                        std::int64_t tile) const {
   const std::int64_t oz = g.out_step_[0] * row.z + c.residue[0];
   const std::int64_t oy = g.out_step_[1] * row.y + c.residue[1];
-  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2], step = g.step();
-  const std::int64_t first = start(tile) * step + c.residue[2];
+  const std::int64_t row_out = (oz * job.out_size[1] + oy) * job.out_size[2];
+  return (row_out + start(tile) * g.step() + c.residue[2]) * g.out_channels_;
+}
+
+template <class T, class C>
+float* Gather::Block<T, C>::straight(const Gather& g, const Position& row,
+                                     std::int64_t tile) const {
+  if (!job.wide || job.bias || job.residual || g.merged_ || c.together || c.listed() ||
+      g.out_channels_ % 16 != 0)
+    return nullptr;
+  return static_cast<float*>(job.out) + place(g, row, tile) + v * 16;
+}
+
+template <class T, class C>
+void Gather::Block<T, C>::store(const Gather& g, const Position& row, std::int64_t tile,
+                                const float* acc) const {
+  const std::int64_t step = g.step(), first = start(tile) * step + c.residue[2];
   const std::int64_t left = job.out_size[2] - first - (m - 1) * step;
   const std::int64_t real =
       g.merged_ ? std::min<std::int64_t>(g.lanes_, left * g.out_channels_) : g.lanes_;
-  const std::int64_t at = (row_out + first) * g.out_channels_;
+  const std::int64_t at = place(g, row, tile);
   if (job.wide)
     store_to(g, static_cast<float*>(job.out), acc, at, real);
   else
@@ -465,10 +486,14 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
       for (std::int64_t r = begin; r < end; ++r)
         for (int v = 0; v < vectors_; v += vectors) {
           const auto b = block(by_tiles, v, taps);
-          for (std::int64_t tile = 0; tile < b.tiles; ++tile) {
-            b.sum(*this, &rows[static_cast<std::size_t>(r)], 1, tile, tile + 1, acc);
-            b.store(*this, rows[static_cast<std::size_t>(r)], tile, acc);
-          }
+          const Position& row = rows[static_cast<std::size_t>(r)];
+          for (std::int64_t tile = 0; tile < b.tiles; ++tile)
+            if (float* to = b.straight(*this, row, tile)) {
+              b.sum(*this, &row, 1, tile, tile + 1, to, step() * out_channels_);
+            } else {
+              b.sum(*this, &row, 1, tile, tile + 1, acc);
+              b.store(*this, row, tile, acc);
+            }
         }
     });
     return;

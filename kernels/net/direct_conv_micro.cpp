@@ -36,9 +36,15 @@ template <class V, class Product, int NY, int M, int B, bool Listed = false>
 SLUICE_INLINE inline void tile(const MicroTask& t) {
   constexpr int H = 64 / sizeof(V);
   V acc[NY][M][B * H];
-#pragma GCC unroll 64
-  for (int i = 0; i < NY * M * B * H; ++i)
-    (&acc[0][0][0])[i] = t.add ? load<V>(t.acc + 16 / H * i) : V{};
+  const std::ptrdiff_t acc_step = t.acc_step ? t.acc_step : 16 * B;
+  const auto each_sum = [&](const auto& body) SLUICE_INLINE {
+#pragma GCC unroll 24
+    for (int m = 0; m < NY * M; ++m)
+#pragma GCC unroll 4
+      for (int b = 0; b < B * H; ++b)
+        body((&acc[0][0][0])[m * B * H + b], t.acc + m * acc_step + 16 / H * b);
+  };
+  each_sum([&](V& sum, const float* from) SLUICE_INLINE { sum = t.add ? load<V>(from) : V{}; });
   const char* w = t.weights;
   const std::ptrdiff_t mstep = t.mstep, pstep = t.pstep, ystep = t.ystep;
   for (int row = 0; row < t.n_rows; ++row) {
@@ -64,8 +70,7 @@ SLUICE_INLINE inline void tile(const MicroTask& t) {
       }
     }
   }
-#pragma GCC unroll 64
-  for (int i = 0; i < NY * M * B * H; ++i) store(t.acc + 16 / H * i, (&acc[0][0][0])[i]);
+  each_sum([](const V& sum, float* to) SLUICE_INLINE { store(to, sum); });
 }
 
 template <class Product, int NY, int M, int B>

@@ -28,8 +28,10 @@ struct MicroTask {
   const char* in;
   std::ptrdiff_t mstep, pstep, ystep;  // bytes; ystep: between the tiles of NY rows
   const char* weights;                 // 64 bytes a vector, advancing with (row, word, b)
-  float* acc;                          // [ny][m][b][16], aligned
+  float* acc;                          // [ny][m][b][16]
   bool add;                            // go on from acc instead of from zero
+  // Numbers from the sums of one position to those of the next; 0: 16 b, which tiles take alone.
+  std::ptrdiff_t acc_step = 0;
 };
 using Micro = void (*)(const MicroTask&);
 
