@@ -26,6 +26,15 @@ at::ScalarType type_of_product(const at::Tensor& x) {
   return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
+// Whether LibTorch's gradient of the weight is quicker: few positions meet many weights
+// (tools/bench/convolutions.cpp). In 16 bits it is not to be had, as above.
+bool torch_weight_grad_pays(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
+                            const at::Tensor& weight) {
+  const at::Tensor& small = spec.transposed ? x : grad;
+  return x.scalar_type() == at::kFloat && spec.groups == 1 && weight.numel() >= 1 << 19 &&
+         small.numel() / (small.size(0) * small.size(1)) <= 256;
+}
+
 }  // namespace
 
 // Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
@@ -100,16 +109,22 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
   const bool wanted = f.wants[inputs[0]];
-  if (w.adjoint) {
-    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad, w.products));
-    if (wanted) input_grad(f, grad);
-  } else {
+  const auto by_torch = [&](const at::Tensor& of, bool input) {
     const at::ScalarType type = type_of_product(x);
     const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-    const auto [dx, dw, db] = at::convolution_backward(
-        grad.to(type), x.to(type), w.cast.to(type), std::nullopt, spec.stride, spec.padding,
-        dilation, spec.transposed, spec.output_padding, spec.groups, {wanted, true, false});
-    f.add_parameter_grad(weight, dw.contiguous());
+    auto [dx, dw, db] = at::convolution_backward(
+        grad.to(type), x.to(type), of.to(type), std::nullopt, spec.stride, spec.padding, dilation,
+        spec.transposed, spec.output_padding, spec.groups, {input, true, false});
+    return std::pair(std::move(dx), dw.contiguous());
+  };
+  if (w.adjoint) {
+    f.add_parameter_grad(weight, torch_weight_grad_pays(spec, x, grad, f.weight(weight))
+                                     ? by_torch(f.weight(weight), false).second
+                                     : direct_weight_grad(spec, x, grad, w.products));
+    if (wanted) input_grad(f, grad);
+  } else {
+    const auto [dx, dw] = by_torch(w.cast, wanted);
+    f.add_parameter_grad(weight, dw);
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(dx.to(x.scalar_type())));
   }
   if (bias >= 0) f.add_parameter_grad(bias, channel_sums(grad));

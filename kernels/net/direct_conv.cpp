@@ -34,9 +34,7 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
 
 bool has_direct_conv(const ConvSpec& spec) {
   const Size3 k = three(spec.kernel, 1);
-  // Of depthwise ones oneDNN's are quicker where every position of a picture is computed.
-  const bool every = spec.kernel.size() == 2 && three(spec.stride, 1) == Size3{1, 1, 1};
-  return is_depthwise(spec) ? !every : spec.groups == 1 && k[0] * k[1] <= max_rows;
+  return is_depthwise(spec) || (spec.groups == 1 && k[0] * k[1] <= max_rows);
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {
