@@ -178,7 +178,7 @@ TEST_CASE("stages that a network has not are refused") {
 }
 
 // Stages that take equally long, on devices that sleep instead of working. A loaded machine makes
-// some of them late, so the best of a few tries counts.
+// some of them late, so the best of a few tries counts, and they end with the first good one.
 TEST_CASE("stages on devices of their own wait as the formula says") {
   constexpr int stages = 4, micro_batches = 8;
   Builder b;
@@ -196,7 +196,7 @@ TEST_CASE("stages on devices of their own wait as the formula says") {
   net.observer = [](const Step&, const Frame&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
-  for (int i = 0; i < 5 && std::abs(best / expected - 1) > 0.1; ++i) {
+  for (int i = 0; i < 20 && std::abs(best / expected - 1) > 0.1; ++i) {
     net.forward({at::randn({8, 1, 8, 8})}, 1, true, 0)[0].sum().backward();
     const double bubble = measured_bubble(net).value();
     if (std::abs(bubble - expected) < std::abs(best - expected)) best = bubble;
