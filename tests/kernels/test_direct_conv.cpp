@@ -161,20 +161,26 @@ TEST_CASE("direct convolutions pass over weights that are zero, with the same re
 }
 
 TEST_CASE("direct convolutions give equal bits for any number of threads") {
-  const ConvSpec s = spec(true, 32, 3, {3, 3, 3}, {2, 2, 2});
-  for (const auto& [products, type] : ways()) {
-    const at::Tensor x = sines({1, 32, 9, 8, 12}, 1, type);
-    const at::Tensor w = sines({32, 3, 3, 3, 3}, 2).to(at::kFloat);
-    const at::Tensor g = sines({1, 3, 18, 16, 24}, 3, type);
-    std::vector<at::Tensor> ys, dws;
-    for (int threads : {1, 2, 5}) {
-      at::set_num_threads(threads);
-      ys.push_back(at::empty_like(g));
-      Gather(s, w, false, products, type).run(x, {}, {}, ys.back());
-      dws.push_back(direct_weight_grad(s, x, g, products));
-      CHECK(ys.back().equal(ys[0]));
-      CHECK(dws.back().equal(dws[0]));
+  ConvSpec depthwise = spec(false, 35, 35, {3, 3, 3}, {2, 2, 2});
+  depthwise.groups = 35;
+  for (const ConvSpec& s :
+       {spec(true, 32, 3, {3, 3, 3}, {2, 2, 2}), spec(false, 8, 3, {3, 3, 3}, {1, 1, 1}),
+        spec(false, 16, 32, {3, 3, 3}, {1, 1, 1}), depthwise})
+    for (const auto& [products, type] : ways()) {
+      const at::Tensor x = sines({3, s.in, 9, 8, 12}, 1, type);
+      const at::Tensor w =
+          sines({s.transposed ? s.in : s.out, (s.transposed ? s.out : s.in) / s.groups, 3, 3, 3}, 2)
+              .to(at::kFloat);
+      const at::Tensor g = sines(conv_output_size(s, x.sizes()), 3, type);
+      std::vector<at::Tensor> ys, dws;
+      for (int threads : {1, 2, 5}) {
+        at::set_num_threads(threads);
+        ys.push_back(at::empty_like(g));
+        Gather(s, w, false, products, type).run(x, {}, {}, ys.back());
+        dws.push_back(direct_weight_grad(s, x, g, products));
+        CHECK(ys.back().equal(ys[0]));
+        CHECK(dws.back().equal(dws[0]));
+      }
     }
-  }
   at::set_num_threads(1);
 }
