@@ -319,9 +319,7 @@ static at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const a
           }
         }
   });
-  std::vector<std::int64_t> shape{C, 1};
-  shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
-  at::Tensor out = at::empty(shape, at::kFloat);
+  at::Tensor out = at::empty(weight_shape(spec), at::kFloat);
   for (std::int64_t b = 0; b < blocks; ++b)
     for (std::int64_t l = 0; l < lanes; ++l)
       for (std::int64_t k = 0; k < volume; ++k)
@@ -332,10 +330,9 @@ static at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const a
 
 at::Tensor depthwise_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                                  Products products) {
-  const at::Tensor& u = spec.transposed ? grad : x;
-  const at::Tensor& v = spec.transposed ? x : grad;
-  return u.scalar_type() == at::kFloat ? weight_grad<float>(spec, u, v, products)
-                                       : weight_grad<Bf16Bits>(spec, u, v, products);
+  return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
+    return weight_grad<T>(spec, u, v, products);
+  });
 }
 
 }  // namespace sluice

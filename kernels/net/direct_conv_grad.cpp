@@ -474,10 +474,7 @@ at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tens
   WeightGrad<T> g(spec, u, v, products);
   g.add(static_cast<const T*>(u.const_data_ptr()), static_cast<const T*>(v.const_data_ptr()),
         u.size(0));
-  std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,
-                                  spec.transposed ? spec.out : spec.in};
-  shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
-  return g.result(shape);
+  return g.result(weight_shape(spec));
 }
 
 }  // namespace
@@ -486,10 +483,9 @@ at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const a
                               Products products) {
   if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
-  const at::Tensor& u = spec.transposed ? grad : x;
-  const at::Tensor& v = spec.transposed ? x : grad;
-  return u.scalar_type() == at::kFloat ? weight_grad<float>(spec, u, v, products)
-                                       : weight_grad<Bf16Bits>(spec, u, v, products);
+  return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
+    return weight_grad<T>(spec, u, v, products);
+  });
 }
 
 }  // namespace sluice

@@ -389,7 +389,7 @@ SLUICE_INLINE inline void sum(const SumTask& t) {
     V v[B];
 #pragma GCC unroll 4
     for (int b = 0; b < B; ++b) v[b] = load_once<V>(t.v + b * t.v_step + p);
-#pragma GCC unroll 24
+#pragma GCC unroll 32
     for (int m = 0; m < M; ++m) {
       const V u = load_once<V>(at[m] + p);
 #pragma GCC unroll 4
@@ -569,14 +569,11 @@ at::Tensor PlaneWeightGrad<T>::add(const T* u, const T* v, std::int64_t samples,
 template <class T>
 at::Tensor weight_grad_of(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v,
                           Products products) {
-  std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,
-                                  spec.transposed ? spec.out : spec.in};
-  shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
   const PlaneWeightGrad<T> g{
       products, three(spec.kernel, 1), three(spec.padding, 0), spatial(u), spatial(v), u.size(1),
       v.size(1)};
   return g.add(static_cast<const T*>(u.const_data_ptr()), static_cast<const T*>(v.const_data_ptr()),
-               u.size(0), shape);
+               u.size(0), weight_shape(spec));
 }
 
 }  // namespace
@@ -591,10 +588,9 @@ bool plane_weight_grad_fits(const ConvSpec& spec, Products products) {
 
 at::Tensor plane_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                              Products products) {
-  const at::Tensor& u = spec.transposed ? grad : x;
-  const at::Tensor& v = spec.transposed ? x : grad;
-  return u.scalar_type() == at::kFloat ? weight_grad_of<float>(spec, u, v, products)
-                                       : weight_grad_of<Bf16Bits>(spec, u, v, products);
+  return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
+    return weight_grad_of<T>(spec, u, v, products);
+  });
 }
 
 }  // namespace sluice

@@ -28,6 +28,23 @@ inline Size3 spatial(const at::Tensor& t) {
   return three({t.sizes().begin() + 2, t.sizes().end()}, 1);
 }
 
+// [out, in / groups, kernel...], of a transposed convolution [in, out / groups, kernel...].
+inline std::vector<std::int64_t> weight_shape(const ConvSpec& spec) {
+  std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,
+                                  (spec.transposed ? spec.out : spec.in) / spec.groups};
+  shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
+  return shape;
+}
+
+// What a gradient of a weight (direct_conv_grad.cpp) sums: body(U, V, a number of their type).
+template <class F>
+at::Tensor with_u_and_v(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
+                        const F& body) {
+  const at::Tensor& u = spec.transposed ? grad : x;
+  const at::Tensor& v = spec.transposed ? x : grad;
+  return u.scalar_type() == at::kFloat ? body(u, v, float{}) : body(u, v, Bf16Bits{});
+}
+
 // A convolution of single positions knows no rows: few long ones are quicker than many short ones.
 inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
   const auto all = [](const std::vector<std::int64_t>& v, std::int64_t n) {
