@@ -45,12 +45,18 @@ BilateralCall<T> call_of(const Window& window, const at::Tensor& image, const at
     c.stride[a] = image.stride(a + 1);
     c.space[a] = static_cast<T>(-1 / (2 * M_LN2 * window.sigma[a] * window.sigma[a]));
   }
-  c.cells = mask.numel();
+  c.cells = image.numel() / image.size(0);
   c.color = static_cast<T>(-1 / (2 * M_LN2 * window.color * window.color));
   c.image = image.const_data_ptr<T>();
   c.guide = guide.const_data_ptr<T>();
-  c.mask = mask.const_data_ptr<T>();
+  if (mask.defined()) c.mask = mask.const_data_ptr<T>();
   return c;
+}
+
+// 1 where a framed image has voxels; none where a frame has the nearest ones.
+at::Tensor mask_of(const at::Tensor& image, const Window& window, const Margin& margin) {
+  if (window.clamped) return {};
+  return framed(at::ones_like(image.narrow(0, 0, 1)), margin, false);
 }
 
 // On the device where the call's memory is.
@@ -91,19 +97,15 @@ void run(const BilateralCall<T>& c, bool backward, const at::Tensor& on) {
 
 // Of one batch member: what comes out, [C, X, Y, Z], and the sum of weights, [X, Y, Z].
 template <class T>
-std::pair<at::Tensor, at::Tensor> forward(const Window& window, const at::Tensor& image,
-                                          const at::Tensor& guide) {
+void forward(const Window& window, const at::Tensor& image, const at::Tensor& guide,
+             const at::Tensor& out, const at::Tensor& weight) {
   const at::Tensor x = framed(image, window.half, window.clamped),
                    g = guide.is_same(image) ? x : framed(guide, window.half, window.clamped),
-                   mask = framed(at::ones_like(image.narrow(0, 0, 1)), window.half, window.clamped);
+                   mask = mask_of(image, window, window.half);
   auto c = call_of<T>(window, x, g, mask);
-  at::Tensor out = at::empty(image.sizes(), image.options()),
-             weight = at::empty(image.sizes().slice(1), image.options());
-  c.sum = out.mutable_data_ptr<T>();
+  c.filtered = out.mutable_data_ptr<T>();
   c.weight = weight.mutable_data_ptr<T>();
   run(c, false, x);
-  out.div_(weight);
-  return {out, weight};
 }
 
 struct Slopes {
@@ -121,7 +123,7 @@ Slopes backward(const Window& window, const at::Tensor& image, const at::Tensor&
   for (int a = 0; a < 3; ++a) margin[a] += copies[a];
   const at::Tensor x = framed(image, margin, window.clamped),
                    g = guide.is_same(image) ? x : framed(guide, margin, window.clamped),
-                   mask = framed(at::ones_like(image.narrow(0, 0, 1)), margin, window.clamped),
+                   mask = mask_of(image, window, margin),
                    slope = framed(at::div(grad, weight), margin, false),
                    o = framed(out, margin, false);
   auto c = call_of<T>(window, x, g, mask);
@@ -193,21 +195,19 @@ at::Tensor bilateral(const at::Tensor& given, const at::Tensor& given_guide,
   const at::Tensor image = given.detach().contiguous(),
                    guide = given_guide.is_same(given) ? image : given_guide.detach().contiguous();
   const Window window(image.dim() - 2, spatial_sigma, color_sigma, neighbours);
-  std::vector<at::Tensor> outs, weights;
+  const at::Tensor out = at::empty_like(image),
+                   weight = at::empty_like(image.select(1, 0), at::MemoryFormat::Contiguous);
   {
     const at::NoGradGuard no_grad;
     for (std::int64_t b = 0; b < image.size(0); ++b)
       with_type(image, [&](auto type) {
         const at::Tensor x = with_three_axes(image[b]);
-        auto [out, weight] = forward<decltype(type)>(
-            window, x, guide.is_same(image) ? x : with_three_axes(guide[b]));
-        outs.push_back(out.view_as(image[b]));
-        weights.push_back(weight);
+        forward<decltype(type)>(window, x, guide.is_same(image) ? x : with_three_axes(guide[b]),
+                                out[b], weight[b]);
       });
   }
-  const at::Tensor out = at::stack(outs);
   attach("BilateralBackward", {out}, {given, given_guide, spatial_sigma, color_sigma},
-         Saved{window, image, guide, out.detach(), at::stack(weights), spatial_sigma.detach(),
+         Saved{window, image, guide, out.detach(), weight, spatial_sigma.detach(),
                color_sigma.detach(), given.requires_grad(), given_guide.requires_grad(),
                spatial_sigma.requires_grad(), color_sigma.requires_grad()});
   return out;

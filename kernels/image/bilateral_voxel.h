@@ -25,9 +25,10 @@ struct BilateralCall {
   int half[3] = {0, 0, 0};
   std::int64_t of[3] = {1, 1, 1}, stride[3] = {0, 0, 1}, cells = 0;
   T space[3] = {0, 0, 0}, color = 0;  // -log2(e) / 2 s^2
-  const T *guide = nullptr, *image = nullptr, *mask = nullptr;
-  // Of the forward pass, [channels, of]: sum_j w x_j and [of]: sum_j w.
-  T *sum = nullptr, *weight = nullptr;
+  const T *guide = nullptr, *image = nullptr;
+  const T* mask = nullptr;  // none: a voxel is everywhere
+  // Of the forward pass, [channels, of]: sum_j w x_j / sum_j w and [of]: sum_j w.
+  T *filtered = nullptr, *weight = nullptr;
   // Of the backward pass: framed, dL/dout / sum_j w and what came out, 0 in the frame; gradients
   // [channels, of] and [guides, of]; [4, of] what each voxel adds to the sigmas' gradients.
   const T *slope = nullptr, *out = nullptr;
@@ -69,11 +70,13 @@ SLUICE_HD inline void bilateral_weights(const BilateralCall<T>& c, const Bilater
       distance[l] = mad(d, d, distance[l]);
     }
   }
-  const T* mask = c.mask + p + tap.by;
   const T color = c.color, space = tap.space;
   SLUICE_LANES
-  for (int l = 0; l < Lanes; ++l)
-    weight[l] = mask[l] != 0 ? power_of_two(mad(distance[l], color, space)) : T(0);
+  for (int l = 0; l < Lanes; ++l) weight[l] = power_of_two(mad(distance[l], color, space));
+  if (!c.mask) return;
+  const T* mask = c.mask + p + tap.by;
+  SLUICE_LANES
+  for (int l = 0; l < Lanes; ++l) weight[l] = mask[l] != 0 ? weight[l] : T(0);
 }
 
 // run(tap) for every neighbour, in order.
@@ -156,7 +159,9 @@ SLUICE_HD inline void bilateral_store(const BilateralCall<T>& c, std::int64_t vo
   };
   if (!backward) {
     put(c.weight, held, 1);
-    put(c.sum, held + Lanes, c.channels);
+    for (int k = 0; k < c.channels; ++k)
+      for (int l = 0; l < lanes; ++l)
+        c.filtered[k * n + voxel + l] = held[(1 + k) * Lanes + l] / held[l];
   } else {
     put(c.to_sigmas, held, 4);
     put(c.to_image, held + 4 * Lanes, c.channels);

@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 
+#include <type_traits>
+
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
 #include "kernels/base/team.h"
@@ -12,26 +14,56 @@
 namespace sluice {
 namespace {
 
+// What one class gets of its neighbours, and how much it counts.
+struct Message {
+  at::Tensor of;  // [B, K, ...]
+  double factor;
+};
+using Messages = std::vector<Message>;  // one or two
+
+// 16 voxels at a time, the last ones of a member one by one.
+template <class T>
+void run_here(const kernels::CrfCall<T>& call, bool backward) {
+  constexpr int lanes = 16;
+  const std::int64_t blocks = (call.n + lanes - 1) / lanes;
+  const auto some = [&](auto count, std::int64_t i) {
+    constexpr int L = decltype(count)::value;
+    backward ? kernels::crf_slope<T, L>(call, i) : kernels::crf_update<T, L>(call, i);
+  };
+  team_for(call.members * blocks, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const std::int64_t first = b / blocks * call.n, i = b % blocks * lanes;
+      if (i + lanes <= call.n)
+        some(std::integral_constant<int, lanes>(), first + i);
+      else
+        for (std::int64_t k = i; k < call.n; ++k) some(std::integral_constant<int, 1>(), first + k);
+    }
+  });
+}
+
 // One CrfCall of [B, K, ...] tensors, where they are.
-at::Tensor run(const at::Tensor& a, const at::Tensor& b, double factor, bool backward) {
+at::Tensor run(const at::Tensor& a, const Messages& messages, bool backward) {
   const at::NoGradGuard no_grad;
-  const at::Tensor x = a.contiguous(), y = b.contiguous(), out = at::empty_like(x);
+  const at::Tensor x = a.contiguous(), out = at::empty_like(x);
+  Messages of = messages;
+  for (Message& m : of) m.of = m.of.detach().contiguous();
+  of.resize(2, {{}, 0});
   const auto call_of = [&](auto type) {
     using T = decltype(type);
+    const auto values = [](const Message& m) {
+      return m.of.defined() ? m.of.const_data_ptr<T>() : nullptr;
+    };
     return kernels::CrfCall<T>{x.size(0),
                                x.size(1),
                                x.numel() / x.size(0) / x.size(1),
-                               static_cast<T>(factor),
                                x.const_data_ptr<T>(),
-                               y.const_data_ptr<T>(),
+                               values(of[0]),
+                               values(of[1]),
+                               static_cast<T>(of[0].factor),
+                               static_cast<T>(of[1].factor),
                                out.mutable_data_ptr<T>()};
   };
-  const auto on_host = [&](const auto& call) {
-    team_for(call.members * call.n, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        backward ? kernels::crf_slope(call, i) : kernels::crf_update(call, i);
-    });
-  };
+  const auto on_host = [&](const auto& call) { run_here(call, backward); };
   if (x.scalar_type() == at::kDouble && x.is_cuda())
     throw DataError("a random field of float64 runs on the host alone");
   if (x.is_cuda()) {
@@ -47,18 +79,25 @@ at::Tensor run(const at::Tensor& a, const at::Tensor& b, double factor, bool bac
 
 struct SavedUpdate {
   at::Tensor q;
-  double factor;
+  std::vector<double> factors;
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
-    const at::Tensor out = run(q, grads[0], factor, true);
-    return {out, at::mul(out, factor)};
+    std::vector<at::Tensor> out{run(q, {{grads[0], 1}}, true)};
+    for (const double factor : factors) out.push_back(at::mul(out[0], factor));
+    return out;
   }
 };
 
-// softmax(logits + factor message) over the classes. Not LibTorch's: its bits depend on where
+// softmax(logits + sum_m factor_m m) over the classes. Not LibTorch's: its bits depend on where
 // threads cut the voxels.
-at::Tensor update(const at::Tensor& logits, const at::Tensor& message, double factor) {
-  const at::Tensor q = run(logits.detach(), message.detach(), factor, false);
-  attach("CrfBackward", {q}, {logits, message}, SavedUpdate{q.detach(), factor});
+at::Tensor update(const at::Tensor& logits, const Messages& messages) {
+  const at::Tensor q = run(logits.detach(), messages, false);
+  SavedUpdate saved{q.detach(), {}};
+  std::vector<at::Tensor> from{logits};
+  for (const Message& m : messages) {
+    from.push_back(m.of);
+    saved.factors.push_back(m.factor);
+  }
+  attach("CrfBackward", {q}, from, std::move(saved));
   return q;
 }
 
@@ -75,7 +114,7 @@ at::Tensor mixed(const at::Tensor& m, const at::Tensor& compatibility) {
 }  // namespace
 
 at::Tensor crf(const at::Tensor& logits, const at::Tensor& image, const CrfRule& rule) {
-  at::Tensor q = update(logits, at::zeros_like(logits.detach()), 0);
+  at::Tensor q = update(logits, {});
   if (rule.iterations == 0) return q;
   const at::Tensor places = coordinates(image);
   const auto axes = static_cast<std::size_t>(places.size(1));
@@ -84,11 +123,14 @@ at::Tensor crf(const at::Tensor& logits, const at::Tensor& image, const CrfRule&
   const Lattices bilateral(at::cat({places, image.detach()}, 1), sigmas),
       gaussian(places, std::vector<double>(axes, rule.gaussian_spatial_sigma));
   for (std::int64_t i = 0; i < rule.iterations; ++i) {
-    at::Tensor m = at::add(bilateral.filter(q).mul(rule.bilateral_weight), gaussian.filter(q),
-                           rule.gaussian_weight);
+    const at::Tensor near = bilateral.filter(q), far = gaussian.filter(q);
+    Messages messages{{near, rule.update_factor * rule.bilateral_weight},
+                      {far, rule.update_factor * rule.gaussian_weight}};
     if (rule.compatibility.defined())
-      m = mixed(m, rule.compatibility.to(m.device(), m.scalar_type()));
-    q = update(logits, m, rule.update_factor);
+      messages = {{mixed(at::add(near.mul(rule.bilateral_weight), far, rule.gaussian_weight),
+                         rule.compatibility.to(near.device(), near.scalar_type())),
+                   rule.update_factor}};
+    q = update(logits, messages);
   }
   return q;
 }

@@ -10,8 +10,9 @@ constexpr int threads = 256;
 
 template <bool backward>
 __global__ void __launch_bounds__(threads) update(CrfCall<float> c) {
-  each_item(c.members * c.n,
-            [&](std::int64_t i) { backward ? crf_slope(c, i) : crf_update(c, i); });
+  each_item(c.members * c.n, [&](std::int64_t i) {
+    backward ? crf_slope<float, 1>(c, i) : crf_update<float, 1>(c, i);
+  });
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ Numbers bilateral() {
   Numbers framed{0, 0};
   framed.insert(framed.end(), colours.begin(), colours.end());
   framed.insert(framed.end(), {.5F, .5F});
-  const There<float> image(framed), mask(10, 1), sum(6), weight(6);
+  const There<float> image(framed), mask(10, 1), filtered(6), weight(6);
   BilateralCall<float> c;
   c.half[2] = 2;
   c.of[2] = 6;
@@ -95,13 +95,10 @@ Numbers bilateral() {
   c.color = 4 * c.space[2];
   c.guide = c.image = image;
   c.mask = mask;
-  c.sum = sum;
+  c.filtered = filtered;
   c.weight = weight;
   must(cuda_bilateral(c, false, nullptr));
-  Numbers out = sum.read();
-  const Numbers all = weight.read();
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] /= all[i];
-  return out;
+  return filtered.read();
 }
 
 // The lattice of six voxels with two features each, built and passed through as lattice.cpp does.
@@ -203,7 +200,10 @@ Numbers lattice() { return SmallLattice().filtered(); }
 Numbers crf() {
   const There<float> logits(Numbers{1, .5F, -.5F, -1, 0, 0, 0, 0}),
       messages(Numbers{0, 0, .25F, .5F, 0, 0, 0, 0}), out(8);
-  must(cuda_crf(CrfCall<float>{1, 2, 4, 2, logits, messages, out}, false, nullptr));
+  CrfCall<float> c{1, 2, 4, logits, messages};
+  c.by_b = 2;
+  c.out = out;
+  must(cuda_crf(c, false, nullptr));
   return out.read();
 }
 

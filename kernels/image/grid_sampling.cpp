@@ -45,12 +45,45 @@ class Points {
     }
   }
 
-  // To rows [begin, end) of the image. A point is skipped where it is seen to lie elsewhere.
-  void add(std::int64_t begin, std::int64_t end) {
-    std::int64_t points[lanes];
+  // Writes to `at`, for points [begin, end), which of `parts` even ranges of the image's rows has
+  // all of a point's nodes; `any` where that is not seen.
+  void find_parts(std::int64_t begin, std::int64_t end, std::int64_t parts,
+                  std::uint8_t* at) const {
+    const std::int64_t rows = call_.shape[0];
+    if (!fit_ || parts > any) return std::fill(at + begin, at + end, any), void();
+    const T last = static_cast<T>(rows - N), half = T(0.5) * static_cast<T>(N - 2);
+    constexpr std::int64_t block = 256;
+    // The first node, the row after the last one, and how many of the ranges begin before these.
+    T x[block], low[block], of_first[block], of_last[block];
+    for (std::int64_t first = begin; first < end; first += block) {
+      const std::int64_t n = std::min(block, end - first);
+      for (std::int64_t i = 0; i < n; ++i) x[i] = x_[3 * (first + i)];
+      for (std::int64_t i = 0; i < n; ++i) {
+        low[i] = std::floor(x[i] - half);
+        of_first[i] = of_last[i] = 0;
+      }
+      for (std::int64_t part = 1; part < parts; ++part) {
+        const T from = static_cast<T>(rows * part / parts), until = from - static_cast<T>(N);
+        for (std::int64_t i = 0; i < n; ++i) {
+          of_first[i] += low[i] >= from ? T(1) : T(0);
+          of_last[i] += low[i] >= until ? T(1) : T(0);
+        }
+      }
+      for (std::int64_t i = 0; i < n; ++i) {
+        const bool inside = N == 1 ? x[i] >= 0 && x[i] <= last : low[i] >= 0 && low[i] <= last;
+        at[first + i] =
+            inside && of_first[i] == of_last[i] ? static_cast<std::uint8_t>(of_first[i]) : any;
+      }
+    }
+  }
+
+  // To rows [begin, end) of the image, which are the ones of `part`, where points' parts are known.
+  void add(std::int64_t begin, std::int64_t end, const std::uint8_t* at, std::uint8_t part) {
+    constexpr std::int64_t block = 256;
+    std::int64_t points[block + lanes];
     int n = 0;
-    const auto flush = [&] {
-      each(points, n, [&](std::int64_t point, const Rows* rows, int l) {
+    const auto take = [&](const std::int64_t* from, int some) {
+      each(from, some, [&](std::int64_t point, const Rows* rows, int l) {
         if constexpr (together)
           if (rows)
             return kernels::grid_take<T, K>(call_, member_, point, [&](T* to, T value, const T* d) {
@@ -58,25 +91,24 @@ class Points {
             });
         kernels::grid_add<T, K, N>(call_, member_, point, begin, end);
       });
-      n = 0;
     };
-    constexpr std::int64_t block = 256;
-    std::uint8_t here[block];
-    for (std::int64_t first = 0; first < call_.points; first += block) {
-      const std::int64_t count = std::min(block, call_.points - first);
-      mark(first, count, begin, end, here);
-      for (std::int64_t i = 0; i < count; ++i) {
-        points[n] = first + i;
-        n += here[i];
-        if (n == lanes) flush();
+    for (std::int64_t i = 0; i < call_.points;) {
+      for (const std::int64_t stop = std::min(i + block, call_.points); i < stop; ++i) {
+        points[n] = i;
+        n += !at || at[i] == part || at[i] == any;
       }
+      int taken = 0;
+      for (; n - taken >= lanes; taken += lanes) take(points + taken, lanes);
+      n -= taken;
+      std::copy_n(points + taken, n, points);
     }
-    flush();
+    take(points, n);
   }
 
  private:
   static constexpr bool together = N > 0 && K < 2 && std::is_same_v<T, float>;
   using Rows = kernels::GridRows<K, std::max(N, 1)>;
+  static constexpr std::uint8_t any = 255;
   static constexpr int lanes = kernels::grid_lanes;
 
   // do_it(point, rows, lane) for each of n points; no rows where it is computed alone.
@@ -94,20 +126,6 @@ class Points {
     for (int l = 0; l < n; ++l) do_it(points[l], nullptr, l);
   }
 
-  // 0 for points [first, first + count) whose nodes all lie in rows of the image outside of
-  // [begin, end).
-  void mark(std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end,
-            std::uint8_t* here) const {
-    if (!fit_ || (begin == 0 && end == call_.shape[0])) return std::fill_n(here, count, 1), void();
-    const T last = static_cast<T>(call_.shape[0] - N), half = T(0.5) * static_cast<T>(N - 2),
-            low = static_cast<T>(begin - N), high = static_cast<T>(end);
-    const T* x = x_ + first * 3;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const T at = std::floor(x[3 * i] - half);
-      here[i] = !(at >= 0 && at <= last) || (at > low && at < high);
-    }
-  }
-
   const GridCall& call_;
   std::int64_t member_;
   const T* x_;
@@ -116,18 +134,39 @@ class Points {
   std::conditional_t<together, Rows, int> rows_;
 };
 
+// Each thread has rows of the image, sets them to 0 and goes over the points that may lie in them.
+template <class T, class Of>
+void add_all(const GridCall& call, std::int64_t member) {
+  const std::int64_t rows = call.shape[0], parts = std::min<std::int64_t>(team_size(), rows),
+                     row = call.voxels() / rows;
+  std::vector<std::uint8_t> at(parts > 1 ? call.points : 0);
+  if (parts > 1)
+    team_for(call.points, [&](std::int64_t begin, std::int64_t end) {
+      Of(call, member).find_parts(begin, end, parts, at.data());
+    });
+  team_run(static_cast<int>(parts), [&](int part) {
+    const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+    T* const out = static_cast<T*>(call.out) + member * call.channels * call.voxels();
+    for (std::int64_t c = 0; c < call.channels; ++c)
+      std::fill(out + c * call.voxels() + begin * row, out + c * call.voxels() + end * row, T(0));
+    Of(call, member)
+        .add(begin, end, parts > 1 ? at.data() : nullptr, static_cast<std::uint8_t>(part));
+  });
+}
+
 template <class T>
 void run(const GridCall& call) {
   kernels::with_grid<std::is_same_v<T, float>>(call, [&](auto derivatives, auto nodes) {
     using Of = Points<T, decltype(derivatives)::value, decltype(nodes)::value>;
     const bool adds = call.work == GridWork::add || call.work == GridWork::add_slope;
-    for (std::int64_t b = 0; b < call.batch; ++b)
-      // Each thread has points, or rows of the image and goes over all points.
-      team_for(adds ? call.shape[0] : call.points, [&](std::int64_t begin, std::int64_t end) {
-        Of points(call, b);
-        if (!adds) return points.read(begin, end);
-        if constexpr (decltype(derivatives)::value < 2) points.add(begin, end);
-      });
+    for (std::int64_t b = 0; b < call.batch; ++b) {
+      if (adds) {
+        if constexpr (decltype(derivatives)::value < 2) add_all<T, Of>(call, b);
+        continue;
+      }
+      team_for(call.points,
+               [&](std::int64_t begin, std::int64_t end) { Of(call, b).read(begin, end); });
+    }
   });
 }
 
@@ -158,7 +197,8 @@ at::Tensor compute(GridWork work, const GridRule& rule, const at::Tensor& image,
   const bool adds = work == GridWork::add || work == GridWork::add_slope;
   at::Tensor out;
   if (adds)
-    out = at::zeros(joined({call.batch, call.channels}, shape), g.options());
+    out = g.is_cuda() ? at::zeros(joined({call.batch, call.channels}, shape), g.options())
+                      : at::empty(joined({call.batch, call.channels}, shape), g.options());
   else if (work == GridWork::value || work == GridWork::slopes)
     out = at::empty(
         joined({call.batch, call.channels}, extents(g), work == GridWork::slopes ? call.axes : -1),

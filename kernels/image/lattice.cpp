@@ -3,7 +3,10 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
@@ -21,6 +24,10 @@ constexpr Index none = -1;
 class VertexTable {
  public:
   explicit VertexTable(int d) : d_(d) { places_.assign(1024, none); }
+  // Of several tables at once, each numbered after those before it.
+  template <int D>
+  static VertexTable joined(const std::vector<VertexTable>& tables,
+                            std::vector<std::vector<Index>>& numbers);
 
   Index size() const { return static_cast<Index>(keys_.size() / d_); }
   const std::int32_t* key(Index v) const { return keys_.data() + static_cast<std::size_t>(v) * d_; }
@@ -62,10 +69,77 @@ class VertexTable {
     for (Index v = 0; v < size(); ++v) places_[place<D>(key(v))] = v;
   }
 
+  void reserve(std::size_t vertices) {
+    while (places_.size() < 2 * vertices) places_.resize(2 * places_.size());
+    team_for(static_cast<std::int64_t>(places_.size()), [&](std::int64_t begin, std::int64_t end) {
+      std::fill(places_.begin() + begin, places_.begin() + end, none);
+    });
+  }
+  // Where the key of vertex v stands, once v or one before it is there. From many threads at once.
+  template <int D>
+  std::size_t claim(Index v) {
+    const std::size_t mask = places_.size() - 1;
+    for (std::size_t at = kernels::lattice_hash(key(v), d_) & mask;; at = (at + 1) & mask) {
+      const std::atomic_ref<Index> place(places_[at]);
+      Index there = none;
+      if (place.compare_exchange_strong(there, v)) return at;
+      if (!kernels::same_key(key(v), key(there), D > 0 ? D : d_)) continue;
+      while (there > v && !place.compare_exchange_weak(there, v)) {
+      }
+      return at;
+    }
+  }
+
   int d_;
   std::vector<std::int32_t> keys_;
   std::vector<Index> places_;
 };
+
+// All keys stand one after the other; the first of equal ones stands for them and is counted.
+template <int D>
+VertexTable VertexTable::joined(const std::vector<VertexTable>& tables,
+                                std::vector<std::vector<Index>>& numbers) {
+  const int parts = static_cast<int>(tables.size());
+  std::vector<std::size_t> begin{0};
+  for (const VertexTable& table : tables) begin.push_back(begin.back() + table.size());
+  if (begin.back() > std::numeric_limits<Index>::max())
+    throw DataError("a lattice of too many vertices");
+  VertexTable all(tables[0].d_), kept(all.d_);
+  all.keys_.resize(begin.back() * all.d_);
+  all.reserve(begin.back());
+  std::vector<std::size_t> place(begin.back()), first(parts + 1);
+  const auto each = [&](int part, auto&& body) {
+    for (std::size_t v = begin[part]; v < begin[part + 1]; ++v) body(static_cast<Index>(v));
+  };
+  team_run(parts, [&](int part) {
+    std::copy(tables[part].keys_.begin(), tables[part].keys_.end(),
+              all.keys_.begin() + begin[part] * all.d_);
+  });
+  team_run(parts, [&](int part) { each(part, [&](Index v) { place[v] = all.claim<D>(v); }); });
+  team_run(parts, [&](int part) {
+    each(part, [&](Index v) { first[part + 1] += all.places_[place[v]] == v; });
+  });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  kept.keys_.resize(first[parts] * all.d_);
+  std::vector<Index> number(begin.back());
+  team_run(parts, [&](int part) {
+    auto next = static_cast<Index>(first[part]);
+    each(part, [&](Index v) {
+      if (all.places_[place[v]] != v) return;
+      std::copy_n(all.key(v), all.d_, kept.keys_.begin() + static_cast<std::size_t>(next) * all.d_);
+      number[v] = next++;
+    });
+  });
+  team_run(parts, [&](int part) {
+    each(part, [&](Index v) { numbers[part].push_back(number[all.places_[place[v]]]); });
+  });
+  team_for(static_cast<std::int64_t>(all.places_.size()), [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from; i < to; ++i)
+      if (Index& v = all.places_[i]; v != none) v = number[v];
+  });
+  kept.places_ = std::move(all.places_);
+  return kept;
+}
 
 }  // namespace
 
@@ -89,19 +163,19 @@ class Lattice {
       build(features.const_data_ptr<double>(), sigmas);
     else
       build(features.const_data_ptr<float>(), sigmas);
-    norm_ = numbers(at::kFloat, n_);
-    pass<float>(at::ones({1, n_}, norm_.options()), norm_.view({1, n_}), false);
+    const at::Tensor sums = numbers(at::kFloat, n_);
+    pass<float>(at::ones({1, n_}, sums.options()), sums.view({1, n_}), false);
+    norm_ = sums;
   }
 
   // [C, N] to [C, N], contiguous; adjoint: from the gradient of what comes out to that of what goes
   // in.
-  at::Tensor filter(const at::Tensor& x, bool adjoint) const {
-    const at::Tensor from = adjoint ? at::div(x, norm_) : x, out = at::empty_like(x);
+  void filter(const at::Tensor& x, const at::Tensor& out, bool adjoint) const {
+    const at::Tensor from = adjoint ? at::div(x, norm_) : x;
     if (x.scalar_type() == at::kDouble)
       pass<double>(from, out, adjoint);
     else
       pass<float>(from, out, adjoint);
-    return adjoint ? out : out.div_(norm_);
   }
 
  private:
@@ -163,25 +237,14 @@ class Lattice {
     }
   }
 
-  // One table of the parts' tables, in their order; voxels get its numbers. What is there already
-  // is looked up by all threads, what is new is added by one.
+  // One table of the parts' tables, in their order; voxels get its numbers.
   template <int D>
   VertexTable joined(std::vector<VertexTable>& tables) {
-    VertexTable all = std::move(tables[0]);
-    const auto parts = static_cast<std::int64_t>(tables.size());
+    const int parts = static_cast<int>(tables.size());
+    if (parts == 1) return std::move(tables[0]);
     std::vector<std::vector<Index>> number(parts);
-    for (std::int64_t part = 1; part < parts; ++part) {
-      const VertexTable& more = tables[part];
-      number[part].resize(more.size());
-      team_for(more.size(), [&](std::int64_t begin, std::int64_t end) {
-        for (auto v = static_cast<Index>(begin); v < end; ++v)
-          number[part][v] = all.find<D>(more.key(v));
-      });
-      for (Index v = 0; v < more.size(); ++v)
-        if (number[part][v] == none) number[part][v] = all.find_or_add<D>(more.key(v));
-    }
-    team_run(static_cast<int>(parts), [&](int part) {
-      if (part == 0) return;
+    VertexTable all = VertexTable::joined<D>(tables, number);
+    team_run(parts, [&](int part) {
       auto* const vertex = vertex_.mutable_data_ptr<Index>();
       for (std::int64_t e = n_ * part / parts * uses(); e < n_ * (part + 1) / parts * uses(); ++e)
         vertex[e] = number[part][vertex[e]];
@@ -204,16 +267,27 @@ class Lattice {
     });
     first_ = numbers(at::kInt, vertices_ + 1);
     std::uint32_t* const first = words(first_);
-    std::uint32_t total = 0;
-    for (Index v = 0; v < vertices_; ++v) {
-      first[v] = total;
-      for (auto& counts : next) {
-        const std::uint32_t count = counts[v];
-        counts[v] = total;
-        total += count;
-      }
-    }
-    first[vertices_] = total;
+    // Uses of the vertices that a thread has, then of those before them.
+    std::vector<std::uint32_t> total(parts + 1);
+    const auto each_vertex = [&](int part, auto&& body) {
+      const std::int64_t all = vertices_;
+      for (std::int64_t v = all * part / parts; v < all * (part + 1) / parts; ++v)
+        for (auto& counts : next) body(v, counts[v]);
+    };
+    team_run(parts, [&](int part) {
+      std::uint32_t sum = 0;
+      each_vertex(part, [&](std::int64_t, std::uint32_t count) { sum += count; });
+      total[part + 1] = sum;
+    });
+    std::partial_sum(total.begin(), total.end(), total.begin());
+    team_run(parts, [&](int part) {
+      std::uint32_t sum = total[part];
+      each_vertex(part, [&](std::int64_t v, std::uint32_t& count) {
+        if (&count == &next[0][v]) first[v] = sum;
+        sum += std::exchange(count, sum);
+      });
+    });
+    first[vertices_] = total[parts];
     user_ = numbers(at::kInt, n_ * uses());
     user_weight_ = numbers(at::kFloat, n_ * uses());
     std::uint32_t* const user = words(user_);
@@ -230,10 +304,14 @@ class Lattice {
   // The vertex before and the one after each, along each axis; `vertices_` where there is none.
   template <int D>
   void find_neighbours(const VertexTable& all) {
-    before_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
-    after_ = numbers(at::kInt, uses() * vertices_).fill_(vertices_);
+    before_ = numbers(at::kInt, uses() * vertices_);
+    after_ = numbers(at::kInt, uses() * vertices_);
     auto* const before = before_.mutable_data_ptr<Index>();
     auto* const after = after_.mutable_data_ptr<Index>();
+    team_for(before_.numel(), [&](std::int64_t begin, std::int64_t end) {
+      std::fill(before + begin, before + end, vertices_);
+      std::fill(after + begin, after + end, vertices_);
+    });
     team_for(vertices_, [&](std::int64_t begin, std::int64_t end) {
       std::vector<std::int32_t> key(d_);
       for (int axis = 0; axis <= d_; ++axis)
@@ -303,8 +381,8 @@ class Lattice {
 
   // ---- filtering ----
 
-  // Splat, blur, slice, without the division, of [C, N]. Reversed, the axes are blurred in the
-  // opposite order: the adjoint.
+  // Splat, blur, slice, of [C, N]. Reversed, the axes are blurred in the opposite order and nothing
+  // is divided: the adjoint.
   template <class T>
   void pass(const at::Tensor& x, const at::Tensor& y, bool reversed) const {
     kernels::LatticeCall<T> call;
@@ -319,6 +397,7 @@ class Lattice {
     call.user_weight = user_weight_.const_data_ptr<float>();
     call.before = before_.const_data_ptr<Index>();
     call.after = after_.const_data_ptr<Index>();
+    if (norm_.defined() && !reversed) call.norm = norm_.const_data_ptr<float>();
     const std::int64_t vertices = (static_cast<std::int64_t>(vertices_) + 1) * call.channels;
     at::Tensor value = at::empty({vertices}, x.options()), blurred = at::empty_like(value);
     const auto step = [&](kernels::LatticeWork work, int axis, const at::Tensor& in,
@@ -385,7 +464,7 @@ class Lattice {
   at::Tensor vertex_, weight_;             // [N (d + 1)]
   at::Tensor first_, user_, user_weight_;  // [V + 1]: where its users begin; [N (d + 1)]
   at::Tensor before_, after_;              // [(d + 1) V]
-  at::Tensor norm_;                        // of each voxel: what ones come to
+  at::Tensor norm_;                        // of each voxel: what ones come to, once it is known
 };
 
 namespace {
@@ -394,10 +473,9 @@ using Batch = std::shared_ptr<const std::vector<Lattice>>;
 
 at::Tensor filtered(const Batch& lattices, const at::Tensor& given, bool adjoint) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> out;
-  for (std::int64_t b = 0; b < given.size(0); ++b)
-    out.push_back((*lattices)[b].filter(given[b].flatten(1).contiguous(), adjoint));
-  return at::stack(out).view(given.sizes());
+  const at::Tensor x = given.flatten(2).contiguous(), out = at::empty_like(x);
+  for (std::int64_t b = 0; b < x.size(0); ++b) (*lattices)[b].filter(x[b], out[b], adjoint);
+  return out.view(given.sizes());
 }
 
 struct SavedFilter {

@@ -111,6 +111,7 @@ struct LatticeCall {
   const std::uint32_t *first = nullptr, *user = nullptr;   // [vertices + 1], [uses]: voxels
   const float* user_weight = nullptr;                      // [uses]
   const std::int32_t *before = nullptr, *after = nullptr;  // [d + 1, vertices]
+  const float* norm = nullptr;  // [n]: what a slice is divided by, where it is
   const T* in = nullptr;
   T* out = nullptr;
 };
@@ -142,7 +143,7 @@ SLUICE_HD inline T lattice_slice(const LatticeCall<T>& call, std::int64_t channe
   T sum = 0;
   for (std::int64_t use = voxel * (call.d + 1); use < (voxel + 1) * (call.d + 1); ++use)
     sum = mad(static_cast<T>(call.weight[use]), call.in[call.vertex[use] * channels + c], sum);
-  return sum;
+  return call.norm ? sum / static_cast<T>(call.norm[voxel]) : sum;
 }
 
 }  // namespace sluice::kernels

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/base/error.h"
 #include "kernels/base/team.h"
@@ -28,39 +29,60 @@ struct Moments {
   std::vector<double> mean, covariance;  // [C], [C, C]
 };
 
+// Voxels are summed and counted by blocks, whose number does not depend on that of threads.
+constexpr std::int64_t block = 4096;
+std::int64_t blocks_of(std::int64_t n) { return (n + block - 1) / block; }
+template <class F>  // body(block, first voxel, the one after the last)
+void each_block(std::int64_t n, F&& body) {
+  team_for(blocks_of(n), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) body(b, b * block, std::min(n, (b + 1) * block));
+  });
+}
+
+// image [C, N], label [N], on the host, contiguous; T: the image's type.
+template <class T>
 Members members_of(const at::Tensor& image, const at::Tensor& label, std::int64_t of) {
   Members m;
   m.colours = static_cast<int>(image.size(0));
-  const at::Tensor chosen = image.index_select(1, at::eq(label, of).nonzero().reshape(-1))
-                                .to(at::kCPU, at::kDouble)
-                                .contiguous();
-  m.n = chosen.size(1);
-  m.value.assign(chosen.const_data_ptr<double>(), chosen.const_data_ptr<double>() + chosen.numel());
+  const std::int64_t n = image.size(1);
+  const T* x = image.const_data_ptr<T>();
+  const auto* at = label.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> before(blocks_of(n) + 1);
+  each_block(n, [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
+    before[b + 1] = std::count(at + begin, at + end, of);
+  });
+  std::partial_sum(before.begin(), before.end(), before.begin());
+  m.n = before.back();
+  m.value.resize(m.colours * m.n);
   m.component.assign(m.n, 0);
+  each_block(n, [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin, to = before[b]; i < end; ++i) {
+      if (at[i] != of) continue;
+      for (int c = 0; c < m.colours; ++c) m.value[c * m.n + to] = x[c * n + i];
+      ++to;
+    }
+  });
   return m;
 }
 
 // Of one component, about `origin`; the covariance is biased.
 Moments moments(const Members& m, int component) {
   const int C = m.colours;
-  constexpr std::int64_t block = 4096;
-  const std::int64_t blocks = (m.n + block - 1) / block, terms = 1 + C + C * C;
+  const std::int64_t blocks = blocks_of(m.n), terms = 1 + C + C * C;
   std::vector<double> origin(C), sums(blocks * terms);
   const auto first = std::find(m.component.begin(), m.component.end(), component);
   if (first != m.component.end())
     for (int c = 0; c < C; ++c) origin[c] = m.value[c * m.n + (first - m.component.begin())];
-  team_for(blocks, [&](std::int64_t begin, std::int64_t end) {
+  each_block(m.n, [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
     std::vector<double> x(C);
-    for (std::int64_t b = begin; b < end; ++b) {
-      double *sum = sums.data() + b * terms, *square = sum + 1 + C;
-      for (std::int64_t i = b * block; i < std::min(m.n, (b + 1) * block); ++i) {
-        if (m.component[i] != component) continue;
-        ++sum[0];
-        for (int c = 0; c < C; ++c) {
-          x[c] = m.value[c * m.n + i] - origin[c];
-          sum[1 + c] += x[c];
-          for (int d = 0; d <= c; ++d) square[c * C + d] += x[c] * x[d];
-        }
+    double *sum = sums.data() + b * terms, *square = sum + 1 + C;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (m.component[i] != component) continue;
+      ++sum[0];
+      for (int c = 0; c < C; ++c) {
+        x[c] = m.value[c * m.n + i] - origin[c];
+        sum[1 + c] += x[c];
+        for (int d = 0; d <= c; ++d) square[c * C + d] += x[c] * x[d];
       }
     }
   });
@@ -211,8 +233,16 @@ at::Tensor apply(const at::Tensor& given, const Mixture& mixture) {
 Mixture learn_mixture(const at::Tensor& image, const at::Tensor& label, std::int64_t classes,
                       std::int64_t size) {
   Mixture mixture;
+  const bool wide = image.scalar_type() == at::kDouble;
+  at::Tensor x = image, of = label;
+  if (image.is_cuda()) {  // the few that are learnt from leave the device
+    const at::Tensor some = at::ge(label, 0).nonzero().reshape(-1);
+    x = image.index_select(1, some), of = label.index_select(0, some);
+  }
+  x = x.to(at::kCPU).contiguous(), of = of.to(at::kCPU).contiguous();
   for (std::int64_t k = 0; k < classes; ++k)
-    mixture.push_back(learn_class(members_of(image, label, k), size));
+    mixture.push_back(
+        learn_class(wide ? members_of<double>(x, of, k) : members_of<float>(x, of, k), size));
   return mixture;
 }
 

@@ -229,7 +229,7 @@ at::Tensor pick(const at::Tensor& volume, const Picks& picks, double value, bool
     const auto* in = static_cast<const Word*>(source.const_data_ptr());
     auto* out = static_cast<Word*>(result.mutable_data_ptr());
     const Word nothing = *static_cast<const Word*>(fill.const_data_ptr());
-    for_range(source.size(0) * nx, parallel, [&](std::int64_t begin, std::int64_t end) {
+    const auto planes = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
         const std::int64_t c = p / nx, x = picks[0][p % nx];
         Word* to = out + p * ny * nz;
@@ -244,7 +244,11 @@ at::Tensor pick(const at::Tensor& volume, const Picks& picks, double value, bool
           for (std::int64_t k = 0; k < nz; ++k) to[k] = z[k] < 0 ? nothing : row[z[k]];
         }
       }
-    });
+    };
+    if (parallel)
+      for_range(source.size(0) * nx, true, planes);
+    else
+      team_for(source.size(0) * nx, planes);
   });
   return result;
 }

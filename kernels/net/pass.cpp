@@ -181,7 +181,8 @@ std::vector<bool> Pass::wanted(const Tensors& x) const {
 }
 
 // One frame for all samples where they depend on each other or are quicker at once; else
-// frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread.
+// frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread; few
+// that remain are done by all threads together, which would else wait for the one that has them.
 // Where several devices share the batch, one frame for each. Stages on devices add up gradients
 // frame by frame, as one thread does.
 void Pass::cut(const at::Tensor& x) {
@@ -190,6 +191,7 @@ void Pass::cut(const at::Tensor& x) {
     spread_ = net_.spread_;
     bounds_ = spread_->places.bounds(n);
     threads_ = static_cast<int>(bounds_.size()) - 1;
+    alone_ = frame_count();
     return;
   }
   lanes_ = std::min(net_.prepared_->parts.lanes, stages_.size());
@@ -202,11 +204,15 @@ void Pass::cut(const at::Tensor& x) {
     if (2 * n > team) threads_ = static_cast<int>(std::min<std::int64_t>(n, team));
     count = std::max<std::int64_t>(threads_, (n + each - 1) / each);
   }
+  std::int64_t rest = count % threads_;
+  if (2 * rest > threads_) rest = 0;
   if (const int chunks = net_.prepared_->parts.division.chunks; training_ && chunks > 0) {
     count = std::min<std::int64_t>(chunks, n);
     threads_ = static_cast<int>(std::min<std::int64_t>(threads_, count));
+    rest = 0;
   }
   for (std::int64_t i = 0; i <= count; ++i) bounds_.push_back(n * i / count);
+  alone_ = static_cast<std::size_t>(count - rest);
 }
 
 // Of a frame of the largest part.
@@ -247,12 +253,13 @@ at::Tensor Pass::to_compute(const at::Tensor& t) const { return net_.laid_out(t.
 // body(thread, frame) for every frame on its thread, in order.
 template <class F>
 void Pass::each_frame(const F& body) {
-  const std::size_t n = frame_count();
   const auto share = [&](int t) {
     at::NoGradGuard no_grad;
-    for (std::size_t i = n * t / threads_; i < n * (t + 1) / threads_; ++i) body(t, i);
+    for (std::size_t i = first_of(t); i < first_of(t + 1); ++i) body(t, i);
   };
   spread_ ? spread_->places.run(threads_, share) : team_run(threads_, share);
+  at::NoGradGuard no_grad;
+  for (std::size_t i = alone_; i < frame_count(); ++i) body(0, i);
 }
 
 // body(thread, frame, stage) for every stage of every frame.
@@ -452,8 +459,7 @@ Pass::Tensors Pass::backward(const Tensors& grads) {
   each_part(Way::backward, [&](int t, std::size_t i, int stage) {
     Frame& f = frame(i, stage);
     f.parameter_grads = &parameter_grads_[t];
-    const bool is_last = i + 1 == frame_count() * (t + 1) / threads_;  // of its thread
-    backward_frame(f, stage, parts(grads, i, t), is_last);
+    backward_frame(f, stage, parts(grads, i, t), is_last_of(t, i));
     hand_back_grads(i, stage, out);
     if (away(t)) send_home(parameter_grads_[t], sums[t]);
   });

@@ -58,6 +58,12 @@ class Pass {
   void each_part(Way way, const F& body);
   Frame& frame(std::size_t i, int stage) { return frames_[i * stages_.all.size() + stage]; }
   std::size_t frame_count() const { return bounds_.size() - 1; }
+  // The first of the frames that a thread does alone.
+  std::size_t first_of(int thread) const { return alone_ * thread / threads_; }
+  bool is_last_of(int thread, std::size_t frame) const {
+    return frame + 1 ==
+           (thread == 0 && alone_ < frame_count() ? frame_count() : first_of(thread + 1));
+  }
   void take_values(std::size_t i, int stage, const Tensors& x);
   void hand_back_grads(std::size_t i, int stage, const Tensors& out);
   void forward_frame(Frame& f, int stage);
@@ -109,6 +115,8 @@ class Pass {
   int lanes_ = 1;                     // devices that take stages
   std::vector<std::int64_t> bounds_;  // frame i holds samples bounds_[i] .. bounds_[i+1]-1
   int threads_ = 1;
+  std::size_t alone_ =
+      0;  // frames of which each is one thread's; those after them are all threads'
   std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   // Who is told of gradients during the backward pass; null: nobody.

@@ -40,7 +40,7 @@ void on_host(const BilateralCall<float>& given, bool backward, float* out) {
     c.to_guide = c.to_image + channels * n;
   } else {
     c.weight = out;
-    c.sum = out + n;
+    c.filtered = out + n;
   }
   std::vector<float> held(16 * sums);
   for (std::int64_t row = 0; row < c.of[0] * c.of[1]; ++row)
@@ -67,18 +67,22 @@ TEST_CASE("bilateral filters and their gradients have the host's bits") {
   std::vector<float> inside(cells, 1);
   for (std::int64_t i = 0; i < cells; i += 7) inside[i] = 0;
   const Both<float> mask(inside);
-  for (const bool backward : {false, true}) {
+  for (int round = 0; round < 4; ++round) {
+    const bool backward = round % 2 == 1, masked = round < 2;
     CAPTURE(backward);
-    c.guide = guide.host.data(), c.image = image.host.data(), c.mask = mask.host.data();
+    CAPTURE(masked);
+    c.guide = guide.host.data(), c.image = image.host.data();
+    c.mask = masked ? mask.host.data() : nullptr;
     c.slope = slope.host.data(), c.out = out.host.data();
     std::vector<float> wanted(sums * n);
     on_host(c, backward, wanted.data());
 
     const Both<float> made{std::vector<float>(sums * n)};
-    c.guide = guide.device(), c.image = image.device(), c.mask = mask.device();
+    c.guide = guide.device(), c.image = image.device();
+    c.mask = masked ? mask.device() : nullptr;
     c.slope = slope.device(), c.out = out.device();
     c.weight = c.to_sigmas = made.device();
-    c.sum = made.device() + n;
+    c.filtered = made.device() + n;
     c.to_image = made.device() + 4 * n;
     c.to_guide = c.to_image + channels * n;
     test::ok(test::cuda().bilateral(c, backward, nullptr));

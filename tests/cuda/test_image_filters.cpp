@@ -143,6 +143,7 @@ TEST_CASE("the lattice on the device filters to the host's bits") {
   const Both<std::int32_t> vertex(r.vertex), before(r.before), after(r.after);
   const Both<float> weight(r.weight), user_weight(r.user_weight), x(test::numbers(channels * n, 6));
   const Both<std::uint32_t> first(r.first), user(r.user);
+  const Both<float> norm(test::numbers(n, 7, 1, 2));
   const std::int64_t V = r.vertices;
   std::vector<float> values((V + 1) * channels), blurred(values), out(channels * n);
   LatticeCall<float> c;
@@ -150,6 +151,7 @@ TEST_CASE("the lattice on the device filters to the host's bits") {
   c.vertex = r.vertex.data(), c.weight = r.weight.data(), c.first = r.first.data();
   c.user = r.user.data(), c.user_weight = r.user_weight.data();
   c.before = r.before.data(), c.after = r.after.data(), c.in = x.host.data();
+  c.norm = norm.host.data();
   for (std::int64_t v = 0; v < V; ++v)
     for (std::int64_t k = 0; k < channels; ++k) values[v * channels + k] = lattice_splat(c, v, k);
   for (int axis = 0; axis <= d; ++axis, std::swap(values, blurred)) {
@@ -166,7 +168,7 @@ TEST_CASE("the lattice on the device filters to the host's bits") {
   const Both<float> there(garbage), next(garbage), made{std::vector<float>(channels * n)};
   c.vertex = vertex.device(), c.weight = weight.device(), c.first = first.device();
   c.user = user.device(), c.user_weight = user_weight.device();
-  c.before = before.device(), c.after = after.device();
+  c.before = before.device(), c.after = after.device(), c.norm = norm.device();
   const auto run = [&](LatticeWork work, int axis, const float* in, float* to) {
     c.in = in, c.out = to;
     test::ok(test::cuda().lattice(c, work, axis, nullptr));
@@ -182,17 +184,18 @@ TEST_CASE("the lattice on the device filters to the host's bits") {
 TEST_CASE("a random field's update and its gradient have the host's bits") {
   SLUICE_NEEDS_GPU();
   CrfCall<float> c;
-  c.members = 2, c.classes = 3, c.n = 333, c.factor = 0.7F;
+  c.members = 2, c.classes = 3, c.n = 333, c.by_b = 0.7F, c.by_c = -1.2F;
   const std::size_t all = 2 * 3 * 333;
-  const Both<float> a(test::numbers(all, 1, -9, 9)), b(test::numbers(all, 2));
+  const Both<float> a(test::numbers(all, 1, -9, 9)), b(test::numbers(all, 2)),
+      more(test::numbers(all, 3));
   for (const bool backward : {false, true}) {
     CAPTURE(backward);
     std::vector<float> wanted(all);
-    c.a = a.host.data(), c.b = b.host.data(), c.out = wanted.data();
+    c.a = a.host.data(), c.b = b.host.data(), c.c = more.host.data(), c.out = wanted.data();
     for (std::int64_t i = 0; i < c.members * c.n; ++i)
-      backward ? crf_slope(c, i) : crf_update(c, i);
+      backward ? crf_slope<float, 1>(c, i) : crf_update<float, 1>(c, i);
     const Both<float> made(std::vector<float>(all, -1));
-    c.a = a.device(), c.b = b.device(), c.out = made.device();
+    c.a = a.device(), c.b = b.device(), c.c = more.device(), c.out = made.device();
     test::ok(test::cuda().crf(c, backward, nullptr));
     CHECK(same_bits(made.read(), wanted));
   }

@@ -192,6 +192,26 @@ TEST_CASE("one thread and three give the same bits of the resampler") {
   at::set_num_threads(before);
 }
 
+TEST_CASE("a point whose node a bound moves to the other end arrives on any number of threads") {
+  const int before = at::get_num_threads();
+  for (const int order : {0, 1}) {
+    // Order 0 rounds -0.5 to -1, and n - 0.5 to n.
+    const at::Tensor x = at::tensor({-.5F, 8.5F, 3.F, -1.F, 9.F, 4.5F});
+    const at::Tensor grid = at::stack({x, at::full_like(x, 2), at::full_like(x, 1)}, 1)
+                                .view({1, 6, 1, 1, 3}),
+                     values = at::arange(1, 7, at::kFloat).view({1, 1, 6, 1, 1});
+    at::set_num_threads(1);
+    const at::Tensor wanted = grid_push(values, grid, {9, 4, 3}, rule(Bound::dft, order));
+    CHECK(wanted.sum().item<double>() == 21);
+    for (const int threads : {2, 3, 9}) {
+      CAPTURE(threads);
+      at::set_num_threads(threads);
+      CHECK(at::equal(grid_push(values, grid, {9, 4, 3}, rule(Bound::dft, order)), wanted));
+    }
+  }
+  at::set_num_threads(before);
+}
+
 TEST_CASE("with spline coefficients grid_pull goes through the image's values") {
   for (const Bound bound : {Bound::dct1, Bound::dct2, Bound::dft})
     for (int order = 2; order < 8; ++order) {

@@ -113,6 +113,24 @@ TEST_CASE("the lattice comes near the sum in full, for up to five features") {
   }
 }
 
+TEST_CASE("a lattice that threads build by parts is the one that a thread builds") {
+  at::manual_seed(3);
+  const int before = at::get_num_threads();
+  // Noise, whose vertices are nearly all met once, and waves, whose vertices every part meets.
+  for (const double pace : {1., .01}) {
+    const at::Tensor f = at::rand({2, 3, 20, 21, 22}) * pace, x = at::rand({2, 2, 20, 21, 22});
+    at::Tensor wanted;
+    for (const int threads : {1, 2, 3, 8}) {
+      CAPTURE(threads);
+      at::set_num_threads(threads);
+      const at::Tensor found = Lattices(f, {.05, .1, .2}).filter(x);
+      if (!wanted.defined()) wanted = found;
+      CHECK(at::equal(found, wanted));
+    }
+  }
+  at::set_num_threads(before);
+}
+
 TEST_CASE("the random field gives the golden values and exact gradients") {
   const at::Tensor logits = at::cat({row({1, .5, -.5, -1, .2, .7}), row({0, 0, 0, 0, 0, 0})}, 1);
   const at::Tensor q = crf(logits, image(), {});

@@ -3,6 +3,8 @@
 // "peak": bytes}. Time is CPU time: of several threads that of the one that
 // calls, which does its share and then sleeps; so other processes make no difference.
 //
+//   bench_image_filters memory    the same with an allocator that keeps nothing, so that "kept" and
+//                                 "peak" are what the calls need.
 //   bench_image_filters DEVICE    all of them on a GPU ("gpu") or one core of the host ("cpu"), for
 //                                 gpu_check.py: a line of {"name", "ms"} each. Exit code 6 without.
 #include <ATen/ATen.h>
@@ -19,7 +21,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/openmp.h"
 #include "engine/state/tensor_device.h"
+#include "kernels/base/allocator.h"
 #include "kernels/image/bilateral.h"
 #include "kernels/image/crf.h"
 #include "kernels/image/filters.h"
@@ -195,7 +199,10 @@ int all_on(const std::string& where) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) return all_on(argv[1]);
+  start_again_with_sleeping_openmp(argv);
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what != "memory") tune_allocator();
+  if (!what.empty() && what != "memory") return all_on(what);
   const auto works = all_work();
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -21,27 +21,58 @@ root = os.path.dirname(os.path.dirname(here))
 solid, flat = [2, 1, 64, 64, 64], [2, 1, 256, 256]
 one, two = dict(in_channels=1, out_channels=2), dict(spatial_dims=2)
 three = dict(spatial_dims=3)
+halving = dict(channels=[16, 32, 64, 128], strides=[2, 2, 2])
+judge = dict(in_shape=[1, 64, 64, 64], channels=[16, 32, 64], strides=[2, 2, 2])
+resnets = dict(**three, n_input_channels=1, num_classes=2)
 
-# name: our type, MONAI's class, parameters, size, and parameters that have another name there.
+# name: our type, MONAI's class, its parameters, size. Ours have the same names, but for `renamed`.
+renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
 NETS = {
     "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
-                                    "num_res_units": 1}, solid, {}),
+                                    "num_res_units": 1}, solid),
     "unet spleen": ("unet", "UNet", {**three, **one, "channels": [16, 32, 64, 128, 256],
                                      "strides": [2, 2, 2, 2], "num_res_units": 2, "norm": "batch"},
-                    [2, 1, 96, 96, 96], {}),
-    "unet 2-D": ("unet", "UNet", {**two, **one, "channels": [16, 32, 64, 128], "strides": [2, 2, 2],
-                                  "num_res_units": 2}, flat, {}),
+                    [2, 1, 96, 96, 96]),
+    "unet 2-D": ("unet", "UNet", {**two, **one, **halving, "num_res_units": 2}, flat),
     "dynunet": ("dynunet", "DynUNet", {**three, **one, "kernel_size": [3, 3, 3, 3], "strides": [1, 2, 2, 2],
-                                       "upsample_kernel_size": [2, 2, 2]}, solid, {}),
-    "segresnet": ("segresnet", "SegResNet", {**three, **one, "init_filters": 16}, solid, {}),
-    "unetr": ("unetr", "UNETR", {**one, "img_size": [64, 64, 64]}, solid, {}),
-    "densenet121": ("densenet121", "DenseNet121", {**two, **one}, flat, {}),
-    "resnet18": ("resnet18", "resnet18", {**three, "in_channels": 1, "out_channels": 2}, solid,
-                 {"spatial_dims": 3, "n_input_channels": 1, "num_classes": 2}),
-    "efficientnet": ("efficientnet", "EfficientNetBN", {**two, "in_channels": 1, "out_channels": 2,
-                                                        "model_name": "efficientnet-b0"}, flat,
-                     {"model_name": "efficientnet-b0", "pretrained": False, "spatial_dims": 2,
-                      "in_channels": 1, "num_classes": 2}),
+                                       "upsample_kernel_size": [2, 2, 2]}, solid),
+    "segresnet": ("segresnet", "SegResNet", {**three, **one, "init_filters": 16}, solid),
+    "unetr": ("unetr", "UNETR", {**one, "img_size": [64, 64, 64]}, solid),
+    "densenet121": ("densenet121", "DenseNet121", {**two, **one}, flat),
+    "resnet18": ("resnet18", "resnet18", resnets, solid),
+    "efficientnet": ("efficientnet", "EfficientNetBN", {**two, "in_channels": 1, "num_classes": 2, "pretrained": False,
+                                                        "model_name": "efficientnet-b0"}, flat),
+    "attention_unet": ("attention_unet", "AttentionUnet", {**three, **one, **halving}, solid),
+    "basic_unet": ("basic_unet", "BasicUNet", {**three, **one}, solid),
+    "segresnet_ds": ("segresnet_ds", "SegResNetDS", {**three, **one, "init_filters": 16}, solid),
+    "segresnet_vae": ("segresnet_vae", "SegResNetVAE", {**one, "input_image_size": [64, 64, 64]}, solid),
+    "vnet": ("vnet", "VNet", {**three, **one}, solid),
+    "high_res_net": ("high_res_net", "HighResNet", {**three, **one}, solid),
+    "vit": ("vit", "ViT", {"in_channels": 1, "img_size": [64, 64, 64], "patch_size": [16, 16, 16],
+                           "classification": True, "num_classes": 2}, solid),
+    "swin_unetr": ("swin_unetr", "SwinUNETR", {**one}, solid),
+    "med_next": ("med_next", "MedNeXt", {**three, **one}, solid),
+    "resnet10": ("resnet10", "resnet10", resnets, solid),
+    "resnet50": ("resnet50", "resnet50", resnets, solid),
+    "seresnet50": ("seresnet50", "SEResNet50", {**two, "in_channels": 1, "num_classes": 2}, flat),
+    "classifier": ("classifier", "Classifier", {**judge, "classes": 2}, solid),
+    "regressor": ("regressor", "Regressor", {**judge, "out_shape": [2]}, solid),
+    "discriminator": ("discriminator", "Discriminator", judge, solid),
+    "critic": ("critic", "Critic", judge, solid),
+    "auto_encoder": ("auto_encoder", "AutoEncoder", {**three, **one, **halving}, solid),
+    "autoencoder_kl": ("autoencoder_kl", "AutoencoderKL", {**two, "in_channels": 1, "out_channels": 1}, flat),
+    "vqvae": ("vqvae", "VQVAE", {**two, "in_channels": 1, "out_channels": 1}, flat),
+    "patch_discriminator": ("patch_discriminator", "PatchDiscriminator", {**two, "channels": 64, "in_channels": 1}, flat),
+    "reg_unet": ("reg_unet", "RegUNet", {**three, "in_channels": 1, "num_channel_initial": 16, "depth": 3,
+                                         "out_channels": 3}, solid),
+    "voxel_morph": ("voxel_morph_unet", "VoxelMorphUNet", {**three, "in_channels": 1}, solid),
+    "flexible_unet": ("flexible_unet", "FlexibleUNet", {**two, **one, "backbone": "efficientnet-b0"}, flat),
+    "ahnet": ("ahnet", "AHNet", {**three, **one}, solid),
+    "daf3d": ("daf3d", "DAF3D", {**one}, solid),
+    "quicknat": ("quicknat", "Quicknat", {"num_class": 2, "num_channels": 1}, flat),
+    "cople_net": ("cople_net", "CopleNet", {**two, **one}, flat),
+    "hover_net": ("hover_net", "HoVerNet", {"in_channels": 3, "out_classes": 5}, [2, 3, 256, 256]),
+    "unest": ("unest", "UNEST", {**one, "img_size": [96, 96, 96]}, [2, 1, 96, 96, 96]),
 }
 
 
@@ -128,15 +159,16 @@ def main():
     peer, rows = Peer(a.python), []
     print("| network | precision | ours ms | MONAI's better ms | its layout | MONAI / ours | memory MB |\n|---|---|---|---|---|---|---|")
     for name in a.types or NETS:
-        kind, cls, params, size, there = NETS[name]
+        kind, cls, params, size = NETS[name]
+        named = {renamed.get(k, k): v for k, v in params.items() if k != "pretrained"}
         for precision in a.precision:
             job = dict(size=size, precision=precision, steps=a.steps, threads=a.threads)
             arms = {"ours": [], "channels first": [], "channels last": []}
             for _ in range(a.repeats):
-                arms["ours"].append(ours({**job, "type": kind, "params": params}, a.cpu))
+                arms["ours"].append(ours({**job, "type": kind, "params": named}, a.cpu))
                 for last in (False, True):
                     arms["channels last" if last else "channels first"].append(
-                        peer({**job, "class": cls, "params": there or params, "last": last}))
+                        peer({**job, "class": cls, "params": params, "last": last}))
             rows.append(dict(name=name, precision=precision, arms=arms))
             ms = {k: statistics.median(r["median_ms"] for r in v) if "error" not in v[0] else float("inf")
                   for k, v in arms.items()}
