@@ -116,9 +116,11 @@ TEST_CASE("the lattice comes near the sum in full, for up to five features") {
 TEST_CASE("a lattice that threads build by parts is the one that a thread builds") {
   at::manual_seed(3);
   const int before = at::get_num_threads();
-  // Noise, whose vertices are nearly all met once, and waves, whose vertices every part meets.
-  for (const double pace : {1., .01}) {
-    const at::Tensor f = at::rand({2, 3, 20, 21, 22}) * pace, x = at::rand({2, 2, 20, 21, 22});
+  // Noise, whose vertices are nearly all met once, and noise that comes back in the opposite order:
+  // what the last of two parts meets first, the first one meets last.
+  const at::Tensor noise = at::rand({2, 3, 20, 21, 22}), half = noise.narrow(2, 0, 10),
+                   x = at::rand({2, 2, 20, 21, 22});
+  for (const at::Tensor& f : {noise, at::cat({half, half.flip({2, 3, 4})}, 2)}) {
     at::Tensor wanted;
     for (const int threads : {1, 2, 3, 8}) {
       CAPTURE(threads);
