@@ -12,6 +12,7 @@
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/direct_conv_tiles.h"
+#include "kernels/net/direct_conv_winograd.h"
 
 namespace sluice {
 
@@ -74,6 +75,10 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   }
   if (PlaneGather::fits(spec, adjoint, products)) {
     planes_.emplace(spec, weight, adjoint, products, type);
+    return;
+  }
+  if (winograd_fits(spec, type) && is_dense(weight)) {
+    winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
     return;
   }
   const at::Tensor w = weight.detach().to(type).to(at::kFloat).contiguous();
@@ -546,6 +551,7 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
                  at::Tensor& out) const {
   if (planes_) return planes_->run(in, bias, residual, out);
   if (depthwise_) return depthwise_->run(in, bias, residual, out);
+  if (winograd_) return winograd_->run(in, bias, residual, out);
   std::vector<float> lane_bias(vectors_ * 16, 0.f);
   if (bias.defined())
     for (int i = 0; i < lanes_; ++i) lane_bias[i] = bias.const_data_ptr<float>()[i % out_channels_];

@@ -8,6 +8,8 @@
 //
 //   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
 //
+// In float32, three numbers along x take half of the products (direct_conv_winograd.h).
+//
 // Three channels would fill three of a vector's sixteen lanes. Float32 goes by planes then
 // (direct_conv_planes.h); else neighbouring outputs along x share a vector, with weights in a band:
 //
@@ -25,6 +27,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -45,6 +48,8 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_l
 // layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
 // it reads memory that nobody wrote where an image is two voxels wide.
 bool has_direct_conv(const ConvSpec& spec);
+
+class WinogradGather;
 
 // A gather with its weights packed for it.
 class Gather {
@@ -108,6 +113,7 @@ class Gather {
   std::vector<Class> classes_;
   std::optional<PlaneGather> planes_;  // or this, instead of all above
   std::optional<DepthwiseGather> depthwise_;
+  std::shared_ptr<const WinogradGather> winograd_;
 };
 
 // The gradient of a convolution's weight, float32 in the weight's shape.

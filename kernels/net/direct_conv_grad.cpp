@@ -17,6 +17,7 @@
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/direct_conv_winograd.h"
 #include "kernels/net/direct_conv_tiles.h"
 
 namespace sluice {
@@ -483,6 +484,7 @@ at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const a
                               Products products) {
   if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
+  if (winograd_fits(spec, x.scalar_type())) return winograd_weight_grad(spec, x, grad, products);
   return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
     return weight_grad<T>(spec, u, v, products);
   });

@@ -1,0 +1,254 @@
+#include "kernels/net/direct_conv_winograd.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/base/simd.h"
+#include "kernels/base/team.h"
+#include "kernels/net/direct_conv_shape.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t sums = 6, outputs = 4;      // of a tile
+constexpr std::int64_t least_channels = 16;        // on either side
+constexpr std::int64_t numbers_at_once = 1 << 19;  // of the six images: they stay in the cache
+
+std::int64_t tiles_of(std::int64_t n) { return (n + outputs - 1) / outputs; }
+
+// G [6, 3], for the points 0, 1, -1, 2, -2 and infinity.
+at::Tensor kernel_sums() {
+  static const at::Tensor g =
+      at::tensor({1.F / 4, 0.F, 0.F, -1.F / 6, -1.F / 6, -1.F / 6, -1.F / 6, 1.F / 6, -1.F / 6,
+                  1.F / 24, 1.F / 12, 1.F / 6, 1.F / 24, -1.F / 12, 1.F / 6, 0.F, 0.F, 1.F})
+          .view({sums, 3});
+  return g;
+}
+
+// Six images in one piece of memory, each [1, channels, z, y, tiles] with channels last.
+struct Images {
+  at::Tensor all;  // [6, channels, z, y, tiles]
+  std::int64_t channels, row, of_one;
+  Images(std::int64_t c, std::int64_t z, std::int64_t y, std::int64_t tiles)
+      : all(at::empty({sums, c, z, y, tiles}, at::kFloat, at::MemoryFormat::ChannelsLast3d)),
+        channels(c),
+        row(tiles * c),
+        of_one(z * y * tiles * c) {}
+  float* at_row(std::int64_t r) const { return all.data_ptr<float>() + r * row; }
+  at::Tensor one(std::int64_t k) const { return all.narrow(0, k, 1); }
+};
+
+// One sample, channels last.
+struct Sample {
+  float* data;
+  Size3 size;
+  std::int64_t channels;
+  Sample(const at::Tensor& t, std::int64_t n)
+      : data(static_cast<float*>(t.data_ptr()) + n * (t.numel() / t.size(0))),
+        size(spatial(t)),
+        channels(t.size(1)) {}
+  float* at_row(std::int64_t z, std::int64_t y) const {
+    return data + (z * size[1] + y) * size[2] * channels;
+  }
+};
+
+// The sums of one row of images: of(to, k, tile, first position along x) writes them.
+template <class Of>
+SLUICE_INLINE inline void each_tile(const Images& images, std::int64_t row, const Of& of) {
+  const std::int64_t tiles = images.row / images.channels;
+  for (std::int64_t t = 0; t < tiles; ++t)
+    of(images.at_row(row) + t * images.channels, t * outputs);
+}
+
+// B' of positions x .. x + 5 of a row, where those outside of it are zero.
+void input_sums(const Images& images, std::int64_t to_row, const Sample& s, std::int64_t z,
+                std::int64_t y, std::int64_t pad) {
+  const std::int64_t C = s.channels, n = images.of_one;
+  if (z < 0 || z >= s.size[0] || y < 0 || y >= s.size[1]) {
+    for (std::int64_t k = 0; k < sums; ++k)
+      std::fill_n(images.at_row(to_row) + k * n, images.row, 0.F);
+    return;
+  }
+  const float* const row = s.at_row(z, y);
+  const std::vector<float> zeros(C);
+  simd([&]() SLUICE_INLINE {
+    each_tile(images, to_row, [&](float* to, std::int64_t first) SLUICE_INLINE {
+      const float* d[sums];
+      for (std::int64_t i = 0; i < sums; ++i) {
+        const std::int64_t x = first + i - pad;
+        d[i] = x >= 0 && x < s.size[2] ? row + x * C : zeros.data();
+      }
+      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+        const V d0 = load<V>(d[0] + c), d1 = load<V>(d[1] + c), d2 = load<V>(d[2] + c),
+                d3 = load<V>(d[3] + c), d4 = load<V>(d[4] + c), d5 = load<V>(d[5] + c);
+        const V a = d4 - d2 * 4.F, b = d3 - d1 * 4.F, e = d4 - d2, f = (d3 - d1) * 2.F;
+        store(to + c, d0 * 4.F - d2 * 5.F + d4);
+        store(to + n + c, a + b);
+        store(to + 2 * n + c, a - b);
+        store(to + 3 * n + c, e + f);
+        store(to + 4 * n + c, e - f);
+        store(to + 5 * n + c, d1 * 4.F - d3 * 5.F + d5);
+      });
+    });
+  });
+}
+
+// A of positions x .. x + 3.
+void output_sums(const Images& images, std::int64_t to_row, const Sample& s, std::int64_t z,
+                 std::int64_t y) {
+  const std::int64_t C = s.channels, n = images.of_one;
+  const float* const row = s.at_row(z, y);
+  const std::vector<float> zeros(C);
+  simd([&]() SLUICE_INLINE {
+    each_tile(images, to_row, [&](float* to, std::int64_t first) SLUICE_INLINE {
+      const float* g[outputs];
+      for (std::int64_t i = 0; i < outputs; ++i)
+        g[i] = first + i < s.size[2] ? row + (first + i) * C : zeros.data();
+      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+        const V g0 = load<V>(g[0] + c), g1 = load<V>(g[1] + c), g2 = load<V>(g[2] + c),
+                g3 = load<V>(g[3] + c);
+        const V even = g0 + g2, odd = g1 + g3, even2 = g0 + g2 * 4.F, odd2 = g1 * 2.F + g3 * 8.F;
+        store(to + c, g0);
+        store(to + n + c, even + odd);
+        store(to + 2 * n + c, even - odd);
+        store(to + 3 * n + c, even2 + odd2);
+        store(to + 4 * n + c, even2 - odd2);
+        store(to + 5 * n + c, g3);
+      });
+    });
+  });
+}
+
+// A' of a row of sums, and what is added to each output.
+void outputs_of(const Images& images, std::int64_t from_row, const float* bias,
+                const float* residual, float* to, std::int64_t width) {
+  const std::int64_t C = images.channels, n = images.of_one;
+  simd([&]() SLUICE_INLINE {
+    each_tile(images, from_row, [&](const float* m, std::int64_t first) SLUICE_INLINE {
+      const std::int64_t real = std::min(outputs, width - first);
+      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+        const V m1 = load<V>(m + n + c), m2 = load<V>(m + 2 * n + c), m3 = load<V>(m + 3 * n + c),
+                m4 = load<V>(m + 4 * n + c);
+        const V s = m1 + m2, d = m1 - m2, s2 = m3 + m4, d2 = m3 - m4;
+        V y[outputs] = {load<V>(m + c) + s + s2, d + d2 * 2.F, s + s2 * 4.F,
+                        d + d2 * 8.F + load<V>(m + 5 * n + c)};
+        for (std::int64_t i = 0; i < outputs; ++i) {
+          if (i >= real) break;
+          const std::int64_t at = (first + i) * C + c;
+          if (bias) y[i] += load<V>(bias + c);
+          if (residual) y[i] += load<V>(residual + at);
+          store(to + at, y[i]);
+        }
+      });
+    });
+  });
+}
+
+// That of each of the six images.
+ConvSpec of_images(const ConvSpec& spec, bool adjoint, const Size3& pad) {
+  const Size3 k = three(spec.kernel, 1);
+  ConvSpec s;
+  s.in = adjoint ? spec.out : spec.in;
+  s.out = adjoint ? spec.in : spec.out;
+  s.kernel = {k[0], k[1], 1};
+  s.stride = {1, 1, 1};
+  s.padding = {pad[0], pad[1], 0};
+  s.output_padding = {0, 0, 0};
+  return s;
+}
+
+}  // namespace
+
+bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
+  const auto ones = [](const std::vector<std::int64_t>& v) {
+    return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
+  };
+  return type == at::kFloat && !spec.transposed && spec.groups == 1 && ones(spec.stride) &&
+         spec.kernel.back() == 3 && spec.padding.back() <= 2 && spec.kernel.size() > 1 &&
+         std::min(spec.in, spec.out) >= least_channels;
+}
+
+bool is_dense(const at::Tensor& weight) {
+  return at::count_nonzero(weight).item<std::int64_t>() * 10 > weight.numel() * 7;
+}
+
+WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
+                               Products products)
+    : kernel_(three(spec.kernel, 1)), pad_(three(spec.padding, 0)) {
+  at::Tensor w = weight.detach();
+  if (adjoint) {
+    for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
+    w = w.transpose(0, 1).flatten(2).flip(2);
+  }
+  const at::Tensor all =
+      at::matmul(w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], 3}), kernel_sums().t());
+  const ConvSpec inner = of_images(spec, adjoint, {0, 0, 0});
+  for (std::int64_t k = 0; k < sums; ++k)
+    of_.emplace_back(inner, all.narrow(4, k, 1), false, products, at::kFloat);
+}
+
+// A few planes of outputs at a time.
+void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+                         at::Tensor& out) const {
+  const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  for (std::int64_t n = 0; n < in.size(0); ++n) {
+    const Sample from(in, n), to(out, n);
+    const std::int64_t tiles = tiles_of(to.size[2]), rows = to.size[1] + kernel_[1] - 1,
+                       plane = sums * rows * tiles * from.channels,
+                       some = std::max<std::int64_t>(2, numbers_at_once / plane);
+    for (std::int64_t z = 0; z < to.size[0]; z += some) {
+      const std::int64_t planes = std::min(some, to.size[0] - z), deep = planes + kernel_[0] - 1;
+      const Images in_sums(from.channels, deep, rows, tiles),
+          out_sums(to.channels, planes, to.size[1], tiles);
+      team_for(deep * rows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r)
+          input_sums(in_sums, r, from, z + r / rows - pad_[0], r % rows - pad_[1], pad_[2]);
+      });
+      for (std::int64_t k = 0; k < sums; ++k) {
+        at::Tensor made = out_sums.one(k);
+        of_[k].run(in_sums.one(k), {}, {}, made);
+      }
+      team_for(planes * to.size[1], [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          float* row = to.at_row(z + r / to.size[1], r % to.size[1]);
+          const float* more =
+              residual.defined() ? Sample(residual, n).data + (row - to.data) : nullptr;
+          outputs_of(out_sums, r, b, more, row, to.size[2]);
+        }
+      });
+    }
+  }
+}
+
+at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
+                                Products products) {
+  const Size3 pad = three(spec.padding, 0);
+  const ConvSpec inner = of_images(spec, false, pad);
+  std::vector<at::Tensor> all(sums);
+  for (std::int64_t n = 0; n < x.size(0); ++n) {
+    const Sample in(x, n), out(grad, n);
+    const std::int64_t tiles = tiles_of(out.size[2]);
+    const Images in_sums(in.channels, in.size[0], in.size[1], tiles),
+        out_sums(out.channels, out.size[0], out.size[1], tiles);
+    team_for(in.size[0] * in.size[1], [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        input_sums(in_sums, r, in, r / in.size[1], r % in.size[1], pad[2]);
+    });
+    team_for(out.size[0] * out.size[1], [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        output_sums(out_sums, r, out, r / out.size[1], r % out.size[1]);
+    });
+    for (std::int64_t k = 0; k < sums; ++k) {
+      const at::Tensor of = direct_weight_grad(inner, in_sums.one(k), out_sums.one(k), products);
+      if (n == 0)
+        all[k] = of;
+      else
+        all[k].add_(of);
+    }
+  }
+  return at::matmul(at::cat(all, 4), kernel_sums()).view(weight_shape(spec));
+}
+
+}  // namespace sluice
