@@ -14,17 +14,50 @@ namespace {
 
 constexpr std::int64_t sums = 6, outputs = 4;      // of a tile
 constexpr std::int64_t least_channels = 16;        // on either side
-constexpr std::int64_t numbers_at_once = 1 << 19;  // of the six images: they stay in the cache
+constexpr std::int64_t numbers_at_once = 1 << 18;  // of the six images: they stay in the cache
 
 std::int64_t tiles_of(std::int64_t n) { return (n + outputs - 1) / outputs; }
 
-// G [6, 3], for the points 0, 1, -1, 2, -2 and infinity.
-at::Tensor kernel_sums() {
-  static const at::Tensor g =
-      at::tensor({1.F / 4, 0.F, 0.F, -1.F / 6, -1.F / 6, -1.F / 6, -1.F / 6, 1.F / 6, -1.F / 6,
-                  1.F / 24, 1.F / 12, 1.F / 6, 1.F / 24, -1.F / 12, 1.F / 6, 0.F, 0.F, 1.F})
-          .view({sums, 3});
-  return g;
+// G of the three numbers along x of each kernel row: [out, in, z, y, 3] -> six of [out, in, z, y,
+// 1]. The points are 0, 1, -1, 2, -2 and infinity.
+std::vector<at::Tensor> kernel_sums(const at::Tensor& weight) {
+  auto shape = weight.sizes().vec();
+  shape.back() = 1;
+  std::vector<at::Tensor> all;
+  std::vector<float*> to;
+  for (std::int64_t k = 0; k < sums; ++k) {
+    all.push_back(at::empty(shape, at::kFloat));
+    to.push_back(all.back().data_ptr<float>());
+  }
+  const auto* const w = weight.const_data_ptr<float>();
+  team_for(weight.numel() / 3, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float a = w[3 * i], b = w[3 * i + 1], c = w[3 * i + 2];
+      const float even = (a + c) / 6, odd = b / 6, even2 = a / 24 + c / 6, odd2 = b / 12;
+      to[0][i] = a / 4;
+      to[1][i] = -even - odd;
+      to[2][i] = odd - even;
+      to[3][i] = even2 + odd2;
+      to[4][i] = even2 - odd2;
+      to[5][i] = c;
+    }
+  });
+  return all;
+}
+
+// G' of six sums, each in the order of a weight whose kernel has three numbers along x.
+void kernel_of_sums(const std::vector<at::Tensor>& all, const at::Tensor& weight) {
+  std::vector<const float*> m;
+  for (const at::Tensor& one : all) m.push_back(one.const_data_ptr<float>());
+  auto* const w = weight.data_ptr<float>();
+  team_for(weight.numel() / 3, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float near = (m[1][i] + m[2][i]) / 6, far = m[3][i] + m[4][i];
+      w[3 * i] = m[0][i] / 4 - near + far / 24;
+      w[3 * i + 1] = (m[2][i] - m[1][i]) / 6 + (m[3][i] - m[4][i]) / 12;
+      w[3 * i + 2] = far / 6 - near + m[5][i];
+    }
+  });
 }
 
 // Six images in one piece of memory, each [1, channels, z, y, tiles] with channels last.
@@ -146,17 +179,37 @@ void outputs_of(const Images& images, std::int64_t from_row, const float* bias,
   });
 }
 
-// That of each of the six images.
-ConvSpec of_images(const ConvSpec& spec, bool adjoint, const Size3& pad) {
+// That of each of the six images, which have their borders.
+ConvSpec of_images(const ConvSpec& spec, bool adjoint) {
   const Size3 k = three(spec.kernel, 1);
   ConvSpec s;
   s.in = adjoint ? spec.out : spec.in;
   s.out = adjoint ? spec.in : spec.out;
   s.kernel = {k[0], k[1], 1};
   s.stride = {1, 1, 1};
-  s.padding = {pad[0], pad[1], 0};
-  s.output_padding = {0, 0, 0};
+  s.padding = s.output_padding = {0, 0, 0};
   return s;
+}
+
+// Some planes of outputs and what they are made of, which the cache holds: body(first plane, how
+// many, the images of the input with their borders, rows of a plane of these).
+template <class Body>
+void each_slab(const Sample& in, const Size3& out, const Size3& kernel, const Size3& pad,
+               const Body& body) {
+  const std::int64_t tiles = tiles_of(out[2]), rows = out[1] + kernel[1] - 1,
+                     plane = sums * rows * tiles * in.channels,
+                     most = std::max<std::int64_t>(2, numbers_at_once / plane),
+                     slabs = (out[0] + most - 1) / most;
+  for (std::int64_t slab = 0; slab < slabs; ++slab) {
+    const std::int64_t z = out[0] * slab / slabs, planes = out[0] * (slab + 1) / slabs - z,
+                       deep = planes + kernel[0] - 1;
+    const Images images(in.channels, deep, rows, tiles);
+    team_for(deep * rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        input_sums(images, r, in, z + r / rows - pad[0], r % rows - pad[1], pad[2]);
+    });
+    body(z, planes, images);
+  }
 }
 
 }  // namespace
@@ -166,7 +219,7 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
     return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
   };
   return type == at::kFloat && !spec.transposed && spec.groups == 1 && ones(spec.stride) &&
-         spec.kernel.back() == 3 && spec.padding.back() <= 2 && spec.kernel.size() > 1 &&
+         spec.kernel.back() == 3 && spec.kernel.size() > 1 &&
          std::min(spec.in, spec.out) >= least_channels;
 }
 
@@ -182,73 +235,60 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
     for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
     w = w.transpose(0, 1).flatten(2).flip(2);
   }
-  const at::Tensor all =
-      at::matmul(w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], 3}), kernel_sums().t());
-  const ConvSpec inner = of_images(spec, adjoint, {0, 0, 0});
-  for (std::int64_t k = 0; k < sums; ++k)
-    of_.emplace_back(inner, all.narrow(4, k, 1), false, products, at::kFloat);
+  w = w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], 3}).contiguous();
+  for (const at::Tensor& one : kernel_sums(w))
+    of_.emplace_back(of_images(spec, adjoint), one, false, products, at::kFloat);
 }
 
-// A few planes of outputs at a time.
 void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
                          at::Tensor& out) const {
   const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   for (std::int64_t n = 0; n < in.size(0); ++n) {
-    const Sample from(in, n), to(out, n);
-    const std::int64_t tiles = tiles_of(to.size[2]), rows = to.size[1] + kernel_[1] - 1,
-                       plane = sums * rows * tiles * from.channels,
-                       some = std::max<std::int64_t>(2, numbers_at_once / plane);
-    for (std::int64_t z = 0; z < to.size[0]; z += some) {
-      const std::int64_t planes = std::min(some, to.size[0] - z), deep = planes + kernel_[0] - 1;
-      const Images in_sums(from.channels, deep, rows, tiles),
-          out_sums(to.channels, planes, to.size[1], tiles);
-      team_for(deep * rows, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r)
-          input_sums(in_sums, r, from, z + r / rows - pad_[0], r % rows - pad_[1], pad_[2]);
-      });
-      for (std::int64_t k = 0; k < sums; ++k) {
-        at::Tensor made = out_sums.one(k);
-        of_[k].run(in_sums.one(k), {}, {}, made);
-      }
-      team_for(planes * to.size[1], [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          float* row = to.at_row(z + r / to.size[1], r % to.size[1]);
-          const float* more =
-              residual.defined() ? Sample(residual, n).data + (row - to.data) : nullptr;
-          outputs_of(out_sums, r, b, more, row, to.size[2]);
-        }
-      });
-    }
+    const Sample to(out, n);
+    const std::int64_t rows = to.size[1];
+    each_slab(Sample(in, n), to.size, kernel_, pad_,
+              [&](std::int64_t z, std::int64_t planes, const Images& images) {
+                const Images made(to.channels, planes, rows, tiles_of(to.size[2]));
+                for (std::int64_t k = 0; k < sums; ++k) {
+                  at::Tensor one = made.one(k);
+                  of_[k].run(images.one(k), {}, {}, one);
+                }
+                team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
+                  for (std::int64_t r = begin; r < end; ++r) {
+                    float* row = to.at_row(z + r / rows, r % rows);
+                    const float* more =
+                        residual.defined() ? Sample(residual, n).data + (row - to.data) : nullptr;
+                    outputs_of(made, r, b, more, row, to.size[2]);
+                  }
+                });
+              });
   }
 }
 
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                                 Products products) {
-  const Size3 pad = three(spec.padding, 0);
-  const ConvSpec inner = of_images(spec, false, pad);
+  const ConvSpec inner = of_images(spec, false);
   std::vector<at::Tensor> all(sums);
   for (std::int64_t n = 0; n < x.size(0); ++n) {
-    const Sample in(x, n), out(grad, n);
-    const std::int64_t tiles = tiles_of(out.size[2]);
-    const Images in_sums(in.channels, in.size[0], in.size[1], tiles),
-        out_sums(out.channels, out.size[0], out.size[1], tiles);
-    team_for(in.size[0] * in.size[1], [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        input_sums(in_sums, r, in, r / in.size[1], r % in.size[1], pad[2]);
-    });
-    team_for(out.size[0] * out.size[1], [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        output_sums(out_sums, r, out, r / out.size[1], r % out.size[1]);
-    });
-    for (std::int64_t k = 0; k < sums; ++k) {
-      const at::Tensor of = direct_weight_grad(inner, in_sums.one(k), out_sums.one(k), products);
-      if (n == 0)
-        all[k] = of;
-      else
-        all[k].add_(of);
-    }
+    const Sample out(grad, n);
+    const std::int64_t rows = out.size[1];
+    each_slab(Sample(x, n), out.size, three(spec.kernel, 1), three(spec.padding, 0),
+              [&](std::int64_t z, std::int64_t planes, const Images& images) {
+                const Images there(out.channels, planes, rows, tiles_of(out.size[2]));
+                team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
+                  for (std::int64_t r = begin; r < end; ++r)
+                    output_sums(there, r, out, z + r / rows, r % rows);
+                });
+                for (std::int64_t k = 0; k < sums; ++k) {
+                  const at::Tensor one =
+                      direct_weight_grad(inner, images.one(k), there.one(k), products);
+                  all[k] = all[k].defined() ? all[k].add_(one) : one;
+                }
+              });
   }
-  return at::matmul(at::cat(all, 4), kernel_sums()).view(weight_shape(spec));
+  const at::Tensor weight = at::empty(weight_shape(spec), at::kFloat);
+  kernel_of_sums(all, weight);
+  return weight;
 }
 
 }  // namespace sluice
