@@ -525,7 +525,13 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
 template <class T, class C>
 void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
                      at::Tensor& out) const {
-  const Size3 size = long_rows(spec_, spatial(in)), out_size = long_rows(spec_, spatial(out));
+  Size3 size = spatial(in), out_size = spatial(out);
+  std::int64_t samples = in.size(0);
+  if (of_positions(spec_)) {  // enough rows for all threads
+    constexpr std::int64_t least = 64;
+    size = out_size = in_rows(samples * size[0] * size[1] * size[2], least);
+    samples = 1;
+  }
   Size3 need;  // positions that taps reach, from low_ on
   for (int d = 0; d < 3; ++d) {
     const std::int64_t step = out_step_[d] * (d == 2 ? block_ : 1);
@@ -533,9 +539,9 @@ void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& 
     need[d] = in_step_[d] * (d == 2 ? block_ : 1) * last + high_[d] - low_[d] + 1;
   }
   const bool wide = out.scalar_type() == at::kFloat;
-  const std::int64_t in_volume = in.numel() / in.size(0), out_volume = out.numel() / out.size(0);
+  const std::int64_t in_volume = in.numel() / samples, out_volume = out.numel() / samples;
   Job<T, C> job{{size, in_channels_, low_, need}, out_size, bias, nullptr, nullptr, wide};
-  for (std::int64_t n = 0; n < in.size(0); ++n) {
+  for (std::int64_t n = 0; n < samples; ++n) {
     job.in.fill(static_cast<const T*>(in.const_data_ptr()) + n * in_volume);
     if (residual.defined())
       job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;

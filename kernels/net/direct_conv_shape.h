@@ -45,14 +45,23 @@ at::Tensor with_u_and_v(const ConvSpec& spec, const at::Tensor& x, const at::Ten
   return u.scalar_type() == at::kFloat ? body(u, v, float{}) : body(u, v, Bf16Bits{});
 }
 
-// A convolution of single positions knows no rows: few long ones are quicker than many short ones.
-inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
+// A convolution of single positions knows neither rows nor samples.
+inline bool of_positions(const ConvSpec& spec) {
   const auto all = [](const std::vector<std::int64_t>& v, std::int64_t n) {
     return std::all_of(v.begin(), v.end(), [n](std::int64_t one) { return one == n; });
   };
-  if (!all(spec.kernel, 1) || !all(spec.stride, 1) || !all(spec.padding, 0) ||
-      !all(spec.output_padding, 0))
-    return size;
+  return all(spec.kernel, 1) && all(spec.stride, 1) && all(spec.padding, 0) &&
+         all(spec.output_padding, 0);
+}
+// So many positions in rows of at least `least`, or in one.
+inline Size3 in_rows(std::int64_t positions, std::int64_t least) {
+  std::int64_t rows = std::max<std::int64_t>(1, positions / least);
+  while (positions % rows != 0) --rows;
+  return {1, rows, positions / rows};
+}
+// Few long rows are quicker than many short ones.
+inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
+  if (!of_positions(spec)) return size;
   const std::int64_t positions = size[0] * size[1] * size[2];
   std::int64_t rows = size[0] * size[1];
   while (rows > 1 && (positions / rows < 256 || positions % rows != 0)) --rows;

@@ -73,15 +73,17 @@ struct Images {
   at::Tensor one(std::int64_t k) const { return all.narrow(0, k, 1); }
 };
 
-// One sample, channels last.
+// One sample, channels last; or, with `all`, all of them as one with more planes.
 struct Sample {
   float* data;
   Size3 size;
   std::int64_t channels;
-  Sample(const at::Tensor& t, std::int64_t n)
+  Sample(const at::Tensor& t, std::int64_t n, bool all)
       : data(static_cast<float*>(t.data_ptr()) + n * (t.numel() / t.size(0))),
         size(spatial(t)),
-        channels(t.size(1)) {}
+        channels(t.size(1)) {
+    if (all) size[0] *= t.size(0);
+  }
   float* at_row(std::int64_t z, std::int64_t y) const {
     return data + (z * size[1] + y) * size[2] * channels;
   }
@@ -179,6 +181,18 @@ void outputs_of(const Images& images, std::int64_t from_row, const float* bias,
   });
 }
 
+// body(k) for the six sums, each by one thread where that leaves none without work.
+template <class Body>
+void each_sum(const Body& body) {
+  const auto some = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) body(k);
+  };
+  if (sums % team_size() == 0)
+    team_for(sums, some);
+  else
+    some(0, sums);
+}
+
 // That of each of the six images, which have their borders.
 ConvSpec of_images(const ConvSpec& spec, bool adjoint) {
   const Size3 k = three(spec.kernel, 1);
@@ -243,21 +257,23 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
 void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
                          at::Tensor& out) const {
   const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
-  for (std::int64_t n = 0; n < in.size(0); ++n) {
-    const Sample to(out, n);
+  const bool flat = kernel_[0] == 1 && pad_[0] == 0;
+  for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
+    const Sample to(out, n, flat);
     const std::int64_t rows = to.size[1];
-    each_slab(Sample(in, n), to.size, kernel_, pad_,
+    each_slab(Sample(in, n, flat), to.size, kernel_, pad_,
               [&](std::int64_t z, std::int64_t planes, const Images& images) {
                 const Images made(to.channels, planes, rows, tiles_of(to.size[2]));
-                for (std::int64_t k = 0; k < sums; ++k) {
+                each_sum([&](std::int64_t k) {
                   at::Tensor one = made.one(k);
                   of_[k].run(images.one(k), {}, {}, one);
-                }
+                });
                 team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
                   for (std::int64_t r = begin; r < end; ++r) {
                     float* row = to.at_row(z + r / rows, r % rows);
-                    const float* more =
-                        residual.defined() ? Sample(residual, n).data + (row - to.data) : nullptr;
+                    const float* more = residual.defined()
+                                            ? Sample(residual, n, flat).data + (row - to.data)
+                                            : nullptr;
                     outputs_of(made, r, b, more, row, to.size[2]);
                   }
                 });
@@ -268,22 +284,24 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                                 Products products) {
   const ConvSpec inner = of_images(spec, false);
+  const Size3 kernel = three(spec.kernel, 1), pad = three(spec.padding, 0);
+  const bool flat = kernel[0] == 1 && pad[0] == 0;
   std::vector<at::Tensor> all(sums);
-  for (std::int64_t n = 0; n < x.size(0); ++n) {
-    const Sample out(grad, n);
+  for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n) {
+    const Sample out(grad, n, flat);
     const std::int64_t rows = out.size[1];
-    each_slab(Sample(x, n), out.size, three(spec.kernel, 1), three(spec.padding, 0),
+    each_slab(Sample(x, n, flat), out.size, kernel, pad,
               [&](std::int64_t z, std::int64_t planes, const Images& images) {
                 const Images there(out.channels, planes, rows, tiles_of(out.size[2]));
                 team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
                   for (std::int64_t r = begin; r < end; ++r)
                     output_sums(there, r, out, z + r / rows, r % rows);
                 });
-                for (std::int64_t k = 0; k < sums; ++k) {
+                each_sum([&](std::int64_t k) {
                   const at::Tensor one =
                       direct_weight_grad(inner, images.one(k), there.one(k), products);
                   all[k] = all[k].defined() ? all[k].add_(one) : one;
-                }
+                });
               });
   }
   const at::Tensor weight = at::empty(weight_shape(spec), at::kFloat);
