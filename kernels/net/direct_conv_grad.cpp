@@ -17,8 +17,8 @@
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
-#include "kernels/net/direct_conv_winograd.h"
 #include "kernels/net/direct_conv_tiles.h"
+#include "kernels/net/direct_conv_winograd.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
@@ -12,9 +11,10 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t sums = 6, outputs = 4;      // of a tile
-constexpr std::int64_t least_channels = 16;        // on either side
-constexpr std::int64_t numbers_at_once = 1 << 18;  // of the six images: they stay in the cache
+constexpr std::int64_t sums = 6, outputs = 4;  // of a tile
+constexpr std::int64_t least_channels = 16;    // on either side
+constexpr std::int64_t rows_at_once = 3
+                                      << 14;  // numbers of one of six images: the cache holds them
 
 std::int64_t tiles_of(std::int64_t n) { return (n + outputs - 1) / outputs; }
 
@@ -205,24 +205,35 @@ ConvSpec of_images(const ConvSpec& spec, bool adjoint) {
   return s;
 }
 
-// Some planes of outputs and what they are made of, which the cache holds: body(first plane, how
-// many, the images of the input with their borders, rows of a plane of these).
+// Some rows of some planes.
+struct Slab {
+  std::int64_t z, planes, y, rows;
+  std::int64_t size() const { return planes * rows; }
+};
+
+// Outputs by slabs whose six images the cache holds: body(slab, the images of what it is made of,
+// with their borders). Whole planes where four of them are not too many.
 template <class Body>
 void each_slab(const Sample& in, const Size3& out, const Size3& kernel, const Size3& pad,
                const Body& body) {
-  const std::int64_t tiles = tiles_of(out[2]), rows = out[1] + kernel[1] - 1,
-                     plane = sums * rows * tiles * in.channels,
-                     most = std::max<std::int64_t>(2, numbers_at_once / plane),
-                     slabs = (out[0] + most - 1) / most;
-  for (std::int64_t slab = 0; slab < slabs; ++slab) {
-    const std::int64_t z = out[0] * slab / slabs, planes = out[0] * (slab + 1) / slabs - z,
-                       deep = planes + kernel[0] - 1;
-    const Images images(in.channels, deep, rows, tiles);
-    team_for(deep * rows, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t tiles = tiles_of(out[2]),
+                     most = std::max<std::int64_t>(1, rows_at_once / (tiles * in.channels));
+  const std::int64_t deep = std::min<std::int64_t>(out[0], kernel[0] == 1 ? 1 : 4),
+                     rows = std::clamp<std::int64_t>(most / deep, std::min<std::int64_t>(8, out[1]),
+                                                     out[1]),
+                     planes = rows < out[1] ? deep : std::max(deep, most / rows),
+                     zs = (out[0] + planes - 1) / planes, ys = (out[1] + rows - 1) / rows;
+  for (std::int64_t i = 0; i < zs * ys; ++i) {
+    Slab s{out[0] * (i / ys) / zs, 0, out[1] * (i % ys) / ys, 0};
+    s.planes = out[0] * (i / ys + 1) / zs - s.z;
+    s.rows = out[1] * (i % ys + 1) / ys - s.y;
+    const Slab from{s.z - pad[0], s.planes + kernel[0] - 1, s.y - pad[1], s.rows + kernel[1] - 1};
+    const Images images(in.channels, from.planes, from.rows, tiles);
+    team_for(from.size(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
-        input_sums(images, r, in, z + r / rows - pad[0], r % rows - pad[1], pad[2]);
+        input_sums(images, r, in, from.z + r / from.rows, from.y + r % from.rows, pad[2]);
     });
-    body(z, planes, images);
+    body(s, images);
   }
 }
 
@@ -244,7 +255,7 @@ bool is_dense(const at::Tensor& weight) {
 WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
                                Products products)
     : kernel_(three(spec.kernel, 1)), pad_(three(spec.padding, 0)) {
-  at::Tensor w = weight.detach();
+  at::Tensor w = weight.detach().to(at::kFloat);
   if (adjoint) {
     for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
     w = w.transpose(0, 1).flatten(2).flip(2);
@@ -260,24 +271,21 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
   const bool flat = kernel_[0] == 1 && pad_[0] == 0;
   for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
     const Sample to(out, n, flat);
-    const std::int64_t rows = to.size[1];
-    each_slab(Sample(in, n, flat), to.size, kernel_, pad_,
-              [&](std::int64_t z, std::int64_t planes, const Images& images) {
-                const Images made(to.channels, planes, rows, tiles_of(to.size[2]));
-                each_sum([&](std::int64_t k) {
-                  at::Tensor one = made.one(k);
-                  of_[k].run(images.one(k), {}, {}, one);
-                });
-                team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
-                  for (std::int64_t r = begin; r < end; ++r) {
-                    float* row = to.at_row(z + r / rows, r % rows);
-                    const float* more = residual.defined()
-                                            ? Sample(residual, n, flat).data + (row - to.data)
-                                            : nullptr;
-                    outputs_of(made, r, b, more, row, to.size[2]);
-                  }
-                });
-              });
+    const float* const more = residual.defined() ? Sample(residual, n, flat).data : nullptr;
+    each_slab(
+        Sample(in, n, flat), to.size, kernel_, pad_, [&](const Slab& s, const Images& images) {
+          const Images made(to.channels, s.planes, s.rows, tiles_of(to.size[2]));
+          each_sum([&](std::int64_t k) {
+            at::Tensor one = made.one(k);
+            of_[k].run(images.one(k), {}, {}, one);
+          });
+          team_for(s.size(), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t r = begin; r < end; ++r) {
+              float* const row = to.at_row(s.z + r / s.rows, s.y + r % s.rows);
+              outputs_of(made, r, b, more ? more + (row - to.data) : nullptr, row, to.size[2]);
+            }
+          });
+        });
   }
 }
 
@@ -289,20 +297,17 @@ at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const
   std::vector<at::Tensor> all(sums);
   for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n) {
     const Sample out(grad, n, flat);
-    const std::int64_t rows = out.size[1];
-    each_slab(Sample(x, n, flat), out.size, kernel, pad,
-              [&](std::int64_t z, std::int64_t planes, const Images& images) {
-                const Images there(out.channels, planes, rows, tiles_of(out.size[2]));
-                team_for(planes * rows, [&](std::int64_t begin, std::int64_t end) {
-                  for (std::int64_t r = begin; r < end; ++r)
-                    output_sums(there, r, out, z + r / rows, r % rows);
-                });
-                each_sum([&](std::int64_t k) {
-                  const at::Tensor one =
-                      direct_weight_grad(inner, images.one(k), there.one(k), products);
-                  all[k] = all[k].defined() ? all[k].add_(one) : one;
-                });
-              });
+    each_slab(Sample(x, n, flat), out.size, kernel, pad, [&](const Slab& s, const Images& images) {
+      const Images there(out.channels, s.planes, s.rows, tiles_of(out.size[2]));
+      team_for(s.size(), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r)
+          output_sums(there, r, out, s.z + r / s.rows, s.y + r % s.rows);
+      });
+      each_sum([&](std::int64_t k) {
+        const at::Tensor one = direct_weight_grad(inner, images.one(k), there.one(k), products);
+        all[k] = all[k].defined() ? all[k].add_(one) : one;
+      });
+    });
   }
   const at::Tensor weight = at::empty(weight_shape(spec), at::kFloat);
   kernel_of_sums(all, weight);
