@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
@@ -11,64 +12,80 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t sums = 6, outputs = 4;  // of a tile
-constexpr std::int64_t least_channels = 16;    // on either side
+constexpr std::int64_t sums = 6;             // of a tile
+constexpr std::int64_t most_outputs = 4;     // of a tile
+constexpr std::int64_t least_channels = 16;  // on either side
 constexpr std::int64_t rows_at_once = 3
                                       << 14;  // numbers of one of six images: the cache holds them
 
-std::int64_t tiles_of(std::int64_t n) { return (n + outputs - 1) / outputs; }
+// What a tile has with a kernel of so many numbers along x.
+std::int64_t outputs_of_tile(std::int64_t kernel) { return sums + 1 - kernel; }
+std::int64_t tiles_of(std::int64_t n, std::int64_t outputs) { return (n + outputs - 1) / outputs; }
 
-// G of the three numbers along x of each kernel row: [out, in, z, y, 3] -> six of [out, in, z, y,
-// 1]. The points are 0, 1, -1, 2, -2 and infinity.
+// G of each row of a kernel, [out, in, z, y, x] -> six of [out, in, z, y, 1]: its values as a
+// polynomial at 0, 1, -1, 2, -2 and infinity, divided by products of the points' differences.
 std::vector<at::Tensor> kernel_sums(const at::Tensor& weight) {
   auto shape = weight.sizes().vec();
-  shape.back() = 1;
+  const std::int64_t wide = std::exchange(shape.back(), 1);
   std::vector<at::Tensor> all;
   std::vector<float*> to;
   for (std::int64_t k = 0; k < sums; ++k) {
     all.push_back(at::empty(shape, at::kFloat));
     to.push_back(all.back().data_ptr<float>());
   }
-  const auto* const w = weight.const_data_ptr<float>();
-  team_for(weight.numel() / 3, [&](std::int64_t begin, std::int64_t end) {
+  const auto* const weights = weight.const_data_ptr<float>();
+  team_for(all[0].numel(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const float a = w[3 * i], b = w[3 * i + 1], c = w[3 * i + 2];
-      const float even = (a + c) / 6, odd = b / 6, even2 = a / 24 + c / 6, odd2 = b / 12;
-      to[0][i] = a / 4;
-      to[1][i] = -even - odd;
-      to[2][i] = odd - even;
-      to[3][i] = even2 + odd2;
-      to[4][i] = even2 - odd2;
-      to[5][i] = c;
+      const float* const w = weights + i * wide;
+      float even[2] = {}, odd[2] = {}, power = 1;  // at 1 and at 2
+      for (std::int64_t t = 0; t < wide; ++t, power *= 2) {
+        (t % 2 ? odd : even)[0] += w[t];
+        (t % 2 ? odd : even)[1] += power * w[t];
+      }
+      to[0][i] = w[0] / 4;
+      to[1][i] = -(even[0] + odd[0]) / 6;
+      to[2][i] = (odd[0] - even[0]) / 6;
+      to[3][i] = (even[1] + odd[1]) / 24;
+      to[4][i] = (even[1] - odd[1]) / 24;
+      to[5][i] = w[wide - 1];
     }
   });
   return all;
 }
 
-// G' of six sums, each in the order of a weight whose kernel has three numbers along x.
+// G' of six sums, each in the order of the weight that it is written to.
 void kernel_of_sums(const std::vector<at::Tensor>& all, const at::Tensor& weight) {
   std::vector<const float*> m;
   for (const at::Tensor& one : all) m.push_back(one.const_data_ptr<float>());
-  auto* const w = weight.data_ptr<float>();
-  team_for(weight.numel() / 3, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t wide = weight.size(-1);
+  auto* const weights = weight.data_ptr<float>();
+  team_for(all[0].numel(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const float near = (m[1][i] + m[2][i]) / 6, far = m[3][i] + m[4][i];
-      w[3 * i] = m[0][i] / 4 - near + far / 24;
-      w[3 * i + 1] = (m[2][i] - m[1][i]) / 6 + (m[3][i] - m[4][i]) / 12;
-      w[3 * i + 2] = far / 6 - near + m[5][i];
+      float* const w = weights + i * wide;
+      float power = 1;
+      for (std::int64_t t = 0; t < wide; ++t, power *= 2) {
+        const float sign = t % 2 ? -1.F : 1.F;
+        w[t] = power * (m[3][i] + sign * m[4][i]) / 24 - (m[1][i] + sign * m[2][i]) / 6;
+      }
+      w[0] += m[0][i] / 4;
+      w[wide - 1] += m[5][i];
     }
   });
 }
 
-// Six images in one piece of memory, each [1, channels, z, y, tiles] with channels last.
+// Six images in one piece of memory, each [1, channels, z, y, tiles] with channels last, for a row
+// of `width` outputs.
 struct Images {
+  std::int64_t outputs, tiles, channels;
   at::Tensor all;  // [6, channels, z, y, tiles]
-  std::int64_t channels, row, of_one;
-  Images(std::int64_t c, std::int64_t z, std::int64_t y, std::int64_t tiles)
-      : all(at::empty({sums, c, z, y, tiles}, at::kFloat, at::MemoryFormat::ChannelsLast3d)),
+  std::int64_t row, of_one;
+  Images(std::int64_t c, std::int64_t z, std::int64_t y, std::int64_t width, std::int64_t of_tile)
+      : outputs(of_tile),
+        tiles(tiles_of(width, of_tile)),
         channels(c),
+        all(at::empty({sums, c, z, y, tiles}, at::kFloat, at::MemoryFormat::ChannelsLast3d)),
         row(tiles * c),
-        of_one(z * y * tiles * c) {}
+        of_one(z * y * row) {}
   float* at_row(std::int64_t r) const { return all.data_ptr<float>() + r * row; }
   at::Tensor one(std::int64_t k) const { return all.narrow(0, k, 1); }
 };
@@ -92,9 +109,8 @@ struct Sample {
 // The sums of one row of images: of(to, k, tile, first position along x) writes them.
 template <class Of>
 SLUICE_INLINE inline void each_tile(const Images& images, std::int64_t row, const Of& of) {
-  const std::int64_t tiles = images.row / images.channels;
-  for (std::int64_t t = 0; t < tiles; ++t)
-    of(images.at_row(row) + t * images.channels, t * outputs);
+  for (std::int64_t t = 0; t < images.tiles; ++t)
+    of(images.at_row(row) + t * images.channels, t * images.outputs);
 }
 
 // B' of positions x .. x + 5 of a row, where those outside of it are zero.
@@ -130,7 +146,7 @@ void input_sums(const Images& images, std::int64_t to_row, const Sample& s, std:
   });
 }
 
-// A of positions x .. x + 3.
+// A of a tile's positions, from x on.
 void output_sums(const Images& images, std::int64_t to_row, const Sample& s, std::int64_t z,
                  std::int64_t y) {
   const std::int64_t C = s.channels, n = images.of_one;
@@ -138,9 +154,10 @@ void output_sums(const Images& images, std::int64_t to_row, const Sample& s, std
   const std::vector<float> zeros(C);
   simd([&]() SLUICE_INLINE {
     each_tile(images, to_row, [&](float* to, std::int64_t first) SLUICE_INLINE {
-      const float* g[outputs];
-      for (std::int64_t i = 0; i < outputs; ++i)
-        g[i] = first + i < s.size[2] ? row + (first + i) * C : zeros.data();
+      const float* g[most_outputs];
+      for (std::int64_t i = 0; i < most_outputs; ++i)
+        g[i] = i < images.outputs && first + i < s.size[2] ? row + (first + i) * C : zeros.data();
+      const float* const last = g[images.outputs - 1];
       each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
         const V g0 = load<V>(g[0] + c), g1 = load<V>(g[1] + c), g2 = load<V>(g[2] + c),
                 g3 = load<V>(g[3] + c);
@@ -150,7 +167,7 @@ void output_sums(const Images& images, std::int64_t to_row, const Sample& s, std
         store(to + 2 * n + c, even - odd);
         store(to + 3 * n + c, even2 + odd2);
         store(to + 4 * n + c, even2 - odd2);
-        store(to + 5 * n + c, g3);
+        store(to + 5 * n + c, load<V>(last + c));
       });
     });
   });
@@ -162,14 +179,14 @@ void outputs_of(const Images& images, std::int64_t from_row, const float* bias,
   const std::int64_t C = images.channels, n = images.of_one;
   simd([&]() SLUICE_INLINE {
     each_tile(images, from_row, [&](const float* m, std::int64_t first) SLUICE_INLINE {
-      const std::int64_t real = std::min(outputs, width - first);
+      const std::int64_t last = images.outputs - 1, real = std::min(last + 1, width - first);
       each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
         const V m1 = load<V>(m + n + c), m2 = load<V>(m + 2 * n + c), m3 = load<V>(m + 3 * n + c),
                 m4 = load<V>(m + 4 * n + c);
         const V s = m1 + m2, d = m1 - m2, s2 = m3 + m4, d2 = m3 - m4;
-        V y[outputs] = {load<V>(m + c) + s + s2, d + d2 * 2.F, s + s2 * 4.F,
-                        d + d2 * 8.F + load<V>(m + 5 * n + c)};
-        for (std::int64_t i = 0; i < outputs; ++i) {
+        V y[most_outputs] = {load<V>(m + c) + s + s2, d + d2 * 2.F, s + s2 * 4.F, d + d2 * 8.F};
+        y[last] += load<V>(m + 5 * n + c);
+        for (std::int64_t i = 0; i < most_outputs; ++i) {
           if (i >= real) break;
           const std::int64_t at = (first + i) * C + c;
           if (bias) y[i] += load<V>(bias + c);
@@ -216,7 +233,7 @@ struct Slab {
 template <class Body>
 void each_slab(const Sample& in, const Size3& out, const Size3& kernel, const Size3& pad,
                const Body& body) {
-  const std::int64_t tiles = tiles_of(out[2]),
+  const std::int64_t of_tile = outputs_of_tile(kernel[2]), tiles = tiles_of(out[2], of_tile),
                      most = std::max<std::int64_t>(1, rows_at_once / (tiles * in.channels));
   const std::int64_t deep = std::min<std::int64_t>(out[0], kernel[0] == 1 ? 1 : 4),
                      rows = std::clamp<std::int64_t>(most / deep, std::min<std::int64_t>(8, out[1]),
@@ -228,7 +245,7 @@ void each_slab(const Sample& in, const Size3& out, const Size3& kernel, const Si
     s.planes = out[0] * (i / ys + 1) / zs - s.z;
     s.rows = out[1] * (i % ys + 1) / ys - s.y;
     const Slab from{s.z - pad[0], s.planes + kernel[0] - 1, s.y - pad[1], s.rows + kernel[1] - 1};
-    const Images images(in.channels, from.planes, from.rows, tiles);
+    const Images images(in.channels, from.planes, from.rows, out[2], of_tile);
     team_for(from.size(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
         input_sums(images, r, in, from.z + r / from.rows, from.y + r % from.rows, pad[2]);
@@ -244,7 +261,7 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
     return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
   };
   return type == at::kFloat && !spec.transposed && spec.groups == 1 && ones(spec.stride) &&
-         spec.kernel.back() == 3 && spec.kernel.size() > 1 &&
+         spec.kernel.back() >= 3 && spec.kernel.back() <= 5 && spec.kernel.size() > 1 &&
          std::min(spec.in, spec.out) >= least_channels;
 }
 
@@ -260,7 +277,7 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
     for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
     w = w.transpose(0, 1).flatten(2).flip(2);
   }
-  w = w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], 3}).contiguous();
+  w = w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], kernel_[2]}).contiguous();
   for (const at::Tensor& one : kernel_sums(w))
     of_.emplace_back(of_images(spec, adjoint), one, false, products, at::kFloat);
 }
@@ -274,7 +291,7 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
     const float* const more = residual.defined() ? Sample(residual, n, flat).data : nullptr;
     each_slab(
         Sample(in, n, flat), to.size, kernel_, pad_, [&](const Slab& s, const Images& images) {
-          const Images made(to.channels, s.planes, s.rows, tiles_of(to.size[2]));
+          const Images made(to.channels, s.planes, s.rows, to.size[2], outputs_of_tile(kernel_[2]));
           each_sum([&](std::int64_t k) {
             at::Tensor one = made.one(k);
             of_[k].run(images.one(k), {}, {}, one);
@@ -298,7 +315,7 @@ at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const
   for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n) {
     const Sample out(grad, n, flat);
     each_slab(Sample(x, n, flat), out.size, kernel, pad, [&](const Slab& s, const Images& images) {
-      const Images there(out.channels, s.planes, s.rows, tiles_of(out.size[2]));
+      const Images there(out.channels, s.planes, s.rows, out.size[2], outputs_of_tile(kernel[2]));
       team_for(s.size(), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r)
           output_sums(there, r, out, s.z + r / s.rows, s.y + r % s.rows);

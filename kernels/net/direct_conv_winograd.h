@@ -1,11 +1,12 @@
-// Convolutions of float32 whose kernel has three numbers along x, with half of the products
-// (Winograd's F(4, 3); Lavin, Gray 2016, along one axis): four outputs take six products of the
-// input's and the kernel's six sums, where they would take twelve.
+// Convolutions of float32 whose kernel has three to five numbers along x, with about half of the
+// products (Winograd's F(4, 3), F(3, 4) and F(2, 5); Lavin, Gray 2016, along one axis): a tile of
+// four outputs takes six products of the input's and the kernel's six sums, where it would take
+// twelve; two outputs of a kernel of five take six, not ten.
 //
 //   out = A' [ (G w) . (B' in) ]        . : product by product, then summed over taps and channels
 //   dw  = G' [ (A dout) . (B' in) ]     the same form, turned round
 //
-//   in ──B'──▶ six images, a quarter as wide ──a Gather each, kernel z x y x 1──▶ six ──A'──▶ out
+//   in ──B'──▶ six images, a number a tile ──a Gather each, kernel z x y x 1──▶ six ──A'──▶ out
 //
 // Invariant: sums are a Gather's and of one order, so results depend on no number of threads. Their
 // error is some times that of the sums in full: about 1e-6 of the largest output.

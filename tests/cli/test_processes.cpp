@@ -1,12 +1,15 @@
 // One training in several processes: the same bits from 1 to N, and what happens when one fails.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/campaign.h"
 #include "tests/cli/nii.h"
@@ -354,10 +357,19 @@ TEST_CASE("a rank 0 that answers nothing is given up after run.join_timeout_s, a
     CHECK(r.code == 9);
     CHECK_MESSAGE(contains(r.err, "rank 0 does not answer at 127.0.0.1:" + port), r.err);
   }
+  // A signal, once the process has connected.
+  pollfd waiting{silent, POLLIN, 0};
+  while (poll(&waiting, 1, 0) > 0) ::close(accept(silent, nullptr, nullptr));
+  std::thread taker([&] {
+    if (poll(&waiting, 1, 60000) > 0) std::ofstream(t.folder.path / "connected");
+  });
   const auto ended = shell::run(
       t.in_folder + "export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + listening +
-      "\ntimeout -k 10 1 $SLUICE run g.json --no-out\necho $?");
-  CHECK(ended.out == "124\n");  // by the first signal
+      "\n$SLUICE run g.json --no-out &\n"
+      "for i in $(seq 600); do [ -e connected ] && break; sleep 0.1; done\n"
+      "kill -TERM $!\nwait $!\necho $?");
+  taker.join();
+  CHECK(ended.out == "143\n");
   CHECK_MESSAGE(contains(ended.err, "ended before all processes were there"), ended.err);
   close(silent);
   const auto alone =
