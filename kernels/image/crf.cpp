@@ -63,16 +63,15 @@ at::Tensor run(const at::Tensor& a, const Messages& messages, bool backward) {
                                static_cast<T>(of[1].factor),
                                out.mutable_data_ptr<T>()};
   };
-  const auto on_host = [&](const auto& call) { run_here(call, backward); };
   if (x.scalar_type() == at::kDouble && x.is_cuda())
     throw DataError("a random field of float64 runs on the host alone");
   if (x.is_cuda()) {
     const CudaCall cuda(x);
     cuda.require(cuda.table.crf(call_of(float{}), backward, cuda.stream));
   } else if (x.scalar_type() == at::kDouble) {
-    on_host(call_of(double{}));
+    run_here(call_of(double{}), backward);
   } else {
-    on_host(call_of(float{}));
+    run_here(call_of(float{}), backward);
   }
   return out;
 }

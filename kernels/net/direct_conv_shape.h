@@ -61,11 +61,8 @@ inline Size3 in_rows(std::int64_t positions, std::int64_t least) {
 }
 // Few long rows are quicker than many short ones.
 inline Size3 long_rows(const ConvSpec& spec, const Size3& size) {
-  if (!of_positions(spec)) return size;
-  const std::int64_t positions = size[0] * size[1] * size[2];
-  std::int64_t rows = size[0] * size[1];
-  while (rows > 1 && (positions / rows < 256 || positions % rows != 0)) --rows;
-  return {1, std::max<std::int64_t>(1, rows), positions / std::max<std::int64_t>(1, rows)};
+  constexpr std::int64_t least = 256;
+  return of_positions(spec) ? in_rows(size[0] * size[1] * size[2], std::max(least, size[2])) : size;
 }
 
 // The taps of a gather (direct_conv.h) along one axis for the outputs of one residue, by ascending

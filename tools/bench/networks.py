@@ -26,7 +26,8 @@ judge = dict(in_shape=[1, 64, 64, 64], channels=[16, 32, 64], strides=[2, 2, 2])
 resnets = dict(**three, n_input_channels=1, num_classes=2)
 
 # name: our type, MONAI's class, its parameters, size. Ours have the same names, but for `renamed`.
-renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels",
+               num_class="out_channels")
 NETS = {
     "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
                                     "num_res_units": 1}, solid),

@@ -5,14 +5,13 @@ usage: nnunet_training.py PYTHON --peer FILE --data TASK04 --out F.json [--seeds
 
 PYTHON has nnunetv2 2.8.1 (and matplotlib with it); FILE is a script that trains with it and prints JSON lines (its
 --steps, --iters, --every, --seed, --val, --bf16, --cl, --no-mirror are used). Both sides start from the files: their
-seconds hold fingerprint, plan (of the fold's cases, as FILE does), preprocessing, training and a validation of the fold's whole cases every --every steps,
-without mirroring. bfloat16 runs nnU-Net with channels last, its best on a CPU. Arms interleaved by seed; F.json keeps
+seconds hold fingerprint, plan (of the fold's cases, as FILE does), preprocessing, training and a validation of the
+fold's whole cases every --every steps, without mirroring. bfloat16 runs nnU-Net with channels last, its best on a CPU. Arms interleaved by seed; F.json keeps
 the runs of earlier calls, and the summary counts them all.
 """
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -41,8 +40,8 @@ def first_fold(a, work):
     return f"{work}/fold"
 
 
-def measured(command, follow):
-    """Runs `command`; follow(line) says (step, Dice) of a line of its output or of the file that it writes, or None."""
+def measured(command, follow=lambda line: None):
+    """Runs `command`; follow(line) says (step, Dice) of a line of its output, or None."""
     begin, curve = time.time(), []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     for line in process.stdout:
@@ -63,9 +62,6 @@ def ours(a, work, seed):
                    check=True, capture_output=True)
     batch = int(re.search(r'"batch": (\d+)', open(f"{graph}/3d_fullres.json").read())[1])
     planned = time.time() - begin
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
-    # The metrics' file, line by line as the run writes it.
     command = (f"{root}/build/sluice run {graph}/3d_fullres.json --quiet --overwrite --out {out} "
                f"--set run.seed={seed} --set vars.epochs={a.steps // a.every} --set vars.root={os.path.abspath(a.data)} "
                f"--set +models.net.precision={a.precision} --set nodes.draw.num_samples={batch * a.every} "
@@ -74,7 +70,7 @@ def ours(a, work, seed):
     done = threading.Event()
     times = {}
 
-    def watch():
+    def watch():  # the metrics' file, as the run writes it
         while not done.wait(0.25):
             try:
                 for line in open(f"{out}/metrics.jsonl"):
@@ -84,7 +80,7 @@ def ours(a, work, seed):
                 pass
     watcher = threading.Thread(target=watch)
     watcher.start()
-    run = measured(command.split(), lambda line: None)
+    run = measured(command.split())
     time.sleep(0.5)
     done.set()
     watcher.join()
@@ -100,10 +96,9 @@ def peer(a, work, seed):
         said = json.loads(line)
         return (said["eval"], said["dice"]) if "eval" in said else None
     fold = first_fold(a, work)
-    run = measured([a.python, a.peer, "--data", fold, "--val", fold, "--steps", str(a.steps), "--iters", str(a.every),
-                    "--every", str(a.every), "--seed", str(seed), "--no-mirror", "--work", f"{work}/nnunet", *more],
-                   follow)
-    return run
+    return measured([a.python, a.peer, "--data", fold, "--val", fold, "--steps", str(a.steps), "--iters", str(a.every),
+                     "--every", str(a.every), "--seed", str(seed), "--no-mirror", "--work", f"{work}/nnunet", *more],
+                    follow)
 
 
 def picture(runs, path):
