@@ -54,6 +54,8 @@ class Walk {
   // One number stands for all axes; a null, or 0 or less, for what is unknown.
   static std::vector<std::int64_t> extents_of(const Json& value, int spatial);
   void resizes(const FieldRule& rule);
+  void chooses_extents(const FieldRule& rule);
+  bool exchanges_equal(std::vector<std::int64_t> extents) const;
   void keeps(const FieldRule& rule);
 
   // ---- rules that must hold ----

@@ -1,6 +1,7 @@
 #include "engine/plan/fields.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/plan/field_walk.h"
 
@@ -18,6 +19,10 @@ std::string FieldInfo::text(std::int64_t batch) const {
   for (int a = 0; a < spatial; ++a)
     out += ", " + number(extents.empty() ? 0 : extents[static_cast<std::size_t>(a)]);
   return out + (spatial ? "]" : ", ...]");
+}
+
+bool FieldInfo::has_known_extents() const {
+  return !extents.empty() && std::find(extents.begin(), extents.end(), 0) == extents.end();
 }
 
 const FieldInfo* Flow::find(std::string_view name) const {
@@ -348,7 +353,8 @@ static bool is_every_extent(const Json& value) {
 }
 
 void Walk::resizes(const FieldRule& rule) {
-  if (!rule.param.empty()) per_axis(rule);
+  if (rule.param.empty()) return chooses_extents(rule);
+  per_axis(rule);
   for (const std::string& name : names(rule.fields)) {
     FieldInfo* f = flow_.find(name);
     if (!f || f->form == Form::record) continue;
@@ -362,11 +368,39 @@ void Walk::resizes(const FieldRule& rule) {
     const bool all_known =
         !wanted.empty() && std::find(wanted.begin(), wanted.end(), 0) == wanted.end();
     f->extents = std::move(wanted);
-    if (all_known || (!pads && is_every_extent(param(rule.param))))
+    if (all_known || (!pads && is_every_extent(param(rule.param)))) {
+      f->one_shape = true;
       f->varies_since.clear();
-    else if (rule.param.empty())
-      f->varies_since = node_.path();
+    }
   }
+}
+
+// The node knows the extents and the plan does not, but where equal ones change places. Samples of
+// one shape are taken to stay so.
+void Walk::chooses_extents(const FieldRule& rule) {
+  for (const std::string& name : names(rule.fields)) {
+    FieldInfo* f = flow_.find(name);
+    if (!f || f->form == Form::record) continue;
+    if (spec_.rearranges && f->has_known_extents() && exchanges_equal(f->extents)) continue;
+    if (!f->one_shape) f->varies_since = node_.path();
+    f->extents.clear();
+  }
+}
+
+// Whether the axes that the node names, or all of them, have one extent.
+bool Walk::exchanges_equal(std::vector<std::int64_t> extents) const {
+  for (const FieldRule& rule : spec_.rules) {
+    const Json& named = rule.act == FieldRule::Act::axes ? param(rule.param) : Json();
+    if (!named.is_array()) continue;
+    std::vector<std::int64_t> of_named;
+    for (const Json& axis : named) {
+      const auto a = axis.get<std::int64_t>();
+      const auto at = static_cast<std::size_t>(a < 0 ? a + std::ssize(extents) : a);
+      if (at < extents.size()) of_named.push_back(extents[at]);
+    }
+    extents = std::move(of_named);
+  }
+  return std::set<std::int64_t>(extents.begin(), extents.end()).size() <= 1;
 }
 
 void Walk::keeps(const FieldRule& rule) {

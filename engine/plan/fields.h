@@ -32,10 +32,13 @@ struct FieldInfo {
   std::int64_t channels = 0;          // 0: unknown
   std::vector<std::int64_t> extents;  // one a spatial axis, 0: unknown; empty: all unknown
   std::string dtype;                  // "float32"; "": unknown
+  bool one_shape = false;             // of all samples, known or not
   std::string varies_since;           // the node that makes extents differ between samples; or ""
   bool maybe = false;                 // not every sample has it
   bool gradient = false;              // depends on a network that is read here, differentiably
   std::string gradient_ends;          // the node that made it of one that does, without gradient
+
+  bool has_known_extents() const;  // of every axis
 
   // "float32 [4, 1, 64, 64, 64]" with ? for what is unknown, "path" for a record; `batch`: N or 0.
   std::string text(std::int64_t batch) const;

@@ -1,6 +1,7 @@
 #include "engine/session/what_if.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -21,18 +22,13 @@ static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
 static bool can_be_left_out(const PlanNode& n, const Plan& plan) {
   if (n.run < 0 || n.spec->arity != Arity::one_to_one || n.path().find('/') != std::string::npos)
     return false;
-  const auto unequal = [](const FieldInfo& f) {  // or unknown
-    return f.extents.empty() || f.extents.front() == 0 ||
-           std::count(f.extents.begin(), f.extents.end(), f.extents.front()) !=
-               std::ssize(f.extents);
+  const auto chooses = [](const FieldRule& r) {
+    return r.act == FieldRule::Act::resizes && r.param.empty();
   };
   const auto& fields = n.flow.fields;
-  if (std::any_of(fields.begin(), fields.end(), unequal) && n.spec->rearranges) return false;
-  // The data choose its extents, whatever the plan says of known ones.
-  const auto chooses = [&](const FieldRule& r) {
-    return r.act == FieldRule::Act::resizes && r.param.empty() && !n.spec->rearranges;
-  };
-  return std::none_of(n.spec->rules.begin(), n.spec->rules.end(), chooses) &&
+  const bool known =
+      std::all_of(fields.begin(), fields.end(), std::mem_fn(&FieldInfo::has_known_extents));
+  return (known || std::none_of(n.spec->rules.begin(), n.spec->rules.end(), chooses)) &&
          n.flow.same(plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow);
 }
 

@@ -32,6 +32,7 @@ struct OrientationNode final : FusedNode {
                "world axes.")
         .length(2, 3)
         .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .rearranging()
         .fuses(Fuses::moves)
         .any_device()
         .takes("@keys", Form::image, 2, 3)

@@ -244,3 +244,21 @@ TEST_CASE("an optimizer's groups of parameters are checked with the graph") {
     CHECK(found.find(word) != std::string::npos);
   }
 }
+
+TEST_CASE("extents that a node chooses are not stated as those before it, and cubes may turn") {
+  const auto after = [](const char* extents, const std::string& node) {
+    return said(graph(R"("crop": { "type": "resize_with_pad_or_crop", "in": "load",
+                         "spatial_size": )" +
+                      std::string(extents) + R"( }, "sized": { "in": "crop", )" + node + " }," +
+                      forward));
+  };
+  const auto refused = [](const std::string& text) { return text.starts_with("SL0609"); };
+  CHECK(refused(after("34", R"("type": "rand_flip")")));
+  CHECK(after("34", R"("type": "divisible_pad", "k": 4)").empty());
+  CHECK(after("34", R"("type": "border_pad", "spatial_border": 1)").empty());
+  CHECK(refused(after("34", R"("type": "orientation", "axcodes": "RAS")")));
+  CHECK(after("[32, 34, 32]", R"("type": "orientation", "axcodes": "RAS")").empty());
+  CHECK(refused(after("[34, 34, 32]", R"("type": "rand_rotate90")")));
+  CHECK(refused(after("[32, 34, 34]", R"("type": "rand_rotate90", "spatial_axes": [1, -1])")));
+  CHECK(after("[34, 34, 32]", R"("type": "rand_rotate90", "spatial_axes": [0, 2])").empty());
+}
