@@ -4,10 +4,13 @@
 // [in, out / groups, kernel...], as PyTorch keeps them; dilation is 1.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace sluice {
+
+using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
 struct ConvSpec {
   bool transposed = false;

@@ -8,7 +8,6 @@
 
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv_micro.h"
-#include "kernels/net/direct_conv_planes.h"
 
 namespace sluice {
 

@@ -10,7 +10,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,8 +17,6 @@
 #include "kernels/net/direct_conv_micro.h"
 
 namespace sluice {
-
-using Size3 = std::array<std::int64_t, 3>;  // z, y, x; 2-D images have z = 1
 
 class PlaneGather {
  public:
