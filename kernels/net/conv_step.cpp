@@ -2,17 +2,20 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/net/conv_matmul.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/norm_act.h"
 
 namespace sluice {
 namespace {
 
-// Either the two gathers of the direct convolutions or a weight for LibTorch's.
+// What a pass computes a convolution with.
+enum class ConvWay { direct, matmul, torch };
 struct ConvWeights {
-  std::optional<Gather> forward, adjoint;
-  Products products{};  // of the gathers
-  at::Tensor cast;
+  ConvWay way = ConvWay::torch;
+  Products products{};                     // of direct ones
+  std::optional<Gather> forward, adjoint;  // theirs, where several frames share them
+  at::Tensor cast;                         // LibTorch's
 };
 const ConvWeights& weights_of(const Frame& f, const Step& s) {
   return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
@@ -24,15 +27,6 @@ const ConvWeights& weights_of(const Frame& f, const Step& s) {
 at::ScalarType type_of_product(const at::Tensor& x) {
   const bool narrow = x.device().is_cpu() && x.size(-1) <= 4;
   return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
-}
-
-// Whether LibTorch's gradient of the weight is quicker: few positions meet many weights
-// (tools/bench/convolutions.cpp). In 16 bits it is not to be had, as above.
-bool torch_weight_grad_pays(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
-                            const at::Tensor& weight) {
-  const at::Tensor& small = spec.transposed ? x : grad;
-  return x.scalar_type() == at::kFloat && spec.groups == 1 && weight.numel() >= 1 << 19 &&
-         small.numel() / (small.size(0) * small.size(1)) <= 256;
 }
 
 }  // namespace
@@ -67,64 +61,75 @@ at::Tensor torch_convolution(const at::Tensor& x, const at::Tensor& weight,
 std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   auto w = std::make_shared<ConvWeights>();
   const Net& p = pass.net;
+  const at::Tensor& own = pass.weights[weight];
   const auto products = products_for(p.compute);
-  if (pass.cpu && p.channels_last && products && has_direct_conv(spec)) {
-    w->products = *products;
-    w->forward.emplace(spec, pass.weights[weight], false, *products, p.compute);
-    if (pass.keep) w->adjoint.emplace(spec, pass.weights[weight], true, *products, p.compute);
-  } else {
-    w->cast = p.laid_out(pass.weights[weight].to(p.compute));
+  const Size& out = pass.sizes[output];
+  if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
+    w->cast = p.laid_out(own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
+  } else if (pass.keep && p.compute == at::kFloat &&
+             matmul_conv_pays(spec, c10::multiply_integers(out) / out[1])) {
+    w->way = ConvWay::matmul;
+  } else {
+    w->way = ConvWay::direct;
+    w->products = *products;
+    if (pass.keep && pass.for_one) return w;  // each made when it is needed
+    w->forward.emplace(spec, own, false, *products, p.compute);
+    if (pass.keep) w->adjoint.emplace(spec, own, true, *products, p.compute);
   }
   return w;
+}
+
+void ConvStep::gather(const Frame& f, bool adjoint, const at::Tensor& x, const at::Tensor& b,
+                      const at::Tensor& residual, at::Tensor& y) const {
+  const ConvWeights& w = weights_of(f, *this);
+  if (const auto& shared = adjoint ? w.adjoint : w.forward)
+    shared->run(x, b, residual, y);
+  else
+    Gather(spec, f.weight(weight), adjoint, w.products, f.net->compute).run(x, b, residual, y);
 }
 
 at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
-  if (w.forward) {
+  const at::Tensor b = bias >= 0 ? f.weight(bias) : at::Tensor();
+  if (w.way == ConvWay::direct) {
     // A network's output stays in float32, as it was summed, and goes where it belongs.
     at::Tensor y = f.result_of(output);
     if (!y.defined())
       y = at::empty(conv_output_size(spec, x.sizes()), x.options(), channels_last_of(x));
-    w.forward->run(x, bias >= 0 ? f.weight(bias) : at::Tensor(), residual(f), y);
+    gather(f, false, x, b, residual(f), y);
     return y;
   }
-  const auto b = bias >= 0 ? std::optional<at::Tensor>(f.weight(bias)) : std::nullopt;
+  if (w.way == ConvWay::matmul) return matmul_conv(spec, x, f.weight(weight), b, residual(f));
+  const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
   const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-  at::Tensor y = f.net->laid_out(torch_convolution(x, w.cast, b, spec, dilation));
+  at::Tensor y = f.net->laid_out(torch_convolution(x, w.cast, maybe, spec, dilation));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
   return y;
-}
-
-// A gradient that another step has left for the input is added in the same pass.
-void ConvStep::input_grad(Frame& f, const at::Tensor& grad) const {
-  const at::Tensor& x = f.values[inputs[0]];
-  at::Tensor dx = at::empty_like(x);
-  weights_of(f, *this).adjoint->run(grad, {}, f.grads[inputs[0]], dx);
-  f.grads[inputs[0]] = dx;
 }
 
 void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
   const bool wanted = f.wants[inputs[0]];
-  const auto by_torch = [&](const at::Tensor& of, bool input) {
+  if (w.way == ConvWay::direct) {
+    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad, w.products));
+    if (wanted) {  // a gradient that another step has left for the input is added in the same pass
+      at::Tensor dx = at::empty_like(x);
+      gather(f, true, grad, {}, f.grads[inputs[0]], dx);
+      f.grads[inputs[0]] = dx;
+    }
+  } else if (w.way == ConvWay::matmul) {
+    f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
+    if (wanted) f.add_grad(inputs[0], matmul_conv_input_grad(spec, grad, f.weight(weight), x));
+  } else {
     const at::ScalarType type = type_of_product(x);
     const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-    auto [dx, dw, db] = at::convolution_backward(
-        grad.to(type), x.to(type), of.to(type), std::nullopt, spec.stride, spec.padding, dilation,
-        spec.transposed, spec.output_padding, spec.groups, {input, true, false});
-    return std::pair(std::move(dx), dw.contiguous());
-  };
-  if (w.adjoint) {
-    f.add_parameter_grad(weight, torch_weight_grad_pays(spec, x, grad, f.weight(weight))
-                                     ? by_torch(f.weight(weight), false).second
-                                     : direct_weight_grad(spec, x, grad, w.products));
-    if (wanted) input_grad(f, grad);
-  } else {
-    const auto [dx, dw] = by_torch(w.cast, wanted);
-    f.add_parameter_grad(weight, dw);
+    const auto [dx, dw, db] = at::convolution_backward(
+        grad.to(type), x.to(type), w.cast.to(type), std::nullopt, spec.stride, spec.padding,
+        dilation, spec.transposed, spec.output_padding, spec.groups, {wanted, true, false});
+    f.add_parameter_grad(weight, dw.contiguous());
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(dx.to(x.scalar_type())));
   }
   if (bias >= 0) f.add_parameter_grad(bias, channel_sums(grad));

@@ -31,7 +31,9 @@ struct ConvStep final : Step {
   at::Tensor residual(const Frame& f) const {
     return inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor();
   }
-  void input_grad(Frame& f, const at::Tensor& grad) const;
+  // A direct convolution into y, or its adjoint.
+  void gather(const Frame& f, bool adjoint, const at::Tensor& x, const at::Tensor& b,
+              const at::Tensor& residual, at::Tensor& y) const;
 };
 
 // t, dense in a layout, with that layout's own strides. What has one channel is dense in all of

@@ -101,7 +101,8 @@ struct Gather::Pack {
   std::vector<Read> reads;
   std::int64_t first;  // offset
 
-  void channel(std::int64_t ci) const;
+  void channels(std::int64_t begin, std::int64_t end) const;
+  void read(std::int64_t ci, std::int64_t co, std::size_t iz, std::size_t iy, const Read& r) const;
   // The word of a lane for one value of the window.
   std::uint32_t& word(std::int64_t row, std::int64_t value, std::int64_t lane) const {
     const std::int64_t vector = lane / 16, each = numbers_a_word(g.products_);
@@ -114,33 +115,35 @@ struct Gather::Pack {
   }
 };
 
-// The weights of one input channel: up to 16 outputs' kernels at a time, so that lines of memory
-// are met once.
-void Gather::Pack::channel(std::int64_t ci) const {
+// The weights of some input channels: 16 outputs' kernels at a time, channel by channel, so that
+// lines of memory are met once.
+void Gather::Pack::channels(std::int64_t begin, std::int64_t end) const {
+  for (std::int64_t co = 0; co < g.out_channels_; co += 16)
+    for (std::int64_t ci = begin; ci < end; ++ci)
+      for (std::size_t iz = 0; iz < z.size(); ++iz)
+        for (std::size_t iy = 0; iy < y.size(); ++iy)
+          for (const Read& r : reads) read(ci, co, iz, iy, r);
+}
+
+void Gather::Pack::read(std::int64_t ci, std::int64_t co, std::size_t iz, std::size_t iy,
+                        const Read& r) const {
   const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
   const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
-  const float* const channel = from + ci * (transposed ? out : 1) * volume;
+  const std::int64_t k = (z[iz].kernel * g.kernel_[1] + y[iy].kernel) * g.kernel_[2] + r.kernel;
+  const float* w = from + ci * (transposed ? out : 1) * volume + co * to_next + k;
+  const auto row = static_cast<std::int64_t>(iz * y.size() + iy);
+  const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
+  const std::int64_t lane = r.lane + co, n = std::min<std::int64_t>(16, out - co);
   const bool pairs = numbers_a_word(g.products_) == 2;
-  for (std::int64_t co = 0; co < out; co += 16)
-    for (std::size_t iz = 0; iz < z.size(); ++iz)
-      for (std::size_t iy = 0; iy < y.size(); ++iy)
-        for (const Read& r : reads) {
-          const auto row = static_cast<std::int64_t>(iz * y.size() + iy);
-          const std::int64_t k =
-              (z[iz].kernel * g.kernel_[1] + y[iy].kernel) * g.kernel_[2] + r.kernel;
-          const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
-          const float* w = channel + co * to_next + k;
-          const std::int64_t lane = r.lane + co, n = std::min<std::int64_t>(16, out - co);
-          // 16 words side by side, or those of two vectors.
-          std::uint32_t* to = &word(row, value, lane);
-          for (std::int64_t l = 0; l < n; ++l, w += to_next) {
-            if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
-            if (pairs)
-              to[l] |= std::uint32_t{to_bf16(*w)} << (value % 2 * 16);
-            else
-              to[l] = std::bit_cast<std::uint32_t>(*w);
-          }
-        }
+  // 16 words side by side, or those of two vectors.
+  std::uint32_t* to = &word(row, value, lane);
+  for (std::int64_t l = 0; l < n; ++l, w += to_next) {
+    if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
+    if (pairs)
+      to[l] |= std::uint32_t{to_bf16(*w)} << (value % 2 * 16);
+    else
+      to[l] = std::bit_cast<std::uint32_t>(*w);
+  }
 }
 
 void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool transposed) {
@@ -191,7 +194,7 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   // Channels that share a word of pairs are packed by one thread.
   const std::int64_t together = each == 1 ? 1 : in_channels_ % 2 == 0 ? 2 : in_channels_;
   team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
-    for (std::int64_t ci = together * begin; ci < together * finish; ++ci) pack.channel(ci);
+    pack.channels(together * begin, together * finish);
   });
   if (products_ == Products::tiles) c.together = tile_words(c.words);
   make_list(c);

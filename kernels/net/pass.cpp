@@ -119,11 +119,11 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
       keep_(keep),
       input_sizes_(sizes_of(x)),
       stages_(stages(net, schedule_, input_sizes_)) {
-  replicas_.push_back(own());
   const auto& sizes = net.sizes(input_sizes_);
   for (std::size_t i = 0; i < outputs; ++i)
     results_.push_back(room(sizes[net.outputs[i]], x[0].device()));
   cut(x[0]);
+  replicas_.push_back(own());
   plan();
   timed_ = x[0].is_cpu();
   if (keep) open_ = std::make_unique<OpenPass>(net.prepared_);
@@ -180,6 +180,19 @@ std::vector<bool> Pass::wanted(const Tensors& x) const {
   return wants;
 }
 
+// Whether a sample does so little with many weights that threads with samples of their own would
+// mostly read them, and add up gradients of them, each for itself: a transformer of few tokens.
+bool Pass::is_mostly_weights(std::int64_t samples) const {
+  constexpr std::int64_t many = 1 << 22;  // more than a core's cache holds
+  constexpr double few = 256;             // multiply-adds of a weight and sample
+  std::int64_t weights = 0;
+  for (const auto& p : net_.parameters) weights += p.tensor.numel();
+  if (weights < many) return false;
+  double multiply_adds = 0;
+  for (const Step::Product& p : net_.products()) multiply_adds += p.multiply_adds;
+  return multiply_adds < few * static_cast<double>(weights * samples);
+}
+
 // One frame for all samples where they depend on each other or are quicker at once; else
 // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread; few
 // that remain are done by all threads together, which would else wait for the one that has them.
@@ -195,7 +208,7 @@ void Pass::cut(const at::Tensor& x) {
     return;
   }
   lanes_ = std::min(net_.prepared_->parts.lanes, stages_.size());
-  const bool together = net_.mixes_samples_ && training_;
+  const bool together = (net_.mixes_samples_ && training_) || is_mostly_weights(n);
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
     const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));
@@ -567,7 +580,8 @@ std::shared_ptr<const Replica> Pass::copied(const Packed& weights, at::Device de
 
 std::shared_ptr<const Replica> Pass::prepared(Replica r) const {
   const bool cpu = r.weights.empty() || r.weights[0].device().is_cpu();
-  const Preparation preparation{net_, r.weights, cpu, keep_};
+  const Preparation preparation{net_, r.weights, net_.sizes(input_sizes_),
+                                cpu,  keep_,     spread_ || frame_count() == 1};
   for (const auto& s : net_.steps) r.prepared.push_back(s->prepare(preparation));
   return std::make_shared<const Replica>(std::move(r));
 }

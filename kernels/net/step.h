@@ -55,7 +55,9 @@ struct Frame {
 struct Preparation {
   const Net& net;
   const std::vector<at::Tensor>& weights;
+  const std::vector<std::vector<std::int64_t>>& sizes;  // by value
   bool cpu, keep;
+  bool for_one;  // one frame will use what is prepared
 };
 
 // What an exporter or a profile wants to know of a step beside its kind, name and values.

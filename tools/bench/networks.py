@@ -60,14 +60,15 @@ NETS = {
     "regressor": ("regressor", "Regressor", {**judge, "out_shape": [2]}, solid),
     "discriminator": ("discriminator", "Discriminator", judge, solid),
     "critic": ("critic", "Critic", judge, solid),
-    "auto_encoder": ("auto_encoder", "AutoEncoder", {**three, **one, **halving}, solid),
+    "auto_encoder": ("auto_encoder", "AutoEncoder", {**three, **one, "channels": [16, 32, 64],
+                                                    "strides": [2, 2, 2]}, solid),
     "autoencoder_kl": ("autoencoder_kl", "AutoencoderKL", {**two, "in_channels": 1, "out_channels": 1}, flat),
     "vqvae": ("vqvae", "VQVAE", {**two, "in_channels": 1, "out_channels": 1}, flat),
     "patch_discriminator": ("patch_discriminator", "PatchDiscriminator", {**two, "channels": 64, "in_channels": 1}, flat),
     "reg_unet": ("reg_unet", "RegUNet", {**three, "in_channels": 1, "num_channel_initial": 16, "depth": 3,
                                          "out_channels": 3}, solid),
     "flexible_unet": ("flexible_unet", "FlexibleUNet", {**two, **one, "backbone": "efficientnet-b0"}, flat),
-    "ahnet": ("ahnet", "AHNet", {**three, **one}, solid),
+    "ahnet": ("ahnet", "AHNet", {**three, **one}, [1, 1, 128, 128, 128]),
     "daf3d": ("daf3d", "DAF3D", {**one}, solid),
     "quicknat": ("quicknat", "Quicknat", {"num_class": 2, "num_channels": 1}, flat),
     "cople_net": ("cople_net", "CopleNet", {**two, **one}, flat),
@@ -84,10 +85,11 @@ def ours(job, cpu):
 
 
 class Peer:
-    """A process that has imported MONAI once and forks for each job."""
+    """A process that has imported MONAI, before the first job, and forks for each."""
     def __init__(self, python):
         self.process = subprocess.Popen([python, __file__, "--serve"], stdin=subprocess.PIPE, text=True,
                                         stdout=subprocess.PIPE, env={**os.environ, **raised})
+        self.process.stdout.readline()
 
     def __call__(self, job):
         self.process.stdin.write(json.dumps(job) + "\n")
@@ -134,6 +136,7 @@ def peer_step(job):
 
 def serve():
     from monai.networks import nets  # noqa: F401  (before the first fork)
+    print("ready", flush=True)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,0 +1,124 @@
+#include "kernels/net/conv_matmul.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "kernels/base/team.h"
+#include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/norm_act.h"
+
+namespace sluice {
+namespace {
+
+// body(output, tap, input) for each output position in [begin, end) and each tap that lies in the
+// image; positions count over all samples, z, y and x.
+class Reads {
+ public:
+  Reads(const ConvSpec& spec, const at::Tensor& x, const std::vector<std::int64_t>& out)
+      : kernel_(three(spec.kernel, 1)),
+        stride_(three(spec.stride, 1)),
+        pad_(three(spec.padding, 0)),
+        in_(spatial(x)),
+        out_(three({out.begin() + 2, out.end()}, 1)) {}
+  std::int64_t taps() const { return kernel_[0] * kernel_[1] * kernel_[2]; }
+
+  template <class F>
+  void each(std::int64_t begin, std::int64_t end, const F& body) const {
+    for (std::int64_t o = begin; o < end; ++o) {
+      const std::int64_t ox = o % out_[2], oy = o / out_[2] % out_[1],
+                         oz = o / (out_[2] * out_[1]) % out_[0],
+                         n = o / (out_[2] * out_[1] * out_[0]);
+      std::int64_t tap = 0;
+      for (std::int64_t kz = 0; kz < kernel_[0]; ++kz)
+        for (std::int64_t ky = 0; ky < kernel_[1]; ++ky)
+          for (std::int64_t kx = 0; kx < kernel_[2]; ++kx, ++tap) {
+            const std::int64_t z = oz * stride_[0] - pad_[0] + kz,
+                               y = oy * stride_[1] - pad_[1] + ky,
+                               x = ox * stride_[2] - pad_[2] + kx;
+            if (z >= 0 && z < in_[0] && y >= 0 && y < in_[1] && x >= 0 && x < in_[2])
+              body(o, tap, ((n * in_[0] + z) * in_[1] + y) * in_[2] + x);
+          }
+    }
+  }
+
+ private:
+  Size3 kernel_, stride_, pad_, in_, out_;
+};
+
+// [positions, channels] of an image; a view where it is channels last.
+at::Tensor rows_of(const at::Tensor& t) {
+  return t.contiguous(channels_last_of(t)).movedim(1, -1).reshape({-1, t.size(1)});
+}
+at::Tensor image_of(const at::Tensor& rows, const std::vector<std::int64_t>& size) {
+  std::vector<std::int64_t> last{size[0]};
+  last.insert(last.end(), size.begin() + 2, size.end());
+  last.push_back(size[1]);
+  return rows.view(last).movedim(-1, 1);
+}
+at::Tensor matrix_of(const at::Tensor& weight) { return weight.contiguous().flatten(1); }
+
+at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
+  const at::Tensor rows = rows_of(x);
+  if (of_positions(spec)) return rows;
+  const auto out = conv_output_size(spec, x.sizes());
+  const Reads reads(spec, x, out);
+  const std::int64_t positions = c10::multiply_integers(out) / out[1], channels = x.size(1),
+                     taps = reads.taps();
+  at::Tensor all = at::zeros({positions, channels * taps}, at::kFloat);
+  const float* const from = rows.const_data_ptr<float>();
+  float* const to = all.data_ptr<float>();
+  team_for(positions, [&](std::int64_t begin, std::int64_t end) {
+    reads.each(begin, end, [&](std::int64_t o, std::int64_t tap, std::int64_t i) {
+      float* const column = to + o * channels * taps + tap;
+      for (std::int64_t c = 0; c < channels; ++c) column[c * taps] = from[i * channels + c];
+    });
+  });
+  return all;
+}
+
+}  // namespace
+
+// Found with tools/bench/network.cpp: se_resnet50 and resnet50. A cache holds fewer weights, and
+// more positions pay for another order.
+bool matmul_conv_pays(const ConvSpec& spec, std::int64_t positions) {
+  std::int64_t weights = spec.in * spec.out;
+  for (const std::int64_t k : spec.kernel) weights *= k;
+  return !spec.transposed && spec.groups == 1 && weights >= 1 << 18 && positions <= 1024;
+}
+
+at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& bias, const at::Tensor& residual) {
+  const at::Tensor c = columns(spec, x), w = matrix_of(weight).t();
+  at::Tensor y = residual.defined() ? at::addmm(rows_of(residual), c, w) : at::mm(c, w);
+  if (bias.defined()) y.add_(bias);
+  return image_of(y, conv_output_size(spec, x.sizes()));
+}
+
+at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
+                                   const at::Tensor& grad) {
+  return at::mm(rows_of(grad).t(), columns(spec, x)).view(weight_shape(spec));
+}
+
+// Threads have channels of their own, since outputs share inputs.
+at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
+                                  const at::Tensor& weight, const at::Tensor& like) {
+  const at::Tensor by_output = at::mm(rows_of(grad), matrix_of(weight));
+  const auto size = like.sizes().vec();
+  if (of_positions(spec)) return image_of(by_output, size);
+  const std::int64_t channels = size[1], positions = c10::multiply_integers(size) / channels;
+  at::Tensor rows = at::zeros({positions, channels}, at::kFloat);
+  const Reads reads(spec, like, grad.sizes().vec());
+  const std::int64_t taps = reads.taps(), outputs = by_output.size(0);
+  const float* const from = by_output.const_data_ptr<float>();
+  float* const to = rows.data_ptr<float>();
+  team_for(channels, [&](std::int64_t begin, std::int64_t end) {
+    reads.each(0, outputs, [&](std::int64_t o, std::int64_t tap, std::int64_t i) {
+      const float* const column = from + o * channels * taps + tap;
+      for (std::int64_t c = begin; c < end; ++c) to[i * channels + c] += column[c * taps];
+    });
+  });
+  return image_of(rows, size);
+}
+
+}  // namespace sluice

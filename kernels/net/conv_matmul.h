@@ -1,0 +1,31 @@
+// Convolutions as products of matrices, where few positions meet many weights: the weights are read
+// where they stand, while the direct convolutions (direct_conv.h) would spend their time on
+// bringing them into another order.
+//
+//   C = columns of x   [positions, in * kernel]   what each output reads, channel by channel
+//   y = C W'           W: the weight as [out, in * kernel]
+//   dL/dW = dy' C      dL/dx = (dy W), each column's numbers added where they came from
+//
+// Float32 images, channels last; [positions, out] is such an image's memory. The products are
+// LibTorch's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/net/conv_spec.h"
+
+namespace sluice {
+
+// Whether it is quicker for so many outputs' positions, all samples together.
+bool matmul_conv_pays(const ConvSpec& spec, std::int64_t positions);
+
+// Weights as PyTorch keeps them; bias [out] and residual (as the result) may be undefined.
+at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& bias, const at::Tensor& residual);
+at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
+                                   const at::Tensor& grad);
+// `like`: an image of the wanted size.
+at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
+                                  const at::Tensor& weight, const at::Tensor& like);
+
+}  // namespace sluice
