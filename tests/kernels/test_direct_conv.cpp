@@ -1,9 +1,10 @@
-// The direct convolutions against LibTorch's, in float32 from the same numbers, at each level of
-// processors up to this one's.
+// The direct convolutions, and those by products of matrices, against LibTorch's, in float32 from
+// the same numbers, at each level of processors up to this one's.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
+#include "kernels/net/conv_matmul.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/sparsity.h"
 
@@ -136,6 +137,8 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
                                               dilation, s.transposed, s.output_padding, s.groups);
   REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
   const at::Tensor residual = sines(expected.sizes(), 4, type);
+  std::vector<std::int64_t> bias_size(expected.dim(), 1);
+  bias_size[1] = s.out;
   at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
   Gather(s, w, false, p, type).run(x, b, residual, y);
   CHECK(relative(y, expected + residual) < 1e-5);
@@ -148,6 +151,13 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   Gather(s, w, true, p, type).run(g, {}, {}, mine);
   CHECK(relative(mine, dx) < (type == at::kFloat ? 1e-5 : 4e-3));  // it is rounded to bfloat16
   CHECK(relative(direct_weight_grad(s, x, g, p), dw) < 1e-5);
+
+  if (type != at::kFloat || s.transposed || s.groups > 1) return;
+  CHECK(relative(matmul_conv(s, x, w, b, {}), expected) < 1e-5);
+  CHECK(relative(matmul_conv(s, x, w, {}, residual), expected - b.view(bias_size) + residual) <
+        1e-5);
+  CHECK(relative(matmul_conv_input_grad(s, g, w, x), dx) < 1e-5);
+  CHECK(relative(matmul_conv_weight_grad(s, x, g), dw) < 1e-5);
 }
 
 }  // namespace

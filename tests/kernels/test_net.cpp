@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/net/blocks.h"
+#include "kernels/net/pass.h"
 
 using namespace sluice;
 
@@ -41,11 +42,16 @@ at::Tensor image(std::int64_t n, std::int64_t channels) {
 }
 
 bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-6); }
+// As a whole: single numbers of long sums may be small beside what was summed.
+bool near(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>() < 1e-5;
+}
 
 // The gradients that `loss` of the network's outputs has, and those that LibTorch finds for the
 // same formula.
 void check_gradients(Net& net, const Tensors& x,
-                     const std::function<at::Tensor(const Tensors&)>& formula) {
+                     const std::function<at::Tensor(const Tensors&)>& formula,
+                     bool (*equal)(const at::Tensor&, const at::Tensor&) = close) {
   Tensors leaves = x, grads;
   for (auto& t : leaves) t = t.detach().clone().requires_grad_();
   const at::Tensor y = net.forward(leaves, 1, true, 5)[0];
@@ -57,14 +63,14 @@ void check_gradients(Net& net, const Tensors& x,
   }
   for (auto& t : leaves) t = t.detach().clone().requires_grad_();
   const at::Tensor z = formula(leaves);
-  CHECK(close(y, z));
+  CHECK(equal(y, z));
   (z * z).sum().backward();
-  for (std::size_t i = 0; i < leaves.size(); ++i) CHECK(close(grads[i], leaves[i].grad()));
+  for (std::size_t i = 0; i < leaves.size(); ++i) CHECK(equal(grads[i], leaves[i].grad()));
   for (std::size_t i = 0; i < net.parameters.size(); ++i) {
     CAPTURE(net.parameters[i].name);
     const at::Tensor &mine = grads[leaves.size() + i], &wanted = net.parameters[i].tensor.grad();
     CHECK(mine.defined() == wanted.defined());
-    if (wanted.defined()) CHECK(close(mine, wanted));
+    if (wanted.defined()) CHECK(equal(mine, wanted));
     net.parameters[i].tensor.mutable_grad() = at::Tensor();
   }
 }
@@ -192,4 +198,43 @@ TEST_CASE("a network takes several inputs and gives several outputs") {
     return at::conv2d(at::cat({t[0], t[1]}, 1), weight(net, "f.weight"), weight(net, "f.bias"), 1,
                       1);
   });
+}
+
+TEST_CASE("a convolution of few positions and many weights has LibTorch's gradients") {
+  Net net = made(64, 2, [](Scope s, Value x) {
+    const Value y = conv(s / "c", x, 512, {.stride = 2, .bias = false});  // by matrices
+    return Values{conv(s / "d", norm(s / "n", y, {.kind = Norm::batch}), 64, {.kernel = 1}) +
+                  conv(s / "e", x, 64, {.stride = 2})};
+  });
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    check_gradients(
+        net, {image(3, 64)},
+        [&](const Tensors& t) {
+          const auto part = [&](const std::string& name, const at::Tensor& x, int stride,
+                                int padding) {
+            return at::conv2d(x, weight(net, name + ".weight"), weight(net, name + ".bias"), stride,
+                              padding);
+          };
+          const at::Tensor y = at::batch_norm(at::conv2d(t[0], weight(net, "c.weight"), {}, 2, 1),
+                                              weight(net, "n.weight"), weight(net, "n.bias"), {},
+                                              {}, true, 0.1, 1e-5, false);
+          return part("d", y, 1, 0) + part("e", t[0], 2, 1);
+        },
+        near);
+  }
+  at::set_num_threads(1);
+}
+
+TEST_CASE("samples that do little with many weights are computed together") {
+  at::set_num_threads(2);
+  const auto frames = [](std::int64_t out) {
+    Net net =
+        made(2, 2, [&](Scope s, Value x) { return Values{linear(s / "l", flatten(x, 36), out)}; });
+    net.forward({image(2, 2).requires_grad_()}, 1, true, 0);
+    return Pass::frames(net);
+  };
+  CHECK(frames(1 << 16) == 1);  // 18 MiB of weights
+  CHECK(frames(1 << 10) == 2);
+  at::set_num_threads(1);
 }
