@@ -124,7 +124,9 @@ def peer_step(job):
         start, cpu_start = time.perf_counter(), time.process_time()
         with torch.autocast("cpu", torch.bfloat16, enabled=job["precision"] == "bfloat16"):
             y = net(x)
-        y = y[0] if isinstance(y, (tuple, list)) else y
+        # The last of a discriminator's features is what it says; else the first output.
+        y = y[-1 if job["class"] == "PatchDiscriminator" else 0] if isinstance(y, (tuple, list)) else y
+        y = next(iter(y.values())) if isinstance(y, dict) else y
         y.float().square().mean().backward()
         net.zero_grad(set_to_none=True)
         if i >= 0:
