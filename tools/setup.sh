@@ -77,6 +77,6 @@ build() {
       { cat "$root/build.log" >&2; return 1; }
     rm -f "$root/build.log"
   fi
-  say "building (the first time takes about ten minutes on two cores)"
+  say "building (the first time takes about twenty minutes on two cores, and the tests as long again)"
   cmake --build "$root/build" --target "$@" >&2
 }

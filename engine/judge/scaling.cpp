@@ -36,7 +36,7 @@ Sum sum_of(const Training& training, const StepCosts& costs, const Cluster& c, i
   Sum s;
   if (ranks == 1) return s;
   const int here = std::min(c.node, ranks), elsewhere = ranks - here;
-  // Cores that copy for several ranks at once.
+  // Cores that pack and add for several ranks at once.
   const double crowd = std::max(1.0, static_cast<double>(here) / c.cores);
   const double piece = of(costs.values) / ranks * (training.halves ? 2 : 4);
   double all = 0, most = 0, machine = 0, machine_most = 0;
@@ -48,7 +48,7 @@ Sum sum_of(const Training& training, const StepCosts& costs, const Cluster& c, i
     machine_most = std::max(machine_most, machine);
   }
   const auto moved = [&](double inside, double between) {
-    return std::max(inside / c.inside * crowd, between / c.link) + (ranks - 1) * c.latency;
+    return std::max(inside / c.inside, between / c.link) + (ranks - 1) * c.latency;
   };
   // What goes out of a machine, and what comes into it: everybody else's sums of its pieces.
   const double out = machine_most * elsewhere, in = (all - machine_most) * here;

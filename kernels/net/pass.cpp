@@ -180,17 +180,17 @@ std::vector<bool> Pass::wanted(const Tensors& x) const {
   return wants;
 }
 
-// Whether a sample does so little with many weights that threads with samples of their own would
+// Whether the batch does so little with many weights that threads with samples of their own would
 // mostly read them, and add up gradients of them, each for itself: a transformer of few tokens.
-bool Pass::is_mostly_weights(std::int64_t samples) const {
+bool Pass::is_mostly_weights() const {
   constexpr std::int64_t many = 1 << 22;  // more than a core's cache holds
-  constexpr double few = 256;             // multiply-adds of a weight and sample
+  constexpr double few = 512;             // multiply-adds of a weight
   std::int64_t weights = 0;
   for (const auto& p : net_.parameters) weights += p.tensor.numel();
   if (weights < many) return false;
   double multiply_adds = 0;
   for (const Step::Product& p : net_.products()) multiply_adds += p.multiply_adds;
-  return multiply_adds < few * static_cast<double>(weights * samples);
+  return multiply_adds < few * static_cast<double>(weights);
 }
 
 // One frame for all samples where they depend on each other or are quicker at once; else
@@ -208,7 +208,7 @@ void Pass::cut(const at::Tensor& x) {
     return;
   }
   lanes_ = std::min(net_.prepared_->parts.lanes, stages_.size());
-  const bool together = (net_.mixes_samples_ && training_) || is_mostly_weights(n);
+  const bool together = (net_.mixes_samples_ && training_) || (keep_ && is_mostly_weights());
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
     const std::int64_t each = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, voxels));

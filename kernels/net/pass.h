@@ -49,7 +49,7 @@ class Pass {
  private:
   static const Stages& stages(const Net& net, const Schedule& schedule,
                               const std::vector<Step::Size>& of_inputs);
-  bool is_mostly_weights(std::int64_t samples) const;
+  bool is_mostly_weights() const;
   void cut(const at::Tensor& x);
   void plan();
   template <class F>

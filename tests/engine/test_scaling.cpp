@@ -94,6 +94,8 @@ TEST_CASE("ranks of a machine share its link and its cores") {
   CHECK(c.on(8).sum_s == doctest::Approx(2 * 4 * 4 * 4e6 / 8 / 1e9));
   c.cluster.cores = 2;
   CHECK(c.on(4).passes_s == doctest::Approx(0.04));
+  c.cluster.inside = 1e9;  // a wire's rate, whatever the cores do
+  CHECK(c.on(4).sum_s == doctest::Approx(2 * 3 * 1e6 / 1e9));
   c.costs.step_cores = 0;  // on GPUs
   CHECK(c.on(4).passes_s == doctest::Approx(0.02));
 }
