@@ -253,10 +253,10 @@ TEST_CASE("extents that a node chooses are not stated as those before it, and cu
                       forward));
   };
   const auto refused = [](const std::string& text) { return text.starts_with("SL0609"); };
-  CHECK(refused(after("34", R"("type": "rand_flip")")));
-  CHECK(after("34", R"("type": "divisible_pad", "k": 4)").empty());
-  CHECK(after("34", R"("type": "border_pad", "spatial_border": 1)").empty());
-  CHECK(refused(after("34", R"("type": "orientation", "axcodes": "RAS")")));
+  CHECK(refused(after("[34, 34, 34]", R"("type": "rand_flip")")));
+  CHECK(after("[34, 34, 34]", R"("type": "divisible_pad", "k": 4)").empty());
+  CHECK(after("[34, 34, 34]", R"("type": "border_pad", "spatial_border": 1)").empty());
+  CHECK(refused(after("[34, 34, 34]", R"("type": "orientation", "axcodes": "RAS")")));
   CHECK(after("[32, 34, 32]", R"("type": "orientation", "axcodes": "RAS")").empty());
   CHECK(refused(after("[34, 34, 32]", R"("type": "rand_rotate90")")));
   CHECK(refused(after("[32, 34, 34]", R"("type": "rand_rotate90", "spatial_axes": [1, -1])")));
