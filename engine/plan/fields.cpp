@@ -365,10 +365,8 @@ void Walk::resizes(const FieldRule& rule) {
       if (pads) wanted[a] = before > 0 ? std::max(before, wanted[a]) : 0;
       if (!pads && wanted[a] == 0) wanted[a] = before;
     }
-    const bool all_known =
-        !wanted.empty() && std::find(wanted.begin(), wanted.end(), 0) == wanted.end();
     f->extents = std::move(wanted);
-    if (all_known || (!pads && is_every_extent(param(rule.param)))) {
+    if (f->has_known_extents() || (!pads && is_every_extent(param(rule.param)))) {
       f->one_shape = true;
       f->varies_since.clear();
     }

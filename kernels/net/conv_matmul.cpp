@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/norm_act.h"
