@@ -5,6 +5,9 @@
 //   };
 //   attach("DiceCeBackward", {loss}, {pred}, Saved{...});
 //
+// Where Saved has `last_backward(grads)` too, that is asked instead when nothing comes after it: it
+// may write over what was saved.
+//
 // Invariant: what was saved lives until the backward pass has run once, unless the graph is
 // retained.
 #pragma once
@@ -25,12 +28,16 @@ template <class Saved>
 struct TapeNode final : torch::autograd::Node {
   std::string label;
   std::optional<Saved> saved;
+  bool is_last = false;
 
   std::string name() const override { return label; }
   std::vector<at::Tensor> apply(std::vector<at::Tensor>&& grads) override {
     TORCH_CHECK(saved, label, ": backward a second time");
+    if constexpr (requires { saved->last_backward(grads); })
+      if (is_last) return saved->last_backward(grads);
     return saved->backward(grads);
   }
+  void will_release_variables() override { is_last = true; }
   void release_variables() override { saved.reset(); }
 };
 

@@ -121,7 +121,7 @@ void hot_block(const T* hot, std::int64_t channels, std::int64_t stride, std::in
   }
 }
 
-// What map_labels does with a block: marks where a map is a value, and fills marked voxels.
+// What is done with a block: marking where a map is a value, and filling marked voxels.
 using Marks = void (*)(const void* map, std::int64_t start, std::int64_t n, double value, bool* is);
 using Fills = void (*)(void* out, std::int64_t start, std::int64_t n, const bool* is, double value);
 
@@ -131,6 +131,10 @@ void mark(const void* map, std::int64_t start, std::int64_t n, double value, boo
   const bool can = !c10::overflows<T>(value) && static_cast<double>(static_cast<T>(value)) == value;
   const T wanted = can ? static_cast<T>(value) : T(0);
   for (std::int64_t i = 0; i < n; ++i) is[i] = (v[i] == wanted) & can;
+}
+Marks marks_of(at::ScalarType type) {
+  return AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "labels",
+                                    [] { return Marks(mark<scalar_t>); });
 }
 template <class T>
 void fill(void* out, std::int64_t start, std::int64_t n, const bool* is, double value) {
@@ -161,6 +165,16 @@ void count_set(const T* p, const T* t, std::int64_t n, Overlap& out) {
 }
 
 }  // namespace
+
+at::Tensor class_mask(const at::Tensor& map, std::int64_t value) {
+  const at::Tensor x = map.cpu().contiguous();
+  at::Tensor out = at::empty(x.sizes(), at::kBool);
+  marks_of(x.scalar_type())(x.const_data_ptr(), 0, x.numel(), static_cast<double>(value),
+                            out.mutable_data_ptr<bool>());
+  return out;
+}
+
+at::Tensor set_mask(const at::Tensor& map) { return class_mask(map, 0).logical_not_(); }
 
 at::Tensor argmax_channels(const at::Tensor& scores) {
   if (!scores.device().is_cpu()) return argmax_in_parts(scores, 0);
@@ -228,10 +242,8 @@ at::Tensor map_labels(const at::Tensor& map, const std::vector<double>& from,
   const at::Tensor x = map.cpu().contiguous();
   const at::Tensor out = others ? at::full(x.sizes(), *others, type)
                                 : x.to(type, /*non_blocking=*/false, /*copy=*/true);
-  Marks marks = nullptr;
+  const Marks marks = marks_of(x.scalar_type());
   Fills fills = nullptr;
-  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, x.scalar_type(), "labels",
-                             [&] { marks = mark<scalar_t>; });
   AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "labels",
                              [&] { fills = fill<scalar_t>; });
   for (std::int64_t start = 0, n = x.numel(); start < n; start += block) {

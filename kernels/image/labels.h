@@ -33,13 +33,9 @@ at::Tensor map_labels(const at::Tensor& map, const std::vector<double>& from,
                       const std::vector<double>& to, at::ScalarType type,
                       std::optional<double> others = {});
 
-// Where a map is `value`: bool. Where it is not 0: set_mask.
-inline at::Tensor class_mask(const at::Tensor& map, std::int64_t value) {
-  return map_labels(map, {static_cast<double>(value)}, {1}, at::kBool, 0);
-}
-inline at::Tensor set_mask(const at::Tensor& map) {
-  return map_labels(map, {0}, {0}, at::kBool, 1);
-}
+// Where a map of any dtype is `value`: bool, on the host. Where it is not 0: set_mask.
+at::Tensor class_mask(const at::Tensor& map, std::int64_t value);
+at::Tensor set_mask(const at::Tensor& map);
 
 // Voxels of each class: in both maps, in the prediction, in the truth.
 struct Overlap {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "kernels/loss/focal_fused.h"
+#include "kernels/loss/fused.h"
 
 namespace sluice {
 namespace {
@@ -31,16 +31,28 @@ at::Tensor cross_entropy(const Target& t) {
   std::optional<at::Tensor> weight;
   if (t.options.weight) weight = weight_tensor(t.weights(), x);
   if (t.classes() == 1)
-    return at::binary_cross_entropy_with_logits(x, t.label.to(x.scalar_type()), {}, weight,
-                                                reduction);
+    return bce_with_logits(x, t.label.to(x.scalar_type()), weight, {}, reduction);
   const at::Tensor target = t.label.size(1) == 1 ? indices(t) : t.label.to(x.scalar_type());
   return at::cross_entropy_loss(x, target, weight, reduction, ignored, t.options.label_smoothing);
 }
 
+// What fused.h takes.
+bool fuses(const at::Tensor& x, const at::Tensor& y) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat &&
+         x.sizes() == y.sizes() && !y.requires_grad();
+}
+
+at::Tensor bce_with_logits(const at::Tensor& x, const at::Tensor& y,
+                           const std::optional<at::Tensor>& weight,
+                           const std::optional<at::Tensor>& pos_weight, std::int64_t reduction) {
+  if (weight || pos_weight || reduction == at::Reduction::None || !fuses(x, y))
+    return at::binary_cross_entropy_with_logits(x, y, weight, pos_weight, reduction);
+  const at::Tensor sum = bce_fused(x, y);
+  return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+}
+
 at::Tensor sigmoid_focal(const at::Tensor& x, const at::Tensor& y, const FocalTerm& p) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat &&
-      x.sizes() == y.sizes() && !y.requires_grad())
-    return focal_fused(x, y, p.gamma, p.alpha);
+  if (fuses(x, y)) return focal_fused(x, y, p.gamma, p.alpha);
   const at::Tensor entropy =
       at::binary_cross_entropy_with_logits(x, y, {}, {}, at::Reduction::None);
   // log(1 - p_t) = log sigmoid(-x) where the truth is 1, log sigmoid(x) where it is 0

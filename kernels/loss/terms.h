@@ -2,6 +2,8 @@
 // of terms; a term of one loss alone stands in its node's file.
 #pragma once
 
+#include <ATen/core/Reduction.h>
+
 #include <string>
 
 #include "kernels/loss/target.h"
@@ -22,6 +24,13 @@ at::Tensor cross_entropy(const Target& t);
 // logits (sums; gradient) on the host, and on a CUDA device where libsluice_cuda.so is: this is the
 // one place that recognises the pair. All else are the same formulas in LibTorch's operations.
 at::Tensor dice_ce(const Target& t, const DiceTerm& p, double factor_dice, double factor_ce);
+
+// LibTorch's binary cross entropy of the logits' sigmoids; float32 on the host without weights in
+// one pass. `reduction`: at::Reduction.
+at::Tensor bce_with_logits(const at::Tensor& logits, const at::Tensor& truth,
+                           const std::optional<at::Tensor>& weight = {},
+                           const std::optional<at::Tensor>& pos_weight = {},
+                           std::int64_t reduction = at::Reduction::Mean);
 
 struct FocalTerm {
   double gamma = 2;

@@ -1,4 +1,5 @@
 // bce_with_logits_loss: PyTorch's BCEWithLogitsLoss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -18,9 +19,8 @@ struct BceWithLogitsLoss final : PairLoss<BceWithLogitsLossParams> {
   }
   bool weighted() const override { return p.pos_weight || p.weight; }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return at::binary_cross_entropy_with_logits(pred, truth, by_channel(p.weight, pred, "weight"),
-                                                by_channel(p.pos_weight, pred, "pos_weight"),
-                                                reduction());
+    return bce_with_logits(pred, truth, by_channel(p.weight, pred, "weight"),
+                           by_channel(p.pos_weight, pred, "pos_weight"), reduction());
   }
 
  private:

@@ -209,7 +209,7 @@ struct RetinaNetLoss final : Node {
   }
 
   at::Tensor class_loss(const at::Tensor& logits, const at::Tensor& truth) const {
-    if (p.cls_loss == "bce") return at::binary_cross_entropy_with_logits(logits, truth);
+    if (p.cls_loss == "bce") return bce_with_logits(logits, truth);
     return sigmoid_focal(logits, truth, {p.gamma, p.alpha}).mean();
   }
 

@@ -28,16 +28,18 @@ double mean_over(const at::Tensor& pred, const at::Tensor& truth, const Of& of) 
       std::memcpy(&v, from, sizeof v);
       return __builtin_convertvector(v, D8);
     };
-    D8 even{}, odd{};
-    std::int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      even += of(at(p + i), at(t + i));
-      odd += of(at(p + i + 8), at(t + i + 8));
-    }
     double all = 0;
-    for (; i < n; ++i) all += of(static_cast<double>(p[i]), static_cast<double>(t[i]));
-    even += odd;
-    for (int k = 0; k < 8; ++k) all += even[k];
+    simd([&, p, t, n]() SLUICE_INLINE {
+      D8 even{}, odd{};
+      std::int64_t i = 0;
+      for (; i + 16 <= n; i += 16) {
+        even += of(at(p + i), at(t + i));
+        odd += of(at(p + i + 8), at(t + i + 8));
+      }
+      for (; i < n; ++i) all += of(static_cast<double>(p[i]), static_cast<double>(t[i]));
+      even += odd;
+      for (int k = 0; k < 8; ++k) all += even[k];
+    });
     return all / static_cast<double>(n);
   };
   const bool floats = pred.scalar_type() == at::kFloat && truth.scalar_type() == at::kFloat;

@@ -123,5 +123,17 @@ def same(name, data, /, *, keys, drop=(), out=None, tolerance=1e-5, ties=0.0, af
                  ties=ties, affine=affine)
 
 
+def half_way(name, data, **params):
+    """The share of the voxels that a resampling takes from half way between two along an axis, where
+    the nearest is a matter of rounding: what it makes of each axis's coordinates says where it looks."""
+    image, apart = data["label"], False
+    for axis, n in enumerate(image.shape[1:]):
+        line = torch.arange(n, dtype=torch.float64).view([-1 if a == axis else 1 for a in range(image.ndim - 1)])
+        at = MetaTensor(line.expand(image.shape[1:])[None].clone(), affine=image.affine)
+        at = getattr(mt, name + "d")(keys=["label"], mode="bilinear", padding_mode="border", **params)({"label": at})
+        apart = apart | ((at["label"].as_tensor() % 1 - 0.5).abs() < 1e-3)
+    return float(apart.float().mean())
+
+
 def modes(keys):
     return ["bilinear" if k == "image" else "nearest" for k in keys]

@@ -20,11 +20,23 @@ def timed(call):
     return best, value
 
 
+def memory(call):
+    """The most bytes of tensors at once that a call made, by LibTorch's allocator."""
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        call()
+    now = most = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most
+
+
 def compare(build, cases, run, loss):
     """cases: (node, params, arrays by field, what `run` needs). Prints a line each."""
     torch.set_num_threads(1)
-    print(f"{'node':44} {'Sluice ms':>9} {'MONAI ms':>9} {'ratio':>6} {'difference':>10}")
-    ratios = []
+    print(f"{'node':44} {'Sluice ms':>9} {'MONAI ms':>9} {'ratio':>6} {'difference':>10} {'memory':>7}")
+    ratios, shares = [], []
     for node, params, arrays, needs in cases:
         with tempfile.TemporaryDirectory() as folder:
             fields = {}
@@ -36,8 +48,11 @@ def compare(build, cases, run, loss):
                                              check=True, stdout=subprocess.PIPE).stdout)[0]
         tensors = {k: torch.from_numpy(v) for k, v in arrays.items()}
         best, value = timed(lambda: run(needs, tensors))  # noqa: B023
+        most = memory(lambda: run(needs, tensors))  # noqa: B023
+        shares.append(ours["bytes"] / max(most, 1))
         scale = max(abs(value), 1e-12)
         ratios.append(best / ours["ms"])
         apart = abs(ours["value"] - value) / scale
-        print(f"{node:44} {ours['ms']:9.2f} {best:9.2f} {ratios[-1]:6.1f} {apart:10.1e}", flush=True)
-    print(f"median {np.median(ratios):.1f}, least {min(ratios):.1f}")
+        print(f"{node:44} {ours['ms']:9.2f} {best:9.2f} {ratios[-1]:6.1f} {apart:10.1e} {shares[-1]:7.2f}", flush=True)
+    print(f"median {np.median(ratios):.1f}, least {min(ratios):.1f}; memory, median {np.median(shares):.2f}, "
+          f"most {max(shares):.2f}")

@@ -1,6 +1,8 @@
-#include "kernels/loss/focal_fused.h"
+#include "kernels/loss/fused.h"
 
 #include <ATen/Functions.h>
+
+#include <numeric>
 
 #include "kernels/base/autograd.h"
 #include "kernels/base/simd_math.h"
@@ -36,10 +38,33 @@ SLUICE_INLINE inline void focal_voxels(const V& x, const V& y, float gamma, floa
   slope = factor * (gamma * right * turned * entropy + sigmoid - y);
 }
 
-struct SavedFocal {
+// The entropy alone, and its derivative sigmoid(x) - y.
+template <class V>
+SLUICE_INLINE inline void bce_voxels(const V& x, const V& y, V& loss, V& slope) {
+  const V zero{};
+  const V from_x = exp_v<V>(x > zero ? -x : x), high = 1.f / (from_x + 1.f);
+  loss = (x > zero ? x : zero) - x * y + log1p_v<V>(from_x);
+  slope = (x > zero ? high : from_x * high) - y;
+}
+
+constexpr std::int64_t block = 1 << 11;  // values that are added up in float32
+
+// f(first, n) of each block of `all` values, on all threads.
+template <class F>
+void each_block(std::int64_t all, const F& f) {
+  team_for((all + block - 1) / block, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * block; first < std::min(end * block, all); first += block)
+      f(first, std::min(block, all - first));
+  });
+}
+
+struct Slope {
   at::Tensor slope;
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
     return {grads[0] * slope};
+  }
+  std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) {
+    return {slope.mul_(grads[0])};
   }
 };
 
@@ -51,10 +76,7 @@ at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double
   const at::Tensor loss = at::empty_like(x), slope = at::empty_like(x);
   const auto front = static_cast<float>(alpha.value_or(1)),
              back = static_cast<float>(alpha ? 1 - *alpha : 1), power = static_cast<float>(gamma);
-  constexpr std::int64_t block = 1 << 14;
-  const std::int64_t n = x.numel();
-  team_for((n + block - 1) / block, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * block, count = std::min(end * block, n) - first;
+  each_block(x.numel(), [&](std::int64_t first, std::int64_t count) {
     const float *from = x.const_data_ptr<float>() + first, *to = y.const_data_ptr<float>() + first;
     float *out = loss.mutable_data_ptr<float>() + first,
           *tilt = slope.mutable_data_ptr<float>() + first;
@@ -67,7 +89,32 @@ at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double
       });
     });
   });
-  attach("FocalBackward", {loss}, {logits}, SavedFocal{slope});
+  attach("FocalBackward", {loss}, {logits}, Slope{slope});
+  return loss;
+}
+
+at::Tensor bce_fused(const at::Tensor& logits, const at::Tensor& truth) {
+  const at::Tensor x = logits.detach().contiguous(), y = truth.detach().contiguous();
+  const at::Tensor slope = at::empty_like(x);
+  std::vector<double> sums(static_cast<std::size_t>((x.numel() + block - 1) / block));
+  each_block(x.numel(), [&](std::int64_t first, std::int64_t count) {
+    const float *from = x.const_data_ptr<float>() + first, *to = y.const_data_ptr<float>() + first;
+    float* tilt = slope.mutable_data_ptr<float>() + first;
+    double& sum = sums[static_cast<std::size_t>(first / block)];
+    simd([=, &sum]() SLUICE_INLINE {
+      float lanes[16] = {};  // the last few values go to the first
+      float* const all = lanes;
+      each(count, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+        V value, derivative;
+        bce_voxels<V>(load<V>(from + i), load<V>(to + i), value, derivative);
+        store(tilt + i, derivative);
+        store(all, load<V>(all) + value);
+      });
+      for (const float lane : lanes) sum += lane;
+    });
+  });
+  at::Tensor loss = at::scalar_tensor(std::accumulate(sums.begin(), sums.end(), 0.0), x.options());
+  attach("BceBackward", {loss}, {logits}, Slope{slope});
   return loss;
 }
 
