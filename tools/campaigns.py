@@ -24,13 +24,15 @@ def files(binary, *names):
     return [str(BUILD / binary), "--source-file=" + ",".join(f"*{n}" for n in names)]
 
 
+SMALL = ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "vars.features=4", "run.epochs=6")
+LAMP = [str(ROOT / "graphs/lamp.json"), *(word for s in SMALL for word in ("--set", s))]
+
 # Name: what is done to it, the command or commands. They are in the order of what would hurt most.
 CAMPAIGNS = {
     "kills": ("kill -9 at random times, then resume", tests("cli_tests", "a run killed at any moment")),
     "graph_kills": (
         "the same to a shipped graph of ours, in small",
-        [sys.executable, str(ROOT / "tests/kills.py"), str(BUILD / "sluice"), str(ROOT / "graphs/lamp.json"), "--kills",
-         "200", *(w for s in ("vars.size=[32,32,32]", "vars.features=4", "run.epochs=6") for w in ("--set", s))],
+        [sys.executable, str(ROOT / "tests/kills.py"), str(BUILD / "sluice"), *LAMP, "--kills", "200"],
     ),
     "rank_kills": (
         "kill -9 of one of several processes",
@@ -94,6 +96,10 @@ CAMPAIGNS = {
         "engine_tests under AddressSanitizer and UBSan, with a planted fault",
         [str(ROOT / "tests/sanitize.sh")],
     ),
+    "random_mutants": (
+        "one place of engine/ changed at random: engine_tests notice",
+        [sys.executable, str(ROOT / "tests/random_mutants.py")],
+    ),
     "coverage": ("lines and branches of engine/ that engine_tests reach", [str(ROOT / "tests/coverage.sh")]),
 }
 
@@ -147,7 +153,8 @@ def main():
         counts = {name: test_cases(name) for name in CAMPAIGNS}
         for name, count in counts.items():
             print(f"{name:<16} {'script' if count is None else count:>6}  {CAMPAIGNS[name][0]}")
-        return int(0 in counts.values())
+        small = subprocess.run([str(BUILD / "sluice"), "check", *LAMP], stdout=subprocess.DEVNULL)
+        return int(0 in counts.values() or small.returncode)
     unknown = [n for n in asked.names if n not in CAMPAIGNS]
     if unknown:
         parser.error(f"no campaign is called {', '.join(unknown)}; --list names them")
