@@ -93,8 +93,8 @@ def main():
         venv = os.environ.get("SLUICE_VENV", ROOT / ".venv")
         subprocess.run(["cmake", "-S", tree, "-B", build, "-G", "Ninja", f"-DSLUICE_VENV={venv}"], check=True,
                        stdout=subprocess.DEVNULL)
-        if verdict(build, a.jobs) != "":
-            sys.exit("engine_tests fail before anything is changed")
+        if (wrong := verdict(build, a.jobs)) != "":
+            sys.exit(f"engine_tests fail before anything is changed: {wrong or 'they do not build'}")
         every, found, tried = list(places(tree)), 0, 0
         end = time.monotonic() + 60 * a.minutes
         while tried < a.count and (tried == 0 or time.monotonic() < end):

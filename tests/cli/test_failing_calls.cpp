@@ -44,9 +44,9 @@ struct Disturbed {
   }
 
   // Fails one of a command's calls; which one and how follow from the case. In CI cases are spread
-  // over all calls.
+  // over all calls. `made`: what the command makes.
   shell::Result fail(const campaign::Cases& cases, std::uint64_t few, const std::string& command,
-                     std::uint64_t calls) const {
+                     std::uint64_t calls, const std::string& made) const {
     const std::uint64_t all = calls * kinds, of = campaign::at_length() ? all : few;
     const std::uint64_t place = (cases.index() * all / of + campaign::seed()) % all;
     const std::uint64_t call = 1 + place / kinds;
@@ -63,11 +63,17 @@ struct Disturbed {
       const std::string said = r.err.substr(r.err.find('\n'));
       CHECK(contains(said, std::strerror(error)));
       CHECK(contains(said, "error: "));
-      CHECK((contains(said, "/") || contains(said, ".") || contains(said, " out")));  // a path
+      CHECK((contains(said, "/") || contains(said, ".") || contains(said, " " + made)));  // a path
     }
     return r;
   }
   void remove(const std::string& what) const { fs::remove_all(root / what); }
+  // Digests of a file, or of a folder's files with their names.
+  std::string contents(const std::string& what) const {
+    return shell::run("cd " + root.string() + " && find " + what +
+                      " -type f -exec sha256sum {} + | sort")
+        .out;
+  }
 };
 
 // A training with a disk cache in `t`'s folder.
@@ -104,7 +110,7 @@ TEST_CASE(
   for (campaign::Cases cases("file_calls_run", 10, calls * kinds); cases.next();) {
     d.remove("out");
     d.remove("cache");
-    const auto r = d.fail(cases, 10, run, calls);
+    const auto r = d.fail(cases, 10, run, calls, "out");
     INFO(r.err);
     (r.code == 4 ? ended : went_on) += 1;
     if (r.code == 0) CHECK(t.weights("out") == weights);
@@ -149,12 +155,18 @@ TEST_CASE("whichever file call of an export or a report fails, the file is whole
   for (const auto& [command, file] : commands) {
     const std::uint64_t calls = d.count(command);
     REQUIRE(fs::exists(d.root / file));
+    const std::string whole = d.contents(file);
     d.remove(file);
     for (campaign::Cases cases(std::string("file_calls_") + file, 3, calls * kinds);
          cases.next();) {
-      const auto r = d.fail(cases, 3, command, calls);
+      const auto r = d.fail(cases, 3, command, calls, file);
       INFO(r.err);
-      CHECK(fs::exists(d.root / file) == (r.code == 0));
+      // The last call makes the name last: where that fails the file is there, and whole.
+      const bool is_there = fs::exists(d.root / file);
+      if (r.code == 0)
+        CHECK(is_there);
+      else if (is_there)
+        CHECK((contains(r.err, "error: cannot write .:") && d.contents(file) == whole));
       d.remove(file);
       CHECK(names() == before);  // nothing half-written stays
     }
