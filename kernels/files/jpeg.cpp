@@ -13,6 +13,9 @@
 namespace sluice {
 namespace {
 
+// A block of 8 x 8 pixels takes a bit at least, and a chroma's block stands for at most 8 of them.
+constexpr std::uint64_t most_pixels_a_byte = 8 * 64 * 8;
+
 // libjpeg reports by a callback that must not return; a C library is left by a jump, not by an
 // exception. So the functions that jump keep nothing that has a destructor.
 class Decoder {
@@ -80,6 +83,9 @@ Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype, const 
   const std::int64_t w = decoder.width(), h = decoder.height(), c = decoder.channels();
   if (static_cast<std::uint64_t>(w * h * c) > max_volume_bytes)
     throw DataError(name + ": declares more than " + with_commas(max_volume_bytes) + " bytes");
+  if (static_cast<std::uint64_t>(w * h) > most_pixels_a_byte * file.size())
+    throw DataError(name + ": declares " + with_commas(static_cast<std::uint64_t>(w * h)) +
+                    " pixels, more than " + with_commas(file.size()) + " bytes can hold");
   at::Tensor rows = at::empty({h, w, c}, at::kByte);
   if (!decoder.read_pixels(rows.data_ptr<std::uint8_t>(), static_cast<std::size_t>(w * c)))
     throw DataError(name + ": " + decoder.message());

@@ -1,5 +1,6 @@
 // The checks of BMP and TIFF (image_check.h).
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -71,6 +72,15 @@ TiffImage first_image(const Numbers& file) {
   return image;
 }
 
+// Directories that name each other in a circle would be read for ever.
+void require_end(const Numbers& file, const std::string& name) {
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t at = file.at(4, 4); at != 0;) {
+    if (!seen.insert(at).second) fail(name, "TIFF's directories name each other in a circle");
+    at = file.at(at + 2 + 12 * file.at(at, 2), 4);
+  }
+}
+
 }  // namespace
 
 void check_bmp(View file, const std::string& name) {
@@ -108,6 +118,7 @@ void check_tiff(View file, const std::string& name) {
   for (std::size_t i = 0; i < image.offsets.size(); ++i)
     if (image.offsets[i] > file.size() || image.counts[i] > file.size() - image.offsets[i])
       fail(name, "TIFF ends early");
+  require_end(numbers, name);
   constexpr std::uint64_t deflate = 8, old_deflate = 32946;
   if (image.compression == deflate || image.compression == old_deflate)
     for (std::size_t i = 0; i < image.offsets.size(); ++i)

@@ -77,12 +77,14 @@ at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
 
 }  // namespace
 
-// Found with tools/bench/network.cpp: se_resnet50 and resnet50. A cache holds fewer weights, and
-// more positions pay for another order.
+// Found with tools/bench/network.cpp: se_resnet50, resnet50, and a U-Net's lowest layers in a batch
+// of one. A cache holds fewer weights, and more positions pay for another order.
 bool matmul_conv_pays(const ConvSpec& spec, std::int64_t positions) {
   std::int64_t weights = spec.in * spec.out;
   for (const std::int64_t k : spec.kernel) weights *= k;
-  return !spec.transposed && spec.groups == 1 && weights >= 1 << 18 && positions <= 1024;
+  if (spec.transposed || spec.groups != 1) return false;
+  return (weights >= 1 << 18 && positions <= 1024) ||
+         (weights >= 1 << 16 && 512 * positions <= weights);
 }
 
 at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,

@@ -3,11 +3,14 @@
 // kind where a manifest is given.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/base/error.h"
 #include "tests/campaign.h"
 #include "tests/kernels/damage.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -63,4 +66,30 @@ TEST_CASE("No damaged .nii, .nii.gz or .nrrd crashes the readers, none with a ch
 TEST_CASE("No damaged MetaImage, picture or .npy crashes the readers, no cut one passes") {
   const auto bases = other_bases();
   check(bases, run_campaign("damaged_pictures", bases, 1'500, 20'000, 6 + campaign::seed()));
+}
+
+TEST_CASE("A TIFF whose directories go in a circle and a JPEG larger than it can be are refused") {
+  const TemporaryFolder folder;
+  const auto error_of = [&](const std::string& format, const auto& change) {
+    for (const Base& base : other_bases()) {
+      if (base.format != format) continue;
+      Bytes b = base.bytes;
+      change(b);
+      try {
+        read_any(base.extension, b, folder.path / ("m" + base.extension));
+      } catch (const DataError& e) {
+        return std::string(e.what());
+      }
+    }
+    return std::string();
+  };
+  const std::string circle = error_of(".tif raw", [](Bytes& b) { b[118] = 8; });
+  CHECK(circle.find("directories name each other in a circle") != std::string::npos);
+  const std::string huge = error_of(".jpg", [](Bytes& b) {
+    const std::uint8_t frame[] = {0xff, 0xc0};  // its length, bits, height and width follow
+    const auto at = std::search(b.begin(), b.end(), std::begin(frame), std::end(frame));
+    REQUIRE(at != b.end());
+    std::fill_n(at + 5, 4, 0x7f);
+  });
+  CHECK(huge.find("declares 1,065,304,321 pixels, more than") != std::string::npos);
 }
