@@ -251,6 +251,15 @@ TEST_CASE("apply says what is wrong with its command line before it loads anythi
   }
 }
 
+TEST_CASE("apply gives a loss of vectors its vectors") {
+  Workplace w;
+  npy::write(w.in("v.npy"), sines({4, 3}, 0.3, 1));
+  for (const char* loss : {"contrastive_loss", "barlow_twins_loss", "mse_loss"}) {
+    const auto r = w.apply(std::string(loss) + " --in pred=v.npy label=v.npy --out loss=o.npy");
+    CHECK_MESSAGE(r.code == 0, r.err);
+  }
+}
+
 TEST_CASE("apply names the file or the field that a node cannot use") {
   Workplace w;
   npy::write(w.in("a.npy"), waves({1, 4, 4, 4}));

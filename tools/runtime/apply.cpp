@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <utility>
@@ -158,7 +159,17 @@ int apply(const Json& request, const Spec& spec) {
   Sample input;
   const auto sources = targets_of(request.at("in")), targets = targets_of(request.at("out")),
              slopes = targets_of(request.at("out_grad"));
-  for (const Target& t : sources) input.set(t.key, read_field(t.file, spec.family == "loss"));
+  const bool is_loss = spec.family == "loss";
+  const bool of_batches = is_loss && std::ranges::any_of(spec.rules, [](const FieldRule& r) {
+                            return r.act == FieldRule::Act::takes && r.form == Form::batch;
+                          });
+  for (const Target& t : sources) {
+    Field field = read_field(t.file, is_loss);
+    if (of_batches && field.tensor.dim() < 3)
+      throw DataError(t.file + ": has " + std::to_string(field.tensor.dim()) +
+                      " axes; a loss takes batches [N, C, ...]");
+    input.set(t.key, std::move(field));
+  }
   input.name = file_stem(sources.front().file);
   const auto fired = [&](const Sample& sample) {
     return fire(spec, request.at("params"), sample,

@@ -57,12 +57,8 @@ Field read_field(const std::string& file, bool as_batch) {
   auto meta = std::make_shared<Meta>();
   meta->path = file;
   if (is_npy(file)) {
-    at::Tensor data = read_npy(file);
-    if (as_batch && data.dim() < 3)
-      throw DataError(file + ": has " + std::to_string(data.dim()) +
-                      " axes; a loss takes batches [N, C, ...]");
     read_affine(file, *meta);
-    return Field(std::move(data), std::move(meta));
+    return Field(read_npy(file), std::move(meta));
   }
   Volume v = read_volume(file);
   meta->affine = v.affine;
