@@ -101,7 +101,7 @@ class Wheel(unittest.TestCase):
                 self.assertRegex(page.stdout.readline(), r"^http://127.0.0.1:\d+/#[0-9a-f]{64}$")
             finally:
                 page.send_signal(signal.SIGINT)
-                page.communicate(timeout=30)
+                page.communicate(timeout=120)
 
 
 if __name__ == "__main__":
