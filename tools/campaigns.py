@@ -24,7 +24,7 @@ def files(binary, *names):
     return [str(BUILD / binary), "--source-file=" + ",".join(f"*{n}" for n in names)]
 
 
-SMALL = ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "vars.features=4", "run.epochs=6")
+SMALL = ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4", "run.epochs=6")
 LAMP = [str(ROOT / "graphs/lamp.json"), *(word for s in SMALL for word in ("--set", s))]
 
 # Name: what is done to it, the command or commands. They are in the order of what would hurt most.
