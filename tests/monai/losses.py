@@ -4,22 +4,21 @@ the gradient of the output.
     PYTHON_WITH_MONAI tests/monai/losses.py [--sluice build/sluice] [--cases 30] [--seed 0] [LOSS...]
 
 Images of 1 to 3 axes, of 1 to 4 classes, with classes that a sample lacks and truths that are all background. A row a
-loss: cases, those that are NaN or infinite on both sides, the largest error of values (relative, or of 1e-3 where they
+loss: cases, 1 where some are NaN or infinite on both sides, the largest error of values (relative, or of 1e-3 where they
 are smaller) and of gradients (relative to their norm); both at most 1e-4. Exit code 1 where an error is larger.
 """
-import argparse
 import json
-import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 import warnings
 
 import monai.losses as L
 import numpy
 import torch
 import torch.nn.functional as F
+
+from held import held
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
@@ -215,34 +214,11 @@ def one(sluice, kind, seed, folder):
     if not bool(wanted.isfinite()) or not bool(gradient.isfinite().all()):
         same = torch.equal(value.isfinite().view([]), wanted.isfinite().view([])) and \
             torch.equal(slope.isfinite(), gradient.isfinite())
-        return same, True, 0.0, 0.0, params
+        return not same, (1.0, 0.0, 0.0), params
     off = float((value - wanted).abs() / wanted.abs().clamp_min(1e-3))
     apart = float((slope - gradient).norm() / gradient.norm().clamp_min(1e-7))
-    return max(off, apart) <= 1e-4, False, off, apart, params
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sluice", default="build/sluice")
-    parser.add_argument("--cases", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("losses", nargs="*")
-    given = parser.parse_args()
-    failed = 0
-    print(f"{'loss':<42}{'cases':>6}{'not finite':>12}{'values':>11}{'gradients':>11}")
-    with tempfile.TemporaryDirectory() as name:
-        for kind in given.losses or LOSSES:
-            worst, odd = [0.0, 0.0], 0
-            for seed in range(given.seed, given.seed + given.cases):
-                fine, is_odd, *errors, params = one(given.sluice, kind, seed, pathlib.Path(name))
-                worst = [max(pair) for pair in zip(worst, errors)]
-                odd += is_odd
-                if not fine:
-                    failed += 1
-                    print(f"{kind}, seed {seed}: {' '.join(f'{e:.1e}' for e in errors)}: {json.dumps(params)}")
-            print(f"{kind:<42}{given.cases:>6}{odd:>12}{''.join(f'{w:>11.1e}' for w in worst)}", flush=True)
-    return 1 if failed else 0
+    return not max(off, apart) <= 1e-4, (0.0, off, apart), params
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(held("loss", ["not finite", "values", "gradients"], LOSSES, one, 42, 30))

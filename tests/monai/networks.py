@@ -12,19 +12,18 @@ by as much as rounding does, the worst of 12 such draws: a gradient that is roun
 whose scale a norm takes away) or jumps (at an activation's kink, at equal maxima) may differ from float64's by twice
 as much. Exit code 1 where an error is larger.
 """
-import argparse
 import json
-import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 
 import numpy
 import torch
 from monai.apps.detection.networks.retinanet_network import RetinaNet, resnet_fpn_feature_extractor
 from monai.networks import nets
 from safetensors.torch import load_file
+
+from held import held
 
 torch.set_num_threads(1)
 RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
@@ -349,27 +348,5 @@ def one(sluice, kind, seed, folder):
     return bad, (output, *found, max(own), max(moved)), args
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sluice", default="build/sluice")
-    parser.add_argument("--cases", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("types", nargs="*")
-    given = parser.parse_args()
-    failed = 0
-    print(f"{'network':<24}{'cases':>6}{'outputs':>11}{'parameters':>11}{'input':>11}{'MONAI':>11}{'moved':>11}")
-    with tempfile.TemporaryDirectory() as name:
-        for kind in given.types or CASES:
-            worst = [0.0] * 5
-            for seed in range(given.seed, given.seed + given.cases):
-                bad, errors, args = one(given.sluice, kind, seed, pathlib.Path(name))
-                worst = [max(pair) for pair in zip(worst, errors)]
-                if bad:
-                    failed += 1
-                    print(f"{kind}, seed {seed}: {' '.join(f'{e:.1e}' for e in errors)}: {json.dumps(args)}")
-            print(f"{kind:<24}{given.cases:>6}{''.join(f'{w:>11.1e}' for w in worst)}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(held("network", ["outputs", "parameters", "input", "MONAI", "moved"], CASES, one, 24, 20))
