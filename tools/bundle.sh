@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Makes a folder (at most 40 MiB) that runs on another Linux machine which has PyTorch 2.11 but no
-# ITK, oneTBB or internet: the binary, its runtime, the CUDA library, the GPU tests and benchmarks,
-# and every library they need except LibTorch's, CUDA's and the C library's.
+# Makes a folder that runs on another Linux machine which has PyTorch 2.11 but no ITK, oneTBB or
+# internet: the binary, its runtime, the CUDA library, the tests and benchmarks that a GPU needs, and
+# every library they need except LibTorch's, CUDA's and the C library's. Beside it the same as an
+# archive (at most 40 MiB), to be carried there.
 #
 #   tools/bundle.sh bundle              # from build/, which it builds where needed
+#   tar xf bundle.tar.xz                # there
 #   bundle/gpu_check.sh                 # there: tests, ceilings, benchmarks -> gpu_check.json
 #   bundle/run.sh run graphs/brain.json # there: any command of sluice
 set -euo pipefail
@@ -11,18 +13,20 @@ cd "$(dirname "$0")/.."
 out=${1:?usage: tools/bundle.sh FOLDER [BUILD]}
 build=${2:-build}
 [ ! -e "$out" ] || [ -e "$out/.sluice-bundle" ] || { echo "$out is there and no bundle" >&2; exit 2; }
-cmake --build "$build" --target sluice runtime web sluice_cuda sluice_cuda_graph cuda_tests emulated_cuda_tests bench_cuda bench_image_filters >&2
+cmake --build "$build" --target sluice runtime web sluice_cuda sluice_cuda_graph cuda_tests emulated_cuda_tests nodes_tests bench_cuda bench_image_filters >&2
 
 rm -rf "$out"
 mkdir -p "$out/lib"
 touch "$out/.sluice-bundle"
 ours="sluice libsluice_runtime.so libsluice_web.so libsluice_cuda.so libsluice_cuda_graph.so cuda_tests"
-ours="$ours emulated_cuda_tests bench_cuda bench_image_filters"
+ours="$ours emulated_cuda_tests nodes_tests bench_cuda bench_image_filters"
 for f in $ours; do
   cp "$build/$f" "$out/"
 done
 cp -r graphs "$out/graphs"
 rm -f "$out"/graphs/*.svg
+mkdir "$out/golden"
+cp -r tests/golden/{losses,metrics,nets,*.json} "$out/golden/"
 cp tools/gpu_check.sh tools/gpu_check.py tools/gpu_peers.py "$out/"
 
 # Libraries of this machine. The C library, the compiler's and the driver's stay the other's, as do
@@ -59,6 +63,7 @@ exec "$here/sluice" "$@"
 RUN
 chmod +x "$out/run.sh"
 
-size=$(du -sm "$out" | cut -f1)
-echo "$out: $size MiB, $(find "$out/lib" -type f | wc -l) libraries" >&2
+tar -C "$(dirname "$out")" -c "$(basename "$out")" | xz -T0 >"$out.tar.xz"
+size=$(du -sm "$out.tar.xz" | cut -f1)
+echo "$out: $(du -sm "$out" | cut -f1) MiB, $(find "$out/lib" -type f | wc -l) libraries; $out.tar.xz: $size MiB" >&2
 [ "$size" -le 40 ] || { echo "more than 40 MiB" >&2; exit 1; }

@@ -89,8 +89,30 @@ SMALL = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4",
 LAUNCH_BOUND = ("vars.size=[64,64,64]", "vars.batch=1", "nodes.volumes.num_samples=70",
                 "nodes.volumes.rad_max=20", "models.net.filters=[8,16,32,64,80,80]")
 
+# Trained on the CPU and on the GPU, in small: the losses must agree.
+BOTH = {
+    "fast_integration.json": (
+        "vars.size=[64,64,64]", "vars.patch=[32,32,32]", "nodes.train.num_samples=6", "+nodes.train.rad_max=12",
+        "nodes.val.num_samples=2", "+nodes.val.rad_max=12", "nodes.batch.size=8",
+        "models.net.channels=[8,16,32]", "models.net.strides=[2,2]", "nodes.infer.roi_size=[32,32,32]",
+        "run.epochs=2"),
+    "lamp.json": ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4",
+                  "run.epochs=2"),
+    "multi_gpu_test.json": (),
+    "unet_speed.json": (*SMALL, "models.net.precision=float32", "run.epochs=2"),
+}
+
+# The golden values that the CPU is held to, computed on the GPU (tests/nodes/on_device.h).
+GOLDEN = ("networks have MONAI's names, outputs and gradients", "losses and their gradients equal MONAI's",
+          "metrics equal MONAI's*", "transforms give MONAI 1.6.1's stored values",
+          "four and two hundred steps give the weights that torch and MONAI give")
+
+# A step of the CPU's, by cores.
+CORES = ("vars.size=[64,64,64]", "vars.batch=4", "nodes.volumes.num_samples=8", "nodes.volumes.rad_max=20",
+         "models.net.filters=[16,32,64,128,160,160]")
+
 # Keys of the document that are lists, to which several steps add.
-ARMS = ("ours", "peers", "unet", "small")
+ARMS = ("ours", "peers", "unet", "small", "golden", "both", "memory", "cores")
 ALONE, FED = "3-D U-Net step, sluice", "3-D U-Net step from host memory, augmented, sluice"
 QUEUED, RECORDED = "small step, sluice", "small step, sluice, CUDA graphs"
 
@@ -151,8 +173,8 @@ class Check:
     def ceilings(self):
         return {a["name"]: a.get("value", a) for a in self.part(60, "ceilings")}
 
-    def tests(self, limit, program, *prefix):
-        code, out, err = self.run(limit, [*prefix, os.path.join(self.args.bin, program)])
+    def tests(self, limit, program, *prefix, words=(), env=None, name=""):
+        code, out, err = self.run(limit, [*prefix, os.path.join(self.args.bin, program), *words], env)
         text = out + err
         cases = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", text)
         result = {"status": code, "launched": "nothing was launched" not in text}
@@ -163,8 +185,10 @@ class Check:
             result["sanitizer_errors"] = int(sanitizer.group(1))
         if code != 0:
             result["end_of_output"] = text[-1500:]
+            with open(self.args.out + ".log", "a") as f:
+                f.write(text[:1000000])
             if not isinstance(code, str):
-                self.failed.append(" ".join([*(os.path.basename(p) for p in prefix), program]))
+                self.failed.append(name or " ".join([*(os.path.basename(p) for p in prefix), program]))
         return result
 
     def sanitizer(self, tool):
@@ -213,14 +237,14 @@ class Check:
         with open(f"{folder}/summary.json") as f:
             return json.load(f)
 
-    def rate(self, graphs, epochs, settings=(), batch=0):
+    def rate(self, graphs, epochs, settings=(), batch=0, **more):
         """Samples/s of a graph, with a batch its milliseconds, and the GPU memory it took. Of two
         runs, the second of more epochs, so that what a run costs once (start, first epoch, end) drops
         out."""
         runs = []
         for n in epochs:
             with tempfile.TemporaryDirectory() as folder:
-                summary = self.trained(folder, graphs, f"run.epochs={n}", *settings)
+                summary = self.trained(folder, graphs, f"run.epochs={n}", *settings, **more)
                 with open(f"{folder}/profile.json") as f:
                     gpus = json.load(f).get("gpus", [])
             runs.append((summary["samples"]["emitted"], summary["wall_s"]))
@@ -257,6 +281,54 @@ class Check:
             self.failed.append(f"CUDA graphs: loss {b} after the same steps, {a} without")
         return {"queued": a, "recorded": b,
                 "same_weights": sums[0]["weights_sha256"] == sums[1]["weights_sha256"]}
+
+    def golden(self, case):
+        """A test of nodes_tests, with its inputs on the GPU."""
+        folder = next(g for g in (os.path.join(self.args.bin, "golden"), os.path.join(here, "../tests/golden"))
+                      if os.path.exists(g))
+        env = dict(self.environment(), SLUICE_TEST_DEVICE="gpu", SLUICE_GOLDEN=folder)
+        return self.tests(120, "nodes_tests", words=("-tc=" + case, "-nc"), env=env, name=case)
+
+    def both(self, name, settings):
+        """A graph's losses after training on the CPU and on the GPU, in float32."""
+        found = {}
+        for where, env in {"cpu": {"SLUICE_DEVICE": "none"}, "gpu": {}}.items():
+            with tempfile.TemporaryDirectory() as folder:
+                summary = self.trained(folder, [self.graph(name)], *settings, "run.deterministic=true",
+                                       "run.cudnn_benchmark=false", "run.tf32=false", **env)
+                found[where] = summary["metrics"]["step.loss"]["last"]
+        if not abs(found["cpu"] - found["gpu"]) <= 0.02 * abs(found["cpu"]):
+            self.failed.append(f"{name}: loss {found['gpu']} on the GPU, {found['cpu']} on the CPU")
+        return found
+
+    def processes(self):
+        """Do two processes that share a GPU come to one's weights?"""
+        sums = []
+        for n in ("1", "2"):
+            with tempfile.TemporaryDirectory() as folder:
+                self.output(60, self.program(
+                    "run", self.graph("multi_gpu_test.json"), "--quiet", "--processes", n,
+                    "--set", "run.shards=2", "--set", "run.step_threads=1",
+                    "--set", "run.deterministic=true", "--out", folder), self.environment())
+                with open(f"{folder}/summary.json") as f:
+                    sums.append(json.load(f)["weights_sha256"])
+        if sums[0] != sums[1]:
+            self.failed.append("two processes come to other weights than one")
+        return {"same_weights": sums[0] == sums[1]}
+
+    def cores(self):
+        """Steps of a U-Net on 1 to 16 cores of the CPU, beside PyTorch's."""
+        found, most = [], len(os.sched_getaffinity(0))
+        for n in (1, 2, 4, 8, 16):
+            if n > most:
+                break
+            for precision in ("float32", "bfloat16"):
+                ours = self.rate(self.unet_graphs()[1], (1, 4), (
+                    *CORES, f"models.net.precision={precision}", f"run.step_threads={n}", f"run.threads={min(n, 2)}"),
+                    4, SLUICE_DEVICE="none")
+                peer = self.part(60, "cores", str(n), precision)[0]
+                found.append({"cores": n, "precision": precision, "ms": ours["ms"], "peer_ms": peer.get("ms", peer)})
+        return found
 
     def filters(self, where):
         """Bilateral filters, lattice, random field, mixture, median, Gaussian and resampler."""
@@ -313,30 +385,39 @@ class Check:
         self.step("small", "small step, PyTorch", self.part, 60, "small", "eager")
 
     def with_gpu(self, gpus):
-        self.step("ceilings", "ceilings", self.ceilings)
-        self.step("tests", "every kernel against its functor", self.tests, 60, "cuda_tests")
         fed, alone = self.unet_graphs()
-        self.step("unet", ALONE, self.rate, alone, (2, 8), (), 7)
-        for how, limit in (("eager", 60), ("channels-last", 60), ("compile, channels-last", 110)):
-            self.step("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
-        self.step("unet", FED, self.rate, fed, (2, 8), (), 7)
-        self.step("small", QUEUED, self.rate, alone, (2, 22), LAUNCH_BOUND)
-        self.step("small", RECORDED, self.rate, alone, (2, 22),
-                  (*LAUNCH_BOUND, "run.cuda_graphs=true"))
-        for how in ("eager", "graph"):
-            self.step("small", f"small step, {how}", self.part, 45, "small", how)
-        self.step("recorded_loss", "recorded and queued", self.recorded_loss)
-        self.step("ours", "our kernels", lambda: json.loads(
-            self.output(60, [os.path.join(self.args.bin, "bench_cuda")])))
-        self.step("ours", "image filters", self.filters, "gpu")
-        self.step("peers", "PyTorch's", self.part, 120, "peers")
-        self.step("peers", "image filters, one core", self.filters, "cpu")
-        self.step("to_device", "to_device", self.to_device)
-        self.step("doctor", "doctor", self.doctor)
-        self.step("profile", "profile", self.profile)
-        self.step("shared", "several GPUs" if gpus > 1 else "one GPU, as two", self.shared, gpus)
-        for tool in ("racecheck", "memcheck", "synccheck", "initcheck"):
-            self.step(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
+        unet = lambda how, limit: ("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
+        memory = lambda how: ("memory", f"3-D U-Net step, sluice, memory {how}", self.rate, alone, (2, 5),
+                              (f"models.net.memory={how}",), 7)
+        parts = {
+            "ceilings": [("ceilings", "ceilings", self.ceilings)],
+            "tests": [("tests", "every kernel against its functor", self.tests, 60, "cuda_tests"),
+                      *(("golden", case, self.golden, case) for case in GOLDEN)],
+            "both": [("both", name, self.both, name, settings) for name, settings in BOTH.items()],
+            "doctor": [("doctor", "doctor", self.doctor), ("profile", "profile", self.profile)],
+            "unet": [("unet", ALONE, self.rate, alone, (2, 8), (), 7), ("unet", FED, self.rate, fed, (2, 8), (), 7)],
+            "small": [("small", QUEUED, self.rate, alone, (2, 22), LAUNCH_BOUND),
+                      ("small", RECORDED, self.rate, alone, (2, 22), (*LAUNCH_BOUND, "run.cuda_graphs=true")),
+                      ("recorded_loss", "recorded and queued", self.recorded_loss)],
+            "to_device": [("to_device", "to_device", self.to_device)],
+            "shared": [("shared", "several GPUs" if gpus > 1 else "one GPU, as two", self.shared, gpus),
+                       ("processes", "two processes", self.processes)],
+            "unet_peers": [unet("eager", 60), unet("channels-last", 60), unet("compile, channels-last", 110),
+                           *(("small", f"small step, {how}", self.part, 45, "small", how)
+                             for how in ("eager", "graph"))],
+            "kernels": [("ours", "our kernels", lambda: json.loads(
+                            self.output(60, [os.path.join(self.args.bin, "bench_cuda")]))),
+                        ("ours", "image filters", self.filters, "gpu"),
+                        ("peers", "PyTorch's", self.part, 120, "peers"),
+                        ("peers", "image filters, one core", self.filters, "cpu")],
+            "memory": [memory("recompute"), memory("offload")],
+            "sanitizer": [(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
+                          for tool in ("racecheck", "memcheck", "synccheck", "initcheck")],
+            "cores": [("cores", "1 to 16 cores of the CPU", self.cores)],
+        }
+        for part in self.args.only or parts:
+            for step in parts[part]:
+                self.step(*step)
 
     def ratios(self):
         """Ours beside PyTorch's best arm and the ceiling, where both ran."""
@@ -410,6 +491,7 @@ def main():
     p.add_argument("--bin")
     p.add_argument("--out", default="gpu_check.json")
     p.add_argument("--seconds", type=float, default=450)
+    p.add_argument("--only", nargs="*", help="parts: tests both doctor ceilings unet small to_device shared ...")
     check = Check(p.parse_args())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children end, the document is written
     try:

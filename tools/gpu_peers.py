@@ -1,7 +1,7 @@
 """PyTorch's side of gpu_check.py: what the machine can do at most, and its own way of doing what our
 kernels do.
 
-    gpu_peers.py ceilings | peers | unet HOW | small HOW
+    gpu_peers.py ceilings | peers | unet HOW | small HOW | cores N PRECISION
                                  HOW: eager | channels-last | "compile, channels-last" | graph
 
 Prints one line of JSON for each arm as soon as it is measured, so that one that fails (it says why)
@@ -293,8 +293,8 @@ def recorded(step):
     return graph.replay
 
 
-def unet_step(how, seconds, size, batch, channels):
-    """A 3-D U-Net step in bf16 autocast, data on the GPU."""
+def unet_step(how, seconds, size, batch, channels, precision="bfloat16"):
+    """A 3-D U-Net step, in bfloat16 by autocast; data where the step is."""
     net = UNet(channels).to(device)
     x = torch.randn(batch, 1, size, size, size, device=device)
     y = torch.randint(0, 3, (batch, size, size, size), device=device)
@@ -303,7 +303,7 @@ def unet_step(how, seconds, size, batch, channels):
             memory_format=torch.channels_last_3d)
 
     def loss(x, y):
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"):
             z = net(x)
         return dice_ce(z.float(), y)
 
@@ -333,5 +333,9 @@ if __name__ == "__main__":
             (32, 64, 128, 256, 320, 320))
     elif what == "small":
         arm(f"small step, {more[0]}", unet_step, more[0], 1, 64, 1, (8, 16, 32, 64, 80, 80))
+    elif what == "cores":  # of the CPU; gpu_check.py's CORES
+        gpu, device = False, "cpu"
+        torch.set_num_threads(int(more[0]))
+        arm(" ".join(more), unet_step, "channels-last", 2, 64, 4, (16, 32, 64, 128, 160, 160), more[1])
     else:
         {"ceilings": ceilings, "peers": peers}[what]()

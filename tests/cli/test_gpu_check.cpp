@@ -21,7 +21,8 @@ if "gpu_peers.py" in sys.argv[0]:
                              {"name": "d2d_gb_s_read_and_written", "value": 2000.0}],
                 "peers": [{"name": "Adam, fused", "error": "no compiler"},
                           {"name": "Adam, foreach", "ms": 3}],
-                "small": [{"name": "small " + how, "samples_s": 14 if how == "graph" else 7}],
+                "cores": [{"name": how, "ms": 500}],
+              "small": [{"name": "small " + how, "samples_s": 14 if how == "graph" else 7}],
                 "unet": [{"name": "3-D U-Net step, " + how, "samples_s": 1, "ms": ms.get(how),
                           "peak_gib": 5}]}[what]:
         print(json.dumps(arm), flush=True)
@@ -69,6 +70,7 @@ struct Bundle {
     const std::string ran = "#!/bin/sh\necho 'test cases: 5 | 5 passed | 0 failed'\n";
     program("cuda_tests", ran);
     program("emulated_cuda_tests", ran);
+    program("nodes_tests", ran);
     program("bench_cuda",
             "#!/bin/sh\necho '[{\"name\": \"Adam, 100 tensors\", \"ms\": 2, \"gb_s\": 500}]'\n");
     program("bench_image_filters",
@@ -119,6 +121,9 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(r.out.find("device 4.0 GiB") != std::string::npos);
   CHECK(r.out.find("to_device: 10.0 GB/s, 0.50 of the ceiling") != std::string::npos);
   CHECK(found.at("tests").at("passed") == 5);
+  for (const json& one : found.at("golden")) CHECK(one.at("passed") == 5);
+  for (const json& one : found.at("both")) CHECK(one.at("cpu") == one.at("gpu"));
+  CHECK(found.at("cores").at(0).at("peer_ms") == 500);
   CHECK(found.at("shared").at("places") == 2);
   CHECK(found.at("shared").at("distance").get<double>() ==
         doctest::Approx(std::sqrt(0.5) / 256).epsilon(1e-6));
@@ -206,7 +211,7 @@ TEST_CASE("gpu_check names the run that failed, and measures nothing by it") {
   CHECK(r.code == 1);
   const json found = bundle.found();
   CHECK(found.at("unet").at(0).at("error") == "RuntimeError: 5: no memory");
-  CHECK(found.at("failed").at(0) == "3-D U-Net step, sluice");
+  CHECK(found.at("failed").at(0) == "fast_integration.json");
   CHECK_FALSE(found.contains("end_to_end"));
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/image/spatial.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/monai_kernels.h"
+#include "tests/nodes/on_device.h"
 
 namespace sluice::monai {
 namespace {
@@ -37,7 +38,7 @@ struct Values {
   at::Tensor got, want;
 };
 Values values_of(const at::Tensor& got, const Json& want, const std::filesystem::path& folder) {
-  const at::Tensor flat = got.to(at::kDouble).contiguous().flatten();
+  const at::Tensor flat = got.cpu().to(at::kDouble).contiguous().flatten();
   if (want.contains("file")) return {flat, tensor_of(want, folder).to(at::kDouble).flatten()};
   const auto values = want["values"].get<std::vector<double>>();
   return {flat.slice(0, 0, c10::nullopt, want["every"].get<std::int64_t>()),
@@ -51,8 +52,8 @@ std::vector<std::int64_t> shape_of(const Json& want, const std::filesystem::path
 
 // MONAI's list of what we keep as a bit a voxel.
 Field listed(const Sample& sample, const std::string& key) {
-  const Shape3 n = sluice::shape_of(to_volume(sample.tensor("label")));
-  const VoxelBits bits(sample.tensor(key), n);
+  const Shape3 n = sluice::shape_of(to_volume(sample.tensor("label").cpu()));
+  const VoxelBits bits(sample.tensor(key).cpu(), n);
   std::vector<std::int64_t> numbers;
   for (std::uint64_t k = 0; k < bits.count(); ++k) {
     const Shape3 v = bits.voxel(k);
@@ -103,8 +104,9 @@ Outcome run(const Json& one, const std::filesystem::path& folder) {
   std::vector<Sample> outs;
   try {
     const Sample in = sample_of(one["in"], folder);
-    outs = type.starts_with("kernel.") ? run_kernel(type.substr(7), one["params"], in)
-                                       : drive(type, one["params"], {in});
+    outs = type.starts_with("kernel.")
+               ? run_kernel(type.substr(7), one["params"], in)
+               : drive(type, one["params"], {on_device(type, one["params"], in)});
   } catch (const std::exception& e) {
     outcome.wrong = e.what();
     return outcome;

@@ -6,6 +6,7 @@
 #include "kernels/loss/terms.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
+#include "tests/nodes/on_device.h"
 
 using namespace sluice;
 
@@ -99,7 +100,8 @@ TEST_CASE("losses and their gradients equal MONAI's") {
         if (channels_last && pred.dim() > 2)
           pred = pred.contiguous(pred.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
                                                  : at::MemoryFormat::ChannelsLast);
-        pred.requires_grad_();
+        pred = on_device(pred).requires_grad_();
+        label = on_device(label);
         Sample in = batch(pred, label);
         if (c["data"] == "nuclei") set_nuclei(in, {pred, label});
         const auto out = drive(type, c["params"], {in});
@@ -107,14 +109,14 @@ TEST_CASE("losses and their gradients equal MONAI's") {
         const at::Tensor loss = out[0].tensor("loss");
         CHECK(loss.sum().item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-6));
         if (c.contains("values")) {
-          const at::Tensor values = loss.detach().contiguous().flatten();
+          const at::Tensor values = loss.detach().cpu().contiguous().flatten();
           REQUIRE(c["values"].size() == std::min<std::size_t>(40, values.numel()));
           for (std::size_t i = 0; i < c["values"].size(); ++i)
             CHECK(values[i].item<double>() ==
                   doctest::Approx(c["values"][i].get<double>()).epsilon(1e-5));
         }
         loss.sum().backward();
-        const at::Tensor grad = pred.grad().contiguous().flatten();
+        const at::Tensor grad = pred.grad().cpu().contiguous().flatten();
         const double size = grad.abs().max().item<double>();
         REQUIRE(c["grad"].size() == std::min<std::size_t>(40, pred.numel()));
         for (std::size_t i = 0; i < c["grad"].size(); ++i)

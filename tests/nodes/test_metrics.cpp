@@ -8,6 +8,7 @@
 #include "nodes/metric/metric.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
+#include "tests/nodes/on_device.h"
 
 using namespace sluice;
 
@@ -136,7 +137,8 @@ TEST_CASE("metrics equal MONAI's, by batch, case by case, over a checkpoint and 
       CAPTURE(type);
       CAPTURE(c["data"].dump());
       CAPTURE(c["params"].dump());
-      const Pair in = inputs(c["data"]);
+      Pair in = inputs(c["data"]);
+      in = {on_device(in.pred), on_device(in.label)};
       const std::int64_t n = in.pred.size(0), half = n / 2;
       Driver batch(type, c["params"]), single(type, c["params"]), resumed(type, c["params"]);
       Driver part(type, c["params"]), other(type, c["params"]), merged(type, c["params"]);

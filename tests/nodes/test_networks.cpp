@@ -12,6 +12,7 @@
 #include "kernels/net/builder.h"
 #include "nodes/network/built_network.h"
 #include "tests/nodes/filled.h"
+#include "tests/nodes/on_device.h"
 
 using namespace sluice;
 
@@ -45,7 +46,7 @@ void check_names(const Network& net, const Json& c) {
 void check_output(const at::Tensor& y, const Json& o) {
   REQUIRE(y.sizes() == at::IntArrayRef(o["size"].get<std::vector<std::int64_t>>()));
   const double abs = o["abs"], size = abs / static_cast<double>(y.numel());
-  const at::Tensor first = y.detach().contiguous().flatten();
+  const at::Tensor first = y.detach().cpu().contiguous().flatten();
   for (std::size_t i = 0; i < o["first"].size(); ++i)
     CHECK(first[static_cast<std::int64_t>(i)].item<double>() ==
           doctest::Approx(o["first"][i].get<double>()).epsilon(1e-4).scale(size));
@@ -82,19 +83,20 @@ void check_case(const std::string& type, const Json& c) {
   fill(*net);
   net->train(c["train"]);
   if (c.value("double", false)) dynamic_cast<BuiltNetwork&>(*net).net().compute = at::kDouble;
-  at::Tensor x = sines(c["size"].get<std::vector<std::int64_t>>()).requires_grad_();
+  at::Tensor x = on_device(sines(c["size"].get<std::vector<std::int64_t>>())).requires_grad_();
   Network::Tensors inputs{x};
   if (c.contains("more"))
     for (const auto& size : c["more"])
       inputs.push_back(size.size() == 1
                            ? at::arange(1, size[0].get<std::int64_t>() + 1, at::kFloat)
                            : sines(size.get<std::vector<std::int64_t>>(), 1.0 + inputs.size()));
+  for (at::Tensor& input : inputs) input = on_device(input);
   const auto y = net->forward(inputs, c["outputs"].size());
-  at::Tensor loss = at::zeros({});
+  at::Tensor loss = on_device(at::zeros({}));
   for (std::size_t k = 0; k < y.size(); ++k) {
     CAPTURE(k);
     check_output(y[k], c["outputs"][k]);
-    loss = loss + (y[k] * sines(y[k].sizes(), 5 + static_cast<double>(k))).sum();
+    loss = loss + (y[k] * on_device(sines(y[k].sizes(), 5 + static_cast<double>(k)))).sum();
   }
   loss.backward();
   check_gradients(*net, x, c);
@@ -110,8 +112,7 @@ void check_case(const std::string& type, const Json& c) {
 
 TEST_CASE("networks have MONAI's names, outputs and gradients") {
   int tried = 0;
-  for (const auto& file :
-       std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden/nets")) {
+  for (const auto& file : std::filesystem::directory_iterator(golden_folder() + "/nets")) {
     const Json all = golden("nets/" + file.path().filename().string());
     for (const Json& c : all["cases"]) {
       CAPTURE(all["type"].dump());

@@ -11,6 +11,7 @@
 #include "engine/state/resource.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
+#include "tests/nodes/on_device.h"
 
 using namespace sluice;
 
@@ -18,7 +19,8 @@ namespace {
 
 // Parameters without a network: the loss is made by hand.
 struct Weights final : Network {
-  std::vector<at::Tensor> w{sines({3, 5}, 1).requires_grad_(), sines({4}, 40).requires_grad_()};
+  std::vector<at::Tensor> w{on_device(sines({3, 5}, 1)).requires_grad_(),
+                            on_device(sines({4}, 40)).requires_grad_()};
   Tensors forward(const Tensors& x, std::size_t) override { return x; }
   Named parameters() const override { return {{"a.weight", w[0]}, {"b.weight", w[1]}}; }
   void initialise(std::uint64_t) override {}
@@ -45,9 +47,10 @@ struct Trainer {
   }
   // A loss whose gradients are the golden script's for this step.
   Fired fire_step(int step, double scale = 1) {
-    at::Tensor loss = at::zeros({});
+    at::Tensor loss = on_device(at::zeros({}));
     for (int i = 0; i < 2; ++i)
-      loss = loss + (net->w[i] * sines(net->w[i].sizes(), 7 * step + 3 * i, 0.5 * scale)).sum();
+      loss = loss +
+             (net->w[i] * on_device(sines(net->w[i].sizes(), 7 * step + 3 * i, 0.5 * scale))).sum();
     return fire(loss);
   }
 };
@@ -70,7 +73,7 @@ TEST_CASE("four and two hundred steps give the weights that torch and MONAI give
       const std::string after = "after_" + std::to_string(step + 1);
       if (!c.contains(after)) continue;
       for (int i = 0; i < 2; ++i) {
-        const at::Tensor w = t.net->w[i].detach().flatten();
+        const at::Tensor w = t.net->w[i].detach().cpu().flatten();
         for (std::int64_t k = 0; k < w.numel(); ++k) {
           const double expected = c[after][i][k];
           CHECK(std::abs(w[k].item<double>() - expected) <
