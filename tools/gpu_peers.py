@@ -1,7 +1,7 @@
 """PyTorch's side of gpu_check.py: what the machine can do at most, and its own way of doing what our
 kernels do.
 
-    gpu_peers.py ceilings | peers | unet HOW | small HOW | cores N PRECISION
+    gpu_peers.py ceilings | peers | unet HOW | small HOW | fast | cores N PRECISION
                                  HOW: eager | channels-last | "compile, channels-last" | graph
 
 Prints one line of JSON for each arm as soon as it is measured, so that one that fails (it says why)
@@ -324,6 +324,55 @@ def unet_step(how, seconds, size, batch, channels, precision="bfloat16"):
     return found
 
 
+def fast_recipe(volumes=32, size=128, patch=64, epochs=20):
+    """MONAI's own code for what graphs/fast_integration.json trains: its integration test of fast training, with
+    volumes and their transforms on the GPU and without what its best settings leave out (metadata)."""
+    import numpy
+    from monai.data import CacheDataset, ThreadDataLoader, create_test_image_3d
+    from monai.losses import DiceCELoss
+    from monai.networks.nets import UNet as MonaiUNet
+    from monai.optimizers import Novograd
+    import monai.transforms as t
+
+    state, keys = numpy.random.RandomState(0), ["image", "label"]
+    data = []
+    for _ in range(volumes):
+        image, label = create_test_image_3d(size, size, size, num_seg_classes=1, rad_max=size // 5, random_state=state)
+        data.append({"image": image[None].astype("float32"), "label": label[None].astype("uint8")})
+    chain = t.Compose([
+        t.EnsureTyped(keys, track_meta=False), t.ScaleIntensityd("image"), t.CropForegroundd(keys, "image"),
+        t.FgBgToIndicesd("label", image_key="image"), t.ToDeviced(keys, device),
+        t.RandCropByPosNegLabeld(keys, "label", (patch,) * 3, num_samples=4, fg_indices_key="label_fg_indices",
+                                 bg_indices_key="label_bg_indices"),
+        t.RandFlipd(keys, 0.5, [1, 2]), t.RandAxisFlipd(keys, 0.5), t.RandRotate90d(keys, 0.5, spatial_axes=(1, 2)),
+        t.RandZoomd(keys, 0.5, 0.8, 1.2, mode=["trilinear", "nearest"]),
+        t.RandRotated(keys, range_x=torch.pi / 4, prob=0.5, mode=["bilinear", "nearest"], align_corners=True),
+        t.RandAffined(keys, prob=0.5, rotate_range=torch.pi / 2, mode=["bilinear", "nearest"]),
+        t.RandGaussianNoised("image", 0.5), t.RandStdShiftIntensityd("image", 0.05, prob=0.5, nonzero=True),
+        t.SelectItemsd(keys)])
+    loader = ThreadDataLoader(CacheDataset(data, chain, progress=False, copy_cache=False), num_workers=0, batch_size=4,
+                              shuffle=True)
+    net = MonaiUNet(3, 1, 2, (16, 32, 64, 128, 256), (2, 2, 2, 2), num_res_units=2, norm="batch").to(device)
+    loss_of = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True)
+    optimizer = Novograd(net.parameters(), 2e-3)
+
+    def epoch():
+        for batch in loader:
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast(device, torch.bfloat16):
+                loss = loss_of(net(batch["image"].to(device)), batch["label"].to(device))
+            loss.backward()
+            optimizer.step()
+        return float(loss)  # waits for the GPU
+
+    for _ in range(3):
+        last = epoch()
+    began = time.perf_counter()
+    for _ in range(epochs):
+        last = epoch()
+    return {"samples_s": volumes * epochs / (time.perf_counter() - began), "loss": last}
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
@@ -333,9 +382,11 @@ if __name__ == "__main__":
             (32, 64, 128, 256, 320, 320))
     elif what == "small":
         arm(f"small step, {more[0]}", unet_step, more[0], 1, 64, 1, (8, 16, 32, 64, 80, 80))
+    elif what == "fast":
+        arm("MONAI's fast recipe, MONAI", fast_recipe)
     elif what == "cores":  # of the CPU; gpu_check.py's CORES
         gpu, device = False, "cpu"
         torch.set_num_threads(int(more[0]))
-        arm(" ".join(more), unet_step, "channels-last", 2, 64, 4, (16, 32, 64, 128, 160, 160), more[1])
+        arm(" ".join(more), unet_step, "channels-last", 0.5, 64, 2, (8, 16, 32, 64, 80, 80), more[1])
     else:
         {"ceilings": ceilings, "peers": peers}[what]()

@@ -59,6 +59,12 @@ struct SavedRows {
 
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
     const at::Tensor out = grads[0].contiguous(), in = rows.contiguous();
+    if (!out.is_cpu()) {
+      const auto [to_rows, to_kernel, to_bias] =
+          at::convolution_backward(out, in, kernel.view({1, 1, -1}), std::nullopt, {1}, {0}, {1},
+                                   false, {0}, 1, {true, true, false});
+      return {to_rows, to_kernel.view({-1})};
+    }
     at::Tensor taps = at::empty_like(kernel);
     if (kernel.scalar_type() == at::kFloat)
       sum_taps<float>(out, in, taps);
@@ -109,7 +115,7 @@ at::Tensor centred(std::int64_t axes, std::int64_t size, const F& of) {
 
 at::Tensor apply_filter(const at::Tensor& image, const at::Tensor& kernel) {
   const std::int64_t axes = image.dim() - 2, rows = image.size(0) * image.size(1);
-  at::Tensor k = kernel.to(image.scalar_type());
+  at::Tensor k = kernel.to(image.device(), image.scalar_type());
   while (k.dim() < axes + 2) k = k.unsqueeze(0);
   std::vector<std::int64_t> shape{image.size(0), image.size(1)}, half;
   for (std::int64_t a = 2; a < axes + 2; ++a) {
@@ -126,13 +132,13 @@ at::Tensor filter_along(const at::Tensor& image, std::int64_t axis, const at::Te
                         const std::string& mode) {
   const std::int64_t n = image.size(axis), half = kernel.numel() / 2;
   at::Tensor x = image;
-  if (mode != "zeros") x = x.index_select(axis, padded_voxels(n, half, mode));
+  if (mode != "zeros") x = x.index_select(axis, padded_voxels(n, half, mode).to(x.device()));
   x = x.movedim(axis, -1);
   auto shape = x.sizes().vec();
   shape.back() = n;
   at::Tensor rows = x.reshape({-1, 1, x.size(-1)});
   if (mode == "zeros") rows = at::constant_pad_nd(rows, {half, half});
-  const at::Tensor k = kernel.to(image.scalar_type()).contiguous();
+  const at::Tensor k = kernel.to(image.device(), image.scalar_type()).contiguous();
   const at::Tensor out = along_rows(rows, k);
   attach("FilterAlongBackward", {out}, {rows, k}, SavedRows{rows.detach(), k.detach()});
   return out.view(shape).movedim(-1, axis);
@@ -144,7 +150,7 @@ at::Tensor separable_filtering(const at::Tensor& image, const std::vector<at::Te
   const auto kernel = [&](std::int64_t a) { return kernels[kernels.size() == 1 ? 0 : a]; };
   const bool trained = std::any_of(kernels.begin(), kernels.end(),
                                    [](const at::Tensor& k) { return k.requires_grad(); });
-  if (mode == "zeros" && !trained && image.scalar_type() == at::kFloat) {
+  if (mode == "zeros" && !trained && image.is_cpu() && image.scalar_type() == at::kFloat) {
     SavedPass saved;
     for (std::int64_t a = 0; a < axes; ++a) {
       const at::Tensor k = kernel(a).to(at::kFloat).contiguous();

@@ -29,7 +29,61 @@ at::ScalarType type_of_product(const at::Tensor& x) {
   return narrow && at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
+// t with zeros behind its channels, up to so many.
+at::Tensor with_channels(const at::Tensor& t, std::int64_t channels) {
+  if (t.size(1) == channels) return t;
+  auto size = t.sizes().vec();
+  size[1] = channels;
+  const auto layout = t.dim() == 3 ? at::MemoryFormat::Contiguous : channels_last_of(t);
+  at::Tensor wide = at::zeros(size, t.options().memory_format(layout));
+  wide.narrow(1, 0, t.size(1)).copy_(t);
+  return wide;
+}
+// A weight's channels on the side of what comes in, and of what goes out.
+std::int64_t into(const at::Tensor& weight, const ConvSpec& s) {
+  return s.transposed ? weight.size(0) : s.groups * weight.size(1);
+}
+std::int64_t out_of(const at::Tensor& weight, const ConvSpec& s) {
+  return s.transposed ? s.groups * weight.size(1) : weight.size(0);
+}
+
 }  // namespace
+
+at::Tensor filled_up(const at::Tensor& weight) {
+  constexpr std::int64_t least = 8;
+  auto size = weight.sizes().vec();
+  for (const int side : {0, 1}) size[side] = std::max(size[side], least);
+  if (weight.sizes() == at::IntArrayRef(size)) return weight;
+  at::Tensor wide = at::zeros(size, weight.options());
+  wide.narrow(0, 0, weight.size(0)).narrow(1, 0, weight.size(1)).copy_(weight);
+  return wide;
+}
+
+at::Tensor filled_convolution(const at::Tensor& x, const at::Tensor& weight,
+                              const std::optional<at::Tensor>& bias, const ConvSpec& spec) {
+  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
+  const std::int64_t more = out_of(weight, spec) - spec.out;
+  const auto b =
+      bias && more > 0 ? std::optional<at::Tensor>(at::constant_pad_nd(*bias, {0, more})) : bias;
+  return torch_convolution(with_channels(x, into(weight, spec)), weight, b, spec, dilation)
+      .narrow(1, 0, spec.out);
+}
+
+std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& grad,
+                                                              const at::Tensor& x,
+                                                              const at::Tensor& weight,
+                                                              const ConvSpec& spec, bool wanted) {
+  const at::ScalarType type = type_of_product(x);
+  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
+  const at::Tensor g = with_channels(grad.to(type), out_of(weight, spec));
+  const auto [dx, dw, db] =
+      at::convolution_backward(g, with_channels(x.to(type), into(weight, spec)), weight.to(type),
+                               std::nullopt, spec.stride, spec.padding, dilation, spec.transposed,
+                               spec.output_padding, spec.groups, {wanted, true, false});
+  const std::int64_t rows = spec.transposed ? spec.in : spec.out,
+                     columns = (spec.transposed ? spec.out : spec.in) / spec.groups;
+  return {wanted ? dx.narrow(1, 0, spec.in) : dx, dw.narrow(0, 0, rows).narrow(1, 0, columns)};
+}
 
 // Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.
 Step::Product ConvStep::product(const Size& input) const {
@@ -66,6 +120,8 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   const Size& out = pass.sizes[output];
   if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
     w->cast = p.laid_out(own.to(p.compute));
+    if (!pass.cpu && spec.groups == 1 && at::isReducedFloatingType(p.compute))
+      w->cast = p.laid_out(filled_up(w->cast));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
   } else if (pass.keep && p.compute == at::kFloat &&
              matmul_conv_pays(spec, c10::multiply_integers(out) / out[1])) {
@@ -89,6 +145,15 @@ void ConvStep::gather(const Frame& f, bool adjoint, const at::Tensor& x, const a
     Gather(spec, f.weight(weight), adjoint, w.products, f.net->compute).run(x, b, residual, y);
 }
 
+namespace {
+
+// What has one channel says by its strides that it has the network's layout.
+at::Tensor of_layout(const Frame& f, const at::Tensor& t) {
+  return t.is_cpu() || t.size(1) > 1 ? t : as_laid_out(t.contiguous(), f.net->layout(t.dim()));
+}
+
+}  // namespace
+
 at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
@@ -103,8 +168,7 @@ at::Tensor ConvStep::forward(Frame& f) const {
   }
   if (w.way == ConvWay::matmul) return matmul_conv(spec, x, f.weight(weight), b, residual(f));
   const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
-  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-  at::Tensor y = f.net->laid_out(torch_convolution(x, w.cast, maybe, spec, dilation));
+  at::Tensor y = f.net->laid_out(filled_convolution(of_layout(f, x), w.cast, maybe, spec));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
   return y;
 }
@@ -124,11 +188,8 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
     f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], matmul_conv_input_grad(spec, grad, f.weight(weight), x));
   } else {
-    const at::ScalarType type = type_of_product(x);
-    const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
-    const auto [dx, dw, db] = at::convolution_backward(
-        grad.to(type), x.to(type), w.cast.to(type), std::nullopt, spec.stride, spec.padding,
-        dilation, spec.transposed, spec.output_padding, spec.groups, {wanted, true, false});
+    const auto [dx, dw] =
+        filled_convolution_backward(of_layout(f, grad), of_layout(f, x), w.cast, spec, wanted);
     f.add_parameter_grad(weight, dw.contiguous());
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(dx.to(x.scalar_type())));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "kernels/net/conv_spec.h"
 #include "kernels/net/direct_conv.h"
@@ -40,6 +41,20 @@ struct ConvStep final : Step {
 // them, and cuDNN's callers read the layout from the strides: with others, such a convolution would
 // be done in another layout and its result be moved.
 at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
+
+// `weight` of a convolution, or of a transposed one, with zeros where its sides have fewer than
+// eight channels. NVIDIA's tensor cores take 16-bit numbers in eights; for others cuDNN has kernels
+// that take several times as long.
+at::Tensor filled_up(const at::Tensor& weight);
+
+// LibTorch's convolution and its gradients (of x where that is wanted, and of the weight) with a
+// weight that may be filled_up(); x, grad and what comes out have the channels of `spec`.
+at::Tensor filled_convolution(const at::Tensor& x, const at::Tensor& weight,
+                              const std::optional<at::Tensor>& bias, const ConvSpec& spec);
+std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& grad,
+                                                              const at::Tensor& x,
+                                                              const at::Tensor& weight,
+                                                              const ConvSpec& spec, bool wanted);
 
 // LibTorch's convolution, in the type of x; weight and bias may have another. In 16 bits images no
 // wider than four voxels are computed in float32 on the host, and rounded.
