@@ -240,24 +240,21 @@ class Check:
         with open(f"{folder}/summary.json") as f:
             return json.load(f)
 
-    def rate(self, graphs, epochs, settings=(), batch=0, **more):
-        """Samples/s of a graph, with a batch its milliseconds, and the GPU memory it took. Of the
-        last two runs, the second of more epochs, so that what a run costs once (start, first epoch,
-        end) drops out; a run before them has read the machine's libraries."""
-        runs = []
-        for n in epochs:
-            with tempfile.TemporaryDirectory() as folder:
-                summary = self.trained(folder, graphs, f"run.epochs={n}", *settings, **more)
-                with open(f"{folder}/profile.json") as f:
-                    gpus = json.load(f).get("gpus", [])
-            runs.append((summary["samples"]["emitted"], summary["wall_s"]))
-        (few, short), (many, long) = runs[-2:]
-        result = {"samples_s": (many - few) / max(long - short, 1e-9)}
+    def rate(self, graphs, warm, epochs, settings=(), batch=0, **more):
+        """Samples/s of a graph, with a batch its milliseconds, and the GPU memory it took: of a run
+        of so many epochs, those after the first `warm` ones."""
+        with tempfile.TemporaryDirectory() as folder:
+            summary = self.trained(folder, graphs, f"run.epochs={epochs}", *settings, **more)
+            with open(f"{folder}/profile.json") as f:
+                profile = json.load(f)
+        ends = profile["epoch_ends_s"]
+        each = summary["samples"]["emitted"] / epochs
+        result = {"samples_s": each * (epochs - warm) / (ends[-1] - ends[warm - 1])}
         if batch:
             result["ms"] = 1000 * batch / result["samples_s"]
         if "cuda_graphs" in summary:
             result["cuda_graphs"] = summary["cuda_graphs"]
-        if gpus:
+        if gpus := profile.get("gpus"):
             result["device_gib"] = max(g["memory_mb"] for g in gpus) * 1e6 / 2**30
         return result
 
@@ -326,7 +323,7 @@ class Check:
             if n > most:
                 break
             for precision in ("float32", "bfloat16"):
-                ours = self.rate(self.unet_graphs()[1], (1, 4), (
+                ours = self.rate(self.unet_graphs()[1], 1, 4, (
                     *CORES, f"models.net.precision={precision}", f"run.step_threads={n}", f"run.threads={min(n, 2)}"),
                     2, SLUICE_DEVICE="none")
                 peer = self.part(60, "cores", str(n), precision)[0]
@@ -349,7 +346,7 @@ class Check:
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/g.json", "w") as f:
                 json.dump({"run": {"epochs": 1}, "nodes": nodes}, f)
-            result = self.rate([f"{folder}/g.json"], (2, 102))
+            result = self.rate([f"{folder}/g.json"], 2, 102)
         result["gb_s"] = result["samples_s"] * 2**26 / 1e9
         ceiling = self.out["ceilings"].get("h2d_gb_s_64mib")
         if isinstance(ceiling, float):
@@ -382,15 +379,15 @@ class Check:
             return
         self.step("profile", "profile", self.profile)
         fed, alone = self.unet_graphs()
-        self.step("unet", ALONE, self.rate, alone, (1, 2), SMALL)
-        self.step("unet", FED, self.rate, fed, (1, 2), SMALL)
+        self.step("unet", ALONE, self.rate, alone, 1, 2, SMALL)
+        self.step("unet", FED, self.rate, fed, 1, 2, SMALL)
         self.step("recorded_loss", "recorded and queued", self.recorded_loss, SMALL[2])
         self.step("small", "small step, PyTorch", self.part, 60, "small", "eager")
 
     def with_gpu(self, gpus):
         fed, alone = self.unet_graphs()
         unet = lambda how, limit: ("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
-        memory = lambda how: ("memory", f"3-D U-Net step, sluice, memory {how}", self.rate, alone, (2, 5),
+        memory = lambda how: ("memory", f"3-D U-Net step, sluice, memory {how}", self.rate, alone, 2, 5,
                               (f"models.net.memory={how}",), 7)
         parts = {
             "ceilings": [("ceilings", "ceilings", self.ceilings)],
@@ -399,16 +396,16 @@ class Check:
             "both": [("both", name, self.both, name, settings) for name, settings in BOTH.items()],
             "graphs": [("both", f"{name}, CUDA graphs", self.both, name, (*BOTH[name], "run.cuda_graphs=true"))
                        for name in (FAST, "lamp.json", "unet_speed.json")],
-            "fast": [("fast", "MONAI's fast recipe, sluice", self.rate, [self.graph(FAST)], (3, 23), TRAIN_ALONE),
-                     ("fast", "MONAI's fast recipe, sluice, CUDA graphs", self.rate, [self.graph(FAST)], (3, 23),
+            "fast": [("fast", "MONAI's fast recipe, sluice", self.rate, [self.graph(FAST)], 3, 23, TRAIN_ALONE),
+                     ("fast", "MONAI's fast recipe, sluice, CUDA graphs", self.rate, [self.graph(FAST)], 3, 23,
                       (*TRAIN_ALONE, "run.cuda_graphs=true")),
                      ("fast", "MONAI's fast recipe, MONAI", self.part, 90, "fast")],
             "doctor": [("doctor", "doctor", self.doctor), ("profile", "profile", self.profile)],
-            "unet": [("unet", ALONE, self.rate, alone, (1, 2, 8), (), 7)],
-            "recorded": [("unet", RECORDED_UNET, self.rate, alone, (2, 8), ("run.cuda_graphs=true",), 7)],
-            "fed": [("unet", FED, self.rate, fed, (2, 8), (), 7)],
-            "small": [("small", QUEUED, self.rate, alone, (2, 22), LAUNCH_BOUND),
-                      ("small", RECORDED, self.rate, alone, (2, 22), (*LAUNCH_BOUND, "run.cuda_graphs=true")),
+            "unet": [("unet", ALONE, self.rate, alone, 3, 15, (), 7)],
+            "recorded": [("unet", RECORDED_UNET, self.rate, alone, 3, 15, ("run.cuda_graphs=true",), 7)],
+            "fed": [("unet", FED, self.rate, fed, 3, 15, (), 7)],
+            "small": [("small", QUEUED, self.rate, alone, 2, 22, LAUNCH_BOUND),
+                      ("small", RECORDED, self.rate, alone, 2, 22, (*LAUNCH_BOUND, "run.cuda_graphs=true")),
                       ("recorded_loss", "recorded and queued", self.recorded_loss)],
             "to_device": [("to_device", "to_device", self.to_device)],
             "shared": [("shared", "several GPUs" if gpus > 1 else "one GPU, as two", self.shared, gpus),

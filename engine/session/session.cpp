@@ -265,6 +265,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
   {
     std::lock_guard lock(mutex_);
     epochs_done_ = ended.train_epoch + 1;
+    epoch_ends_s_.push_back(scheduler_->wall_s());
   }
   const auto every = graph_->run.checkpoint_every;
   const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();

@@ -184,6 +184,7 @@ class Session final : public RunEvents {
   std::uint64_t steps_ = 0, bad_ = 0;
   std::uint64_t last_step_ = 0;  // a cut comes after it; 0: none asked for
   std::uint32_t epochs_done_ = 0;
+  std::vector<double> epoch_ends_s_;  // since the beginning, in this process
 };
 
 }  // namespace sluice

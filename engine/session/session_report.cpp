@@ -267,6 +267,8 @@ Json Session::profile(bool ended) const {
           static_cast<double>(need.budgets + need.unbounded * device_share_.value_or(0)) * 1e-6;
   }
   j["devices"] = devices_;
+  std::lock_guard lock(mutex_);
+  j["epoch_ends_s"] = epoch_ends_s_;
   return j;
 }
 

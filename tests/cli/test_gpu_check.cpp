@@ -60,7 +60,9 @@ awk -v n=$epochs -v s=$samples -v t=$each -v l=$loss -v d=$((devices ? devices :
 # No header, and the floats 1 and 1, or 1 and 1 + 2^-8.
 printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\0\200\77' >"$last/model.safetensors"
 [ $devices = 1 ] || printf '\0\0\0\0\0\0\0\0\0\0\200\77\0\200\200\77' >"$last/model.safetensors"
-echo '{"gpus": [{"memory_mb": 4294.967296}]}' >"$out/profile.json"
+awk -v n=$epochs -v t=$each 'BEGIN {
+  for (i = 1; i <= n; ++i) ends = ends (i > 1 ? ", " : "") sprintf("%.9f", 9 + i * t)
+  print "{\"gpus\": [{\"memory_mb\": 4294.967296}], \"epoch_ends_s\": [" ends "]}" }' >"$out/profile.json"
 )";
 
 // A folder of programs as a bundle has it; `run.sh` is what stands for the binary.

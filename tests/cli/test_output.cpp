@@ -192,6 +192,9 @@ TEST_CASE("a run leaves previews, a timeline, the environment and its slowest sa
     for (std::size_t i = 1; i < slowest.size(); ++i)
       CHECK(slowest[i - 1].at("ms").get<double>() >= slowest[i].at("ms").get<double>());
   }
+  const auto ends = profile.at("epoch_ends_s").get<std::vector<double>>();
+  CHECK(ends.size() == w.read("run/summary.json").at("epochs").get<std::size_t>());
+  CHECK(std::is_sorted(ends.begin(), ends.end()));
   const json& slow = profile.at("nodes").at("load").at("slowest").at(0);
   CHECK(slow.at("file").get<std::string>().find(slow.at("sample").get<std::string>()) !=
         std::string::npos);
