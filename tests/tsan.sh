@@ -13,7 +13,7 @@ if [ -z "${TBB_SOURCE:-}" ]; then
   [ -d "$(echo onetbb-*/)" ] || dpkg-source -x onetbb_*.dsc
   TBB_SOURCE=$(echo "$work"/onetbb-*/)
 fi
-export CC=${CC:-clang-14} CXX=${CXX:-clang++-14}
+export CC=${CC:-clang-16} CXX=${CXX:-clang++-16}
 cmake -S "$TBB_SOURCE" -B tbb -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTBB_TEST=OFF \
   -DTBB_SANITIZE=thread -DTBB_STRICT=OFF -DTBBMALLOC_BUILD=OFF \
   -DCMAKE_INSTALL_PREFIX="$work/install" >/dev/null

@@ -6,7 +6,6 @@ A new metric of cases: one call of cases(). Inputs are made by formula, the same
 tests/nodes/test_metrics.cpp. null: not defined (MONAI's reductions answer 0 there).
 """
 import json
-import math
 import pathlib
 from functools import partial
 
@@ -19,15 +18,11 @@ from monai.metrics.f_beta_score import compute_f_beta_score
 from monai.metrics.utils import do_metric_reduction
 
 from filled import sines
+from metric_names import by_count, by_name, value
 
 HERE = pathlib.Path(__file__).parent / "metrics"
 torch.set_num_threads(1)
 files = {}
-
-
-def value(v):
-    v = float(v)
-    return None if math.isnan(v) else v if math.isinf(v) else float(f"{v:.8g}")
 
 
 def one_hot(label, classes):
@@ -81,33 +76,6 @@ def void():
 DATA = {"void": void, "scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger}
 
 
-def by_name(rows, reduction, not_nans, first):
-    """The metrics of our node; `first`: the class of a row's first value, None: one value a case."""
-    def reduced(how):
-        f, n = do_metric_reduction(rows.clone(), how)
-        return [None if how.startswith("mean") and m == 0 else value(v) for v, m in
-                zip(f.reshape(-1).tolist(), n.reshape(-1).tolist())], [int(v) for v in n.reshape(-1).tolist()]
-
-    if reduction == "none":
-        return {f"case_{i}" + ("" if first is None else f"_class_{first + c}"): value(v)
-                for i, row in enumerate(rows.tolist()) for c, v in enumerate(row)}
-    found = {}
-
-    def put(names, how):
-        for name, v, n in zip(names, *reduced(how)):
-            found[name] = v
-            if not_nans:
-                found[name + "_not_nans"] = n
-
-    if reduction in ("mean", "sum"):
-        put([reduction], reduction)
-    if reduction.endswith("channel"):
-        put([f"case_{i}" for i in range(len(rows))], reduction)
-    elif first is not None:
-        put([f"class_{first + c}" for c in range(rows.shape[1])], reduction.split("_")[0] + "_batch")
-    return found
-
-
 def cases(name, make, data, first, ours=None, call=None, tolerance=None, **params):
     """`ours`: parameters of the node that MONAI's class lacks, `call`: those of MONAI's call."""
     reduction, not_nans = params.get("reduction", "mean"), params.get("get_not_nans", False)
@@ -125,20 +93,8 @@ def counted(name, make, data, measure, first=None, ours=None, tolerance=None, **
     """Of the counts, which are reduced before the measure is taken."""
     m = make(**{k: v for k, v in params.items() if k not in ("reduction", "get_not_nans")}, reduction="none")
     m(*DATA[data]())
-    rows, reduction = m.get_buffer().float(), params.get("reduction", "mean")
     first = int(not params.get("include_background", True)) if first is None else first
-
-    def found(how):
-        return [value(v) for v in measure(do_metric_reduction(rows.clone(), how)[0]).reshape(-1)]
-
-    if reduction == "none":
-        metrics = {f"case_{i}_class_{first + c}": value(v) for i, row in enumerate(measure(rows)) for c, v in enumerate(row)}
-    elif reduction.endswith("channel"):
-        metrics = {f"case_{i}": v for i, v in enumerate(found(reduction))}
-    else:
-        metrics = {f"class_{first + c}": v for c, v in enumerate(found(reduction.split("_")[0] + "_batch"))}
-        if reduction in ("mean", "sum"):
-            metrics[reduction] = found(reduction)[0]
+    metrics = by_count(m.get_buffer().float(), measure, params.get("reduction", "mean"), first)
     put_case(name, data, {**params, **(ours or {})}, metrics, tolerance)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares every transform, loss and network with a living MONAI on random inputs and prints the tables.
+# Compares every transform, loss, metric and network with a living MONAI on random inputs and prints the tables.
 #
 #   tests/monai/compare.sh [BUILD] [CASES]      build folder (build), cases of each (20)
 #
@@ -25,5 +25,6 @@ fi
 code=0
 "$build/nodes_tests" --test-case="transforms give MONAI's values on random inputs" --success=false || code=1
 "$SLUICE_MONAI_PYTHON" tests/monai/losses.py --sluice "$build/sluice" --cases "$SLUICE_MONAI_CASES" || code=1
+"$SLUICE_MONAI_PYTHON" tests/monai/metrics.py --sluice "$build/sluice" --cases "$SLUICE_MONAI_CASES" || code=1
 "$SLUICE_MONAI_PYTHON" tests/monai/networks.py --sluice "$build/sluice" --cases "$SLUICE_MONAI_CASES" || code=1
 exit "$code"

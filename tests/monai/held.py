@@ -1,4 +1,4 @@
-"""What losses.py and networks.py share: the command line, the cases of each kind, a row of largest errors a kind."""
+"""What losses.py, metrics.py and networks.py share: the command line, the cases of each kind, a row of largest errors a kind."""
 import argparse
 import json
 import pathlib
