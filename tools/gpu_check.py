@@ -499,7 +499,7 @@ def main():
     p.add_argument("--bin")
     p.add_argument("--out", default="gpu_check.json")
     p.add_argument("--seconds", type=float, default=450)
-    p.add_argument("--only", nargs="*", help="parts: tests both doctor ceilings unet small to_device shared ...")
+    p.add_argument("--only", nargs="*", help="parts: as with_gpu() names them")
     check = Check(p.parse_args())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children end, the document is written
     try:

@@ -46,20 +46,21 @@ def limit(count, link):
 
 
 def on_machines(ranks, command):
-    """Runs `command` on each; what the first one said."""
+    """Runs `command` on each; what the first one said, and the largest peak of memory of one, MiB."""
     port = str(20000 + os.getpid() % 10000)
-    started = []
+    started, files = [], [tempfile.TemporaryFile("w+") for _ in range(2 * ranks)]
     for k in range(ranks):
         env = dict(os.environ, RANK=str(k), LOCAL_RANK="0", WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE="1",
                    MASTER_ADDR=HOST.format(1), MASTER_PORT=port, GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1")
-        started.append(subprocess.Popen(["ip", "netns", "exec", f"m{k}", *command(k)], env=env, text=True,
-                                        stdout=subprocess.PIPE if k == 0 else subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE))
-    said = [child.communicate() for child in started]
-    for k, child in enumerate(started):
-        if child.returncode:
-            sys.exit(f"rank {k}: {said[k][1]}")
-    return said[0][0]
+        started.append(subprocess.Popen(["ip", "netns", "exec", f"m{k}", *command(k)], env=env,
+                                        stdout=files[2 * k], stderr=files[2 * k + 1]))
+    ended = [os.wait4(child.pid, 0) for child in started]
+    for file in files:
+        file.seek(0)
+    for k, (_, status, _) in enumerate(ended):
+        if status:
+            sys.exit(f"rank {k}: {files[2 * k + 1].read()}")
+    return files[0].read(), max(use.ru_maxrss for _, _, use in ended) / 1024
 
 
 def ours(a, ranks):
@@ -71,18 +72,18 @@ def ours(a, ranks):
 
         def wall(epochs):
             out = f"{folder}/{epochs}"
-            on_machines(ranks, lambda _: [f"{ddp.root}/build/sluice", "run", file, "--quiet",
-                                          "--set", f"+run.epochs={epochs}", "--out", out])
+            _, mib = on_machines(ranks, lambda _: [f"{ddp.root}/build/sluice", "run", file, "--quiet",
+                                                   "--set", f"+run.epochs={epochs}", "--out", out])
             s = json.load(open(f"{out}/summary.json"))
-            return s["wall_s"], s["steps"], s["weights_sha256"]
+            return s["wall_s"], s["steps"], s["weights_sha256"], mib
         few, many = wall(1), wall(1 + a.steps // 4)
-    return 1e3 * (many[0] - few[0]) / (many[1] - few[1]), many[2]
+    return 1e3 * (many[0] - few[0]) / (many[1] - few[1]), *many[2:]
 
 
 def peer(a, ranks):
-    said = on_machines(ranks, lambda _: [a.python, ddp.__file__, "--as-peer", json.dumps(vars(a))])
+    said, mib = on_machines(ranks, lambda _: [a.python, ddp.__file__, "--as-peer", json.dumps(vars(a))])
     line = json.loads([t for t in said.splitlines() if t.startswith("{")][-1])
-    return line["ms"], line["sha"]
+    return line["ms"], line["sha"], mib
 
 
 def weight_bytes(python):
@@ -115,12 +116,12 @@ def main():
             for link in [None, *a.links]:
                 limit(ranks, link)
                 for arm, run in (("sluice", ours), ("ddp", peer)):
-                    ms, sha = run(a, ranks)
-                    rows.append({"arm": arm, "ranks": ranks, "link": link, "ms": ms, "sha": sha})
+                    ms, sha, mib = run(a, ranks)
+                    rows.append({"arm": arm, "ranks": ranks, "link": link, "ms": ms, "sha": sha, "mib": mib})
                     print("  ", json.dumps(rows[-1]), flush=True)
 
-    def median(arm, ranks, link):
-        return statistics.median(r["ms"] for r in rows if (r["arm"], r["ranks"], r["link"]) == (arm, ranks, link))
+    def median(arm, ranks, link, of="ms"):
+        return statistics.median(r[of] for r in rows if (r["arm"], r["ranks"], r["link"]) == (arm, ranks, link))
     print("\n| ranks | link | a ring's bound, ms | Sluice, ms a step | exposed | of the bound | DDP, ms a step | exposed | "
           "DDP / Sluice |\n|---|---|---|---|---|---|---|---|---|")
     for ranks in a.ranks:
@@ -130,6 +131,9 @@ def main():
             bound = 1e3 * 2 * (ranks - 1) / ranks * size / bytes_of(link) if link else 0
             print(f"| {ranks} | {link or 'no limit'} | {bound:.0f} | {mine:.0f} | {exposed:.0f} | "
                   f"{f'{exposed / bound:.2f}' if link else ''} | {theirs:.0f} | {other:.0f} | {theirs / mine:.2f} |")
+    for ranks in a.ranks:
+        mine, theirs = (median(arm, ranks, None, "mib") for arm in ("sluice", "ddp"))
+        print(f"{ranks} ranks: at most {mine:.0f} MiB of one, DDP's {theirs:.0f}")
     print(f"sluice: {len({r['sha'] for r in rows if r['arm'] == 'sluice'})} different weights")
     if a.out:
         json.dump(rows, open(a.out, "w"), indent=1)
