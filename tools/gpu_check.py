@@ -114,7 +114,7 @@ CORES = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4", 
          "models.net.filters=[8,16,32,64,80,80]")
 
 # Keys of the document that are lists, to which several steps add.
-ARMS = ("fast", "ours", "peers", "unet", "small", "golden", "both", "memory", "cores")
+ARMS = ("fast", "predict", "ours", "peers", "unet", "small", "golden", "both", "memory", "cores")
 ALONE, FED = "3-D U-Net step, sluice", "3-D U-Net step from host memory, augmented, sluice"
 RECORDED_UNET = "3-D U-Net step, sluice, CUDA graphs"
 QUEUED, RECORDED = "small step, sluice", "small step, sluice, CUDA graphs"
@@ -294,8 +294,8 @@ class Check:
         found = {}
         for where, env in {"cpu": {"SLUICE_DEVICE": "none"}, "gpu": {}}.items():
             with tempfile.TemporaryDirectory() as folder:
-                summary = self.trained(folder, [self.graph(name)], *settings, "run.deterministic=true",
-                                       "run.cudnn_benchmark=false", "run.tf32=false", **env)
+                summary = self.trained(folder, [self.graph(name)], "run.cuda_graphs=false", *settings,
+                                       "run.deterministic=true", "run.cudnn_benchmark=false", "run.tf32=false", **env)
                 found[where] = summary["metrics"]["step.loss"]["last"]
         if not abs(found["cpu"] - found["gpu"]) <= 0.02 * abs(found["cpu"]):
             self.failed.append(f"{name}: loss {found['gpu']} on the GPU, {found['cpu']} on the CPU")
@@ -353,6 +353,28 @@ class Check:
             result["of_h2d"] = result["gb_s"] / ceiling
         return result
 
+    def prediction(self, size=192, volumes=8, epochs=20, roi=96, channels=(32, 64, 128, 256)):
+        """Volumes/s of a bfloat16 U-Net's windows, which overlap by half; gpu_peers.py's `predict` is the same. What a
+        run of more epochs takes more than one of four, since epochs without training have no end of their own."""
+        graph = {
+            "run": {"epochs": 1},
+            "models": {"net": {"type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 3,
+                               "channels": channels, "strides": [2] * (len(channels) - 1), "num_res_units": 2,
+                               "norm": "BATCH", "precision": "bfloat16"}},
+            "nodes": {"made": {"type": "synthetic", "num_samples": volumes, "spatial_size": [size] * 3,
+                               "rad_max": size // 5, "num_seg_classes": 2},
+                      "kept": {"type": "cache", "in": "made"},
+                      "gpu": {"type": "to_device", "in": "kept"},
+                      "infer": {"type": "sliding_window", "in": "gpu", "net": "net", "roi_size": [roi] * 3,
+                                "sw_batch_size": 4, "overlap": 0.5, "mode": "gaussian"},
+                      "dice": {"type": "dice_metric", "in": "infer"}}}
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/g.json", "w") as f:
+                json.dump(graph, f)
+            walls = [self.trained(f"{folder}/{n}", [f"{folder}/g.json"], f"run.epochs={n}")["wall_s"]
+                     for n in (4, 4 + epochs)]
+        return {"samples_s": volumes * epochs / (walls[1] - walls[0])}
+
     def shared(self, gpus):
         """multi_gpu_test by one GPU and by all; with one, by that one as two, a stream for each. How
         far the weights are from each other: sums are rounded otherwise, no more. Adam's first steps
@@ -396,9 +418,10 @@ class Check:
             "both": [("both", name, self.both, name, settings) for name, settings in BOTH.items()],
             "graphs": [("both", f"{name}, CUDA graphs", self.both, name, (*BOTH[name], "run.cuda_graphs=true"))
                        for name in (FAST, "lamp.json", "unet_speed.json")],
-            "fast": [("fast", "MONAI's fast recipe, sluice", self.rate, [self.graph(FAST)], 3, 23, TRAIN_ALONE),
+            "fast": [("fast", "MONAI's fast recipe, sluice", self.rate, [self.graph(FAST)], 3, 23,
+                      (*TRAIN_ALONE, "run.cuda_graphs=false")),
                      ("fast", "MONAI's fast recipe, sluice, CUDA graphs", self.rate, [self.graph(FAST)], 3, 23,
-                      (*TRAIN_ALONE, "run.cuda_graphs=true")),
+                      TRAIN_ALONE),
                      ("fast", "MONAI's fast recipe, MONAI", self.part, 90, "fast")],
             "doctor": [("doctor", "doctor", self.doctor), ("profile", "profile", self.profile)],
             "unet": [("unet", ALONE, self.rate, alone, 3, 15, (), 7)],
@@ -418,6 +441,8 @@ class Check:
                         ("ours", "image filters", self.filters, "gpu"),
                         ("peers", "PyTorch's", self.part, 120, "peers"),
                         ("peers", "image filters, one core", self.filters, "cpu")],
+            "predict": [("predict", "windows, sluice", self.prediction),
+                        ("predict", "windows, MONAI", self.part, 60, "predict")],
             "memory": [memory("recompute"), memory("offload")],
             "sanitizer": [(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
                           for tool in ("racecheck", "memcheck", "synccheck", "initcheck")],

@@ -6,8 +6,8 @@
 #   gpu_check.sh [--out gpu_check.json] [--seconds 450] [--only PART...]
 #
 # PART: ceilings tests both graphs fast doctor unet recorded fed small to_device shared unet_peers
-# kernels memory sanitizer cores, in this order where none is named; MONAI's half of `fast` needs its
-# wheel in PYTHONPATH.
+# kernels predict memory sanitizer cores, in this order where none is named; MONAI's half of `fast` and
+# `predict` needs its wheel in PYTHONPATH.
 #
 # It stands in a bundle (tools/bundle.sh), or beside a build: then SLUICE_BUILD names it. PYTHON is
 # the interpreter with torch; any python3 does for the part without a GPU.

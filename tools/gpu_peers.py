@@ -1,7 +1,7 @@
 """PyTorch's side of gpu_check.py: what the machine can do at most, and its own way of doing what our
 kernels do.
 
-    gpu_peers.py ceilings | peers | unet HOW | small HOW | fast | cores N PRECISION
+    gpu_peers.py ceilings | peers | unet HOW | small HOW | fast | predict | cores N PRECISION
                                  HOW: eager | channels-last | "compile, channels-last" | graph
 
 Prints one line of JSON for each arm as soon as it is measured, so that one that fails (it says why)
@@ -324,6 +324,24 @@ def unet_step(how, seconds, size, batch, channels, precision="bfloat16"):
     return found
 
 
+def windows(how, size=192, volumes=8, roi=96, channels=(32, 64, 128, 256)):
+    """MONAI's sliding_window_inference in bfloat16, volumes on the GPU; gpu_check.py's prediction() is the same."""
+    from monai.inferers import sliding_window_inference
+    from monai.networks.nets import UNet as MonaiUNet
+
+    net = MonaiUNet(3, 1, 3, channels, (2,) * (len(channels) - 1), num_res_units=2, norm="batch").to(device).eval()
+    images = torch.rand(volumes, 1, 1, size, size, size, device=device)
+    if how == "channels-last":
+        net = net.to(memory_format=torch.channels_last_3d)
+
+    def predict():
+        with torch.inference_mode(), torch.autocast(device, torch.bfloat16):
+            for image in images:
+                sliding_window_inference(image, roi, 4, net, 0.5, "gaussian").argmax(1)
+
+    return {"samples_s": 1000 * volumes / median_ms(predict, rounds=3)}
+
+
 def fast_recipe(volumes=32, size=128, patch=64, epochs=20):
     """MONAI's own code for what graphs/fast_integration.json trains: its integration test of fast training, with
     volumes and their transforms on the GPU and without what its best settings leave out (metadata)."""
@@ -382,6 +400,9 @@ if __name__ == "__main__":
             (32, 64, 128, 256, 320, 320))
     elif what == "small":
         arm(f"small step, {more[0]}", unet_step, more[0], 1, 64, 1, (8, 16, 32, 64, 80, 80))
+    elif what == "predict":
+        for how in ("eager", "channels-last"):
+            arm(f"windows, MONAI, {how}", windows, how)
     elif what == "fast":
         arm("MONAI's fast recipe, MONAI", fast_recipe)
     elif what == "cores":  # of the CPU; gpu_check.py's CORES
