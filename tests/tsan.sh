@@ -20,6 +20,6 @@ cmake -S "$TBB_SOURCE" -B tbb -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTBB_T
 ninja -j"${JOBS:-1}" -C tbb install >/dev/null
 cmake -S "$root" -B build -G Ninja -DSLUICE_SANITIZE=thread -DCMAKE_PREFIX_PATH="$work/install" \
   -DTBB_DIR="$work/install/lib/cmake/TBB" -DSLUICE_VENV="${SLUICE_VENV:-$root/.venv}" >/dev/null
-ninja -j"${JOBS:-1}" -C build engine_tests
+ninja -k 0 -j"${JOBS:-1}" -C build engine_tests
 LD_LIBRARY_PATH="$work/install/lib" TSAN_OPTIONS="halt_on_error=0 exitcode=66" \
   build/engine_tests "$@"

@@ -16,17 +16,23 @@ namespace {
 using namespace dot;
 
 // What a part holds: its own nodes and the parts in it.
+struct Part;
 struct Box {
   std::vector<int> nodes;
-  std::vector<std::pair<std::string, Box>> parts;
-
-  Box& part(const std::string& name) {
-    for (auto& [key, box] : parts)
-      if (key == name) return box;
-    parts.push_back({name, Box{}});
-    return parts.back().second;
-  }
+  std::vector<Part> parts;
+  Box& part(const std::string& name);
 };
+struct Part {
+  std::string name;
+  Box box;
+};
+
+Box& Box::part(const std::string& name) {
+  for (Part& p : parts)
+    if (p.name == name) return p.box;
+  parts.push_back({name, Box{}});
+  return parts.back().box;
+}
 
 class Picture {
  public:

@@ -203,13 +203,13 @@ bool Station::is_whole() const {
 // Deals with the slot that is next in stamp order, or with the epoch's end. False: must wait.
 bool Station::admit_next(Actions& actions) {
   if (flushing_) return false;
-  if (is_whole()) return launch_group(actions);
+  const bool cut = cutting();
+  if (is_whole()) return launch_group(actions) || cutting() != cut;
   auto it = inbox_.find(next_);
   if (it == inbox_.end() || it->second.have < static_cast<int>(plan_.inputs.size()))
     return pass_boundary(actions);
-  const bool cut = cutting();
   if (!cut && !turn_open(next_.epoch)) return false;
-  if (!admit(it->second, fate(it->second.in, cut), actions)) return false;
+  if (!admit(it->second, fate(it->second.in, cut), actions)) return cutting() != cut;
   next_ = it->second.stamp.next();
   inbox_.erase(it);  // its packets were moved out
   return true;
@@ -219,7 +219,7 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
   if (f != Fate::fire) {
     const bool hole = f == Fate::skip && plan_.gate && is_hole(slot.in.front());
     if (hole || (f == Fate::stored && slot.in.front().hit(index_)->entry.sample)) {
-      Credit credit = pool->try_take();
+      Credit credit = gate_credit();
       if (!credit) return false;
       Packet& p = slot.in.front();
       actions.push_back({Action::Kind::drop, this, 0,
@@ -246,12 +246,19 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
   return launch(slot.stamp, slot.in, actions);
 }
 
+// None where the run is being cut, which is looked at once a credit is there: the step that gave it
+// back may have asked for that after a look that still allowed the next one, and a cut between two
+// shards of a step is no step's end.
+Credit Station::gate_credit() const {
+  return pool->out() == pool->total() || cutting() ? nullptr : pool->try_take();
+}
+
 // Takes the credit of a gate and sends the packets, one for each input, to the lane. False, and
 // nothing has happened, where there is no room or no credit.
 bool Station::launch(const Stamp& stamp, std::span<Packet> in, Actions& actions) {
   if ((limit() > 0 && running_ >= limit()) || ahead_enough()) return false;
   Credit credit;
-  if (plan_.gate && !(credit = pool->try_take())) return false;
+  if (plan_.gate && !(credit = gate_credit())) return false;
   Epoch& e = epoch(stamp.epoch);
   ++e.consumed;
   ++e.fired;
@@ -274,7 +281,7 @@ bool Station::launch_group(Actions& actions) {
   }
   if (limit() > 0 && running_ >= limit()) return false;
   Credit credit;
-  if (plan_.gate && !(credit = pool->try_take())) return false;
+  if (plan_.gate && !(credit = gate_credit())) return false;
   Stamp stamp = Stamp::first(next_.stream, group_.front().stamp.epoch, 0);
   stamp.index = ordinal_++;
   Job* job = Job::make(Job::Kind::fire, stamp, plan_.inputs.size());

@@ -138,6 +138,7 @@ class Station {
   bool boundary_reached(const Epoch& e) const;
   void close_epochs(Actions& actions);
   void settle(Slot slot, Fate fate, Actions& actions);
+  Credit gate_credit() const;
   bool launch(const Stamp& stamp, std::span<Packet> in, Actions& actions);  // takes `in` if true
   bool launch_group(Actions& actions);
   void skip_group(Actions& actions);

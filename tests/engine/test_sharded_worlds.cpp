@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "engine/base/random.h"
 #include "tests/campaign.h"
@@ -118,9 +120,19 @@ class Rank {
     options_.processes = o.processes;
   }
 
-  void run() {
+  // `watched`: somebody asks for the turn all the time, as a slow machine would let a gate look at
+  // what is open and be late for the credit that it takes.
+  void run(bool watched = false) {
     scheduler_ = std::make_unique<Scheduler>(*b.made, b.pointers(), options_, events_);
+    std::atomic<bool> over{false};
+    std::thread watching;
+    if (watched)
+      watching = std::thread([&] {
+        while (!over) (void)scheduler_->turn();
+      });
     outcome = scheduler_->run();
+    over = true;
+    if (watched) watching.join();
   }
   const Ledger& ledger(int node) const { return scheduler_->ledger(node); }
 
@@ -293,5 +305,17 @@ TEST_CASE("a world that one rank wishes to end goes on with another number of ra
       got.insert(got.end(), more.begin(), more.end());
     }
     CHECK(got == want);
+  });
+}
+
+TEST_CASE("a cut that a step asks for comes before the next one's first shard") {
+  campaign::for_seeds("cuts_between_steps", 300, 20000, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const World w(seed);
+    const std::uint64_t at = 1 + mix(seed + 1) % expected(w).size();
+    Rank rank(w, nullptr, 4, {}, 1, at);
+    rank.run(/*watched=*/true);
+    CHECK(rank.weights.size() == at);
+    CHECK(rank.outcome.position.batch % static_cast<std::uint64_t>(w.shards) == 0);
   });
 }
