@@ -118,12 +118,13 @@ class Rank {
     options_.resume = resume;
     options_.rank = wire ? wire->rank() : 0;
     options_.processes = o.processes;
+    // Not by the ranks' threads at once: oneTBB reads its global controls without a lock.
+    scheduler_ = std::make_unique<Scheduler>(*b.made, b.pointers(), options_, events_);
   }
 
   // `watched`: somebody asks for the turn all the time, as a slow machine would let a gate look at
   // what is open and be late for the credit that it takes.
   void run(bool watched = false) {
-    scheduler_ = std::make_unique<Scheduler>(*b.made, b.pointers(), options_, events_);
     std::atomic<bool> over{false};
     std::thread watching;
     if (watched)
