@@ -39,6 +39,10 @@ at::Tensor with_channels(const at::Tensor& t, std::int64_t channels) {
   wide.narrow(1, 0, t.size(1)).copy_(t);
   return wide;
 }
+// What has one channel says by its strides that it has the network's layout.
+at::Tensor of_layout(const Frame& f, const at::Tensor& t) {
+  return t.is_cpu() || t.size(1) > 1 ? t : as_laid_out(t.contiguous(), f.net->layout(t.dim()));
+}
 // A weight's channels on the side of what comes in, and of what goes out.
 std::int64_t into(const at::Tensor& weight, const ConvSpec& s) {
   return s.transposed ? weight.size(0) : s.groups * weight.size(1);
@@ -144,15 +148,6 @@ void ConvStep::gather(const Frame& f, bool adjoint, const at::Tensor& x, const a
   else
     Gather(spec, f.weight(weight), adjoint, w.products, f.net->compute).run(x, b, residual, y);
 }
-
-namespace {
-
-// What has one channel says by its strides that it has the network's layout.
-at::Tensor of_layout(const Frame& f, const at::Tensor& t) {
-  return t.is_cpu() || t.size(1) > 1 ? t : as_laid_out(t.contiguous(), f.net->layout(t.dim()));
-}
-
-}  // namespace
 
 at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
