@@ -269,7 +269,7 @@ def pooled(r, g):
     metric(F.one_hot(found, c).float(), F.one_hot(truth, c).float())
     by_class = compute_confusion_matrix_metric(name, metric.get_buffer().sum(0))
     return dict(metric_name=name), (F.one_hot(found, c).float(), truth), {
-        "mean": value(by_class.mean()), **{f"class_{k}": value(v) for k, v in enumerate(by_class)}}
+        "mean": value(by_class.nanmean()), **{f"class_{k}": value(v) for k, v in enumerate(by_class)}}
 
 
 METRICS = dict(
