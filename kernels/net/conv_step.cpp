@@ -123,9 +123,8 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   const auto products = products_for(p.compute);
   const Size& out = pass.sizes[output];
   if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
-    w->cast = p.laid_out(own.to(p.compute));
-    if (!pass.cpu && spec.groups == 1 && at::isReducedFloatingType(p.compute))
-      w->cast = p.laid_out(filled_up(w->cast));
+    const bool fills = !pass.cpu && spec.groups == 1 && at::isReducedFloatingType(p.compute);
+    w->cast = p.laid_out(fills ? filled_up(own.to(p.compute)) : own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
   } else if (pass.keep && p.compute == at::kFloat &&
              matmul_conv_pays(spec, c10::multiply_integers(out) / out[1])) {

@@ -22,7 +22,7 @@ if "gpu_peers.py" in sys.argv[0]:
                 "peers": [{"name": "Adam, fused", "error": "no compiler"},
                           {"name": "Adam, foreach", "ms": 3}],
                 "cores": [{"name": how, "ms": 500}], "fast": [], "predict": [],
-              "small": [{"name": "small " + how, "samples_s": 14 if how == "graph" else 7}],
+                "small": [{"name": "small " + how, "samples_s": 14 if how == "graph" else 7}],
                 "unet": [{"name": "3-D U-Net step, " + how, "samples_s": 1, "ms": ms.get(how),
                           "peak_gib": 5}]}[what]:
         print(json.dumps(arm), flush=True)

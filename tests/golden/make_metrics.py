@@ -18,7 +18,7 @@ from monai.metrics.f_beta_score import compute_f_beta_score
 from monai.metrics.utils import do_metric_reduction
 
 from filled import sines
-from metric_names import by_count, by_name, value
+from metric_names import by_count, by_name, panoptic_measure, value
 
 HERE = pathlib.Path(__file__).parent / "metrics"
 torch.set_num_threads(1)
@@ -204,10 +204,7 @@ def panoptic():
 DATA["panoptic"] = panoptic
 for name in ("pq", "sq", "rq"):
     for reduction in ("mean_batch", "mean", "sum", "none"):
-        measured = dict(
-            pq=lambda n: n[..., 3] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6),
-            sq=lambda n: n[..., 3] / (n[..., 0] + 1e-6),
-            rq=lambda n: n[..., 0] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6))[name]
+        measured = panoptic_measure(name)
         counted("panoptic_quality_metric", lambda reduction, **kw: M.PanopticQualityMetric(reduction=reduction, **kw), "panoptic",
                 measured, 1, num_classes=2, metric_name=name, reduction=reduction, ours=dict(spatial_dims=2))
     m = M.PanopticQualityMetric(num_classes=2, metric_name=name, reduction="mean_batch")

@@ -37,6 +37,14 @@ def by_name(rows, reduction, not_nans, first):
     return found
 
 
+def panoptic_measure(name):
+    """Of a class's counts: true and false positives, false negatives, the sum of overlaps."""
+    return dict(
+        pq=lambda n: n[..., 3] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6),
+        sq=lambda n: n[..., 3] / (n[..., 0] + 1e-6),
+        rq=lambda n: n[..., 0] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6))[name]
+
+
 def by_count(rows, measure, reduction, first):
     """The same of counts, which are reduced before the measure is taken."""
     def found(how):

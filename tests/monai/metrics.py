@@ -24,9 +24,10 @@ from monai.metrics.confusion_matrix import compute_confusion_matrix_metric
 from monai.metrics.f_beta_score import compute_f_beta_score
 
 from held import held
+from losses import one_hot
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "golden"))
-from metric_names import by_count, by_name, value  # noqa: E402
+from metric_names import by_count, by_name, panoptic_measure, value  # noqa: E402
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
@@ -37,16 +38,12 @@ def size_of(r, low=5, high=9, least=2):
     return [r.randint(low, high) for _ in range(r.randint(least, 3))]
 
 
-def noise(g, *size):
-    return torch.randn(size, generator=g)
-
-
 def classes(r, g):
     """Scores and class indices, and what MONAI takes: one-hot of both."""
     size, c, n = size_of(r), r.randint(2, 4), r.randint(1, 3)
-    blobs = F.interpolate(noise(g, n, c, *(3 for _ in size)), size, mode="trilinear" if len(size) == 3 else "bilinear")
+    blobs = F.interpolate(torch.randn(n, c, *(3 for _ in size), generator=g), size, mode="trilinear" if len(size) == 3 else "bilinear")
     label = blobs.argmax(1, keepdim=True)
-    scores = blobs + 0.5 * noise(g, *blobs.shape)
+    scores = blobs + 0.5 * torch.randn(blobs.shape, generator=g)
     for part in (label, scores):
         if r.random() < 0.3:  # a class that one of them lacks, or all background
             member, k = r.randrange(n), r.randrange(c)
@@ -61,10 +58,6 @@ def classes(r, g):
             else:
                 part[member, 1:] = -9
     return scores, label
-
-
-def one_hot(index, c):
-    return F.one_hot(index[:, 0].long(), c).movedim(-1, 1).float()
 
 
 def segmentation(r, g, background=True, void=True):
@@ -93,7 +86,7 @@ def rows(make, of, extra=lambda r, c, axes: ({}, {}), first=None, not_nans=False
         metric = make(axes)(**{k: v for k, v in {**params, **own}.items() if k not in ("reduction", "get_not_nans")},
                             reduction="none")
         metric(*theirs, **call)
-        at = first(params, theirs[0].shape[1]) if first else None
+        at = first(params) if first else None
         return {**params, **more, "spatial_dims": axes}, ours, by_name(
             metric.get_buffer().float(), reduction, params.get("get_not_nans", False), at)
     return case
@@ -103,7 +96,7 @@ def plain(cls):
     return lambda axes: cls
 
 
-def of_class(params, c):
+def of_class(params):
     return int(not params["include_background"])
 
 
@@ -137,7 +130,7 @@ def generalized(r, g):
     metric(*theirs)
     by_class = params["reduction"] == "none" or params["reduction"].endswith("batch")
     return {**params, "spatial_dims": axes}, ours, by_name(metric.get_buffer().float(), params["reduction"], False,
-                                                           of_class(params, 0) if by_class else None)
+                                                           of_class(params) if by_class else None)
 
 
 def counts(make, measure):
@@ -147,7 +140,7 @@ def counts(make, measure):
         params |= (own := make(r))
         metric = M.ConfusionMatrixMetric(include_background=params["include_background"], reduction="none")
         metric(*theirs)
-        buffer, first = metric.get_buffer().float(), of_class(params, 0)
+        buffer, first = metric.get_buffer().float(), of_class(params)
         wanted = by_name(measure(own)(buffer), params["reduction"], False, first) if params.get("compute_sample") else \
             by_count(buffer, measure(own), params["reduction"], first)
         return {**params, "spatial_dims": axes}, ours, wanted
@@ -160,7 +153,7 @@ NAMES = ["tpr", "tnr", "ppv", "npv", "fnr", "fpr", "fdr", "for", "threat_score",
 
 def images(r, g, low=5, high=9, nan=0.0, positive=False):
     size, c, n = size_of(r, low, high), r.randint(1, 3), r.randint(1, 3)
-    x, y = noise(g, n, c, *size), noise(g, n, c, *size)
+    x, y = torch.randn(2, n, c, *size, generator=g)
     if positive:
         x, y = x.sigmoid(), y.sigmoid()
     if r.random() < nan:
@@ -210,7 +203,7 @@ def calibration(r, g):
     metric = M.CalibrationErrorMetric(**own, metric_reduction="none")
     metric(x, y)
     return {**params, "spatial_dims": axes}, (x, y), by_name(metric.get_buffer().float(), params["reduction"], False,
-                                                             of_class(params, 0))
+                                                             of_class(params))
 
 
 def panoptic(r, g):
@@ -226,18 +219,15 @@ def panoptic(r, g):
     params = dict(num_classes=3, metric_name=r.choice(["pq", "sq", "rq"]), match_iou_threshold=r.choice([0.5, 0.6]))
     metric = M.PanopticQualityMetric(**params, reduction="none")
     metric(x, y)
-    measure = dict(pq=lambda n: n[..., 3] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6),
-                   sq=lambda n: n[..., 3] / (n[..., 0] + 1e-6),
-                   rq=lambda n: n[..., 0] / (n[..., 0] + 0.5 * n[..., 1] + 0.5 * n[..., 2] + 1e-6))[params["metric_name"]]
     reduction = r.choice(["mean", "mean_batch", "sum", "none"])
     return {**params, "reduction": reduction, "spatial_dims": 2}, (x, y), by_count(
-        metric.get_buffer().float(), measure, reduction, 1)
+        metric.get_buffer().float(), panoptic_measure(params["metric_name"]), reduction, 1)
 
 
 def features(make):
     def case(r, g):
         n, width = r.randint(4, 12), r.randint(2, 8)
-        x, y = noise(g, n, width), noise(g, n, width)
+        x, y = torch.randn(2, n, width, generator=g)
         return {}, (x, y), {"mean": value(make(x, y))}
     return case
 
@@ -245,7 +235,7 @@ def features(make):
 def curve(cls):
     def case(r, g):
         n, c = r.randint(6, 40), r.choice([1, 2, 3, 5])
-        scores = (noise(g, n, c) * 4).round() / 4  # ties
+        scores = (torch.randn(n, c, generator=g) * 4).round() / 4  # ties
         index = torch.randint(0, max(c, 2), (n,), generator=g)
         if c > 1:
             index[:c] = torch.arange(c)  # each class once: MONAI refuses others
@@ -305,14 +295,10 @@ def one(sluice, kind, seed, folder):
         call.append(f"--in={name}={folder}/{name}.npy")
     found = json.loads(subprocess.run(call, check=True, stdout=subprocess.PIPE).stdout)["values"]
     found.pop("value", None)
-    absent = [k for k in wanted if k not in found]
-    off, undefined = 0.0, 0.0
-    wrong = absent
+    off, undefined, wrong = 0.0, 0.0, []
     for k, v in wanted.items():
-        if k in absent:
-            continue
         v = None if v is not None and abs(v) == float("inf") else v  # JSON has none
-        if (v is None) != (found[k] is None):
+        if k not in found or (v is None) != (found[k] is None):
             wrong.append(k)
         elif v is None:
             undefined = 1.0

@@ -123,11 +123,13 @@ TEST_CASE("losses and their gradients equal MONAI's") {
       CAPTURE(type);
       CAPTURE(c["data"].dump());
       CAPTURE(c["params"].dump());
-      for (const bool channels_last : {false, true}) try {
+      for (const bool channels_last : {false, true}) {
+        try {
           check_loss(type, c, channels_last);
         } catch (const std::exception& e) {
           FAIL_CHECK(e.what());
         }
+      }
     }
   }
 }
