@@ -353,7 +353,7 @@ class Check:
             result["of_h2d"] = result["gb_s"] / ceiling
         return result
 
-    def prediction(self, size=192, volumes=8, epochs=20, roi=96, channels=(32, 64, 128, 256)):
+    def prediction(self, size=192, volumes=8, epochs=60, roi=96, channels=(32, 64, 128, 256)):
         """Volumes/s of a bfloat16 U-Net's windows, which overlap by half; gpu_peers.py's `predict` is the same. What a
         run of more epochs takes more than one of four, since epochs without training have no end of their own."""
         graph = {
@@ -409,8 +409,9 @@ class Check:
     def with_gpu(self, gpus):
         fed, alone = self.unet_graphs()
         unet = lambda how, limit: ("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
+        # cuDNN's trials take more memory than the step.
         memory = lambda how: ("memory", f"3-D U-Net step, sluice, memory {how}", self.rate, alone, 2, 5,
-                              (f"models.net.memory={how}",), 7)
+                              (f"models.net.memory={how}", "run.cudnn_benchmark=false"), 7)
         parts = {
             "ceilings": [("ceilings", "ceilings", self.ceilings)],
             "tests": [("tests", "every kernel against its functor", self.tests, 60, "cuda_tests"),
@@ -443,7 +444,7 @@ class Check:
                         ("peers", "image filters, one core", self.filters, "cpu")],
             "predict": [("predict", "windows, sluice", self.prediction),
                         ("predict", "windows, MONAI", self.part, 60, "predict")],
-            "memory": [memory("recompute"), memory("offload")],
+            "memory": [memory(how) for how in ("keep", "recompute", "offload")],
             "sanitizer": [(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
                           for tool in ("racecheck", "memcheck", "synccheck", "initcheck")],
             "cores": [("cores", "1 to 16 cores of the CPU", self.cores)],
