@@ -9,6 +9,7 @@
 
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
+#include "kernels/base/transpose.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/direct_conv_tiles.h"
@@ -81,7 +82,7 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
     winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
     return;
   }
-  const at::Tensor w = weight.detach().to(type).to(at::kFloat).contiguous();
+  const at::Tensor w = weight.detach().to(at::kFloat).contiguous();
   for (std::int64_t z = 0; z < out_step_[0]; ++z)
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
       for (std::int64_t x = 0; x < (merged_ ? 1 : out_step_[2]); ++x)
@@ -102,7 +103,16 @@ struct Gather::Pack {
   std::int64_t first;  // offset
 
   void channels(std::int64_t begin, std::int64_t end) const;
-  void read(std::int64_t ci, std::int64_t co, std::size_t iz, std::size_t iy, const Read& r) const;
+  void turn(std::int64_t ci, std::int64_t co, std::uint32_t* to) const;
+  void spread(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const;
+  void spread_whole(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const;
+  std::int64_t kernel_of(const Tap& tz, const Tap& ty, const Read& r) const {
+    return (tz.kernel * g.kernel_[1] + ty.kernel) * g.kernel_[2] + r.kernel;
+  }
+  // How far to the right a number goes in its word, from the upper half.
+  int shift_of(std::int64_t value) const {
+    return numbers_a_word(g.products_) == 2 && value % 2 == 0 ? 16 : 0;
+  }
   // The word of a lane for one value of the window.
   std::uint32_t& word(std::int64_t row, std::int64_t value, std::int64_t lane) const {
     const std::int64_t vector = lane / 16, each = numbers_a_word(g.products_);
@@ -118,31 +128,84 @@ struct Gather::Pack {
 // The weights of some input channels: 16 outputs' kernels at a time, channel by channel, so that
 // lines of memory are met once.
 void Gather::Pack::channels(std::int64_t begin, std::int64_t end) const {
+  Buffer<std::uint32_t> kernels(g.kernel_[0] * g.kernel_[1] * g.kernel_[2] * 16);
   for (std::int64_t co = 0; co < g.out_channels_; co += 16)
-    for (std::int64_t ci = begin; ci < end; ++ci)
-      for (std::size_t iz = 0; iz < z.size(); ++iz)
-        for (std::size_t iy = 0; iy < y.size(); ++iy)
-          for (const Read& r : reads) read(ci, co, iz, iy, r);
+    for (std::int64_t ci = begin; ci < end; ++ci) {
+      turn(ci, co, kernels.data());
+      if (!g.merged_ && co + 16 <= g.out_channels_)
+        spread_whole(kernels.data(), ci, co);
+      else
+        spread(kernels.data(), ci, co);
+    }
 }
 
-void Gather::Pack::read(std::int64_t ci, std::int64_t co, std::size_t iz, std::size_t iy,
-                        const Read& r) const {
+// The bits of 16 or fewer outputs' weights for one input, [kernel][16]; of bfloat16 the upper half.
+void Gather::Pack::turn(std::int64_t ci, std::int64_t co, std::uint32_t* to) const {
   const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
   const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
-  const std::int64_t k = (z[iz].kernel * g.kernel_[1] + y[iy].kernel) * g.kernel_[2] + r.kernel;
-  const float* w = from + ci * (transposed ? out : 1) * volume + co * to_next + k;
-  const auto row = static_cast<std::int64_t>(iz * y.size() + iy);
-  const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
-  const std::int64_t lane = r.lane + co, n = std::min<std::int64_t>(16, out - co);
-  const bool pairs = numbers_a_word(g.products_) == 2;
-  // 16 words side by side, or those of two vectors.
-  std::uint32_t* to = &word(row, value, lane);
-  for (std::int64_t l = 0; l < n; ++l, w += to_next) {
-    if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
-    if (pairs)
-      to[l] |= std::uint32_t{to_bf16(*w)} << (value % 2 * 16);
-    else
-      to[l] = std::bit_cast<std::uint32_t>(*w);
+  const float* const w = from + ci * (transposed ? out : 1) * volume + co * to_next;
+  const std::int64_t n = std::min<std::int64_t>(16, out - co);
+  const bool rounded = g.type_ == at::kBFloat16;
+  simd([=]() SLUICE_INLINE {
+    // 16 at a time, the last 16 from the end.
+    for (std::int64_t next = 0; next < volume; next += 16) {
+      const std::int64_t k = std::min(next, std::max<std::int64_t>(0, volume - 16));
+      const std::int64_t some = std::min<std::int64_t>(16, volume - k);
+      U16 rows[16] = {};
+      for (std::int64_t l = 0; l < n; ++l) {
+        const float* const at = w + l * to_next + k;
+        if (some == 16)
+          std::memcpy(&rows[l], at, 64);
+        else
+          for (std::int64_t i = 0; i < some; ++i) rows[l][i] = std::bit_cast<std::uint32_t>(at[i]);
+        if (rounded) {
+          H16 half;
+          store(reinterpret_cast<Bf16Bits*>(&half), std::bit_cast<F16>(rows[l]));
+          rows[l] = __builtin_convertvector(half, U16) << 16;
+        }
+      }
+      transpose(rows);
+      for (std::int64_t i = 0; i < some; ++i) std::memcpy(to + 16 * (k + i), &rows[i], 64);
+    }
+  });
+}
+
+void Gather::Pack::spread(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const {
+  const std::int64_t n = std::min<std::int64_t>(16, g.out_channels_ - co);
+  std::int64_t row = 0;
+  for (const Tap& tz : z)
+    for (const Tap& ty : y) {
+      for (const Read& r : reads) {
+        const std::uint32_t* const bits = kernels + 16 * kernel_of(tz, ty, r);
+        const std::int64_t value = (r.offset - first) * g.in_channels_ + ci, lane = r.lane + co;
+        std::uint32_t* to = &word(row, value, lane);
+        for (std::int64_t l = 0; l < n; ++l) {  // 16 words side by side, or those of two vectors
+          if (l > 0 && (lane + l) % 16 == 0) to = &word(row, value, lane + l) - l;
+          to[l] |= bits[l] >> shift_of(value);
+        }
+      }
+      ++row;
+    }
+}
+
+// The same where a vector of lanes is 16 channels.
+void Gather::Pack::spread_whole(const std::uint32_t* kernels, std::int64_t ci,
+                                std::int64_t co) const {
+  for (const Read& r : reads) {
+    const std::int64_t value = (r.offset - first) * g.in_channels_ + ci;
+    std::uint32_t* to = &word(0, value, co);
+    const std::int64_t step = &word(1, value, co) - to;
+    simd([&, shift = shift_of(value)]() SLUICE_INLINE {
+      for (const Tap& tz : z)
+        for (const Tap& ty : y) {
+          U16 words, more;
+          std::memcpy(&words, to, 64);
+          std::memcpy(&more, kernels + 16 * kernel_of(tz, ty, r), 64);
+          words |= more >> shift;
+          std::memcpy(to, &words, 64);
+          to += step;
+        }
+    });
   }
 }
 

@@ -4,8 +4,7 @@
 // Rows are stored as words. Products of pairs take two positions j at a time: of V (V[j], V[j+1])
 // by lane, of U (U[x], U[x+s]) by channel; else a word is one number. Neighbouring taps and
 // channels of U then lie side by side: m = kx A + a counts them all. A V of few channels puts its
-// kx taps into the lanes instead. For tiles, which want a row's words side by side, rows of U lie
-// by channel: of each phase of the stride, its positions from left to right.
+// kx taps into the lanes instead.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -13,11 +12,10 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/base/transpose.h"
 #include "kernels/net/direct_conv.h"
+#include "kernels/net/direct_conv_grad_tiles.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
-#include "kernels/net/direct_conv_tiles.h"
 #include "kernels/net/direct_conv_winograd.h"
 
 namespace sluice {
@@ -74,39 +72,6 @@ void spread_lanes(const T* from, std::int64_t B, std::int64_t words, std::int64_
   }
 }
 
-// n words of each of `channels` channels, which stand `step` numbers apart, from [position][A]
-// numbers whose positions are `stride` apart.
-void by_channel(const Bf16Bits* from, std::int64_t A, std::int64_t stride, std::int64_t n,
-                std::int64_t channels, Bf16Bits* to, std::int64_t step) {
-  simd([=]() SLUICE_INLINE {
-    const std::int64_t next = stride * A;
-    for (std::int64_t p = 0; p < n; p += 16)
-      for (std::int64_t a = 0; a < channels; a += 16) {
-        const std::int64_t words = std::min<std::int64_t>(16, n - p);
-        const std::int64_t some = std::min<std::int64_t>(16, channels - a);
-        U16 rows[16] = {};
-        for (std::int64_t i = 0; i < words; ++i) {
-          H16 x{}, y{};
-          const Bf16Bits* const low = from + 2 * (p + i) * next + a;
-          if (some == 16) {
-            std::memcpy(&x, low, 32);
-            std::memcpy(&y, low + next, 32);
-          } else {
-            std::memcpy(&x, low, 2 * some);
-            std::memcpy(&y, low + next, 2 * some);
-          }
-          rows[i] = __builtin_convertvector(x, U16) | __builtin_convertvector(y, U16) << 16;
-        }
-        transpose(rows);
-        for (std::int64_t i = 0; i < some; ++i)
-          if (words == 16)
-            std::memcpy(to + (a + i) * step + 2 * p, &rows[i], 64);
-          else
-            std::memcpy(to + (a + i) * step + 2 * p, &rows[i], 4 * words);
-      }
-  });
-}
-
 // Numbers that stay in the second-level cache while all pieces of the result read them.
 constexpr std::int64_t chunk_words = 80 * 1024;
 
@@ -122,10 +87,6 @@ struct WeightGrad {
   std::int64_t words, M, lanes, vectors;
   std::int64_t u_width;  // words of a row of U
   int ny;                // ky taps in one tile
-  int together = 0;      // words in a product of AMX's tiles; 0: not by them
-  std::int64_t parts;    // of the channels of U, by tiles
-  std::int64_t phase;    // numbers of a channel's row of one phase, by tiles
-  std::int64_t sums;     // of an item, at most
 
   // A piece of the result that one tile sums.
   struct Item {
@@ -158,7 +119,7 @@ struct WeightGrad {
   void make_rows(const T* u, const T* v, const Chunk& c, std::int64_t begin, std::int64_t end);
   std::int64_t new_rows(const Chunk& c) const;
   void add(const T* u, const T* v, std::int64_t samples);
-  void run(Tiles& by_tiles, std::size_t item, const Chunk& c);
+  void run(std::size_t item, const Chunk& c);
   class Places;
   at::Tensor result(at::IntArrayRef shape) const;
 };
@@ -183,18 +144,12 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
   lanes = in_lanes ? kernel[2] * B : B;
   vectors = (lanes + 15) / 16;
   u_width = stride[2] * each * words + kernel[2];
-  parts = (A + 31) / 32;
-  phase = 2 * words + (kernel[2] + stride[2] - 1) / stride[2] + 1;
-  if (products == Products::tiles && !in_lanes && A % parts == 0 && A / parts >= 8)
-    together = tile_words(words);
-  sums = together ? most_tile_sums : micro_tile;
   const Chunk c = largest();
   slots = 2 * u_planes(c);
   slot_rows = u_rows(c);
   const std::int64_t u_words = slots * slot_rows * u_width * A;
   const std::int64_t v_words = vectors * c.planes * c.rows * words * 16;
   u = Buffer<std::uint32_t>(u_words);
-  if (together) std::memset(u.data(), 0, u_words * 4);
   for (auto& rows : v) {
     rows = Buffer<std::uint32_t>(v_words);
     if (lanes % 16 != 0) std::memset(rows.data(), 0, v_words * 4);
@@ -205,18 +160,18 @@ WeightGrad<T>::WeightGrad(const ConvSpec& spec, const at::Tensor& u_, const at::
 template <class T>
 void WeightGrad<T>::plan() {
   const auto most_wide = std::min<std::int64_t>(tile.vectors, vectors);
-  ny = !together && kernel[1] == 3 && 3 * M * most_wide <= tile.sums ? 3 : 1;
+  ny = kernel[1] == 3 && 3 * M * most_wide <= tile.sums ? 3 : 1;
   for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
     for (std::int64_t ky = 0; ky < kernel[1]; ky += ny)
       for (std::int64_t vec = 0; vec < vectors; vec += tile.vectors) {
         const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - vec);
         const std::int64_t most = tile.sums / width / ny, tiles = (M + most - 1) / most;
-        const std::int64_t size = together ? A / parts : (M + tiles - 1) / tiles;
+        const std::int64_t size = (M + tiles - 1) / tiles;
         first_item.push_back(items.size());
         for (std::int64_t m = 0; m < M; m += size)
           items.push_back({kz, ky, vec, width, m, std::min(size, M - m)});
       }
-  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * sums * 16);
+  acc = Buffer<float>(static_cast<std::int64_t>(items.size()) * micro_tile * 16);
   begun.assign(items.size(), 0);
 }
 
@@ -267,16 +222,8 @@ void WeightGrad<T>::make_u_row(const T* from, std::int64_t z, std::int64_t y,
     std::memset(to + (left + n) * A, 0, (u_width - left - n) * A * 4);
     return;
   }
-  const std::int64_t more = together ? stride[2] * (phase + 1) - u_width : stride[2];
-  std::vector<T> row((u_width + std::max<std::int64_t>(0, more)) * A, 0);
+  std::vector<T> row((u_width + stride[2]) * A, 0);
   std::memcpy(row.data() + left * A, from, n * A * sizeof(T));
-  if constexpr (std::is_same_v<T, Bf16Bits>)
-    if (together) {
-      for (std::int64_t f = 0; f < stride[2]; ++f)
-        by_channel(row.data() + f * A, A, stride[2], phase / 2, A,
-                   reinterpret_cast<Bf16Bits*>(to) + f * A * phase, phase);
-      return;
-    }
   make_pairs(row.data(), row.data() + stride[2] * A, u_width * A, to);
 }
 
@@ -333,7 +280,7 @@ void WeightGrad<T>::make_rows(const T* from_u, const T* from_v, const Chunk& c, 
 }
 
 template <class T>
-void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
+void WeightGrad<T>::run(std::size_t number, const Chunk& c) {
   const Item& item = items[number];
   // Planes of V whose plane of U lies in the image.
   std::int64_t first = 0, end = c.planes;
@@ -349,17 +296,10 @@ void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
   t.in = reinterpret_cast<const char*>(u.data() + item.m);
   t.mstep = 4;
   t.pstep = each * stride[2] * A * 4;
-  if (together) {
-    const std::int64_t kx = item.m / A, a = item.m % A;
-    t.in = reinterpret_cast<const char*>(u.data()) +
-           2 * ((kx % stride[2] * A + a) * phase + kx / stride[2]);
-    t.mstep = 2 * phase;
-    t.pstep = 4;
-  }
   t.ystep = u_width * A * 4;
-  t.acc = acc.data() + static_cast<std::int64_t>(number) * sums * 16;
+  t.acc = acc.data() + static_cast<std::int64_t>(number) * micro_tile * 16;
   const int size = static_cast<int>(item.size), width = static_cast<int>(item.width);
-  const Micro micro = together ? nullptr : find_micro(products, ny, size, width);
+  const Micro micro = find_micro(products, ny, size, width);
   const std::uint32_t* group =
       v[c.number % 2].data() + item.vector * c.planes * c.rows * words * 16;
   for (std::int64_t r = first * c.rows; r < end * c.rows; r += most) {
@@ -371,10 +311,7 @@ void WeightGrad<T>::run(Tiles& by_tiles, std::size_t number, const Chunk& c) {
     }
     t.weights = reinterpret_cast<const char*>(group + r * words * item.width * 16);
     t.add = begun[number];
-    if (micro)
-      micro(t);
-    else
-      by_tiles.run(t, size, width, together);
+    micro(t);
     begun[number] = 1;
   }
 }
@@ -390,9 +327,8 @@ void WeightGrad<T>::add(const T* from_u, const T* from_v, std::int64_t samples) 
   for (std::size_t k = 0; k < all.size(); ++k) {
     const std::int64_t threads = std::max(1, team_size());
     team_for(threads, [&](std::int64_t thread, std::int64_t) {
-      Tiles by_tiles;
       for (std::int64_t i = n_items * thread / threads; i < n_items * (thread + 1) / threads; ++i)
-        run(by_tiles, static_cast<std::size_t>(i), all[k]);
+        run(static_cast<std::size_t>(i), all[k]);
       if (k + 1 == all.size()) return;
       const std::int64_t rows = new_rows(all[k + 1]);
       make_rows(from_u, from_v, all[k + 1], rows * thread / threads, rows * (thread + 1) / threads);
@@ -412,14 +348,15 @@ class WeightGrad<T>::Places {
         const std::size_t i =
             g.first_item[(kz * steps + ky / g.ny) * groups + vector / g.tile.vectors];
         // A plane of the kernel may never have met the image.
-        first_.push_back(g.begun[i] ? g.acc.data() + static_cast<std::int64_t>(i) * g.sums * 16 +
-                                          (vector - g.items[i].vector) * 16
-                                    : nullptr);
+        first_.push_back(g.begun[i]
+                             ? g.acc.data() + static_cast<std::int64_t>(i) * micro_tile * 16 +
+                                   (vector - g.items[i].vector) * 16
+                             : nullptr);
         if (kz > 0 || ky >= g.ny) continue;
         for (std::int64_t m = 0; m < g.M; ++m) {
           const std::int64_t size = g.items[i].size, k = m / size;
           const Item& item = g.items[i + static_cast<std::size_t>(k)];
-          of_m_.push_back((k * g.sums + (ky * item.size + m % size) * item.width) * 16);
+          of_m_.push_back((k * micro_tile + (ky * item.size + m % size) * item.width) * 16);
         }
       }
   }
@@ -435,37 +372,22 @@ class WeightGrad<T>::Places {
   std::vector<std::int64_t> of_m_;
 };
 
-// [B][A][kz][ky][kx]: a channel of U and 16 lanes at a time, so that lines of memory are met once.
 template <class T>
 at::Tensor WeightGrad<T>::result(at::IntArrayRef shape) const {
+  const std::int64_t KY = kernel[1], KX = kernel[2], volume = kernel[0] * KY * KX;
+  if (!in_lanes)
+    return weights_of_lanes(shape, A, B, volume, [&](std::int64_t vector) {
+      return [&, places = Places(*this, vector)](std::int64_t k, std::int64_t a) {
+        return places.at(k / (KY * KX), k / KX % KY, k % KX * A + a);
+      };
+    });
   at::Tensor out = at::empty(shape, at::kFloat);
   float* w = out.data_ptr<float>();
-  const std::int64_t KY = kernel[1], KX = kernel[2], volume = kernel[0] * KY * KX;
-  if (in_lanes) {
-    const Places places(*this, 0);
-    for (std::int64_t l = 0; l < lanes; ++l)
-      for (std::int64_t a = 0; a < A; ++a)
-        for (std::int64_t k = 0; k < kernel[0] * KY; ++k)
-          w[(l % B * A + a) * volume + k * KX + KX - 1 - l / B] = places.at(k / KY, k % KY, a)[l];
-    return out;
-  }
-  team_for(vectors, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<const float*> from(volume);
-    for (std::int64_t vector = begin; vector < end; ++vector) {
-      const Places places(*this, vector);
-      const std::int64_t n = std::min<std::int64_t>(16, lanes - vector * 16);
-      for (std::int64_t a = 0; a < A; ++a) {
-        std::size_t i = 0;
-        for (std::int64_t kz = 0; kz < kernel[0]; ++kz)
-          for (std::int64_t ky = 0; ky < KY; ++ky)
-            for (std::int64_t kx = 0; kx < KX; ++kx) from[i++] = places.at(kz, ky, kx * A + a);
-        for (std::int64_t l = 0; l < n; ++l) {
-          float* to = w + ((vector * 16 + l) * A + a) * volume;
-          for (std::int64_t k = 0; k < volume; ++k) to[k] = from[k][l];
-        }
-      }
-    }
-  });
+  const Places places(*this, 0);
+  for (std::int64_t l = 0; l < lanes; ++l)
+    for (std::int64_t a = 0; a < A; ++a)
+      for (std::int64_t k = 0; k < kernel[0] * KY; ++k)
+        w[(l % B * A + a) * volume + k * KX + KX - 1 - l / B] = places.at(k / KY, k % KY, a)[l];
   return out;
 }
 
@@ -486,6 +408,8 @@ at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const a
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
   if (winograd_fits(spec, x.scalar_type())) return winograd_weight_grad(spec, x, grad, products);
   return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
+    if (products == Products::tiles && tile_weight_grad_fits(spec, u.size(1), v.size(1)))
+      return tile_weight_grad(spec, u, v);
     return weight_grad<T>(spec, u, v, products);
   });
 }

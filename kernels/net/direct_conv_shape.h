@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cstring>
@@ -43,6 +44,31 @@ at::Tensor with_u_and_v(const ConvSpec& spec, const at::Tensor& x, const at::Ten
   const at::Tensor& u = spec.transposed ? grad : x;
   const at::Tensor& v = spec.transposed ? x : grad;
   return u.scalar_type() == at::kFloat ? body(u, v, float{}) : body(u, v, Bf16Bits{});
+}
+
+// A gradient of a weight, [B][A][taps], of sums that stand 16 of B a vector: of_vector(vector)
+// gives a function (tap, a) -> the 16 sums. A channel and 16 lanes at a time, so that lines of
+// memory are met once.
+template <class F>
+at::Tensor weights_of_lanes(at::IntArrayRef shape, std::int64_t A, std::int64_t B,
+                            std::int64_t taps, const F& of_vector) {
+  at::Tensor out = at::empty(shape, at::kFloat);
+  float* const w = out.data_ptr<float>();
+  team_for((B + 15) / 16, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<const float*> from(static_cast<std::size_t>(taps));
+    for (std::int64_t vector = begin; vector < end; ++vector) {
+      const auto sums = of_vector(vector);
+      const std::int64_t n = std::min<std::int64_t>(16, B - vector * 16);
+      for (std::int64_t a = 0; a < A; ++a) {
+        for (std::int64_t k = 0; k < taps; ++k) from[static_cast<std::size_t>(k)] = sums(k, a);
+        for (std::int64_t l = 0; l < n; ++l) {
+          float* to = w + ((vector * 16 + l) * A + a) * taps;
+          for (std::int64_t k = 0; k < taps; ++k) to[k] = from[static_cast<std::size_t>(k)][l];
+        }
+      }
+    }
+  });
+  return out;
 }
 
 // A convolution of single positions knows neither rows nor samples.

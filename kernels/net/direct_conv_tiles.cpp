@@ -1,5 +1,6 @@
 #include "kernels/net/direct_conv_tiles.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -59,6 +60,26 @@ void run_tiles(const MicroTask& t, int together) {
   unrolled<N * B>([&](auto i) { store_tile<i>(sum_at(i / B, i % B), acc_step); });
 }
 
+// N left sides (the last may have fewer rows), B right sides.
+template <int N, int B>
+void sum_tiles(const TileSums& t) {
+  unrolled<N * B>([&](auto i) {
+    if (t.add)
+      load_tile<i>(t.sums + (i / B * 2 + i % B) * 256, 64);
+    else
+      clear_tile<i>();
+  });
+  const char* a = t.a;
+  for (std::ptrdiff_t k = 0; k < t.blocks; ++k, a += t.a_step) {
+    unrolled<N>([&](auto n) { load_tile<(n == N - 1 ? 5 : 4)>(a + 1024 * n, 64); });
+    unrolled<B>([&](auto b) {
+      load_tile<6 + b % 2>(t.b[b] + 1024 * k, 64);
+      unrolled<N>([&](auto n) { add_products<n * B + b, (n == N - 1 ? 5 : 4), 6 + b % 2>(); });
+    });
+  }
+  unrolled<N * B>([&](auto i) { store_tile<i>(t.sums + (i / B * 2 + i % B) * 256, 64); });
+}
+
 }  // namespace
 
 int tile_words(std::int64_t words) {
@@ -82,7 +103,7 @@ void Tiles::set_up(int m, int b, int together) {
   for (int i = 0; i < blocks * b; ++i) set(i, i / b == blocks - 1 ? last : 16, 64);
   set(4, 16, 4 * together);
   set(5, last, 4 * together);
-  for (int i = 0; i < b; ++i) set(6 + i, together, 64);
+  for (int i = 0; i < std::min(2, b); ++i) set(6 + i, together, 64);
   asm volatile("ldtilecfg %0" ::"m"(shape));
   m_ = m;
   b_ = b;
@@ -104,6 +125,24 @@ void Tiles::run(const MicroTask& t, int m, int b, int together) {
       return run_tiles<1, 2>(t, together);
     default:
       return run_tiles<2, 2>(t, together);
+  }
+}
+
+void Tiles::run(const TileSums& t) {
+  if (t.rows != m_ || t.n_b != b_ || together_ != 16) set_up(t.rows, t.n_b, 16);
+  switch (t.n_b + (t.rows > 16 ? 4 : 0)) {
+    case 1:
+      return sum_tiles<1, 1>(t);
+    case 2:
+      return sum_tiles<1, 2>(t);
+    case 3:
+      return sum_tiles<1, 3>(t);
+    case 4:
+      return sum_tiles<1, 4>(t);
+    case 5:
+      return sum_tiles<2, 1>(t);
+    default:
+      return sum_tiles<2, 2>(t);
   }
 }
 

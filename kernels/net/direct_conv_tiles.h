@@ -17,6 +17,19 @@ inline constexpr int most_tile_sums = 64;
 // products are quicker than tiles so empty.
 int tile_words(std::int64_t words);
 
+// Sums of tiles that stand one after the other: sum (n, b) is added up of products of left side n
+// and right side b, over blocks of 16 words.
+struct TileSums {
+  int rows;  // of the left sides: 16 each, at most two; the last may have fewer
+  int n_b;   // at most two where there are two left sides, else four
+  int blocks;
+  const char* a;          // of a block 1 KiB a left side
+  std::ptrdiff_t a_step;  // bytes to the next block's
+  const char* b[4];       // 1 KiB a block
+  float* sums;            // 1 KiB each: (n, b) is the (2 n + b)th
+  bool add;               // go on from them instead of from zero
+};
+
 // A loop's tiles, set up for its shape; given back at the end, so that nobody has to save them.
 // On one thread, and without calls into LibTorch in between, which has tiles of its own.
 class Tiles {
@@ -27,6 +40,7 @@ class Tiles {
   // A task of m positions (m times b at most most_tile_sums) whose words follow each other
   // (pstep is 4), `together` of them a product.
   void run(const MicroTask& task, int m, int b, int together);
+  void run(const TileSums& task);
 
  private:
   void set_up(int m, int b, int together);

@@ -99,6 +99,15 @@ std::vector<Case> cases() {
       out.push_back({spec(transposed, in, channels, {1, 2}, {1, 2}), {3, 100}});
       out.push_back({spec(transposed, in, channels, {1, 5}, {1, 3}), {2, 97}});
     }
+  // Planes that a weight's gradient takes in pieces, and kernels past the borders.
+  for (const std::int64_t stride : {1, 2})
+    for (const std::int64_t padding : {0, 1, 3}) {
+      Case c{spec(stride == 2 && padding == 1, 40, 33, {3, 3, 3}, {1, stride, stride}),
+             {3, 43, 61}};
+      c.spec.padding = {1, padding, padding};
+      out.push_back(c);
+    }
+  out.push_back({spec(false, 33, 48, {3, 3, 3}, {1, 1, 1}), {7, 26, 23}});
   return out;
 }
 

@@ -34,7 +34,8 @@ struct Shape {
   std::int64_t groups = 1;
 };
 
-// Of brain, hippocampus, the spleen network, dynunet, segresnet, a resnet and a picture's U-Net.
+// Of brain, hippocampus, the spleen network, dynunet, segresnet, a resnet, a picture's U-Net and
+// vnet.
 const std::vector<Shape> shapes{
     {"8 to 8, 64^3", false, 8, 8, 3, 1, {64, 64, 64}},
     {"3 to 3, 48x64x48", false, 3, 3, 3, 1, {48, 64, 48}},
@@ -63,6 +64,11 @@ const std::vector<Shape> shapes{
     {"96 depthwise, 112^2", false, 96, 96, 3, 1, {112, 112}, 96},
     {"240 depthwise k5 s2, 28^2", false, 240, 240, 5, 2, {28, 28}, 240},
     {"32 depthwise, 64^3", false, 32, 32, 3, 1, {64, 64, 64}, 32},
+    {"32 to 32 k5, 64^3", false, 32, 32, 5, 1, {64, 64, 64}},
+    {"128 to 128 k5, 16^3", false, 128, 128, 5, 1, {16, 16, 16}},
+    {"256 to 256 k5, 8^3", false, 256, 256, 5, 1, {8, 8, 8}},
+    {"16 to 16, 64^3", false, 16, 16, 3, 1, {64, 64, 64}},
+    {"32 to 32, 32^3", false, 32, 32, 3, 1, {32, 32, 32}},
 };
 
 // Of the processor's time, which others on the machine take nothing of.
