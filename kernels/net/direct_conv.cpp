@@ -19,6 +19,7 @@ namespace sluice {
 
 static constexpr int max_rows = 64;                        // of taps: kernel z times kernel y
 static constexpr std::int64_t heavy_weights = 512 * 1024;  // bytes
+static constexpr std::int64_t cached_input = 768 * 1024;   // bytes
 static constexpr std::int64_t sums_of_block = 16 * 1024;   // that go on from one tap to the next
 // Of the rectangle's words, and fewer. A rectangle of numbers reads each word for two vectors at
 // once.
@@ -529,12 +530,13 @@ std::vector<std::ptrdiff_t> Gather::offsets_of(const Job<T, C>& job, const Class
   return all;
 }
 
-// The outputs of one class.
+// The outputs of one class, of positions [begin, end) along z.
 template <class T, class C>
-void Gather::run_class(const Job<T, C>& job, const Class& c) const {
+void Gather::run_class(const Job<T, C>& job, const Class& c, std::int64_t begin,
+                       std::int64_t end) const {
   const std::int64_t across = count(c, job.out_size);
   std::vector<Position> rows;
-  for (std::int64_t z = 0; out_step_[0] * z + c.residue[0] < job.out_size[0]; ++z)
+  for (std::int64_t z = begin; z < end && out_step_[0] * z + c.residue[0] < job.out_size[0]; ++z)
     for (std::int64_t y = 0; out_step_[1] * y + c.residue[1] < job.out_size[1]; ++y)
       rows.push_back({z, y});
   if (across <= 0 || rows.empty()) return;
@@ -588,6 +590,18 @@ void Gather::run_class(const Job<T, C>& job, const Class& c) const {
   });
 }
 
+// How many of the positions along z are computed from one filling: all where weights are read once
+// for as many outputs as there are, or where a list counts bytes from plane to plane.
+std::int64_t Gather::planes_at_once(const Size3& need, std::int64_t planes,
+                                    std::int64_t plane_bytes) const {
+  const std::int64_t span = high_[0] - low_[0] + 1, most = cached_input / plane_bytes;
+  if (need[0] <= most || std::any_of(classes_.begin(), classes_.end(), [](const Class& c) {
+        return c.listed() || c.weight_words * 4 > heavy_weights;
+      }))
+    return planes;
+  return std::max<std::int64_t>(1, (most - span) / in_step_[0] + 1);
+}
+
 template <class T, class C>
 void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
                      at::Tensor& out) const {
@@ -606,15 +620,32 @@ void Gather::run_all(const at::Tensor& in, const float* bias, const at::Tensor& 
   }
   const bool wide = out.scalar_type() == at::kFloat;
   const std::int64_t in_volume = in.numel() / samples, out_volume = out.numel() / samples;
-  Job<T, C> job{{size, in_channels_, low_, need}, out_size, bias, nullptr, nullptr, wide};
+  const std::int64_t planes = (out_size[0] + out_step_[0] - 1) / out_step_[0];
+  const std::int64_t once = planes_at_once(
+      need, planes, need[1] * need[2] * in_channels_ * static_cast<std::int64_t>(sizeof(C)));
+  const std::int64_t span = high_[0] - low_[0] + 1;
+  Job<T, C> job{
+      {size, in_channels_, low_, need, std::min(need[0], in_step_[0] * (once - 1) + span)},
+      out_size,
+      bias,
+      nullptr,
+      nullptr,
+      wide};
   for (std::int64_t n = 0; n < samples; ++n) {
-    job.in.fill(static_cast<const T*>(in.const_data_ptr()) + n * in_volume);
+    const T* const sample = static_cast<const T*>(in.const_data_ptr()) + n * in_volume;
     if (residual.defined())
       job.residual = static_cast<const T*>(residual.const_data_ptr()) + n * out_volume;
     job.out = static_cast<char*>(out.data_ptr()) + n * out_volume * out.element_size();
-    for (const Class& c : classes_) {
-      job.offsets = offsets_of(job, c);
-      run_class(job, c);
+    std::int64_t made = 0;
+    for (std::int64_t z = 0; z < planes; z += once) {
+      const std::int64_t end = std::min(planes, z + once);
+      const std::int64_t reach = std::min(need[0], in_step_[0] * (end - 1) + span);
+      job.in.fill(sample, std::max(made, in_step_[0] * z), reach);
+      made = reach;
+      for (const Class& c : classes_) {
+        job.offsets = offsets_of(job, c);
+        run_class(job, c, z, end);
+      }
     }
   }
 }

@@ -97,7 +97,9 @@ class Gather {
   template <class T, class C>
   std::vector<std::ptrdiff_t> offsets_of(const Job<T, C>& job, const Class& c) const;
   template <class T, class C>
-  void run_class(const Job<T, C>& job, const Class& c) const;
+  void run_class(const Job<T, C>& job, const Class& c, std::int64_t begin, std::int64_t end) const;
+  std::int64_t planes_at_once(const Size3& need, std::int64_t planes,
+                              std::int64_t plane_bytes) const;
   std::int64_t step() const;  // outputs along x from one position to the next
   std::int64_t count(const Class& c, const Size3& out_size) const;  // positions along x
 

@@ -121,39 +121,50 @@ void copy_numbers(To* to, const From* from, std::int64_t n) {
 }
 
 // One channels-last sample of numbers T from position `low` (not above 0) on, as numbers C; nothing
-// is copied where there is nothing to change.
+// is copied where there is nothing to change. Of its planes at most `kept` are there at once,
+// counted round: few enough stay in the second-level cache from the copying to the last tap's
+// reading.
 template <class T, class C>
 class PaddedRows {
  public:
-  PaddedRows(const Size3& size, std::int64_t channels, const Size3& low, const Size3& need)
+  PaddedRows(const Size3& size, std::int64_t channels, const Size3& low, const Size3& need,
+             std::int64_t kept)
       : size_(size), low_(low), padded_(need), channels_(channels) {
     const bool whole_words = channels * sizeof(C) % 4 == 0;
     direct_ = std::is_same_v<T, C> && low == Size3{0, 0, 0} && need == size && whole_words;
-    if (!direct_) copy_ = Buffer<C>(padded_[0] * padded_[1] * padded_[2] * channels + 64);
-    if (!direct_)
-      std::memset(copy_.data() + padded_[0] * padded_[1] * padded_[2] * channels, 0, 64);
+    if (direct_) kept = need[0];
+    const std::int64_t plane = padded_[1] * padded_[2] * channels;
+    for (std::int64_t z = 0; z < need[0]; ++z)
+      planes_.push_back(z % kept * plane * static_cast<std::ptrdiff_t>(sizeof(C)));
+    if (direct_) return;
+    copy_ = Buffer<C>(kept * plane + 64);
+    std::memset(copy_.data() + kept * plane, 0, 64);
   }
-  void fill(const T* sample) {
+  // The planes [begin, end), counted from `low`, in place of those that are `kept` before them.
+  void fill(const T* sample, std::int64_t begin, std::int64_t end) {
     if (direct_) {
       data_ = reinterpret_cast<const C*>(sample);
       return;
     }
     data_ = copy_.data();
-    const std::int64_t rows = padded_[0] * padded_[1];
-    team_for(rows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) fill_row(sample, r / padded_[1], r % padded_[1]);
+    team_for((end - begin) * padded_[1], [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t r = from; r < to; ++r)
+        fill_row(sample, begin + r / padded_[1], r % padded_[1]);
     });
   }
   const char* bytes() const { return reinterpret_cast<const char*>(data_); }
   // Bytes to the image's position (z, y, x).
   std::ptrdiff_t offset(std::int64_t z, std::int64_t y, std::int64_t x) const {
-    return (((z - low_[0]) * padded_[1] + y - low_[1]) * padded_[2] + x - low_[2]) * channels_ *
-           static_cast<std::ptrdiff_t>(sizeof(C));
+    return planes_[static_cast<std::size_t>(z - low_[0])] +
+           ((y - low_[1]) * padded_[2] + x - low_[2]) * channels_ *
+               static_cast<std::ptrdiff_t>(sizeof(C));
   }
 
  private:
   void fill_row(const T* sample, std::int64_t z, std::int64_t y) {
-    C* to = copy_.data() + (z * padded_[1] + y) * padded_[2] * channels_;
+    C* to = copy_.data() +
+            planes_[static_cast<std::size_t>(z)] / static_cast<std::ptrdiff_t>(sizeof(C)) +
+            y * padded_[2] * channels_;
     const std::int64_t iz = z + low_[0], iy = y + low_[1], left = -low_[2];
     const std::int64_t n = std::min(size_[2], padded_[2] - left);
     const auto clear = [&](std::int64_t from, std::int64_t count) {
@@ -169,6 +180,7 @@ class PaddedRows {
   Size3 size_, low_, padded_;
   std::int64_t channels_;
   bool direct_;
+  std::vector<std::ptrdiff_t> planes_;  // bytes to each
   Buffer<C> copy_;
   const C* data_ = nullptr;
 };
