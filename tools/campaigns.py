@@ -86,6 +86,10 @@ CAMPAIGNS = {
         files("nodes_tests", "test_cache.cpp"),
         files("cli_tests", "test_cache.cpp"),
     ),
+    "convolutions": (
+        "random shapes, every set of instructions, against LibTorch in float64",
+        tests("kernels_tests", "of random shapes"),
+    ),
     "large_images": ("filters of more than 2^31 voxels", tests("kernels_tests", "filters reach every voxel")),
     "serve": ("clients that cut off, damaged and too large files", tests("cli_tests", "a served prediction", "a full queue")),
     "soak": (

@@ -4,9 +4,12 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
+#include <random>
+
 #include "kernels/net/conv_matmul.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/sparsity.h"
+#include "tests/campaign.h"
 
 using namespace sluice;
 
@@ -169,7 +172,49 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   CHECK(relative(matmul_conv_weight_grad(s, x, g), dw) < 1e-5);
 }
 
+// Any shape that a convolution may have, of a few million products; small ones are commoner.
+Case random_case(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  while (true) {
+    Case c{{between(0, 2) == 0, 1 << between(0, 6), 1 << between(0, 6)}, {}};
+    ConvSpec& s = c.spec;
+    s.in += between(0, s.in - 1), s.out += between(0, s.out - 1);
+    if (between(0, 9) == 0) s.out = s.groups = s.in;
+    double products = static_cast<double>(2 * s.in * s.out / s.groups);
+    for (std::int64_t d = between(2, 3); d > 0; --d) {
+      s.kernel.push_back(between(0, 5) == 0   ? between(1, 7)
+                         : between(0, 1) == 0 ? 3
+                                              : between(1, 5));
+      s.stride.push_back(between(0, 1) == 0 ? 1 : between(1, 3));
+      s.padding.push_back(between(0, 1) == 0 ? s.kernel.back() / 2
+                                             : between(0, s.kernel.back() - 1));
+      s.output_padding.push_back(s.transposed ? between(0, s.stride.back() - 1) : 0);
+      c.size.push_back(between(1, 1 << between(2, 6)));
+      products *= static_cast<double>(s.kernel.back() * c.size.back());
+    }
+    std::vector<std::int64_t> x_size{1, s.in};
+    x_size.insert(x_size.end(), c.size.begin(), c.size.end());
+    const auto out = conv_output_size(s, x_size);
+    bool fits = products < 2e7 && has_direct_conv(s);
+    for (std::size_t d = 0; d < c.size.size(); ++d)  // no kernel wider than its padded image
+      fits =
+          fits && out[d + 2] > 0 && (s.transposed || c.size[d] + 2 * s.padding[d] >= s.kernel[d]);
+    if (fits) return c;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("direct convolutions of random shapes equal LibTorch's") {
+  campaign::for_seeds("convolutions", 60, 2000, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const auto [s, size] = random_case(seed);
+    for (const auto& [products, type] : ways()) compare(s, size, products, type);
+  });
+}
 
 TEST_CASE("direct convolutions equal LibTorch's forward and backward") {
   for (const auto& [products, type] : ways())

@@ -1,15 +1,17 @@
 """A training step (without the optimizer) of every network, ours and MONAI's in turn.
 
 usage: networks.py PYTHON [TYPE ...] [--precision float32 bfloat16] [--repeats 3] [--steps 4]
-                   [--threads 2] [--cpu avx2] [--out F.json]
+                   [--threads 2] [--cpu avx2] [--limit 240] [--out F.json]
 
 PYTHON has MONAI and torch. Its arms: eager, and eager in channels-last; bfloat16 by autocast; glibc's
 thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
 MONAI's better arm divided by ours, and the memory of that arm and ours. --cpu sets SLUICE_CPU for us.
+An arm of MONAI's that takes longer than the limit, in seconds, counts as infinitely slow.
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -142,12 +144,15 @@ def serve():
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
+            job = json.loads(line)
+            signal.alarm(job["limit"])
             try:
-                print(json.dumps(peer_step(json.loads(line))), flush=True)
+                print(json.dumps(peer_step(job)), flush=True)
             except Exception as e:
                 print(json.dumps({"error": str(e)[:300]}), flush=True)
             os._exit(0)
-        os.waitpid(child, 0)
+        if os.waitpid(child, 0)[1] != 0:
+            print(json.dumps({"error": "it took too long, or was killed"}), flush=True)
 
 
 def main():
@@ -159,6 +164,7 @@ def main():
     p.add_argument("--steps", type=int, default=4)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--cpu")
+    p.add_argument("--limit", type=int, default=240)
     p.add_argument("--out")
     a = p.parse_args()
     peer, rows = Peer(a.python), []
@@ -167,7 +173,7 @@ def main():
         kind, cls, params, size = NETS[name]
         named = {renamed.get(k, k): v for k, v in params.items() if k != "pretrained"}
         for precision in a.precision:
-            job = dict(size=size, precision=precision, steps=a.steps, threads=a.threads)
+            job = dict(size=size, precision=precision, steps=a.steps, threads=a.threads, limit=a.limit)
             arms = {"ours": [], "channels first": [], "channels last": []}
             for _ in range(a.repeats):
                 arms["ours"].append(ours({**job, "type": kind, "params": named}, a.cpu))
@@ -175,8 +181,7 @@ def main():
                     arms["channels last" if last else "channels first"].append(
                         peer({**job, "class": cls, "params": params, "last": last}))
             rows.append(dict(name=name, precision=precision, arms=arms))
-            ms = {k: statistics.median(r["median_ms"] for r in v) if "error" not in v[0] else float("inf")
-                  for k, v in arms.items()}
+            ms = {k: statistics.median(r.get("median_ms", float("inf")) for r in v) for k, v in arms.items()}
             best = min(("channels first", "channels last"), key=ms.get)
             mb = [statistics.median(r.get("peak_mb", 0) for r in arms[k]) for k in ("ours", best)]
             print(f"| {name} | {precision} | {ms['ours']:.0f} | {ms[best]:.0f} | {best} | "
