@@ -88,6 +88,9 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
       for (std::int64_t x = 0; x < (merged_ ? 1 : out_step_[2]); ++x)
         add_class({z, y, x}, w, transposed);
+  const auto by_pairs = [](const Class& c) { return !c.together && !c.listed() && c.words > 0; };
+  if (products == Products::tiles && std::any_of(classes_.begin(), classes_.end(), by_pairs))
+    *this = Gather(spec, weight, adjoint, without_tiles(products), type);
 }
 
 // Where the taps of one class find their weights, and where those go.
