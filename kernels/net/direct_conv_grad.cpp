@@ -53,7 +53,7 @@ void spread_lanes(const T* from, std::int64_t B, std::int64_t words, std::int64_
   } else {
     simd([=]() SLUICE_INLINE {
       for (std::int64_t p = 0; p < words; ++p) {
-        const T *low = from + each * p * B, *high = low + B;
+        const T *low = from + each * p * B, *high = each == 2 ? low + B : low;
         std::uint32_t* word = to + p * step;
         if (lanes == 16) {
           H16 a, b;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -20,6 +22,21 @@ at::Tensor sines(at::IntArrayRef shape, double first, at::ScalarType type = at::
   const auto format =
       shape.size() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   return at::sin(k * k * 0.37).reshape(shape).to(type).contiguous(format);
+}
+
+// The same numbers, with nothing behind the last one: reading there ends the process.
+at::Tensor at_the_end(const at::Tensor& t) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), bytes = t.nbytes();
+  const std::size_t whole = (bytes + page - 1) / page * page;
+  void* const memory =
+      ::mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  char* const end = static_cast<char*>(memory) + whole;
+  REQUIRE(::mprotect(end, page, PROT_NONE) == 0);
+  const at::Tensor copy = at::from_blob(
+      end - bytes, t.sizes(), t.strides(), [=](void*) { ::munmap(memory, whole + page); },
+      t.options());
+  return copy.copy_(t);
 }
 
 double relative(const at::Tensor& a, const at::Tensor& b) {
@@ -141,21 +158,22 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   const auto format =
       size.size() == 3 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
-  const at::Tensor x = sines(x_size, 1, type), w = sines(w_size, 2, type).contiguous();
+  const at::Tensor x = at_the_end(sines(x_size, 1, type)),
+                   w = at_the_end(sines(w_size, 2, type).contiguous());
   if (fits(s, zeros)) w.mul_(sparsity_mask(w.to(at::kFloat), s, zeros));
   const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
   const std::vector<std::int64_t> dilation(size.size(), 1);
   const at::Tensor expected = at::convolution(wide(x), wide(w), wide(b), s.stride, s.padding,
                                               dilation, s.transposed, s.output_padding, s.groups);
   REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
-  const at::Tensor residual = sines(expected.sizes(), 4, type);
+  const at::Tensor residual = at_the_end(sines(expected.sizes(), 4, type));
   std::vector<std::int64_t> bias_size(expected.dim(), 1);
   bias_size[1] = s.out;
   at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
   Gather(s, w, false, p, type).run(x, b, residual, y);
   CHECK(relative(y, expected + residual) < 1e-5);
 
-  const at::Tensor g = sines(expected.sizes(), 5, type);
+  const at::Tensor g = at_the_end(sines(expected.sizes(), 5, type));
   const auto [dx, dw, db] = at::convolution_backward(
       wide(g), wide(x), wide(w), std::nullopt, s.stride, s.padding, dilation, s.transposed,
       s.output_padding, s.groups, {true, true, false});
