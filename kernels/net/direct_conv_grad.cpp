@@ -405,11 +405,9 @@ at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tens
 at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                               Products products) {
   if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
-  if (products == Products::tiles) {
-    const at::Tensor &u = spec.transposed ? grad : x, &v = spec.transposed ? x : grad;
-    if (tile_weight_grad_fits(spec, u.size(1), v.size(1))) return tile_weight_grad(spec, u, v);
-    products = without_tiles(products);
-  }
+  if (products == Products::tiles && tile_weight_grad_fits(spec))
+    return tile_weight_grad(spec, x, grad);
+  products = without_tiles(products);
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
   if (winograd_fits(spec, x.scalar_type())) return winograd_weight_grad(spec, x, grad, products);
   return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {

@@ -314,13 +314,16 @@ at::Tensor TileWeightGrad::result(at::IntArrayRef shape) const {
 
 }  // namespace
 
-bool tile_weight_grad_fits(const ConvSpec& spec, std::int64_t u_channels, std::int64_t v_channels) {
+bool tile_weight_grad_fits(const ConvSpec& spec) {
+  const std::int64_t a = spec.transposed ? spec.out : spec.in,
+                     b = spec.transposed ? spec.in : spec.out;
   const Size3 kernel = three(spec.kernel, 1);
-  const bool thin = kernel[2] > 1 && kernel[2] * v_channels <= 16;  // x's taps fill lanes there
-  return u_channels >= 8 && !thin;
+  const bool thin = kernel[2] > 1 && kernel[2] * b <= 16;  // x's taps fill lanes elsewhere
+  return a >= 8 && !thin;
 }
 
-at::Tensor tile_weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v) {
+at::Tensor tile_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad) {
+  const at::Tensor &u = spec.transposed ? grad : x, &v = spec.transposed ? x : grad;
   TileWeightGrad g(spec, u, v);
   g.add(static_cast<const Bf16Bits*>(u.const_data_ptr()),
         static_cast<const Bf16Bits*>(v.const_data_ptr()), u.size(0));

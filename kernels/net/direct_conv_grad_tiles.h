@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-// Whether the tiles would be full enough: of u's channels and of v's.
-bool tile_weight_grad_fits(const ConvSpec& spec, std::int64_t u_channels, std::int64_t v_channels);
-at::Tensor tile_weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tensor& v);
+// Whether the tiles would be full enough; the gradient (as direct_weight_grad's).
+bool tile_weight_grad_fits(const ConvSpec& spec);
+at::Tensor tile_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad);
 
 }  // namespace sluice

@@ -13,8 +13,8 @@ namespace sluice {
 // Four tiles of sums: of as many positions, 16 a tile, as the vectors side by side leave.
 inline constexpr int most_tile_sums = 64;
 
-// How many words of a row one product takes, all of a row's products alike; 0 where AVX512_BF16's
-// products are quicker than tiles so empty.
+// How many words of a row one product takes, all of a row's products alike; 0 where other
+// products (without_tiles()) are quicker than tiles so empty.
 int tile_words(std::int64_t words);
 
 // Sums of tiles that stand one after the other: sum (n, b) is added up of products of left side n
