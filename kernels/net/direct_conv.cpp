@@ -87,10 +87,10 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   for (std::int64_t z = 0; z < out_step_[0]; ++z)
     for (std::int64_t y = 0; y < out_step_[1]; ++y)
       for (std::int64_t x = 0; x < (merged_ ? 1 : out_step_[2]); ++x)
-        add_class({z, y, x}, w, transposed);
-  const auto by_pairs = [](const Class& c) { return !c.together && !c.listed() && c.words > 0; };
-  if (products == Products::tiles && std::any_of(classes_.begin(), classes_.end(), by_pairs))
-    *this = Gather(spec, weight, adjoint, without_tiles(products), type);
+        if (!add_class({z, y, x}, w, transposed)) {
+          *this = Gather(spec, weight, adjoint, without_tiles(products), type);
+          return;
+        }
 }
 
 // Where the taps of one class find their weights, and where those go.
@@ -213,7 +213,8 @@ void Gather::Pack::spread_whole(const std::uint32_t* kernels, std::int64_t ci,
   }
 }
 
-void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool transposed) {
+// Packs nothing, and says so, where tiles would be too empty.
+bool Gather::add_class(const Size3& residue, const at::Tensor& weight, bool transposed) {
   const Size3 stride = transposed ? out_step_ : in_step_;
   auto axis = [&](int d, std::int64_t r) {
     return taps(transposed, kernel_[d], stride[d], pad_[d], r);
@@ -247,6 +248,8 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   c.x = static_cast<int>(first);
   const std::int64_t each = numbers_a_word(products_);
   c.words = static_cast<int>(((end - first) * in_channels_ + each - 1) / each);
+  if (products_ == Products::tiles) c.together = tile_words(c.words);
+  if (products_ == Products::tiles && !c.together) return false;
   for (const Tap& t : pack.z)
     low_[0] = std::min(low_[0], t.offset), high_[0] = std::max(high_[0], t.offset);
   for (const Tap& t : pack.y)
@@ -263,9 +266,9 @@ void Gather::add_class(const Size3& residue, const at::Tensor& weight, bool tran
   team_for(in_channels_ / together, [&](std::int64_t begin, std::int64_t finish) {
     pack.channels(together * begin, together * finish);
   });
-  if (products_ == Products::tiles) c.together = tile_words(c.words);
   make_list(c);
   classes_.push_back(std::move(c));
+  return true;
 }
 
 // The words that are not zero in all lanes, where they are few enough.

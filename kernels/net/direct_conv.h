@@ -89,7 +89,7 @@ class Gather {
   struct Job;
   template <class T, class C>
   struct Block;
-  void add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
+  bool add_class(const Size3& residue, const at::Tensor& weight, bool adjoint);
   void make_list(Class& c) const;
   template <class T, class C>
   void run_all(const at::Tensor& in, const float* bias, const at::Tensor& residual,
