@@ -9,7 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
+#include <utility>
 
 // MKL's number of threads for this thread, which LibTorch sets beside OpenMP's; 0: as OpenMP says.
 // LibTorch holds MKL where it was built with it.
@@ -45,27 +45,34 @@ struct OneThread {
 
 using Body = std::function<void(int)>;
 
-// A body that one thread leaves for another. A waiting thread spins for as long as a sleep and a
-// wake would take (regions follow each other by the thousand in a step), then sleeps.
-class Handover {
+// A word that threads wait for another to change. They spin for as long as a sleep and a wake would
+// take (regions follow each other by the thousand in a step), then sleep.
+class Word {
  public:
-  const Body* body() const { return body_; }
-  void set(const Body* body) {
-    body_ = body;
-    if (sleepers_ > 0) body_.notify_all();
+  std::uint32_t get() const { return word_; }
+  void set(std::uint32_t to) {
+    word_ = to;
+    wake();
   }
-  void wait_while(const Body* old) {
+  // Of several that count down, the last wakes who waits.
+  void count_down() {
+    if (--word_ == 0) wake();
+  }
+  void wait_while(std::uint32_t old) {
     static const int spins = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
     for (int i = 0; i < spins; ++i) {
-      if (body_ != old) return;
+      if (word_ != old) return;
       pause();
     }
     ++sleepers_;
-    body_.wait(old);
+    word_.wait(old);
     --sleepers_;
   }
 
  private:
+  void wake() {
+    if (sleepers_ > 0) word_.notify_all();
+  }
   static void pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -73,54 +80,83 @@ class Handover {
     __asm__ __volatile__("isb" ::: "memory");
 #endif
   }
-  std::atomic<const Body*> body_{nullptr};
-  std::atomic<int> sleepers_{0};
+  alignas(64) std::atomic<std::uint32_t> word_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
 };
 
-struct Worker {
-  Handover handover;
-  std::atomic<bool> stop{false};
-  std::exception_ptr error;
-  std::thread thread;
-
-  void start(int index) {
-    thread = std::thread([this, index] {
-      at::get_num_threads();  // LibTorch's lazy initialisation, before the number is set
-      OneThread one;
-      at::NoGradGuard no_grad;
-      for (;;) {
-        handover.wait_while(nullptr);
-        if (stop) return;
-        try {
-          (*handover.body())(index);
-        } catch (...) {
-          error = std::current_exception();
-        }
-        handover.set(nullptr);
-      }
-    });
-  }
-  void finish(const Body& body) { handover.wait_while(&body); }
-};
-
-struct Team {
+// Thread i of a region is workers[i - 1]. All wait for one word, so that one call of the kernel
+// wakes them; what it says of the region they read in it, since those that a region does not need
+// may look when the next is being set.
+class Team {
+ public:
+  static constexpr int most = 1024;  // threads of a region
   std::mutex busy;
-  std::deque<Worker> workers;  // thread i of a region is workers[i - 1]
+
+  ~Team() {
+    body_ = nullptr;
+    begin(static_cast<int>(workers_.size()) + 1);
+    for (auto& w : workers_) w.thread.join();
+  }
+  void run(int threads, const Body& body) {
+    grow(threads);
+    body_ = &body;
+    begin(threads);
+    std::exception_ptr error;
+    {
+      OneThread one;
+      try {
+        body(0);
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    while (const std::uint32_t left = left_.get()) left_.wait_while(left);
+    for (int i = 1; i < threads; ++i)
+      if (std::exception_ptr its = std::exchange(workers_[i - 1].error, nullptr); !error)
+        error = std::move(its);
+    if (error) std::rethrow_exception(error);
+  }
+
+ private:
+  struct Worker {
+    std::exception_ptr error;
+    std::thread thread;
+  };
 
   void grow(int threads) {
-    while (static_cast<int>(workers.size()) < threads - 1) {
-      workers.emplace_back();
-      workers.back().start(static_cast<int>(workers.size()));
+    while (static_cast<int>(workers_.size()) < threads - 1) {
+      Worker& w = workers_.emplace_back();
+      w.thread = std::thread([this, &w, index = workers_.size(), seen = region_.get()] {
+        work(w, static_cast<std::uint32_t>(index), seen);
+      });
     }
   }
-  ~Team() {
-    static const Body nothing = [](int) {};
-    for (auto& w : workers) {
-      w.stop = true;
-      w.handover.set(&nothing);
-      w.thread.join();
+  void begin(int threads) {
+    left_.set(static_cast<std::uint32_t>(threads) - 1);
+    constexpr auto step = static_cast<std::uint32_t>(most);
+    region_.set((region_.get() / step + 1) * step + static_cast<std::uint32_t>(threads) - 1);
+  }
+  void work(Worker& me, std::uint32_t index, std::uint32_t seen) {
+    at::get_num_threads();  // LibTorch's lazy initialisation, before the number is set
+    OneThread one;
+    at::NoGradGuard no_grad;
+    for (;;) {
+      region_.wait_while(seen);
+      seen = region_.get();
+      if (seen % static_cast<std::uint32_t>(most) < index) continue;
+      if (!body_) return;
+      try {
+        (*body_)(static_cast<int>(index));
+      } catch (...) {
+        me.error = std::current_exception();
+      }
+      left_.count_down();
     }
   }
+
+  Word region_, left_;
+  const Body* body_ = nullptr;
+  std::deque<Worker> workers_;
 };
 
 Team& team() {
@@ -137,31 +173,14 @@ void run_in_turn(int threads, const Body& body) {
 int team_size() { return inside ? 1 : at::get_num_threads(); }
 
 void team_run(int threads, const Body& body) {
-  if (threads <= 1 || inside) return run_in_turn(threads, body);
+  if (threads <= 1 || threads > Team::most || inside) return run_in_turn(threads, body);
   Team& t = team();
   std::unique_lock lock(t.busy, std::try_to_lock);
   if (!lock) {
     const OneThread one;
     return run_in_turn(threads, body);
   }
-  t.grow(threads);
-  for (int i = 1; i < threads; ++i) t.workers[i - 1].handover.set(&body);
-  std::exception_ptr error;
-  {
-    OneThread one;
-    try {
-      body(0);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  for (int i = 1; i < threads; ++i) {
-    Worker& w = t.workers[i - 1];
-    w.finish(body);
-    if (!error) error = w.error;
-    w.error = nullptr;
-  }
-  if (error) std::rethrow_exception(error);
+  t.run(threads, body);
 }
 
 void one_thread_each(int threads, const Body& body) {

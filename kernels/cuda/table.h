@@ -29,6 +29,7 @@ struct DiceCeRule;
 struct DropoutCall;
 struct DropoutRule;
 struct GridCall;
+struct GridUses;
 struct LatticeBuild;
 template <class T>
 struct LatticeCall;
@@ -46,7 +47,7 @@ struct OptimState;
 struct OptimTensor;
 
 struct CudaTable {
-  static constexpr int current = 7;  // one more whenever an entry or a struct changes
+  static constexpr int current = 8;  // one more whenever an entry or a struct changes
   int version;
 #define ENTRY(result, name, parameters) result(*name) parameters;
 #include "kernels/cuda/entries.inc"

@@ -55,6 +55,21 @@ class There {
   void* memory_ = nullptr;
 };
 
+// The places of `of` by what stands there, then where those of each number below n, and n, begin.
+template <class T>
+struct Sorted {
+  std::vector<T> order, first;
+  Sorted(const std::vector<std::int32_t>& of, std::int32_t n) : order(of.size()) {
+    std::iota(order.begin(), order.end(), T(0));
+    std::stable_sort(order.begin(), order.end(), [&](T a, T b) {
+      return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)];
+    });
+    for (std::int32_t v = 0; v <= n; ++v)
+      first.push_back(static_cast<T>(
+          std::count_if(of.begin(), of.end(), [&](std::int32_t o) { return o < v; })));
+  }
+};
+
 using Numbers = std::vector<float>;
 const Numbers colours{0, .25F, 1, .75F, 0, .5F};
 
@@ -72,7 +87,20 @@ Numbers grid(GridWork work, Bound bound, int order, const Numbers& values = {}) 
   c.grid = points;
   c.values = given;
   c.out = out;
-  must(cuda_grid(c, nullptr));
+  if (!c.adds()) {
+    must(cuda_grid(c, nullptr));
+    return out.read();
+  }
+  GridUses uses;
+  uses.end = c.points;
+  const There<std::int32_t> line(uses.count(c));
+  uses.line = line;
+  must(cuda_grid_uses(c, uses, nullptr));
+  const Sorted<std::int64_t> by_line(line.read(), static_cast<std::int32_t>(c.lines()));
+  const There<std::int64_t> sorted(by_line.order), first(by_line.first);
+  uses.sorted = sorted;
+  uses.first = first;
+  must(cuda_grid_add(c, uses, nullptr));
   return out.read();
 }
 Numbers pull_linear() { return grid(GridWork::value, Bound::dst2, 1); }
@@ -143,21 +171,15 @@ struct SmallLattice {
     must(cuda_lattice_build(b, LatticeStage::neighbours, nullptr));
 
     // The uses of each vertex, in the voxels' order.
-    const std::vector<std::int32_t> of = vertex.read();
-    std::vector<std::int32_t> order(uses);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int c) { return of[a] < of[c]; });
-    std::vector<std::uint32_t> begins, users;
+    const Sorted<std::uint32_t> by_vertex(vertex.read(), vertices);
+    std::vector<std::uint32_t> users;
     Numbers shares;
     const Numbers weights = weight.read();
-    for (std::int32_t v = 0; v <= vertices; ++v)
-      begins.push_back(static_cast<std::uint32_t>(
-          std::count_if(of.begin(), of.end(), [&](std::int32_t o) { return o < v; })));
-    for (const std::int32_t use_of : order) {
-      users.push_back(static_cast<std::uint32_t>(use_of / (d + 1)));
-      shares.push_back(weights[static_cast<std::size_t>(use_of)]);
+    for (const std::uint32_t use_of : by_vertex.order) {
+      users.push_back(use_of / (d + 1));
+      shares.push_back(weights[use_of]);
     }
-    const There<std::uint32_t> first_user(begins), user(users);
+    const There<std::uint32_t> first_user(by_vertex.first), user(users);
     const There<float> share(shares);
     LatticeCall<float> c;
     c.d = d;

@@ -158,9 +158,8 @@ template <class T>
 void run(const GridCall& call) {
   kernels::with_grid<std::is_same_v<T, float>>(call, [&](auto derivatives, auto nodes) {
     using Of = Points<T, decltype(derivatives)::value, decltype(nodes)::value>;
-    const bool adds = call.work == GridWork::add || call.work == GridWork::add_slope;
     for (std::int64_t b = 0; b < call.batch; ++b) {
-      if (adds) {
+      if (call.adds()) {
         if constexpr (decltype(derivatives)::value < 2) add_all<T, Of>(call, b);
         continue;
       }
@@ -180,6 +179,28 @@ std::vector<std::int64_t> joined(std::initializer_list<std::int64_t> first, at::
 
 at::IntArrayRef extents(const at::Tensor& grid) { return grid.sizes().slice(1, grid.dim() - 2); }
 
+// Adds on a device, some points at a time so that their uses, which LibTorch sorts, take no more
+// than 300 MB.
+void add_there(const CudaCall& cuda, const GridCall& call, const at::TensorOptions& there) {
+  const std::int64_t all = call.batch * call.points, lines = call.batch * call.lines(),
+                     at_once = (std::int64_t{1} << 23) / kernels::GridUses::of_a_point(call);
+  if (lines >= std::int64_t{1} << 31)
+    throw DataError("a resampling on a GPU adds to fewer than 2^31 lines of voxels");
+  for (std::int64_t begin = 0; begin < all; begin += at_once) {
+    kernels::GridUses uses;
+    uses.begin = begin;
+    uses.end = std::min(begin + at_once, all);
+    const at::Tensor line = at::empty({uses.count(call)}, there.dtype(at::kInt));
+    uses.line = line.mutable_data_ptr<std::int32_t>();
+    cuda.require(cuda.table.grid_uses(call, uses, cuda.stream));
+    const auto [sorted, order] = at::sort(line, /*stable=*/true, 0, /*descending=*/false);
+    const at::Tensor first = at::searchsorted(sorted, at::arange(lines + 1, line.options()));
+    uses.sorted = order.const_data_ptr<std::int64_t>();
+    uses.first = first.const_data_ptr<std::int64_t>();
+    cuda.require(cuda.table.grid_add(call, uses, cuda.stream));
+  }
+}
+
 // One call; `image` is undefined where it is what comes out, of extents `shape`.
 at::Tensor compute(GridWork work, const GridRule& rule, const at::Tensor& image,
                    const at::Tensor& grid, const at::Tensor& values, at::IntArrayRef shape) {
@@ -194,9 +215,8 @@ at::Tensor compute(GridWork work, const GridRule& rule, const at::Tensor& image,
   call.channels = x.defined() ? x.size(1) : v.defined() ? v.size(1) : 1;
   call.points = c10::multiply_integers(extents(g));
   for (std::size_t a = 0; a < shape.size(); ++a) call.shape[a] = shape[a];
-  const bool adds = work == GridWork::add || work == GridWork::add_slope;
   at::Tensor out;
-  if (adds)
+  if (call.adds())
     out = g.is_cuda() ? at::zeros(joined({call.batch, call.channels}, shape), g.options())
                       : at::empty(joined({call.batch, call.channels}, shape), g.options());
   else if (work == GridWork::value || work == GridWork::slopes)
@@ -213,7 +233,10 @@ at::Tensor compute(GridWork work, const GridRule& rule, const at::Tensor& image,
     if (g.scalar_type() != at::kFloat)
       throw DataError("a resampling of float64 runs on the host alone");
     const CudaCall cuda(g);
-    cuda.require(cuda.table.grid(call, cuda.stream));
+    if (call.adds())
+      add_there(cuda, call, g.options());
+    else
+      cuda.require(cuda.table.grid(call, cuda.stream));
   } else if (g.scalar_type() == at::kDouble)
     run<double>(call);
   else

@@ -4,7 +4,7 @@
 //
 // Invariant: absent axes (of 1-D and 2-D images) come last, with one voxel and one node of
 // weight 1. Nodes of value 0 are left out, so what stands in the image elsewhere is not read for
-// them.
+// them. A line is what runs along the image's last axis.
 #pragma once
 
 #include "kernels/image/bound.h"
@@ -38,6 +38,23 @@ struct GridCall {
   void* out = nullptr;
 
   SLUICE_HD std::int64_t voxels() const { return shape[0] * shape[1] * shape[2]; }
+  SLUICE_HD std::int64_t lines() const { return shape[0] * shape[1]; }
+  SLUICE_HD int nodes(int axis) const { return axis < axes ? rule.order[axis] + 1 : 1; }
+  SLUICE_HD bool adds() const { return work == GridWork::add || work == GridWork::add_slope; }
+};
+
+// For adding by one thread a line: the uses of lines by points [begin, end) of all batch members
+// together, of which each has nodes(0) * nodes(1).
+struct GridUses {
+  std::int64_t begin = 0, end = 0;
+  std::int32_t* line = nullptr;  // of each use: member * lines() + line; none: batch * lines()
+  const std::int64_t* sorted = nullptr;  // the uses by line, those of a line in their order
+  const std::int64_t* first = nullptr;   // [batch * lines() + 1] where a line's begin there
+
+  SLUICE_HD static int of_a_point(const GridCall& call) { return call.nodes(0) * call.nodes(1); }
+  SLUICE_HD std::int64_t count(const GridCall& call) const {
+    return (end - begin) * of_a_point(call);
+  }
 };
 
 // Value, first and second derivatives; K: how many of these are computed.
@@ -52,8 +69,7 @@ template <class T, int K, int N>
 struct GridPoint {
   static constexpr int most = N > 0 ? N : spline_nodes;
   int count[3] = {1, 1, 1};
-  bool full = true;                 // no node was left out
-  std::int64_t cell[3][most] = {};  // its place in memory
+  std::int64_t cell[3][most] = {};  // its place in memory, -1: left out
   T weight[3][most] = {}, slope[3][most] = {}, bend[3][most] = {};
 
   // False where the point is outside and counts for nothing.
@@ -65,9 +81,8 @@ struct GridPoint {
       if (a < call.axes) {
         set_axis(call, x[a], a, stride);
       } else {
-        cell[a][0] = 0;
+        for (int j = 0; j < most; ++j) cell[a][j] = j == 0 ? 0 : -1;
         weight[a][0] = 1;
-        slope[a][0] = bend[a][0] = 0;
       }
       stride *= call.shape[a];
     }
@@ -75,72 +90,16 @@ struct GridPoint {
   }
 
   SLUICE_HD Jet<T> read(const T* image) const {
-    return full ? read_nodes<N>(image) : read_nodes<0>(image);
-  }
-
-  // Adds `value` by the weights and d[a] by the slopes to what lies in rows [begin, end) of the
-  // first axis, whose rows are `row` long.
-  SLUICE_HD void add(T* image, T value, const T* d, std::int64_t begin, std::int64_t end,
-                     std::int64_t row) const {
-    for (int i = 0; i < count[0]; ++i) {
-      if (cell[0][i] < begin * row || cell[0][i] >= end * row) continue;
-      for (int j = 0; j < count[1]; ++j) {
-        T* to = image + cell[0][i] + cell[1][j];
-        T by_weight = value * weight[0][i] * weight[1][j], by_slope = 0;
-        if (K > 0) {
-          by_weight += d[0] * slope[0][i] * weight[1][j] + d[1] * weight[0][i] * slope[1][j];
-          by_slope = d[2] * weight[0][i] * weight[1][j];
-        }
-        for (int k = 0; k < count[2]; ++k)
-          to[cell[2][k]] += by_weight * weight[2][k] + (K > 0 ? by_slope * slope[2][k] : T(0));
-      }
-    }
-  }
-
-  // Whether coordinate x counts, on axis a.
-  SLUICE_HD static bool inside(const GridCall& call, T x, int a) {
-    if (!(x > T(-4e18) && x < T(4e18))) return false;  // not finite, or no index
-    const T edge = static_cast<T>(call.shape[a] - 1) + T(0.05);
-    return call.rule.extrapolate || (x >= T(-0.05) && x < edge);
-  }
-
- private:
-  SLUICE_HD void set_axis(const GridCall& call, T x, int a, std::int64_t stride) {
-    const int order = N > 0 ? N - 1 : call.rule.order[a];
-    T t = 0, w[most] = {}, s[most] = {}, b[most] = {};
-    const std::int64_t low = spline_low(order, x, t), n = call.shape[a];
-    if (low >= 0 && low + order < n) {
-      spline_weights<K>(order, &t, weight[a], slope[a], bend[a]);
-      for (int j = 0; j <= order; ++j) cell[a][j] = (low + j) * stride;
-      count[a] = order + 1;
-      return;
-    }
-    spline_weights<K>(order, &t, w, s, b);
-    int kept = 0;
-    for (int j = 0; j <= order; ++j) {
-      const BoundNode node = bound_node(call.rule.bound[a], low + j, n);
-      if (node.sign == 0) continue;
-      const T sign = static_cast<T>(node.sign);
-      cell[a][kept] = node.index * stride;
-      weight[a][kept] = sign * w[j];
-      if (K > 0) slope[a][kept] = sign * s[j], bend[a][kept] = sign * b[j];
-      ++kept;
-    }
-    count[a] = kept;
-    full = full && kept == order + 1;
-  }
-
-  template <int M>
-  SLUICE_HD Jet<T> read_nodes(const T* image) const {
     Jet<T> sum;
-    const int n0 = M > 0 ? M : count[0], n1 = M > 0 && count[1] > 1 ? M : count[1],
-              n2 = M > 0 && count[2] > 1 ? M : count[2];
-    for (int i = 0; i < n0; ++i) {
+    for (int i = 0; i < nodes(0); ++i) {
+      if (cell[0][i] < 0) continue;
       T v = 0, v1 = 0, v2 = 0, v11 = 0, v12 = 0, v22 = 0;
-      for (int j = 0; j < n1; ++j) {
+      for (int j = 0; j < nodes(1); ++j) {
+        if (cell[1][j] < 0) continue;
         const T* from = image + cell[0][i] + cell[1][j];
         T c = 0, c2 = 0, c22 = 0;
-        for (int k = 0; k < n2; ++k) {
+        for (int k = 0; k < nodes(2); ++k) {
+          if (cell[2][k] < 0) continue;
           const T x = from[cell[2][k]];
           c += weight[2][k] * x;
           if (K > 0) c2 += slope[2][k] * x;
@@ -171,6 +130,57 @@ struct GridPoint {
       for (int a = 0; a < 3; ++a)
         for (int b = 0; b < a; ++b) sum.dd[a][b] = sum.dd[b][a];
     return sum;
+  }
+
+  // Adds `value` by the weights and d[a] by the slopes to what lies in rows [begin, end) of the
+  // first axis, whose rows are `row` long.
+  SLUICE_HD void add(T* image, T value, const T* d, std::int64_t begin, std::int64_t end,
+                     std::int64_t row) const {
+    for (int i = 0; i < nodes(0); ++i) {
+      if (cell[0][i] < begin * row || cell[0][i] >= end * row) continue;
+      for (int j = 0; j < nodes(1); ++j)
+        if (cell[1][j] >= 0) add_line(image, value, d, i, j);
+    }
+  }
+  // To what lies in one line.
+  SLUICE_HD void add_line(T* image, T value, const T* d, int i, int j) const {
+    T* to = image + cell[0][i] + cell[1][j];
+    T by_weight = value * weight[0][i] * weight[1][j], by_slope = 0;
+    if (K > 0) {
+      by_weight += d[0] * slope[0][i] * weight[1][j] + d[1] * weight[0][i] * slope[1][j];
+      by_slope = d[2] * weight[0][i] * weight[1][j];
+    }
+    for (int k = 0; k < nodes(2); ++k)
+      if (cell[2][k] >= 0)
+        to[cell[2][k]] += by_weight * weight[2][k] + (K > 0 ? by_slope * slope[2][k] : T(0));
+  }
+
+  // Whether coordinate x counts, on axis a.
+  SLUICE_HD static bool inside(const GridCall& call, T x, int a) {
+    if (!(x > T(-4e18) && x < T(4e18))) return false;  // not finite, or no index
+    const T edge = static_cast<T>(call.shape[a] - 1) + T(0.05);
+    return call.rule.extrapolate || (x >= T(-0.05) && x < edge);
+  }
+
+  SLUICE_HD int nodes(int a) const { return N > 0 ? N : count[a]; }
+
+ private:
+  SLUICE_HD void set_axis(const GridCall& call, T x, int a, std::int64_t stride) {
+    const int order = N > 0 ? N - 1 : call.rule.order[a];
+    T t = 0;
+    const std::int64_t low = spline_low(order, x, t), n = call.shape[a];
+    spline_weights<K>(order, &t, weight[a], slope[a], bend[a]);
+    const bool within = low >= 0 && low + order < n;
+    count[a] = order + 1;
+    for (int j = 0; j <= order; ++j) {
+      cell[a][j] = (low + j) * stride;
+      if (within) continue;
+      const BoundNode node = bound_node(call.rule.bound[a], low + j, n);
+      cell[a][j] = node.sign == 0 ? -1 : node.index * stride;
+      const T sign = static_cast<T>(node.sign);
+      weight[a][j] *= sign;
+      if (K > 0) slope[a][j] *= sign, bend[a][j] *= sign;
+    }
   }
 };
 
@@ -209,20 +219,25 @@ SLUICE_HD void grid_read(const GridCall& call, std::int64_t b, std::int64_t i) {
   });
 }
 
-// All of `call` that adds to the image, for point i of batch member b: add(channel, value, slopes).
+// What `call` adds to channel c of the image, for point i of batch member b: add(channel, value,
+// slopes).
 template <class T, int K, class Add>
-SLUICE_HD inline void grid_take(const GridCall& call, std::int64_t b, std::int64_t i, Add&& add) {
+SLUICE_HD inline void grid_take_channel(const GridCall& call, std::int64_t b, std::int64_t c,
+                                        std::int64_t i, Add&& add) {
   const T* values = static_cast<const T*>(call.values);
-  T* out = static_cast<T*>(call.out) + b * call.channels * call.voxels();
-  for (std::int64_t c = 0; c < call.channels; ++c) {
-    const std::int64_t at = (b * call.channels + c) * call.points + i;
-    T value = 0, d[3] = {0, 0, 0};
-    if (K == 0)
-      value = values ? values[at] : T(1);
-    else
-      for (int a = 0; a < call.axes; ++a) d[a] = values[at * call.axes + a];
-    add(out + c * call.voxels(), value, d);
-  }
+  const std::int64_t channel = b * call.channels + c, at = channel * call.points + i;
+  T value = 0, d[3] = {0, 0, 0};
+  if (K == 0)
+    value = values ? values[at] : T(1);
+  else
+    for (int a = 0; a < call.axes; ++a) d[a] = values[at * call.axes + a];
+  add(static_cast<T*>(call.out) + channel * call.voxels(), value, d);
+}
+// To all channels.
+template <class T, int K, class Add>
+SLUICE_HD inline void grid_take(const GridCall& call, std::int64_t b, std::int64_t i,
+                                const Add& add) {
+  for (std::int64_t c = 0; c < call.channels; ++c) grid_take_channel<T, K>(call, b, c, i, add);
 }
 
 // Adds to rows [begin, end) of the image alone.
@@ -242,6 +257,39 @@ SLUICE_HD void grid_add(const GridCall& call, std::int64_t b, std::int64_t i, st
   if (!point.set(call, x)) return;
   grid_take<T, K>(call, b, i,
                   [&](T* to, T value, const T* d) { point.add(to, value, d, begin, end, row); });
+}
+
+// The lines that point p of all members' uses; its uses follow each other.
+template <int N>
+SLUICE_HD void grid_use(const GridCall& call, const GridUses& uses, std::int64_t p) {
+  const std::int64_t b = p / call.points, lines = call.lines();
+  GridPoint<float, 0, N> point;
+  const bool counts = point.set(call, static_cast<const float*>(call.grid) + p * call.axes);
+  std::int32_t* line = uses.line + (p - uses.begin) * GridUses::of_a_point(call);
+  for (int i = 0; i < call.nodes(0); ++i)
+    for (int j = 0; j < call.nodes(1); ++j) {
+      const bool there = counts && point.cell[0][i] >= 0 && point.cell[1][j] >= 0;
+      *line++ = static_cast<std::int32_t>(
+          there ? b * lines + (point.cell[0][i] + point.cell[1][j]) / call.shape[2]
+                : call.batch * lines);
+    }
+}
+
+// Adds to line l of all members', in channel c, what its uses bring: in the host's order.
+template <int K, int N>
+SLUICE_HD void grid_add_line(const GridCall& call, const GridUses& uses, std::int64_t l,
+                             std::int64_t c) {
+  const int each = GridUses::of_a_point(call);
+  for (std::int64_t u = uses.first[l]; u < uses.first[l + 1]; ++u) {
+    const std::int64_t p = uses.begin + uses.sorted[u] / each;
+    const int node = static_cast<int>(uses.sorted[u] % each);
+    GridPoint<float, K, N> point;
+    point.set(call, static_cast<const float*>(call.grid) + p * call.axes);
+    grid_take_channel<float, K>(
+        call, l / call.lines(), c, p % call.points, [&](float* to, float value, const float* d) {
+          point.add_line(to, value, d, node / call.nodes(1), node % call.nodes(1));
+        });
+  }
 }
 
 template <int I>

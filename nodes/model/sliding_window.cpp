@@ -4,14 +4,15 @@
 // their logits are averaged with the window's importance map as weights. Memory beside the result
 // is that of a pass of windows and of a window's depth of planes (kernels/infer/blend.h).
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flip.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/run/registry.h"
 #include "engine/state/averaged_network.h"
@@ -247,6 +248,7 @@ struct SlidingWindow final : Node {
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
     Outputs results;
     std::vector<std::optional<Blend>> blends(p.output_key.size());
+    std::vector<std::vector<at::Tensor>> unread(p.output_key.size());  // windows' sums on a device
     for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
       if (f.stopped()) return {};
       const std::int64_t end = std::min(first + p.sw_batch_size, all);
@@ -257,7 +259,11 @@ struct SlidingWindow final : Node {
       const bool alone = all <= p.sw_batch_size && each == 1 && p.sums == "float32";
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const at::Tensor& y = outputs[o];
-        require_finite(y, first, windows);
+        const at::Tensor sums = y.sum(after_first(y), false, at::kFloat);
+        if (y.is_cpu())
+          require_finite(sums, first, windows);
+        else
+          unread[o].push_back(sums);
         if (first == 0) {
           require_cover(y, roi, windows);
           results.push_back(alone ? finished(y) : room(x, y, roi));
@@ -275,6 +281,8 @@ struct SlidingWindow final : Node {
         }
       }
     }
+    for (const auto& sums : unread)  // to read each pass's would have the device wait for the host
+      if (!sums.empty()) require_finite(at::cat(sums), 0, windows);
     for (at::Tensor& result : results) result = result.to(x.device());
     return results;
   }
@@ -301,12 +309,18 @@ struct SlidingWindow final : Node {
     }
   }
 
-  // A sum that is finite has no NaN and no infinity in it. On a device the host waits for it.
-  static void require_finite(const at::Tensor& logits, std::int64_t first,
+  static Shape after_first(const at::Tensor& t) {
+    Shape axes(static_cast<std::size_t>(t.dim() - 1));
+    std::iota(axes.begin(), axes.end(), 1);
+    return axes;
+  }
+  // Of windows from the `first` on the sums of their logits: of what is NaN or infinite none is
+  // finite.
+  static void require_finite(const at::Tensor& sums, std::int64_t first,
                              const std::vector<Shape>& windows) {
-    if (std::isfinite(logits.sum(at::kFloat).item<float>())) return;
-    for (std::int64_t i = 0; i < logits.size(0); ++i) {
-      if (at::isfinite(logits[i]).all().item<bool>()) continue;
+    const at::Tensor here = sums.to(at::kCPU);
+    for (std::int64_t i = 0; i < here.numel(); ++i) {
+      if (std::isfinite(here.const_data_ptr<float>()[i])) continue;
       const auto window = static_cast<std::size_t>(first + i) % windows.size();
       throw Error(Exit::non_finite, "the network's logits are NaN or infinite in window " +
                                         std::to_string(window + 1) + " of " +
