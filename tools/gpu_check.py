@@ -487,6 +487,7 @@ class Check:
                 "augment: crop, flips, affine, batch 8": ("augment: affine", "batch 8"),
                 "augment: nnU-Net's chain, all on, batch 8": ("augment: nnU-Net", "batch 8"),
                 "norm + activation backward, 7x128^3x32 bf16": ("norm + activation backward",),
+                "convolution 3 to 3, forward and backward": ("convolution 3 to 3",),
                 "DiceCE forward and backward": ("DiceCE",), "Adam, 100 tensors": ("Adam",),
                 "SGD, 100 tensors": ("SGD",),
                 **{o["name"]: (o["name"] + ",",) for o in self.out.get("ours", [])

@@ -17,6 +17,11 @@
 #else
 #define SLUICE_LANES
 #endif
+#ifdef __CUDA_ARCH__
+#define SLUICE_UNROLL _Pragma("unroll")  // so that an array stays in registers
+#else
+#define SLUICE_UNROLL
+#endif
 
 namespace sluice::kernels {
 

@@ -45,6 +45,7 @@ struct NormActGradients;
 struct OptimRule;
 struct OptimState;
 struct OptimTensor;
+struct ThinConvCall;
 
 struct CudaTable {
   static constexpr int current = 8;  // one more whenever an entry or a struct changes

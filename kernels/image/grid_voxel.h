@@ -4,7 +4,8 @@
 //
 // Invariant: absent axes (of 1-D and 2-D images) come last, with one voxel and one node of
 // weight 1. Nodes of value 0 are left out, so what stands in the image elsewhere is not read for
-// them. A line is what runs along the image's last axis.
+// them. A line is what runs along the image's last axis. Loops over axes go to 3, so that a device
+// keeps what they index in registers.
 #pragma once
 
 #include "kernels/image/bound.h"
@@ -74,8 +75,8 @@ struct GridPoint {
 
   // False where the point is outside and counts for nothing.
   SLUICE_HD bool set(const GridCall& call, const T* x) {
-    for (int a = 0; a < call.axes; ++a)
-      if (!inside(call, x[a], a)) return false;
+    for (int a = 0; a < 3; ++a)
+      if (a < call.axes && !inside(call, x[a], a)) return false;
     std::int64_t stride = 1;
     for (int a = 2; a >= 0; --a) {
       if (a < call.axes) {
@@ -197,15 +198,18 @@ SLUICE_HD inline void grid_give(const GridCall& call, std::int64_t b, std::int64
     const std::int64_t at = (b * call.channels + c) * call.points + i;
     if (K == 0) out[at] = jet.value;
     if (K == 1 && call.work == GridWork::slopes)
-      for (int a = 0; a < D; ++a) out[at * D + a] = jet.d[a];
+      for (int a = 0; a < 3; ++a)
+        if (a < D) out[at * D + a] = jet.d[a];
     if (K == 1 && call.work == GridWork::move)
-      for (int a = 0; a < D; ++a) sum[a] += (values ? values[at] : T(1)) * jet.d[a];
+      for (int a = 0; a < 3; ++a) sum[a] += (values ? values[at] : T(1)) * jet.d[a];
     if (K == 2)
-      for (int a = 0; a < D; ++a)
-        for (int o = 0; o < D; ++o) sum[a] += values[at * D + o] * jet.dd[o][a];
+      for (int a = 0; a < 3; ++a)
+        for (int o = 0; o < 3; ++o)
+          if (o < D) sum[a] += values[at * D + o] * jet.dd[o][a];
   }
   if (call.work == GridWork::move || call.work == GridWork::turn)
-    for (int a = 0; a < D; ++a) out[(b * call.points + i) * D + a] = sum[a];
+    for (int a = 0; a < 3; ++a)
+      if (a < D) out[(b * call.points + i) * D + a] = sum[a];
 }
 
 template <class T, int K, int N>
@@ -230,7 +234,8 @@ SLUICE_HD inline void grid_take_channel(const GridCall& call, std::int64_t b, st
   if (K == 0)
     value = values ? values[at] : T(1);
   else
-    for (int a = 0; a < call.axes; ++a) d[a] = values[at * call.axes + a];
+    for (int a = 0; a < 3; ++a)
+      if (a < call.axes) d[a] = values[at * call.axes + a];
   add(static_cast<T*>(call.out) + channel * call.voxels(), value, d);
 }
 // To all channels.

@@ -13,13 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/base/philox.h"  // SLUICE_HD
-
-#ifdef __CUDA_ARCH__
-#define SLUICE_UNROLL _Pragma("unroll")  // so that an array stays in registers
-#else
-#define SLUICE_UNROLL
-#endif
+#include "kernels/base/lanes.h"
 
 namespace sluice {
 

@@ -2,20 +2,22 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/cuda/cuda_library.h"
 #include "kernels/net/conv_matmul.h"
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/norm_act.h"
+#include "kernels/net/thin_conv.h"
 
 namespace sluice {
 namespace {
 
 // What a pass computes a convolution with.
-enum class ConvWay { direct, matmul, torch };
+enum class ConvWay { direct, matmul, thin, torch };
 struct ConvWeights {
   ConvWay way = ConvWay::torch;
   Products products{};                     // of direct ones
   std::optional<Gather> forward, adjoint;  // theirs, where several frames share them
-  at::Tensor cast;                         // LibTorch's
+  at::Tensor cast;                         // thin ones' and LibTorch's
 };
 const ConvWeights& weights_of(const Frame& f, const Step& s) {
   return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
@@ -35,7 +37,7 @@ at::Tensor with_channels(const at::Tensor& t, std::int64_t channels) {
   auto size = t.sizes().vec();
   size[1] = channels;
   const auto layout = t.dim() == 3 ? at::MemoryFormat::Contiguous : channels_last_of(t);
-  at::Tensor wide = at::zeros(size, t.options().memory_format(layout));
+  at::Tensor wide = at::empty(size, t.options(), layout).zero_();  // zeros() would lay it out anew
   wide.narrow(1, 0, t.size(1)).copy_(t);
   return wide;
 }
@@ -122,8 +124,12 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   const at::Tensor& own = pass.weights[weight];
   const auto products = products_for(p.compute);
   const Size& out = pass.sizes[output];
-  if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
-    const bool fills = !pass.cpu && spec.groups == 1 && at::isReducedFloatingType(p.compute);
+  const bool tensor_cores = !pass.cpu && at::isReducedFloatingType(p.compute);
+  if (tensor_cores && cuda_takes(own) && thin_conv_fits(spec, out)) {
+    w->way = ConvWay::thin;
+    w->cast = own.to(p.compute).contiguous();
+  } else if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
+    const bool fills = tensor_cores && spec.groups == 1;
     w->cast = p.laid_out(fills ? filled_up(own.to(p.compute)) : own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
   } else if (pass.keep && p.compute == at::kFloat &&
@@ -161,6 +167,11 @@ at::Tensor ConvStep::forward(Frame& f) const {
     return y;
   }
   if (w.way == ConvWay::matmul) return matmul_conv(spec, x, f.weight(weight), b, residual(f));
+  if (w.way == ConvWay::thin) {
+    at::Tensor y = f.net->laid_out(thin_conv(x, w.cast, b));
+    if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
+    return y;
+  }
   const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
   at::Tensor y = f.net->laid_out(filled_convolution(of_layout(f, x), w.cast, maybe, spec));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
@@ -181,6 +192,9 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
   } else if (w.way == ConvWay::matmul) {
     f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], matmul_conv_input_grad(spec, grad, f.weight(weight), x));
+  } else if (w.way == ConvWay::thin) {
+    f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
+    if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(grad, w.cast)));
   } else {
     const auto [dx, dw] =
         filled_convolution_backward(of_layout(f, grad), of_layout(f, x), w.cast, spec, wanted);

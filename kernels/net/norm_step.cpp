@@ -47,18 +47,37 @@ int NormActStep::together(const at::Tensor& x) const {
   return norm == Norm::group ? static_cast<int>(x.size(1) / groups) : 1;
 }
 
+// Batch norm's running statistics, of what comes in without its convolution's bias.
+NormStats NormActStep::running(const std::vector<at::Tensor>& weights,
+                               const std::vector<at::Tensor>& buffers) const {
+  const at::Tensor& mean = buffers[running_mean];
+  return {(bias >= 0 ? mean - weights[bias] : mean).unsqueeze(0),
+          buffers[running_var].unsqueeze(0)};
+}
+void NormActStep::normalise_by(NormAct& p, const NormStats& s) const {
+  p.mean = s.mean.contiguous();
+  p.rstd = (s.variance + eps).rsqrt_();
+}
+
+// Small work that passes without gradients need not do again: windows of a volume have many.
+std::shared_ptr<const void> NormActStep::prepare(const Preparation& pass) const {
+  if (norm != Norm::batch || pass.keep) return nullptr;
+  auto p = std::make_shared<NormAct>();
+  normalise_by(*p, running(pass.weights, pass.buffers));
+  return p;
+}
+
 // The statistics x is normalised with; in training, batch norm's running ones follow them.
 NormStats NormActStep::statistics(Frame& f, const at::Tensor& x) const {
   if (norm == Norm::instance) return norm_stats(x, true);
   if (norm == Norm::group) return in_common(norm_stats(x, true), together(x));
   const auto& buffers = f.replica->buffers;
-  const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
-  const at::Tensor b = bias >= 0 ? f.weight(bias) : at::zeros_like(mean);
-  if (!f.training) return {(mean - b).unsqueeze(0), var.unsqueeze(0)};
+  if (!f.training) return running(f.replica->weights, buffers);
   NormStats s = norm_stats(x, false);
   if (!f.leads) return s;
   const double n = static_cast<double>(x.numel() / x.size(1));
-  mean.lerp_(s.mean[0] + b, momentum);
+  const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
+  mean.lerp_(bias >= 0 ? s.mean[0] + f.weight(bias) : s.mean[0], momentum);
   var.lerp_(s.variance[0] * (n / std::max(1.0, n - 1)), momentum);
   buffers[batches].add_(1);
   return s;
@@ -70,10 +89,10 @@ NormAct NormActStep::numbers(Frame& f, const at::Tensor& x) const {
   if (norm == Norm::none) {
     p.mean = at::zeros({1, x.size(1)}, options);
     p.rstd = at::ones({1, x.size(1)}, options);
+  } else if (const void* prepared = f.replica->prepared[number].get(); prepared && !f.training) {
+    p = *static_cast<const NormAct*>(prepared);
   } else {
-    const NormStats s = statistics(f, x);
-    p.mean = s.mean.contiguous();
-    p.rstd = (s.variance + eps).rsqrt_();
+    normalise_by(p, statistics(f, x));
   }
   p.frozen = is_frozen(f);
   if (gamma >= 0) {

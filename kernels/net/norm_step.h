@@ -26,6 +26,7 @@ struct NormActStep final : Step {
   Layout layout() const override { return Layout::channels_last; }
   bool mixes_samples() const override { return norm == Norm::batch; }
   bool shares_grad(std::size_t input) const override { return input == 1; }
+  std::shared_ptr<const void> prepare(const Preparation& pass) const override;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 
@@ -35,6 +36,9 @@ struct NormActStep final : Step {
   NormAct numbers(Frame& f, const at::Tensor& x) const;
   NormAct saved_numbers(const Frame& f, const at::Tensor& x) const;
   NormStats statistics(Frame& f, const at::Tensor& x) const;
+  NormStats running(const std::vector<at::Tensor>& weights,
+                    const std::vector<at::Tensor>& buffers) const;
+  void normalise_by(NormAct& p, const NormStats& s) const;
 };
 
 }  // namespace sluice

@@ -580,8 +580,13 @@ std::shared_ptr<const Replica> Pass::copied(const Packed& weights, at::Device de
 
 std::shared_ptr<const Replica> Pass::prepared(Replica r) const {
   const bool cpu = r.weights.empty() || r.weights[0].device().is_cpu();
-  const Preparation preparation{net_, r.weights, net_.sizes(input_sizes_),
-                                cpu,  keep_,     spread_ || frame_count() == 1};
+  const Preparation preparation{net_,
+                                r.weights,
+                                r.buffers,
+                                net_.sizes(input_sizes_),
+                                cpu,
+                                keep_,
+                                spread_ || frame_count() == 1};
   for (const auto& s : net_.steps) r.prepared.push_back(s->prepare(preparation));
   return std::make_shared<const Replica>(std::move(r));
 }

@@ -54,7 +54,7 @@ struct Frame {
 // What a step may know when a pass begins, before the batch is cut into frames.
 struct Preparation {
   const Net& net;
-  const std::vector<at::Tensor>& weights;
+  const std::vector<at::Tensor>&weights, &buffers;
   const std::vector<std::vector<std::int64_t>>& sizes;  // by value
   bool cpu, keep;
   bool for_one;  // one frame will use what is prepared

@@ -42,3 +42,14 @@ TEST_CASE("a convolution with filled-up channels has the values and gradients of
           CHECK_FALSE(filled_convolution_backward(grad, x, wide, spec, false).first.defined());
         }
 }
+
+TEST_CASE("filled-up channels stay channels-last, so that nothing is laid out anew") {
+  ConvSpec spec;
+  spec.in = spec.out = 3, spec.kernel = {3, 3, 3}, spec.stride = {1, 1, 1},
+  spec.padding = {1, 1, 1};
+  spec.output_padding = {0, 0, 0};
+  const auto last = at::MemoryFormat::ChannelsLast3d;
+  const at::Tensor x = at::randn({2, 3, 6, 6, 6}).contiguous(last);
+  const at::Tensor wide = filled_up(at::randn({3, 3, 3, 3, 3}));
+  CHECK(filled_convolution(x, wide, std::nullopt, spec).stride(1) == 1);
+}

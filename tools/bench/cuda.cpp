@@ -21,6 +21,7 @@
 #include "kernels/loss/dice_ce_voxel.h"
 #include "kernels/net/dropout_value.h"
 #include "kernels/net/norm_act_call.h"
+#include "kernels/net/thin_conv_call.h"
 #include "kernels/optim/optim_value.h"
 
 using namespace sluice;
@@ -177,6 +178,34 @@ void normalisation() {
          5 * bytes);
 }
 
+// A U-Net's last convolution.
+void thin_convolution() {
+  ThinConvCall c;
+  c.channels = 3;
+  c.batch = 7;
+  for (std::uint32_t& n : c.size) n = 128;
+  const auto n = static_cast<std::size_t>(3 * c.voxels());
+  const auto number = [](float v) { return brain(v * 2 - 1); };
+  c.x = filled<Brain>(n, number);
+  c.weight = filled<Brain>(3 * 3 * 27, number);
+  const auto* grad = filled<Brain>(n, number);
+  c.y = memory(n * 2);
+  void* workspace = memory(cuda.thin_conv_workspace(c));
+  auto* dw = static_cast<float*>(memory(3 * 3 * 27 * 4));
+  ThinConvCall adjoint = c;
+  adjoint.x = grad;
+  adjoint.adjoint = true;
+  const auto forward = [&] { ok(cuda.thin_conv(c, nullptr)); };
+  const auto all = [&] {
+    forward();
+    ok(cuda.thin_conv_weight_grad(c, grad, workspace, dw, nullptr));
+    ok(cuda.thin_conv(adjoint, nullptr));
+  };
+  const double bytes = 2.0 * static_cast<double>(n);
+  report("convolution 3 to 3, forward", milliseconds(forward), 2 * bytes);
+  report("convolution 3 to 3, forward and backward", milliseconds(all), 6 * bytes);
+}
+
 void loss() {
   DiceCeRule r;
   r.classes = 3;
@@ -244,6 +273,7 @@ int main() {
     augmentation(("augment: nnU-Net's chain, all on" + n).c_str(), Work::everything, batch);
   }
   normalisation();
+  thin_convolution();
   loss();
   optimizer("Adam, 100 tensors", OptimKind::adam);
   optimizer("SGD, 100 tensors", OptimKind::sgd);
