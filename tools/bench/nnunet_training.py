@@ -3,7 +3,7 @@
 usage: nnunet_training.py PYTHON --peer FILE --data TASK04 --out F.json [--seeds 1,2,3] [--steps 300] [--every 50]
                           [--precision bfloat16|float32] [--arms sluice,nnunet] [--picture F.svg]
 
-PYTHON has nnunetv2 2.8.1 (and matplotlib with it); FILE is a script that trains with it and prints JSON lines (its
+PYTHON has nnunetv2 2.8.1; the picture needs matplotlib in the interpreter that runs this. FILE is a script that trains with it and prints JSON lines (its
 --steps, --iters, --every, --seed, --val, --bf16, --cl, --no-mirror are used). Both sides start from the files: their
 seconds hold fingerprint, plan (of the fold's cases, as FILE does), preprocessing, training and a validation of the
 fold's whole cases every --every steps, without mirroring. bfloat16 runs nnU-Net with channels last, its best on a CPU. Arms interleaved by seed; F.json keeps
@@ -124,6 +124,8 @@ def main():
     p.add_argument("--arms", default="sluice,nnunet")
     p.add_argument("--picture")
     a = p.parse_args()
+    if a.picture:
+        import matplotlib  # noqa: F401  is missed before the trainings and not behind them
     runs = json.load(open(a.out)) if os.path.exists(a.out) else []
     for seed in filter(None, a.seeds.split(",")):
         for name in a.arms.split(","):
