@@ -167,13 +167,10 @@ at::Tensor ConvStep::forward(Frame& f) const {
     return y;
   }
   if (w.way == ConvWay::matmul) return matmul_conv(spec, x, f.weight(weight), b, residual(f));
-  if (w.way == ConvWay::thin) {
-    at::Tensor y = f.net->laid_out(thin_conv(x, w.cast, b));
-    if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
-    return y;
-  }
   const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
-  at::Tensor y = f.net->laid_out(filled_convolution(of_layout(f, x), w.cast, maybe, spec));
+  at::Tensor y = f.net->laid_out(w.way == ConvWay::thin
+                                     ? thin_conv(spec, x, w.cast, b)
+                                     : filled_convolution(of_layout(f, x), w.cast, maybe, spec));
   if (inputs.size() > 1) y.add_(f.values[inputs[1]]);
   return y;
 }
@@ -194,7 +191,7 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
     if (wanted) f.add_grad(inputs[0], matmul_conv_input_grad(spec, grad, f.weight(weight), x));
   } else if (w.way == ConvWay::thin) {
     f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
-    if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(grad, w.cast)));
+    if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(spec, grad, w.cast)));
   } else {
     const auto [dx, dw] =
         filled_convolution_backward(of_layout(f, grad), of_layout(f, x), w.cast, spec, wanted);

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "kernels/cuda/cuda_library.h"
+#include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/norm_act.h"
 #include "kernels/net/thin_conv_call.h"
 
@@ -12,23 +13,22 @@ namespace {
 using kernels::ThinConvCall;
 
 // `x` is laid out with its channels last.
-ThinConvCall call_of(const at::Tensor& x, std::int64_t depth) {
+ThinConvCall call_of(const ConvSpec& spec, const at::Tensor& x) {
   ThinConvCall c;
   c.type = cuda_type(x);
   c.channels = static_cast<int>(x.size(1));
-  c.depth = static_cast<int>(depth);
+  c.depth = static_cast<int>(three(spec.kernel, 1)[0]);
   c.batch = static_cast<std::uint32_t>(x.size(0));
-  for (std::int64_t d = x.dim() - 1, to = 2; d >= 2; --d, --to)
-    c.size[to] = static_cast<std::uint32_t>(x.size(d));
+  const Size3 size = spatial(x);
+  for (int d = 0; d < 3; ++d) c.size[d] = static_cast<std::uint32_t>(size[d]);
   c.x = x.const_data_ptr();
   return c;
 }
-std::int64_t depth_of(const at::Tensor& weight) { return weight.dim() == 5 ? weight.size(2) : 1; }
 
-at::Tensor run(const at::Tensor& given, const at::Tensor& weight, const at::Tensor& bias,
-               bool adjoint) {
+at::Tensor run(const ConvSpec& spec, const at::Tensor& given, const at::Tensor& weight,
+               const at::Tensor& bias, bool adjoint) {
   const at::Tensor x = given.to(weight.scalar_type()).contiguous(channels_last_of(given));
-  ThinConvCall c = call_of(x, depth_of(weight));
+  ThinConvCall c = call_of(spec, x);
   at::Tensor y = at::empty_like(x);
   c.weight = weight.const_data_ptr();
   if (bias.defined()) c.bias = bias.const_data_ptr<float>();
@@ -54,22 +54,22 @@ bool thin_conv_fits(const ConvSpec& spec, const std::vector<std::int64_t>& size)
   return true;
 }
 
-at::Tensor thin_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return run(x, weight, bias, false);
+at::Tensor thin_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
+                     const at::Tensor& bias) {
+  return run(spec, x, weight, bias, false);
 }
 
-at::Tensor thin_conv_input_grad(const at::Tensor& grad, const at::Tensor& weight) {
-  return run(grad, weight, {}, true);
+at::Tensor thin_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
+                                const at::Tensor& weight) {
+  return run(spec, grad, weight, {}, true);
 }
 
 at::Tensor thin_conv_weight_grad(const ConvSpec& spec, const at::Tensor& given,
                                  const at::Tensor& grad) {
   const auto layout = channels_last_of(given);
   const at::Tensor x = given.contiguous(layout), g = grad.to(x.scalar_type()).contiguous(layout);
-  const ThinConvCall c = call_of(x, spec.kernel.size() == 3 ? spec.kernel[0] : 1);
-  std::vector<std::int64_t> shape{spec.out, spec.in};
-  shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
-  at::Tensor out = at::empty(shape, x.options().dtype(at::kFloat));
+  const ThinConvCall c = call_of(spec, x);
+  at::Tensor out = at::empty(weight_shape(spec), x.options().dtype(at::kFloat));
   const CudaCall cuda(x);
   const at::Tensor workspace = cuda.memory(cuda.table.thin_conv_workspace(c));
   cuda.require(cuda.table.thin_conv_weight_grad(c, g.const_data_ptr(), workspace.data_ptr(),

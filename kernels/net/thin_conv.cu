@@ -1,6 +1,9 @@
 // Thin convolutions: a thread a column of four voxels, whose neighbours along x are its warp's. The
 // weight's gradient: a thread adds up all taps of a plane of the kernel for its voxels; sums go
 // from threads to blocks, to the last of them, in a fixed order.
+#include <algorithm>
+#include <type_traits>
+
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/table.h"
 #include "kernels/net/thin_conv_call.h"
@@ -63,9 +66,7 @@ bool fits(const ThinConvCall& c) {
 }
 
 template <int C>
-struct Channels {
-  static constexpr int value = C;
-};
+using Channels = std::integral_constant<int, C>;
 // f(a value of the type, Channels<so many>).
 template <class F>
 int with_channels(const ThinConvCall& c, const F& f) {
@@ -83,7 +84,7 @@ int with_channels(const ThinConvCall& c, const F& f) {
 int cuda_thin_conv(const ThinConvCall& c, void* stream) {
   if (!fits(c)) return cudaErrorInvalidValue;
   const std::uint32_t columns = thin_columns(c);
-  const unsigned all = blocks_for(columns, threads), grid = all < blocks ? all : blocks;
+  const unsigned grid = std::min(blocks_for(columns, threads), blocks);
   return with_channels(c, [&](auto type, auto channels) {
     constexpr int C = decltype(channels)::value;
     return launch(forward<decltype(type), C>, grid, threads, stream, c, columns);
@@ -101,9 +102,8 @@ int cuda_thin_conv_weight_grad(const ThinConvCall& c, const void* grad, void* wo
   if (const int e = cudaMemsetAsync(workspace, 0, counter_bytes, as_stream(stream))) return e;
   auto* const arrived = static_cast<unsigned*>(workspace);
   auto* const sums = reinterpret_cast<float*>(static_cast<char*>(workspace) + counter_bytes);
-  const unsigned all = blocks_for(c.voxels(), threads);
-  const dim3 grid{all < blocks_of_a_plane ? all : blocks_of_a_plane, static_cast<unsigned>(c.depth),
-                  1};
+  const dim3 grid{std::min(blocks_for(c.voxels(), threads), blocks_of_a_plane),
+                  static_cast<unsigned>(c.depth), 1};
   return with_channels(c, [&](auto type, auto channels) {
     constexpr int C = decltype(channels)::value;
     return launch(weight_grad<decltype(type), C>, grid, threads, stream, c, grad, arrived, sums,
