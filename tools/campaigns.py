@@ -24,15 +24,48 @@ def files(binary, *names):
     return [str(BUILD / binary), "--source-file=" + ",".join(f"*{n}" for n in names)]
 
 
-SMALL = ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4", "run.epochs=6")
-LAMP = [str(ROOT / "graphs/lamp.json"), *(word for s in SMALL for word in ("--set", s))]
+def with_settings(graph, settings):
+    return [str(ROOT / f"graphs/{graph}.json"), *(word for s in settings for word in ("--set", s))]
+
+
+def kills(graph, count):
+    """Of a shipped graph in small."""
+    return [sys.executable, str(ROOT / "tests/kills.py"), str(BUILD / "sluice"), *with_settings(graph, SMALL[graph]),
+            "--kills", str(count)]
+
+
+def made(graph, settings):
+    """A run whose files others read."""
+    return [str(BUILD / "sluice"), "run", *with_settings(graph, settings), "--quiet", "--overwrite", "--out",
+            str(BUILD / f"campaign-{graph}")]
+
+
+HIPPOCAMPUS = f"vars.root={os.path.abspath(os.environ.get('SLUICE_TEST_DATA', 'data'))}/Task04_Hippocampus"
+SLIDES = BUILD / "campaign-slides"
+FEW = ("+nodes.train.limit=6", "+nodes.val.limit=2")
+SMALL = {  # each a run of seconds
+    "lamp": ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4", "run.epochs=6"),
+    "deepgrow": (HIPPOCAMPUS, "vars.volumes=3", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
+    "deepgrow3d": (HIPPOCAMPUS, "vars.volumes=6", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
+    "deepedit": (HIPPOCAMPUS, "vars.volumes=8", "vars.val_volumes=1", "run.epochs=3"),
+    "camelyon": (f"vars.slides={SLIDES}/train/images", f"vars.csv={SLIDES}/train/regions.csv"),
+    "register_hippocampus": (HIPPOCAMPUS, *FEW, "run.epochs=3"),
+    "diffusion": (HIPPOCAMPUS, *FEW, "vars.batch=8", "vars.channels=[16,16,32]", "vars.epochs=2"),
+    "gan": (HIPPOCAMPUS, *FEW[:1], "vars.batch=8", "vars.epochs=4"),
+    "coplenet": (HIPPOCAMPUS, *FEW, "vars.features=[4,8,16,32,64]"),
+}
 
 # Name: what is done to it, the command or commands. They are in the order of what would hurt most.
 CAMPAIGNS = {
     "kills": ("kill -9 at random times, then resume", tests("cli_tests", "a run killed at any moment")),
     "graph_kills": (
-        "the same to a shipped graph of ours, in small",
-        [sys.executable, str(ROOT / "tests/kills.py"), str(BUILD / "sluice"), *LAMP, "--kills", "200"],
+        "the same to shipped graphs, in small",
+        kills("lamp", 200),
+    ),
+    "application_kills": (
+        "the same to the applications' graphs, on real volumes and made slides",
+        made("make_slides", (f"vars.train={SLIDES}/train", f"vars.test={SLIDES}/test", "vars.size=1024", "vars.regions=12")),
+        *(kills(graph, 30) for graph in SMALL if graph != "lamp"),
     ),
     "rank_kills": (
         "kill -9 of one of several processes",
@@ -157,8 +190,9 @@ def main():
         counts = {name: test_cases(name) for name in CAMPAIGNS}
         for name, count in counts.items():
             print(f"{name:<16} {'script' if count is None else count:>6}  {CAMPAIGNS[name][0]}")
-        small = subprocess.run([str(BUILD / "sluice"), "check", *LAMP], stdout=subprocess.DEVNULL)
-        return int(0 in counts.values() or small.returncode)
+        small = [subprocess.run([str(BUILD / "sluice"), "check", *with_settings(*graph)], stdout=subprocess.DEVNULL)
+                 for graph in SMALL.items()]
+        return int(0 in counts.values() or any(checked.returncode for checked in small))
     unknown = [n for n in asked.names if n not in CAMPAIGNS]
     if unknown:
         parser.error(f"no campaign is called {', '.join(unknown)}; --list names them")

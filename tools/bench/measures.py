@@ -1,7 +1,10 @@
 """What the benches' arms measure of themselves, and what peers run with."""
 import argparse
+import json
 import os
+import subprocess
 
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # glibc's thresholds so high that memory is kept: the better setting of PyTorch on the CPU.
 raised = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
           "MALLOC_TOP_PAD_": "268435456"}
@@ -29,3 +32,23 @@ def peer_arguments(doc):
     p.add_argument("--data", required=True)
     p.add_argument("--out")
     return p
+
+
+def run_graph(name, out, settings=(), **variables):
+    """A run of graphs/NAME.json: the rows of its metrics.jsonl, and its summary. `settings` are as those of --set."""
+    words = [*settings, *(f"vars.{k}={v}" for k, v in variables.items())]
+    subprocess.run([f"{root}/build/sluice", "run", f"{root}/graphs/{name}.json", "--quiet", "--overwrite",
+                    "--out", out, *(word for s in words for word in ("--set", s))], check=True, stdout=subprocess.DEVNULL)
+    with open(f"{out}/metrics.jsonl") as rows, open(f"{out}/summary.json") as summary:
+        return [json.loads(line) for line in rows], json.load(summary)
+
+
+def of_metric(rows, name):
+    """Its values, epoch by epoch."""
+    return [r["value"] for r in rows if r.get("metric") == name]
+
+
+def lines_of(command):
+    """The JSON objects that a script prints, one a line."""
+    text = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **raised}).stdout
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]

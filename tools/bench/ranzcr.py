@@ -12,13 +12,13 @@ import csv
 import json
 import os
 import pathlib
-import re
-import subprocess
 import tarfile
 import time
 import warnings
 
 import numpy as np
+
+from measures import of_metric, run_graph
 
 warnings.filterwarnings("ignore")
 LABELS = ["ETT right", "ETT short", "NGT right", "NGT short", "CVC right", "CVC short", "CVC"]
@@ -164,21 +164,16 @@ def monai(data, o, seed):
 
 def sluice(data, o, seed):
     steps = sum(1 for _ in open(data / "train.csv")) // 8
-    out = data / f"run-{seed}"
     before = os.times()
-    subprocess.run(["build/sluice", "run", "graphs/ranzcr.json", "--out", out, "--set", f"vars.train={data}/train.csv", "--set", f"vars.val={data}/val.csv", "--set", f"vars.seed={seed}",
-                    "--set", f"vars.epochs={o.epochs}", "--set", f"vars.crop={o.crop}", "--set", f"vars.steps={o.epochs * steps}",
-                    "--set", f"vars.warmup={o.epochs * steps // 3}", "--set", "run.step_threads=1"], check=True, stderr=subprocess.DEVNULL)
+    rows, _ = run_graph("ranzcr", data / f"run-{seed}", ["run.step_threads=1"], train=data / "train.csv", val=data / "val.csv",
+                        seed=seed, epochs=o.epochs, crop=o.crop, steps=o.epochs * steps, warmup=o.epochs * steps // 3)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
-    epochs = {}
-    for line in open(out / "metrics.jsonl"):
-        row = json.loads(line)
-        name = row.get("name", "")
-        if re.match(r"(cls_mean|mask_mean|val_auc)\.", name) and "epoch" in row:
-            epochs.setdefault(row["epoch"], {})[name] = row["value"]
-    for epoch, values in sorted(epochs.items()):
-        print(json.dumps({"who": "Sluice", "seed": seed, "epoch": epoch + 1, **{k: round(v, 4) if v is not None else None for k, v in values.items()}}))
+    names = {"classes": "cls_mean.mean", "masks": "mask_mean.mean", "auc": "val_auc.mean"}
+    values = {key: of_metric(rows, name) for key, name in names.items()}
+    for epoch in range(o.epochs):
+        print(json.dumps({"who": "Sluice", "seed": seed, "epoch": epoch + 1,
+                          **{key: round(of[epoch], 4) for key, of in values.items()}}))
     print(json.dumps({"who": "Sluice", "seed": seed, "cpu_s": round(spent, 1)}), flush=True)
 
 

@@ -7,34 +7,23 @@ PYTHON has monai 1.6.1; FILE is a script that trains with it and prints JSON lin
 Arms interleaved, medians; Dice of the best epoch, of all 40 validation subjects (ours 20 pairs, the peer's 40).
 """
 import json
-import os
 import statistics
-import subprocess
 import tempfile
 
-from measures import peer_arguments
-
-root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measures import lines_of, of_metric, peer_arguments, run_graph
 
 
 def ours(a, seed):
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([f"{root}/build/sluice", "run", f"{root}/graphs/register_hippocampus.json", "--quiet", "--out",
-                        f"{out}/r", "--set", f"vars.root={a.data}", "--set", f"vars.seed={seed}", "--set",
-                        f"run.epochs={2 * a.epochs}", "--set", f"+nodes.train.limit={a.train}"],
-                       check=True, capture_output=True)
-        rows = [json.loads(line) for line in open(f"{out}/r/metrics.jsonl")]
-        wall = json.load(open(f"{out}/r/summary.json"))["wall_s"]
-    of = lambda name: [r["value"] for r in rows if r.get("metric") == name]
-    return {"before": of("before.mean")[-1], "after": max(of("after.mean")), "folding": of("folds.folding")[-1],
-            "seconds": wall}
+        rows, summary = run_graph("register_hippocampus", f"{out}/r",
+                                  [f"run.epochs={2 * a.epochs}", f"+nodes.train.limit={a.train}"], root=a.data, seed=seed)
+    return {"before": of_metric(rows, "before.mean")[-1], "after": max(of_metric(rows, "after.mean")),
+            "folding": of_metric(rows, "folds.folding")[-1], "seconds": summary["wall_s"]}
 
 
 def peer(a, seed):
-    text = subprocess.run([a.python, a.peer, "--data", a.data, "--train", str(a.train), "--epochs", str(a.epochs),
-                           "--seed", str(seed), "--norm", "instance", "--half", "--dice", "1", "--lam", "0.05"],
-                          check=True, capture_output=True, text=True).stdout
-    lines = [json.loads(line) for line in text.splitlines()]
+    lines = lines_of([a.python, a.peer, "--data", a.data, "--train", str(a.train), "--epochs", str(a.epochs),
+                      "--seed", str(seed), "--norm", "instance", "--half", "--dice", "1", "--lam", "0.05"])
     epochs = [line for line in lines if "epoch" in line]
     return {"before": lines[0]["dice_before"], "after": max(e["dice_after"] for e in epochs),
             "folding": epochs[-1]["folding"], "seconds": sum(e["seconds"] for e in epochs)}
