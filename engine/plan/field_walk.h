@@ -31,12 +31,14 @@ class Walk {
  private:
   // ---- what rules refer to ----
   bool holds(const FieldRule& rule) const;
+  static bool holds(const FieldRule& rule, const Json& of_when);
   const Json& param(const std::string& name) const;
   std::vector<std::string> names(const std::string& text) const;
   const GraphModel* model(const std::string& name) const;
   // "2", "@count" or "@net.out_channels"; 0 where it is not known.
   std::int64_t number(const std::string& text) const;
   bool classifies(const std::string& channels) const;
+  bool reads_a_learner() const;
 
   // ---- rules that change what flows ----
   // A node that declares nothing may do anything.

@@ -159,9 +159,10 @@ void Walk::apply(const FieldRule& rule) {
 
 // ---- what rules refer to ------------------------------------------------------------------------
 
-bool Walk::holds(const FieldRule& rule) const {
+bool Walk::holds(const FieldRule& rule) const { return holds(rule, param(rule.when)); }
+
+bool Walk::holds(const FieldRule& rule, const Json& found) {
   if (rule.when.empty()) return true;
-  const Json& found = param(rule.when);
   const bool is_set =
       !found.is_null() && !(found.is_string() && found.get_ref<const std::string&>().empty());
   return (rule.value.is_null() ? is_set : found == rule.value) != rule.unless;
@@ -225,8 +226,9 @@ bool Walk::classifies(const std::string& channels) const {
   if (!channels.starts_with('@') || dot == std::string::npos) return false;
   const GraphModel* m = model(channels.substr(1, dot - 1));
   if (!m || !m->spec) return false;
-  return std::any_of(m->spec->rules.begin(), m->spec->rules.end(), [](const FieldRule& r) {
-    return r.act == FieldRule::Act::gives && r.form == Form::any;
+  return std::any_of(m->spec->rules.begin(), m->spec->rules.end(), [&](const FieldRule& r) {
+    return r.act == FieldRule::Act::gives && r.form == Form::any &&
+           holds(r, m->params.value(r.when, Json()));
   });
 }
 
@@ -263,8 +265,18 @@ void Walk::prefixes(const FieldRule& rule) {
   flow_.fields = std::move(all);
 }
 
+// Whether a node reads a network that the graph trains.
+bool Walk::reads_a_learner() const {
+  if (spec_.access != Access::read) return false;
+  const Json& net = param(spec_.network_param);
+  return std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
+    return n.spec->access == Access::update &&
+           n.graph->params.value(n.spec->network_param, Json()) == net;
+  });
+}
+
 void Walk::differentiate(FieldInfo& f) const {
-  f.gradient = spec_.is_differentiable && (takes_gradient_ || spec_.access == Access::read);
+  f.gradient = spec_.is_differentiable && (takes_gradient_ || reads_a_learner());
   f.gradient_ends = f.gradient              ? ""
                     : !takes_ended_.empty() ? takes_ended_
                     : takes_gradient_       ? node_.path()

@@ -5,6 +5,7 @@
 //   x ─ conv ─ residual blocks, attention ─ / 2 ─ ... ─ norm, conv ─┬─ conv 1 ─▶ output 1: z_mu
 //                                                                   └─ conv 1 ─▶ output 2: z_sigma
 //   z_mu (in training + noise z_sigma) ─ conv 1 ─ conv ─ the way back ─▶ output 0: reconstruction
+//   part: the encoder alone gives the latent image, mean and deviation; the decoder takes one
 //   spade_autoencoder_kl: a map of labels, seg, scales the norms of the way back
 #include <ATen/ATen.h>
 
@@ -25,6 +26,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
     bool with_encoder_nonlocal_attn = true, with_decoder_nonlocal_attn = true;
     bool use_convtranspose = false, include_fc = true, use_combined_linear = false;
     std::int64_t label_nc = 0, spade_intermediate_channels = 128;
+    std::string part = "all";
     Params() { this->out_channels = 1; }
   } p;
 
@@ -48,6 +50,14 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
     return add_generative_levels<Params>(s)
         .param("latent_channels", &Params::latent_channels, "Of the latent image.")
         .at_least(1)
+        .param("part", &Params::part,
+               "encoder: of the network only what makes the latent image, whose outputs are that "
+               "image (in training a draw, else the mean), its mean and its deviation; decoder: "
+               "only what makes images of latent ones. Weights of the whole are loaded with "
+               "partial.")
+        .choices({"all", "encoder", "decoder"})
+        .gives("latent", Form::any)
+        .when("part", "all", true)
         .param("with_encoder_nonlocal_attn", &Params::with_encoder_nonlocal_attn,
                "Attention at the end of the encoder.")
         .param("with_decoder_nonlocal_attn", &Params::with_decoder_nonlocal_attn,
@@ -55,7 +65,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
   }
 
   std::vector<NetInput> inputs() const {
-    std::vector<NetInput> all{{.channels = p.in_channels}};
+    std::vector<NetInput> all{{.channels = decodes_only() ? p.latent_channels : p.in_channels}};
     if (with_spade) all.push_back({.key = "seg", .channels = p.label_nc, .finer = 0});
     return all;
   }
@@ -68,7 +78,20 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
     if (p.num_res_blocks.size() != 1 && p.num_res_blocks.size() != p.channels.size())
       this->refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) +
                    ", found " + std::to_string(p.num_res_blocks.size()));
-    const Value x = encoded(s / "encoder.blocks", inputs[0]);
+    Values made;
+    if (!decodes_only()) made = latent(s, inputs[0]);
+    if (p.part == "encoder") return made;
+    const Value z = decodes_only() ? inputs[0] : made[0];
+    const Value y = conv(s / "post_quant_conv.conv", z, p.latent_channels, {.kernel = 1});
+    const Value image = decoded(s / "decoder.blocks", y, inputs);
+    return decodes_only() ? Values{image} : Values{image, made[1], made[2]};
+  }
+
+ private:
+  bool decodes_only() const { return p.part == "decoder"; }
+  // The latent image, its mean and its deviation.
+  Values latent(const Scope& s, const Value& image) const {
+    const Value x = encoded(s / "encoder.blocks", image);
     const ConvOptions one{.kernel = 1};
     const Value mean = conv(s / "quant_conv_mu.conv", x, p.latent_channels, one);
     const Value deviation =
@@ -77,11 +100,8 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
         });
     const Value z = mean.op("noised", [](In t) { return t[0] + t[1] * t[2]; },
                             {.with = {deviation, normals(mean)}});
-    const Value y = conv(s / "post_quant_conv.conv", z, p.latent_channels, one);
-    return {decoded(s / "decoder.blocks", y, inputs), mean, deviation};
+    return {z, mean, deviation};
   }
-
- private:
   // Blocks are numbered in their order.
   Value encoded(const Scope& s, const Value& image) const {
     std::int64_t i = 0;
@@ -150,6 +170,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
+    if (decodes_only()) return {};
     return unless_multiples(extents, std::int64_t{1} << (p.channels.size() - 1));
   }
 };

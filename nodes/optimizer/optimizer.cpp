@@ -104,7 +104,7 @@ void Optimizer::process(Firing& f) {
     memory_.move_to(loss.device());
     share = share * memory_.loss_scale().squeeze(0);
   }
-  share.backward();
+  backward_to(*network_, share);
   if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
   if (f.stream()) f.stream()->keep(memory_.plan());
   log(f, loss.detach(), value);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -56,6 +57,12 @@ std::vector<std::size_t> cuts_at_blocks(const std::vector<std::size_t>& weights,
 }
 
 }  // namespace
+
+void backward_to(const Network& network, const at::Tensor& loss) {
+  torch::autograd::variable_list weights;
+  for (const auto& [name, weight] : network.parameters()) weights.push_back(weight);
+  torch::autograd::backward({loss}, {}, std::nullopt, false, weights);
+}
 
 ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
                          std::shared_ptr<Network> network)
@@ -147,9 +154,9 @@ void ShardedStep::backward(const at::Tensor& begin, std::int64_t shard, std::int
       const auto found = numbers_.find(weight.unsafeGetTensorImpl());
       if (found != numbers_.end()) take(found->second, gradient);
     });
-    begin.backward();
+    backward_to(*network_, begin);
   } else {
-    begin.backward();
+    backward_to(*network_, begin);
   }
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < weights_.size(); ++i)

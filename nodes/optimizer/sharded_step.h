@@ -29,6 +29,10 @@
 
 namespace sluice {
 
+// Gradients of this network's weights alone: of a generator's loss, what a discriminator's weights
+// had to do with it is not theirs to learn from.
+void backward_to(const Network& network, const at::Tensor& loss);
+
 class ShardedStep {
  public:
   ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,

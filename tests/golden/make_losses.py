@@ -52,6 +52,30 @@ def add(name, make, data, **params):
         dict(data=data, params=params, value=value.sum().item(), **values, grad=floats(x.grad)[:40]))
 
 
+class GaussianKl:
+    def __init__(self, reduction="mean"):
+        self.reduction = reduction
+
+    def __call__(self, mean, deviation):
+        normal = torch.distributions.Normal
+        all = torch.distributions.kl_divergence(normal(mean, deviation), normal(0.0, 1.0)).sum()
+        return all if self.reduction == "sum" else all / len(mean)
+
+
+add("gaussian_kl_loss", GaussianKl, "soft")
+add("gaussian_kl_loss", GaussianKl, "soft", reduction="sum")
+class Adversarial:
+    def __init__(self, target_is_real=True, **params):
+        self.loss, self.real = L.PatchAdversarialLoss(**params), target_is_real
+
+    def __call__(self, said, _):
+        return self.loss(said, self.real, for_discriminator=True)
+
+
+for criterion in ("least_squares", "bce", "hinge"):
+    for real in (True, False):
+        add("patch_adversarial_loss", Adversarial, "a", criterion=criterion, target_is_real=real)
+add("patch_adversarial_loss", Adversarial, "a", no_activation_leastsq=True, reduction="sum", target_is_real=False)
 soft = dict(to_onehot_y=True, softmax=True)
 losses = {"dice_loss": L.DiceLoss, "dice_ce_loss": L.DiceCELoss, "dice_focal_loss": L.DiceFocalLoss,
           "tversky_loss": L.TverskyLoss, "generalized_dice_loss": L.GeneralizedDiceLoss,

@@ -397,3 +397,18 @@ TEST_CASE("a loaded state takes the same next step, bit for bit") {
     for (int i = 0; i < 2; ++i) CHECK(a.net->w[i].equal(b.net->w[i]));
   }
 }
+
+TEST_CASE("A loss that comes through another network leaves that one's gradients alone") {
+  Trainer maker("sgd", {{"lr", 0.1}}), judge("sgd", {{"lr", 0.1}});
+  const auto before = judge.net->w[0].clone();
+  // What the maker makes goes through the judge's weights.
+  const auto said = [&] { return (maker.net->w[0] * judge.net->w[0]).sum(); };
+  maker.fire(said());
+  CHECK_FALSE(judge.net->w[0].grad().defined());
+  CHECK(at::equal(judge.net->w[0], before));
+  // The judge learns from its own loss; what was made is a number to it, its maker's pass is over.
+  const at::Tensor made = maker.net->w[0] * 2, through = (made * judge.net->w[0]).sum();
+  judge.fire(through);
+  CHECK(at::allclose(judge.net->w[0], before - 0.1 * made.detach()));
+  CHECK_FALSE(maker.net->w[0].grad().defined());
+}

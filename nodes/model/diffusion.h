@@ -1,0 +1,77 @@
+// What the nodes of diffusion models share: the parameters of MONAI's schedulers, and noise.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "engine/base/random.h"
+#include "engine/run/registry.h"
+#include "kernels/image/intensity.h"
+#include "kernels/infer/noise_schedule.h"
+
+namespace sluice {
+
+// Those that training and sampling have in common.
+template <class Params>
+Spec& add_noise_settings(Spec& s) {
+  return s
+      .param("scheduler", &Params::scheduler,
+             "ddpm, ddim, pndm: as MONAI's DDPMScheduler, DDIMScheduler, PNDMScheduler; rflow: "
+             "RFlowScheduler, which knows only the number of timesteps, and no schedule.")
+      .choices({"ddpm", "ddim", "pndm", "rflow"})
+      .param("num_train_timesteps", &Params::num_train_timesteps,
+             "Timesteps; at the last one nearly all is noise.")
+      .range(1, 100000)
+      .param("schedule", &Params::schedule, "How noise grows with the timesteps.")
+      .choices({"linear_beta", "scaled_linear_beta", "sigmoid_beta", "cosine"})
+      .param("beta_start", &Params::beta_start,
+             "Share of the noise in the first step; of the schedules that are called beta.")
+      .range(0, 1)
+      .param("beta_end", &Params::beta_end, "And in the last one.")
+      .range(0, 1)
+      .param("sig_range", &Params::sig_range, "sigmoid_beta: between minus this and this.")
+      .above(0)
+      .param("s", &Params::s, "cosine: its offset.")
+      .at_least(0)
+      .param("prediction_type", &Params::prediction_type,
+             "What the network says of a noisy image: its noise, the image, or the velocity; rflow "
+             "always takes image minus noise.")
+      .choices({"epsilon", "sample", "v_prediction"})
+      .param("use_discrete_timesteps", &Params::use_discrete_timesteps,
+             "rflow: whole timesteps only.")
+      .param("use_timestep_transform", &Params::use_timestep_transform,
+             "rflow: larger images have more of the noisy timesteps.")
+      .param("base_img_size_numel", &Params::base_img_size_numel,
+             "rflow: voxels of an image that has the timesteps as they are.")
+      .at_least(1);
+}
+
+// Standard normal numbers of x's shape and device: the same on every device.
+inline at::Tensor normals_like(const at::Tensor& x, Random& random) {
+  const at::Tensor zeros = at::zeros(x.sizes(), at::kFloat);
+  return kernels::add_noise(zeros, 0, 1, random.stream()).to(x.device());
+}
+
+// [N, C, X(, Y, Z)] float32, or a DataError that names the field.
+inline at::Tensor image_batch(const Sample& sample, const std::string& key) {
+  const at::Tensor& x = sample.tensor(key);
+  if (x.dim() < 3 || x.dim() > 5 || x.numel() == 0)
+    throw DataError("\"" + key + "\" has " + std::to_string(x.dim()) +
+                    " axes; needed is a batch of images [N, C, X(, Y, Z)]");
+  return x.to(at::kFloat);
+}
+inline std::int64_t voxels_of(const at::Tensor& batch) {
+  return batch.numel() / batch.size(0) / batch.size(1);
+}
+
+// Next to the image's channels: MONAI's mode "concat".
+inline at::Tensor with_condition(const at::Tensor& image, const Sample& sample,
+                                 const std::optional<std::string>& key) {
+  if (!key) return image;
+  const at::Tensor c = image_batch(sample, *key).to(image.device());
+  if (c.dim() != image.dim() || c.size(0) != image.size(0) ||
+      c.sizes().slice(2) != image.sizes().slice(2))
+    throw DataError("\"" + *key + "\" does not go with the image: its batch and extents differ");
+  return at::cat({image, c}, 1);
+}
+
+}  // namespace sluice
