@@ -50,7 +50,7 @@ SMALL = {  # each a run of seconds
     "deepedit": (HIPPOCAMPUS, "vars.volumes=8", "vars.val_volumes=1", "run.epochs=3"),
     "camelyon": (f"vars.slides={SLIDES}/train/images", f"vars.csv={SLIDES}/train/regions.csv"),
     "register_hippocampus": (HIPPOCAMPUS, *FEW, "run.epochs=3"),
-    "diffusion": (HIPPOCAMPUS, *FEW, "vars.batch=8", "vars.channels=[16,16,32]", "vars.epochs=2"),
+    "diffusion": (HIPPOCAMPUS, *FEW, "vars.batch=8", "vars.channels=[32,32,64]", "vars.epochs=2"),
     "gan": (HIPPOCAMPUS, *FEW[:1], "vars.batch=8", "vars.epochs=4"),
     "coplenet": (HIPPOCAMPUS, *FEW, "vars.features=[4,8,16,32,64]"),
 }

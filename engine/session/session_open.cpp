@@ -195,6 +195,11 @@ static std::vector<at::Device> sharing(std::int64_t wanted) {
   return all;
 }
 
+static bool updates(const PlanNode& n, const std::string& network) {
+  return n.spec->access == Access::update &&
+         n.graph->params.value(n.spec->network_param, "") == network;
+}
+
 std::shared_ptr<Network> Session::make_network(const GraphModel& m) const {
   std::vector<std::shared_ptr<Network>> members;
   for (std::size_t i = 0; i <= m.weights.more.size(); ++i) {
@@ -208,8 +213,7 @@ std::shared_ptr<Network> Session::make_network(const GraphModel& m) const {
   }
   if (members.size() == 1) return members.front();
   for (const PlanNode& n : plan_->nodes)
-    if (n.spec->access == Access::update &&
-        n.graph->params.value(n.spec->network_param, "") == m.name)
+    if (updates(n, m.name))
       throw Error(Exit::usage, "is the mean of several weights, which node \"" + n.path() +
                                    "\" cannot train: name one file in \"weights\"");
   return std::make_shared<AveragedNetwork>(std::move(members));
@@ -220,6 +224,11 @@ void Session::make_networks() {
   devices_ = devices.size();
   for (const GraphModel& m : graph_->models) try {
       auto network = make_network(m);
+      // What nobody trains keeps nothing for a backward pass: an encoder in front of a model.
+      if (std::none_of(plan_->nodes.begin(), plan_->nodes.end(),
+                       [&](const PlanNode& n) { return updates(n, m.name); }))
+        for (const auto& [name, weight] : network->parameters())
+          at::Tensor(weight).requires_grad_(false);
       network->spread(devices);
       resources_->add(m.name, std::move(network));
     } catch (...) {

@@ -260,3 +260,21 @@ TEST_CASE("Diffusion refuses what does not fit") {
   refuses({{"condition_key", "map"}, {"num_inference_steps", 1}}, two,
           "\"map\" does not go with the image");
 }
+
+TEST_CASE("A network that nobody trains keeps nothing for a backward pass") {
+  const Json params{{"spatial_dims", 2},   {"in_channels", 1},
+                    {"part", "encoder"},   {"channels", {4, 8}},
+                    {"num_res_blocks", 1}, {"attention_levels", {false, false}},
+                    {"norm_num_groups", 2}};
+  const auto net = Registry::global().make_network("autoencoder_kl", params);
+  net->initialise(1);
+  net->train(true);
+  const at::Tensor x = at::ones({1, 1, 8, 8});
+  CHECK(net->forward({x}, 1)[0].requires_grad());
+  for (const auto& [name, weight] : net->parameters()) at::Tensor(weight).requires_grad_(false);
+  CHECK_FALSE(net->forward({x}, 1)[0].requires_grad());
+  // A gradient may still go through it, to what was before.
+  at::Tensor wanted = x.clone().requires_grad_();
+  net->forward({wanted}, 2)[1].sum().backward();
+  CHECK(wanted.grad().abs().sum().item<double>() > 0);
+}
