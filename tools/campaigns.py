@@ -44,7 +44,8 @@ HIPPOCAMPUS = f"vars.root={os.path.abspath(os.environ.get('SLUICE_TEST_DATA', 'd
 SLIDES = BUILD / "campaign-slides"
 FEW = ("+nodes.train.limit=6", "+nodes.val.limit=2")
 SMALL = {  # each a run of seconds
-    "lamp": ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4", "run.epochs=6"),
+    "lamp": ("vars.size=[32,32,32]", "nodes.train.rad_max=12", "nodes.val.rad_max=12", "vars.features=4",
+             "run.epochs=6"),
     "deepgrow": (HIPPOCAMPUS, "vars.volumes=3", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
     "deepgrow3d": (HIPPOCAMPUS, "vars.volumes=6", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
     "deepedit": (HIPPOCAMPUS, "vars.volumes=8", "vars.val_volumes=1", "run.epochs=3"),
@@ -64,7 +65,8 @@ CAMPAIGNS = {
     ),
     "application_kills": (
         "the same to the applications' graphs, on real volumes and made slides",
-        made("make_slides", (f"vars.train={SLIDES}/train", f"vars.test={SLIDES}/test", "vars.size=1024", "vars.regions=12")),
+        made("make_slides", (f"vars.train={SLIDES}/train", f"vars.test={SLIDES}/test", "vars.size=1024",
+                             "vars.regions=12")),
         *(kills(graph, 30) for graph in SMALL if graph != "lamp"),
     ),
     "rank_kills": (

@@ -1,6 +1,6 @@
 """graphs/camelyon.json and camelyon_infer.json beside MONAI's pathology pipeline on the same slides.
 
-usage: camelyon.py PYTHON --peer FILE --data SLIDES [--seeds 3] [--epochs 2] [--size 4096] [--patches 400] [--out F.json]
+usage: camelyon.py PYTHON --peer FILE --data SLIDES [--seeds 3] [--epochs 2] [--size 4096] [--patches 400] [--out F]
 
 PYTHON has monai 1.6.1, openslide-python, tifffile, imagecodecs and scikit-image; FILE is a script that makes slides in
 the folder SLIDES where there are none, trains, predicts and prints JSON lines (its --slides, --make, --size, --patches,
@@ -24,8 +24,9 @@ def ours(a, seed):
             (test / folder).mkdir(parents=True)
             for k in (3, 4):
                 (test / folder / f"slide_{k:02d}.tif").symlink_to(slides / f"slide_{k:02d}{suffix}.tif")
-        rows, trained = run_graph("camelyon", f"{out}/r", [f"run.epochs={a.epochs}", "nodes.step.lr_schedule=constant"], slides=slides,
-                                  csv=slides / "train.csv", seed=seed)
+        rows, trained = run_graph("camelyon", f"{out}/r",
+                                  [f"run.epochs={a.epochs}", "nodes.step.lr_schedule=constant"],
+                                  slides=slides, csv=slides / "train.csv", seed=seed)
         scores, predicted = run_graph("camelyon_infer", f"{out}/i", root=test, weights=f"{out}/r")
         fired = lambda run, node: json.loads(pathlib.Path(out, run, "profile.json").read_text())["nodes"][node]["items"]
         return {"accuracy": of_metric(rows, "val_accuracy.mean")[-1], "froc": of_metric(scores, "froc.mean")[-1],

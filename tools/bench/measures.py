@@ -38,7 +38,8 @@ def run_graph(name, out, settings=(), **variables):
     """A run of graphs/NAME.json: the rows of its metrics.jsonl, and its summary. `settings` are as those of --set."""
     words = [*settings, *(f"vars.{k}={v}" for k, v in variables.items())]
     subprocess.run([f"{root}/build/sluice", "run", f"{root}/graphs/{name}.json", "--quiet", "--overwrite",
-                    "--out", out, *(word for s in words for word in ("--set", s))], check=True, stdout=subprocess.DEVNULL)
+                    "--out", out, *(word for s in words for word in ("--set", s))],
+                   check=True, stdout=subprocess.DEVNULL)
     with open(f"{out}/metrics.jsonl") as rows, open(f"{out}/summary.json") as summary:
         return [json.loads(line) for line in rows], json.load(summary)
 
