@@ -131,6 +131,8 @@ void Denoising::even_timesteps(std::int64_t steps) {
 
 // Three Runge-Kutta steps of four answers each, then one answer a step.
 void Denoising::pndm_timesteps(std::int64_t steps) {
+  if (s_.prediction_type == "sample")
+    throw Error(Exit::usage, "pndm takes networks that say epsilon or v_prediction, not sample");
   const auto at = [&](std::int64_t k) { return static_cast<float>(k * stride_ + s_.steps_offset); };
   const auto half = static_cast<float>(stride_ / 2);
   if (!s_.skip_prk_steps) {
@@ -146,6 +148,11 @@ void Denoising::pndm_timesteps(std::int64_t steps) {
   if (timesteps_.front() >= static_cast<float>(s_.num_train_timesteps))
     throw Error(Exit::usage, "steps_offset leads beyond num_train_timesteps");
   stride_ = s_.num_train_timesteps / std::ssize(timesteps_);
+  if (stride_ == 0)
+    throw Error(Exit::usage, "pndm with these num_inference_steps asks the network " +
+                                 std::to_string(timesteps_.size()) +
+                                 " times: at most num_train_timesteps, " +
+                                 std::to_string(s_.num_train_timesteps));
 }
 
 // MONAI keeps rflow's timesteps in 16 bits, and whole ones as integers from there on.
@@ -249,9 +256,8 @@ at::Tensor Denoising::runge_kutta(std::size_t i, const at::Tensor& output, const
 
 at::Tensor Denoising::multi_step(std::size_t i, const at::Tensor& output, const at::Tensor& image,
                                  std::int64_t t) {
-  if (i == 1) {  // without Runge-Kutta steps the second answer improves the first step
+  if (i == 1)  // without Runge-Kutta steps the second answer improves the first step
     return moved(from_, t + stride_, t, (output + before_.back()) / 2);
-  }
   if (before_.size() > 3) before_.erase(before_.begin(), before_.end() - 3);
   before_.push_back(output);
   if (i == 0) from_ = image;

@@ -105,17 +105,16 @@ struct DiffusionInferer final : Node {
  private:
   // With guidance a batch of both, without the condition and with it.
   at::Tensor answer(const Sample& in, const at::Tensor& image, float t) const {
-    const auto twice = [&](const at::Tensor& condition) {
-      return at::cat({at::full_like(condition, p.cfg_fill_value), condition});
-    };
     at::Tensor x = with_condition(image, in, p.condition_key);
     if (p.cfg) x = p.condition_key ? with_guidance(x, image.size(1)) : at::cat({x, x});
     Network::Tensors inputs{x, at::full({x.size(0)}, t, x.options())};
     for (std::size_t k = 1; k < p.keys.size(); ++k) {
       const at::Tensor& given = in.tensor(p.keys[k]);
-      inputs.push_back(!p.cfg                       ? given
-                       : k == 1 && !p.condition_key ? twice(given)
-                                                    : at::cat({given, given}));
+      const bool is_condition = k == 1 && !p.condition_key;
+      const auto without = [&] {
+        return is_condition ? at::full_like(given, p.cfg_fill_value) : given;
+      };
+      inputs.push_back(p.cfg ? at::cat({without(), given}) : given);
     }
     const at::Tensor y = network_->forward(inputs, 1)[0].to(at::kFloat);
     if (!p.cfg) return y;

@@ -252,6 +252,9 @@ TEST_CASE("Diffusion refuses what does not fit") {
   refuses({{"num_train_timesteps", 10}, {"num_inference_steps", 11}}, good,
           "num_inference_steps must be from 1 to num_train_timesteps, 10, found 11");
   refuses({{"scheduler", "pndm"}, {"num_inference_steps", 3}}, good, "at least 4");
+  refuses({{"scheduler", "pndm"}}, good, "asks the network 1009 times");
+  refuses({{"scheduler", "pndm"}, {"num_inference_steps", 50}, {"prediction_type", "sample"}}, good,
+          "epsilon or v_prediction");
   refuses({{"scheduler", "ddim"}, {"steps_offset", 1000}}, good, "steps_offset must be below");
   refuses({{"cfg", 2.0}}, good, "cfg needs a condition");
   refuses(Json::object(), sample_of("image", at::zeros({4, 3})), "needed is a batch of images");
