@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/graph/updater.h"
 #include "engine/plan/field_walk.h"
 
 namespace sluice {
@@ -268,11 +269,8 @@ void Walk::prefixes(const FieldRule& rule) {
 // Whether a node reads a network that the graph trains.
 bool Walk::reads_a_learner() const {
   if (spec_.access != Access::read) return false;
-  const Json& net = param(spec_.network_param);
-  return std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
-    return n.spec->access == Access::update &&
-           n.graph->params.value(n.spec->network_param, Json()) == net;
-  });
+  const GraphModel* read = model(spec_.network_param);
+  return read && updater_of(*plan_.graph, read->name);
 }
 
 void Walk::differentiate(FieldInfo& f) const {

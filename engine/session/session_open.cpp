@@ -16,6 +16,7 @@
 #include "engine/graph/cut_graph.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
+#include "engine/graph/updater.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/arranged_source.h"
 #include "engine/run/open_context.h"
@@ -195,11 +196,6 @@ static std::vector<at::Device> sharing(std::int64_t wanted) {
   return all;
 }
 
-static bool updates(const PlanNode& n, const std::string& network) {
-  return n.spec->access == Access::update &&
-         n.graph->params.value(n.spec->network_param, "") == network;
-}
-
 std::shared_ptr<Network> Session::make_network(const GraphModel& m) const {
   std::vector<std::shared_ptr<Network>> members;
   for (std::size_t i = 0; i <= m.weights.more.size(); ++i) {
@@ -212,10 +208,9 @@ std::shared_ptr<Network> Session::make_network(const GraphModel& m) const {
     members.push_back(std::move(network));
   }
   if (members.size() == 1) return members.front();
-  for (const PlanNode& n : plan_->nodes)
-    if (updates(n, m.name))
-      throw Error(Exit::usage, "is the mean of several weights, which node \"" + n.path() +
-                                   "\" cannot train: name one file in \"weights\"");
+  if (const GraphNode* n = updater_of(*graph_, m.name))
+    throw Error(Exit::usage, "is the mean of several weights, which node \"" + n->path +
+                                 "\" cannot train: name one file in \"weights\"");
   return std::make_shared<AveragedNetwork>(std::move(members));
 }
 
@@ -225,8 +220,7 @@ void Session::make_networks() {
   for (const GraphModel& m : graph_->models) try {
       auto network = make_network(m);
       // What nobody trains keeps nothing for a backward pass: an encoder in front of a model.
-      if (std::none_of(plan_->nodes.begin(), plan_->nodes.end(),
-                       [&](const PlanNode& n) { return updates(n, m.name); }))
+      if (!updater_of(*graph_, m.name))
         for (const auto& [name, weight] : network->parameters())
           at::Tensor(weight).requires_grad_(false);
       network->spread(devices);

@@ -51,15 +51,13 @@ NoiseSchedule::Shares NoiseSchedule::shares(float t) const {
   return {std::sqrt(a), std::sqrt(1 - a)};
 }
 
-// a and b by the weights of each member's timestep.
 at::Tensor NoiseSchedule::weighted(const at::Tensor& a, const at::Tensor& b,
-                                   const std::vector<float>& t,
-                                   const std::function<Shares(Shares)>& weights) const {
+                                   const std::vector<float>& t, float sign) const {
   std::vector<float> of_a, of_b;
   for (const float one : t) {
-    const Shares w = weights(shares(one));
+    const Shares w = shares(one);
     of_a.push_back(w.signal);
-    of_b.push_back(w.noise);
+    of_b.push_back(sign * w.noise);
   }
   std::vector<std::int64_t> shape(static_cast<std::size_t>(a.dim()), 1);
   shape[0] = a.size(0);
@@ -71,7 +69,7 @@ at::Tensor NoiseSchedule::weighted(const at::Tensor& a, const at::Tensor& b,
 
 at::Tensor NoiseSchedule::noisy(const at::Tensor& x, const at::Tensor& noise,
                                 const std::vector<float>& t) const {
-  return weighted(x, noise, t, [](Shares s) { return s; });
+  return weighted(x, noise, t, 1);
 }
 
 at::Tensor NoiseSchedule::target(const at::Tensor& x, const at::Tensor& noise,
@@ -79,7 +77,7 @@ at::Tensor NoiseSchedule::target(const at::Tensor& x, const at::Tensor& noise,
   if (settings_.is("rflow")) return x - noise;
   if (settings_.prediction_type == "epsilon") return noise;
   if (settings_.prediction_type == "sample") return x;
-  return weighted(noise, x, t, [](Shares s) { return Shares{s.signal, -s.noise}; });
+  return weighted(noise, x, t, -1);
 }
 
 double NoiseSchedule::moved(double t, std::int64_t voxels, std::int64_t axes) const {

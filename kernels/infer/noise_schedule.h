@@ -55,8 +55,9 @@ class NoiseSchedule {
   float beta(std::int64_t t) const { return betas_[static_cast<std::size_t>(t)]; }
 
  private:
+  // signal a + sign noise b
   at::Tensor weighted(const at::Tensor& a, const at::Tensor& b, const std::vector<float>& t,
-                      const std::function<Shares(Shares)>& weights) const;
+                      float sign) const;
   NoiseSettings settings_;
   std::vector<float> betas_, kept_;
 };

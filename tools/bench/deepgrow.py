@@ -10,7 +10,7 @@ import json
 import statistics
 import tempfile
 
-from measures import lines_of, of_metric, peer_arguments, run_graph
+from measures import interleaved, lines_of, of_metric, peer_arguments, run_graph
 
 CLICKS = (0, 1, 2, 5, 10)
 
@@ -37,11 +37,7 @@ def main():
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--volumes", type=int, default=40)
     a = p.parse_args()
-    found = {"sluice": [], "monai": []}
-    for seed in range(a.seeds):
-        for name, arm in (("sluice", ours), ("monai", peer)):
-            found[name].append(arm(a, seed))
-            print(name, json.dumps(found[name][-1]), flush=True)
+    found = interleaved(a.seeds, sluice=lambda seed: ours(a, seed), monai=lambda seed: peer(a, seed))
     for name, rows in found.items():
         dice = [statistics.median(r["dice"][k] for r in rows) for k in range(len(CLICKS))]
         print(name, "Dice after", ", ".join(f"{k} clicks {d:.3f}" for k, d in zip(CLICKS, dice)))

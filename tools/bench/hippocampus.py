@@ -14,10 +14,7 @@ import statistics
 import subprocess
 import tempfile
 
-from measures import raised
-
-here = os.path.dirname(os.path.abspath(__file__))
-root = os.path.dirname(os.path.dirname(here))
+from measures import lines_of, root
 
 
 def ours(a, seed):
@@ -35,9 +32,7 @@ def ours(a, seed):
 def peer(a, seed):
     command = a.peer.split() + ["--data", a.data, "--epochs", str(a.epochs), "--seed", str(seed),
                                 "--cl"] + (["--bf16"] if a.precision == "bfloat16" else [])
-    text = subprocess.run(command, check=True, capture_output=True, text=True,
-                          env={**os.environ, **raised}).stdout
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    lines = lines_of(command)
     return {"arm": "peer", "seed": seed, "wall_s": lines[-1]["wall_s"], "last": lines[-1]["dice"],
             "best": max(line["dice"] for line in lines)}
 

@@ -44,6 +44,16 @@ def run_graph(name, out, settings=(), **variables):
         return [json.loads(line) for line in rows], json.load(summary)
 
 
+def interleaved(seeds, **arms):
+    """What each arm finds with the seeds 0, 1, ..., the arms one after the other."""
+    found = {name: [] for name in arms}
+    for seed in range(seeds):
+        for name, arm in arms.items():
+            found[name].append(arm(seed))
+            print(name, json.dumps(found[name][-1]), flush=True)
+    return found
+
+
 def of_metric(rows, name):
     """Its values, epoch by epoch."""
     return [r["value"] for r in rows if r.get("metric") == name]

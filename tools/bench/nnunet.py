@@ -13,9 +13,7 @@ import statistics
 import subprocess
 import tempfile
 
-from measures import peer_arguments
-
-root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measures import peer_arguments, root
 
 
 def ours(a, work, precision):

@@ -3,11 +3,12 @@
 usage: nnunet_training.py PYTHON --peer FILE --data TASK04 --out F.json [--seeds 1,2,3] [--steps 300] [--every 50]
                           [--precision bfloat16|float32] [--arms sluice,nnunet] [--picture F.svg]
 
-PYTHON has nnunetv2 2.8.1; the picture needs matplotlib in the interpreter that runs this. FILE is a script that trains with it and prints JSON lines (its
---steps, --iters, --every, --seed, --val, --bf16, --cl, --no-mirror are used). Both sides start from the files: their
-seconds hold fingerprint, plan (of the fold's cases, as FILE does), preprocessing, training and a validation of the
-fold's whole cases every --every steps, without mirroring. bfloat16 runs nnU-Net with channels last, its best on a CPU. Arms interleaved by seed; F.json keeps
-the runs of earlier calls, and the summary counts them all.
+PYTHON has nnunetv2 2.8.1; the picture needs matplotlib in the interpreter that runs this. FILE is a script that trains
+with it and prints JSON lines (its --steps, --iters, --every, --seed, --val, --bf16, --cl, --no-mirror are used).
+Both sides start from the files: their seconds hold fingerprint, plan (of the fold's cases, as FILE does), preprocessing,
+training and a validation of the fold's whole cases every --every steps, without mirroring. bfloat16 runs nnU-Net with
+channels last, its best on a CPU. Arms interleaved by seed; F.json keeps the runs of earlier calls, and the summary
+counts them all.
 """
 import json
 import os
@@ -18,9 +19,7 @@ import tempfile
 import threading
 import time
 
-from measures import peer_arguments
-
-root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measures import peer_arguments, root
 
 
 def first_fold(a, work):

@@ -10,7 +10,7 @@ import json
 import statistics
 import tempfile
 
-from measures import lines_of, of_metric, peer_arguments, run_graph
+from measures import interleaved, lines_of, of_metric, peer_arguments, run_graph
 
 
 def ours(a, seed):
@@ -35,11 +35,7 @@ def main():
     p.add_argument("--epochs", type=int, default=5)
     p.add_argument("--train", type=int, default=90)
     a = p.parse_args()
-    found = {"sluice": [], "monai": []}
-    for seed in range(a.seeds):
-        for name, arm in (("sluice", ours), ("monai", peer)):
-            found[name].append(arm(a, seed))
-            print(name, json.dumps(found[name][-1]), flush=True)
+    found = interleaved(a.seeds, sluice=lambda seed: ours(a, seed), monai=lambda seed: peer(a, seed))
     median = lambda name, key: statistics.median(r[key] for r in found[name])
     gain = {n: statistics.median(r["after"] - r["before"] for r in rows) for n, rows in found.items()}
     print(f"gain in Dice: ours {gain['sluice']:.3f}, MONAI {gain['monai']:.3f}; folding {median('sluice', 'folding'):.4f}"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/graph/updater.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
@@ -36,12 +37,9 @@ std::string text_of(std::int64_t extent, std::int64_t axes) {
 std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes) {
   std::vector<LargestPatch> all;
   for (const GraphModel& m : graph.models) {
-    const bool trained = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& n) {
-      return n.spec->access == Access::update &&
-             n.params.value(n.spec->network_param, "") == m.name;
-    });
-    const auto network =
-        trained ? Registry::global().make_network(m.spec->name, m.params) : nullptr;
+    const auto network = updater_of(graph, m.name)
+                             ? Registry::global().make_network(m.spec->name, m.params)
+                             : nullptr;
     auto* built = dynamic_cast<BuiltNetwork*>(network.get());
     if (!built) continue;
     LargestPatch p{m.name, built->spatial_dims(), bytes};
