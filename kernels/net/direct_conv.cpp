@@ -107,7 +107,6 @@ struct Gather::Pack {
   std::int64_t first;  // offset
 
   void channels(std::int64_t begin, std::int64_t end) const;
-  void turn(std::int64_t ci, std::int64_t co, std::uint32_t* to) const;
   void spread(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const;
   void spread_whole(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const;
   std::int64_t kernel_of(const Tap& tz, const Tap& ty, const Read& r) const {
@@ -132,46 +131,19 @@ struct Gather::Pack {
 // The weights of some input channels: 16 outputs' kernels at a time, channel by channel, so that
 // lines of memory are met once.
 void Gather::Pack::channels(std::int64_t begin, std::int64_t end) const {
-  Buffer<std::uint32_t> kernels(g.kernel_[0] * g.kernel_[1] * g.kernel_[2] * 16);
-  for (std::int64_t co = 0; co < g.out_channels_; co += 16)
+  const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
+  const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
+  Buffer<std::uint32_t> kernels(volume * 16);
+  for (std::int64_t co = 0; co < out; co += 16)
     for (std::int64_t ci = begin; ci < end; ++ci) {
-      turn(ci, co, kernels.data());
+      kernels_in_lanes(from + ci * (transposed ? out : 1) * volume + co * to_next, to_next,
+                       std::min<std::int64_t>(16, out - co), volume, g.type_ == at::kBFloat16,
+                       kernels.data());
       if (!g.merged_ && co + 16 <= g.out_channels_)
         spread_whole(kernels.data(), ci, co);
       else
         spread(kernels.data(), ci, co);
     }
-}
-
-// The bits of 16 or fewer outputs' weights for one input, [kernel][16]; of bfloat16 the upper half.
-void Gather::Pack::turn(std::int64_t ci, std::int64_t co, std::uint32_t* to) const {
-  const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
-  const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
-  const float* const w = from + ci * (transposed ? out : 1) * volume + co * to_next;
-  const std::int64_t n = std::min<std::int64_t>(16, out - co);
-  const bool rounded = g.type_ == at::kBFloat16;
-  simd([=]() SLUICE_INLINE {
-    // 16 at a time, the last 16 from the end.
-    for (std::int64_t next = 0; next < volume; next += 16) {
-      const std::int64_t k = std::min(next, std::max<std::int64_t>(0, volume - 16));
-      const std::int64_t some = std::min<std::int64_t>(16, volume - k);
-      U16 rows[16] = {};
-      for (std::int64_t l = 0; l < n; ++l) {
-        const float* const at = w + l * to_next + k;
-        if (some == 16)
-          std::memcpy(&rows[l], at, 64);
-        else
-          for (std::int64_t i = 0; i < some; ++i) rows[l][i] = std::bit_cast<std::uint32_t>(at[i]);
-        if (rounded) {
-          H16 half;
-          store(reinterpret_cast<Bf16Bits*>(&half), std::bit_cast<F16>(rows[l]));
-          rows[l] = __builtin_convertvector(half, U16) << 16;
-        }
-      }
-      transpose(rows);
-      for (std::int64_t i = 0; i < some; ++i) std::memcpy(to + 16 * (k + i), &rows[i], 64);
-    }
-  });
 }
 
 void Gather::Pack::spread(const std::uint32_t* kernels, std::int64_t ci, std::int64_t co) const {

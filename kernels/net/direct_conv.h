@@ -8,7 +8,8 @@
 //
 //   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
 //
-// In float32, three to five numbers along x take half of the products (direct_conv_winograd.h).
+// In float32, three to five numbers along y and x take a quarter of the products
+// (direct_conv_winograd.h).
 //
 // Three channels would fill three of a vector's sixteen lanes. Float32 goes by planes then
 // (direct_conv_planes.h); else neighbouring outputs along x share a vector, with weights in a band:

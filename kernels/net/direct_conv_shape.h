@@ -15,6 +15,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
+#include "kernels/base/transpose.h"
 #include "kernels/net/direct_conv.h"
 
 namespace sluice {
@@ -35,6 +36,34 @@ inline std::vector<std::int64_t> weight_shape(const ConvSpec& spec) {
                                   (spec.transposed ? spec.out : spec.in) / spec.groups};
   shape.insert(shape.end(), spec.kernel.begin(), spec.kernel.end());
   return shape;
+}
+
+// The bits of the weights of n (at most 16) outputs for one input, [kernel position][16];
+// `rounded` to bfloat16, the upper half.
+inline void kernels_in_lanes(const float* w, std::int64_t to_next, std::int64_t n,
+                             std::int64_t volume, bool rounded, std::uint32_t* to) {
+  simd([=]() SLUICE_INLINE {
+    // 16 positions at a time, the last 16 from the end.
+    for (std::int64_t next = 0; next < volume; next += 16) {
+      const std::int64_t k = std::min(next, std::max<std::int64_t>(0, volume - 16));
+      const std::int64_t some = std::min<std::int64_t>(16, volume - k);
+      U16 rows[16] = {};
+      for (std::int64_t l = 0; l < n; ++l) {
+        const float* const at = w + l * to_next + k;
+        if (some == 16)
+          std::memcpy(&rows[l], at, 64);
+        else
+          for (std::int64_t i = 0; i < some; ++i) rows[l][i] = std::bit_cast<std::uint32_t>(at[i]);
+        if (rounded) {
+          H16 half;
+          store(reinterpret_cast<Bf16Bits*>(&half), std::bit_cast<F16>(rows[l]));
+          rows[l] = __builtin_convertvector(half, U16) << 16;
+        }
+      }
+      transpose(rows);
+      for (std::int64_t i = 0; i < some; ++i) std::memcpy(to + 16 * (k + i), &rows[i], 64);
+    }
+  });
 }
 
 // What a gradient of a weight (direct_conv_grad.cpp) sums: body(U, V, a number of their type).

@@ -3,92 +3,23 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/winograd_axis.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::int64_t sums = 6;             // of a tile
-constexpr std::int64_t most_outputs = 4;     // of a tile
-constexpr std::int64_t least_channels = 16;  // on either side
-constexpr std::int64_t rows_at_once = 3
-                                      << 14;  // numbers of one of six images: the cache holds them
+using winograd::most_outputs, winograd::outputs_of_tile;
 
-// What a tile has with a kernel of so many numbers along x.
-std::int64_t outputs_of_tile(std::int64_t kernel) { return sums + 1 - kernel; }
-std::int64_t tiles_of(std::int64_t n, std::int64_t outputs) { return (n + outputs - 1) / outputs; }
+constexpr std::int64_t side = winograd::sums, sums = side * side;  // of a tile
+constexpr std::int64_t least_channels = 16;                        // on either side
+constexpr std::int64_t cached = 300'000;  // numbers of images that the cache holds
 
-// G of each row of a kernel, [out, in, z, y, x] -> six of [out, in, z, y, 1]: its values as a
-// polynomial at 0, 1, -1, 2, -2 and infinity, divided by products of the points' differences.
-std::vector<at::Tensor> kernel_sums(const at::Tensor& weight) {
-  auto shape = weight.sizes().vec();
-  const std::int64_t wide = std::exchange(shape.back(), 1);
-  std::vector<at::Tensor> all;
-  std::vector<float*> to;
-  for (std::int64_t k = 0; k < sums; ++k) {
-    all.push_back(at::empty(shape, at::kFloat));
-    to.push_back(all.back().data_ptr<float>());
-  }
-  const auto* const weights = weight.const_data_ptr<float>();
-  team_for(all[0].numel(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const float* const w = weights + i * wide;
-      float even[2] = {}, odd[2] = {}, power = 1;  // at 1 and at 2
-      for (std::int64_t t = 0; t < wide; ++t, power *= 2) {
-        (t % 2 ? odd : even)[0] += w[t];
-        (t % 2 ? odd : even)[1] += power * w[t];
-      }
-      to[0][i] = w[0] / 4;
-      to[1][i] = -(even[0] + odd[0]) / 6;
-      to[2][i] = (odd[0] - even[0]) / 6;
-      to[3][i] = (even[1] + odd[1]) / 24;
-      to[4][i] = (even[1] - odd[1]) / 24;
-      to[5][i] = w[wide - 1];
-    }
-  });
-  return all;
-}
-
-// G' of six sums, each in the order of the weight that it is written to.
-void kernel_of_sums(const std::vector<at::Tensor>& all, const at::Tensor& weight) {
-  std::vector<const float*> m;
-  for (const at::Tensor& one : all) m.push_back(one.const_data_ptr<float>());
-  const std::int64_t wide = weight.size(-1);
-  auto* const weights = weight.data_ptr<float>();
-  team_for(all[0].numel(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      float* const w = weights + i * wide;
-      float power = 1;
-      for (std::int64_t t = 0; t < wide; ++t, power *= 2) {
-        const float sign = t % 2 ? -1.F : 1.F;
-        w[t] = power * (m[3][i] + sign * m[4][i]) / 24 - (m[1][i] + sign * m[2][i]) / 6;
-      }
-      w[0] += m[0][i] / 4;
-      w[wide - 1] += m[5][i];
-    }
-  });
-}
-
-// Six images in one piece of memory, each [1, channels, z, y, tiles] with channels last, for a row
-// of `width` outputs.
-struct Images {
-  std::int64_t outputs, tiles, channels;
-  at::Tensor all;  // [6, channels, z, y, tiles]
-  std::int64_t row, of_one;
-  Images(std::int64_t c, std::int64_t z, std::int64_t y, std::int64_t width, std::int64_t of_tile)
-      : outputs(of_tile),
-        tiles(tiles_of(width, of_tile)),
-        channels(c),
-        all(at::empty({sums, c, z, y, tiles}, at::kFloat, at::MemoryFormat::ChannelsLast3d)),
-        row(tiles * c),
-        of_one(z * y * row) {}
-  float* at_row(std::int64_t r) const { return all.data_ptr<float>() + r * row; }
-  at::Tensor one(std::int64_t k) const { return all.narrow(0, k, 1); }
-};
+std::int64_t vectors_of(std::int64_t channels) { return (channels + 15) / 16; }
 
 // One sample, channels last; or, with `all`, all of them as one with more planes.
 struct Sample {
@@ -101,156 +32,263 @@ struct Sample {
         channels(t.size(1)) {
     if (all) size[0] *= t.size(0);
   }
-  float* at_row(std::int64_t z, std::int64_t y) const {
-    return data + (z * size[1] + y) * size[2] * channels;
+  float* at(std::int64_t z, std::int64_t y, std::int64_t x) const {
+    return data + ((z * size[1] + y) * size[2] + x) * channels;
   }
 };
 
-// The sums of one row of images: of(to, k, tile, first position along x) writes them.
-template <class Of>
-SLUICE_INLINE inline void each_tile(const Images& images, std::int64_t row, const Of& of) {
-  for (std::int64_t t = 0; t < images.tiles; ++t)
-    of(images.at_row(row) + t * images.channels, t * images.outputs);
+// The tiles of a plane of outputs.
+struct Grid {
+  Size3 kernel, pad, out;
+  std::int64_t out_y, out_x;  // outputs of a tile
+  std::int64_t rows, across;  // tiles
+  Grid(const Size3& k, const Size3& p, const Size3& size)
+      : kernel(k),
+        pad(p),
+        out(size),
+        out_y(outputs_of_tile(k[1])),
+        out_x(outputs_of_tile(k[2])),
+        rows((size[1] + out_y - 1) / out_y),
+        across((size[2] + out_x - 1) / out_x) {}
+};
+
+// 36 images in one piece of memory, [plane][tile][number] each. Not a multiple of a page apart:
+// the same number of all images would meet in one set of the cache.
+struct Images {
+  std::int64_t numbers = 0, of_one = 0;  // of a tile; of an image
+  Buffer<float> all;
+  Images() = default;
+  Images(std::int64_t tiles, std::int64_t of_tile)
+      : numbers(of_tile), of_one((tiles * of_tile + 1023) / 1024 * 1024 + 16), all(sums * of_one) {}
+  float* at(std::int64_t sum, std::int64_t tile) const {
+    return all.data() + sum * of_one + tile * numbers;
+  }
+};
+
+// Planes [z, z + planes) of outputs, of the rows [row, row + rows) of tiles.
+struct Chunk {
+  std::int64_t z, planes, row, rows;
+  std::int64_t tiles;  // of a plane
+};
+
+// ---- sums of tiles ------------------------------------------------------------------------------
+
+// body(outputs of a tile along y, along x), which the compiler knows for the commonest kernel.
+template <class Body>
+SLUICE_INLINE inline void with_outputs(const Grid& g, const Body& body) {
+  constexpr std::integral_constant<std::int64_t, 4> four;
+  if (g.out_y == 4 && g.out_x == 4)
+    body(four, four);
+  else
+    body(g.out_y, g.out_x);
 }
 
-// B' of positions x .. x + 5 of a row, where those outside of it are zero.
-void input_sums(const Images& images, std::int64_t to_row, const Sample& s, std::int64_t z,
-                std::int64_t y, std::int64_t pad) {
-  const std::int64_t C = s.channels, n = images.of_one;
-  if (z < 0 || z >= s.size[0] || y < 0 || y >= s.size[1]) {
-    for (std::int64_t k = 0; k < sums; ++k)
-      std::fill_n(images.at_row(to_row) + k * n, images.row, 0.F);
+// A row of tiles of the input's sums; what lies outside of the sample is zero.
+void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
+                std::int64_t z, std::int64_t row) {
+  const std::int64_t C = s.channels, n = images.of_one, tiles = g.across;
+  if (z < 0 || z >= s.size[0]) {
+    for (std::int64_t k = 0; k < sums; ++k) std::fill_n(images.at(k, first_tile), tiles * C, 0.F);
     return;
   }
-  const float* const row = s.at_row(z, y);
-  const std::vector<float> zeros(C);
-  simd([&]() SLUICE_INLINE {
-    each_tile(images, to_row, [&](float* to, std::int64_t first) SLUICE_INLINE {
-      const float* d[sums];
-      for (std::int64_t i = 0; i < sums; ++i) {
-        const std::int64_t x = first + i - pad;
-        d[i] = x >= 0 && x < s.size[2] ? row + x * C : zeros.data();
+  const std::vector<float> zeros(static_cast<std::size_t>(C));
+  const auto tile = [&](float* to, const auto& from) SLUICE_INLINE {
+    each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+      V half[side][side];  // [sum][x]
+#pragma GCC unroll 6
+      for (std::int64_t j = 0; j < side; ++j) {
+        V d[side], along_y[side];
+#pragma GCC unroll 6
+        for (std::int64_t i = 0; i < side; ++i) d[i] = load<V>(from(i, j) + c);
+        winograd::of_inputs(d, along_y);
+#pragma GCC unroll 6
+        for (std::int64_t i = 0; i < side; ++i) half[i][j] = along_y[i];
       }
-      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
-        const V d0 = load<V>(d[0] + c), d1 = load<V>(d[1] + c), d2 = load<V>(d[2] + c),
-                d3 = load<V>(d[3] + c), d4 = load<V>(d[4] + c), d5 = load<V>(d[5] + c);
-        const V a = d4 - d2 * 4.F, b = d3 - d1 * 4.F, e = d4 - d2, f = (d3 - d1) * 2.F;
-        store(to + c, d0 * 4.F - d2 * 5.F + d4);
-        store(to + n + c, a + b);
-        store(to + 2 * n + c, a - b);
-        store(to + 3 * n + c, e + f);
-        store(to + 4 * n + c, e - f);
-        store(to + 5 * n + c, d1 * 4.F - d3 * 5.F + d5);
-      });
+#pragma GCC unroll 6
+      for (std::int64_t i = 0; i < side; ++i) {
+        V made[side];
+        winograd::of_inputs(half[i], made);
+#pragma GCC unroll 6
+        for (std::int64_t j = 0; j < side; ++j) store(to + (i * side + j) * n + c, made[j]);
+      }
     });
-  });
-}
-
-// A of a tile's positions, from x on.
-void output_sums(const Images& images, std::int64_t to_row, const Sample& s, std::int64_t z,
-                 std::int64_t y) {
-  const std::int64_t C = s.channels, n = images.of_one;
-  const float* const row = s.at_row(z, y);
-  const std::vector<float> zeros(C);
-  simd([&]() SLUICE_INLINE {
-    each_tile(images, to_row, [&](float* to, std::int64_t first) SLUICE_INLINE {
-      const float* g[most_outputs];
-      for (std::int64_t i = 0; i < most_outputs; ++i)
-        g[i] = i < images.outputs && first + i < s.size[2] ? row + (first + i) * C : zeros.data();
-      const float* const last = g[images.outputs - 1];
-      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
-        const V g0 = load<V>(g[0] + c), g1 = load<V>(g[1] + c), g2 = load<V>(g[2] + c),
-                g3 = load<V>(g[3] + c);
-        const V even = g0 + g2, odd = g1 + g3, even2 = g0 + g2 * 4.F, odd2 = g1 * 2.F + g3 * 8.F;
-        store(to + c, g0);
-        store(to + n + c, even + odd);
-        store(to + 2 * n + c, even - odd);
-        store(to + 3 * n + c, even2 + odd2);
-        store(to + 4 * n + c, even2 - odd2);
-        store(to + 5 * n + c, load<V>(last + c));
-      });
-    });
-  });
-}
-
-// A' of a row of sums, and what is added to each output.
-void outputs_of(const Images& images, std::int64_t from_row, const float* bias,
-                const float* residual, float* to, std::int64_t width) {
-  const std::int64_t C = images.channels, n = images.of_one;
-  simd([&]() SLUICE_INLINE {
-    each_tile(images, from_row, [&](const float* m, std::int64_t first) SLUICE_INLINE {
-      const std::int64_t last = images.outputs - 1, real = std::min(last + 1, width - first);
-      each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
-        const V m1 = load<V>(m + n + c), m2 = load<V>(m + 2 * n + c), m3 = load<V>(m + 3 * n + c),
-                m4 = load<V>(m + 4 * n + c);
-        const V s = m1 + m2, d = m1 - m2, s2 = m3 + m4, d2 = m3 - m4;
-        V y[most_outputs] = {load<V>(m + c) + s + s2, d + d2 * 2.F, s + s2 * 4.F, d + d2 * 8.F};
-        y[last] += load<V>(m + 5 * n + c);
-        for (std::int64_t i = 0; i < most_outputs; ++i) {
-          if (i >= real) break;
-          const std::int64_t at = (first + i) * C + c;
-          if (bias) y[i] += load<V>(bias + c);
-          if (residual) y[i] += load<V>(residual + at);
-          store(to + at, y[i]);
-        }
-      });
-    });
-  });
-}
-
-// body(k) for the six sums, each by one thread where that leaves none without work.
-template <class Body>
-void each_sum(const Body& body) {
-  const auto some = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k) body(k);
   };
-  if (sums % team_size() == 0)
-    team_for(sums, some);
-  else
-    some(0, sums);
+  const std::int64_t y0 = row * g.out_y - g.pad[1], row_step = s.size[2] * C;
+  const bool rows_inside = y0 >= 0 && y0 + side <= s.size[1];
+  simd([&]() SLUICE_INLINE {
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      float* const to = images.at(0, first_tile + t);
+      const std::int64_t x0 = t * g.out_x - g.pad[2];
+      if (rows_inside && x0 >= 0 && x0 + side <= s.size[2]) {
+        const float* const first = s.at(z, y0, x0);
+        tile(to, [=](std::int64_t i, std::int64_t j)
+                     SLUICE_INLINE { return first + i * row_step + j * C; });
+        continue;
+      }
+      tile(to, [&](std::int64_t i, std::int64_t j) SLUICE_INLINE {
+        const std::int64_t y = y0 + i, x = x0 + j;
+        const bool inside = y >= 0 && y < s.size[1] && x >= 0 && x < s.size[2];
+        return inside ? s.at(z, y, x) : zeros.data();
+      });
+    }
+  });
 }
 
-// That of each of the six images, which have their borders.
-ConvSpec of_images(const ConvSpec& spec, bool adjoint) {
-  const Size3 k = three(spec.kernel, 1);
-  ConvSpec s;
-  s.in = adjoint ? spec.out : spec.in;
-  s.out = adjoint ? spec.in : spec.out;
-  s.kernel = {k[0], k[1], 1};
-  s.stride = {1, 1, 1};
-  s.padding = s.output_padding = {0, 0, 0};
-  return s;
+// A row of tiles of outputs, of their sums, and what is added to each output.
+void outputs_of(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
+                std::int64_t z, std::int64_t row, const float* bias, const float* residual) {
+  const std::int64_t C = s.channels, n = images.of_one, y0 = row * g.out_y, row_step = g.out[2] * C;
+  simd([&]() SLUICE_INLINE {
+    with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
+      const std::int64_t rows = std::min<std::int64_t>(out_y, g.out[1] - y0);
+      for (std::int64_t t = 0; t < g.across; ++t) {
+        const std::int64_t x0 = t * out_x, columns = std::min<std::int64_t>(out_x, g.out[2] - x0);
+        const float* const from = images.at(0, first_tile + t);
+        const std::int64_t first = s.at(z, y0, x0) - s.data;
+        each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+          V half[most_outputs][side];  // [y][sum]
+#pragma GCC unroll 6
+          for (std::int64_t j = 0; j < side; ++j) {
+            V m[side], along_y[most_outputs];
+#pragma GCC unroll 6
+            for (std::int64_t i = 0; i < side; ++i) m[i] = load<V>(from + (i * side + j) * n + c);
+            winograd::to_outputs(m, out_y - 1, along_y);
+#pragma GCC unroll 4
+            for (std::int64_t i = 0; i < most_outputs; ++i) half[i][j] = along_y[i];
+          }
+          const V more = bias ? load<V>(bias + c) : V{};
+#pragma GCC unroll 4
+          for (std::int64_t i = 0; i < most_outputs; ++i) {
+            if (i >= rows) break;
+            V y[most_outputs];
+            winograd::to_outputs(half[i], out_x - 1, y);
+            const std::int64_t at = first + i * row_step + c;
+#pragma GCC unroll 4
+            for (std::int64_t j = 0; j < most_outputs; ++j) {
+              if (j >= columns) break;
+              y[j] += more;
+              if (residual) y[j] += load<V>(residual + at + j * C);
+              store(s.data + at + j * C, y[j]);
+            }
+          }
+        });
+      }
+    });
+  });
 }
 
-// Some rows of some planes.
-struct Slab {
-  std::int64_t z, planes, y, rows;
-  std::int64_t size() const { return planes * rows; }
+// A gradient of outputs as products with its sums read it: 16 channels of a vector, as many vectors
+// side by side as the products take, then the next tile.
+struct Lanes {
+  std::int64_t channels, vectors, together, tiles;
+  std::int64_t width(std::int64_t vector) const {
+    return std::min(together, vectors - vector / together * together);
+  }
+  std::int64_t at(std::int64_t tile, std::int64_t vector) const {
+    const std::int64_t group = vector / together * together;
+    return 16 * (group * tiles + tile * width(vector) + vector - group);
+  }
 };
 
-// Outputs by slabs whose six images the cache holds: body(slab, the images of what it is made of,
-// with their borders). Whole planes where four of them are not too many.
-template <class Body>
-void each_slab(const Sample& in, const Size3& out, const Size3& kernel, const Size3& pad,
-               const Body& body) {
-  const std::int64_t of_tile = outputs_of_tile(kernel[2]), tiles = tiles_of(out[2], of_tile),
-                     most = std::max<std::int64_t>(1, rows_at_once / (tiles * in.channels));
-  const std::int64_t deep = std::min<std::int64_t>(out[0], kernel[0] == 1 ? 1 : 4),
-                     rows = std::clamp<std::int64_t>(most / deep, std::min<std::int64_t>(8, out[1]),
-                                                     out[1]),
-                     planes = rows < out[1] ? deep : std::max(deep, most / rows),
-                     zs = (out[0] + planes - 1) / planes, ys = (out[1] + rows - 1) / rows;
-  for (std::int64_t i = 0; i < zs * ys; ++i) {
-    Slab s{out[0] * (i / ys) / zs, 0, out[1] * (i % ys) / ys, 0};
-    s.planes = out[0] * (i / ys + 1) / zs - s.z;
-    s.rows = out[1] * (i % ys + 1) / ys - s.y;
-    const Slab from{s.z - pad[0], s.planes + kernel[0] - 1, s.y - pad[1], s.rows + kernel[1] - 1};
-    const Images images(in.channels, from.planes, from.rows, out[2], of_tile);
-    team_for(from.size(), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        input_sums(images, r, in, from.z + r / from.rows, from.y + r % from.rows, pad[2]);
+// A row of tiles of the sums of outputs' gradients.
+void output_sums(const Images& images, const Lanes& lanes, std::int64_t first_tile, const Sample& s,
+                 const Grid& g, std::int64_t z, std::int64_t row) {
+  const std::int64_t C = s.channels, n = images.of_one, y0 = row * g.out_y;
+  const std::vector<float> zeros(static_cast<std::size_t>(C));
+  simd([&]() SLUICE_INLINE {
+    with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
+      for (std::int64_t t = 0; t < g.across; ++t) {
+        const std::int64_t x0 = t * out_x;
+        const float* from[most_outputs][most_outputs];
+        for (std::int64_t i = 0; i < most_outputs; ++i)
+          for (std::int64_t j = 0; j < most_outputs; ++j) {
+            const bool inside = i < out_y && j < out_x && y0 + i < g.out[1] && x0 + j < g.out[2];
+            from[i][j] = inside ? s.at(z, y0 + i, x0 + j) : zeros.data();
+          }
+        each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
+          float* const to = images.all.data() + lanes.at(first_tile + t, c / 16) + c % 16;
+          V half[side][most_outputs];  // [sum][x]
+#pragma GCC unroll 4
+          for (std::int64_t j = 0; j < most_outputs; ++j) {
+            V d[most_outputs], along_y[side];
+#pragma GCC unroll 4
+            for (std::int64_t i = 0; i < most_outputs; ++i) d[i] = load<V>(from[i][j] + c);
+            winograd::of_outputs(d, out_y - 1, along_y);
+#pragma GCC unroll 6
+            for (std::int64_t i = 0; i < side; ++i) half[i][j] = along_y[i];
+          }
+#pragma GCC unroll 6
+          for (std::int64_t i = 0; i < side; ++i) {
+            V made[side];
+            winograd::of_outputs(half[i], out_x - 1, made);
+#pragma GCC unroll 6
+            for (std::int64_t j = 0; j < side; ++j) store(to + (i * side + j) * n, made[j]);
+          }
+        });
+      }
     });
-    body(s, images);
+  });
+}
+
+// ---- chunks -------------------------------------------------------------------------------------
+
+// Planes of the input's images, of which the last ones are there: a ring.
+class Ring {
+ public:
+  Ring(std::int64_t planes, std::int64_t depth) : slots_(planes + depth - 1) {}
+  std::int64_t slots() const { return slots_; }
+  std::int64_t slot(std::int64_t plane) const { return plane % slots_; }
+  // Runs of a chunk's planes whose slots follow each other for every position of the kernel.
+  std::int64_t run(const Chunk& c, std::int64_t depth) const {
+    return slot(c.z) + c.planes + depth - 1 <= slots_ ? c.planes : 1;
+  }
+
+ private:
+  std::int64_t slots_;
+};
+
+// How many rows of tiles and planes a chunk has. Weights are read once a chunk: what they are in
+// bytes should not exceed what its images are, nor its images what the cache holds.
+Chunk largest_chunk(const Grid& g, std::int64_t in, std::int64_t out) {
+  const std::int64_t wanted = std::max<std::int64_t>(48, g.kernel[0] * in * out / (in + out));
+  const auto numbers = [&](std::int64_t rows, std::int64_t planes) {
+    return sums * rows * g.across * (in * (planes + g.kernel[0] - 1) + out * planes);
+  };
+  const auto even = [](std::int64_t n, std::int64_t most) {
+    const std::int64_t parts = (n + most - 1) / most;
+    return (n + parts - 1) / parts;
+  };
+  std::int64_t rows = g.rows, planes = 1;
+  while (rows > 1 && numbers(rows, 1) > cached && rows * g.across > wanted) --rows;
+  rows = even(g.rows, rows);
+  while (planes < g.out[0] &&
+         (numbers(rows, planes + 1) <= cached || planes * rows * g.across < wanted))
+    ++planes;
+  return {0, even(g.out[0], planes), 0, rows, rows * g.across};
+}
+
+// body(chunk, the input's images, where its planes are).
+template <class Body>
+void each_chunk(const Sample& in, const Grid& g, const Chunk& most, const Body& body) {
+  const std::int64_t depth = g.kernel[0];
+  const Ring ring(most.planes, depth);
+  const Images images(ring.slots() * most.tiles, in.channels);
+  for (std::int64_t row = 0; row < g.rows; row += most.rows) {
+    const std::int64_t rows = std::min(most.rows, g.rows - row), tiles = rows * g.across;
+    std::int64_t made = 0;
+    for (std::int64_t z = 0; z < g.out[0]; z += most.planes) {
+      const Chunk c{z, std::min(most.planes, g.out[0] - z), row, rows, tiles};
+      const std::int64_t end = z + c.planes + depth - 1;
+      team_for((end - made) * rows, [&](std::int64_t begin, std::int64_t finish) {
+        for (std::int64_t i = begin; i < finish; ++i) {
+          const std::int64_t plane = made + i / rows, r = i % rows;
+          input_sums(images, ring.slot(plane) * tiles + r * g.across, in, g, plane - g.pad[0],
+                     row + r);
+        }
+      });
+      made = end;
+      body(c, images, ring);
+    }
   }
 }
 
@@ -260,75 +298,259 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
   const auto ones = [](const std::vector<std::int64_t>& v) {
     return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
   };
+  const auto of_tile = [](std::int64_t n) { return n >= 3 && n <= winograd::most_kernel; };
+  const Size3 kernel = three(spec.kernel, 1);
   return type == at::kFloat && !spec.transposed && spec.groups == 1 && ones(spec.stride) &&
-         spec.kernel.back() >= 3 && spec.kernel.back() <= 5 && spec.kernel.size() > 1 &&
-         std::min(spec.in, spec.out) >= least_channels;
+         of_tile(kernel[1]) && of_tile(kernel[2]) && std::min(spec.in, spec.out) >= least_channels;
 }
 
 bool is_dense(const at::Tensor& weight) {
   return at::count_nonzero(weight).item<std::int64_t>() * 10 > weight.numel() * 7;
 }
 
+// ---- forward ------------------------------------------------------------------------------------
+
 WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
                                Products products)
-    : kernel_(three(spec.kernel, 1)), pad_(three(spec.padding, 0)) {
-  at::Tensor w = weight.detach().to(at::kFloat);
-  if (adjoint) {
+    : products_(products),
+      kernel_(three(spec.kernel, 1)),
+      pad_(three(spec.padding, 0)),
+      in_channels_(adjoint ? spec.out : spec.in),
+      out_channels_(adjoint ? spec.in : spec.out),
+      of_one_(vectors_of(out_channels_) * kernel_[0] * in_channels_ * 16),
+      weights_(sums * of_one_) {
+  if (adjoint)
     for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
-    w = w.transpose(0, 1).flatten(2).flip(2);
-  }
-  w = w.reshape({w.size(0), w.size(1), kernel_[0], kernel_[1], kernel_[2]}).contiguous();
-  for (const at::Tensor& one : kernel_sums(w))
-    of_.emplace_back(of_images(spec, adjoint), one, false, products, at::kFloat);
+  pack(weight.detach().to(at::kFloat).contiguous(), adjoint);
+}
+
+// 16 outputs' kernels of one input at a time. Seen from the output's gradient, a kernel is turned
+// round.
+void WinogradGather::pack(const at::Tensor& weight, bool adjoint) {
+  const std::int64_t plane = kernel_[1] * kernel_[2], volume = kernel_[0] * plane, C = in_channels_,
+                     vectors = vectors_of(out_channels_),
+                     together = micro_tile_of(products_).vectors;
+  const std::int64_t to_next_in = adjoint ? out_channels_ * volume : volume,
+                     to_next_out = adjoint ? volume : C * volume;
+  const float* const from = weight.const_data_ptr<float>();
+  team_for(vectors * C, [&](std::int64_t begin, std::int64_t end) {
+    const Buffer<std::uint32_t> turned(volume * 16);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t vector = i / C, c = i % C, group = vector / together * together,
+                         width = std::min(together, vectors - group);
+      kernels_in_lanes(from + c * to_next_in + vector * 16 * to_next_out, to_next_out,
+                       std::min<std::int64_t>(16, out_channels_ - vector * 16), volume, false,
+                       turned.data());
+      const auto* const lanes = reinterpret_cast<const float*>(turned.data());
+      simd([&]() SLUICE_INLINE {
+        for (std::int64_t z = 0; z < kernel_[0]; ++z) {
+          const auto number = [&](std::int64_t y, std::int64_t x) SLUICE_INLINE {
+            const std::int64_t k = (z * kernel_[1] + y) * kernel_[2] + x;
+            return load<F16>(lanes + 16 * (adjoint ? volume - 1 - k : k));
+          };
+          F16 half[winograd::most_kernel][side];  // [y][sum]
+          for (std::int64_t y = 0; y < kernel_[1]; ++y) {
+            F16 w[winograd::most_kernel];
+            for (std::int64_t x = 0; x < kernel_[2]; ++x) w[x] = number(y, x);
+            winograd::of_kernel(w, kernel_[2], half[y]);
+          }
+          float* const to = weights_.data() + 16 * ((group * kernel_[0] + z * width) * C +
+                                                    c * width + vector - group);
+          for (std::int64_t j = 0; j < side; ++j) {
+            F16 w[winograd::most_kernel], made[side];
+            for (std::int64_t y = 0; y < kernel_[1]; ++y) w[y] = half[y][j];
+            winograd::of_kernel(w, kernel_[1], made);
+            for (std::int64_t k = 0; k < side; ++k) store(to + (k * side + j) * of_one_, made[k]);
+          }
+        }
+      });
+    }
+  });
 }
 
 void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
                          at::Tensor& out) const {
-  const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   const bool flat = kernel_[0] == 1 && pad_[0] == 0;
+  const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  const std::int64_t C = in_channels_, vectors = vectors_of(out_channels_), depth = kernel_[0];
+  const MicroTile tile = micro_tile_of(products_);
   for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
     const Sample to(out, n, flat);
     const float* const more = residual.defined() ? Sample(residual, n, flat).data : nullptr;
-    each_slab(
-        Sample(in, n, flat), to.size, kernel_, pad_, [&](const Slab& s, const Images& images) {
-          const Images made(to.channels, s.planes, s.rows, to.size[2], outputs_of_tile(kernel_[2]));
-          each_sum([&](std::int64_t k) {
-            at::Tensor one = made.one(k);
-            of_[k].run(images.one(k), {}, {}, one);
+    const Grid g(kernel_, pad_, to.size);
+    const Chunk most = largest_chunk(g, C, out_channels_);
+    const Images made(most.planes * most.tiles, 16 * vectors);
+    // One of the 36: of so many tiles that follow each other, from `first` of the chunk on.
+    const auto multiply = [&](std::int64_t sum, const Images& images, const std::ptrdiff_t* planes,
+                              std::int64_t first, std::int64_t tiles) {
+      MicroTask t{};
+      t.rows = planes;
+      t.n_rows = static_cast<int>(depth);
+      t.words = static_cast<int>(C);
+      t.mstep = C * 4;
+      t.pstep = 4;
+      t.acc_step = made.numbers;
+      for (std::int64_t v = 0; v < vectors; v += tile.vectors) {
+        const std::int64_t width = std::min<std::int64_t>(tile.vectors, vectors - v),
+                           room = tile.sums / width, parts = (tiles + room - 1) / room,
+                           m = (tiles + parts - 1) / parts;
+        const Micro micro = find_micro(products_, 1, static_cast<int>(m), static_cast<int>(width));
+        t.weights =
+            reinterpret_cast<const char*>(weights_.data() + sum * of_one_ + 16 * v * depth * C);
+        for (std::int64_t part = 0; part < parts; ++part) {
+          const std::int64_t start = std::min(part * m, tiles - m);
+          t.in = reinterpret_cast<const char*>(images.at(sum, start));
+          t.acc = made.at(sum, first + start) + 16 * v;
+          micro(t);
+        }
+      }
+    };
+    each_chunk(
+        Sample(in, n, flat), g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
+          const std::int64_t run = ring.run(c, depth);
+          team_for(sums, [&](std::int64_t begin, std::int64_t end) {
+            std::vector<std::ptrdiff_t> planes(static_cast<std::size_t>(depth));
+            for (std::int64_t k = begin; k < end; ++k)
+              for (std::int64_t p = 0; p < c.planes; p += run) {
+                for (std::int64_t z = 0; z < depth; ++z)
+                  planes[static_cast<std::size_t>(z)] = ring.slot(c.z + p + z) * c.tiles * C * 4;
+                multiply(k, images, planes.data(), p * c.tiles, run * c.tiles);
+              }
           });
-          team_for(s.size(), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t r = begin; r < end; ++r) {
-              float* const row = to.at_row(s.z + r / s.rows, s.y + r % s.rows);
-              outputs_of(made, r, b, more ? more + (row - to.data) : nullptr, row, to.size[2]);
-            }
+          team_for(c.planes * c.rows, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i)
+              outputs_of(made, i * g.across, to, g, c.z + i / c.rows, c.row + i % c.rows, b, more);
           });
         });
   }
 }
 
+// ---- the weight's gradient ----------------------------------------------------------------------
+
+namespace {
+
+class WinogradWeightGrad {
+ public:
+  WinogradWeightGrad(const ConvSpec& spec, Products products)
+      : products_(products),
+        tile_(micro_tile_of(products)),
+        kernel_(three(spec.kernel, 1)),
+        pad_(three(spec.padding, 0)),
+        A_(spec.in),
+        B_(spec.out),
+        vectors_(vectors_of(B_)),
+        sums_(sums * of_one()) {}
+  void add(const Sample& x, const Sample& grad);
+  at::Tensor result(at::IntArrayRef shape) const;
+
+ private:
+  std::int64_t of_one() const { return kernel_[0] * A_ * vectors_ * 16; }
+  // The sums of one of the 36, of a position of the kernel along z and a group of vectors.
+  float* at(std::int64_t sum, std::int64_t z, std::int64_t group) const {
+    return sums_.data() + sum * of_one() + (z * vectors_ + group) * A_ * 16;
+  }
+  void multiply(std::int64_t sum, const Chunk& c, const Images& images, const Ring& ring,
+                const float* lanes) const;
+
+  const Products products_;
+  const MicroTile tile_;
+  const Size3 kernel_, pad_;
+  const std::int64_t A_, B_, vectors_;
+  Buffer<float> sums_;  // [sum][z][group of vectors][channel of x][vector][16]
+  bool begun_ = false;
+};
+
+void WinogradWeightGrad::multiply(std::int64_t sum, const Chunk& c, const Images& images,
+                                  const Ring& ring, const float* lanes) const {
+  std::vector<std::ptrdiff_t> planes(static_cast<std::size_t>(c.planes));
+  MicroTask t{};
+  t.rows = planes.data();
+  t.n_rows = static_cast<int>(c.planes);
+  t.words = static_cast<int>(c.tiles);
+  t.mstep = 4;
+  t.pstep = A_ * 4;
+  t.add = begun_;
+  for (std::int64_t v = 0; v < vectors_; v += tile_.vectors) {
+    const std::int64_t width = std::min<std::int64_t>(tile_.vectors, vectors_ - v),
+                       room = tile_.sums / width, parts = (A_ + room - 1) / room,
+                       m = (A_ + parts - 1) / parts;
+    t.weights = reinterpret_cast<const char*>(lanes + 16 * v * c.planes * c.tiles);
+    for (std::int64_t z = 0; z < kernel_[0]; ++z) {
+      for (std::int64_t p = 0; p < c.planes; ++p)
+        planes[static_cast<std::size_t>(p)] = ring.slot(c.z + p + z) * c.tiles * A_ * 4;
+      for (std::int64_t a = 0; a < A_; a += m) {
+        t.in = reinterpret_cast<const char*>(images.at(sum, 0) + a);
+        t.acc = at(sum, z, v) + a * width * 16;
+        find_micro(products_, 1, static_cast<int>(std::min(m, A_ - a)), static_cast<int>(width))(t);
+      }
+    }
+  }
+}
+
+void WinogradWeightGrad::add(const Sample& x, const Sample& grad) {
+  const Grid g(kernel_, pad_, grad.size);
+  const Chunk most = largest_chunk(g, A_, B_);
+  const Images there(most.planes * most.tiles, 16 * vectors_);
+  if (B_ % 16 != 0) std::fill_n(there.all.data(), sums * there.of_one, 0.F);
+  each_chunk(x, g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
+    const Lanes lanes{B_, vectors_, tile_.vectors, c.planes * c.tiles};
+    team_for(c.planes * c.rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        output_sums(there, lanes, i * g.across, grad, g, c.z + i / c.rows, c.row + i % c.rows);
+    });
+    team_for(sums, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k)
+        multiply(k, c, images, ring, there.all.data() + k * there.of_one);
+    });
+    begun_ = true;
+  });
+}
+
+at::Tensor WinogradWeightGrad::result(at::IntArrayRef shape) const {
+  const std::int64_t plane = kernel_[1] * kernel_[2], volume = kernel_[0] * plane;
+  const Buffer<float> w(vectors_ * A_ * volume * 16);  // [vector][channel of x][tap][16]
+  team_for(vectors_ * A_, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t vector = i / A_, a = i % A_,
+                         group = vector / tile_.vectors * tile_.vectors,
+                         width = std::min<std::int64_t>(tile_.vectors, vectors_ - group);
+      simd([&]() SLUICE_INLINE {
+        for (std::int64_t z = 0; z < kernel_[0]; ++z) {
+          const float* const from = at(0, z, group) + 16 * (a * width + vector - group);
+          F16 half[winograd::most_kernel][side];  // [y][sum]
+          for (std::int64_t j = 0; j < side; ++j) {
+            F16 m[side], along_y[winograd::most_kernel];
+            for (std::int64_t k = 0; k < side; ++k)
+              m[k] = load<F16>(from + (k * side + j) * of_one());
+            winograd::to_kernel(m, kernel_[1], along_y);
+            for (std::int64_t y = 0; y < kernel_[1]; ++y) half[y][j] = along_y[y];
+          }
+          for (std::int64_t y = 0; y < kernel_[1]; ++y) {
+            F16 made[winograd::most_kernel];
+            winograd::to_kernel(half[y], kernel_[2], made);
+            for (std::int64_t k = 0; k < kernel_[2]; ++k)
+              store(w.data() + (i * volume + z * plane + y * kernel_[2] + k) * 16, made[k]);
+          }
+        }
+      });
+    }
+  });
+  return weights_of_lanes(shape, A_, B_, volume, [&](std::int64_t vector) {
+    return [&, vector](std::int64_t tap, std::int64_t a) -> const float* {
+      return w.data() + ((vector * A_ + a) * volume + tap) * 16;
+    };
+  });
+}
+
+}  // namespace
+
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                                 Products products) {
-  const ConvSpec inner = of_images(spec, false);
-  const Size3 kernel = three(spec.kernel, 1), pad = three(spec.padding, 0);
-  const bool flat = kernel[0] == 1 && pad[0] == 0;
-  std::vector<at::Tensor> all(sums);
-  for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n) {
-    const Sample out(grad, n, flat);
-    each_slab(Sample(x, n, flat), out.size, kernel, pad, [&](const Slab& s, const Images& images) {
-      const Images there(out.channels, s.planes, s.rows, out.size[2], outputs_of_tile(kernel[2]));
-      team_for(s.size(), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r)
-          output_sums(there, r, out, s.z + r / s.rows, s.y + r % s.rows);
-      });
-      each_sum([&](std::int64_t k) {
-        const at::Tensor one = direct_weight_grad(inner, images.one(k), there.one(k), products);
-        all[k] = all[k].defined() ? all[k].add_(one) : one;
-      });
-    });
-  }
-  const at::Tensor weight = at::empty(weight_shape(spec), at::kFloat);
-  kernel_of_sums(all, weight);
-  return weight;
+  const bool flat = three(spec.kernel, 1)[0] == 1 && three(spec.padding, 0)[0] == 0;
+  WinogradWeightGrad sum(spec, products);
+  for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
+    sum.add(Sample(x, n, flat), Sample(grad, n, flat));
+  return sum.result(weight_shape(spec));
 }
 
 }  // namespace sluice

@@ -1,22 +1,28 @@
-// Convolutions of float32 whose kernel has three to five numbers along x, with about half of the
-// products (Winograd's F(4, 3), F(3, 4) and F(2, 5); Lavin, Gray 2016, along one axis): a tile of
-// four outputs takes six products of the input's and the kernel's six sums, where it would take
-// twelve; two outputs of a kernel of five take six, not ten.
+// Convolutions of float32 whose kernel has three to five numbers along y and x, with a quarter of
+// the products (Winograd's F(4 x 4, 3 x 3), F(3 x 3, 4 x 4) and F(2 x 2, 5 x 5); Lavin, Gray 2016):
+// a tile of 16 outputs takes 36 products of the input's and the kernel's sums (winograd_axis.h),
+// where it would take 144; four outputs of a kernel of five take 36, not 100.
 //
-//   out = A' [ (G w) . (B' in) ]        . : product by product, then summed over taps and channels
-//   dw  = G' [ (A dout) . (B' in) ]     the same form, turned round
+//   out = A' [ (G w G') . (B' in B) ] A       . : product by product, then summed over z and
+//   channels dw  = G' [ (A dout A') . (B' in B) ] G    the same form, turned round
 //
-//   in ──B'──▶ six images, a number a tile ──a Gather each, kernel z x y x 1──▶ six ──A'──▶ out
+//   in ──B'──▶ 36 images, a number a tile ──36 products of matrices──▶ 36 images ──A'──▶ out
 //
-// Invariant: sums are a Gather's and of one order, so results depend on no number of threads. Their
-// error is some times that of the sums in full: about 1e-6 of the largest output.
+// Images are made plane by plane, for some rows of tiles, so that the second-level cache holds them
+// from their making to their reading; planes that a kernel's next position along z reads again stay
+// in a ring.
+//
+// Invariant: every output is summed in one order, and a weight's gradient chunk by chunk, so
+// results depend on no number of threads. Their error is near 1e-6 of the largest output, as that
+// of the sums in full.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
-#include "kernels/net/direct_conv.h"
+#include "kernels/base/buffer.h"
+#include "kernels/net/conv_spec.h"
+#include "kernels/net/direct_conv_micro.h"
+#include "kernels/net/direct_conv_planes.h"
 
 namespace sluice {
 
@@ -28,8 +34,13 @@ class WinogradGather {
            at::Tensor& out) const;
 
  private:
+  void pack(const at::Tensor& weight, bool adjoint);
+
+  Products products_;
   Size3 kernel_, pad_;
-  std::vector<Gather> of_;  // of the six sums
+  std::int64_t in_channels_, out_channels_;
+  std::int64_t of_one_;    // weights of one of the sums
+  Buffer<float> weights_;  // [sum][group of vectors][z][channel][vector][16]
 };
 
 // Whether that is quicker: numbers of float32, a step of one, and channels enough to pay for sums.
