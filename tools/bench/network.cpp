@@ -2,10 +2,12 @@
 // backward; or a prediction alone. What networks.py and prediction.py run.
 //
 //   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
-//                          "precision": "float32", "steps": 5, "threads": 2, "predict": false}
+//                          "precision": "float32", "steps": 5, "threads": 2, "predict": false,
+//                          "layers": false}
 //
 // Prints a JSON object: milliseconds of the fastest and the median step, the process's CPU time a
-// step, and by how many MB the resident set grew at most.
+// step, and by how many MB the resident set grew at most. With "layers": milliseconds of each kind
+// of layer, forward and backward, a step, of all threads together.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -13,9 +15,12 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <map>
+#include <utility>
 
 #include "engine/base/openmp.h"
 #include "engine/run/registry.h"
+#include "engine/state/layer_costs.h"
 #include "engine/state/resource.h"
 #include "kernels/base/allocator.h"
 #include "tools/bench/clock.h"
@@ -30,6 +35,16 @@ double resident(const std::string& which) {
   for (std::string line; std::getline(status, line);)
     if (line.starts_with(which)) return std::stod(line.substr(which.size() + 1)) / 1024;
   return 0;
+}
+
+Json by_kind(const Network& net, std::int64_t samples) {
+  std::map<std::string, std::pair<double, double>> kinds;
+  if (const auto* layered = dynamic_cast<const Layered*>(&net))
+    for (const LayerCost& c : layered->layer_costs()) {
+      kinds[c.kind].first += 1e3 * c.forward * static_cast<double>(samples);
+      kinds[c.kind].second += 1e3 * c.backward * static_cast<double>(samples);
+    }
+  return kinds;
 }
 
 }  // namespace
@@ -64,10 +79,10 @@ int main(int, char** argv) {
     cpu += 1e3 * (cpu_seconds() - cpu_start);
   }
   std::sort(times.begin(), times.end());
-  std::cout << Json{{"min_ms", times.front()},
-                    {"median_ms", times[times.size() / 2]},
-                    {"cpu_ms", cpu / steps},
-                    {"peak_mb", resident("VmHWM") - before}}
-                   .dump()
-            << std::endl;
+  Json result{{"min_ms", times.front()},
+              {"median_ms", times[times.size() / 2]},
+              {"cpu_ms", cpu / steps},
+              {"peak_mb", resident("VmHWM") - before}};
+  if (job.value("layers", false)) result["layers"] = by_kind(*net, size[0]);
+  std::cout << result.dump() << std::endl;
 }
