@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
@@ -55,9 +56,8 @@ struct Grid {
 // 36 images in one piece of memory, [plane][tile][number] each. Not a multiple of a page apart:
 // the same number of all images would meet in one set of the cache.
 struct Images {
-  std::int64_t numbers = 0, of_one = 0;  // of a tile; of an image
+  std::int64_t numbers, of_one;  // of a tile; of an image
   Buffer<float> all;
-  Images() = default;
   Images(std::int64_t tiles, std::int64_t of_tile)
       : numbers(of_tile), of_one((tiles * of_tile + 1023) / 1024 * 1024 + 16), all(sums * of_one) {}
   float* at(std::int64_t sum, std::int64_t tile) const {

@@ -128,6 +128,9 @@ std::vector<Case> cases() {
       out.push_back(c);
     }
   out.push_back({spec(false, 33, 48, {3, 3, 3}, {1, 1, 1}), {7, 26, 23}});
+  // Sums of tiles that are made some rows of tiles, and some planes, at a time.
+  out.push_back({spec(false, 17, 16, {3, 3, 3}, {1, 1, 1}), {4, 41, 50}});
+  out.push_back({spec(false, 16, 18, {3, 3}, {1, 1}), {90, 70}});
   return out;
 }
 
