@@ -17,6 +17,7 @@ class Reads {
       : kernel_(three(spec.kernel, 1)),
         stride_(three(spec.stride, 1)),
         pad_(three(spec.padding, 0)),
+        dilation_(dilation_of(spec)),
         in_(spatial(x)),
         out_(three({out.begin() + 2, out.end()}, 1)) {}
   std::int64_t taps() const { return kernel_[0] * kernel_[1] * kernel_[2]; }
@@ -31,9 +32,9 @@ class Reads {
       for (std::int64_t kz = 0; kz < kernel_[0]; ++kz)
         for (std::int64_t ky = 0; ky < kernel_[1]; ++ky)
           for (std::int64_t kx = 0; kx < kernel_[2]; ++kx, ++tap) {
-            const std::int64_t z = oz * stride_[0] - pad_[0] + kz,
-                               y = oy * stride_[1] - pad_[1] + ky,
-                               x = ox * stride_[2] - pad_[2] + kx;
+            const std::int64_t z = oz * stride_[0] - pad_[0] + kz * dilation_[0],
+                               y = oy * stride_[1] - pad_[1] + ky * dilation_[1],
+                               x = ox * stride_[2] - pad_[2] + kx * dilation_[2];
             if (z >= 0 && z < in_[0] && y >= 0 && y < in_[1] && x >= 0 && x < in_[2])
               body(o, tap, ((n * in_[0] + z) * in_[1] + y) * in_[2] + x);
           }
@@ -41,7 +42,7 @@ class Reads {
   }
 
  private:
-  Size3 kernel_, stride_, pad_, in_, out_;
+  Size3 kernel_, stride_, pad_, dilation_, in_, out_;
 };
 
 // [positions, channels] of an image; a view where it is channels last.

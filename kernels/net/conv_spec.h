@@ -1,7 +1,7 @@
 // What a convolution is, apart from its weights. Lists have one entry a spatial axis.
 //
 // Invariant: weights are [out, in / groups, kernel...], of a transposed convolution
-// [in, out / groups, kernel...], as PyTorch keeps them; dilation is 1.
+// [in, out / groups, kernel...], as PyTorch keeps them.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@ struct ConvSpec {
   std::int64_t in = 1, out = 1;
   std::vector<std::int64_t> kernel, stride, padding, output_padding;
   std::int64_t groups = 1;
+  std::vector<std::int64_t> dilation = {};  // empty: 1; of a transposed one nothing else
 };
 
 }  // namespace sluice

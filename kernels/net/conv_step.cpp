@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_library.h"
 #include "kernels/net/conv_matmul.h"
 #include "kernels/net/direct_conv.h"
+#include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/norm_act.h"
 #include "kernels/net/thin_conv.h"
 
@@ -53,6 +54,22 @@ std::int64_t out_of(const at::Tensor& weight, const ConvSpec& s) {
   return s.transposed ? s.groups * weight.size(1) : weight.size(0);
 }
 
+// By axis.
+std::vector<std::int64_t> dilations_of(const ConvSpec& spec) {
+  std::vector<std::int64_t> all = spec.dilation;
+  all.resize(spec.kernel.size(), 1);
+  return all;
+}
+
+// Tiles of a dilated convolution's outputs (direct_conv_winograd.h) would be mostly empty where it
+// leaves out more than a small image has.
+bool direct_conv_pays(const ConvSpec& spec, at::ScalarType type, const Step::Size& out) {
+  bool full = true;
+  for (std::size_t d = 0; d < spec.dilation.size(); ++d)
+    full = full && (spec.dilation[d] == 1 || out[d + 2] > 2 * spec.dilation[d]);
+  return full && has_direct_conv(spec, type);
+}
+
 }  // namespace
 
 at::Tensor filled_up(const at::Tensor& weight) {
@@ -67,11 +84,10 @@ at::Tensor filled_up(const at::Tensor& weight) {
 
 at::Tensor filled_convolution(const at::Tensor& x, const at::Tensor& weight,
                               const std::optional<at::Tensor>& bias, const ConvSpec& spec) {
-  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
   const std::int64_t more = out_of(weight, spec) - spec.out;
   const auto b =
       bias && more > 0 ? std::optional<at::Tensor>(at::constant_pad_nd(*bias, {0, more})) : bias;
-  return torch_convolution(with_channels(x, into(weight, spec)), weight, b, spec, dilation)
+  return torch_convolution(with_channels(x, into(weight, spec)), weight, b, spec)
       .narrow(1, 0, spec.out);
 }
 
@@ -80,12 +96,11 @@ std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& 
                                                               const at::Tensor& weight,
                                                               const ConvSpec& spec, bool wanted) {
   const at::ScalarType type = type_of_product(x);
-  const std::vector<std::int64_t> dilation(spec.kernel.size(), 1);
   const at::Tensor g = with_channels(grad.to(type), out_of(weight, spec));
-  const auto [dx, dw, db] =
-      at::convolution_backward(g, with_channels(x.to(type), into(weight, spec)), weight.to(type),
-                               std::nullopt, spec.stride, spec.padding, dilation, spec.transposed,
-                               spec.output_padding, spec.groups, {wanted, true, false});
+  const auto [dx, dw, db] = at::convolution_backward(
+      g, with_channels(x.to(type), into(weight, spec)), weight.to(type), std::nullopt, spec.stride,
+      spec.padding, dilations_of(spec), spec.transposed, spec.output_padding, spec.groups,
+      {wanted, true, false});
   const std::int64_t rows = spec.transposed ? spec.in : spec.out,
                      columns = (spec.transposed ? spec.out : spec.in) / spec.groups;
   return {wanted ? dx.narrow(1, 0, spec.in) : dx, dw.narrow(0, 0, rows).narrow(1, 0, columns)};
@@ -109,12 +124,11 @@ at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout) {
 }
 
 at::Tensor torch_convolution(const at::Tensor& x, const at::Tensor& weight,
-                             const std::optional<at::Tensor>& bias, const ConvSpec& spec,
-                             at::IntArrayRef dilation) {
+                             const std::optional<at::Tensor>& bias, const ConvSpec& spec) {
   const at::ScalarType type = type_of_product(x);
   const auto b = bias ? std::optional<at::Tensor>(bias->to(type)) : std::nullopt;
-  return at::convolution(x.to(type), weight.to(type), b, spec.stride, spec.padding, dilation,
-                         spec.transposed, spec.output_padding, spec.groups)
+  return at::convolution(x.to(type), weight.to(type), b, spec.stride, spec.padding,
+                         dilations_of(spec), spec.transposed, spec.output_padding, spec.groups)
       .to(x.scalar_type());
 }
 
@@ -128,7 +142,8 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   if (tensor_cores && cuda_takes(own) && thin_conv_fits(spec, out)) {
     w->way = ConvWay::thin;
     w->cast = own.to(p.compute).contiguous();
-  } else if (!pass.cpu || !p.channels_last || !products || !has_direct_conv(spec)) {
+  } else if (!pass.cpu || !p.channels_last || !products ||
+             !direct_conv_pays(spec, p.compute, out)) {
     const bool fills = tensor_cores && spec.groups == 1;
     w->cast = p.laid_out(fills ? filled_up(own.to(p.compute)) : own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
@@ -207,6 +222,7 @@ Attributes ConvStep::attributes() const {
   Attributes all{{"out", spec.out}, {"kernel", spec.kernel}, {"stride", spec.stride}};
   all.emplace_back("padding", spec.padding);
   if (spec.transposed) all.emplace_back("output_padding", spec.output_padding);
+  if (is_dilated(spec)) all.emplace_back("dilation", spec.dilation);
   if (spec.groups > 1) all.emplace_back("groups", spec.groups);
   all.emplace_back("bias", bias >= 0);
   if (inputs.size() > 1) all.emplace_back("residual", true);

@@ -59,7 +59,6 @@ std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& 
 // LibTorch's convolution, in the type of x; weight and bias may have another. In 16 bits images no
 // wider than four voxels are computed in float32 on the host, and rounded.
 at::Tensor torch_convolution(const at::Tensor& x, const at::Tensor& weight,
-                             const std::optional<at::Tensor>& bias, const ConvSpec& spec,
-                             at::IntArrayRef dilation);
+                             const std::optional<at::Tensor>& bias, const ConvSpec& spec);
 
 }  // namespace sluice

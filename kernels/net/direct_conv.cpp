@@ -35,18 +35,21 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
   return level == CpuLevel::amx ? Products::tiles : Products::pairs;
 }
 
-bool has_direct_conv(const ConvSpec& spec) {
+bool has_direct_conv(const ConvSpec& spec, at::ScalarType type) {
+  if (is_dilated(spec)) return winograd_fits(spec, type);
   const Size3 k = three(spec.kernel, 1);
   return is_depthwise(spec) || (spec.groups == 1 && k[0] * k[1] <= max_rows);
 }
 
 std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef input) {
-  std::vector<std::int64_t> out{input[0], s.out};
+  std::vector<std::int64_t> out{input[0], s.out}, dilation = s.dilation;
+  dilation.resize(s.kernel.size(), 1);
   for (std::size_t d = 0; d < s.kernel.size(); ++d) {
     const std::int64_t n = input[d + 2];
     out.push_back(s.transposed
                       ? (n - 1) * s.stride[d] - 2 * s.padding[d] + s.kernel[d] + s.output_padding[d]
-                      : (n + 2 * s.padding[d] - s.kernel[d]) / s.stride[d] + 1);
+                      : (n + 2 * s.padding[d] - (s.kernel[d] - 1) * dilation[d] - 1) / s.stride[d] +
+                            1);
   }
   return out;
 }
@@ -71,16 +74,16 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
+  if (winograd_fits(spec, type) && (is_dilated(spec) || is_dense(weight))) {
+    winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
+    return;
+  }
   if (is_depthwise(spec)) {
     depthwise_.emplace(spec, weight, adjoint, products, type);
     return;
   }
   if (PlaneGather::fits(spec, adjoint, products)) {
     planes_.emplace(spec, weight, adjoint, products, type);
-    return;
-  }
-  if (winograd_fits(spec, type) && is_dense(weight)) {
-    winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
     return;
   }
   const at::Tensor w = weight.detach().to(at::kFloat).contiguous();

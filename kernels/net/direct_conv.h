@@ -48,7 +48,8 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_l
 // Whether there are loops for it. They are LibTorch's equals or better but for a few of thick
 // layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
 // it reads memory that nobody wrote where an image is two voxels wide.
-bool has_direct_conv(const ConvSpec& spec);
+// Dilated ones have loops in float32 alone.
+bool has_direct_conv(const ConvSpec& spec, at::ScalarType type);
 
 class WinogradGather;
 

@@ -30,6 +30,9 @@ inline Size3 spatial(const at::Tensor& t) {
   return three({t.sizes().begin() + 2, t.sizes().end()}, 1);
 }
 
+inline Size3 dilation_of(const ConvSpec& spec) { return three(spec.dilation, 1); }
+inline bool is_dilated(const ConvSpec& spec) { return dilation_of(spec) != Size3{1, 1, 1}; }
+
 // [out, in / groups, kernel...], of a transposed convolution [in, out / groups, kernel...].
 inline std::vector<std::int64_t> weight_shape(const ConvSpec& spec) {
   std::vector<std::int64_t> shape{spec.transposed ? spec.in : spec.out,

@@ -38,19 +38,41 @@ struct Sample {
   }
 };
 
-// The tiles of a plane of outputs.
+// The tiles of a plane of outputs. A dilated kernel sees as many images as its dilation, each of
+// every so many rows and columns: their tiles stand side by side.
 struct Grid {
-  Size3 kernel, pad, out;
+  Size3 kernel, pad, dilation, out;
   std::int64_t out_y, out_x;  // outputs of a tile
   std::int64_t rows, across;  // tiles
-  Grid(const Size3& k, const Size3& p, const Size3& size)
+  Grid(const Size3& k, const Size3& p, const Size3& d, const Size3& size)
       : kernel(k),
         pad(p),
+        dilation(d),
         out(size),
         out_y(outputs_of_tile(k[1])),
         out_x(outputs_of_tile(k[2])),
-        rows((size[1] + out_y - 1) / out_y),
-        across((size[2] + out_x - 1) / out_x) {}
+        rows(tiles(1, out_y)),
+        across(tiles(2, out_x)) {}
+  std::int64_t depth() const { return (kernel[0] - 1) * dilation[0] + 1; }  // planes that one reads
+  // The first output of a row or column of tiles; the next is `dilation` farther.
+  std::int64_t first_y(std::int64_t row) const { return first(row, out_y, dilation[1]); }
+  std::int64_t first_x(std::int64_t column) const { return first(column, out_x, dilation[2]); }
+  // How many of a tile's outputs lie in the image.
+  std::int64_t real_y(std::int64_t row) const { return real(first_y(row), out_y, 1); }
+  std::int64_t real_x(std::int64_t column) const { return real(first_x(column), out_x, 2); }
+
+ private:
+  std::int64_t tiles(int axis, std::int64_t of_tile) const {
+    const std::int64_t d = dilation[axis], of_image = (out[axis] + d - 1) / d;
+    return d * ((of_image + of_tile - 1) / of_tile);
+  }
+  static std::int64_t first(std::int64_t tile, std::int64_t of_tile, std::int64_t d) {
+    return tile / d * of_tile * d + tile % d;
+  }
+  std::int64_t real(std::int64_t at, std::int64_t of_tile, int axis) const {
+    const std::int64_t d = dilation[axis];
+    return std::clamp<std::int64_t>((out[axis] - at + d - 1) / d, 0, of_tile);
+  }
 };
 
 // 36 images in one piece of memory, [plane][tile][number] each. Not a multiple of a page apart:
@@ -113,20 +135,21 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
       }
     });
   };
-  const std::int64_t y0 = row * g.out_y - g.pad[1], row_step = s.size[2] * C;
-  const bool rows_inside = y0 >= 0 && y0 + side <= s.size[1];
+  const std::int64_t dy = g.dilation[1], dx = g.dilation[2], y0 = g.first_y(row) - g.pad[1],
+                     row_step = dy * s.size[2] * C, column_step = dx * C;
+  const bool rows_inside = y0 >= 0 && y0 + (side - 1) * dy < s.size[1];
   simd([&]() SLUICE_INLINE {
     for (std::int64_t t = 0; t < tiles; ++t) {
       float* const to = images.at(0, first_tile + t);
-      const std::int64_t x0 = t * g.out_x - g.pad[2];
-      if (rows_inside && x0 >= 0 && x0 + side <= s.size[2]) {
+      const std::int64_t x0 = g.first_x(t) - g.pad[2];
+      if (rows_inside && x0 >= 0 && x0 + (side - 1) * dx < s.size[2]) {
         const float* const first = s.at(z, y0, x0);
         tile(to, [=](std::int64_t i, std::int64_t j)
-                     SLUICE_INLINE { return first + i * row_step + j * C; });
+                     SLUICE_INLINE { return first + i * row_step + j * column_step; });
         continue;
       }
       tile(to, [&](std::int64_t i, std::int64_t j) SLUICE_INLINE {
-        const std::int64_t y = y0 + i, x = x0 + j;
+        const std::int64_t y = y0 + i * dy, x = x0 + j * dx;
         const bool inside = y >= 0 && y < s.size[1] && x >= 0 && x < s.size[2];
         return inside ? s.at(z, y, x) : zeros.data();
       });
@@ -137,14 +160,15 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
 // A row of tiles of outputs, of their sums, and what is added to each output.
 void outputs_of(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
                 std::int64_t z, std::int64_t row, const float* bias, const float* residual) {
-  const std::int64_t C = s.channels, n = images.of_one, y0 = row * g.out_y, row_step = g.out[2] * C;
+  const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row),
+                     row_step = g.dilation[1] * g.out[2] * C, column_step = g.dilation[2] * C;
+  if (rows == 0) return;
   simd([&]() SLUICE_INLINE {
     with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
-      const std::int64_t rows = std::min<std::int64_t>(out_y, g.out[1] - y0);
       for (std::int64_t t = 0; t < g.across; ++t) {
-        const std::int64_t x0 = t * out_x, columns = std::min<std::int64_t>(out_x, g.out[2] - x0);
+        const std::int64_t columns = g.real_x(t);
         const float* const from = images.at(0, first_tile + t);
-        const std::int64_t first = s.at(z, y0, x0) - s.data;
+        const std::int64_t first = s.at(z, y0, g.first_x(t)) - s.data;
         each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
           V half[most_outputs][side];  // [y][sum]
 #pragma GCC unroll 6
@@ -167,8 +191,8 @@ void outputs_of(const Images& images, std::int64_t first_tile, const Sample& s, 
             for (std::int64_t j = 0; j < most_outputs; ++j) {
               if (j >= columns) break;
               y[j] += more;
-              if (residual) y[j] += load<V>(residual + at + j * C);
-              store(s.data + at + j * C, y[j]);
+              if (residual) y[j] += load<V>(residual + at + j * column_step);
+              store(s.data + at + j * column_step, y[j]);
             }
           }
         });
@@ -193,18 +217,18 @@ struct Lanes {
 // A row of tiles of the sums of outputs' gradients.
 void output_sums(const Images& images, const Lanes& lanes, std::int64_t first_tile, const Sample& s,
                  const Grid& g, std::int64_t z, std::int64_t row) {
-  const std::int64_t C = s.channels, n = images.of_one, y0 = row * g.out_y;
+  const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row);
   const std::vector<float> zeros(static_cast<std::size_t>(C));
   simd([&]() SLUICE_INLINE {
     with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
       for (std::int64_t t = 0; t < g.across; ++t) {
-        const std::int64_t x0 = t * out_x;
+        const std::int64_t x0 = g.first_x(t), columns = g.real_x(t);
         const float* from[most_outputs][most_outputs];
         for (std::int64_t i = 0; i < most_outputs; ++i)
-          for (std::int64_t j = 0; j < most_outputs; ++j) {
-            const bool inside = i < out_y && j < out_x && y0 + i < g.out[1] && x0 + j < g.out[2];
-            from[i][j] = inside ? s.at(z, y0 + i, x0 + j) : zeros.data();
-          }
+          for (std::int64_t j = 0; j < most_outputs; ++j)
+            from[i][j] = i < rows && j < columns
+                             ? s.at(z, y0 + i * g.dilation[1], x0 + j * g.dilation[2])
+                             : zeros.data();
         each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
           float* const to = images.all.data() + lanes.at(first_tile + t, c / 16) + c % 16;
           V half[side][most_outputs];  // [sum][x]
@@ -252,7 +276,7 @@ class Ring {
 Chunk largest_chunk(const Grid& g, std::int64_t in, std::int64_t out) {
   const std::int64_t wanted = std::max<std::int64_t>(48, g.kernel[0] * in * out / (in + out));
   const auto numbers = [&](std::int64_t rows, std::int64_t planes) {
-    return sums * rows * g.across * (in * (planes + g.kernel[0] - 1) + out * planes);
+    return sums * rows * g.across * (in * (planes + g.depth() - 1) + out * planes);
   };
   const auto even = [](std::int64_t n, std::int64_t most) {
     const std::int64_t parts = (n + most - 1) / most;
@@ -270,7 +294,7 @@ Chunk largest_chunk(const Grid& g, std::int64_t in, std::int64_t out) {
 // body(chunk, the input's images, where its planes are).
 template <class Body>
 void each_chunk(const Sample& in, const Grid& g, const Chunk& most, const Body& body) {
-  const std::int64_t depth = g.kernel[0];
+  const std::int64_t depth = g.depth();
   const Ring ring(most.planes, depth);
   const Images images(ring.slots() * most.tiles, in.channels);
   for (std::int64_t row = 0; row < g.rows; row += most.rows) {
@@ -315,12 +339,13 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
     : products_(products),
       kernel_(three(spec.kernel, 1)),
       pad_(three(spec.padding, 0)),
+      dilation_(dilation_of(spec)),
       in_channels_(adjoint ? spec.out : spec.in),
       out_channels_(adjoint ? spec.in : spec.out),
       of_one_(vectors_of(out_channels_) * kernel_[0] * in_channels_ * 16),
       weights_(sums * of_one_) {
   if (adjoint)
-    for (int d = 0; d < 3; ++d) pad_[d] = kernel_[d] - 1 - pad_[d];
+    for (int d = 0; d < 3; ++d) pad_[d] = (kernel_[d] - 1) * dilation_[d] - pad_[d];
   pack(weight.detach().to(at::kFloat).contiguous(), adjoint);
 }
 
@@ -377,7 +402,7 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
   for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
     const Sample to(out, n, flat);
     const float* const more = residual.defined() ? Sample(residual, n, flat).data : nullptr;
-    const Grid g(kernel_, pad_, to.size);
+    const Grid g(kernel_, pad_, dilation_, to.size);
     const Chunk most = largest_chunk(g, C, out_channels_);
     const Images made(most.planes * most.tiles, 16 * vectors);
     // One of the 36: of so many tiles that follow each other, from `first` of the chunk on.
@@ -407,13 +432,14 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
     };
     each_chunk(
         Sample(in, n, flat), g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
-          const std::int64_t run = ring.run(c, depth);
+          const std::int64_t run = ring.run(c, g.depth());
           team_for(sums, [&](std::int64_t begin, std::int64_t end) {
             std::vector<std::ptrdiff_t> planes(static_cast<std::size_t>(depth));
             for (std::int64_t k = begin; k < end; ++k)
               for (std::int64_t p = 0; p < c.planes; p += run) {
                 for (std::int64_t z = 0; z < depth; ++z)
-                  planes[static_cast<std::size_t>(z)] = ring.slot(c.z + p + z) * c.tiles * C * 4;
+                  planes[static_cast<std::size_t>(z)] =
+                      ring.slot(c.z + p + z * dilation_[0]) * c.tiles * C * 4;
                 multiply(k, images, planes.data(), p * c.tiles, run * c.tiles);
               }
           });
@@ -436,6 +462,7 @@ class WinogradWeightGrad {
         tile_(micro_tile_of(products)),
         kernel_(three(spec.kernel, 1)),
         pad_(three(spec.padding, 0)),
+        dilation_(dilation_of(spec)),
         A_(spec.in),
         B_(spec.out),
         vectors_(vectors_of(B_)),
@@ -454,7 +481,7 @@ class WinogradWeightGrad {
 
   const Products products_;
   const MicroTile tile_;
-  const Size3 kernel_, pad_;
+  const Size3 kernel_, pad_, dilation_;
   const std::int64_t A_, B_, vectors_;
   Buffer<float> sums_;  // [sum][z][group of vectors][channel of x][vector][16]
   bool begun_ = false;
@@ -477,7 +504,8 @@ void WinogradWeightGrad::multiply(std::int64_t sum, const Chunk& c, const Images
     t.weights = reinterpret_cast<const char*>(lanes + 16 * v * c.planes * c.tiles);
     for (std::int64_t z = 0; z < kernel_[0]; ++z) {
       for (std::int64_t p = 0; p < c.planes; ++p)
-        planes[static_cast<std::size_t>(p)] = ring.slot(c.z + p + z) * c.tiles * A_ * 4;
+        planes[static_cast<std::size_t>(p)] =
+            ring.slot(c.z + p + z * dilation_[0]) * c.tiles * A_ * 4;
       for (std::int64_t a = 0; a < A_; a += m) {
         t.in = reinterpret_cast<const char*>(images.at(sum, 0) + a);
         t.acc = at(sum, z, v) + a * width * 16;
@@ -488,7 +516,7 @@ void WinogradWeightGrad::multiply(std::int64_t sum, const Chunk& c, const Images
 }
 
 void WinogradWeightGrad::add(const Sample& x, const Sample& grad) {
-  const Grid g(kernel_, pad_, grad.size);
+  const Grid g(kernel_, pad_, dilation_, grad.size);
   const Chunk most = largest_chunk(g, A_, B_);
   const Images there(most.planes * most.tiles, 16 * vectors_);
   if (B_ % 16 != 0) std::fill_n(there.all.data(), sums * there.of_one, 0.F);

@@ -12,6 +12,8 @@
 // from their making to their reading; planes that a kernel's next position along z reads again stay
 // in a ring.
 //
+// A dilated kernel sees as many images as its dilation along each axis, one between the other.
+//
 // Invariant: every output is summed in one order, and a weight's gradient chunk by chunk, so
 // results depend on no number of threads. Their error is near 1e-6 of the largest output, as that
 // of the sums in full.
@@ -37,7 +39,7 @@ class WinogradGather {
   void pack(const at::Tensor& weight, bool adjoint);
 
   Products products_;
-  Size3 kernel_, pad_;
+  Size3 kernel_, pad_, dilation_;
   std::int64_t in_channels_, out_channels_;
   std::int64_t of_one_;    // weights of one of the sums
   Buffer<float> weights_;  // [sum][group of vectors][z][channel][vector][16]

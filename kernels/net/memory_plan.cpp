@@ -207,8 +207,8 @@ class Rehearsal {
   // A direct convolution adds what is there already as it writes its own.
   bool sums_itself(const Step& s, std::size_t input) const {
     const auto* conv = dynamic_cast<const ConvStep*>(&s);
-    return conv && input == 0 && net_.channels_last && has_direct_conv(conv->spec) &&
-           products_for(net_.compute);
+    return conv && input == 0 && net_.channels_last && products_for(net_.compute) &&
+           has_direct_conv(conv->spec, net_.compute);
   }
 
   void add_grad(int v, int grad, bool summed) {

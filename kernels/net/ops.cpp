@@ -44,9 +44,8 @@ void require_equal_channels(const char* what, const Value& x, const Value& y) {
 
 namespace {
 
-// Dilated ones, and those of signals, which have one axis.
+// Those of signals, which have one axis.
 Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
-  if (o.transposed && !o.dilation.is_one()) s.refuse("a transposed convolution has no dilation");
   const auto kernel = o.kernel.over(x.axes), stride = o.stride.over(x.axes),
              dilation = o.dilation.over(x.axes);
   std::vector<std::int64_t> shape{o.transposed ? x.channels : out,
@@ -63,12 +62,12 @@ Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptio
   if (o.bias) parameters.push_back(s.parameter("bias", {out}, o.bias_init, fan_in));
   const ConvSpec spec{
       o.transposed, x.channels, out, kernel, stride, padding, o.output_padding.over(x.axes),
-      o.groups};
-  const auto function = [spec, dilation](In t) {
+      o.groups,     dilation};
+  const auto function = [spec](In t) {
     const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
-    return torch_convolution(t[0], t[1], bias, spec, dilation);
+    return torch_convolution(t[0], t[1], bias, spec);
   };
-  return x.op(x.axes == 1 ? "conv_1d" : "conv_dilated", function,
+  return x.op("conv_1d", function,
               {.parameters = parameters,
                .channels = out,
                .name = s.name,
@@ -82,18 +81,22 @@ Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptio
 }  // namespace
 
 Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
-  if (x.axes == 1 || !o.dilation.is_one()) return by_torch(s, x, out, o);
+  if (o.transposed && !o.dilation.is_one()) s.refuse("a transposed convolution has no dilation");
+  if (x.axes == 1) return by_torch(s, x, out, o);
   auto made = step<ConvStep>(s);
   ConvSpec& spec = made->spec;
   spec = {o.transposed,          x.channels, out, o.kernel.over(x.axes),
           o.stride.over(x.axes), {},         {},  o.groups};
   spec.output_padding = o.output_padding.over(x.axes);
+  if (!o.dilation.is_one()) spec.dilation = o.dilation.over(x.axes);
   if (o.padding) spec.padding = o.padding->over(x.axes);
   std::vector<std::int64_t> shape{o.transposed ? x.channels : out,
                                   (o.transposed ? out : x.channels) / o.groups};
   std::int64_t fan_in = shape[1];  // PyTorch's rule, for transposed convolutions too
-  for (const auto k : spec.kernel) {
-    if (!o.padding) spec.padding.push_back((k - 1) / 2);
+  for (std::size_t a = 0; a < spec.kernel.size(); ++a) {
+    const std::int64_t k = spec.kernel[a];
+    if (!o.padding)
+      spec.padding.push_back((k - 1) * (spec.dilation.empty() ? 1 : spec.dilation[a]) / 2);
     shape.push_back(k);
     fan_in *= k;
   }

@@ -13,7 +13,7 @@ struct ConvOptions {
   std::optional<PerAxis> padding;  // (kernel - 1) / 2, times the dilation
   PerAxis output_padding = 0;
   std::int64_t groups = 1;
-  PerAxis dilation = 1;  // others than 1 through LibTorch, and not of a transposed one
+  PerAxis dilation = 1;  // of a transposed one nothing else
   bool transposed = false, bias = true;
   // A norm reads it that takes the bias away again: the bias need not be computed with.
   bool normed = false;

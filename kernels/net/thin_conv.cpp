@@ -43,7 +43,7 @@ at::Tensor run(const ConvSpec& spec, const at::Tensor& given, const at::Tensor& 
 
 bool thin_conv_fits(const ConvSpec& spec, const std::vector<std::int64_t>& size) {
   const std::size_t axes = spec.kernel.size();
-  if (spec.transposed || spec.groups != 1 || axes < 2 || spec.in != spec.out ||
+  if (spec.transposed || spec.groups != 1 || is_dilated(spec) || axes < 2 || spec.in != spec.out ||
       spec.in > kernels::thin_most || c10::multiply_integers(size) >= std::int64_t{1} << 31)
     return false;
   for (std::size_t d = 0; d < axes; ++d) {

@@ -144,6 +144,7 @@ std::string StepWriter::conv(const ConvStep& s) {
                  {"strides", spec.stride},
                  {"pads", both_ends(spec.padding)},
                  {"group", spec.groups}};
+  if (!spec.dilation.empty()) how.emplace_back("dilations", spec.dilation);
   if (spec.transposed) how.emplace_back("output_padding", spec.output_padding);
   const int bias = s.bias >= 0 ? s.bias : s.silent_bias;
   Lines::Names inputs{scales_ ? rounded(s) : input(s)};

@@ -128,6 +128,14 @@ std::vector<Case> cases() {
       out.push_back(c);
     }
   out.push_back({spec(false, 33, 48, {3, 3, 3}, {1, 1, 1}), {7, 26, 23}});
+  // Dilated ones: of images that are wider than the dilation, and not.
+  for (const std::int64_t dilation : {2, 3, 7})
+    for (const std::int64_t width : {5, 16, 29}) {
+      Case c{spec(false, 17, 32, {3, 3, 3}, {1, 1, 1}), {5, 9, width}};
+      c.spec.dilation = {1 + dilation % 3, dilation, dilation};
+      c.spec.padding = {1, dilation, dilation};
+      out.push_back(c);
+    }
   // Sums of tiles that are made some rows of tiles, and some planes, at a time.
   out.push_back({spec(false, 17, 16, {3, 3, 3}, {1, 1, 1}), {4, 41, 50}});
   out.push_back({spec(false, 16, 18, {3, 3}, {1, 1}), {90, 70}});
@@ -165,7 +173,9 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
                    w = at_the_end(sines(w_size, 2, type).contiguous());
   if (fits(s, zeros)) w.mul_(sparsity_mask(w.to(at::kFloat), s, zeros));
   const at::Tensor b = sines({s.out, 1, 1, 1}, 3).to(at::kFloat).flatten();
-  const std::vector<std::int64_t> dilation(size.size(), 1);
+  std::vector<std::int64_t> dilation = s.dilation;
+  dilation.resize(size.size(), 1);
+  if (!has_direct_conv(s, type)) return;
   const at::Tensor expected = at::convolution(wide(x), wide(w), wide(b), s.stride, s.padding,
                                               dilation, s.transposed, s.output_padding, s.groups);
   REQUIRE(expected.sizes() == at::IntArrayRef(conv_output_size(s, x_size)));
@@ -216,13 +226,17 @@ Case random_case(std::uint64_t seed) {
       c.size.push_back(between(1, 1 << between(2, 6)));
       products *= static_cast<double>(s.kernel.back() * c.size.back());
     }
+    if (!s.transposed && s.groups == 1 && between(0, 2) == 0)
+      for (std::size_t d = 0; d < c.size.size(); ++d) s.dilation.push_back(between(1, 4));
     std::vector<std::int64_t> x_size{1, s.in};
     x_size.insert(x_size.end(), c.size.begin(), c.size.end());
     const auto out = conv_output_size(s, x_size);
-    bool fits = products < 2e7 && has_direct_conv(s);
+    bool fits = products < 2e7 && has_direct_conv(s, at::kFloat);
     for (std::size_t d = 0; d < c.size.size(); ++d)  // no kernel wider than its padded image
-      fits =
-          fits && out[d + 2] > 0 && (s.transposed || c.size[d] + 2 * s.padding[d] >= s.kernel[d]);
+      fits = fits && out[d + 2] > 0 &&
+             (s.transposed || s.dilation.empty() ||
+              c.size[d] + 2 * s.padding[d] > (s.kernel[d] - 1) * s.dilation[d]) &&
+             (s.transposed || c.size[d] + 2 * s.padding[d] >= s.kernel[d]);
     if (fits) return c;
   }
 }
@@ -259,10 +273,13 @@ TEST_CASE("direct convolutions pass over weights that are zero, with the same re
 TEST_CASE("direct convolutions give equal bits for any number of threads") {
   ConvSpec depthwise = spec(false, 35, 35, {3, 3, 3}, {2, 2, 2});
   depthwise.groups = 35;
+  ConvSpec dilated = spec(false, 16, 32, {3, 3, 3}, {1, 1, 1});
+  dilated.dilation = dilated.padding = {1, 2, 2};
   for (const ConvSpec& s :
        {spec(true, 32, 3, {3, 3, 3}, {2, 2, 2}), spec(false, 8, 3, {3, 3, 3}, {1, 1, 1}),
-        spec(false, 16, 32, {3, 3, 3}, {1, 1, 1}), depthwise})
+        spec(false, 16, 32, {3, 3, 3}, {1, 1, 1}), dilated, depthwise})
     for (const auto& [products, type] : ways()) {
+      if (!has_direct_conv(s, type)) continue;
       const at::Tensor x = sines({3, s.in, 9, 8, 12}, 1, type);
       const at::Tensor w =
           sines({s.transposed ? s.in : s.out, (s.transposed ? s.out : s.in) / s.groups, 3, 3, 3}, 2)

@@ -30,7 +30,7 @@ TEST_CASE("a convolution with filled-up channels has the values and gradients of
           const at::Tensor weight = at::randn(weight_size, at::kDouble), wide = filled_up(weight);
           CHECK(wide.size(0) == std::max<std::int64_t>(8, weight.size(0)));
           CHECK(wide.size(1) == std::max<std::int64_t>(8, weight.size(1)));
-          const at::Tensor y = torch_convolution(x, weight, bias, spec, one);
+          const at::Tensor y = torch_convolution(x, weight, bias, spec);
           CHECK(at::allclose(filled_convolution(x, wide, bias, spec), y, 1e-12, 1e-12));
           CHECK(at::allclose(filled_convolution(x, weight, bias, spec), y, 1e-12, 1e-12));
           const at::Tensor grad = at::randn(y.sizes(), at::kDouble);
