@@ -204,16 +204,34 @@ Denoising::Guess Denoising::guess(const at::Tensor& output, const at::Tensor& im
 }
 
 // Formula 7 of Ho et al. 2020.
+Denoising::Before Denoising::before(std::int64_t t) const {
+  const float a = schedule_.kept(t), last = kept_before(t - 1), beta = schedule_.beta(t);
+  return {std::sqrt(last) * beta / (1 - a), std::sqrt(1 - beta) * (1 - last) / (1 - a),
+          s_.variance_type == "fixed_large" ? beta : std::max((1 - last) / (1 - a) * beta, 1e-20f)};
+}
+
 at::Tensor Denoising::ddpm(const at::Tensor& output, const at::Tensor& image, std::int64_t t,
                            const Noise& noise) const {
-  const float a = schedule_.kept(t), before = kept_before(t - 1), beta = schedule_.beta(t);
-  const float of_guess = std::sqrt(before) * beta / (1 - a);
-  const float of_image = std::sqrt(1 - beta) * (1 - before) / (1 - a);
-  const at::Tensor mean = of_guess * guess(output, image, t).image + of_image * image;
-  if (t == 0) return mean;
-  const float variance =
-      s_.variance_type == "fixed_large" ? beta : std::max((1 - before) / (1 - a) * beta, 1e-20f);
-  return mean + std::sqrt(variance) * noise();
+  const Before b = before(t);
+  const at::Tensor mean = b.of_guess * guess(output, image, t).image + b.of_image * image;
+  return t == 0 ? mean : mean + std::sqrt(b.variance) * noise();
+}
+
+at::Tensor Denoising::divergence(const at::Tensor& output, const at::Tensor& noisy,
+                                 const at::Tensor& image, std::int64_t t, double bin_width) const {
+  const Before b = before(t);
+  const at::Tensor guessed = guess(output, noisy, t).image;
+  if (t > 0) return (b.of_guess * (image - guessed)).square() / (2 * b.variance);
+  // Page's approximation of the standard normal distribution, as in improved-diffusion.
+  const auto below = [&](double edge) {
+    const at::Tensor mean = b.of_guess * guessed + b.of_image * noisy;
+    const at::Tensor x = (image - mean + edge) / std::sqrt(b.variance);
+    return 0.5 * (1 + at::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x.pow(3))));
+  };
+  const at::Tensor upper = below(bin_width / 2), lower = below(-bin_width / 2);
+  const at::Tensor share =
+      at::where(image < -0.999, upper, at::where(image > 0.999, 1 - lower, upper - lower));
+  return -share.clamp_min(1e-12).log();
 }
 
 // Formulas 12 and 16 of Song et al. 2021.
@@ -243,7 +261,7 @@ at::Tensor Denoising::runge_kutta(std::size_t i, const at::Tensor& output, const
   const auto first = static_cast<std::int64_t>(timesteps_[i / 4 * 4]);
   const std::int64_t to = i % 2 ? t : t - stride_ / 2;
   if (i % 4 == 0) {
-    before_.push_back(output);
+    answers_.push_back(output);
     sum_ = output / 6;
     from_ = image;
   } else {
@@ -255,15 +273,15 @@ at::Tensor Denoising::runge_kutta(std::size_t i, const at::Tensor& output, const
 at::Tensor Denoising::multi_step(std::size_t i, const at::Tensor& output, const at::Tensor& image,
                                  std::int64_t t) {
   if (i == 1)  // without Runge-Kutta steps the second answer improves the first step
-    return moved(from_, t + stride_, t, (output + before_.back()) / 2);
-  if (before_.size() > 3) before_.erase(before_.begin(), before_.end() - 3);
-  before_.push_back(output);
+    return moved(from_, t + stride_, t, (output + answers_.back()) / 2);
+  if (answers_.size() > 3) answers_.erase(answers_.begin(), answers_.end() - 3);
+  answers_.push_back(output);
   if (i == 0) from_ = image;
-  const auto last = [&](std::size_t k) { return before_[before_.size() - k]; };
+  const auto last = [&](std::size_t k) { return answers_[answers_.size() - k]; };
   at::Tensor e = output;
-  if (before_.size() == 2) e = (3 * last(1) - last(2)) / 2;
-  if (before_.size() == 3) e = (23 * last(1) - 16 * last(2) + 5 * last(3)) / 12;
-  if (before_.size() == 4) e = (55 * last(1) - 59 * last(2) + 37 * last(3) - 9 * last(4)) / 24;
+  if (answers_.size() == 2) e = (3 * last(1) - last(2)) / 2;
+  if (answers_.size() == 3) e = (23 * last(1) - 16 * last(2) + 5 * last(3)) / 12;
+  if (answers_.size() == 4) e = (55 * last(1) - 59 * last(2) + 37 * last(3) - 9 * last(4)) / 24;
   return moved(image, t, t - stride_, e);
 }
 

@@ -75,8 +75,19 @@ class Denoising {
   // The image after step i of 0, 1, ...; they are taken in their order.
   at::Tensor step(std::size_t i, const at::Tensor& output, const at::Tensor& image,
                   const Noise& noise);
+  // Of ddpm: how far what the answer makes of a noisy image lies from what it should be, by voxel.
+  // The Kullback-Leibler divergence of the two normal distributions; at timestep 0 minus the
+  // log-likelihood of the image's number, which stands for a bin of that width of numbers from -1
+  // to 1.
+  at::Tensor divergence(const at::Tensor& output, const at::Tensor& noisy, const at::Tensor& image,
+                        std::int64_t t, double bin_width) const;
 
  private:
+  // Of ddpm's image before the timestep: shares of its mean, and its variance.
+  struct Before {
+    float of_guess, of_image, variance;
+  };
+  Before before(std::int64_t t) const;
   struct Guess {
     at::Tensor image, noise;  // of no noise at all, and what is noise in the image
   };
@@ -100,10 +111,10 @@ class Denoising {
   const NoiseSchedule& schedule_;
   const NoiseSettings& s_;
   std::vector<float> timesteps_;
-  std::int64_t stride_ = 0;         // timesteps from one step to the next
-  std::size_t runge_kutta_ = 0;     // so many steps come first
-  std::vector<at::Tensor> before_;  // pndm: the answers before, at most four
-  at::Tensor sum_, from_;           // pndm: of a Runge-Kutta step, and where it began
+  std::int64_t stride_ = 0;          // timesteps from one step to the next
+  std::size_t runge_kutta_ = 0;      // so many steps come first
+  std::vector<at::Tensor> answers_;  // pndm: the answers before, at most four
+  at::Tensor sum_, from_;            // pndm: of a Runge-Kutta step, and where it began
 };
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 
 #include "kernels/base/autograd.h"
 #include "kernels/cuda/cuda_library.h"
+#include "kernels/loss/class_sums.h"
 #include "kernels/loss/dice_ce_fused.h"
 #include "kernels/loss/dice_ce_voxel.h"
 #include "kernels/loss/terms.h"
@@ -24,10 +25,7 @@ at::Tensor composed_dice(const Target& t, const DiceTerm& p) {
 }
 
 bool can_fuse(const Target& t) {
-  return t.options.softmax && t.options.reduction != Reduce::none && !t.options.ignore_index &&
-         !t.mask.defined() && !t.options.soft_label && t.options.label_smoothing == 0 &&
-         t.options.to_onehot_y && t.classes() > 1 && t.classes() <= kernels::dice_classes &&
-         t.label.size(1) == 1;
+  return counts_plainly(t) && t.options.reduction != Reduce::none && t.options.label_smoothing == 0;
 }
 bool host_takes(const at::Tensor& pred) {
   return pred.device().is_cpu() && pred.scalar_type() == at::kFloat;

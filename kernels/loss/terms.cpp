@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "kernels/loss/class_sums.h"
 #include "kernels/loss/fused.h"
 
 namespace sluice {
@@ -84,16 +85,15 @@ at::Tensor focal_mean(const Target& t, at::Tensor loss) {
 }
 
 at::Tensor generalized_dice(const Target& t, const GeneralizedDiceTerm& p) {
-  const at::Tensor both = t.overlap();
-  const at::Tensor truth = t.sum(t.truth()), area = t.sum(t.prob()) + truth;
-  at::Tensor w = p.w_type == "uniform"  ? at::ones_like(truth)
-                 : p.w_type == "simple" ? truth.reciprocal()
-                                        : (truth * truth).reciprocal();
+  const ClassSums s = class_sums(t);
+  at::Tensor w = p.w_type == "uniform"  ? at::ones_like(s.truth)
+                 : p.w_type == "simple" ? s.truth.reciprocal()
+                                        : (s.truth * s.truth).reciprocal();
   const at::Tensor empty = w.isinf();
   w = w.masked_fill(empty, 0);
   w = at::where(empty, t.options.batch ? w.max() : w.amax(1, true), w);
-  const at::Tensor top = 2 * (both * w).sum(-1) + p.smooth_nr;
-  return t.reduce(1 - top / ((area * w).sum(-1) + p.smooth_dr));
+  const at::Tensor top = 2 * (s.overlap * w).sum(-1) + p.smooth_nr;
+  return t.reduce(1 - top / (((s.prob + s.truth) * w).sum(-1) + p.smooth_dr));
 }
 
 }  // namespace sluice

@@ -154,8 +154,8 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
     w->way = ConvWay::direct;
     w->products = *products;
     if (pass.keep && pass.for_one) return w;  // each made when it is needed
-    w->forward.emplace(spec, own, false, *products, p.compute);
-    if (pass.keep) w->adjoint.emplace(spec, own, true, *products, p.compute);
+    w->forward.emplace(spec, own, false, *products, p.compute, out);
+    if (pass.keep) w->adjoint.emplace(spec, own, true, *products, p.compute, pass.sizes[inputs[0]]);
   }
   return w;
 }
@@ -166,7 +166,8 @@ void ConvStep::gather(const Frame& f, bool adjoint, const at::Tensor& x, const a
   if (const auto& shared = adjoint ? w.adjoint : w.forward)
     shared->run(x, b, residual, y);
   else
-    Gather(spec, f.weight(weight), adjoint, w.products, f.net->compute).run(x, b, residual, y);
+    Gather(spec, f.weight(weight), adjoint, w.products, f.net->compute, y.sizes())
+        .run(x, b, residual, y);
 }
 
 at::Tensor ConvStep::forward(Frame& f) const {

@@ -10,6 +10,7 @@
 #include "kernels/base/simd.h"
 #include "kernels/base/team.h"
 #include "kernels/base/transpose.h"
+#include "kernels/net/direct_conv_grouped.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/direct_conv_tiles.h"
@@ -36,6 +37,12 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
 }
 
 bool has_direct_conv(const ConvSpec& spec, at::ScalarType type) {
+  if (is_grouped(spec)) {
+    const ConvSpec bundle = bundle_of(spec);
+    const auto p = products_for(type);
+    const bool as_float = type == at::kBFloat16 && p && numbers_a_word(*p) == 1;
+    return winograd_fits(bundle, type) || (as_float && has_direct_conv(bundle, type));
+  }
   if (is_dilated(spec)) return winograd_fits(spec, type);
   const Size3 k = three(spec.kernel, 1);
   return is_depthwise(spec) || (spec.groups == 1 && k[0] * k[1] <= max_rows);
@@ -57,7 +64,7 @@ std::vector<std::int64_t> conv_output_size(const ConvSpec& s, at::IntArrayRef in
 // ---- packing ------------------------------------------------------------------------------------
 
 Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
-               at::ScalarType type)
+               at::ScalarType type, at::IntArrayRef out)
     : spec_(spec),
       products_(products),
       type_(type),
@@ -74,8 +81,12 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
-  if (winograd_fits(spec, type) && (is_dilated(spec) || is_dense(weight))) {
+  if (winograd_pays(spec, type, weight, out)) {
     winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
+    return;
+  }
+  if (is_grouped(spec)) {
+    grouped_ = std::make_shared<const GroupedGather>(spec, weight, adjoint, products, type, out);
     return;
   }
   if (is_depthwise(spec)) {
@@ -635,6 +646,7 @@ void Gather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor&
                  at::Tensor& out) const {
   if (planes_) return planes_->run(in, bias, residual, out);
   if (depthwise_) return depthwise_->run(in, bias, residual, out);
+  if (grouped_) return grouped_->run(in, bias, residual, out);
   if (winograd_) return winograd_->run(in, bias, residual, out);
   std::vector<float> lane_bias(vectors_ * 16, 0.f);
   if (bias.defined())

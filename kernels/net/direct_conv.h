@@ -48,9 +48,11 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_l
 // Whether there are loops for it. They are LibTorch's equals or better but for a few of thick
 // layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
 // it reads memory that nobody wrote where an image is two voxels wide.
-// Dilated ones have loops in float32 alone.
+// Dilated ones have loops in float32 alone; groups of several channels where their tiles are
+// Winograd's, or where bfloat16 is multiplied as float32.
 bool has_direct_conv(const ConvSpec& spec, at::ScalarType type);
 
+class GroupedGather;
 class WinogradGather;
 
 // A gather with its weights packed for it.
@@ -58,8 +60,9 @@ class Gather {
  public:
   // The convolution's own map (`adjoint` false), or the map from output's to input's gradient.
   // Weights for products of bfloat16 numbers are rounded to such, however they are computed with.
+  // `out`: the result's size, where it is known.
   Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
-         at::ScalarType type);
+         at::ScalarType type, at::IntArrayRef out = {});
 
   // in [N, C, ...], channels-last of the given type -> out, channels-last of that type or float32,
   // its size given by the tensor. `bias` float32 and `residual` (as in) may be undefined.
@@ -117,6 +120,7 @@ class Gather {
   std::vector<Class> classes_;
   std::optional<PlaneGather> planes_;  // or this, instead of all above
   std::optional<DepthwiseGather> depthwise_;
+  std::shared_ptr<const GroupedGather> grouped_;
   std::shared_ptr<const WinogradGather> winograd_;
 };
 

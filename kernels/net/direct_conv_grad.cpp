@@ -14,6 +14,7 @@
 
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/direct_conv_grad_tiles.h"
+#include "kernels/net/direct_conv_grouped.h"
 #include "kernels/net/direct_conv_micro.h"
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/direct_conv_winograd.h"
@@ -404,6 +405,7 @@ at::Tensor weight_grad(const ConvSpec& spec, const at::Tensor& u, const at::Tens
 
 at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                               Products products) {
+  if (is_grouped(spec)) return grouped_weight_grad(spec, x, grad, products);
   if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
   if (products == Products::tiles && tile_weight_grad_fits(spec))
     return tile_weight_grad(spec, x, grad);

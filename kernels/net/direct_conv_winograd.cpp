@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 #include <vector>
 
@@ -19,22 +20,50 @@ using winograd::most_outputs, winograd::outputs_of_tile;
 constexpr std::int64_t side = winograd::sums, sums = side * side;  // of a tile
 constexpr std::int64_t least_channels = 16;                        // on either side
 constexpr std::int64_t cached = 300'000;  // numbers of images that the cache holds
+// A list of a weight's vectors takes as long where that share of them is kept. A kernel's sums are
+// several times its numbers, and each is read once an image: few outputs do not pay for that.
+constexpr double least_kept = 0.15, of_weights = 60;
 
 std::int64_t vectors_of(std::int64_t channels) { return (channels + 15) / 16; }
 
-// One sample, channels last; or, with `all`, all of them as one with more planes.
+// Planes that do not meet: samples are done as one.
+bool is_flat(const ConvSpec& spec) {
+  return three(spec.kernel, 1)[0] == 1 && three(spec.padding, 0)[0] == 0;
+}
+
+// The share of a weight's vectors, 16 outputs of one input and position, that are not zero.
+double vectors_kept(const at::Tensor& weight) {
+  const at::Tensor w = weight.detach().to(at::kFloat).contiguous();
+  const std::int64_t outputs = w.size(0), of_one = w.numel() / outputs;
+  std::int64_t kept = 0;
+  std::vector<std::uint32_t> bits(static_cast<std::size_t>(of_one));
+  for (std::int64_t first = 0; first < outputs; first += 16) {
+    std::fill(bits.begin(), bits.end(), 0U);
+    for (std::int64_t o = first; o < std::min(outputs, first + 16); ++o) {
+      const float* const numbers = w.const_data_ptr<float>() + o * of_one;
+      for (std::size_t i = 0; i < bits.size(); ++i)
+        bits[i] |= std::bit_cast<std::uint32_t>(numbers[i]) << 1;  // without its sign
+    }
+    kept += std::count_if(bits.begin(), bits.end(), [](std::uint32_t b) { return b != 0; });
+  }
+  return static_cast<double>(kept) / static_cast<double>(vectors_of(outputs) * of_one);
+}
+
+// One sample, channels last; or, with `all`, all of them as one with more planes. Of its channels
+// those of one group of so many.
 struct Sample {
   float* data;
   Size3 size;
-  std::int64_t channels;
-  Sample(const at::Tensor& t, std::int64_t n, bool all)
-      : data(static_cast<float*>(t.data_ptr()) + n * (t.numel() / t.size(0))),
+  std::int64_t channels, step;  // the group's; from one position to the next
+  Sample(const at::Tensor& t, std::int64_t n, bool all, std::int64_t channels, std::int64_t group)
+      : data(static_cast<float*>(t.data_ptr()) + n * (t.numel() / t.size(0)) + group * channels),
         size(spatial(t)),
-        channels(t.size(1)) {
+        channels(channels),
+        step(t.size(1)) {
     if (all) size[0] *= t.size(0);
   }
   float* at(std::int64_t z, std::int64_t y, std::int64_t x) const {
-    return data + ((z * size[1] + y) * size[2] + x) * channels;
+    return data + ((z * size[1] + y) * size[2] + x) * step;
   }
 };
 
@@ -136,7 +165,7 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
     });
   };
   const std::int64_t dy = g.dilation[1], dx = g.dilation[2], y0 = g.first_y(row) - g.pad[1],
-                     row_step = dy * s.size[2] * C, column_step = dx * C;
+                     row_step = dy * s.size[2] * s.step, column_step = dx * s.step;
   const bool rows_inside = y0 >= 0 && y0 + (side - 1) * dy < s.size[1];
   simd([&]() SLUICE_INLINE {
     for (std::int64_t t = 0; t < tiles; ++t) {
@@ -161,7 +190,8 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
 void outputs_of(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
                 std::int64_t z, std::int64_t row, const float* bias, const float* residual) {
   const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row),
-                     row_step = g.dilation[1] * g.out[2] * C, column_step = g.dilation[2] * C;
+                     row_step = g.dilation[1] * g.out[2] * s.step,
+                     column_step = g.dilation[2] * s.step;
   if (rows == 0) return;
   simd([&]() SLUICE_INLINE {
     with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
@@ -328,8 +358,12 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
          of_tile(kernel[1]) && of_tile(kernel[2]) && std::min(spec.in, spec.out) >= least_channels;
 }
 
-bool is_dense(const at::Tensor& weight) {
-  return at::count_nonzero(weight).item<std::int64_t>() * 10 > weight.numel() * 7;
+bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& weight,
+                   at::IntArrayRef out) {
+  if (!winograd_fits(spec, type) || is_dilated(spec)) return winograd_fits(spec, type);
+  const std::int64_t outputs =
+      out.empty() ? 1 << 30 : c10::multiply_integers(out) / out[0] / out[1];
+  return vectors_kept(weight) > least_kept + of_weights / static_cast<double>(outputs);
 }
 
 // ---- forward ------------------------------------------------------------------------------------
@@ -394,14 +428,18 @@ void WinogradGather::pack(const at::Tensor& weight, bool adjoint) {
 }
 
 void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-                         at::Tensor& out) const {
+                         at::Tensor& out, std::int64_t group) const {
   const bool flat = kernel_[0] == 1 && pad_[0] == 0;
-  const float* const b = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  const float* const b =
+      bias.defined() ? bias.const_data_ptr<float>() + group * out_channels_ : nullptr;
   const std::int64_t C = in_channels_, vectors = vectors_of(out_channels_), depth = kernel_[0];
   const MicroTile tile = micro_tile_of(products_);
   for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
-    const Sample to(out, n, flat);
-    const float* const more = residual.defined() ? Sample(residual, n, flat).data : nullptr;
+    const auto of_outputs = [&](const at::Tensor& t) {
+      return Sample(t, n, flat, out_channels_, group);
+    };
+    const Sample to = of_outputs(out);
+    const float* const more = residual.defined() ? of_outputs(residual).data : nullptr;
     const Grid g(kernel_, pad_, dilation_, to.size);
     const Chunk most = largest_chunk(g, C, out_channels_);
     const Images made(most.planes * most.tiles, 16 * vectors);
@@ -430,24 +468,24 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
         }
       }
     };
-    each_chunk(
-        Sample(in, n, flat), g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
-          const std::int64_t run = ring.run(c, g.depth());
-          team_for(sums, [&](std::int64_t begin, std::int64_t end) {
-            std::vector<std::ptrdiff_t> planes(static_cast<std::size_t>(depth));
-            for (std::int64_t k = begin; k < end; ++k)
-              for (std::int64_t p = 0; p < c.planes; p += run) {
-                for (std::int64_t z = 0; z < depth; ++z)
-                  planes[static_cast<std::size_t>(z)] =
-                      ring.slot(c.z + p + z * dilation_[0]) * c.tiles * C * 4;
-                multiply(k, images, planes.data(), p * c.tiles, run * c.tiles);
-              }
-          });
-          team_for(c.planes * c.rows, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i)
-              outputs_of(made, i * g.across, to, g, c.z + i / c.rows, c.row + i % c.rows, b, more);
-          });
-        });
+    const Sample from(in, n, flat, C, group);
+    each_chunk(from, g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
+      const std::int64_t run = ring.run(c, g.depth());
+      team_for(sums, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::ptrdiff_t> planes(static_cast<std::size_t>(depth));
+        for (std::int64_t k = begin; k < end; ++k)
+          for (std::int64_t p = 0; p < c.planes; p += run) {
+            for (std::int64_t z = 0; z < depth; ++z)
+              planes[static_cast<std::size_t>(z)] =
+                  ring.slot(c.z + p + z * dilation_[0]) * c.tiles * C * 4;
+            multiply(k, images, planes.data(), p * c.tiles, run * c.tiles);
+          }
+      });
+      team_for(c.planes * c.rows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          outputs_of(made, i * g.across, to, g, c.z + i / c.rows, c.row + i % c.rows, b, more);
+      });
+    });
   }
 }
 
@@ -573,11 +611,11 @@ at::Tensor WinogradWeightGrad::result(at::IntArrayRef shape) const {
 }  // namespace
 
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
-                                Products products) {
-  const bool flat = three(spec.kernel, 1)[0] == 1 && three(spec.padding, 0)[0] == 0;
+                                Products products, std::int64_t group) {
+  const bool flat = is_flat(spec);
   WinogradWeightGrad sum(spec, products);
   for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
-    sum.add(Sample(x, n, flat), Sample(grad, n, flat));
+    sum.add(Sample(x, n, flat, spec.in, group), Sample(grad, n, flat, spec.out, group));
   return sum.result(weight_shape(spec));
 }
 

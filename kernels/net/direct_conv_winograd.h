@@ -32,8 +32,9 @@ class WinogradGather {
  public:
   // As Gather's, where winograd_fits.
   WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products);
+  // `group`: the images' channels are several groups of the convolution's, of which it does one.
   void run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-           at::Tensor& out) const;
+           at::Tensor& out, std::int64_t group = 0) const;
 
  private:
   void pack(const at::Tensor& weight, bool adjoint);
@@ -47,11 +48,14 @@ class WinogradGather {
 
 // Whether that is quicker: numbers of float32, a step of one, and channels enough to pay for sums.
 bool winograd_fits(const ConvSpec& spec, at::ScalarType type);
-// Whether so few of a weight's numbers are zero that its sums have as few.
-bool is_dense(const at::Tensor& weight);
+// Whether it is for this weight and size of the result ({}: a large one), the same for any number
+// of samples: not where most of its vectors are zero, which a list (direct_conv.h) passes over, nor
+// for an image of few voxels.
+bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& weight,
+                   at::IntArrayRef out);
 
 // As direct_weight_grad's.
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
-                                Products products);
+                                Products products, std::int64_t group = 0);
 
 }  // namespace sluice

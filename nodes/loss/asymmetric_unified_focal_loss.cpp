@@ -1,4 +1,5 @@
 // asymmetric_unified_focal_loss: MONAI's AsymmetricUnifiedFocalLoss (Yeung et al. 2022).
+#include "kernels/loss/sum_of_terms.h"
 #include "nodes/loss/term_loss.h"
 
 namespace sluice {
@@ -31,16 +32,20 @@ struct UnifiedFocalLoss final : TermLoss<UnifiedFocalLossParams> {
       if (t.classes() == 2) return x;
       return at::cat({t.options.ignore_index ? t.counts() - x : 1 - x, x}, 1);
     };
-    const at::Tensor x = of_two(t.prob()).clamp(least, 1 - least), y = of_two(t.truth());
-    const at::Tensor entropy = -y * x.log();
-    const at::Tensor back =
-        (1 - p.delta) * (1 - x.select(1, 0)).pow(p.gamma) * entropy.select(1, 0);
-    const at::Tensor focal = at::stack({back, p.delta * entropy.select(1, 1)}).mean();
-    const at::Tensor tp = t.sum(x * y), fn = t.sum(y) - tp, fp = t.sum(x) - tp;
-    const at::Tensor lacks = 1 - (tp + least) / (tp + p.delta * fn + (1 - p.delta) * fp + least);
-    const at::Tensor tversky =
-        at::stack({lacks.select(1, 0), lacks.select(1, 1).pow(1 - p.gamma)}).mean();
-    return p.weight * focal + (1 - p.weight) * tversky;
+    const at::Tensor y = of_two(t.truth());
+    const auto focal = [&](const at::Tensor& x) {
+      const at::Tensor entropy = -y * x.log();
+      const at::Tensor back =
+          (1 - p.delta) * (1 - x.select(1, 0)).pow(p.gamma) * entropy.select(1, 0);
+      return p.weight * at::stack({back, p.delta * entropy.select(1, 1)}).mean();
+    };
+    const auto tversky = [&](const at::Tensor& x) {
+      const at::Tensor tp = t.sum(x * y), fn = t.sum(y) - tp, fp = t.sum(x) - tp;
+      const at::Tensor lacks = 1 - (tp + least) / (tp + p.delta * fn + (1 - p.delta) * fp + least);
+      return (1 - p.weight) *
+             at::stack({lacks.select(1, 0), lacks.select(1, 1).pow(1 - p.gamma)}).mean();
+    };
+    return sum_of_terms(of_two(t.prob()).clamp(least, 1 - least), {focal, tversky});
   }
 };
 

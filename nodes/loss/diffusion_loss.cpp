@@ -9,14 +9,14 @@ struct DiffusionLoss final : FieldLoss<FieldLossParams> {
     Spec s("diffusion_loss", "Squared first derivatives of a displacement field.");
     return add_field_loss<Params>(s);
   }
-  at::Tensor of(const at::Tensor& field) const override {
-    at::Tensor energy;
-    for (std::int64_t a = 2; a < field.dim(); ++a) {
-      const at::Tensor d = difference(inner(field, a), a);
-      const at::Tensor sum = squares(scaled(d, field, static_cast<double>(field.size(a)))) / 4;
-      energy = energy.defined() ? energy + sum : sum;
-    }
-    return energy;
+  std::vector<LossTerm> terms(const at::Tensor& field) const override {
+    std::vector<LossTerm> all;
+    for (std::int64_t a = 2; a < field.dim(); ++a)
+      all.emplace_back([this, a](const at::Tensor& x) {
+        const at::Tensor d = difference(inner(x, a), a);
+        return squares(scaled(d, x, static_cast<double>(x.size(a)))) / 4;
+      });
+    return all;
   }
 };
 

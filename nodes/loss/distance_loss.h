@@ -14,12 +14,11 @@ template <class F>
 at::Tensor each_distance(const at::Tensor& x, const F& distance) {
   const at::Tensor masks = x.detach().gt(0.5).to(at::kCPU);
   const at::Tensor flat = masks.flatten(0, 1);
-  std::vector<at::Tensor> all;
-  for (const at::Tensor& mask : flat.unbind(0)) {
-    const bool both = mask.any().item<bool>() && !mask.all().item<bool>();
-    all.push_back(both ? distance(mask) : at::zeros(mask.sizes()));
-  }
-  return at::stack(all).view(x.sizes()).to(x.options().requires_grad(false));
+  const at::Tensor all = at::zeros(flat.sizes(), x.scalar_type());
+  for (std::int64_t i = 0; i < flat.size(0); ++i)
+    if (const at::Tensor mask = flat[i]; mask.any().item<bool>() && !mask.all().item<bool>())
+      all[i].copy_(distance(mask));
+  return all.view(x.sizes()).to(x.device());
 }
 
 // Of each voxel to the nearest of the mask (its own side counts 0), in voxels.
@@ -29,7 +28,7 @@ inline at::Tensor voxels_to(const at::Tensor& mask) {
 
 // Of each voxel to the nearest voxel of the other side.
 inline at::Tensor side_distances(const at::Tensor& x) {
-  return each_distance(x, [](const at::Tensor& m) { return voxels_to(m) + voxels_to(~m); });
+  return each_distance(x, [](const at::Tensor& m) { return voxels_to(m).add_(voxels_to(~m)); });
 }
 
 // Outside the distance to the mask, inside less than 0: 1 - the distance to the outside.
@@ -39,8 +38,8 @@ inline at::Tensor signed_distances(const at::Tensor& x) {
 }
 
 inline at::Tensor hausdorff(const Target& t, double alpha) {
-  const at::Tensor distances =
-      side_distances(t.prob()).pow(alpha) + side_distances(t.truth()).pow(alpha);
+  const at::Tensor distances = side_distances(t.prob()).pow_(alpha);
+  distances.add_(side_distances(t.truth()).pow_(alpha));
   const at::Tensor error = (t.prob() - t.truth()).square() * distances;
   const double voxels = static_cast<double>(error[0][0].numel());
   return t.reduce(t.sum(error) /

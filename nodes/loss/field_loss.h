@@ -1,6 +1,7 @@
 // Losses of a displacement field alone, [N, axes, ...]: how smooth it is.
 #pragma once
 
+#include "kernels/loss/sum_of_terms.h"
 #include "nodes/loss/loss.h"
 
 namespace sluice {
@@ -25,10 +26,10 @@ class FieldLoss : public LossOf<P> {
   using LossOf<P>::p;
 
  protected:
-  virtual at::Tensor of(const at::Tensor& field) const = 0;
+  // What is summed up, of a field of these extents.
+  virtual std::vector<LossTerm> terms(const at::Tensor& field) const = 0;
 
-  // The sum or the mean of a derivative's squares. Each derivative by itself: a map of their sum
-  // would be written and read for every one of them.
+  // The sum or the mean of a derivative's squares.
   at::Tensor squares(const at::Tensor& derivative) const {
     const at::Tensor all = derivative.square();
     return p.reduction == "mean" ? all.mean() : all.sum();
@@ -58,7 +59,8 @@ class FieldLoss : public LossOf<P> {
 
  private:
   at::Tensor loss(const at::Tensor& pred, const Firing&) const final {
-    return of(pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+    const at::Tensor field = pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    return sum_of_terms(field, terms(field));
   }
   void check(const at::Tensor& pred, Firing&) const final {
     bool fits = pred.dim() >= 3 && pred.size(1) == pred.dim() - 2;

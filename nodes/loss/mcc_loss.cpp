@@ -1,4 +1,5 @@
 // mcc_loss: MONAI's MCCLoss.
+#include "kernels/loss/class_sums.h"
 #include "nodes/loss/term_loss.h"
 
 namespace sluice {
@@ -16,9 +17,9 @@ struct MccLoss final : TermLoss<MccLossParams> {
         .param("smooth_dr", &Params::smooth_dr, "Added below the root of the denominator.");
   }
   at::Tensor of(const Target& t) const override {
-    const at::Tensor &x = t.prob(), &y = t.truth();
-    const at::Tensor tp = t.sum(x * y), fp = t.sum(x) - tp, fn = t.sum(y) - tp;
-    const at::Tensor tn = t.sum(1 - y) - fp;
+    const ClassSums s = class_sums(t);
+    const at::Tensor &tp = s.overlap, fp = s.false_positives(), fn = s.false_negatives();
+    const at::Tensor tn = s.voxels - s.truth - fp;
     const at::Tensor all = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn) + p.smooth_dr;
     const at::Tensor score = 1 - (tp * tn - fp * fn + p.smooth_nr) / all.sqrt();
     return t.reduce(score.masked_fill(fp.eq(0).logical_and(fn.eq(0)), 0));

@@ -1,4 +1,5 @@
 // tversky_loss: MONAI's TverskyLoss (Salehi, Erdogmus, Gholipour 2017).
+#include "kernels/loss/class_sums.h"
 #include "nodes/loss/term_loss.h"
 
 namespace sluice {
@@ -20,9 +21,9 @@ struct TverskyLoss final : TermLoss<TverskyParams> {
         .param("smooth_dr", &Params::smooth_dr, "Added to the denominator, voxels.");
   }
   at::Tensor of(const Target& t) const override {
-    const at::Tensor tp = t.overlap();
-    const at::Tensor fp = t.sum(t.prob()) - tp, fn = t.sum(t.truth()) - tp;
-    return t.reduce(1 - (tp + p.smooth_nr) / (tp + p.alpha * fp + p.beta * fn + p.smooth_dr));
+    const ClassSums s = class_sums(t);
+    const at::Tensor wrong = p.alpha * s.false_positives() + p.beta * s.false_negatives();
+    return t.reduce(1 - (s.overlap + p.smooth_nr) / (s.overlap + wrong + p.smooth_dr));
   }
 };
 

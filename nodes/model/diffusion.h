@@ -5,6 +5,7 @@
 
 #include "engine/base/random.h"
 #include "engine/run/registry.h"
+#include "engine/state/resource.h"
 #include "kernels/image/intensity.h"
 #include "kernels/infer/noise_schedule.h"
 
@@ -43,6 +44,27 @@ Spec& add_noise_settings(Spec& s) {
       .param("base_img_size_numel", &Params::base_img_size_numel,
              "rflow: voxels of an image that has the timesteps as they are.")
       .at_least(1);
+}
+
+// What becomes of the image that an answer stands for, and of ddpm's steps.
+template <class Params>
+Spec& add_step_settings(Spec& s) {
+  return s
+      .param("clip_sample", &Params::clip_sample,
+             "ddpm, ddim: the image that a step guesses is clipped.")
+      .param("clip_sample_min", &Params::clip_sample_min, "To numbers from this.")
+      .param("clip_sample_max", &Params::clip_sample_max, "Up to this.")
+      .param("variance_type", &Params::variance_type,
+             "ddpm: how much noise a step adds again; fixed_large: the step's own.")
+      .choices({"fixed_small", "fixed_large"});
+}
+
+// What a network takes: an image, its timestep, and the fields behind the first of `keys`.
+inline Network::Tensors asked_with(const at::Tensor& image, float t, const Sample& sample,
+                                   const std::vector<std::string>& keys) {
+  Network::Tensors inputs{image, at::full({image.size(0)}, t, image.options())};
+  for (std::size_t k = 1; k < keys.size(); ++k) inputs.push_back(sample.tensor(keys[k]));
+  return inputs;
 }
 
 // Standard normal numbers of x's shape and device: the same on every device.

@@ -1,7 +1,6 @@
 // diffusion_inferer: MONAI's DiffusionInferer.sample(), images of noise, step by step.
 #include <ATen/core/grad_mode.h>
 
-#include "engine/state/resource.h"
 #include "nodes/model/diffusion.h"
 
 namespace sluice {
@@ -38,14 +37,7 @@ struct DiffusionInferer final : Node {
                "Steps, at most num_train_timesteps; ddpm wants all of them, the others 50 or so.")
         .at_least(1);
     add_noise_settings<Params>(s);
-    return s
-        .param("clip_sample", &Params::clip_sample,
-               "ddpm, ddim: the image that a step guesses is clipped.")
-        .param("clip_sample_min", &Params::clip_sample_min, "To numbers from this.")
-        .param("clip_sample_max", &Params::clip_sample_max, "Up to this.")
-        .param("variance_type", &Params::variance_type,
-               "ddpm: how much noise a step adds again; fixed_large: the step's own.")
-        .choices({"fixed_small", "fixed_large"})
+    return add_step_settings<Params>(s)
         .param("eta", &Params::eta, "ddim: share of ddpm's noise that a step adds again.")
         .range(0, 1)
         .param("set_alpha_to_one", &Params::set_alpha_to_one,
@@ -107,14 +99,11 @@ struct DiffusionInferer final : Node {
   at::Tensor answer(const Sample& in, const at::Tensor& image, float t) const {
     at::Tensor x = with_condition(image, in, p.condition_key);
     if (p.cfg) x = p.condition_key ? with_guidance(x, image.size(1)) : at::cat({x, x});
-    Network::Tensors inputs{x, at::full({x.size(0)}, t, x.options())};
-    for (std::size_t k = 1; k < p.keys.size(); ++k) {
-      const at::Tensor& given = in.tensor(p.keys[k]);
-      const bool is_condition = k == 1 && !p.condition_key;
-      const auto without = [&] {
-        return is_condition ? at::full_like(given, p.cfg_fill_value) : given;
-      };
-      inputs.push_back(p.cfg ? at::cat({without(), given}) : given);
+    Network::Tensors inputs = asked_with(x, t, in, p.keys);
+    for (std::size_t k = 2; p.cfg && k < inputs.size(); ++k) {
+      const at::Tensor given = inputs[k];
+      const bool is_condition = k == 2 && !p.condition_key;
+      inputs[k] = at::cat({is_condition ? at::full_like(given, p.cfg_fill_value) : given, given});
     }
     const at::Tensor y = network_->forward(inputs, 1)[0].to(at::kFloat);
     if (!p.cfg) return y;

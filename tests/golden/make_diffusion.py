@@ -22,6 +22,15 @@ def network(x, timesteps, context=None):
     return 0.6 * x + 0.3 * torch.sin(3 * x + timesteps.view(-1, 1, 1, 1).float() / 100)
 
 
+def likelihood(scheduler, x, noise):
+    torch.randn_like, before = lambda *_, **__: noise, torch.randn_like
+    try:
+        return DiffusionInferer(scheduler).get_likelihood(x, network, scheduler, verbose=False,
+                                                          original_input_range=(0, 255), scaled_input_range=(-1, 1))
+    finally:
+        torch.randn_like = before
+
+
 def case(scheduler, steps, **params):
     eta = params.get("eta")  # an argument of step() in MONAI
     made = CLASSES[scheduler](**{k: v for k, v in params.items() if k != "eta"})
@@ -38,6 +47,8 @@ def case(scheduler, steps, **params):
         out["velocity"] = numbers(made.get_velocity(x, noise, at))
     size = {"input_img_size_numel": 12} if scheduler == "rflow" else {}
     made.set_timesteps(steps, **size)
+    if scheduler == "ddpm" and "clip_sample_min" not in params:  # there MONAI clips from -1 to 1 all the same
+        out["likelihood"] = numbers(likelihood(made, x, noise))
     calls = iter(range(10 ** 6))
     torch.randn, before = lambda *_, **__: torch.cos(0.7 * torch.arange(24.0) + next(calls)).reshape(SHAPE), torch.randn
     try:

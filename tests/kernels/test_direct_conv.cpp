@@ -86,6 +86,22 @@ std::vector<Case> cases() {
         c.size.resize(kernel.size());
         out.push_back(c);
       }
+  // Groups of a few channels and of many, several to a vector or not.
+  for (bool transposed : {false, true})
+    for (const auto& [in, channels, groups] : std::vector<std::array<int, 3>>{
+             {16, 16, 4}, {32, 64, 8}, {48, 24, 6}, {20, 20, 5}, {64, 32, 2}, {14, 28, 2}})
+      for (const std::int64_t stride : {1, 2})
+        for (const std::vector<std::int64_t>& kernel :
+             std::vector<std::vector<std::int64_t>>{{3, 3, 3}, {3, 3}, {1, 1, 1}}) {
+          Case c{spec(transposed, in, channels, kernel, {stride, stride, stride}), {4, 6, 11}};
+          c.spec.stride.resize(kernel.size());
+          c.spec.groups = groups;
+          c.size.resize(kernel.size());
+          out.push_back(c);
+          c.spec.dilation.assign(kernel.size(), 2);
+          if (kernel.back() == 3) c.spec.padding.assign(kernel.size(), 2);
+          if (!transposed && stride == 1) out.push_back(c);
+        }
   // Few channels in the result, and borders of other widths than the kernel's.
   for (bool transposed : {false, true})
     for (const auto& [in, channels] :
@@ -183,8 +199,10 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   std::vector<std::int64_t> bias_size(expected.dim(), 1);
   bias_size[1] = s.out;
   at::Tensor y = at::empty(expected.sizes(), at::TensorOptions(at::kFloat), format);
-  Gather(s, w, false, p, type).run(x, b, residual, y);
-  CHECK(relative(y, expected + residual) < 1e-5);
+  for (const at::IntArrayRef size : {at::IntArrayRef(), expected.sizes()}) {
+    Gather(s, w, false, p, type, size).run(x, b, residual, y);
+    CHECK(relative(y, expected + residual) < 1e-5);
+  }
 
   const at::Tensor g = at_the_end(sines(expected.sizes(), 5, type));
   const auto [dx, dw, db] = at::convolution_backward(
@@ -214,6 +232,10 @@ Case random_case(std::uint64_t seed) {
     ConvSpec& s = c.spec;
     s.in += between(0, s.in - 1), s.out += between(0, s.out - 1);
     if (between(0, 9) == 0) s.out = s.groups = s.in;
+    if (s.groups == 1 && between(0, 4) == 0) {
+      s.groups = between(2, 9);
+      s.in *= s.groups, s.out *= s.groups;
+    }
     double products = static_cast<double>(2 * s.in * s.out / s.groups);
     for (std::int64_t d = between(2, 3); d > 0; --d) {
       s.kernel.push_back(between(0, 5) == 0   ? between(1, 7)
@@ -226,7 +248,7 @@ Case random_case(std::uint64_t seed) {
       c.size.push_back(between(1, 1 << between(2, 6)));
       products *= static_cast<double>(s.kernel.back() * c.size.back());
     }
-    if (!s.transposed && s.groups == 1 && between(0, 2) == 0)
+    if (!s.transposed && between(0, 2) == 0)
       for (std::size_t d = 0; d < c.size.size(); ++d) s.dilation.push_back(between(1, 4));
     std::vector<std::int64_t> x_size{1, s.in};
     x_size.insert(x_size.end(), c.size.begin(), c.size.end());
@@ -275,9 +297,11 @@ TEST_CASE("direct convolutions give equal bits for any number of threads") {
   depthwise.groups = 35;
   ConvSpec dilated = spec(false, 16, 32, {3, 3, 3}, {1, 1, 1});
   dilated.dilation = dilated.padding = {1, 2, 2};
+  ConvSpec grouped = spec(false, 32, 64, {3, 3, 3}, {1, 1, 1});
+  grouped.groups = 4;
   for (const ConvSpec& s :
        {spec(true, 32, 3, {3, 3, 3}, {2, 2, 2}), spec(false, 8, 3, {3, 3, 3}, {1, 1, 1}),
-        spec(false, 16, 32, {3, 3, 3}, {1, 1, 1}), dilated, depthwise})
+        spec(false, 16, 32, {3, 3, 3}, {1, 1, 1}), dilated, grouped, depthwise})
     for (const auto& [products, type] : ways()) {
       if (!has_direct_conv(s, type)) continue;
       const at::Tensor x = sines({3, s.in, 9, 8, 12}, 1, type);

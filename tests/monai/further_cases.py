@@ -329,5 +329,23 @@ def signals(i):
                 {"signal": mt.SignalFillEmpty(v)(holed.clone())}, affine=False)
 
 
+def filters(i):
+    axes = i.choice(2, 3)
+    data, size, mode = {"image": i.image(axes=axes)}, i.choice(3, 5), i.choice("zeros", "replicate", "circular")
+    along = {"order": i.choice(1, 2), "axis": i.choice(2, axes + 1), "mode": mode}
+    kinds = {"gauss": {"sigma": i.number(0.5, 1.5)}, "savitzky_golay": along,
+             "sobel": {"padding_mode": "replicate", "normalize_gradients": i.flag()}}
+    plain = ["mean", "laplace", "elliptical", "sharpen", "median"]
+    for kind, more in ((i.choice(*plain), {}), *kinds.items()):
+        for name, prob in (("ImageFilter", {}), ("RandImageFilter", {"prob": 1.0})):
+            made = getattr(mt, name + "d")(keys=IMAGE, kernel=kind, kernel_size=size, **prob, **more)
+            params = {"keys": IMAGE, "filter": kind, "filter_size": size, **prob, **more}
+            if "sigma" in more:
+                params["sigma"] = [more["sigma"]]
+            yield entry(snake(name), params, data, made(copy.deepcopy(data)), tolerance=FLOAT64)
+    yield same("SavitzkyGolaySmooth", data, keys=IMAGE, window_length=size, order=along["order"],
+               axis=along["axis"] - 1, mode=mode, tolerance=FLOAT64)
+
+
 MAKERS = [two_axes, types, outputs, crops, affines, grids, elastic, artefacts, smooth, remap, mixes, edges, heatmaps,
-          detection, signals]
+          detection, signals, filters]

@@ -105,6 +105,16 @@ TEST_CASE("Schedulers add noise and take it away as MONAI's do") {
                      [&] { return (counted().mul(0.7) + drawn++).cos().view(shape); });
     }
     CHECK(difference(x, c["end"]) < 2e-5);
+    if (!c.contains("likelihood")) continue;
+    at::Tensor sum = at::zeros(2, at::kDouble);
+    for (const float t : steps.timesteps()) {
+      const at::Tensor noisy = schedule.noisy(image(), noise(), {t, t});
+      const at::Tensor y = answer_to(noisy, at::full({2}, t));
+      sum += steps.divergence(y, noisy, image(), static_cast<std::int64_t>(t), 2 / 255.0)
+                 .flatten(1)
+                 .mean(1);
+    }
+    CHECK(difference(sum, c["likelihood"]) < 1e-4);
   }
 }
 
@@ -196,6 +206,33 @@ TEST_CASE("A sampler asks its network at each timestep, and with guidance for tw
   // Of what ddpm draws nothing depends on the run.
   const Json ddpm{{"num_train_timesteps", 10}, {"num_inference_steps", 10}};
   CHECK(at::equal(sampler.made(ddpm, sample), sampler.made(ddpm, sample)));
+}
+
+TEST_CASE("An image's likelihood is a number a member, of the same noise at every timestep") {
+  Sampler sampler;
+  Sample sample = sample_of("image", image() / 2);
+  sample.set("map", sample_of("map", at::full({2, 1, 4, 3}, 2.f)).at("map"));
+  const auto likelihood = [&](Json params, std::uint64_t index = 0) {
+    params["net"] = "net";
+    params["num_train_timesteps"] = 20;
+    return Driver("diffusion_likelihood", params, sampler.context)
+        .fire({sample}, at_index(index))
+        .samples()
+        .at(0)
+        .tensor("likelihood");
+  };
+  const at::Tensor plain = likelihood(Json::object());
+  CHECK(plain.sizes() == at::IntArrayRef{2, 1});
+  CHECK(plain.min().item<float>() > 0);
+  CHECK(at::equal(plain, likelihood(Json::object())));
+  CHECK_FALSE(at::equal(plain, likelihood(Json::object(), 1)));
+  CHECK_FALSE(at::equal(plain, likelihood({{"condition_key", "map"}})));
+  CHECK(sampler.net->inputs[0].size(1) == 2);
+  // An image is more likely where more of its numbers count as it.
+  const at::Tensor coarse = likelihood({{"original_input_range", {0, 4}}});
+  CHECK(at::lt(coarse, plain).all().item<bool>());
+  CHECK_THROWS_WITH(likelihood({{"scheduler", "ddim"}}), doctest::Contains("those of ddpm"));
+  CHECK_THROWS_WITH(likelihood({{"scaled_input_range", {1, 0}}}), doctest::Contains("[low, high]"));
 }
 
 TEST_CASE("Encoder and decoder of an autoencoder are together the whole of it") {

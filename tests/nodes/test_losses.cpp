@@ -127,7 +127,7 @@ TEST_CASE("losses and their gradients equal MONAI's") {
         try {
           check_loss(type, c, channels_last);
         } catch (const std::exception& e) {
-          FAIL_CHECK(e.what());
+          FAIL_CHECK(std::string(e.what()));
         }
       }
     }

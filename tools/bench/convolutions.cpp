@@ -69,6 +69,10 @@ const std::vector<Shape> shapes{
     {"256 to 256 k5, 8^3", false, 256, 256, 5, 1, {8, 8, 8}},
     {"16 to 16, 64^3", false, 16, 16, 3, 1, {64, 64, 64}},
     {"32 to 32, 32^3", false, 32, 32, 3, 1, {32, 32, 32}},
+    {"128 to 128 of 32 groups, 16^3", false, 128, 128, 3, 1, {16, 16, 16}, 32},
+    {"256 to 256 of 32 groups, 28^2", false, 256, 256, 3, 1, {28, 28}, 32},
+    {"256 to 256 of 32 groups s2, 28^2", false, 256, 256, 3, 2, {28, 28}, 32},
+    {"512 to 512 of 32 groups, 8^3", false, 512, 512, 3, 1, {8, 8, 8}, 32},
 };
 
 // Of the processor's time, which others on the machine take nothing of.
@@ -114,6 +118,17 @@ double peak(Products p) {
 
 const char* name_of(Products p) {
   return std::array{"avx2", "avx512", "pairs", "tiles"}.at(static_cast<std::size_t>(p));
+}
+
+// What this processor can multiply such numbers with.
+std::vector<Products> products_here(std::initializer_list<at::ScalarType> types) {
+  std::vector<Products> all;
+  for (const auto type : types)
+    for (const auto level :
+         {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16, CpuLevel::amx})
+      if (const auto p = products_for(type, level); level <= cpu_level() && p)
+        if (std::find(all.begin(), all.end(), *p) == all.end()) all.push_back(*p);
+  return all;
 }
 
 void line(const Shape& s, const std::string& way, const char* type, double work, double forward,
@@ -163,27 +178,22 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
     line(s, layout == last ? "LibTorch, channels last" : "LibTorch", type_name, work, f, i, b,
          most);
   }
-  std::optional<Products> before;
-  for (const auto level :
-       {CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16, CpuLevel::amx}) {
-    const auto p = level <= cpu_level() ? products_for(type, level) : std::nullopt;
-    if (!p || p == before) continue;
-    before = p;
+  for (const Products p : products_here({type})) {
     const at::Tensor x = at::randn(x_size).to(type).contiguous(last);
     const at::Tensor g = at::randn(y_size).to(type).contiguous(last);
     at::Tensor y = at::empty_like(g), dx = at::empty_like(x);
-    const Gather there(spec, w, false, *p, type), back(spec, w, true, *p, type);
+    const Gather there(spec, w, false, p, type, y_size), back(spec, w, true, p, type, x_size);
     const double f = seconds_of(repeats, [&] { there.run(x, {}, {}, y); });
     const double i = seconds_of(repeats, [&] { back.run(g, {}, {}, dx); });
-    const double b = seconds_of(repeats, [&] { direct_weight_grad(spec, x, g, *p); });
-    line(s, name_of(*p), type_name, work, f, i, b, most);
+    const double b = seconds_of(repeats, [&] { direct_weight_grad(spec, x, g, p); });
+    line(s, name_of(p), type_name, work, f, i, b, most);
     if (!fits(spec, {Sparsity::Pattern::vector})) continue;
     // Each beside the dense one, one after the other: forward, milliseconds.
     std::printf("{\"shape\": \"%s\", \"way\": \"%s\", \"type\": \"%s\", \"kept\": {", s.name,
-                name_of(*p), type_name);
+                name_of(p), type_name);
     for (const double keep : {1.0, 0.75, 0.5, 0.25, 0.125}) {
       const at::Tensor zeros = w * sparsity_mask(w, spec, {Sparsity::Pattern::vector, keep});
-      const Gather sparse(spec, zeros, false, *p, type);
+      const Gather sparse(spec, zeros, false, p, type, y_size);
       const double ms = 1e3 * seconds_of(repeats, [&] { sparse.run(x, {}, {}, y); });
       std::printf("%s\"%g\": %.2f", keep < 1 ? ", " : "", keep, ms);
     }
@@ -199,9 +209,8 @@ int main(int argc, char** argv) {
   at::NoGradGuard no_grad;
   const int repeats = argc > 1 ? std::stoi(argv[1]) : 5;
   const std::size_t first = argc > 2 ? std::stoul(argv[2]) : 0;
-  for (const Products p : {Products::avx2, Products::avx512, Products::pairs, Products::tiles})
-    if (p != Products::tiles || cpu_level() == CpuLevel::amx)
-      std::printf("{\"peak\": \"%s\", \"billions\": %.1f}\n", name_of(p), peak(p));
+  for (const Products p : products_here({at::kFloat, at::kBFloat16}))
+    std::printf("{\"peak\": \"%s\", \"billions\": %.1f}\n", name_of(p), peak(p));
   for (std::size_t i = first; i < shapes.size(); ++i)
     for (const auto type : {at::kFloat, at::kBFloat16}) measure(shapes[i], type, repeats);
 }

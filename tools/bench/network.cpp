@@ -3,11 +3,11 @@
 //
 //   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
 //                          "precision": "float32", "steps": 5, "threads": 2, "predict": false,
-//                          "layers": false}
+//                          "layers": "kind"}
 //
 // Prints a JSON object: milliseconds of the fastest and the median step, the process's CPU time a
 // step, and by how many MB the resident set grew at most. With "layers": milliseconds of each kind
-// of layer, forward and backward, a step, of all threads together.
+// of layer, or of each by its "name", forward and backward, a step, of all threads together.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -37,14 +37,15 @@ double resident(const std::string& which) {
   return 0;
 }
 
-Json by_kind(const Network& net, std::int64_t samples) {
-  std::map<std::string, std::pair<double, double>> kinds;
+Json costs_by(const std::string& what, const Network& net, std::int64_t samples) {
+  std::map<std::string, std::pair<double, double>> costs;
   if (const auto* layered = dynamic_cast<const Layered*>(&net))
     for (const LayerCost& c : layered->layer_costs()) {
-      kinds[c.kind].first += 1e3 * c.forward * static_cast<double>(samples);
-      kinds[c.kind].second += 1e3 * c.backward * static_cast<double>(samples);
+      auto& [forward, backward] = costs[what == "kind" ? c.kind : c.name + " (" + c.kind + ")"];
+      forward += 1e3 * c.forward * static_cast<double>(samples);
+      backward += 1e3 * c.backward * static_cast<double>(samples);
     }
-  return kinds;
+  return costs;
 }
 
 }  // namespace
@@ -83,6 +84,6 @@ int main(int, char** argv) {
               {"median_ms", times[times.size() / 2]},
               {"cpu_ms", cpu / steps},
               {"peak_mb", resident("VmHWM") - before}};
-  if (job.value("layers", false)) result["layers"] = by_kind(*net, size[0]);
+  if (job.contains("layers")) result["layers"] = costs_by(job["layers"], *net, size[0]);
   std::cout << result.dump() << std::endl;
 }

@@ -28,8 +28,7 @@ judge = dict(in_shape=[1, 64, 64, 64], channels=[16, 32, 64], strides=[2, 2, 2])
 resnets = dict(**three, n_input_channels=1, num_classes=2)
 
 # name: our type, MONAI's class, its parameters, size. Ours have the same names, but for `renamed`.
-renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels",
-               num_class="out_channels")
+renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
 NETS = {
     "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
                                     "num_res_units": 1}, solid),
@@ -72,10 +71,8 @@ NETS = {
     "flexible_unet": ("flexible_unet", "FlexibleUNet", {**two, **one, "backbone": "efficientnet-b0"}, flat),
     "ahnet": ("ahnet", "AHNet", {**three, **one}, [1, 1, 128, 128, 128]),
     "daf3d": ("daf3d", "DAF3D", {**one}, solid),
-    "quicknat": ("quicknat", "Quicknat", {"num_class": 2, "num_channels": 1}, flat),
-    "cople_net": ("cople_net", "CopleNet", {**two, **one}, flat),
+    "quicknat": ("quicknat", "Quicknat", {"num_classes": 2, "num_channels": 1}, flat),
     "hover_net": ("hover_net", "HoVerNet", {"in_channels": 3, "out_classes": 5}, [2, 3, 256, 256]),
-    "unest": ("unest", "UNEST", {**one, "img_size": [96, 96, 96]}, [2, 1, 96, 96, 96]),
 }
 
 
@@ -96,7 +93,10 @@ class Peer:
     def __call__(self, job):
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        result = json.loads(self.process.stdout.readline())
+        if "error" in result:
+            print(f"{job['class']}: {result['error']}", file=sys.stderr)
+        return result
 
 
 def resident(which):

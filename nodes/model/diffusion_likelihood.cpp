@@ -1,0 +1,107 @@
+// diffusion_likelihood: MONAI's DiffusionInferer.get_likelihood(), how much a diffusion model
+// expects an image.
+#include <ATen/core/grad_mode.h>
+
+#include "nodes/model/diffusion.h"
+
+namespace sluice {
+namespace {
+
+struct DiffusionLikelihood final : Node {
+  struct Params : NoiseSettings {
+    std::string net, output_key = "likelihood";
+    std::vector<std::string> keys{"image"};
+    std::optional<std::string> condition_key;
+    std::optional<std::int64_t> num_inference_steps;
+    std::vector<double> original_input_range{0, 255}, scaled_input_range{0, 1};
+  } p;
+
+  static Spec spec() {
+    Spec s("diffusion_likelihood",
+           "How little a diffusion model expects an image: at each timestep the image gets the "
+           "same noise, and the network's answer is held against it; the mean over voxels, summed "
+           "over timesteps, is an upper bound of minus the image's log-likelihood a voxel. Images "
+           "unlike the training's have more. Of ddpm alone.");
+    s.in("sample")
+        .out("sample")
+        .param("net", &Params::net,
+               "The network's name in \"models\"; it is read as for validation.")
+        .required()
+        .param("keys", &Params::keys,
+               "The image [N, C, X(, Y, Z)]; then what the network takes besides its timesteps, in "
+               "its order.")
+        .length(1)
+        .param("condition_key", &Params::condition_key,
+               "A field that is put behind the image's channels (MONAI's mode \"concat\"); null: "
+               "none.")
+        .param("output_key", &Params::output_key, "Field for the numbers, [N, 1].")
+        .param("num_inference_steps", &Params::num_inference_steps,
+               "Timesteps that are asked, evenly chosen; null: all.")
+        .at_least(1)
+        .param("original_input_range", &Params::original_input_range,
+               "The image's numbers in its file, whole ones: least and most.")
+        .length(2, 2)
+        .param("scaled_input_range", &Params::scaled_input_range, "What they were scaled to.")
+        .length(2, 2);
+    add_noise_settings<Params>(s);
+    return add_step_settings<Params>(s)
+        .random()
+        .lane(LaneKind::step)
+        .limit(1)
+        .reads("net")
+        .takes("@keys", Form::batch, 1, 3)
+        .gives("@output_key", Form::batch)
+        .dtype("float32")
+        .any_device();
+  }
+
+  void open(const OpenContext& context) override {
+    if (!p.is("ddpm"))
+      throw Error(Exit::usage, "scheduler: likelihoods are those of ddpm, found " + p.scheduler);
+    const auto width = [](const std::vector<double>& range) { return range[1] - range[0]; };
+    bin_ = width(p.scaled_input_range) / width(p.original_input_range);
+    if (!(width(p.original_input_range) > 0 && bin_ > 0))
+      throw Error(Exit::usage, "original_input_range and scaled_input_range: expected [low, high]");
+    network_ = context.resources->network(p.net);
+    schedule_.emplace(p);
+    steps_of(1, 1);  // refuses what does not fit
+  }
+
+  void process(Firing& f) override {
+    const at::NoGradGuard no_grad;
+    network_->train(false);
+    Random random = f.random();
+    const at::Tensor x = image_batch(f.in(), p.keys[0]), noise = normals_like(x, random);
+    const Denoising steps = steps_of(voxels_of(x), x.dim() - 2);
+    at::Tensor sum = at::zeros({x.size(0), 1}, x.options());
+    for (const float t : steps.timesteps()) {
+      if (f.stopped()) return;
+      const std::vector<float> same(static_cast<std::size_t>(x.size(0)), t);
+      const at::Tensor noisy = schedule_->noisy(x, noise, same);
+      const at::Tensor asked = with_condition(noisy, f.in(), p.condition_key);
+      const at::Tensor y =
+          network_->forward(asked_with(asked, t, f.in(), p.keys), 1)[0].to(at::kFloat);
+      const at::Tensor d = steps.divergence(y, noisy, x, static_cast<std::int64_t>(t), bin_);
+      sum += d.flatten(1).mean(1, true);
+    }
+    Field field = f.in().at(p.keys[0]);
+    field.tensor = sum;
+    Sample out = f.in();
+    out.set(p.output_key, std::move(field));
+    f.emit(std::move(out));
+  }
+
+ private:
+  Denoising steps_of(std::int64_t voxels, std::int64_t axes) const {
+    return {*schedule_, p.num_inference_steps.value_or(p.num_train_timesteps), voxels, axes};
+  }
+
+  std::shared_ptr<Network> network_;
+  std::optional<NoiseSchedule> schedule_;
+  double bin_ = 0;
+};
+
+const Register<DiffusionLikelihood> registered;
+
+}  // namespace
+}  // namespace sluice
