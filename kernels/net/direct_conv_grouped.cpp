@@ -91,9 +91,10 @@ GroupedGather::GroupedGather(const ConvSpec& spec, const at::Tensor& weight, boo
   const ConvSpec one = bundle_of(spec);
   in_ = adjoint ? one.out : one.in;
   out_ = adjoint ? one.in : one.out;
+  const bool by_tiles = winograd_pays(one, type, {}, out);
   for (std::int64_t i = 0; i < spec.in / one.in; ++i) {
     const at::Tensor w = bundle_weight(spec, weight.detach(), i);
-    if (winograd_pays(one, type, w, out))
+    if (by_tiles)
       winograd_.emplace_back(one, w, adjoint, products);
     else
       gathers_.emplace_back(one, w, adjoint, products, type, out);

@@ -27,7 +27,7 @@ class GroupedGather {
 
  private:
   std::int64_t in_, out_;  // channels of a bundle
-  // One of these, by bundle.
+  // One of these has all bundles.
   std::vector<WinogradGather> winograd_;
   std::vector<Gather> gathers_;
 };

@@ -363,7 +363,8 @@ bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& 
   if (!winograd_fits(spec, type) || is_dilated(spec)) return winograd_fits(spec, type);
   const std::int64_t outputs =
       out.empty() ? 1 << 30 : c10::multiply_integers(out) / out[0] / out[1];
-  return vectors_kept(weight) > least_kept + of_weights / static_cast<double>(outputs);
+  const double kept = weight.defined() ? vectors_kept(weight) : 1;
+  return kept > least_kept + of_weights / static_cast<double>(outputs);
 }
 
 // ---- forward ------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ class WinogradGather {
 
 // Whether that is quicker: numbers of float32, a step of one, and channels enough to pay for sums.
 bool winograd_fits(const ConvSpec& spec, at::ScalarType type);
-// Whether it is for this weight and size of the result ({}: a large one), the same for any number
-// of samples: not where most of its vectors are zero, which a list (direct_conv.h) passes over, nor
-// for an image of few voxels.
+// Whether it is for this weight ({}: of no zeros) and size of the result ({}: a large one), the
+// same for any number of samples: not where most of its vectors are zero, which a list
+// (direct_conv.h) passes over, nor for an image of few voxels.
 bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& weight,
                    at::IntArrayRef out);
 

@@ -33,11 +33,14 @@ struct UnifiedFocalLoss final : TermLoss<UnifiedFocalLossParams> {
       return at::cat({t.options.ignore_index ? t.counts() - x : 1 - x, x}, 1);
     };
     const at::Tensor y = of_two(t.truth());
-    const auto focal = [&](const at::Tensor& x) {
-      const at::Tensor entropy = -y * x.log();
-      const at::Tensor back =
-          (1 - p.delta) * (1 - x.select(1, 0)).pow(p.gamma) * entropy.select(1, 0);
-      return p.weight * at::stack({back, p.delta * entropy.select(1, 1)}).mean();
+    // The focal cross entropy of the background, and of the foreground.
+    const auto back = [&](const at::Tensor& x) {
+      const at::Tensor b = x.select(1, 0);
+      const at::Tensor entropy = (1 - b).pow(p.gamma) * (-y.select(1, 0) * b.log());
+      return p.weight * (1 - p.delta) / 2 * entropy.mean();
+    };
+    const auto fore = [&](const at::Tensor& x) {
+      return p.weight * p.delta / 2 * (-y.select(1, 1) * x.select(1, 1).log()).mean();
     };
     const auto tversky = [&](const at::Tensor& x) {
       const at::Tensor tp = t.sum(x * y), fn = t.sum(y) - tp, fp = t.sum(x) - tp;
@@ -45,7 +48,7 @@ struct UnifiedFocalLoss final : TermLoss<UnifiedFocalLossParams> {
       return (1 - p.weight) *
              at::stack({lacks.select(1, 0), lacks.select(1, 1).pow(1 - p.gamma)}).mean();
     };
-    return sum_of_terms(of_two(t.prob()).clamp(least, 1 - least), {focal, tversky});
+    return sum_of_terms(of_two(t.prob()).clamp(least, 1 - least), {back, fore, tversky});
   }
 };
 

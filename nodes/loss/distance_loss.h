@@ -33,8 +33,8 @@ inline at::Tensor side_distances(const at::Tensor& x) {
 
 // Outside the distance to the mask, inside less than 0: 1 - the distance to the outside.
 inline at::Tensor signed_distances(const at::Tensor& x) {
-  return each_distance(x,
-                       [](const at::Tensor& m) { return voxels_to(m) - (voxels_to(~m) - 1) * m; });
+  return each_distance(
+      x, [](const at::Tensor& m) { return voxels_to(m).sub_(voxels_to(~m).sub_(1).mul_(m)); });
 }
 
 inline at::Tensor hausdorff(const Target& t, double alpha) {

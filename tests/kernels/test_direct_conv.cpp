@@ -292,6 +292,22 @@ TEST_CASE("direct convolutions pass over weights that are zero, with the same re
       }
 }
 
+TEST_CASE("direct convolutions of groups, of which some have no weights, equal LibTorch's") {
+  ConvSpec s = spec(false, 32, 64, {3, 3, 3}, {1, 1, 1});
+  s.groups = 4;
+  const at::Tensor x = sines({1, 32, 5, 9, 11}, 1, at::kFloat);
+  at::Tensor w = sines({64, 8, 3, 3, 3}, 2, at::kFloat).contiguous();
+  w.narrow(0, 0, 32).zero_();
+  const at::Tensor expected =
+      at::convolution(x, w, {}, s.stride, s.padding, {1, 1, 1}, false, s.output_padding, s.groups);
+  for (const auto& [products, type] : ways()) {
+    if (type != at::kFloat) continue;
+    at::Tensor y = at::empty_like(expected, at::MemoryFormat::ChannelsLast3d);
+    Gather(s, w, false, products, type, y.sizes()).run(x, {}, {}, y);
+    CHECK(relative(y, expected) < 1e-5);
+  }
+}
+
 TEST_CASE("direct convolutions give equal bits for any number of threads") {
   ConvSpec depthwise = spec(false, 35, 35, {3, 3, 3}, {2, 2, 2});
   depthwise.groups = 35;
