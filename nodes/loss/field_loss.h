@@ -1,6 +1,7 @@
 // Losses of a displacement field alone, [N, axes, ...]: how smooth it is.
 #pragma once
 
+#include "kernels/base/autograd.h"
 #include "kernels/loss/sum_of_terms.h"
 #include "nodes/loss/loss.h"
 
@@ -29,10 +30,14 @@ class FieldLoss : public LossOf<P> {
   // What is summed up, of a field of these extents.
   virtual std::vector<LossTerm> terms(const at::Tensor& field) const = 0;
 
-  // The sum or the mean of a derivative's squares.
+  // The sum or the mean of a derivative's squares; nobody else reads the derivative.
   at::Tensor squares(const at::Tensor& derivative) const {
-    const at::Tensor all = derivative.square();
-    return p.reduction == "mean" ? all.mean() : all.sum();
+    const at::Tensor d = derivative.detach();
+    const bool mean = p.reduction == "mean";
+    const at::Tensor sum = mean ? d.square().mean() : d.square().sum();
+    attach("SquaresBackward", {sum}, {derivative},
+           Squares{d, 2 / (mean ? static_cast<double>(d.numel()) : 1)});
+    return sum;
   }
 
   // x without the outermost voxels of each axis but `but`.
@@ -58,6 +63,17 @@ class FieldLoss : public LossOf<P> {
   }
 
  private:
+  struct Squares {
+    at::Tensor d;
+    double factor;
+    std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+      return {d * (grads[0] * factor)};
+    }
+    std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) const {
+      return {d.mul_(grads[0] * factor)};
+    }
+  };
+
   at::Tensor loss(const at::Tensor& pred, const Firing&) const final {
     const at::Tensor field = pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
     return sum_of_terms(field, terms(field));

@@ -22,8 +22,9 @@ struct KlDivLoss final : PairLoss<KlDivLossParams> {
     if (p.reduction == "none") return at::kl_div(pred, truth, reduction(), p.log_target);
     // The truth's own part has no place for each voxel, nor gradients. The logarithm of 0 counts 0.
     const at::Tensor share = p.log_target ? truth.exp() : truth;
-    const at::Tensor logarithm = p.log_target ? truth : (truth + truth.eq(0)).log_();
-    const at::Tensor sum = (share * logarithm).sum() - (share * pred).sum();
+    const at::Tensor own =
+        (p.log_target ? share * truth : (truth + truth.eq(0)).log_().mul_(truth)).sum();
+    const at::Tensor sum = own - (share * pred).sum();
     if (p.reduction == "sum") return sum;
     return sum / (p.reduction == "mean" ? pred.numel() : pred.size(0));
   }
