@@ -190,11 +190,15 @@ TEST_CASE("a sharded optimizer has the bits of a whole one, keeps less, and goes
       CHECK_MESSAGE(t.result("more") == t.result("one"), processes);
       if (processes == "4") CHECK(moments("more") < moments("one") / 2);
     }
-    REQUIRE(t.run(sharded + "--processes 3 --set run.epochs=1 --out cut").code == 0);
-    REQUIRE(t.run("--set +run.shard_optimizer=true --processes 2 --resume cut").code == 0);
+    const auto ends = [&](const std::string& words) {
+      const auto run = t.run(words);
+      REQUIRE_MESSAGE(run.code == 0, run.err);
+    };
+    ends(sharded + "--processes 3 --set run.epochs=1 --out cut");
+    ends("--set +run.shard_optimizer=true --processes 2 --resume cut");
     CHECK(t.weights("cut") == t.weights("one"));
-    REQUIRE(t.run("--processes 2 --set run.epochs=1 --overwrite --out cut").code == 0);
-    REQUIRE(t.run("--set +run.shard_optimizer=true --processes 4 --resume cut").code == 0);
+    ends("--processes 2 --set run.epochs=1 --overwrite --out cut");
+    ends("--set +run.shard_optimizer=true --processes 4 --resume cut");
     CHECK(t.weights("cut") == t.weights("one"));
   }
 }
