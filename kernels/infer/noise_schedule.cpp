@@ -223,8 +223,8 @@ at::Tensor Denoising::divergence(const at::Tensor& output, const at::Tensor& noi
   const at::Tensor guessed = guess(output, noisy, t).image;
   if (t > 0) return (b.of_guess * (image - guessed)).square() / (2 * b.variance);
   // Page's approximation of the standard normal distribution, as in improved-diffusion.
+  const at::Tensor mean = b.of_guess * guessed + b.of_image * noisy;
   const auto below = [&](double edge) {
-    const at::Tensor mean = b.of_guess * guessed + b.of_image * noisy;
     const at::Tensor x = (image - mean + edge) / std::sqrt(b.variance);
     return 0.5 * (1 + at::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x.pow(3))));
   };

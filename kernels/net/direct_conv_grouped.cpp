@@ -3,12 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "kernels/base/team.h"
-#include "kernels/net/direct_conv_depthwise.h"
+#include "kernels/net/channels.h"
 #include "kernels/net/direct_conv_shape.h"
-#include "kernels/net/norm_act.h"
 
 namespace sluice {
 namespace {
@@ -43,32 +40,9 @@ at::Tensor bundle_weight(const ConvSpec& spec, const at::Tensor& weight, std::in
   return bundle;
 }
 
-// Some of the channels of every position, from there to there; `step` bytes from one position to
-// the next.
-struct Channels {
-  char* data;
-  std::int64_t step;
-  Channels(const at::Tensor& t, std::int64_t first)
-      : data(static_cast<char*>(t.data_ptr()) + first * t.element_size()),
-        step(t.size(1) * t.element_size()) {}
-};
-void copy_channels(const Channels& from, const Channels& to, std::int64_t positions) {
-  const auto bytes = static_cast<std::size_t>(std::min(from.step, to.step));
-  team_for(positions, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(to.data + i * to.step, from.data + i * from.step, bytes);
-  });
-}
-at::Tensor like(const at::Tensor& t, std::int64_t channels) {
-  auto size = t.sizes().vec();
-  size[1] = channels;
-  return at::empty(size, t.options(), channels_last_of(t));
-}
 at::Tensor bundle_from(const at::Tensor& t, std::int64_t channels, std::int64_t number) {
   if (!t.defined() || t.size(1) == channels) return t;
-  const at::Tensor some = like(t, channels);
-  copy_channels({t, number * channels}, {some, 0}, t.numel() / t.size(1));
-  return some;
+  return copied_channels(t, number * channels, channels);
 }
 
 }  // namespace
@@ -107,7 +81,7 @@ void GroupedGather::run(const at::Tensor& in, const at::Tensor& bias, const at::
     winograd_[i].run(in, bias, residual, out, static_cast<std::int64_t>(i));
   for (std::size_t i = 0; i < gathers_.size(); ++i) {
     const auto number = static_cast<std::int64_t>(i);
-    at::Tensor some = like(out, out_);
+    at::Tensor some = image_with(out_, out);
     gathers_[i].run(bundle_from(in, in_, number),
                     bias.defined() ? bias.narrow(0, number * out_, out_) : bias,
                     bundle_from(residual, out_, number), some);

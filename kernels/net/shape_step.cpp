@@ -2,23 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
-#include "kernels/net/norm_act.h"
+#include "kernels/net/channels.h"
 
 namespace sluice {
 
 // ---- concatenation ------------------------------------------------------------------------------
 
 namespace {
-
-// Moves `from`'s channels into `to`'s from channel `first` on, or out of them, value by value of a
-// channels-last image; both have rows of so many bytes.
-void copy_channels(const char* from, std::int64_t from_row, char* to, std::int64_t to_row,
-                   std::int64_t rows) {
-  const std::int64_t n = std::min(from_row, to_row);
-  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * to_row, from + r * from_row, n);
-}
 
 // [N, C, ...], channels last, as [rows, C]; and back, of as many rows as `like` has.
 at::Tensor as_rows(const at::Tensor& t) { return t.movedim(1, -1).reshape({-1, t.size(1)}); }
@@ -61,15 +51,10 @@ at::Tensor ConcatStep::forward(Frame& f) const {
   const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
   if (last_on_device(a) && last_on_device(b)) return concatenated(a, b);
   if (!norm_act_is_fused(a) || !norm_act_is_fused(b)) return f.net->laid_out(at::cat({a, b}, 1));
-  auto size = a.sizes().vec();
-  size[1] += b.size(1);
-  at::Tensor y = at::empty(size, a.options(), channels_last_of(a));
-  const std::int64_t rows = a.numel() / a.size(1), item = a.element_size();
-  char* to = static_cast<char*>(y.data_ptr());
-  copy_channels(static_cast<const char*>(a.const_data_ptr()), a.size(1) * item, to, size[1] * item,
-                rows);
-  copy_channels(static_cast<const char*>(b.const_data_ptr()), b.size(1) * item,
-                to + a.size(1) * item, size[1] * item, rows);
+  const at::Tensor y = image_with(a.size(1) + b.size(1), a);
+  const std::int64_t positions = a.numel() / a.size(1);
+  copy_channels({a, 0}, {y, 0}, positions);
+  copy_channels({b, 0}, {y, a.size(1)}, positions);
   return y;
 }
 
@@ -85,14 +70,7 @@ void ConcatStep::backward(Frame& f, const at::Tensor& grad) const {
       f.add_grad(inputs[i], f.net->laid_out(grad.narrow(1, first, n)));
       continue;
     }
-    auto size = grad.sizes().vec();
-    size[1] = n;
-    at::Tensor part = at::empty(size, grad.options(), channels_last_of(grad));
-    const std::int64_t item = grad.element_size();
-    copy_channels(static_cast<const char*>(grad.const_data_ptr()) + first * item,
-                  grad.size(1) * item, static_cast<char*>(part.data_ptr()), n * item,
-                  grad.numel() / grad.size(1));
-    f.add_grad(inputs[i], part);
+    f.add_grad(inputs[i], copied_channels(grad, first, n));
   }
 }
 
