@@ -82,6 +82,32 @@ echo "$1" > {place}/name
         s.check(not list((place / "run").iterdir()), "the file goes with the server")
 
 
+def ended_while_it_begins(binary):
+    """Ctrl-C before the server listens; on a busy core, where its threads begin in any order."""
+    with tempfile.TemporaryDirectory() as folder:
+        place, codes = pathlib.Path(folder), []
+        (place / "small.json").write_text(GRAPH)
+        on_one_core = {"cwd": place, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL,
+                       "preexec_fn": lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})}
+        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"], **on_one_core) for _ in range(3)]
+        try:
+            for _ in range(8):
+                run = subprocess.Popen([os.path.abspath(binary), "open", "--no-browser", "--socket", "s"], **on_one_core)
+                while not (place / "s").exists() and run.poll() is None:
+                    pass
+                run.send_signal(signal.SIGINT)
+                try:
+                    codes.append(run.wait(20))
+                except subprocess.TimeoutExpired:
+                    codes.append("goes on")
+                    run.kill()
+                    break
+        finally:
+            for b in busy:
+                b.kill()
+        s.check(codes == [0] * 8, "Ctrl-C ends a server that has just begun", codes)
+
+
 def behind_a_socket(binary):
     with Workbench(binary, None, "--socket", "page.sock") as w:
         file = w.folder / "page.sock"
@@ -337,6 +363,7 @@ def main(binary):
         ])
     s.check(w.process.returncode == 0, "Ctrl-C ends the server with 0", w.process.returncode)
     behind_a_socket(binary)
+    ended_while_it_begins(binary)
     opening_a_browser(os.path.abspath(binary))
     s.end()
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <spawn.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -268,12 +270,18 @@ int serve(const Request& request) {
     tell("opened in the browser; Ctrl-C ends this server, runs go on");
   else
     tell("open this address in a browser; Ctrl-C ends the server, runs go on");
+  std::atomic<bool> ended{false};
   std::thread end([&] {
-    while (*request.signal == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto until = [&](const auto& holds) {
+      while (!ended && !holds()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    until([&] { return *request.signal != 0; });
     api.close();
+    until([&] { return http.is_running(); });  // before that the library does not hear `stop`
     http.stop();
   });
   http.listen_after_bind();
+  ended = true;
   end.join();
   return 0;
 }
