@@ -125,6 +125,7 @@ World find_world(const Environment& variable, const std::function<void(const std
     check(w, l);
     if (w.size == 1) return {};
     find_master(w, l, read);
+    if (w.rank == 0) w.listening = read.number("SLUICE_STORE_SOCKET");
     return w;
   }
   return {};

@@ -13,8 +13,9 @@ struct World {
   std::string launcher;                // "torchrun", "Open MPI", ...; "" for one process
   std::string master = "127.0.0.1";    // rank 0's host
   int port = 0;
-  bool store_is_there = false;  // torchrun serves the store itself
-  std::string job;              // keys of other tries are out of the way by this
+  bool store_is_there = false;   // torchrun serves the store itself
+  std::optional<int> listening;  // rank 0's socket at `port`, where its launcher holds one
+  std::string job;               // keys of other tries are out of the way by this
 
   bool alone() const { return size == 1; }
 };

@@ -183,6 +183,7 @@ class GlooWire final : public Wire {
     c10d::TCPStoreOptions o;
     o.port = static_cast<std::uint16_t>(world_.port);
     o.isServer = world_.rank == 0 && !world_.store_is_there;
+    if (o.isServer) o.masterListenFd = world_.listening;
     o.waitWorkers = false;
     o.numWorkers = static_cast<std::size_t>(world_.size);
     o.timeout = in_ms(options_.join_timeout_s);

@@ -63,6 +63,18 @@ shell::Result as_ranks(const TinyTraining& t, const std::string& first, const st
                     first + ")\ncode=$?\nwait $other\necho other $?\nexit $code");
 }
 
+// A socket at a free port of 127.0.0.1, and the port.
+std::pair<int, std::string> bound() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(s, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(s, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  return {s, std::to_string(ntohs(address.sin_port))};
+}
+
 }  // namespace
 
 TEST_CASE("sharded training gives the same bits with any number of processes and threads") {
@@ -343,17 +355,25 @@ TEST_CASE("a rank whose list holds other items, or another order of them, is tol
   CHECK_MESSAGE(contains(differ.err, "rank 1 has another order of items"), differ.err);
 }
 
+TEST_CASE("rank 0 serves the port that its launcher holds for it") {
+  const Sharded t;
+  const auto [held, port] = bound();
+  const std::string run = "$SLUICE run g.json --quiet --no-out",
+                    there = "export MASTER_PORT=" + port + "; " + run;
+  const auto with =
+      as_ranks(t, "export SLUICE_STORE_SOCKET=" + std::to_string(held) + "; " + there, there);
+  CHECK_MESSAGE(with.code == 0, with.err);
+  CHECK_MESSAGE(contains(with.out, "other 0"), with.out);
+  const auto without = as_ranks(t, there, "true");  // the port is taken
+  CHECK(without.code == 9);
+  CHECK_MESSAGE(contains(without.err, "port " + port + " cannot be served"), without.err);
+  close(held);
+}
+
 TEST_CASE("a rank 0 that answers nothing is given up after run.join_timeout_s, and named") {
   const Sharded t;
-  const int silent = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  const auto [silent, listening] = bound();
   REQUIRE(listen(silent, 8) == 0);
-  REQUIRE(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  const std::string listening = std::to_string(ntohs(address.sin_port));
   for (const std::string& port : {listening, std::string("1")}) {  // silence, and nobody there
     const auto r = shell::run(
         t.in_folder + "export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port +

@@ -334,6 +334,7 @@ TEST_CASE("a process finds its place in the variables of its launcher") {
   CHECK(torchrun.master == "node-a");
   CHECK(torchrun.port == 29400);
   CHECK(torchrun.store_is_there);
+  CHECK(!torchrun.listening);
 
   const World mpi = world_of({{"OMPI_COMM_WORLD_RANK", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "2"},

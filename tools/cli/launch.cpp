@@ -23,23 +23,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{3};  // after the first failure, until the rest is killed
 
-// One that nobody serves at this moment.
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (s < 0 || bind(s, any, size) != 0 || getsockname(s, any, &size) != 0)
-    throw Error(Exit::io, std::string("no port for the processes: ") + std::strerror(errno));
-  close(s);
-  return ntohs(address.sin_port);
-}
+// A port of this machine's own that rank 0 serves; held from the beginning, so that no other
+// program takes it before.
+struct Meeting {
+  Meeting() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (held < 0 || bind(held, any, size) != 0 || getsockname(held, any, &size) != 0)
+      throw Error(Exit::io, std::string("no port for the processes: ") + std::strerror(errno));
+    port = ntohs(address.sin_port);
+  }
+
+  int held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = 0;
+};
 
 // In the child: its own process group, so that a terminal's Ctrl-C comes by way of the parent,
 // once.
-void become(int rank, int processes, int port) {
+void become(int rank, int processes, const Meeting& meeting) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto set = [](const char* name, const std::string& value) {
@@ -48,9 +51,10 @@ void become(int rank, int processes, int port) {
   for (const char* name : {"RANK", "LOCAL_RANK"}) set(name, std::to_string(rank));
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(processes));
   set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(port));
+  set("MASTER_PORT", std::to_string(meeting.port));
   set("TORCHELASTIC_RUN_ID", "sluice-" + std::to_string(getppid()));
-  if (rank == 0) return;
+  if (rank == 0) return set("SLUICE_STORE_SOCKET", std::to_string(meeting.held));
+  close(meeting.held);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, 0);
   dup2(nothing, 1);
@@ -91,12 +95,12 @@ int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
 }  // namespace
 
 std::optional<int> divide(int processes, const std::atomic<int>& signal) {
-  const int port = free_port();
+  const Meeting meeting;
   std::vector<pid_t> children;
   for (int rank = 0; rank < processes; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      become(rank, processes, port);
+      become(rank, processes, meeting);
       return std::nullopt;
     }
     if (child < 0) {
@@ -105,6 +109,7 @@ std::optional<int> divide(int processes, const std::atomic<int>& signal) {
     }
     children.push_back(child);
   }
+  close(meeting.held);
   return attend(std::move(children), signal);
 }
 
