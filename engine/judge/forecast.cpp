@@ -19,7 +19,7 @@ static double resized(const Plan& plan, std::size_t node, const Plan& measured, 
   return now > 0 && before > 0 ? now / before : 1;
 }
 
-Costs Costs::of(const Plan& plan, const Plan& measured, const Figures& figures) {
+PlanCosts PlanCosts::of(const Plan& plan, const Plan& measured, const Figures& figures) {
   std::map<std::string, std::size_t> by_path;
   for (std::size_t i = 0; i < measured.nodes.size(); ++i) by_path[measured.nodes[i].path()] = i;
   // Where all cores work, a body's time holds its wait for one: that is no cost of its own.
@@ -27,7 +27,7 @@ Costs Costs::of(const Plan& plan, const Plan& measured, const Figures& figures) 
   for (const NodeFigures& n : figures.nodes) used += n.busy_s * n.cpu;
   const bool crowded =
       figures.threads.cores > 0 && used > 0.85 * figures.threads.cores * figures.wall_s;
-  Costs all;
+  PlanCosts all;
   all.nodes.assign(plan.nodes.size(), {.service_s = 0, .cpu = 0});
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const auto it = by_path.find(plan.nodes[i].path());
@@ -114,7 +114,7 @@ struct Body {
 
 class Simulation {
  public:
-  Simulation(const Plan& plan, const Threads& threads, const Costs& costs)
+  Simulation(const Plan& plan, const Threads& threads, const PlanCosts& costs)
       : plan_(plan),
         threads_(threads),
         costs_(costs),
@@ -467,7 +467,7 @@ class Simulation {
 
   const Plan& plan_;
   const Threads threads_;
-  const Costs& costs_;
+  const PlanCosts& costs_;
   const int train_ = pace_stream(plan_);
   std::vector<double> service_;  // of a body, with what other nodes of its run leave to it
   std::vector<At> at_;
@@ -483,7 +483,7 @@ class Simulation {
 
 }  // namespace
 
-double forecast(const Plan& plan, const Threads& threads, const Costs& costs) {
+double forecast(const Plan& plan, const Threads& threads, const PlanCosts& costs) {
   return Simulation(plan, threads, costs).rate();
 }
 

@@ -1,7 +1,7 @@
 // What a run's throughput would be if something were otherwise: packets are moved through the plan
 // by a discrete-event simulation, with the times that a profile measured at the nodes.
 //
-//   Costs costs = Costs::of(plan, figures);
+//   PlanCosts costs = PlanCosts::of(plan, figures);
 //   double now  = forecast(plan, threads, costs);        // samples a second
 //   costs.nodes[load].service_s = 0;
 //   double then = forecast(plan, threads, costs);        // ... with a load that costs nothing
@@ -31,15 +31,15 @@ struct NodeCost {
   double children = 1;   // of a 1:n node, a firing
 };
 
-struct Costs {
+struct PlanCosts {
   std::vector<NodeCost> nodes;      // by plan index
   std::vector<std::int64_t> epoch;  // by stream: packets of its source; -1: unknown, so no turns
   // From what was measured, by the nodes' paths: `plan` may be another than the measured one, and
   // a node that was not measured costs nothing.
-  static Costs of(const Plan& plan, const Plan& measured, const Figures& figures);
+  static PlanCosts of(const Plan& plan, const Plan& measured, const Figures& figures);
 };
 
 // Samples of the pace stream's source a second; 0 where nothing moves.
-double forecast(const Plan& plan, const Threads& threads, const Costs& costs);
+double forecast(const Plan& plan, const Threads& threads, const PlanCosts& costs);
 
 }  // namespace sluice

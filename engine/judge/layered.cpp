@@ -54,7 +54,7 @@ void settle(const std::vector<int>& row, std::vector<Item>& items, const std::ve
 
 class Piece {  // what lines hold together
  public:
-  Piece(Layout& all, std::vector<int> boxes, std::vector<int> lines)
+  Piece(LayeredLayout& all, std::vector<int> boxes, std::vector<int> lines)
       : all_(all), boxes_(std::move(boxes)), lines_(std::move(lines)) {}
 
   void arrange() {
@@ -210,7 +210,7 @@ class Piece {  // what lines hold together
     height = y - all_.row_gap;
   }
 
-  Layout& all_;
+  LayeredLayout& all_;
   std::vector<int> boxes_, lines_;
   std::vector<int> rank_;
   std::vector<Item> items_;
@@ -219,7 +219,7 @@ class Piece {  // what lines hold together
 
 }  // namespace
 
-void Layout::arrange() {
+void LayeredLayout::arrange() {
   std::vector<int> piece(boxes.size());
   std::iota(piece.begin(), piece.end(), 0);
   const std::function<int(int)> root = [&](int b) {

@@ -23,7 +23,7 @@ struct LayoutLine {
   std::vector<Pass> passes;  // found: the rows that it crosses
 };
 
-struct Layout {
+struct LayeredLayout {
   std::vector<LayoutBox> boxes;
   std::vector<LayoutLine> lines;  // a line that would close a circle is passed over
   double row_gap = 19, box_gap = 21;

@@ -129,7 +129,7 @@ StepCosts StepCosts::of(const Plan& plan, const Json& profile, Threads threads) 
   c.values = step.value("values", std::int64_t{0});
   c.moments = step.value("moments", std::int64_t{0});
   // The data side alone: a step that costs nothing, no validation between.
-  Costs costs = Costs::of(plan, plan, figures);
+  PlanCosts costs = PlanCosts::of(plan, plan, figures);
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)
     if (plan.nodes[i].lane == LaneKind::step || plan.nodes[i].stream != stream)
       costs.nodes[i].service_s = 0;

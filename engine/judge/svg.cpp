@@ -105,7 +105,7 @@ class Drawing {
   // Places what stands in a cluster, counted from its inner upper left corner, and returns its
   // size.
   LayoutBox place(int cluster) {
-    Layout layout;
+    LayeredLayout layout;
     layout.row_gap = std::max(16.0, point * graph_.attributes.number("ranksep", 0.26));
     layout.box_gap = point * graph_.attributes.number("nodesep", 0.3);
     std::map<int, int> of_node, of_cluster;    // -> box

@@ -110,18 +110,18 @@ std::optional<Prediction> predict(const WhatIf& what, const Plan& plan, const Fi
   std::optional<Graph> graph;
   std::optional<Plan> changed;
   if (!load_plan(what.options, graph, changed)) return std::nullopt;
-  Costs costs = Costs::of(*changed, plan, figures);
+  PlanCosts costs = PlanCosts::of(*changed, plan, figures);
   for (const auto& path : what.options.free)
     if (const int i = graph->find(path); i >= 0)
       costs.nodes[static_cast<std::size_t>(i)].service_s = 0;
-  const double now = forecast(plan, figures.threads, Costs::of(plan, plan, figures));
+  const double now = forecast(plan, figures.threads, PlanCosts::of(plan, plan, figures));
   if (now <= 0 || p.before <= 0) return p;
   const Threads threads = thread_counts(what.options, *changed);
   const auto rate = [&] { return p.before * forecast(*changed, threads, costs) / now; };
   p.after = rate();
   if (what.options.seconds <= 0) return p;
   // In so many seconds a quicker run gets further: what caches pass is a larger share of it.
-  const Costs first = costs;
+  const PlanCosts first = costs;
   for (int turn = 0; turn < 8; ++turn) {
     for (std::size_t i = 0; i < costs.nodes.size(); ++i)
       if (first.nodes[i].fires < 1)

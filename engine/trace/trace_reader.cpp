@@ -59,7 +59,7 @@ class Decoder {
 
   void track_event(std::string_view text, std::uint64_t time) {
     Field f;
-    Slice s;
+    TraceSlice s;
     std::uint64_t type = 0;
     s.begin = time;
     for (Reader r(text); r.next(f);) {
@@ -81,7 +81,7 @@ class Decoder {
     }
   }
 
-  void annotation(std::string_view text, Slice& s) {
+  void annotation(std::string_view text, TraceSlice& s) {
     Field f;
     std::string name;
     for (Reader r(text); r.next(f);) {
@@ -98,14 +98,14 @@ class Decoder {
 
 // Of slices in their order by begin: a pass lies within the last body of its thread, but where that
 // thread helped with another one's.
-void take_passes_from_bodies(std::vector<Slice>& slices) {
-  std::map<std::uint64_t, Slice*> body;  // by track
-  for (Slice& s : slices) {
+void take_passes_from_bodies(std::vector<TraceSlice>& slices) {
+  std::map<std::uint64_t, TraceSlice*> body;  // by track
+  for (TraceSlice& s : slices) {
     if (s.is_instant) continue;
     s.took = s.end > s.begin ? s.end - s.begin : 0;
     if (s.in.empty())
       body[s.track] = &s;
-    else if (Slice* of = body[s.track]; of && s.end <= of->end)
+    else if (TraceSlice* of = body[s.track]; of && s.end <= of->end)
       of->took -= std::min(of->took, s.took);
   }
 }
@@ -126,7 +126,7 @@ TraceData read_trace(const std::string& file) {
   for (Reader r(text); r.next(f);)
     if (f.number == 1) decoder.packet(f.bytes);
   auto& slices = decoder.data.slices;
-  std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+  std::stable_sort(slices.begin(), slices.end(), [](const TraceSlice& a, const TraceSlice& b) {
     return a.begin < b.begin || (a.begin == b.begin && a.in < b.in);
   });
   take_passes_from_bodies(slices);
@@ -137,7 +137,7 @@ std::vector<std::size_t> life_of(const TraceData& data, std::size_t source) {
   std::set<std::uint64_t> flows{data.slices[source].flows.front()};
   std::vector<std::size_t> life;
   for (std::size_t i = source; i < data.slices.size(); ++i) {
-    const Slice& s = data.slices[i];
+    const TraceSlice& s = data.slices[i];
     if (std::none_of(s.flows.begin(), s.flows.end(), [&](auto f) { return flows.count(f); }))
       continue;
     flows.insert(s.flows.front());  // a batch goes on under a number of its own

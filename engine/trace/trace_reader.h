@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-struct Slice {
+struct TraceSlice {
   std::uint64_t track = 0, begin = 0, end = 0;  // ns; end 0: not closed
   std::uint64_t took = 0;                       // without the passes in it that are slices too
   std::string name, sample;                     // sample: where a source names it
@@ -21,7 +21,7 @@ struct Slice {
 
 struct TraceData {
   std::vector<std::pair<std::uint64_t, std::string>> threads;  // track -> name
-  std::vector<Slice> slices;                                   // by begin
+  std::vector<TraceSlice> slices;                              // by begin
   const std::string& thread(std::uint64_t track) const;
 };
 

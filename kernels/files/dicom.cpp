@@ -160,8 +160,8 @@ class Reader {
     if (said.contains("error")) throw DataError(said["error"].get<std::string>());
   }
 
-  Buffer take(std::size_t size, const char* what) {
-    Buffer all(size);
+  FileBytes take(std::size_t size, const char* what) {
+    FileBytes all(size);
     if (child_.read(all.data(), size, until_) != size)
       throw DataError(name_ + ": its reader ended before the last " + what);
     return all;
@@ -213,7 +213,7 @@ RawVolume raw_volume(const nlohmann::json& header) {
 
 bool is_dicom_file(const fs::path& file) {
   try {
-    const Buffer front = read_file_front(file, 132);
+    const FileBytes front = read_file_front(file, 132);
     return front.size() == 132 && std::memcmp(front.data() + 128, "DICM", 4) == 0;
   } catch (const MachineError&) {
     throw;
@@ -227,12 +227,12 @@ Volume read_dicom_series(const fs::path& folder, at::ScalarType dtype, const Rea
   Reader reader(folder, read);
   const RawVolume raw = raw_volume(reader.said);
   check_affine(raw.affine, 3, name);
-  Buffer voxels = reader.take(voxel_bytes(raw, name), "voxel");
+  FileBytes voxels = reader.take(voxel_bytes(raw, name), "voxel");
   return to_volume(raw, voxels, 0, dtype, name);
 }
 
-Buffer dicom_segmentation(const fs::path& series, const at::Tensor& labels, const Matrix4& affine,
-                          nlohmann::json about) {
+FileBytes dicom_segmentation(const fs::path& series, const at::Tensor& labels,
+                             const Matrix4& affine, nlohmann::json about) {
   const at::Tensor voxels = labels[0].permute({2, 1, 0}).contiguous();  // X fastest
   about["dim"] = labels[0].sizes().vec();
   about["affine"] = std::vector<double>(affine.begin(), affine.begin() + 12);

@@ -20,8 +20,8 @@ Volume read_dicom_series(const std::filesystem::path& folder, at::ScalarType dty
 // The bytes of a DICOM segmentation object of labels, uint8 [1, X, Y, Z] on the series' own grid:
 // 0 is background, n the n-th of `about`'s segments (tools/dicom/segmentation.cpp). Another grid,
 // or a series that cannot be read, is a DataError.
-Buffer dicom_segmentation(const std::filesystem::path& series, const at::Tensor& labels,
-                          const Matrix4& affine, nlohmann::json about);
+FileBytes dicom_segmentation(const std::filesystem::path& series, const at::Tensor& labels,
+                             const Matrix4& affine, nlohmann::json about);
 
 // Whether a file begins as DICOM does: "DICM" behind 128 bytes.
 bool is_dicom_file(const std::filesystem::path& file);

@@ -65,7 +65,7 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Buffer::Buffer(std::size_t size) : size_(size) {
+FileBytes::FileBytes(std::size_t size) : size_(size) {
   const std::size_t alignment = size >= 2 * huge_page ? huge_page : 64;
   const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) & ~(alignment - 1);
   bytes_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(alignment, rounded)));
@@ -97,8 +97,8 @@ Descriptor open_file(const std::filesystem::path& path, std::uint64_t& size) {
   return d;
 }
 
-Buffer read_bytes(int fd, std::uint64_t size, const std::filesystem::path& path) {
-  Buffer buffer(size);
+FileBytes read_bytes(int fd, std::uint64_t size, const std::filesystem::path& path) {
+  FileBytes buffer(size);
   for (std::uint64_t done = 0; done < size;) {
     const ssize_t n =
         ::read(fd, buffer.data() + done, std::min<std::uint64_t>(size - done, largest_request));
@@ -112,7 +112,7 @@ Buffer read_bytes(int fd, std::uint64_t size, const std::filesystem::path& path)
 
 }  // namespace
 
-Buffer read_file(const std::filesystem::path& path, std::uint64_t limit) {
+FileBytes read_file(const std::filesystem::path& path, std::uint64_t limit) {
   std::uint64_t size = 0;
   const Descriptor d = open_file(path, size);
   if (size > limit)
@@ -121,7 +121,7 @@ Buffer read_file(const std::filesystem::path& path, std::uint64_t limit) {
   return read_bytes(d.fd, size, path);
 }
 
-Buffer read_file_front(const std::filesystem::path& path, std::size_t most) {
+FileBytes read_file_front(const std::filesystem::path& path, std::size_t most) {
   std::uint64_t size = 0;
   const Descriptor d = open_file(path, size);
   return read_bytes(d.fd, std::min<std::uint64_t>(size, most), path);

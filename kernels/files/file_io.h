@@ -23,10 +23,10 @@ namespace sluice {
 
 // Bytes that are not cleared when they are made. Large ones ask for huge pages: a fresh 50 MB
 // buffer costs 12,000 page faults otherwise, a fifth of the time that decoding into it takes.
-class Buffer {
+class FileBytes {
  public:
-  Buffer() = default;
-  explicit Buffer(std::size_t size);
+  FileBytes() = default;
+  explicit FileBytes(std::size_t size);
   std::uint8_t* data() { return bytes_.get(); }
   const std::uint8_t* data() const { return bytes_.get(); }
   std::size_t size() const { return size_; }
@@ -47,14 +47,14 @@ void advise_huge_pages(void* data, std::size_t size);
 inline constexpr std::uint64_t max_volume_bytes = 8ull << 30;
 
 // Refuses files of more than `limit` bytes before any of them is read.
-Buffer read_file(const std::filesystem::path& path, std::uint64_t limit = max_volume_bytes);
+FileBytes read_file(const std::filesystem::path& path, std::uint64_t limit = max_volume_bytes);
 
 // How readers of images get at the bytes of files: as they are, or checked against a manifest.
-using ReadBytes = std::function<Buffer(const std::filesystem::path&)>;
-inline Buffer read_plain(const std::filesystem::path& path) { return read_file(path); }
+using ReadBytes = std::function<FileBytes(const std::filesystem::path&)>;
+inline FileBytes read_plain(const std::filesystem::path& path) { return read_file(path); }
 
 // The first `most` bytes, or all of a shorter file.
-Buffer read_file_front(const std::filesystem::path& path, std::size_t most);
+FileBytes read_file_front(const std::filesystem::path& path, std::size_t most);
 
 // Writes the parts one after the other; makes missing folders.
 void write_file(const std::filesystem::path& path,

@@ -103,12 +103,12 @@ std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std
   return done;
 }
 
-Buffer gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-              const std::string& name) {
+FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
+                 const std::string& name) {
   const auto fail = [&] { throw DataError(name + ": " + diagnose(compressed, expected)); };
   // Deflate never does better than 1032 to 1: a larger promise is broken before memory is taken.
   if (expected / 1032 > compressed.size()) fail();
-  Buffer out(expected);
+  FileBytes out(expected);
   const auto decompressor = make_decompressor();
   std::size_t read = 0, written = 0;
   do {
@@ -124,8 +124,8 @@ Buffer gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
   return out;
 }
 
-Buffer gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,
-                     const std::string& name) {
+FileBytes gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,
+                        const std::string& name) {
   if (compressed.size() < 18) throw DataError(name + ": gzip stream ends early");
   const std::uint8_t* last = compressed.data() + compressed.size() - 4;
   const std::uint64_t length = std::uint64_t{last[0]} | std::uint64_t{last[1]} << 8 |
@@ -133,14 +133,14 @@ Buffer gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t lim
   return gunzip(compressed, std::min(length, limit), name);
 }
 
-Buffer inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                    const std::string& name) {
+FileBytes inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expected,
+                       const std::string& name) {
   const auto fail = [&] {
     throw DataError(name + ": damaged or truncated zlib stream (expected " + with_commas(expected) +
                     " bytes)");
   };
   if (expected / 1032 > compressed.size()) fail();
-  Buffer out(expected);
+  FileBytes out(expected);
   std::size_t read = 0, written = 0;
   const auto result =
       libdeflate_zlib_decompress_ex(make_decompressor().get(), compressed.data(), compressed.size(),
@@ -166,11 +166,11 @@ void check_zlib(std::span<const std::uint8_t> compressed, std::uint64_t most,
   if (status != Z_STREAM_END) throw DataError(name + ": damaged or truncated zlib stream");
 }
 
-Buffer gzip(std::span<const std::uint8_t> bytes, int level) {
+FileBytes gzip(std::span<const std::uint8_t> bytes, int level) {
   const std::unique_ptr<libdeflate_compressor, FreeCompressor> compressor(
       libdeflate_alloc_compressor(level));
   if (!compressor) throw std::bad_alloc();
-  Buffer bound(libdeflate_gzip_compress_bound(compressor.get(), bytes.size()));
+  FileBytes bound(libdeflate_gzip_compress_bound(compressor.get(), bytes.size()));
   const std::size_t n = libdeflate_gzip_compress(compressor.get(), bytes.data(), bytes.size(),
                                                  bound.data(), bound.size());
   if (n == 0) throw std::logic_error("gzip: the bound was too small");

@@ -20,16 +20,16 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std::uint8_t> out);
 
 // Decompresses all members into exactly `expected` bytes. `name` is the file's, for messages.
-Buffer gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-              const std::string& name);
+FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
+                 const std::string& name);
 
 // Decompresses a single member, which itself says how long it is; refused above `limit` bytes.
-Buffer gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,
-                     const std::string& name);
+FileBytes gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,
+                        const std::string& name);
 
 // The same as gunzip() for one zlib stream (RFC 1950; its Adler-32 is checked).
-Buffer inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                    const std::string& name);
+FileBytes inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t expected,
+                       const std::string& name);
 
 // DataError unless a whole zlib stream stands at the front, whose Adler-32 holds and which decodes
 // to `most` bytes at most.
@@ -37,6 +37,6 @@ void check_zlib(std::span<const std::uint8_t> compressed, std::uint64_t most,
                 const std::string& name);
 
 // One gzip member; level 0 (stored) to 12 (smallest), 1 is fastest.
-Buffer gzip(std::span<const std::uint8_t> bytes, int level);
+FileBytes gzip(std::span<const std::uint8_t> bytes, int level);
 
 }  // namespace sluice

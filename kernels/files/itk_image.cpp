@@ -50,7 +50,7 @@ Component component_of(const itk::ImageIOBase& io, const std::string& name) {
 }
 
 // [.., Y, X, C] as ITK leaves it to [C, X, Y, ..]: all axes reversed.
-at::Tensor to_tensor(Buffer& voxels, const itk::ImageIOBase& io, at::ScalarType dtype,
+at::Tensor to_tensor(FileBytes& voxels, const itk::ImageIOBase& io, at::ScalarType dtype,
                      const std::string& name) {
   std::vector<std::int64_t> shape, order;
   for (unsigned d = io.GetNumberOfDimensions(); d-- > 0;)
@@ -69,7 +69,7 @@ Volume read_by(itk::ImageIOBase& io, const std::string& name, at::ScalarType dty
   itk::ImageIORegion region(n);
   for (unsigned d = 0; d < n; ++d) region.SetSize(d, io.GetDimensions(d));
   io.SetIORegion(region);
-  Buffer voxels(static_cast<std::uint64_t>(io.GetImageSizeInBytes()));
+  FileBytes voxels(static_cast<std::uint64_t>(io.GetImageSizeInBytes()));
   std::memset(voxels.data(), 0, voxels.size());
   io.Read(voxels.data());
 

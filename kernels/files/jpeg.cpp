@@ -20,7 +20,7 @@ constexpr std::uint64_t most_pixels_a_byte = 8 * 64 * 8;
 // exception. So the functions that jump keep nothing that has a destructor.
 class Decoder {
  public:
-  explicit Decoder(const Buffer& file) : file_(file) {
+  explicit Decoder(const FileBytes& file) : file_(file) {
     c_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = fail;
     errors_.base.emit_message = warn;
@@ -68,7 +68,7 @@ class Decoder {
     if (level < 0) fail(c);  // above: remarks
   }
 
-  const Buffer& file_;
+  const FileBytes& file_;
   Errors errors_{};
   jpeg_decompress_struct c_{};
 };
@@ -77,7 +77,7 @@ class Decoder {
 
 Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
   const std::string name = path.string();
-  const Buffer file = read(path);
+  const FileBytes file = read(path);
   Decoder decoder(file);
   if (!decoder.read_header()) throw DataError(name + ": " + decoder.message());
   const std::int64_t w = decoder.width(), h = decoder.height(), c = decoder.channels();

@@ -142,7 +142,7 @@ VoxelSource source_of(const HeaderFields& fields, std::size_t header_end, std::s
 Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype,
                        const ReadBytes& read) {
   const std::string name = path.string();
-  Buffer file = read(path);
+  FileBytes file = read(path);
   HeaderLines lines(file.view(), name);
   const HeaderFields fields = read_fields(lines, name);
   const RawVolume raw = raw_volume(fields, name);

@@ -26,7 +26,7 @@ Names names_of(const std::filesystem::path& path) {
   return {half(".hdr"), half(".img")};
 }
 
-void check_name(const Buffer& file, const std::filesystem::path& path) {
+void check_name(const FileBytes& file, const std::filesystem::path& path) {
   const bool named_gz = path.extension() == ".gz";
   if (named_gz != is_gzip(file.view()))
     throw DataError(path.string() + (named_gz ? ": is named .gz but is not compressed"
@@ -39,7 +39,7 @@ void check_length(std::uint64_t expected, std::uint64_t got, const std::string& 
                     with_commas(expected) + " bytes, got " + with_commas(got) + ")");
 }
 
-NiftiHeader header_in(const Buffer& file, const std::string& name) {
+NiftiHeader header_in(const FileBytes& file, const std::string& name) {
   std::array<std::uint8_t, nifti2_size> front;
   std::size_t n = std::min(front.size(), file.size());
   if (!is_gzip(file.view()))
@@ -52,7 +52,7 @@ NiftiHeader header_in(const Buffer& file, const std::string& name) {
 // The header's half of a pair. Compressed it has a checksum, and the stream says how long it is.
 NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& read) {
   constexpr std::uint64_t most = 1u << 20;  // extensions included
-  const Buffer file = read(path);
+  const FileBytes file = read(path);
   check_name(file, path);
   const NiftiHeader h = header_in(file, path.string());
   if (!h.pair) throw DataError(path.string() + ": is a single NIfTI file, named like half of one");
@@ -62,7 +62,7 @@ NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& r
 }
 
 // The file with the voxels as it was before compression; its length is the header's to the byte.
-Buffer whole_file(Buffer file, const NiftiHeader& h, const std::string& name) {
+FileBytes whole_file(FileBytes file, const NiftiHeader& h, const std::string& name) {
   const std::uint64_t expected =
       h.offset + static_cast<std::uint64_t>(h.voxels()) * size_of(h.type);
   if (is_gzip(file.view())) return gunzip(file.view(), expected, name);
@@ -105,7 +105,7 @@ NiftiFile read_nifti_file(const std::filesystem::path& path, const ReadBytes& re
 NiftiHeader read_nifti_header(const std::filesystem::path& path) {
   const std::filesystem::path file = names_of(path).header;
   const std::string name = file.string();
-  const Buffer front = read_file_front(file, 64 * 1024);
+  const FileBytes front = read_file_front(file, 64 * 1024);
   std::array<std::uint8_t, nifti2_size> bytes;
   std::size_t n = std::min(bytes.size(), front.size());
   if (is_gzip(front.view()))
@@ -119,7 +119,7 @@ void write_nifti_file(const std::filesystem::path& path, const NiftiHeader& h, c
                       int gzip_level) {
   const auto header = make_nifti1_header(h);
   const auto bytes = static_cast<std::size_t>(h.voxels()) * size_of(h.type);
-  Buffer file(header.size() + bytes);
+  FileBytes file(header.size() + bytes);
   std::copy(header.begin(), header.end(), file.data());
   const std::int64_t x = h.axis(0), y = h.axis(1), z = h.axis(2);
   with_voxel_type(h.type, [&](auto zero) {

@@ -7,7 +7,7 @@ namespace sluice {
 
 struct NiftiFile {
   NiftiHeader header;
-  Buffer bytes;      // the file with the voxels as it was before compression, whole
+  FileBytes bytes;   // the file with the voxels as it was before compression, whole
   std::string name;  // of that file
   RawVolume raw() const;
 };

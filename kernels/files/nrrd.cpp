@@ -284,7 +284,7 @@ VoxelSource source_of(const HeaderFields& fields, const std::string& name) {
 
 Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
   const std::string name = path.string();
-  Buffer file = read(path);
+  FileBytes file = read(path);
   HeaderLines lines(file.view(), name);
   const HeaderFields fields = read_fields(lines, name);
   RawVolume raw;

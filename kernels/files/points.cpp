@@ -59,7 +59,7 @@ at::Tensor listed_points(std::string_view text, const std::string& path) {
 }  // namespace
 
 at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read) {
-  const Buffer bytes = read(path);
+  const FileBytes bytes = read(path);
   if (path.extension() == ".npy") {
     const at::Tensor points = parse_npy(bytes.view(), path.string()).to(at::kDouble);
     if (points.dim() != 2 || points.numel() == 0 || !points.isfinite().all().item<bool>())

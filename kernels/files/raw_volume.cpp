@@ -47,9 +47,9 @@ at::Tensor to_tensor(std::span<const std::uint8_t> voxels, const RawVolume& raw,
 
 }  // namespace
 
-Volume to_volume(const RawVolume& raw, Buffer& file, std::size_t begin, at::ScalarType dtype,
+Volume to_volume(const RawVolume& raw, FileBytes& file, std::size_t begin, at::ScalarType dtype,
                  const std::string& name) {
-  Buffer planes;
+  FileBytes planes;
   Volume v;
   v.data = to_tensor(in_order(raw, file, begin, planes), raw, dtype, name);
   v.affine = raw.affine;

@@ -8,7 +8,7 @@ namespace sluice {
 
 // `voxels` begins anywhere in `file` and is turned to this machine's byte order in place. `dtype`
 // is as for read_volume(), `name` the file's, for messages.
-Volume to_volume(const RawVolume& raw, Buffer& file, std::size_t begin, at::ScalarType dtype,
+Volume to_volume(const RawVolume& raw, FileBytes& file, std::size_t begin, at::ScalarType dtype,
                  const std::string& name);
 
 }  // namespace sluice

@@ -73,12 +73,12 @@ std::int64_t convert(const std::uint8_t* bytes, const RawVolume& raw, Out* out) 
 }
 
 // Channels moved after all axes.
-Buffer in_planes(std::span<const std::uint8_t> voxels, const RawVolume& raw) {
+FileBytes in_planes(std::span<const std::uint8_t> voxels, const RawVolume& raw) {
   std::size_t block = size_of(raw.type);
   for (std::size_t d = 0; d < raw.channel_axis; ++d) block *= static_cast<std::size_t>(raw.dim[d]);
   const auto channels = static_cast<std::size_t>(raw.channels);
   const std::size_t blocks = voxels.size() / (block * channels);
-  Buffer out(voxels.size());
+  FileBytes out(voxels.size());
   for (std::size_t c = 0; c < channels; ++c)
     for (std::size_t i = 0; i < blocks; ++i)
       std::memcpy(out.data() + (c * blocks + i) * block, voxels.data() + (i * channels + c) * block,
@@ -123,8 +123,8 @@ std::array<double, 3> spacing_of(const Matrix4& m) {
   return spacing;
 }
 
-std::span<const std::uint8_t> in_order(const RawVolume& raw, Buffer& file, std::size_t begin,
-                                       Buffer& planes) {
+std::span<const std::uint8_t> in_order(const RawVolume& raw, FileBytes& file, std::size_t begin,
+                                       FileBytes& planes) {
   std::span<std::uint8_t> voxels{file.data() + begin, file.size() - begin};
   if (raw.channels > 1 && raw.channel_axis < raw.dim.size()) {
     planes = in_planes(voxels, raw);

@@ -86,8 +86,8 @@ void check_affine(const Matrix4& affine, std::size_t axes, const std::string& na
 
 // The voxels, which begin anywhere in `file`, in planes and in this machine's byte order. They stay
 // in `file` where they can, else they are in `planes`.
-std::span<const std::uint8_t> in_order(const RawVolume& raw, Buffer& file, std::size_t begin,
-                                       Buffer& planes);
+std::span<const std::uint8_t> in_order(const RawVolume& raw, FileBytes& file, std::size_t begin,
+                                       FileBytes& planes);
 // Such voxels as the values that they stand for, channels first. Integers are exact: how many
 // values `Out` cannot hold. Of float, double, uint8, int16, int32, int64.
 template <class Out>

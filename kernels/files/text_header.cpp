@@ -136,13 +136,13 @@ fs::path beside(const fs::path& header, const std::string& file) {
 
 }  // namespace
 
-Volume read_voxels(const RawVolume& raw, const VoxelSource& source, Buffer header,
+Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes header,
                    const fs::path& path, at::ScalarType dtype, const ReadBytes& read) {
   const std::uint64_t expected = voxel_bytes(raw, path.string());
   const bool detached = !source.file.empty();
   const fs::path voxels = detached ? beside(path, source.file) : path;
   const std::string name = voxels.string();
-  Buffer file = detached ? read(voxels) : std::move(header);
+  FileBytes file = detached ? read(voxels) : std::move(header);
   std::uint64_t begin = detached ? 0 : source.header_end;
   if (source.skip > 0) begin += static_cast<std::uint64_t>(source.skip);
   if (source.skip < 0 && source.packing == Packing::raw && expected <= file.size())

@@ -77,7 +77,7 @@ struct VoxelSource {
   Packing packing = Packing::raw;
 };
 // The voxels decoded, exactly as many as the header announces.
-Volume read_voxels(const RawVolume& raw, const VoxelSource& source, Buffer header,
+Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes header,
                    const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read);
 
 }  // namespace sluice

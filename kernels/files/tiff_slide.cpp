@@ -219,7 +219,7 @@ class TiffSlide final : public Slide {
   TileCache::Tile decode(std::int64_t number, std::int64_t tile, std::uint8_t outside) {
     const Page& p = pages_[static_cast<std::size_t>(number)];
     auto tiff = take(number);
-    auto pixels = std::make_shared<Buffer>(p.tile_bytes());
+    auto pixels = std::make_shared<FileBytes>(p.tile_bytes());
     const auto index = static_cast<std::uint32_t>(tile);
     const std::uint64_t bytes = TIFFGetStrileByteCount(tiff->get(), index);
     std::string why = tiff->said();

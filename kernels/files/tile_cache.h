@@ -26,7 +26,7 @@ struct TileKey {
 
 class TileCache {
  public:
-  using Tile = std::shared_ptr<const Buffer>;
+  using Tile = std::shared_ptr<const FileBytes>;
 
   explicit TileCache(std::size_t budget) : budget_(budget / shards) {}
 

@@ -27,7 +27,7 @@ struct Extension {
 
 // An array of one to three axes, [1, ...]; a file does not say which of them are channels.
 Volume read_array(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
-  const Buffer bytes = read(path);
+  const FileBytes bytes = read(path);
   const at::Tensor array =
       parse_npy({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path.string());
   Volume v;

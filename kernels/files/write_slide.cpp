@@ -95,7 +95,7 @@ class Level {
   const Size& size() const { return size_; }
 
   void write(const fs::path& path) {
-    Buffer tile(static_cast<std::size_t>(tile_ * tile_ * channels_));
+    FileBytes tile(static_cast<std::size_t>(tile_ * tile_ * channels_));
     const std::int64_t across = (size_.columns + tile_ - 1) / tile_;
     for (std::int64_t c = 0; c < across; ++c) {
       // Beyond the slide's edge its last pixels go on, so that no false edge is compressed.
@@ -121,7 +121,7 @@ class Level {
   TiffFile& file_;
   const Size size_;
   const std::int64_t channels_, tile_;
-  Buffer band_;
+  FileBytes band_;
   std::int64_t top_ = 0, filled_ = 0;
 };
 
@@ -154,10 +154,10 @@ void append(const TiffFile& to, const fs::path& from, const Size& size, std::int
     void* tables = nullptr;
     if (TIFFGetField(source.get(), TIFFTAG_JPEGTABLES, &bytes, &tables) == 1)
       TIFFSetField(to.get(), TIFFTAG_JPEGTABLES, bytes, tables);
-    Buffer raw;
+    FileBytes raw;
     for (std::uint32_t n = 0; n < TIFFNumberOfTiles(source.get()); ++n) {
       const auto size_of = static_cast<std::size_t>(TIFFGetStrileByteCount(source.get(), n));
-      if (raw.size() < size_of) raw = Buffer(size_of * 2);
+      if (raw.size() < size_of) raw = FileBytes(size_of * 2);
       const auto length = static_cast<tmsize_t>(size_of);
       if (TIFFReadRawTile(source.get(), n, raw.data(), length) != length ||
           TIFFWriteRawTile(to.get(), n, raw.data(), length) != length)

@@ -32,7 +32,7 @@ class CifarBatches {
   struct File {
     std::string path;
     std::size_t first;  // number of its first record
-    Buffer bytes;
+    FileBytes bytes;
   };
   const File& file_of(std::size_t i) const;
   const std::uint8_t* record(std::size_t i) const;

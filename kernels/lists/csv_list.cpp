@@ -19,7 +19,7 @@ using Row = std::vector<std::string>;
 // The rows of a file; a field in quotes may hold commas, line breaks and doubled quotes.
 class CsvText {
  public:
-  CsvText(const Buffer& file, std::string name)
+  CsvText(const FileBytes& file, std::string name)
       : text_(reinterpret_cast<const char*>(file.data()), file.size()), name_(std::move(name)) {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);  // a byte order mark
   }
@@ -128,7 +128,7 @@ double number_in(const std::string& field, const CsvText& text) {
 }  // namespace
 
 CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns& asked) {
-  const Buffer bytes = read_file(file, 256u << 20);
+  const FileBytes bytes = read_file(file, 256u << 20);
   CsvText text(bytes, file.string());
   Row first, row;
   text.next(first);

@@ -75,7 +75,7 @@ std::string file_stem(const fs::path& path) {
 }
 
 Json read_json(const fs::path& path) {
-  const Buffer text = read_file(path, 16u << 20);
+  const FileBytes text = read_file(path, 16u << 20);
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
     if (depth > 64) throw DataError(path.string() + ": is nested more than 64 levels deep");
     return true;

@@ -24,20 +24,20 @@ fs::path find(const fs::path& folder, const std::string& stem, const std::string
   throw DataError((folder / (stem + "-" + ending)).string() + ": no such file, nor with .gz");
 }
 
-Buffer read(const fs::path& file) {
-  Buffer bytes = read_file(file);
+FileBytes read(const fs::path& file) {
+  FileBytes bytes = read_file(file);
   return is_gzip(bytes.view()) ? gunzip_single(bytes.view(), max_volume_bytes, file.string())
                                : std::move(bytes);
 }
 
-std::uint64_t big_endian(const Buffer& b, std::size_t at) {
+std::uint64_t big_endian(const FileBytes& b, std::size_t at) {
   std::uint64_t n = 0;
   for (std::size_t i = 0; i < 4; ++i) n = n << 8 | b.data()[at + i];
   return n;
 }
 
 // Checks type, axes and length; the first axis.
-std::size_t check(const Buffer& b, std::size_t axes, const std::string& name) {
+std::size_t check(const FileBytes& b, std::size_t axes, const std::string& name) {
   const std::size_t front = 4 + 4 * axes;
   if (b.size() < front || b.data()[0] != 0 || b.data()[1] != 0 || b.data()[2] != 8 ||
       b.data()[3] != axes)

@@ -30,7 +30,7 @@ class IdxImages {
  private:
   static constexpr std::size_t first_pixel = 16, first_label = 8;
   std::string path_;
-  Buffer images_, labels_;
+  FileBytes images_, labels_;
   std::size_t size_ = 0;
   std::int64_t rows_ = 0, columns_ = 0, classes_ = 0;
 };

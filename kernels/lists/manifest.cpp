@@ -124,14 +124,14 @@ void Manifest::verify(const fs::path& path, std::span<const std::uint8_t> bytes)
                     found.substr(0, 12) + "..., the manifest says " + listed.substr(0, 12) + "...");
 }
 
-Buffer Manifest::read_listed(const fs::path& path) const {
-  Buffer bytes = read_file(path);
+FileBytes Manifest::read_listed(const fs::path& path) const {
+  FileBytes bytes = read_file(path);
   verify(path, bytes.view());
   return bytes;
 }
 
 Manifest Manifest::read(const fs::path& file) {
-  const Buffer bytes = read_file(file, 1u << 30);
+  const FileBytes bytes = read_file(file, 1u << 30);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(first_line)) damaged(file, "it does not begin as one does");
   Manifest manifest(file.parent_path());

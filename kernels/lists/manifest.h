@@ -39,7 +39,7 @@ class Manifest {
   // The digest that is listed for a file; "" where it is not listed.
   std::string digest(const std::filesystem::path& path) const;
   // The file's bytes; DataError where they are not what was indexed, or it is not listed.
-  Buffer read_listed(const std::filesystem::path& path) const;
+  FileBytes read_listed(const std::filesystem::path& path) const;
   // DataError as above, for bytes that were read.
   void verify(const std::filesystem::path& path, std::span<const std::uint8_t> bytes) const;
 

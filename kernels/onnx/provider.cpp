@@ -85,7 +85,7 @@ bool is_sealed(const fs::path& engine) {
   std::error_code ignored;
   bool good = false;
   if (fs::is_regular_file(engine / seal_name, ignored)) {
-    const Buffer text = read_file(engine / seal_name);
+    const FileBytes text = read_file(engine / seal_name);
     const auto sealed =
         nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
     good = sealed == digests(engine) && !sealed.empty();

@@ -40,7 +40,7 @@ struct NpzItems final : Node {
   }
 
   void open(const OpenContext& context) override {
-    const Buffer bytes = read_file(p.file);
+    const FileBytes bytes = read_file(p.file);
     const ZipFile zip({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, p.file);
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
       const std::string name = (p.arrays ? (*p.arrays)[i] : p.keys[i]) + ".npy";

@@ -58,7 +58,7 @@ struct SaveClassification final : Node {
   void flush(Flush&) override {
     std::string text = lines;
     if (!p.overwrite && fs::exists(path)) {
-      const Buffer old = read_file(path);
+      const FileBytes old = read_file(path);
       text.insert(0, std::string(reinterpret_cast<const char*>(old.data()), old.size()));
     }
     fs::create_directories(path.parent_path());

@@ -79,7 +79,7 @@ struct SaveDicomSeg final : Node {
                       "\", which is no folder of a DICOM series");
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
       const fs::path path = folder / (out.name + "_" + per_key(p.output_postfix, i) + ".dcm");
-      const Buffer file =
+      const FileBytes file =
           dicom_segmentation(series, labels_of(field, p.keys[i]), field.geometry().affine, about);
       fs::create_directories(path.parent_path());
       write_file(path, {file.view()});

@@ -55,7 +55,7 @@ struct WriteFileMapping final : Node {
   void flush(Flush&) override {
     Json all = Json::array();
     if (fs::exists(path)) {
-      const Buffer bytes = read_file(path);
+      const FileBytes bytes = read_file(path);
       const auto* text = reinterpret_cast<const char*>(bytes.data());
       all = Json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
       if (!all.is_array()) throw DataError(path.string() + ": is no list of files");

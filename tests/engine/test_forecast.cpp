@@ -14,7 +14,7 @@ namespace {
 struct Chain {
   Builder b;
   int source, a, ahead, last, sink;
-  Costs costs;
+  PlanCosts costs;
   explicit Chain(std::int64_t n, int a_threads = 0, int b_threads = 0) {
     source = b.source("s", 1000);
     a = b.add("a", plain("a"), forward, {{source, 0}});
@@ -88,7 +88,7 @@ TEST_CASE("A batch waits for its members, and the rate is in samples") {
   const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 4}});
   b.add("k", sink("k"), [](Firing&) {}, {{batch, 0}});
   REQUIRE(b.plan(2));
-  Costs costs;
+  PlanCosts costs;
   costs.nodes.assign(3, {.service_s = 0, .cpu = 0});
   costs.epoch = {-1};
   costs.nodes[2].service_s = 0.1;  // a batch
@@ -107,7 +107,7 @@ TEST_CASE("Where a step's batch is divided, a packet of the region is a shard") 
     REQUIRE(b.plan(2));
     const double each = 8.0 / static_cast<double>(shards);
     CHECK(samples_each(*b.made, step) == doctest::Approx(each));
-    Costs costs;
+    PlanCosts costs;
     costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
     costs.epoch = {-1};
     costs.nodes[static_cast<std::size_t>(fwd)].service_s = 0.1;  // a shard
@@ -125,7 +125,7 @@ TEST_CASE("Training and validation take turns, so their times add up") {
   const int infer = b.add("infer", reader_spec(), forward, {{v, 0}});
   b.add("k", sink("k"), [](Firing&) {}, {{infer, 0}});
   REQUIRE(b.plan(2));
-  Costs costs;
+  PlanCosts costs;
   costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
   costs.epoch = {10, 5};
   costs.nodes[static_cast<std::size_t>(step)].service_s = 0.01;   // 0.1 s an epoch
@@ -147,7 +147,7 @@ TEST_CASE("Costs come from figures by path, and what was crowded out is no cost"
   a.passed = 300;
   a.busy_s = 20;
   a.cpu = 0.5;
-  Costs costs = Costs::of(*c.b.made, *c.b.made, f);
+  PlanCosts costs = PlanCosts::of(*c.b.made, *c.b.made, f);
   const NodeCost& cost = costs.nodes[static_cast<std::size_t>(c.a)];
   CHECK(cost.service_s == doctest::Approx(0.2));
   CHECK(cost.fires == doctest::Approx(0.25));
@@ -157,13 +157,13 @@ TEST_CASE("Costs come from figures by path, and what was crowded out is no cost"
   source.fired = 200;
   source.spared = 180;
   source.busy_s = 2;
-  costs = Costs::of(*c.b.made, *c.b.made, f);
+  costs = PlanCosts::of(*c.b.made, *c.b.made, f);
   const NodeCost& made = costs.nodes[static_cast<std::size_t>(c.source)];
   CHECK(made.service_s == doctest::Approx(0.1));
   CHECK(made.fires == doctest::Approx(0.1));
   costs.nodes[static_cast<std::size_t>(c.a)].service_s = 0;
   CHECK(forecast(*c.b.made, f.threads, costs) == doctest::Approx(100).epsilon(0.05));
   f.nodes[static_cast<std::size_t>(c.last)] = a;  // now 20 s of processor in 10 s of 2 cores
-  costs = Costs::of(*c.b.made, *c.b.made, f);
+  costs = PlanCosts::of(*c.b.made, *c.b.made, f);
   CHECK(costs.nodes[static_cast<std::size_t>(c.a)].service_s == doctest::Approx(0.1));
 }

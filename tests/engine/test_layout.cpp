@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -106,7 +107,45 @@ void check_folders(const std::string& top, const std::vector<Room>& rooms) {
   }
 }
 
+// What a header defines that another could define too, by its namespace: types, and inline
+// functions with the types of their parameters.
+std::vector<std::string> defined(const fs::path& header) {
+  static const std::regex space(R"(^namespace ([\w:]+) \{)"),
+      type(R"(^(?:struct|class|enum class) (\w+)(?![\w<]).*\{)"),
+      function(R"(^inline .*?(\w+)\(([^()]*)\).*\{)"), parameter_name(R"(\s*\w+(?=,|$))");
+  std::vector<std::string> all;
+  std::string in;
+  std::smatch m;
+  std::ifstream file(header);
+  for (std::string line; std::getline(file, line);) {
+    if (std::regex_search(line, m, space)) in = m[1].str() + "::";
+    if (std::regex_search(line, m, type)) all.push_back(in + m[1].str());
+    if (std::regex_search(line, m, function))
+      all.push_back(in + m[1].str() + "(" + std::regex_replace(m[2].str(), parameter_name, "") +
+                    ")");
+  }
+  return all;
+}
+
 }  // namespace
+
+// The linker keeps one of two functions of a name, and the destructor of one of two types: of code
+// that has the other one, it makes nonsense.
+TEST_CASE("no two headers define the same name") {
+  std::map<std::string, std::string> where;
+  for (const char* folder : {"engine", "kernels", "nodes", "tools", "tests"})
+    for (const auto& file : sources(folder)) {
+      const std::string name = file.lexically_relative(root);
+      // A program of its own; the engine's tests, whose Sample is another than the state's.
+      if (starts(name, {"tools/dicom/", "tests/engine/toy.h"}) || file.extension() != ".h")
+        continue;
+      for (const std::string& what : defined(file)) {
+        const auto [at, is_new] = where.emplace(what, name);
+        CHECK_MESSAGE((is_new || at->second == name), what, ": ", at->second, " and ", name);
+      }
+    }
+  CHECK(where.size() > 500);
+}
 
 TEST_CASE("each folder of engine includes only the folders below it") {
   check_folders("engine", engine_rooms);

@@ -223,7 +223,7 @@ TEST_CASE("a sample is quarantined by the node whose work failed") {
 
 TEST_CASE("a forecast frees of a run what the node left to its last one") {
   Run r([](Firing&) {});
-  Costs costs;
+  PlanCosts costs;
   costs.nodes.assign(r.plan().nodes.size(), {.service_s = 0, .cpu = 0});
   costs.epoch = {1000};
   costs.nodes[std::size_t(r.zoom)].service_s = 0.09;
@@ -277,7 +277,7 @@ TEST_CASE(
   std::map<std::string, std::uint64_t> took;
   int passes = 0;
   std::int64_t bodies = 0;  // of flip, with the passes in them
-  for (const Slice& s : data.slices) {
+  for (const TraceSlice& s : data.slices) {
     took[s.name] += s.took;
     if (s.name == "flip" && s.in.empty()) bodies += static_cast<std::int64_t>(s.end - s.begin);
     if (s.in.empty()) continue;

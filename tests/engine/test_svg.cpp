@@ -17,9 +17,9 @@ namespace {
 double right(const LayoutBox& b) { return b.x + b.width; }
 double bottom(const LayoutBox& b) { return b.y + b.height; }
 
-Layout random_layout(std::mt19937& random) {
+LayeredLayout random_layout(std::mt19937& random) {
   const auto up_to = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  Layout layout;
+  LayeredLayout layout;
   const int boxes = 1 + up_to(25);
   for (int i = 0; i < boxes; ++i)
     layout.boxes.push_back({20.0 + up_to(80), 10.0 + up_to(120), 0, 0});
@@ -35,7 +35,7 @@ Layout random_layout(std::mt19937& random) {
 TEST_CASE("boxes do not overlap, lines lead downwards, and none crosses a box of a row it passes") {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
-    Layout l = random_layout(random);
+    LayeredLayout l = random_layout(random);
     l.arrange();
     CAPTURE(round);
     for (std::size_t i = 0; i < l.boxes.size(); ++i) {
@@ -66,7 +66,7 @@ TEST_CASE("boxes do not overlap, lines lead downwards, and none crosses a box of
 }
 
 TEST_CASE("a chain stands in one column") {
-  Layout l;
+  LayeredLayout l;
   for (const double width : {40.0, 100.0, 60.0}) l.boxes.push_back({width, 20, 0, 0});
   l.lines = {{0, 1, false, {}}, {1, 2, false, {}}};
   l.arrange();
@@ -75,7 +75,7 @@ TEST_CASE("a chain stands in one column") {
 }
 
 TEST_CASE("a circle of lines is drawn all the same") {
-  Layout l;
+  LayeredLayout l;
   for (int i = 0; i < 3; ++i) l.boxes.push_back({40, 20, 0, 0});
   l.lines = {{0, 1, false, {}}, {1, 2, false, {}}, {2, 0, false, {}}};
   l.arrange();

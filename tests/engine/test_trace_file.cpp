@@ -61,7 +61,7 @@ TEST_CASE(
   t.run();
   const TraceData data = read_trace(t.file.string());
   std::map<std::string, int> bodies;
-  for (const Slice& s : data.slices) {
+  for (const TraceSlice& s : data.slices) {
     if (!s.is_instant) {
       ++bodies[s.name];
       CHECK(s.end >= s.begin);

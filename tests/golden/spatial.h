@@ -20,7 +20,7 @@ inline const nlohmann::ordered_json& spatial_golden() {
   return document;
 }
 
-inline std::vector<nlohmann::ordered_json> golden_cases(const std::string& name) {
+inline std::vector<nlohmann::ordered_json> spatial_cases(const std::string& name) {
   std::vector<nlohmann::ordered_json> found;
   for (const auto& c : spatial_golden()["cases"])
     if (c["case"] == name) found.push_back(c);

@@ -31,14 +31,14 @@ const char* name_of(Damage damage) {
   return names[static_cast<int>(damage)];
 }
 
-const char* name_of(Verdict verdict) {
+const char* name_of(Fate fate) {
   constexpr const char* names[] = {"refused", "same", "geometry", "other", "crash"};
-  return names[static_cast<int>(verdict)];
+  return names[static_cast<int>(fate)];
 }
 
 Volume read_any(const std::string& extension, const Bytes& bytes, const fs::path& scratch) {
   const auto given = [&](const fs::path&) {
-    Buffer b(bytes.size());
+    FileBytes b(bytes.size());
     std::copy(bytes.begin(), bytes.end(), b.data());
     if (bytes.empty()) throw DataError("empty file");
     return b;
@@ -123,7 +123,7 @@ void change_nifti(Bytes& b, Dice& dice, bool extreme) {
 Bytes unpacked(const Base& base) {
   std::uint32_t length = 0;
   std::memcpy(&length, &base.bytes[base.bytes.size() - 4], 4);
-  const Buffer b = gunzip(base.bytes, length, "base");
+  const FileBytes b = gunzip(base.bytes, length, "base");
   return Bytes(b.data(), b.data() + b.size());
 }
 
@@ -180,7 +180,7 @@ void change_header(const Base& base, Bytes& b, Dice& dice, bool extreme) {
   if (base.nifti && base.header == 0) {
     b = unpacked(base);
     change_nifti(b, dice, extreme);
-    const Buffer packed = gzip(b, 1);
+    const FileBytes packed = gzip(b, 1);
     b.assign(packed.data(), packed.data() + packed.size());
   } else if (base.nifti) {
     change_nifti(b, dice, extreme);
@@ -242,7 +242,7 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 // What children and parent share.
 struct Board {
   std::uint64_t next, with_manifest;
-  std::uint64_t counts[32][damages.size()][verdicts.size()];
+  std::uint64_t counts[32][damages.size()][fates.size()];
 };
 
 struct Mutant {
@@ -279,11 +279,11 @@ void limit_memory() {
     const Mutant m = mutant(board.next, seed, bases.size());
     const Base& base = bases[m.base];
     const Bytes bytes = damaged(base, m.damage, m.number);
-    const Verdict verdict = read_mutant(base, bytes, folder / ("m" + base.extension));
-    if (verdict != Verdict::crash)
-      ++board.counts[m.base][static_cast<int>(m.damage)][static_cast<int>(verdict)];
-    if (verdict == Verdict::crash) ::_exit(1);
-    if (verdict == Verdict::refused) continue;
+    const Fate fate = read_mutant(base, bytes, folder / ("m" + base.extension));
+    if (fate != Fate::crash)
+      ++board.counts[m.base][static_cast<int>(m.damage)][static_cast<int>(fate)];
+    if (fate == Fate::crash) ::_exit(1);
+    if (fate == Fate::refused) continue;
     try {
       manifest.verify(folder / (base.format + base.extension), bytes);
       ++board.with_manifest;
@@ -300,15 +300,15 @@ Bytes damaged(const Base& base, Damage damage, std::uint64_t number) {
     if (Bytes b = once(base, damage, number); b != base.bytes) return b;
 }
 
-Verdict read_mutant(const Base& base, const Bytes& bytes, const fs::path& scratch) {
+Fate read_mutant(const Base& base, const Bytes& bytes, const fs::path& scratch) {
   try {
     const Volume v = read_any(base.extension, bytes, scratch);
-    if (!same_bytes(v.data, base.volume.data)) return Verdict::other;
-    return v.affine == base.volume.affine ? Verdict::same : Verdict::geometry;
+    if (!same_bytes(v.data, base.volume.data)) return Fate::other;
+    return v.affine == base.volume.affine ? Fate::same : Fate::geometry;
   } catch (const Error&) {
-    return Verdict::refused;
+    return Fate::refused;
   } catch (const std::exception&) {  // an error of ours, or memory for what is not there
-    return Verdict::crash;
+    return Fate::crash;
   }
 }
 
@@ -330,7 +330,7 @@ Campaign run_campaign(const std::string& name, const std::vector<Base>& bases, s
     ::waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     const Mutant m = mutant(board.next, seed, bases.size());
-    ++board.counts[m.base][static_cast<int>(m.damage)][static_cast<int>(Verdict::crash)];
+    ++board.counts[m.base][static_cast<int>(m.damage)][static_cast<int>(Fate::crash)];
     found.crashes.push_back(bases[m.base].format + " " + name_of(m.damage) + " " +
                             std::to_string(m.number) + " status " + std::to_string(status));
     if (found.crashes.size() > 50) break;  // the reader is broken: enough of it
@@ -338,7 +338,7 @@ Campaign run_campaign(const std::string& name, const std::vector<Base>& bases, s
   }
   for (std::size_t b = 0; b < bases.size(); ++b)
     for (const Damage d : damages)
-      for (const Verdict v : verdicts)
+      for (const Fate v : fates)
         if (const auto n = board.counts[b][static_cast<int>(d)][static_cast<int>(v)])
           found.tally[{bases[b].format, name_of(d), name_of(v)}] += n;
   chunks.stand_for(board.next);

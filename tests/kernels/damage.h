@@ -50,12 +50,12 @@ const char* name_of(Damage damage);
 Bytes damaged(const Base& base, Damage damage, std::uint64_t number);
 
 // How reading a mutant ended.
-enum class Verdict { refused, same, geometry, other, crash };  // geometry: only the affine differs
-inline constexpr std::array verdicts{Verdict::refused, Verdict::same, Verdict::geometry,
-                                     Verdict::other, Verdict::crash};
-const char* name_of(Verdict verdict);
+enum class Fate { refused, same, geometry, other, crash };  // geometry: only the affine differs
+inline constexpr std::array fates{Fate::refused, Fate::same, Fate::geometry, Fate::other,
+                                  Fate::crash};
+const char* name_of(Fate fate);
 
-// Counts by format, damage and verdict.
+// Counts by format, damage and fate.
 using Tally = std::map<std::array<std::string, 3>, std::uint64_t>;
 
 struct Campaign {
@@ -72,6 +72,6 @@ Campaign run_campaign(const std::string& name, const std::vector<Base>& bases, s
 
 // `scratch` is where a format that ITK reads is put for it.
 Volume read_any(const std::string& extension, const Bytes& bytes, const fs::path& scratch);
-Verdict read_mutant(const Base& base, const Bytes& bytes, const fs::path& scratch);
+Fate read_mutant(const Base& base, const Bytes& bytes, const fs::path& scratch);
 
 }  // namespace sluice

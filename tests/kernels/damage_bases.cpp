@@ -75,7 +75,7 @@ Bytes second_nifti() {
 }
 
 Bytes gzipped(const Bytes& raw, int level) {
-  const Buffer b = gzip(raw, level);
+  const FileBytes b = gzip(raw, level);
   return Bytes(b.data(), b.data() + b.size());
 }
 

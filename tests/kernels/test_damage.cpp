@@ -17,8 +17,8 @@ using namespace sluice;
 namespace {
 
 std::uint64_t count_of(const Campaign& c, const std::string& format, const std::string& damage,
-                       Verdict verdict) {
-  const auto found = c.tally.find({format, damage, name_of(verdict)});
+                       Fate fate) {
+  const auto found = c.tally.find({format, damage, name_of(fate)});
   return found == c.tally.end() ? 0 : found->second;
 }
 
@@ -42,16 +42,16 @@ void check(const std::vector<Base>& bases, const Campaign& c) {
   CHECK(c.with_manifest == 0);
   for (const Base& base : bases) {
     CAPTURE(base.format);
-    for (const Verdict v : {Verdict::same, Verdict::geometry, Verdict::other})
+    for (const Fate v : {Fate::same, Fate::geometry, Fate::other})
       CHECK(count_of(c, base.format, "cut", v) == 0);
     if (!base.checksum) continue;
     for (const std::string damage : {"bits", "bytes", "swapped", "zeros", "longer"}) {
       CAPTURE(damage);
-      CHECK(count_of(c, base.format, damage, Verdict::other) == 0);
-      CHECK(count_of(c, base.format, damage, Verdict::geometry) == 0);
+      CHECK(count_of(c, base.format, damage, Fate::other) == 0);
+      CHECK(count_of(c, base.format, damage, Fate::geometry) == 0);
       // A TIFF says where its pixels are; what stands after them is nobody's.
       if (base.extension != ".tif" || damage != "longer")
-        CHECK(count_of(c, base.format, damage, Verdict::refused) > 0);
+        CHECK(count_of(c, base.format, damage, Fate::refused) > 0);
     }
   }
 }

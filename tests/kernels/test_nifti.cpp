@@ -77,7 +77,7 @@ struct Made {
 };
 
 Bytes compressed(const Bytes& raw, int level = 6) {
-  const Buffer b = gzip(raw, level);
+  const FileBytes b = gzip(raw, level);
   return Bytes(b.data(), b.data() + b.size());
 }
 

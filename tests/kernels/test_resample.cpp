@@ -35,7 +35,7 @@ const std::vector<Padding> paddings{Padding::zeros, Padding::border, Padding::re
 }  // namespace
 
 TEST_CASE("affine resampling is MONAI's Affine, in every mode and padding") {
-  for (const auto& c : golden_cases("affine")) {
+  for (const auto& c : spatial_cases("affine")) {
     const auto size = c["size"].get<Shape3>();
     const at::Tensor v = made_volume();
     const Affine m = about_centres(centred_affine(params_of(c["params"]), 3), shape_of(v), size);
@@ -46,7 +46,7 @@ TEST_CASE("affine resampling is MONAI's Affine, in every mode and padding") {
 }
 
 TEST_CASE("a 2-D image is resampled as a volume one voxel thick") {
-  const auto c = golden_cases("affine_2d")[0];
+  const auto c = spatial_cases("affine_2d")[0];
   const at::Tensor v = to_volume(made_volume(2, true));
   const Affine m =
       about_centres(centred_affine(params_of(c["params"]), 2), shape_of(v), shape_of(v));
@@ -82,9 +82,9 @@ TEST_CASE("a picture is resampled as a slice of a volume of such slices") {
 
 TEST_CASE("an elastic deformation is MONAI's Rand3DElastic where the noise is the same") {
   const at::Tensor noise = made_volume(3) * 0.5;
-  for (const auto& c : golden_cases("gaussian"))
+  for (const auto& c : spatial_cases("gaussian"))
     check_golden(smooth(noise, gaussian_taps(c["params"]["sigma"])), c);
-  const auto c = golden_cases("elastic")[0];
+  const auto c = spatial_cases("elastic")[0];
   const Displacement by{smooth(noise, gaussian_taps(1.0)) * 4.0, 1};
   const at::Tensor v = made_volume();
   const Affine m =

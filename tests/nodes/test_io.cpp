@@ -80,7 +80,7 @@ Bytes zlib(const Bytes& raw) {
 }
 
 Bytes gzipped(const Bytes& raw) {
-  const Buffer b = gzip(raw, 6);
+  const FileBytes b = gzip(raw, 6);
   return Bytes(b.data(), b.data() + b.size());
 }
 

@@ -39,7 +39,7 @@ Bytes idx(std::vector<std::uint8_t> dims, std::size_t bytes) {
 }
 
 Bytes gzipped(const Bytes& raw) {
-  const Buffer b = gzip(raw, 6);
+  const FileBytes b = gzip(raw, 6);
   return Bytes(b.data(), b.data() + b.size());
 }
 

@@ -3,7 +3,7 @@
 // usage: bench_damaged FOLDER COUNT SEED
 //
 // FOLDER/base_N.EXT are the good files; list.txt has a line a mutant: its file, its base's, format,
-// damage, verdict.
+// damage, fate.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
     const Bytes bytes = damaged(bases[b], damage, mix(draw));
     const std::string file = name("m_", i, bases[b]);
     write(folder / file, bytes);
-    const Verdict verdict = read_mutant(bases[b], bytes, folder / ("scratch" + bases[b].extension));
+    const Fate fate = read_mutant(bases[b], bytes, folder / ("scratch" + bases[b].extension));
     list << file << '\t' << name("base_", b, bases[b]) << '\t' << bases[b].format << '\t'
-         << name_of(damage) << '\t' << name_of(verdict) << '\n';
+         << name_of(damage) << '\t' << name_of(fate) << '\n';
   }
 }

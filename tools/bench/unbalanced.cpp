@@ -222,12 +222,12 @@ int main(int argc, char** argv) {
     apply(v.change, changed);
     Built after(changed);
     const Plan& then = *after.b.made;
-    Costs costs = Costs::of(then, plan, figures);
+    PlanCosts costs = PlanCosts::of(then, plan, figures);
     for (std::size_t i = 0; i < then.nodes.size(); ++i)
       if (v.change == "free:" + then.nodes[i].path() ||
           (v.change == "null:model" && then.nodes[i].lane == LaneKind::step))
         costs.nodes[i].service_s = 0;
-    const double model = forecast(plan, planted.threads, Costs::of(plan, plan, figures));
+    const double model = forecast(plan, planted.threads, PlanCosts::of(plan, plan, figures));
     const double predicted = v.rate * forecast(then, changed.threads, costs) / model;
     const double measured = pace(then, run(changed, after, seconds));
     const double off = predicted / measured - 1;

@@ -14,7 +14,7 @@ static double us(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 Json chrome_events(const TraceData& data, const Window& window) {
   Json all = Json::array();
   for (const auto& [track, name] : data.threads) all.push_back(name_of(track, name));
-  for (const Slice& s : data.slices) {
+  for (const TraceSlice& s : data.slices) {
     if (s.begin < window.begin || s.begin >= window.end) continue;
     Json args = {{"epoch", s.epoch}, {"index", s.index}, {"child", s.child}};
     if (!s.sample.empty()) args["sample"] = s.sample;
@@ -36,7 +36,7 @@ Window middle_of(const TraceData& data, std::size_t most) {
   const auto count = [&](const Window& w) {
     return static_cast<std::size_t>(
         std::count_if(data.slices.begin(), data.slices.end(),
-                      [&](const Slice& s) { return s.begin >= w.begin && s.begin < w.end; }));
+                      [&](const TraceSlice& s) { return s.begin >= w.begin && s.begin < w.end; }));
   };
   Window w;
   for (std::uint64_t half = 500'000'000; half > 0; half /= 2) {

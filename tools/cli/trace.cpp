@@ -17,17 +17,17 @@ namespace {
 
 double ms(std::uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
-bool begins(const Slice& s) { return !s.sample.empty(); }
+bool begins(const TraceSlice& s) { return !s.sample.empty(); }
 
 // ---- one sample
 // -----------------------------------------------------------------------------------
 
 Json life_json(const TraceData& data, const std::vector<std::size_t>& life) {
-  const Slice& first = data.slices[life.front()];
+  const TraceSlice& first = data.slices[life.front()];
   Json rows = Json::array();
   std::uint64_t free = first.begin;  // when the sample was ready for the next node
   for (const std::size_t i : life) {
-    const Slice& s = data.slices[i];
+    const TraceSlice& s = data.slices[i];
     if (s.is_instant) continue;
     rows.push_back({{"node", s.name},
                     {"child", s.child},
@@ -67,7 +67,7 @@ int one_sample(const TraceData& data, const Options& o) {
   Json lives = Json::array();
   std::vector<std::string> known;
   for (std::size_t i = 0; i < data.slices.size(); ++i) {
-    const Slice& s = data.slices[i];
+    const TraceSlice& s = data.slices[i];
     if (!begins(s)) continue;
     known.push_back(s.sample);
     if (s.sample != o.sample || (o.epoch >= 0 && s.epoch != static_cast<std::uint64_t>(o.epoch)))
@@ -106,7 +106,7 @@ std::vector<Latency> latencies(const TraceData& data, const std::string& from,
     if (!begins(data.slices[i])) continue;
     std::uint64_t start = 0, end = 0;
     for (const std::size_t k : life_of(data, i)) {
-      const Slice& s = data.slices[k];
+      const TraceSlice& s = data.slices[k];
       if (s.name == from && start == 0) start = s.begin;
       if (s.name == to) end = std::max(end, s.end);
     }
@@ -119,7 +119,7 @@ std::vector<Latency> latencies(const TraceData& data, const std::string& from,
 
 int between(const TraceData& data, const Options& o) {
   std::vector<std::string> known;
-  for (const Slice& s : data.slices) known.push_back(s.name);
+  for (const TraceSlice& s : data.slices) known.push_back(s.name);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const std::string& name : {o.from, o.to})
@@ -171,7 +171,7 @@ void write_chrome(const TraceData& data, const std::string& file) {
 int summary(const TraceData& data) {
   std::map<std::string, std::pair<std::size_t, std::uint64_t>> nodes;
   std::size_t samples = 0, passes = 0;
-  for (const Slice& s : data.slices) {
+  for (const TraceSlice& s : data.slices) {
     samples += begins(s);
     if (s.is_instant) continue;
     auto& [count, took] = nodes[s.name];

@@ -106,7 +106,7 @@ Image load(const std::filesystem::path& file, bool check_finite) {
                     " axes; sluice-edge takes volumes of three");
   const Shape3 shape{f.header.axis(0), f.header.axis(1), f.header.axis(2)};
   std::vector<float> voxels(static_cast<std::size_t>(f.header.voxels()));
-  Buffer planes;
+  FileBytes planes;
   to_values(in_order(f.raw(), f.bytes, f.header.offset, planes), f.raw(), voxels.data());
   if (check_finite)
     for (const float v : voxels)

@@ -72,9 +72,9 @@ std::string keys_of(const Sample& sample) {
 }
 
 // What is wrong with --out is said before anything is written.
-void check_targets(const Result& result, const std::vector<Target>& targets) {
+void check_targets(const Result& result, const std::vector<FieldFile>& targets) {
   const std::size_t n = result.samples.size();
-  for (const Target& t : targets) {
+  for (const FieldFile& t : targets) {
     for (const Sample& s : result.samples)
       if (!s.has(t.key))
         throw Error(Exit::usage, "--out " + t.key + "=" + t.file + ": no such field comes out; " +
@@ -88,10 +88,10 @@ void check_targets(const Result& result, const std::vector<Target>& targets) {
   }
 }
 
-Json write_results(const Result& result, const std::vector<Target>& targets, bool several) {
+Json write_results(const Result& result, const std::vector<FieldFile>& targets, bool several) {
   Json files = Json::array();
   for (std::size_t n = 0; n < result.samples.size(); ++n)
-    for (const Target& t : targets) {
+    for (const FieldFile& t : targets) {
       const Field& field = result.samples[n].at(t.key);
       const std::string file = several ? numbered(t.file, n) : t.file;
       write_field(file, field);
@@ -147,11 +147,11 @@ std::vector<std::string> add_trained(const Spec& spec, const Json& params,
 
 void write_gradients(const Sample& input, const Result& result, const NamedTensors& grads,
                      const std::vector<std::string>& names, const std::vector<std::string>& needed,
-                     const std::vector<Target>& targets) {
+                     const std::vector<FieldFile>& targets) {
   if (result.samples.size() != 1)
     throw Error(Exit::usage, "--out-grad: several samples come out, or none");
   const NamedTensors found = gradients(input, result.samples[0], grads, names, needed);
-  for (const Target& t : targets)
+  for (const FieldFile& t : targets)
     write_field(t.file, Field(found.at(t.key), std::make_shared<const Meta>()));
 }
 
@@ -163,7 +163,7 @@ int apply(const Json& request, const Spec& spec) {
   const bool of_batches = is_loss && std::ranges::any_of(spec.rules, [](const FieldRule& r) {
                             return r.act == FieldRule::Act::takes && r.form == Form::batch;
                           });
-  for (const Target& t : sources) {
+  for (const FieldFile& t : sources) {
     Field field = read_field(t.file, is_loss);
     if (of_batches && field.tensor.dim() < 3)
       throw DataError(t.file + ": has " + std::to_string(field.tensor.dim()) +
@@ -177,7 +177,7 @@ int apply(const Json& request, const Spec& spec) {
   };
   const NamedTensors grads = read_grads(request.at("grad"));
   std::vector<std::string> names;
-  for (const Target& t : slopes) names.push_back(t.key);
+  for (const FieldFile& t : slopes) names.push_back(t.key);
   const std::vector<std::string> trained = add_trained(spec, request.at("params"), names, input);
   const bool checks = request.at("check_grad");
   const at::AutoGradMode tape(checks || !names.empty());

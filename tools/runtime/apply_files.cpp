@@ -19,8 +19,8 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
-std::vector<Target> targets_of(const Json& pairs) {
-  std::vector<Target> targets;
+std::vector<FieldFile> targets_of(const Json& pairs) {
+  std::vector<FieldFile> targets;
   for (const auto& pair : pairs) targets.push_back({pair.at(0), pair.at(1)});
   return targets;
 }
@@ -115,7 +115,7 @@ void write_field(const std::string& file, const Field& field) {
 
 NamedTensors read_grads(const Json& pairs) {
   NamedTensors grads;
-  for (const Target& t : targets_of(pairs)) grads[t.key] = read_field(t.file, false).tensor;
+  for (const FieldFile& t : targets_of(pairs)) grads[t.key] = read_field(t.file, false).tensor;
   return grads;
 }
 

@@ -11,11 +11,11 @@
 
 namespace sluice {
 
-struct Target {
+struct FieldFile {
   std::string key, file;
 };
 // Of [[key, file], ...].
-std::vector<Target> targets_of(const Json& pairs);
+std::vector<FieldFile> targets_of(const Json& pairs);
 bool is_npy(const std::string& file);
 
 // A NIfTI file has no batch axis, which losses and networks need in front: `as_batch` adds it.

@@ -42,7 +42,7 @@ class AppliedNetwork {
     const NamedTensors grads = read_grads(request_.at("grad"));
     const std::size_t count = outputs_wanted(targets, grads);
     std::vector<std::string> names;
-    for (const Target& t : slopes)
+    for (const FieldFile& t : slopes)
       if (t.key == "state")
         for (const auto& [name, parameter] : parameters_) names.push_back(name);
       else
@@ -53,13 +53,13 @@ class AppliedNetwork {
     const Sample input = taped(names), output = answer(input, count);
     if (!names.empty()) {
       const NamedTensors found = gradients(input, output, grads, names);
-      for (const Target& t : slopes)
+      for (const FieldFile& t : slopes)
         if (t.key == "state")
           write_safetensors(t.file, of_parameters(found));
         else
           write(t.file, found.at(t.key));
     }
-    for (const Target& t : targets)
+    for (const FieldFile& t : targets)
       if (t.key == "state")
         write_safetensors(t.file, state());
       else
@@ -76,11 +76,11 @@ class AppliedNetwork {
     if (const auto* built = dynamic_cast<const BuiltNetwork*>(network_.get()))
       for (const NetInput& in : built->inputs()) keys_.push_back(in.key);
     else
-      for (const Target& t : sources) keys_.push_back(t.key);
+      for (const FieldFile& t : sources) keys_.push_back(t.key);
     if (keys_.size() == 1 && sources.size() == 1) keys_[0] = sources[0].key;  // by any key
     std::string all;
     for (const auto& key : keys_) all += (all.empty() ? "" : ", ") + key;
-    for (const Target& t : sources) {
+    for (const FieldFile& t : sources) {
       if (std::find(keys_.begin(), keys_.end(), t.key) == keys_.end())
         throw Error(Exit::usage, "--in " + t.key + ": " + spec_.name + " takes " + all);
       Field field = read_field(t.file, !is_npy(t.file));
@@ -101,10 +101,11 @@ class AppliedNetwork {
                                  ", and state");
   }
   // What nobody asks for is not computed; where nothing is asked for, all is shown.
-  std::size_t outputs_wanted(const std::vector<Target>& targets, const NamedTensors& grads) const {
+  std::size_t outputs_wanted(const std::vector<FieldFile>& targets,
+                             const NamedTensors& grads) const {
     std::size_t count = 1;
     bool any = !request_.at("out_grad").empty() || checks();
-    for (const Target& t : targets) {
+    for (const FieldFile& t : targets) {
       any = true;
       if (t.key != "state") count = std::max(count, number_of("--out", t.key) + 1);
     }
@@ -213,14 +214,14 @@ class AppliedNetwork {
     write_field(file, field);
   }
 
-  void print(const Sample& output, const std::vector<Target>& targets,
-             const std::vector<Target>& slopes) const {
+  void print(const Sample& output, const std::vector<FieldFile>& targets,
+             const std::vector<FieldFile>& slopes) const {
     const bool shows = targets.empty() && slopes.empty();
     const Json fields = shows ? described({output}) : Json::array();
     if (!request_.at("json").get<bool>()) return print_fields(fields, false);
     Json files = Json::array();
     for (const auto* written : {&targets, &slopes})
-      for (const Target& t : *written) files.push_back({{"key", t.key}, {"file", t.file}});
+      for (const FieldFile& t : *written) files.push_back({{"key", t.key}, {"file", t.file}});
     std::cout << Json{{"type", spec_.name},
                       {"params", request_.at("params")},
                       {"seed", request_.at("seed")},

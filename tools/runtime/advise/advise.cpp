@@ -203,7 +203,7 @@ class Adviser {
     Planned then;
     if (!plan_of(options, then)) return {};
     const Figures& f = measured_.figures;
-    Costs costs = Costs::of(*then.plan, *now_.plan, f);
+    PlanCosts costs = PlanCosts::of(*then.plan, *now_.plan, f);
     Outlook outlook;
     // What a cache of this graph, but not of the measured one, will hold is done in one epoch.
     for (std::size_t i = 0; i < then.plan->nodes.size(); ++i) {
@@ -217,7 +217,8 @@ class Adviser {
       outlook.freed += (1 - costs.nodes[i].fires) * f.nodes[was].busy_s * f.nodes[was].cpu /
                        std::max(f.wall_s, 1e-9);
     }
-    const double as_it_is = forecast(*now_.plan, f.threads, Costs::of(*now_.plan, *now_.plan, f));
+    const double as_it_is =
+        forecast(*now_.plan, f.threads, PlanCosts::of(*now_.plan, *now_.plan, f));
     const double changed = forecast(*then.plan, thread_counts(options, *then.plan), costs);
     if (as_it_is > 0) outlook.rate = measured_.rate * changed / as_it_is;
     return outlook;

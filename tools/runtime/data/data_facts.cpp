@@ -76,7 +76,7 @@ FileFacts facts_of(const std::string& file, bool is_label, const Manifest* manif
   facts.there = fs::exists(file, problem);
   if (!facts.there) return facts;
   const auto read = [&](const fs::path& path) {
-    Buffer bytes = read_file(path);
+    FileBytes bytes = read_file(path);
     if (path == fs::path(file)) facts.sha256 = sha256(bytes.view());
     if (manifest) try {
         manifest->verify(path, bytes.view());
