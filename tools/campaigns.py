@@ -49,6 +49,7 @@ SMALL = {  # each a run of seconds
     "deepgrow": (HIPPOCAMPUS, "vars.volumes=3", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
     "deepgrow3d": (HIPPOCAMPUS, "vars.volumes=6", "vars.val_volumes=1", "vars.clicks=4", "run.epochs=3"),
     "deepedit": (HIPPOCAMPUS, "vars.volumes=8", "vars.val_volumes=1", "run.epochs=3"),
+    "vista3d": (HIPPOCAMPUS, *FEW, "vars.embed=8", "vars.blocks=[1,1]", "run.epochs=2"),
     "camelyon": (f"vars.slides={SLIDES}/train/images", f"vars.csv={SLIDES}/train/regions.csv"),
     "register_hippocampus": (HIPPOCAMPUS, *FEW, "run.epochs=3"),
     "diffusion": (HIPPOCAMPUS, *FEW, "vars.batch=8", "vars.channels=[32,32,64]", "vars.epochs=2"),

@@ -107,6 +107,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"UNesT", "unest"},
     {"UNet", "unet"},
     {"UNetPipe", "unet_pipe"},
+    {"VISTA3D", "vista3d"},
     {"VNet", "vnet"},
     {"VPredictionPrepareBatch", "diffusion_prepare_batch"},
     {"ViTAutoEnc", "vit_auto_enc"},

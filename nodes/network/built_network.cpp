@@ -55,7 +55,10 @@ namespace {
 // [N, 4, 8, 8], or of tokens [N, T, 12]; -1: any.
 Step::Size wanted(const NetInput& in, std::int64_t samples, at::IntArrayRef extents) {
   Step::Size size{samples};
-  if (in.kind == NetInput::Kind::number) return size;
+  if (in.kind == NetInput::Kind::number) {
+    size.resize(static_cast<std::size_t>(1 + in.further), -1);
+    return size;
+  }
   if (in.kind == NetInput::Kind::tokens) return {samples, -1, in.channels};
   size.push_back(in.channels > 0 ? in.channels : -1);
   for (const std::int64_t n : extents) size.push_back(in.finer > 0 ? n * in.finer : -1);

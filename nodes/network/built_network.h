@@ -80,12 +80,15 @@ std::string unless_multiples(at::IntArrayRef extents, std::int64_t step);
 
 // What a network takes, under the key by which `sluice apply` and messages name it.
 struct NetInput {
-  // [N, C, ...], [N, T, C], [N], or of any shape and flattened to [N, C].
+  // [N, C, ...], [N, T, C], [N, ...], or of any shape and flattened to [N, C].
   enum class Kind { image, tokens, number, vector } kind = Kind::image;
   std::string key = "image";
   std::int64_t channels = 1;  // 0: any
   std::int64_t finer = 1;     // an image's extents are the first image's times this; 0: any
-  static NetInput number(std::string key) { return {Kind::number, std::move(key)}; }
+  std::int64_t further = 0;   // a number's axes after N, of any extents
+  static NetInput number(std::string key, std::int64_t further = 0) {
+    return {.kind = Kind::number, .key = std::move(key), .further = further};
+  }
 };
 
 class BuiltNetwork : public Network, public Layered {

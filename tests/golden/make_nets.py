@@ -33,6 +33,7 @@ from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
 from filled import number, sines
+from prompted import prompted
 
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
@@ -58,7 +59,7 @@ def fill(net):
         else:
             p.data = 0.5 + sines(p.shape, first_of(name), 0.3)
     for name, b in parts(net)[1].items():
-        if name.endswith(("embedding.weight", "ema_w")):
+        if name.endswith(("embedding.weight", "ema_w", "gaussian_matrix")):
             b.copy_(sines(b.shape, first_of(name)))
         if name.endswith("ema_cluster_size"):
             b.copy_(1 + sines(b.shape, first_of(name), 0.5))
@@ -80,14 +81,16 @@ def outputs_of(net, x, args):
 RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
 
 
-# Numbers of samples are 1, 2, ...
-def further(k, size):
+# Numbers of samples are 1, 2, ...; those of prompts 0, 1, 2, 3, 0, ...
+def further(k, size, whole):
+    if k in whole:
+        return (torch.arange(math.prod(size)) % 4).reshape(size)
     return torch.arange(1, size[0] + 1) if len(size) == 1 else sines(size, 2 + k)
 
 
-# `more`: sizes of further inputs, filled like the first; `outputs`: as many as are compared; `double`: computed in
-# float64, here and in the test, where float32 is far from it.
-def case(make, args, size, train, more=(), outputs=None, double=False, **ours):
+# `more`: sizes of further inputs, filled like the first, but for those that `whole` lists; `outputs`: as many as are
+# compared; `double`: computed in float64, here and in the test, where float32 is far from it.
+def case(make, args, size, train, more=(), outputs=None, double=False, whole=(), **ours):
     net = make(**args)
     fill(net)
     net.train(train)
@@ -95,12 +98,13 @@ def case(make, args, size, train, more=(), outputs=None, double=False, **ours):
     if double:
         net, x = net.double(), x.double()
     x.requires_grad_()
-    ys = outputs_of(net, [x, *(further(k, s) for k, s in enumerate(more))], args)[:outputs]
+    ys = outputs_of(net, [x, *(further(k, s, whole) for k, s in enumerate(more))], args)[:outputs]
     sum((y * sines(y.shape, 5 + k)).sum() for k, y in enumerate(ys)).backward()
     params = {RENAMED.get(k, k): v for k, v in args.items() if k != "pretrained"}
     trained, constants = parts(net)
     return dict(
-        params={**params, **ours}, size=size, train=train, **(dict(more=list(more)) if more else {}), **(dict(double=True) if double else {}),
+        params={**params, **ours}, size=size, train=train, **(dict(more=list(more)) if more else {}),
+        **(dict(whole=list(whole)) if whole else {}), **(dict(double=True) if double else {}),
         outputs=[dict(size=list(y.shape), sum=number(y.double().sum()), abs=number(y.double().abs().sum()),
                       first=[number(v) for v in y.detach().flatten()[:16]]) for y in ys],
         grads={n: number(p.grad.double().norm()) if p.grad is not None else None for n, p in trained.items()},
@@ -826,6 +830,14 @@ def controlnet():
             case(make, solid, [1, 1, 4, 8, 4], True, more=[[1], [1, 1, 4, 8, 4], [1, 3, 3]])]
 
 
+def vista3d():
+    common = dict(encoder_embed_dim=8, n_classes=6, last_supported=1, blocks_down=[1, 1])
+    points = dict(more=[[2, 3], [2, 3, 2, 3], [2, 3, 2]], whole=[0, 2])
+    return [case(prompted, dict(prompts=["class"], in_channels=2, **common), [2, 2, 8, 8, 4], True, more=[[2, 3]], whole=[0]),
+            case(prompted, dict(prompts=["point"], **common), [2, 1, 8, 4, 8], True, **points),
+            case(prompted, dict(prompts=["class", "point"], radius=1.5, **common), [2, 1, 8, 8, 8], False, **points)]
+
+
 def spade_autoencoder_kl():
     def make(**args):
         net = SPADEAutoencoderKL(**args)
@@ -899,7 +911,7 @@ NETS |= dict(diffusion_model_unet=lambda: diffusion(DiffusionModelUNet))
 NETS |= dict(spade_diffusion_model_unet=lambda: diffusion(SPADEDiffusionModelUNet, True))
 NETS |= dict(controlnet=controlnet, spade_net=spade_net, spade_autoencoder_kl=spade_autoencoder_kl)
 NETS |= dict(masked_auto_encoder_vit=masked_auto_encoder_vit)
-NETS |= dict(dints=dints)
+NETS |= dict(dints=dints, vista3d=vista3d)
 NETS |= dict(torchvision_fc_model=torchvision_fc_model)
 NETS |= dict(autoencoder_kl=autoencoder_kl)
 NETS |= dict(regressor=regressor, classifier=lambda: adversary(Classifier, classes=3, last_act="tanh"))

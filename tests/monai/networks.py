@@ -13,6 +13,7 @@ whose scale a norm takes away) or jumps (at an activation's kink, at equal maxim
 as much. Exit code 1 where an error is larger.
 """
 import json
+import pathlib
 import random
 import subprocess
 import sys
@@ -24,6 +25,9 @@ from monai.networks import nets
 from safetensors.torch import load_file
 
 from held import held
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "golden"))
+from prompted import prompted  # noqa: E402
 
 torch.set_num_threads(1)
 RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
@@ -212,6 +216,21 @@ def diffusion_model_unet(r):
     return nets.DiffusionModelUNet, a, image(r, dims, a["in_channels"], 2, 2, 4), dict(more=dict(timesteps=[3.0, 900.0]))
 
 
+def vista3d(r):
+    a = dict(prompts=r.choice([["class"], ["point"], ["class", "point"]]), in_channels=r.randint(1, 2), n_classes=6,
+             encoder_embed_dim=8, last_supported=r.randint(1, 3), blocks_down=[1] * r.randint(2, 3))
+    size = image(r, 3, a["in_channels"], 4, 2, 3)
+    prompts, points = r.randint(2, 3), r.randint(1, 4)
+    table = lambda draw: [[draw() for _ in range(prompts)] for _ in range(2)]
+    more = dict(class_vector=table(lambda: float(r.randrange(6))))
+    if "point" in a["prompts"]:
+        a["radius"] = r.choice([None, 2.5])
+        place = lambda: [float(r.randrange(n)) for n in size[2:]]
+        more["point_coords"] = table(lambda: [place() for _ in range(points)])
+        more["point_labels"] = table(lambda: [float(r.randint(0, 3)), *(float(r.randint(-1, 3)) for _ in range(points - 1))])
+    return prompted, a, size, dict(more=more)
+
+
 def patch_discriminator(r):
     a = dict(spatial_dims=r.randint(1, 3), channels=r.randint(2, 4), in_channels=r.randint(1, 2), num_layers_d=r.randint(1, 2),
              kernel_size=r.choice([3, 4]), norm=r.choice(["BATCH", "INSTANCE"]), bias=r.random() < 0.5)
@@ -255,7 +274,7 @@ CASES = dict(
     regressor=adversary(nets.Regressor), discriminator=adversary(nets.Discriminator), critic=adversary(nets.Critic),
     auto_encoder=auto_encoder, fully_connected_net=fully_connected_net, generator=generator,
     autoencoder_kl=autoencoder_kl, diffusion_model_unet=diffusion_model_unet, patch_discriminator=patch_discriminator,
-    reg_unet=reg_unet, retina_net=retina_net)
+    reg_unet=reg_unet, retina_net=retina_net, vista3d=vista3d)
 
 
 # ---- one case -------------------------------------------------------------------------------------

@@ -85,11 +85,9 @@ void check_case(const std::string& type, const Json& c) {
   if (c.value("double", false)) dynamic_cast<BuiltNetwork&>(*net).net().compute = at::kDouble;
   at::Tensor x = on_device(sines(c["size"].get<std::vector<std::int64_t>>())).requires_grad_();
   Network::Tensors inputs{x};
-  if (c.contains("more"))
-    for (const auto& size : c["more"])
-      inputs.push_back(size.size() == 1
-                           ? at::arange(1, size[0].get<std::int64_t>() + 1, at::kFloat)
-                           : sines(size.get<std::vector<std::int64_t>>(), 1.0 + inputs.size()));
+  for (const auto& size : further_sizes(c))
+    inputs.push_back(further_numbers(c, inputs.size() - 1, size)
+                         .value_or(sines(size, 1.0 + static_cast<double>(inputs.size()))));
   for (at::Tensor& input : inputs) input = on_device(input);
   const auto y = net->forward(inputs, c["outputs"].size());
   at::Tensor loss = on_device(at::zeros({}));

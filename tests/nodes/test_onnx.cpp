@@ -84,7 +84,8 @@ const std::set<std::string> of_other_inputs{"controlnet",
                                             "spade_autoencoder_kl",
                                             "spade_net",
                                             "spade_diffusion_model_unet",
-                                            "var_fully_connected_net"};
+                                            "var_fully_connected_net",
+                                            "vista3d"};
 
 void check(const std::string& type, const Json& one, bool first, const fs::path& folder) {
   CAPTURE(type);

@@ -9,6 +9,7 @@
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "tests/nodes/filled.h"
 
 using namespace sluice;
 
@@ -35,17 +36,14 @@ Answer answer(const std::string& type, Json params, const Json& c, const std::st
   net->train(true);  // untrained statistics let small values vanish
   net->key_draws(1);
   for (auto& [name, p] : net->parameters()) p.detach().copy_(rounded(p.detach()));
-  std::vector<std::vector<std::int64_t>> sizes{c["size"]};
-  if (c.contains("more"))
-    for (const auto& size : c["more"]) sizes.push_back(size);
-  Network::Tensors inputs;
-  for (const auto& size : sizes) {
-    if (size.size() == 1) {  // numbers of samples, such as times and classes
-      inputs.push_back(at::arange(1, size[0] + 1, at::kFloat));
-      continue;
-    }
+  const auto waves = [&](const std::vector<std::int64_t>& size) {
     const at::Tensor k = at::arange(c10::multiply_integers(size));
-    inputs.push_back(rounded(at::sin(k * 0.37)).reshape(size).requires_grad_());
+    return rounded(at::sin(k * 0.37)).reshape(size).requires_grad_();
+  };
+  Network::Tensors inputs{waves(c["size"])};
+  for (const auto& size : further_sizes(c)) {
+    const auto numbers = further_numbers(c, inputs.size() - 1, size);
+    inputs.push_back(numbers ? *numbers : waves(size));
   }
   const at::Tensor y = net->forward(inputs, 1)[0];
   y.square().mean().backward();
