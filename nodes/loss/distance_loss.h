@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/base/autograd.h"
 #include "kernels/image/distance.h"
 #include "nodes/loss/term_loss.h"
 
@@ -37,13 +38,37 @@ inline at::Tensor signed_distances(const at::Tensor& x) {
       x, [](const at::Tensor& m) { return voxels_to(m).sub_(voxels_to(~m).sub_(1).mul_(m)); });
 }
 
+// By class, and member unless options.batch: the sums of w (prob - truth)^2. Of the backward pass's
+// one tensor w is the memory.
+struct WeighedSquares {
+  at::Tensor gradient;  // of a sum by the output's numbers
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+    return {gradient * by_class(grads[0])};
+  }
+  std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) const {
+    return {gradient.mul_(by_class(grads[0]))};
+  }
+  at::Tensor by_class(const at::Tensor& grad) const {
+    at::DimVector size(static_cast<std::size_t>(gradient.dim()), 1);
+    size[0] = grad.dim() == 2 ? gradient.size(0) : 1;
+    size[1] = gradient.size(1);
+    return grad.view(size);
+  }
+};
+inline at::Tensor weighed_squares(const Target& t, const at::Tensor& w) {
+  const at::Tensor prob = t.prob(), error = prob.detach() - t.truth();
+  w.mul_(error);
+  const at::Tensor sums = t.sum(error.mul_(w));
+  attach("WeighedSquaresBackward", {sums}, {prob}, WeighedSquares{w.mul_(2)});
+  return sums;
+}
+
 inline at::Tensor hausdorff(const Target& t, double alpha) {
   const at::Tensor distances = side_distances(t.prob()).pow_(alpha);
   distances.add_(side_distances(t.truth()).pow_(alpha));
-  const at::Tensor error = (t.prob() - t.truth()).square() * distances;
-  const double voxels = static_cast<double>(error[0][0].numel());
-  return t.reduce(t.sum(error) /
-                  (t.options.batch ? voxels * static_cast<double>(error.size(0)) : voxels));
+  const double voxels = static_cast<double>(distances[0][0].numel());
+  return t.reduce(weighed_squares(t, distances) /
+                  (t.options.batch ? voxels * static_cast<double>(t.pred.size(0)) : voxels));
 }
 
 struct HausdorffParams : TermLossParams {

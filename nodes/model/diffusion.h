@@ -3,9 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/error.h"
 #include "engine/base/random.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "engine/state/sample.h"
 #include "kernels/image/intensity.h"
 #include "kernels/infer/noise_schedule.h"
 
@@ -57,6 +59,43 @@ Spec& add_step_settings(Spec& s) {
       .param("variance_type", &Params::variance_type,
              "ddpm: how much noise a step adds again; fixed_large: the step's own.")
       .choices({"fixed_small", "fixed_large"});
+}
+
+// A node that asks a diffusion model again and again.
+struct AskingParams : NoiseSettings {
+  std::string net, output_key;
+  std::vector<std::string> keys{"image"};
+  std::optional<std::string> condition_key;
+};
+// `image`: what the first of its keys holds; `output`: what the output is.
+template <class Params>
+Spec asking_spec(const std::string& name, const std::string& doc, const std::string& image,
+                 const std::string& output) {
+  using Text = std::string Params::*;  // whose default is that of Params, and not its base's
+  Spec s(name, doc);
+  s.in("sample")
+      .out("sample")
+      .param("net", &Params::net, "The network's name in \"models\"; it is read as for validation.")
+      .required()
+      .param("keys", &Params::keys,
+             image +
+                 "; then what the network takes besides its timesteps, such as a context, in "
+                 "its order.")
+      .length(1)
+      .param("condition_key", &Params::condition_key,
+             "A field that is put behind the image's channels in each step (MONAI's mode "
+             "\"concat\"); null: none.")
+      .param("output_key", Text{&Params::output_key}, "Field for " + output + ".");
+  add_noise_settings<Params>(s);
+  return add_step_settings<Params>(s)
+      .random()
+      .lane(LaneKind::step)
+      .limit(1)
+      .reads("net")
+      .takes("@keys", Form::batch, 1, 3)
+      .gives("@output_key", Form::batch)
+      .dtype("float32")
+      .any_device();
 }
 
 // What a network takes: an image, its timestep, and the fields behind the first of `keys`.

@@ -7,37 +7,24 @@ namespace sluice {
 namespace {
 
 struct DiffusionInferer final : Node {
-  struct Params : NoiseSettings {
-    std::string net, output_key = "pred";
-    std::vector<std::string> keys{"image"};
-    std::optional<std::string> condition_key;
+  struct Params : AskingParams {
     std::int64_t num_inference_steps = 1000;
     std::optional<double> cfg;
     double cfg_fill_value = -1, scale_factor = 1;
+    Params() { output_key = "pred"; }
   } p;
 
   static Spec spec() {
-    Spec s("diffusion_inferer",
-           "Makes images of noise with a diffusion model: the network is asked num_inference_steps "
-           "times or more (pndm), and each answer takes noise away.");
-    s.in("sample")
-        .out("sample")
-        .param("net", &Params::net,
-               "The network's name in \"models\"; it is read as for validation.")
-        .required()
-        .param("keys", &Params::keys,
-               "Standard normal noise [N, C, X(, Y, Z)], as the node noise draws it; then what the "
-               "network takes besides its timesteps, such as a context, in its order.")
-        .length(1)
-        .param("condition_key", &Params::condition_key,
-               "A field that is put behind the image's channels in each step (MONAI's mode "
-               "\"concat\"); null: none.")
-        .param("output_key", &Params::output_key, "Field for the images, as the noise.")
+    return asking_spec<Params>(
+               "diffusion_inferer",
+               "Makes images of noise with a diffusion model: the network is asked "
+               "num_inference_steps times or more (pndm), and each answer takes noise away.",
+               "Standard normal noise [N, C, X(, Y, Z)], as the node noise draws it",
+               "the images, as the noise")
+        .like("@keys")
         .param("num_inference_steps", &Params::num_inference_steps,
                "Steps, at most num_train_timesteps; ddpm wants all of them, the others 50 or so.")
-        .at_least(1);
-    add_noise_settings<Params>(s);
-    return add_step_settings<Params>(s)
+        .at_least(1)
         .param("eta", &Params::eta, "ddim: share of ddpm's noise that a step adds again.")
         .range(0, 1)
         .param("set_alpha_to_one", &Params::set_alpha_to_one,
@@ -56,16 +43,7 @@ struct DiffusionInferer final : Node {
         .param("scale_factor", &Params::scale_factor,
                "Latent images are divided by it in the end, for a decoder behind this node "
                "(MONAI's LatentDiffusionInferer).")
-        .above(0)
-        .random()
-        .lane(LaneKind::step)
-        .limit(1)
-        .reads("net")
-        .takes("@keys", Form::batch, 1, 3)
-        .gives("@output_key", Form::batch)
-        .like("@keys")
-        .dtype("float32")
-        .any_device();
+        .above(0);
   }
 
   void open(const OpenContext& context) override {

@@ -8,33 +8,20 @@ namespace sluice {
 namespace {
 
 struct DiffusionLikelihood final : Node {
-  struct Params : NoiseSettings {
-    std::string net, output_key = "likelihood";
-    std::vector<std::string> keys{"image"};
-    std::optional<std::string> condition_key;
+  struct Params : AskingParams {
     std::optional<std::int64_t> num_inference_steps;
     std::vector<double> original_input_range{0, 255}, scaled_input_range{0, 1};
+    Params() { output_key = "likelihood"; }
   } p;
 
   static Spec spec() {
-    Spec s("diffusion_likelihood",
-           "How little a diffusion model expects an image: at each timestep the image gets the "
-           "same noise, and the network's answer is held against it; the mean over voxels, summed "
-           "over timesteps, is an upper bound of minus the image's log-likelihood a voxel. Images "
-           "unlike the training's have more. Of ddpm alone.");
-    s.in("sample")
-        .out("sample")
-        .param("net", &Params::net,
-               "The network's name in \"models\"; it is read as for validation.")
-        .required()
-        .param("keys", &Params::keys,
-               "The image [N, C, X(, Y, Z)]; then what the network takes besides its timesteps, in "
-               "its order.")
-        .length(1)
-        .param("condition_key", &Params::condition_key,
-               "A field that is put behind the image's channels (MONAI's mode \"concat\"); null: "
-               "none.")
-        .param("output_key", &Params::output_key, "Field for the numbers, [N, 1].")
+    return asking_spec<Params>(
+               "diffusion_likelihood",
+               "How little a diffusion model expects an image: at each timestep the image gets the "
+               "same noise, and the network's answer is held against it; the mean over voxels, "
+               "summed over timesteps, is an upper bound of minus the image's log-likelihood a "
+               "voxel. Images unlike the training's have more. Of ddpm alone.",
+               "The image [N, C, X(, Y, Z)]", "the numbers, [N, 1]")
         .param("num_inference_steps", &Params::num_inference_steps,
                "Timesteps that are asked, evenly chosen; null: all.")
         .at_least(1)
@@ -43,16 +30,6 @@ struct DiffusionLikelihood final : Node {
         .length(2, 2)
         .param("scaled_input_range", &Params::scaled_input_range, "What they were scaled to.")
         .length(2, 2);
-    add_noise_settings<Params>(s);
-    return add_step_settings<Params>(s)
-        .random()
-        .lane(LaneKind::step)
-        .limit(1)
-        .reads("net")
-        .takes("@keys", Form::batch, 1, 3)
-        .gives("@output_key", Form::batch)
-        .dtype("float32")
-        .any_device();
   }
 
   void open(const OpenContext& context) override {
