@@ -13,7 +13,7 @@ struct BoundaryLoss final : TermLoss<TermLossParams> {
   bool on_host() const override { return true; }
   at::Tensor of(const Target& t) const override {
     const double voxels = static_cast<double>(t.prob()[0][0].numel());
-    const at::Tensor by_class = (t.prob() * signed_distances(t.truth())).flatten(2).sum(2) / voxels;
+    const at::Tensor by_class = weighed_sums(t, signed_distances(t.truth())) / voxels;
     return t.reduce(t.options.batch ? by_class.mean(0) : by_class);
   }
 };

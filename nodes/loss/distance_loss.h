@@ -38,9 +38,8 @@ inline at::Tensor signed_distances(const at::Tensor& x) {
       x, [](const at::Tensor& m) { return voxels_to(m).sub_(voxels_to(~m).sub_(1).mul_(m)); });
 }
 
-// By class, and member unless options.batch: the sums of w (prob - truth)^2. Of the backward pass's
-// one tensor w is the memory.
-struct WeighedSquares {
+// Sums of voxels by class, and by member where they are [N, C], for the backward pass.
+struct VoxelSums {
   at::Tensor gradient;  // of a sum by the output's numbers
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
     return {gradient * by_class(grads[0])};
@@ -52,14 +51,26 @@ struct WeighedSquares {
     at::DimVector size(static_cast<std::size_t>(gradient.dim()), 1);
     size[0] = grad.dim() == 2 ? gradient.size(0) : 1;
     size[1] = gradient.size(1);
-    return grad.view(size);
+    return grad.reshape(size);
   }
 };
+
+// Sums of w (prob - truth)^2, by member unless options.batch; w is overwritten.
 inline at::Tensor weighed_squares(const Target& t, const at::Tensor& w) {
   const at::Tensor prob = t.prob(), error = prob.detach() - t.truth();
   w.mul_(error);
   const at::Tensor sums = t.sum(error.mul_(w));
-  attach("WeighedSquaresBackward", {sums}, {prob}, WeighedSquares{w.mul_(2)});
+  attach("WeighedSquaresBackward", {sums}, {prob}, VoxelSums{w.mul_(2)});
+  return sums;
+}
+
+// Sums of w prob by member, one member's and class's products at a time.
+inline at::Tensor weighed_sums(const Target& t, const at::Tensor& w) {
+  const at::Tensor prob = t.prob(), sums = at::empty({w.size(0), w.size(1)}, w.options());
+  for (std::int64_t n = 0; n < w.size(0); ++n)
+    for (std::int64_t c = 0; c < w.size(1); ++c)
+      sums[n][c].copy_((prob.detach()[n][c] * w[n][c]).sum());
+  attach("WeighedSumsBackward", {sums}, {prob}, VoxelSums{w});
   return sums;
 }
 

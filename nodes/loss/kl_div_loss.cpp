@@ -1,4 +1,5 @@
 // kl_div_loss: PyTorch's KLDivLoss.
+#include "kernels/base/autograd.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -20,13 +21,36 @@ struct KlDivLoss final : PairLoss<KlDivLossParams> {
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     if (p.reduction == "none") return at::kl_div(pred, truth, reduction(), p.log_target);
-    // The truth's own part has no place for each voxel, nor gradients. The logarithm of 0 counts 0.
-    const at::Tensor share = p.log_target ? truth.exp() : truth;
-    const at::Tensor own =
-        (p.log_target ? share * truth : (truth + truth.eq(0)).log_().mul_(truth)).sum();
-    const at::Tensor sum = own - (share * pred).sum();
+    const at::Tensor sum = truth.requires_grad()
+                               ? at::kl_div(pred, truth, at::Reduction::Sum, p.log_target)
+                               : divergence(pred, truth);
     if (p.reduction == "sum") return sum;
     return sum / (p.reduction == "mean" ? pred.numel() : pred.size(0));
+  }
+
+ private:
+  struct Shares {
+    at::Tensor truth;
+    bool log_target;
+    std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+      return {(log_target ? truth.exp() : truth) * -grads[0]};
+    }
+  };
+  // On the host in blocks, so that nothing of all numbers is in memory. The logarithm of 0 counts
+  // 0.
+  at::Tensor divergence(const at::Tensor& pred, const at::Tensor& truth) const {
+    const std::int64_t block = pred.is_cpu() ? 1 << 16 : std::max<std::int64_t>(pred.numel(), 1);
+    const auto all = pred.detach().reshape(-1).split(block),
+               truths = truth.reshape(-1).split(block);
+    at::Tensor sum = at::zeros({}, pred.options().requires_grad(false));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const at::Tensor& t = truths[i];
+      const at::Tensor share = p.log_target ? t.exp() : t;
+      const at::Tensor own = p.log_target ? t : (t + t.eq(0)).log_();
+      sum.add_((share * (own - all[i])).sum());
+    }
+    attach("KlDivBackward", {sum}, {pred}, Shares{truth, p.log_target});
+    return sum;
   }
 };
 

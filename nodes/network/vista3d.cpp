@@ -7,6 +7,8 @@
 //       points ─ waves + labels ─ two-way transformer ─ x 2, product ─▶ a map of each prompt
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "kernels/net/ops.h"
 #include "nodes/network/segresnet_ds_parts.h"
 #include "nodes/network/vista3d_points.h"
@@ -85,6 +87,7 @@ struct Vista3d final : ImageNetwork<Vista3d> {
     return {asks("class") ? combined(classes, points, x[2], x[3]) : unless_none(points, x[3])};
   }
 
+  bool recordable() const override { return false; }  // the host looks at the classes' numbers
   std::string unfit(at::IntArrayRef extents) const override {
     return SegResDs{encoder_params()}.unfit(extents);
   }

@@ -75,23 +75,22 @@ struct SamplePromptPairs final : Node {
     const at::Tensor label = one_channel(out, p.label);
     Random random = f.random();
     const auto [there, asked] = drawn_classes(label, random);
-    const auto inside = drawn_count(random) + 1, outside = drawn_count(random);
-    const auto points = std::min(p.max_point, inside) + std::min(p.max_point, outside);
+    const auto inside = std::min(p.max_point, drawn_count(random) + 1),
+               outside = std::min(p.max_point, drawn_count(random)), n = std::ssize(asked);
     const bool told = !random.chance(p.drop_point_prob);
-    const auto n = std::ssize(asked);
-    at::Tensor coords = at::zeros({n, points, 3}, at::kInt),
-               labels = at::full({n, points}, -1, at::kInt);
+    at::Tensor coords = at::zeros({n, inside + outside, 3}, at::kInt),
+               labels = at::full({n, inside + outside}, -1, at::kInt);
     std::vector<at::Tensor> target;
     for (std::int64_t k = 0; k < n; ++k) {
-      const at::Tensor mask = label[0].eq(asked[static_cast<std::size_t>(k)]);
+      const std::int64_t c = asked[static_cast<std::size_t>(k)];
+      const at::Tensor mask = label[0].eq(c);
       target.push_back(mask.to(at::kByte));
-      if (!told || !contains(there, asked[static_cast<std::size_t>(k)])) continue;
-      const int special = contains(p.special_index, asked[static_cast<std::size_t>(k)]) ? 2 : 0;
-      const auto first = std::min(p.max_point, inside);
-      draw_points(mask, 1 + special, coords[k].narrow(0, 0, first), labels[k].narrow(0, 0, first),
+      if (!told || !contains(there, c)) continue;
+      const int special = contains(p.special_index, c) ? 2 : 0;
+      draw_points(mask, special + 1, coords[k].narrow(0, 0, inside), labels[k].narrow(0, 0, inside),
                   random);
-      draw_points(mask.logical_not(), special, coords[k].narrow(0, first, points - first),
-                  labels[k].narrow(0, first, points - first), random);
+      draw_points(mask.logical_not(), special, coords[k].narrow(0, inside, outside),
+                  labels[k].narrow(0, inside, outside), random);
     }
     const auto set = [&](const std::string& key, at::Tensor t) {
       out.set(key, Field(std::move(t), std::make_shared<Meta>()));

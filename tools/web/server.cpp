@@ -1,13 +1,12 @@
 #include "tools/web/server.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <spawn.h>
 
 #include <atomic>
 #include <cerrno>
