@@ -12,6 +12,8 @@
 // retained.
 #pragma once
 
+#include <ATen/core/DimVector.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -53,5 +55,18 @@ void attach(const char* name, std::vector<at::Tensor> results, std::vector<at::T
   node->saved = std::move(saved);
   torch::autograd::set_history(results, node);
 }
+
+// Of results that are sums over the one input, where the gradient by its numbers was made along
+// with them.
+struct MadeGradient {
+  at::Tensor gradient;           // what a number adds to the sum that it is part of, like the input
+  at::DimVector spread_as = {};  // the sums' sizes beside the input's; none: they are one
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
+    return {gradient.mul(grads[0].reshape(spread_as))};
+  }
+  std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) const {
+    return {gradient.mul_(grads[0].reshape(spread_as))};
+  }
+};
 
 }  // namespace sluice

@@ -6,19 +6,6 @@
 #include "kernels/base/autograd.h"
 
 namespace sluice {
-namespace {
-
-struct MadeGradient {
-  at::Tensor gradient;
-  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
-    return {gradient * grads[0]};
-  }
-  std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) const {
-    return {gradient.mul_(grads[0])};
-  }
-};
-
-}  // namespace
 
 at::Tensor sum_of_terms(const at::Tensor& x, const std::vector<LossTerm>& terms) {
   const bool wanted = at::GradMode::is_enabled() && x.requires_grad();

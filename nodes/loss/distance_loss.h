@@ -1,6 +1,7 @@
 // Losses of distances to surfaces, which the host takes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/autograd.h"
@@ -38,29 +39,19 @@ inline at::Tensor signed_distances(const at::Tensor& x) {
       x, [](const at::Tensor& m) { return voxels_to(m).sub_(voxels_to(~m).sub_(1).mul_(m)); });
 }
 
-// Sums of voxels by class, and by member where they are [N, C], for the backward pass.
-struct VoxelSums {
-  at::Tensor gradient;  // of a sum by the output's numbers
-  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& grads) const {
-    return {gradient * by_class(grads[0])};
-  }
-  std::vector<at::Tensor> last_backward(const std::vector<at::Tensor>& grads) const {
-    return {gradient.mul_(by_class(grads[0]))};
-  }
-  at::Tensor by_class(const at::Tensor& grad) const {
-    at::DimVector size(static_cast<std::size_t>(gradient.dim()), 1);
-    size[0] = grad.dim() == 2 ? gradient.size(0) : 1;
-    size[1] = gradient.size(1);
-    return grad.reshape(size);
-  }
-};
+// Of sums over voxels by class, [C] or by member [N, C], whose gradient by each voxel this is.
+inline MadeGradient by_class(const at::Tensor& gradient, const at::Tensor& sums) {
+  at::DimVector as(static_cast<std::size_t>(gradient.dim()), 1);
+  std::copy(sums.sizes().begin(), sums.sizes().end(), as.begin() + (2 - sums.dim()));
+  return {gradient, as};
+}
 
 // Sums of w (prob - truth)^2, by member unless options.batch; w is overwritten.
 inline at::Tensor weighed_squares(const Target& t, const at::Tensor& w) {
   const at::Tensor prob = t.prob(), error = prob.detach() - t.truth();
   w.mul_(error);
   const at::Tensor sums = t.sum(error.mul_(w));
-  attach("WeighedSquaresBackward", {sums}, {prob}, VoxelSums{w.mul_(2)});
+  attach("WeighedSquaresBackward", {sums}, {prob}, by_class(w.mul_(2), sums));
   return sums;
 }
 
@@ -70,7 +61,7 @@ inline at::Tensor weighed_sums(const Target& t, const at::Tensor& w) {
   for (std::int64_t n = 0; n < w.size(0); ++n)
     for (std::int64_t c = 0; c < w.size(1); ++c)
       sums[n][c].copy_((prob.detach()[n][c] * w[n][c]).sum());
-  attach("WeighedSumsBackward", {sums}, {prob}, VoxelSums{w});
+  attach("WeighedSumsBackward", {sums}, {prob}, by_class(w, sums));
   return sums;
 }
 
