@@ -231,7 +231,8 @@ R"(A stream that reads a trained network needs to know between which training ep
   CodeText{"SL0414", "after names no updater",
 R"("after" names a node that updates a network; other nodes have no turns to wait for.)"},
   CodeText{"SL0415", "a stream in two turns",
-R"(A stream can wait for one updater only, and cannot both train and validate.)"},
+R"(A stream can wait for one updater only, and cannot both train and validate; and a node cannot read two
+networks that different streams train.)"},
   CodeText{"SL0416", "a second reader behind a 1:n of its region",
 R"(The children of one batch are updated one by one, so what a second reader sees would depend on
 timing. Move the 1:n in front of the first reader.)"},

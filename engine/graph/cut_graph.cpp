@@ -3,6 +3,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/graph/networks_of.h"
 
 namespace sluice {
 namespace {
@@ -62,11 +63,6 @@ std::set<int> needed_by(const Graph& graph, int node) {
   return found;
 }
 
-std::string network_of(const GraphNode& n) {
-  if (n.spec->access == Access::none) return "";
-  return n.params.value(n.spec->network_param, "");
-}
-
 }  // namespace
 
 Graph cut_graph(Graph graph, const std::string& from, GraphNode sink) {
@@ -83,7 +79,7 @@ Graph cut_graph(Graph graph, const std::string& from, GraphNode sink) {
     moved[static_cast<std::size_t>(i)] = static_cast<int>(nodes.size());
     n.after = "";
     n.every_epochs = 1;
-    networks.insert(network_of(n));
+    for (std::string& name : networks_of(n)) networks.insert(std::move(name));
     paths.insert(n.path);
     nodes.push_back(std::move(n));
   }

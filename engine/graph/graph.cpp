@@ -330,8 +330,8 @@ void read_nodes(Reading& reading, InnerOverrides& inner, Graph& graph) {
   connect(reading, expanded, graph.nodes, disabled);
   for (const GraphNode& node : graph.nodes) {
     if (!node.spec) continue;
-    for (const std::string& key : {node.spec->network_param, node.spec->follows_param})
-      if (!key.empty() && node.params.contains(key) && node.params[key].is_string())
+    for (const std::string& key : node.spec->params_with_networks())
+      if (node.params.contains(key) && node.params[key].is_string())
         reading.used_models.insert(node.params[key].get<std::string>());
   }
   unused(reading, expanded, graph);

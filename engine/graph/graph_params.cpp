@@ -157,7 +157,7 @@ namespace {
 void check_network_param(const Reading& reading, const std::string& key, const Written& written,
                          const Json& params) {
   const Field* field = written.find(key);
-  if (key.empty() || !field || !params.contains(key)) return;
+  if (!field || !params.contains(key)) return;
   const Json& value = params[key];
   if (!value.is_string() || reading.models_partial) return;
   const auto& name = value.get_ref<const std::string&>();
@@ -368,7 +368,7 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
       params[p.name] = p.fallback;
     }
   }
-  for (const std::string& key : {spec.network_param, spec.follows_param})
+  for (const std::string& key : spec.params_with_networks())
     check_network_param(reading, key, written, params);
   check_count(reading, spec, written, params);
   for (const ParamRule& rule : spec.param_rules) RuleCheck(reading, spec, written, params, rule);

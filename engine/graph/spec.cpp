@@ -214,6 +214,24 @@ const ParamSpec* Spec::off_device(const Json& values) const {
   return nullptr;
 }
 
+Spec& Spec::add_param(std::string_view key, std::string type, std::string_view text, Json fallback,
+                      std::function<void(void* params, const Json& value)> set) {
+  ParamSpec p;
+  p.name = key;
+  p.type = std::move(type);
+  p.doc = text;
+  p.fallback = std::move(fallback);
+  p.set = std::move(set);
+  params.push_back(std::move(p));
+  return *this;
+}
+
+std::vector<std::string> Spec::params_with_networks() const {
+  std::vector<std::string> all = network_params;
+  if (!follows_param.empty()) all.push_back(follows_param);
+  return all;
+}
+
 const ParamSpec* Spec::find_param(std::string_view key) const {
   for (const auto& p : params)
     if (p.name == key) return &p;
@@ -313,7 +331,7 @@ Json Spec::to_json() const {
             {"credits_param", credits_param},
             {"count_param", count_param},
             {"drop_last_param", drop_last_param},
-            {"network_param", network_param},
+            {"network_params", network_params},
             {"follows_param", follows_param},
             {"metric_param", metric_param},
             {"access", static_cast<int>(access)},
@@ -368,7 +386,7 @@ Spec Spec::from_json(const Json& j) {
   s.credits_param = j.at("credits_param");
   s.count_param = j.at("count_param");
   s.drop_last_param = j.at("drop_last_param");
-  s.network_param = j.at("network_param");
+  s.network_params = j.at("network_params").get<std::vector<std::string>>();
   s.follows_param = j.at("follows_param");
   s.metric_param = j.at("metric_param");
   s.access = static_cast<Access>(j.at("access").get<int>());

@@ -19,6 +19,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -191,10 +192,11 @@ class Spec {
   std::string count_param;     // expand, gather, shuffle: the parameter with n, B or the window (of
                                // a list of names: how many these are); cache: how many samples
                                // may wait after it
-  std::string drop_last_param;  // gather: the parameter that says whether a rest is dropped
-  std::string network_param;    // the parameter that names a network of "models"
-  std::string follows_param;    // an updater: the network whose updater it stands behind
-  std::string metric_param;     // the parameter that names a metric that the node waits for
+  std::string drop_last_param;              // gather: says whether a rest is dropped
+  std::vector<std::string> network_params;  // those that name networks of "models": of an updater
+                                            // one, of a reader the main one first
+  std::string follows_param;  // an updater: the network whose updater it stands behind
+  std::string metric_param;   // the parameter that names a metric that the node waits for
   Access access = Access::none;
   bool is_differentiable = false;  // gradients go through it, from what it gives to what it takes
   std::vector<FieldRule> rules;    // what becomes of the samples' fields; none: nobody knows
@@ -217,17 +219,11 @@ class Spec {
 
   // The member gives type, default (its initialiser) and setter.
   template <class P, class T>
-  Spec& param(std::string key, T P::*member, std::string text) {
-    ParamSpec p;
-    p.name = std::move(key);
-    p.type = ParamType<T>::name();
-    p.doc = std::move(text);
-    p.fallback = ParamType<T>::write(P{}.*member);
-    p.set = [member](void* params, const Json& value) {
-      static_cast<P*>(params)->*member = ParamType<T>::parse(value);
-    };
-    params.push_back(std::move(p));
-    return *this;
+  Spec& param(std::string_view key, T P::*member, std::string_view text) {
+    return add_param(key, ParamType<T>::name(), text, ParamType<T>::write(defaults_of<P>().*member),
+                     [member](void* params, const Json& value) {
+                       static_cast<P*>(params)->*member = ParamType<T>::parse(value);
+                     });
   }
   // These refine the parameter declared last.
   Spec& required() {
@@ -348,16 +344,15 @@ class Spec {
     return *this;
   }
   Spec& reads(std::string param) {
-    network_param = std::move(param);
+    network_params.push_back(std::move(param));
     access = Access::read;
     return *this;
   }
   Spec& updates(std::string param) {
-    network_param = std::move(param);
+    network_params = {std::move(param)};
     access = Access::update;
     return *this;
   }
-
   Spec& follows(std::string param) {
     follows_param = std::move(param);
     return *this;
@@ -441,6 +436,7 @@ class Spec {
   }
 
   const ParamSpec* find_param(std::string_view key) const;
+  std::vector<std::string> params_with_networks() const;  // every one that names a network
   // The first parameter with a value that is not done on a device; null: all are.
   const ParamSpec* off_device(const Json& params) const;
   int find_in(std::string_view port) const;  // -1 where there is none
@@ -454,6 +450,14 @@ class Spec {
   static Spec from_json(const Json& j);
 
  private:
+  // Not inline: thousands of parameters are declared, each once.
+  template <class P>
+  [[gnu::noinline]] static const P& defaults_of() {
+    static const P params{};
+    return params;
+  }
+  Spec& add_param(std::string_view key, std::string type, std::string_view text, Json fallback,
+                  std::function<void(void* params, const Json& value)> set);
   Spec& rule(FieldRule::Act act, std::string fields, std::string param) {
     rules.push_back({act, std::move(fields), std::move(param)});
     return *this;

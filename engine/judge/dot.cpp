@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "engine/graph/networks_of.h"
 #include "engine/judge/dot_text.h"
 #include "engine/judge/verdict.h"
 #include "engine/plan/cache_need.h"
@@ -364,17 +365,13 @@ class Picture {
       if (n.spec->access == Access::none) continue;
       // Drawn from the network in both cases, so that it stands above its users.
       const bool reads = n.spec->access == Access::read;
-      out_ << "  " << quote("network " + name_of_network(n)) << " -> " << quote(n.path())
-           << " [style=dashed, weight=0, color=\"" << network << "\", arrowsize=0.5"
-           << (reads ? "" : ", dir=back, penwidth=1.4") << ", tooltip="
-           << quote(n.path() + (reads ? " reads " : " updates ") + name_of_network(n)) << "];\n";
+      for (const std::string& name : networks_of(*n.graph))
+        out_ << "  " << quote("network " + name) << " -> " << quote(n.path())
+             << " [style=dashed, weight=0, color=\"" << network << "\", arrowsize=0.5"
+             << (reads ? "" : ", dir=back, penwidth=1.4")
+             << ", tooltip=" << quote(n.path() + (reads ? " reads " : " updates ") + name)
+             << "];\n";
     }
-  }
-
-  static std::string name_of_network(const PlanNode& n) {
-    const Json& params = n.graph->params;
-    const std::string& key = n.spec->network_param;
-    return params.contains(key) && params[key].is_string() ? params[key].get<std::string>() : "";
   }
 
   const Plan& plan_;

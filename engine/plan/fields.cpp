@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/graph/updater.h"
+#include "engine/graph/networks_of.h"
 #include "engine/plan/field_walk.h"
 
 namespace sluice {
@@ -268,9 +268,7 @@ void Walk::prefixes(const FieldRule& rule) {
 
 // Whether a node reads a network that the graph trains.
 bool Walk::reads_a_learner() const {
-  if (spec_.access != Access::read) return false;
-  const GraphModel* read = model(spec_.network_param);
-  return read && updater_of(*plan_.graph, read->name);
+  return spec_.access == Access::read && uses_a_learner(*plan_.graph, *node_.graph);
 }
 
 void Walk::differentiate(FieldInfo& f) const {

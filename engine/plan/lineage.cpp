@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/graph/networks_of.h"
+
 namespace sluice {
 namespace {
 
@@ -37,7 +39,7 @@ class Walk {
       for (const GraphInput& in : n.inputs)
         inputs.push_back({in.port, number(in.from), in.from_port});
       entry = {n.spec->name, params(n), static_cast<int>(n.lane), std::move(inputs)};
-      if (n.spec->access != Access::none) entry.push_back(network(n));
+      if (n.spec->access != Access::none) entry.push_back(networks(n));
     }
     nodes_.push_back(std::move(entry));
     return numbers_[i] = static_cast<int>(nodes_.size()) - 1;
@@ -64,12 +66,14 @@ class Walk {
     return all;
   }
 
-  Json network(const PlanNode& n) {
-    const std::string name = n.graph->params.value(n.spec->network_param, std::string());
-    found_.networks.push_back(name);
-    for (const GraphModel& m : plan_.graph->models)
-      if (m.name == name) return {m.spec->name, m.params};
-    return nullptr;
+  Json networks(const PlanNode& n) {
+    Json all = Json::array();
+    for (const std::string& name : networks_of(*n.graph)) {
+      found_.networks.push_back(name);
+      for (const GraphModel& m : plan_.graph->models)
+        if (m.name == name) all.push_back({m.spec->name, m.params});
+    }
+    return all;
   }
 
   const Plan& plan_;

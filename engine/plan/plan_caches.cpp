@@ -1,6 +1,7 @@
 // Caches: what stands before one, and what must not.
 #include <set>
 
+#include "engine/graph/networks_of.h"
 #include "engine/plan/cache_need.h"
 #include "engine/plan/plan_pass.h"
 
@@ -44,7 +45,7 @@ class Caches : PlanPass {
     for (int i : plan_.order) {
       if (!before.count(i)) continue;
       const Spec& s = *node(i).spec;
-      const bool changes = s.access != Access::none && turns_of(network_of(node(i))) >= 0;
+      const bool changes = uses_a_learner(graph_, *node(i).graph);
       const char* what = s.is_random                 ? "draws random numbers"
                          : changes                   ? "reads a network that is trained"
                          : s.arity == Arity::expand  ? "is a 1:n node"

@@ -49,9 +49,6 @@ class PlanPass {
   std::set<int> downstream(int from) const;
   std::set<int> upstream(int to) const;
 
-  std::string network_of(const PlanNode& n) const {
-    return param<std::string>(n, n.spec->network_param, "");
-  }
   // The turns that an updated network belongs to; -1 for others.
   int turns_of(const std::string& network) const;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/graph/networks_of.h"
 #include "engine/plan/plan_pass.h"
 
 namespace sluice {
@@ -32,16 +33,17 @@ class Turns : PlanPass {
 
   // Of two updaters the one that stands further down in the file is reported.
   void second_updater(int i) {
-    const std::string name = network_of(node(i));
+    const std::string name = network_updated_by(*node(i).graph);
     const int first = std::min(i, updater_of(name)), second = std::max(i, updater_of(name));
-    error_at(second, node(second).spec->network_param, "SL0410",
+    error_at(second, node(second).spec->network_params.front(), "SL0410",
              "network \"" + name + "\" is updated by \"" + path(first) + "\" already",
              "give it a network of its own, or remove it");
   }
 
   void updater(int i) {
     PlanNode& n = node(i);
-    int t = turns_of(network_of(n));
+    const std::string name = network_updated_by(*n.graph);
+    int t = turns_of(name);
     if (t >= 0) return second_updater(i);
     // Updaters of one stream share its turns: their networks change together.
     for (std::size_t k = 0; k < plan_.turns.size(); ++k)
@@ -53,7 +55,7 @@ class Turns : PlanPass {
       plan_.streams[n.stream].turns = t;
       plan_.streams[n.stream].trains = true;
     }
-    plan_.turns[t].networks.push_back(network_of(n));
+    plan_.turns[t].networks.push_back(name);
     plan_.turns[t].updaters.push_back(i);
     n.turns = t;
     n.training = n.ordered = true;
@@ -70,36 +72,57 @@ class Turns : PlanPass {
     });
   }
 
+  // Those of the networks that a node reads which somebody updates, in one stream.
+  std::vector<std::string> learners(int i) {
+    std::vector<std::string> found;
+    for (std::string& name : networks_of(*node(i).graph)) {
+      if (turns_of(name) < 0) continue;
+      if (!found.empty() && turns_of(name) != turns_of(found.front())) {
+        error_at(i, key_of(i, name), "SL0415",
+                 "\"" + path(i) + "\" reads the networks \"" + found.front() + "\" and \"" + name +
+                     "\", which are trained by different streams",
+                 "train them in one stream");
+        continue;
+      }
+      found.push_back(std::move(name));
+    }
+    return found;
+  }
+
+  std::string key_of(int i, const std::string& network) {
+    for (const std::string& key : node(i).spec->network_params)
+      if (param<std::string>(node(i), key, "") == network) return key;
+    return "";
+  }
+
   void reader(int i) {
     PlanNode& n = node(i);
-    const int t = turns_of(network_of(n));
-    if (t < 0) return;  // nobody updates it: no turns
+    const std::vector<std::string> names = learners(i);
+    if (names.empty()) return;  // nobody updates any: no turns
+    const int t = turns_of(names.front());
     const std::set<int> behind = downstream(i);
-    // Its own network's updater, not just one of the same turns: else that network might be updated
+    // A network's own updater, not just one of the same turns: else that network might be updated
     // for this batch before or after it is read for it.
-    bool feeds = false;
-    for (std::size_t k = 0; k < plan_.turns[t].updaters.size(); ++k)
-      feeds |= plan_.turns[t].networks[k] == network_of(n) &&
-               behind.count(plan_.turns[t].updaters[k]) > 0;
+    const auto starved = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return behind.count(updater_of(name)) == 0;
+    });
     const bool same_stream = n.stream == plan_.turns[t].train_stream;
-    if (same_stream && !feeds) {
+    if (same_stream && starved != names.end()) {
       if (updater_has_no_loss(t)) return;  // it was said already
-      error_at(
-          i, n.spec->network_param, "SL0411",
-          "\"" + path(i) + "\" reads network \"" + network_of(n) +
-              "\" in the stream that trains it but does not feed its updater, so what it reads "
-              "would "
-              "depend on timing",
-          "give it a source of its own with \"after\": \"" + path(plan_.turns[t].updaters.front()) +
-              "\"");
+      error_at(i, key_of(i, *starved), "SL0411",
+               "\"" + path(i) + "\" reads network \"" + *starved +
+                   "\" in the stream that trains it but does not feed its updater, so what it "
+                   "reads would depend on timing",
+               "give it a source of its own with \"after\": \"" +
+                   path(plan_.turns[t].updaters.front()) + "\"");
       return;
     }
     n.training = same_stream;
     for (int a : upstream(i)) {  // only the first reader is a gate
       if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
       if (same_stream && n.domain != node(a).domain)
-        error_at(i, n.spec->network_param, "SL0416",
-                 "\"" + path(i) + "\" reads network \"" + network_of(n) +
+        error_at(i, key_of(i, names.front()), "SL0416",
+                 "\"" + path(i) + "\" reads network \"" + names.front() +
                      "\" behind a 1:n node of the " + "region that begins at \"" + path(a) +
                      "\", so whether a child sees the update of the one before depends on timing",
                  "move the 1:n node in front of \"" + path(a) + "\"");

@@ -249,8 +249,9 @@ class Sites {
           k == "type" ? Names{"type", "part"} + node_keys + all_params()
                       : node_keys + param_names(spec));
     values(node, at, spec, vars);
-    if (!spec.network_param.empty() && node.contains(spec.network_param))
-      word("network name", at + "/" + spec.network_param, node[spec.network_param], models_);
+    for (const std::string& param : spec.params_with_networks())
+      if (node.contains(param) && node[param].is_string())
+        word("network name", at + "/" + param, node[param], models_);
   }
 
   void inputs(const Json& in, const std::string& at, const Names& names) {
@@ -338,8 +339,7 @@ Json graph_of(const Spec& spec) {
   if (spec.find_param("body")) node["body"] = {{{"type", "rand_flip"}}};
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
-  for (const auto& param : {spec.network_param, spec.follows_param})
-    if (!param.empty()) node[param] = "net";
+  for (const auto& param : spec.params_with_networks()) node[param] = "net";
   for (const auto& r : spec.param_rules) {
     if (const ParamSpec& a = *spec.find_param(r.a); r.kind == ParamRule::Kind::one_of)
       node[r.a] = sample(a.type, a);

@@ -363,6 +363,52 @@ TEST_CASE("a reader must feed the updater of its own network, not that of anothe
   }
 }
 
+TEST_CASE("a reader of two networks waits for both, and feeds the updaters of both") {
+  const auto of_two = [] {
+    Spec spec = reader_spec();
+    spec.param("other", &P::net, "").reads("other");
+    return spec;
+  };
+  const Json both{{"net", "a"}, {"other", "b"}};
+  for (const bool feeds : {true, false}) {  // in the stream that trains them
+    Builder b;
+    const int s = b.source("s", 2);
+    const int r = b.add("r", of_two(), forward, {{s, 0}}, both);
+    const int ua = b.add("ua", updater_spec(), forward, {{r, 0}}, {{"net", "a"}});
+    const int q = b.add("q", reader_spec(), forward, {{feeds ? ua : s, 0}}, {{"net", "b"}});
+    b.add("ub", updater_spec(), forward, {{q, 0}}, {{"net", "b"}});
+    CHECK(b.plan(2) == feeds);
+    if (feeds) continue;
+    CHECK(b.diagnostics.all().front().code == "SL0411");
+    CHECK(b.diagnostics.all().front().message.starts_with("\"r\" reads network \"b\""));
+  }
+  for (const char* net : {"a", "c"}) {  // beside it: of the trained one, whichever is named first
+    Builder b;
+    const int s = b.source("s", 2);
+    const int r = b.add("r", reader_spec(), forward, {{s, 0}}, {{"net", "b"}});
+    b.add("ub", updater_spec(), forward, {{r, 0}}, {{"net", "b"}});
+    const int v = b.source("v", 2);
+    const int w = b.add("w", of_two(), forward, {{v, 0}}, {{"net", net}, {"other", "b"}});
+    b.graph.nodes[static_cast<std::size_t>(v)].after = "ub";
+    REQUIRE(b.plan(2));
+    CHECK(b.made->nodes[static_cast<std::size_t>(w)].gate);
+    CHECK(b.made->nodes[static_cast<std::size_t>(w)].turns == 0);
+  }
+  Builder b;  // of two that are trained apart
+  for (const std::string name : {"a", "b"}) {
+    const int s = b.source("s" + name, 2);
+    const int r = b.add("r" + name, reader_spec(), forward, {{s, 0}}, {{"net", name}});
+    b.add("u" + name, updater_spec(), forward, {{r, 0}}, {{"net", name}});
+  }
+  const int v = b.source("v", 2);
+  b.add("w", of_two(), forward, {{v, 0}}, both);
+  b.graph.nodes[static_cast<std::size_t>(v)].after = "ua";
+  CHECK_FALSE(b.plan(2));
+  CHECK(b.diagnostics.all().front().code == "SL0415");
+  CHECK(b.diagnostics.all().front().message ==
+        "\"w\" reads the networks \"a\" and \"b\", which are trained by different streams");
+}
+
 TEST_CASE("of two readers in a row the first is the region's gate, and both see the same weights") {
   Builder b;
   b.graph.run.epochs = 2;

@@ -168,7 +168,8 @@ class Completer {
   }
 
   void parameter(const Owner& o, const std::string& key) {
-    if (o.spec && (key == o.spec->network_param || key == o.spec->follows_param)) {
+    const auto networks = o.spec ? o.spec->params_with_networks() : std::vector<std::string>();
+    if (std::find(networks.begin(), networks.end(), key) != networks.end()) {
       for (const auto& name : names_.known(Thing::model, ""))
         add_text(name, Candidate::Kind::node, "network");
       return;

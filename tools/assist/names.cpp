@@ -268,8 +268,8 @@ class Walk {
     const Spec* spec = a_.catalogue->find(type_in(n, scope));
     type_of(n);
     if (spec) {
-      for (const std::string& key : {spec->network_param, spec->follows_param})
-        if (const Value* v = key.empty() ? nullptr : n.find(key)) things(*v, Thing::model, scope);
+      for (const std::string& key : spec->params_with_networks())
+        if (const Value* v = n.find(key)) things(*v, Thing::model, scope);
       if (!spec->metric_param.empty())
         if (const Value* v = n.find(spec->metric_param)) reference(*v, scope);
       fields(n, *spec, scope);

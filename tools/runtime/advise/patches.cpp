@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/graph/updater.h"
+#include "engine/graph/networks_of.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
