@@ -53,6 +53,8 @@ SMALL = {  # each a run of seconds
     "camelyon": (f"vars.slides={SLIDES}/train/images", f"vars.csv={SLIDES}/train/regions.csv"),
     "register_hippocampus": (HIPPOCAMPUS, *FEW, "run.epochs=3"),
     "diffusion": (HIPPOCAMPUS, *FEW, "vars.batch=8", "vars.channels=[32,32,64]", "vars.epochs=2"),
+    "controlnet": (HIPPOCAMPUS, *FEW[:1], "nodes.val.limit=1", "vars.batch=8", "vars.channels=[32,32,64]",
+                   "vars.epochs=2", "vars.steps=4", "~models.net.weights", "~models.controlnet.weights"),
     "gan": (HIPPOCAMPUS, *FEW[:1], "vars.batch=8", "vars.epochs=4"),
     "coplenet": (HIPPOCAMPUS, *FEW, "vars.features=[4,8,16,32,64]"),
 }

@@ -64,8 +64,8 @@ Spec& add_step_settings(Spec& s) {
 // A node that asks a diffusion model again and again.
 struct AskingParams : NoiseSettings {
   std::string net, output_key;
-  std::vector<std::string> keys{"image"};
-  std::optional<std::string> condition_key;
+  std::vector<std::string> keys{"image"}, controlnet_keys{"cn_cond"};
+  std::optional<std::string> condition_key, controlnet;
 };
 // `image`: what the first of its keys holds; `output`: what the output is.
 template <class Params>
@@ -85,6 +85,14 @@ Spec asking_spec(const std::string& name, const std::string& doc, const std::str
       .param("condition_key", &Params::condition_key,
              "A field that is put behind the image's channels in each step (MONAI's mode "
              "\"concat\"); null: none.")
+      .param(
+          "controlnet", &Params::controlnet,
+          "A controlnet of \"models\" that is asked before the network in each step; its outputs "
+          "are what the network takes last (additional_residuals). null: none.")
+      .param("controlnet_keys", &Params::controlnet_keys,
+             "What the controlnet takes besides image and timesteps, in its order: the image to "
+             "follow, then a context where it has one.")
+      .length(1)
       .param("output_key", Text{&Params::output_key}, "Field for " + output + ".");
   add_noise_settings<Params>(s);
   return add_step_settings<Params>(s)
@@ -92,18 +100,15 @@ Spec asking_spec(const std::string& name, const std::string& doc, const std::str
       .lane(LaneKind::step)
       .limit(1)
       .reads("net")
+      .reads("controlnet")
       .takes("@keys", Form::batch, 1, 3)
+      .takes("@condition_key", Form::batch, 1, 3)
+      .when("condition_key")
+      .takes("@controlnet_keys", Form::any)
+      .when("controlnet")
       .gives("@output_key", Form::batch)
       .dtype("float32")
       .any_device();
-}
-
-// What a network takes: an image, its timestep, and the fields behind the first of `keys`.
-inline Network::Tensors asked_with(const at::Tensor& image, float t, const Sample& sample,
-                                   const std::vector<std::string>& keys) {
-  Network::Tensors inputs{image, at::full({image.size(0)}, t, image.options())};
-  for (std::size_t k = 1; k < keys.size(); ++k) inputs.push_back(sample.tensor(keys[k]));
-  return inputs;
 }
 
 // Standard normal numbers of x's shape and device: the same on every device.
@@ -124,15 +129,31 @@ inline std::int64_t voxels_of(const at::Tensor& batch) {
   return batch.numel() / batch.size(0) / batch.size(1);
 }
 
-// Next to the image's channels: MONAI's mode "concat".
-inline at::Tensor with_condition(const at::Tensor& image, const Sample& sample,
-                                 const std::optional<std::string>& key) {
-  if (!key) return image;
-  const at::Tensor c = image_batch(sample, *key).to(image.device());
-  if (c.dim() != image.dim() || c.size(0) != image.size(0) ||
-      c.sizes().slice(2) != image.sizes().slice(2))
-    throw DataError("\"" + *key + "\" does not go with the image: its batch and extents differ");
-  return at::cat({image, c}, 1);
-}
+// Next to the image's channels: MONAI's mode "concat". Without a key the image.
+at::Tensor with_condition(const at::Tensor& image, const Sample& sample,
+                          const std::optional<std::string>& key);
+
+// The networks that such a node asks, as MONAI's DiffusionInferer and ControlNetDiffusionInferer
+// do.
+class AskedModel {
+ public:
+  AskedModel(const AskingParams& params, const Resources& resources)
+      : p(params), network_(resources.network(p.net)) {
+    if (p.controlnet) controlnet_ = resources.network(*p.controlnet);
+  }
+
+  void begin() const {
+    network_->train(false);
+    if (controlnet_) controlnet_->train(false);
+  }
+  // What is said of images [N, C, ...] at timestep t. With `no_condition` of 2 N images: first with
+  // this for the condition, condition_key's field or the second of keys, then with it.
+  at::Tensor answer(const at::Tensor& image, float t, const Sample& sample,
+                    std::optional<double> no_condition = {}) const;
+
+ private:
+  const AskingParams& p;
+  std::shared_ptr<Network> network_, controlnet_;
+};
 
 }  // namespace sluice

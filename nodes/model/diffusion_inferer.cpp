@@ -1,4 +1,5 @@
-// diffusion_inferer: MONAI's DiffusionInferer.sample(), images of noise, step by step.
+// diffusion_inferer: sample() of MONAI's DiffusionInferer and ControlNetDiffusionInferer, images of
+// noise, step by step.
 #include <ATen/core/grad_mode.h>
 
 #include "nodes/model/diffusion.h"
@@ -47,7 +48,7 @@ struct DiffusionInferer final : Node {
   }
 
   void open(const OpenContext& context) override {
-    network_ = context.resources->network(p.net);
+    model_.emplace(p, *context.resources);
     schedule_.emplace(p);
     Denoising(*schedule_, p.num_inference_steps, 1, 1);  // refuses what does not fit
     if (p.cfg && p.keys.size() < 2 && !p.condition_key)
@@ -56,7 +57,7 @@ struct DiffusionInferer final : Node {
 
   void process(Firing& f) override {
     const at::NoGradGuard no_grad;
-    network_->train(false);
+    model_->begin();
     Random random = f.random();
     at::Tensor x = image_batch(f.in(), p.keys[0]);
     Denoising steps(*schedule_, p.num_inference_steps, voxels_of(x), x.dim() - 2);
@@ -73,28 +74,13 @@ struct DiffusionInferer final : Node {
   }
 
  private:
-  // With guidance a batch of both, without the condition and with it.
   at::Tensor answer(const Sample& in, const at::Tensor& image, float t) const {
-    at::Tensor x = with_condition(image, in, p.condition_key);
-    if (p.cfg) x = p.condition_key ? with_guidance(x, image.size(1)) : at::cat({x, x});
-    Network::Tensors inputs = asked_with(x, t, in, p.keys);
-    for (std::size_t k = 2; p.cfg && k < inputs.size(); ++k) {
-      const at::Tensor given = inputs[k];
-      const bool is_condition = k == 2 && !p.condition_key;
-      inputs[k] = at::cat({is_condition ? at::full_like(given, p.cfg_fill_value) : given, given});
-    }
-    const at::Tensor y = network_->forward(inputs, 1)[0].to(at::kFloat);
-    if (!p.cfg) return y;
-    const auto both = y.chunk(2);
+    if (!p.cfg) return model_->answer(image, t, in);
+    const auto both = model_->answer(image, t, in, p.cfg_fill_value).chunk(2);
     return both[0] + *p.cfg * (both[1] - both[0]);
   }
-  at::Tensor with_guidance(const at::Tensor& x, std::int64_t channels) const {
-    at::Tensor without = x.clone();
-    without.narrow(1, channels, x.size(1) - channels).fill_(p.cfg_fill_value);
-    return at::cat({without, x});
-  }
 
-  std::shared_ptr<Network> network_;
+  std::optional<AskedModel> model_;
   std::optional<NoiseSchedule> schedule_;
 };
 

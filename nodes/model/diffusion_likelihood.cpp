@@ -39,14 +39,14 @@ struct DiffusionLikelihood final : Node {
     bin_ = width(p.scaled_input_range) / width(p.original_input_range);
     if (!(width(p.original_input_range) > 0 && bin_ > 0))
       throw Error(Exit::usage, "original_input_range and scaled_input_range: expected [low, high]");
-    network_ = context.resources->network(p.net);
+    model_.emplace(p, *context.resources);
     schedule_.emplace(p);
     steps_of(1, 1);  // refuses what does not fit
   }
 
   void process(Firing& f) override {
     const at::NoGradGuard no_grad;
-    network_->train(false);
+    model_->begin();
     Random random = f.random();
     const at::Tensor x = image_batch(f.in(), p.keys[0]), noise = normals_like(x, random);
     const Denoising steps = steps_of(voxels_of(x), x.dim() - 2);
@@ -55,9 +55,7 @@ struct DiffusionLikelihood final : Node {
       if (f.stopped()) return;
       const std::vector<float> same(static_cast<std::size_t>(x.size(0)), t);
       const at::Tensor noisy = schedule_->noisy(x, noise, same);
-      const at::Tensor asked = with_condition(noisy, f.in(), p.condition_key);
-      const at::Tensor y =
-          network_->forward(asked_with(asked, t, f.in(), p.keys), 1)[0].to(at::kFloat);
+      const at::Tensor y = model_->answer(noisy, t, f.in());
       const at::Tensor d = steps.divergence(y, noisy, x, static_cast<std::int64_t>(t), bin_);
       sum += d.flatten(1).mean(1, true);
     }
@@ -73,7 +71,7 @@ struct DiffusionLikelihood final : Node {
     return {*schedule_, p.num_inference_steps.value_or(p.num_train_timesteps), voxels, axes};
   }
 
-  std::shared_ptr<Network> network_;
+  std::optional<AskedModel> model_;
   std::optional<NoiseSchedule> schedule_;
   double bin_ = 0;
 };

@@ -32,42 +32,11 @@ from monai.networks.nets import DAF3D, EfficientNetBNFeatures
 from monai.networks.nets.basic_unet import UpCat
 from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
 
-from filled import number, sines
+from filled import fill, number, parts, sines
 from prompted import prompted
 
 HERE = pathlib.Path(__file__).parent
 torch.set_num_threads(1)
-
-
-def first_of(name):
-    return zlib.crc32(name.encode()) % 1000
-
-
-# Parameters that are not trained are constants, as buffers are, and named like those.
-def parts(net):
-    every = dict(net.named_parameters())
-    trained = {n: p for n, p in every.items() if p.requires_grad}
-    constant = {n: p.data for n, p in every.items() if not p.requires_grad}
-    return trained, constant | dict(net.named_buffers())
-
-
-# Weights of a size that keeps activations near 1, or a deep network answers only zeros.
-def fill(net):
-    for name, p in parts(net)[0].items():
-        if p.dim() > 1:
-            p.data = sines(p.shape, first_of(name), 1.5 / math.sqrt(p[0].numel()))
-        else:
-            p.data = 0.5 + sines(p.shape, first_of(name), 0.3)
-    for name, b in parts(net)[1].items():
-        if name.endswith(("embedding.weight", "ema_w", "gaussian_matrix")):
-            b.copy_(sines(b.shape, first_of(name)))
-        if name.endswith("ema_cluster_size"):
-            b.copy_(1 + sines(b.shape, first_of(name), 0.5))
-    for name, b in net.named_buffers():
-        if name.endswith("running_mean"):
-            b.data = sines(b.shape, first_of(name), 0.1)
-        if name.endswith("running_var"):
-            b.data = 1 + sines(b.shape, first_of(name), 0.5)
 
 
 def outputs_of(net, x, args):

@@ -10,6 +10,7 @@
 #include "engine/state/resource.h"
 #include "golden.h"
 #include "kernels/infer/noise_schedule.h"
+#include "tests/nodes/filled.h"
 
 using namespace sluice;
 
@@ -206,6 +207,42 @@ TEST_CASE("A sampler asks its network at each timestep, and with guidance for tw
   // Of what ddpm draws nothing depends on the run.
   const Json ddpm{{"num_train_timesteps", 10}, {"num_inference_steps", 10}};
   CHECK(at::equal(sampler.made(ddpm, sample), sampler.made(ddpm, sample)));
+}
+
+TEST_CASE("A sampler with a controlnet makes MONAI's images, with and without guidance") {
+  for (const Json& c : golden("inferers.json")["controlnet"]) {
+    CAPTURE(c["cfg"]);
+    OpenContext context;
+    context.resources = std::make_shared<Resources>();
+    for (const char* name : {"net", "controlnet"}) {
+      const auto net = Registry::global().make_network(
+          name == std::string("net") ? "diffusion_model_unet" : name, c[name]);
+      fill(*net);
+      context.resources->add(name, net);
+    }
+    Sample sample = sample_of("image", sines({2, 1, 8, 12}));
+    sample.set("cn_cond", sample_of("cn_cond", sines({2, 2, 16, 24}, 2)).at("cn_cond"));
+    sample.set("context", sample_of("context", sines({2, 5, 3}, 3)).at("context"));
+    const Json params{{"net", "net"},
+                      {"controlnet", "controlnet"},
+                      {"keys", {"image", "context"}},
+                      {"controlnet_keys", {"cn_cond", "context"}},
+                      {"scheduler", "ddim"},
+                      {"clip_sample", false},
+                      {"num_inference_steps", 4},
+                      {"cfg", c["cfg"]}};
+    const auto made = [&] {
+      return Driver("diffusion_inferer", params, context)
+          .fire({sample})
+          .samples()
+          .at(0)
+          .tensor("pred");
+    };
+    const at::Tensor followed = made();
+    CHECK(difference(followed, c["image"]) < 1e-4);
+    sample.set("cn_cond", sample_of("cn_cond", at::zeros({2, 2, 16, 24})).at("cn_cond"));
+    CHECK_FALSE(at::allclose(followed, made(), 1e-3, 1e-3));  // it follows its image
+  }
 }
 
 TEST_CASE("An image's likelihood is a number a member, of the same noise at every timestep") {
