@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "engine/run/registry.h"
 #include "engine/state/averaged_network.h"
@@ -30,7 +31,7 @@ struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", mode = "constant", padding_mode = "constant", starts = "fixed",
                      sums = "float32";
-    std::vector<std::string> output_key{"pred"};
+    std::vector<std::string> output_key{"pred"}, further_keys, point_keys;
     Shape roi_size, roi_divisible{1}, mirror_axes, extra_input_padding;
     std::int64_t sw_batch_size = 1;
     std::vector<double> overlap{0.25}, sigma_scale{0.125};
@@ -48,6 +49,14 @@ struct SlidingWindow final : Node {
         .param("net", &Params::net, "The network, a name under \"models\".")
         .required()
         .param("key", &Params::key, "The image, [C, X, Y, Z] or a batch [N, C, X, Y, Z].")
+        .param("further_keys", &Params::further_keys,
+               "What the network takes besides the image, in its order, the same for each window: "
+               "prompts such as class_vector, [...] or of a batch [N, ...].")
+        .param("point_keys", &Params::point_keys,
+               "Two of further_keys: points in voxels of the image, [..., axes], which move to "
+               "those of each window, and their labels [...], which are -1 for points outside of "
+               "it (MONAI's VISTA3D).")
+        .length(0, 2)
         .param("output_key", &Params::output_key,
                "Receives float32 logits, [C_out, X, Y, Z] or [N, C_out, X, Y, Z]; with argmax one "
                "channel of uint8. Of a network with several outputs a list, the main one first.")
@@ -109,6 +118,7 @@ struct SlidingWindow final : Node {
         .limit(1)
         .reads("net")
         .takes("@key", Form::any, 2, 3)
+        .takes("@further_keys", Form::any)
         .per_axis("@key", "roi_size")
         .enters("@key", "net")
         .windows("roi_size")
@@ -141,6 +151,14 @@ struct SlidingWindow final : Node {
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
       throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
+    for (const std::string& key : p.point_keys)
+      if (std::count(p.further_keys.begin(), p.further_keys.end(), key) != 1)
+        throw Error(Exit::usage, "point_keys: \"" + key + "\" is not one of further_keys");
+    if (p.point_keys.size() == 1)
+      throw Error(Exit::usage, "point_keys are two: points and their labels");
+    if (!p.point_keys.empty() && (!p.mirror_axes.empty() || p.slice_axis >= 0))
+      throw Error(Exit::usage, "points are neither mirrored nor laid into slices: leave out " +
+                                   std::string(p.slice_axis >= 0 ? "slice_axis" : "mirror_axes"));
     std::vector<std::int64_t> axes = p.mirror_axes;
     std::sort(axes.begin(), axes.end());
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
@@ -158,6 +176,14 @@ struct SlidingWindow final : Node {
                       std::to_string(rank) + " spatial axes");
     shared_->train(false);
     const at::Tensor x = batch ? field.tensor : field.tensor.unsqueeze(0);
+    further_.clear();
+    for (const std::string& key : p.further_keys) {
+      const at::Tensor& t = f.in().tensor(key);
+      further_.push_back(batch ? t : t.unsqueeze(0));
+      if (further_.back().size(0) != x.size(0))
+        throw DataError("\"" + key + "\" is of " + std::to_string(t.size(0)) + " members, \"" +
+                        p.key + "\" of " + std::to_string(x.size(0)));
+    }
     const Outputs y = averaged(x.to(at::kFloat), f);
     if (y.empty()) return;
     Sample out = f.in();
@@ -225,7 +251,12 @@ struct SlidingWindow final : Node {
       pads.insert(pads.begin(), {missing / 2, missing - missing / 2});
     }
     const at::Tensor wide = filled(x, pads);
-    Outputs all = blended(wide, roi, f);
+    Shape front;
+    for (std::size_t a = 0; a < roi.size(); ++a) {
+      const std::size_t pair = 2 * (roi.size() - 1 - a);
+      front.push_back(extra(pair) + pads[pair]);
+    }
+    Outputs all = blended(wide, roi, front, f);
     for (at::Tensor& y : all) {
       for (std::size_t i = 0; i < pads.size(); i += 2) {
         const auto axis = x.dim() - 1 - static_cast<std::int64_t>(i / 2);
@@ -240,9 +271,39 @@ struct SlidingWindow final : Node {
     return i < p.extra_input_padding.size() ? p.extra_input_padding[i] : 0;
   }
 
+  // further_ for windows of one pass, each of a member: points count from where a window begins,
+  // `front` voxels of which were filled up.
+  Network::Tensors further(const std::vector<std::pair<std::int64_t, Shape>>& passed,
+                           const Shape& roi, const Shape& front) const {
+    Network::Tensors all;
+    for (const at::Tensor& t : further_) {
+      std::vector<at::Tensor> each;
+      for (const auto& [member, at] : passed) each.push_back(t[member]);
+      all.push_back(at::stack(each));
+    }
+    if (p.point_keys.empty()) return all;
+    const auto of = [&](std::size_t k) -> at::Tensor& {
+      const auto found = std::find(p.further_keys.begin(), p.further_keys.end(), p.point_keys[k]);
+      return all[static_cast<std::size_t>(found - p.further_keys.begin())];
+    };
+    at::Tensor &points = of(0), &labels = of(1);
+    if (points.size(-1) != std::ssize(roi) || points.dim() != labels.dim() + 1)
+      throw DataError("point_keys: points are " + list_text(points.sizes()) + ", labels " +
+                      list_text(labels.sizes()) + "; needed are [..., " +
+                      std::to_string(roi.size()) + "] and [...]");
+    for (std::int64_t w = 0; w < std::ssize(passed); ++w) {
+      Shape begin = passed[static_cast<std::size_t>(w)].second;
+      for (std::size_t a = 0; a < roi.size(); ++a) begin[a] -= front[a];
+      const at::Tensor own = points[w].sub_(at::tensor(begin, points.options()));
+      const at::Tensor inside = own.ge(0).logical_and_(own.lt(at::tensor(roi, own.options())));
+      labels[w].masked_fill_(inside.all(-1).logical_not_(), -1);
+    }
+    return all;
+  }
+
   // Every axis is at least as long as its window. An output smaller than a window is its middle,
   // and the results are that much smaller than x.
-  Outputs blended(const at::Tensor& x, const Shape& roi, const Firing& f) {
+  Outputs blended(const at::Tensor& x, const Shape& roi, const Shape& front, const Firing& f) {
     const std::vector<Shape> windows =
         window_places(x.sizes().slice(2).vec(), roi, p.overlap, p.starts == "even");
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
@@ -252,10 +313,15 @@ struct SlidingWindow final : Node {
     for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
       if (f.stopped()) return {};
       const std::int64_t end = std::min(first + p.sw_batch_size, all);
-      std::vector<at::Tensor> inputs;
-      for (auto i = first; i < end; ++i)
-        inputs.push_back(part(x[i / each], windows[i % each], roi));
-      const Outputs outputs = predicted(at::stack(inputs), roi);
+      std::vector<at::Tensor> parts;
+      std::vector<std::pair<std::int64_t, Shape>> places;
+      for (auto i = first; i < end; ++i) {
+        places.emplace_back(i / each, windows[i % each]);
+        parts.push_back(part(x[i / each], windows[i % each], roi));
+      }
+      Network::Tensors inputs = further(places, roi, front);
+      inputs.insert(inputs.begin(), at::stack(parts));
+      const Outputs outputs = predicted(std::move(inputs), roi);
       const bool alone = all <= p.sw_batch_size && each == 1 && p.sums == "float32";
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const at::Tensor& y = outputs[o];
@@ -343,9 +409,11 @@ struct SlidingWindow final : Node {
   }
 
   // The mean over all combinations of flips.
-  Outputs predicted(const at::Tensor& windows, const Shape& roi) const {
-    const at::Tensor x = windows.to(net_->begins_at(windows.device()));
-    Outputs sums = passed(x, roi);
+  Outputs predicted(Network::Tensors inputs, const Shape& roi) const {
+    const at::Device place = net_->begins_at(inputs[0].device());
+    for (at::Tensor& t : inputs) t = t.to(place);
+    const at::Tensor x = inputs[0];
+    Outputs sums = passed(inputs, roi);
     const std::size_t flips = std::size_t{1} << p.mirror_axes.size();
     if (flips == 1) return sums;
     for (at::Tensor& sum : sums) sum = sum.to(at::kFloat, false, true);
@@ -353,21 +421,23 @@ struct SlidingWindow final : Node {
       Shape axes;
       for (std::size_t a = 0; a < p.mirror_axes.size(); ++a)
         if (flip >> a & 1) axes.push_back(p.mirror_axes[a] + 2);
-      const Outputs flipped = passed(x.flip(axes), roi);
+      inputs[0] = x.flip(axes);
+      const Outputs flipped = passed(inputs, roi);
       for (std::size_t o = 0; o < sums.size(); ++o) sums[o].add_(flipped[o].flip(axes));
     }
     for (at::Tensor& sum : sums) sum.div_(static_cast<double>(flips));
     return sums;
   }
 
-  Outputs passed(const at::Tensor& windows, const Shape& roi) const {
+  Outputs passed(Network::Tensors inputs, const Shape& roi) const {
+    const at::Tensor windows = inputs[0];
     for (const std::int64_t a : p.mirror_axes)
       if (a >= static_cast<std::int64_t>(roi.size()))
         throw Error(Exit::usage, "mirror_axes names axis " + std::to_string(a) + " of " +
                                      std::to_string(roi.size()));
     const std::int64_t axis = p.slice_axis + 2;
-    Outputs all =
-        net_->forward({p.slice_axis < 0 ? windows : windows.squeeze(axis)}, p.output_key.size());
+    if (p.slice_axis >= 0) inputs[0] = windows.squeeze(axis);
+    Outputs all = net_->forward(inputs, p.output_key.size());
     for (at::Tensor& y : all) {
       if (p.slice_axis >= 0) y = y.unsqueeze(axis);
       bool fits = y.dim() == windows.dim();
@@ -403,6 +473,7 @@ struct SlidingWindow final : Node {
     return window_;
   }
 
+  Network::Tensors further_;               // of this firing, [N, ...]
   std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
   BlendWindow window_;                     // of the last firing, whose window was
   Shape roi_;

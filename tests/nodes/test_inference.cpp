@@ -117,6 +117,25 @@ std::pair<at::Tensor, at::Tensor> dice_inputs() {
   return {scores.to(at::kFloat).view({3, 3, 6, 5, 4}), label};
 }
 
+// A map a class of its points in the window, each of its label plus the class' number.
+struct Pointed final : Network {
+  Tensors forward(const Tensors& all, std::size_t) override {
+    const at::Tensor &x = all[0], &classes = all[1], &points = all[2], &labels = all[3];
+    at::Tensor y = at::zeros({x.size(0), classes.size(1), x.size(2), x.size(3), x.size(4)});
+    for (std::int64_t n = 0; n < y.size(0); ++n)
+      for (std::int64_t k = 0; k < y.size(1); ++k)
+        for (std::int64_t i = 0; i < labels.size(2); ++i) {
+          const auto label = labels[n][k][i].item<std::int64_t>();
+          if (label < 0) continue;
+          const auto at = [&](int a) { return points[n][k][i][a].item<std::int64_t>(); };
+          y[n][k][at(0)][at(1)][at(2)] = label + classes[n][k].item<std::int64_t>();
+        }
+    return {y};
+  }
+  Named parameters() const override { return {}; }
+  void initialise(std::uint64_t) override {}
+};
+
 Sample pair_of(at::Tensor pred, at::Tensor label) {
   Sample s = sample_of("pred", std::move(pred));
   s.set("label", Field(std::move(label), s.at("pred").meta));
@@ -131,6 +150,58 @@ double metric(const std::vector<std::pair<std::string, double>>& all, const std:
 }
 
 }  // namespace
+
+TEST_CASE("Prompts are the same in each window, and points move to where it begins") {
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", std::make_shared<Pointed>());
+  // Two images, two classes, points all over; the last axis is shorter than its window.
+  const at::Tensor image = at::zeros({2, 1, 9, 7, 3});
+  const at::Tensor i = at::arange(2 * 2 * 5);
+  const at::Tensor points =
+      at::stack({i * 4 % 9, i * 3 % 7, i * 2 % 3}, 1).view({2, 2, 5, 3}).to(at::kFloat);
+  const at::Tensor labels = (i % 4 - 1).view({2, 2, 5});  // some are none
+  const at::Tensor classes = at::tensor({10, 20, 30, 40}).view({2, 2});
+  const auto shown = [&](Json params, bool alone) {
+    Sample s = sample_of("image", alone ? image[1] : image);
+    s.set("class_vector",
+          sample_of("class_vector", alone ? classes[1] : classes).at("class_vector"));
+    s.set("point_coords", sample_of("point_coords", alone ? points[1] : points).at("point_coords"));
+    s.set("point_labels", sample_of("point_labels", alone ? labels[1] : labels).at("point_labels"));
+    params.update(
+        {{"net", "net"}, {"further_keys", {"class_vector", "point_coords", "point_labels"}}});
+    return Driver("sliding_window", params, context).fire({s}).samples().at(0).tensor("pred");
+  };
+  at::Tensor expected = at::zeros({2, 2, 9, 7, 3});
+  for (std::int64_t n = 0; n < 2; ++n)
+    for (std::int64_t k = 0; k < 2; ++k)
+      for (std::int64_t at = 0; at < 5; ++at)
+        if (const auto label = labels[n][k][at].item<std::int64_t>(); label >= 0) {
+          const at::Tensor p = points[n][k][at].to(at::kLong);
+          expected[n][k][p[0].item<std::int64_t>()][p[1].item<std::int64_t>()]
+                  [p[2].item<std::int64_t>()] = label + classes[n][k].item<std::int64_t>();
+        }
+  const Json keys = {"point_coords", "point_labels"};
+  for (const int batch : {1, 3, 16})
+    for (const double overlap : {0.0, 0.5})
+      for (const Json& roi : {Json{4, 4, 4}, Json{0, 0, 0}, Json{20, 7, 5}}) {
+        CAPTURE(roi.dump());
+        const Json params{{"roi_size", roi},
+                          {"overlap", overlap},
+                          {"sw_batch_size", batch},
+                          {"point_keys", keys}};
+        CHECK(at::allclose(shown(params, false), expected));
+        CHECK(at::allclose(shown(params, true), expected[1]));
+      }
+  const auto refuses = [&](Json params, const char* why) {
+    params["roi_size"] = {4, 4, 4};
+    CHECK_THROWS_WITH(shown(params, false), doctest::Contains(why));
+  };
+  refuses({{"point_keys", {"point_coords"}}}, "point_keys are two");
+  refuses({{"point_keys", {"point_coords", "clicks"}}}, "\"clicks\" is not one of further_keys");
+  refuses({{"point_keys", keys}, {"mirror_axes", {0}}}, "leave out mirror_axes");
+  refuses({{"point_keys", {"point_labels", "point_coords"}}}, "needed are [..., 3] and [...]");
+}
 
 TEST_CASE("sliding_window blends windows as MONAI 1.6.1 does") {
   for (const Json& c : golden("inference.json")["sliding_window"]) {
