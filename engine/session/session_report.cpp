@@ -13,7 +13,7 @@
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
-#include "engine/state/layer_costs.h"
+#include "engine/state/layered.h"
 #include "engine/state/resource.h"
 #include "engine/state/stage_costs.h"
 #include "engine/state/tensor_device.h"

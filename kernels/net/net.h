@@ -99,7 +99,8 @@ class Net {
   Memory memory() const;
 
   MemoryPolicy memory_policy;  // of passes with a backward one
-  // Told of each step that has run, on its frame's thread, while its inputs are there.
+  // Told on its frame's thread of each step that has run, while its inputs are there; and before it
+  // goes backward, where the frame has gradients, and its output's is whole.
   std::function<void(const Step&, const Frame&)> observer;
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;

@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
+#include "kernels/net/layer_watch.h"
 #include "kernels/net/pass.h"
 #include "kernels/net/prepared.h"
 
@@ -26,21 +26,7 @@ void add_once(std::vector<int>& all, int one) {
 std::vector<int> cuts_at(const Net& net, const std::vector<std::string>& layers) {
   std::vector<int> cuts;
   for (const auto& layer : layers) {
-    const auto begins = [&](const auto& step) {
-      return !layer.empty() && (step->name == layer || step->name.starts_with(layer + "."));
-    };
-    const auto first = std::find_if(net.steps.begin(), net.steps.end(), begins);
-    if (first == net.steps.end()) {
-      std::vector<std::string> known;
-      for (const auto& step : net.steps)  // "a", "a.b" and "a.b.c" of a.b.c
-        for (std::size_t at = 0; at != std::string::npos;)
-          known.push_back(step->name.substr(0, at = step->name.find('.', at + 1)));
-      const std::string hint = did_you_mean(layer, known);
-      throw Error(Exit::usage, "stages: no layer is called \"" + layer + "\"" +
-                                   (hint.empty() ? "" : "; " + hint) +
-                                   " (`sluice dot --net` shows their names)");
-    }
-    const int at = static_cast<int>(first - net.steps.begin());
+    const int at = steps_called(net, layer, "stages").first;
     if (at == 0)
       throw Error(Exit::usage, "stages: \"" + layer +
                                    "\" begins the network, and a stage before it would be empty: "

@@ -3,13 +3,14 @@
 #include <ATen/ATen.h>
 
 namespace sluice {
-namespace {
 
 at::Tensor linear_to(const at::Tensor& x, at::IntArrayRef size, bool align_corners) {
   return x.dim() == 5   ? at::upsample_trilinear3d(x, size, align_corners)
          : x.dim() == 4 ? at::upsample_bilinear2d(x, size, align_corners)
                         : at::upsample_linear1d(x, size, align_corners);
 }
+
+namespace {
 
 at::Tensor nearest_to(const at::Tensor& x, at::IntArrayRef size) {
   return x.dim() == 5   ? at::upsample_nearest3d(x, size)

@@ -2,15 +2,15 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <span>
 
-#include <algorithm>
-
 #include "engine/base/diagnostic.h"
 #include "engine/base/message.h"
 #include "engine/session/precision.h"
+#include "kernels/net/layer_watch.h"
 
 namespace sluice {
 
@@ -220,6 +220,17 @@ std::vector<LayerCost> BuiltNetwork::layer_costs() const {
     any = any || costs[i].forward > 0;
   }
   return any ? all : std::vector<LayerCost>{};
+}
+
+LayerView BuiltNetwork::view_layer(const std::string& layer, const at::Tensor& x,
+                                   const Score& score) {
+  check({x});
+  const LayerWatch watch(net_, value_at(net_, layer, {x.sizes().vec()}));
+  const c10::AutoGradMode mode(score != nullptr);
+  const at::Tensor begin = score ? x.detach().requires_grad_() : x.detach();
+  const at::Tensor y = net_.forward({begin}, 1, false, key_)[0];
+  if (score) torch::autograd::grad({score(y)}, {begin});
+  return {y.detach(), watch.output(), watch.gradient()};
 }
 
 std::string unless_multiples(at::IntArrayRef extents, std::int64_t step) {

@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
-#include "engine/state/layer_costs.h"
+#include "engine/state/layered.h"
 #include "engine/state/resource.h"
 #include "kernels/net/blocks.h"
 #include "kernels/net/sparsity.h"
@@ -114,6 +114,7 @@ class BuiltNetwork : public Network, public Layered {
   bool computes_in_half() const override { return net_.compute == at::kHalf; }
   Work last_work() const override;
   std::vector<LayerCost> layer_costs() const override;
+  LayerView view_layer(const std::string& layer, const at::Tensor& x, const Score& score) override;
   const Net& net() const { return net_; }
   Net& net() { return net_; }
   const std::vector<NetInput>& inputs() const { return inputs_; }

@@ -119,8 +119,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
       at::Tensor y = t[0];
       const auto full = y.sizes().slice(2).vec();
       const auto sized = [](const at::Tensor& x, at::IntArrayRef size) {
-        return x.dim() == 5 ? at::upsample_trilinear3d(x, size, /*align_corners=*/true)
-                            : at::upsample_bilinear2d(x, size, /*align_corners=*/true);
+        return linear_to(x, size, /*align_corners=*/true);
       };
       if (half) {
         auto size = full;

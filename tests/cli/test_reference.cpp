@@ -23,23 +23,6 @@ TEST_CASE("nodes/README.md is what inspect --markdown writes") {
   CHECK_MESSAGE(is_current, "run: build/sluice inspect --markdown > nodes/README.md");
 }
 
-TEST_CASE("a class that the page for MONAI users calls not there yet has no node") {
-  const std::string page = file("nodes/MONAI.md");
-  const auto begin = page.find("Not yet, one a line:");
-  REQUIRE(begin != std::string::npos);
-  std::vector<std::string> known;
-  for (const auto& t : nlohmann::json::parse(shell::run("$SLUICE inspect --json").out))
-    known.push_back(t.at("name"));
-  std::istringstream lines(page.substr(begin, page.find("\n## ", begin) - begin));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| `")) continue;
-    const std::string name = line.substr(3, line.find('`', 3) - 3);
-    const bool wrapper = name == "TorchVision";  // of many transforms, of which one is there
-    CHECK_MESSAGE((wrapper || sluice::type_for_class(name, known).empty()), name,
-                  " has a node: its line goes to the table of classes");
-  }
-}
-
 TEST_CASE("every node that the page for MONAI users names is a type of this build") {
   const std::string page = file("nodes/MONAI.md");
   REQUIRE(!page.empty());

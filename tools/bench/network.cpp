@@ -20,7 +20,7 @@
 
 #include "engine/base/openmp.h"
 #include "engine/run/registry.h"
-#include "engine/state/layer_costs.h"
+#include "engine/state/layered.h"
 #include "engine/state/resource.h"
 #include "kernels/base/allocator.h"
 #include "tools/bench/clock.h"
