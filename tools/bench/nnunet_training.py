@@ -136,6 +136,8 @@ def main():
             json.dump(runs, open(a.out, "w"), indent=1)
     runs = [run for run in runs if run["precision"] == a.precision and run["steps"] == a.steps]
     of = {name: [run for run in runs if run["arm"] == name] for name in ("sluice", "nnunet")}
+    if not all(of.values()):
+        return  # nothing beside it yet
     dice = {name: statistics.mean(run["curve"][-1][2] for run in all) for name, all in of.items()}
     middle = {name: {key: statistics.median(run[key] for run in all) for key in ("wall_s", "peak_gib")}
               for name, all in of.items()}
