@@ -13,7 +13,7 @@ namespace sluice {
 // Shared with the wire thread, which may outlive its owner.
 struct BucketedSum::Work {
   struct One {
-    One(std::int64_t shards, const Bucket& b, Wire* wire, bool halves)
+    One(std::int64_t shards, const Bucket& b, Collectives* wire, bool halves)
         : sum(shards, b.values, wire, halves, b.cuts), in_parts(b.in_parts) {}
     OrderedSum sum;
     const bool in_parts;
@@ -22,7 +22,7 @@ struct BucketedSum::Work {
     std::span<float> result;
   };
   std::deque<One> buckets;
-  Wire* wire = nullptr;
+  Collectives* wire = nullptr;
   std::thread thread;
 
   std::mutex mutex;  // what follows, but for results: they are the caller's between the steps
@@ -75,7 +75,7 @@ struct BucketedSum::Work {
   }
 };
 
-BucketedSum::BucketedSum(std::int64_t shards, const std::vector<Bucket>& buckets, Wire* wire,
+BucketedSum::BucketedSum(std::int64_t shards, const std::vector<Bucket>& buckets, Collectives* wire,
                          bool halves)
     : work_(std::make_shared<Work>()) {
   for (const Bucket& b : buckets) work_->buckets.emplace_back(shards, b, wire, halves);

@@ -28,7 +28,8 @@ class BucketedSum {
     std::vector<std::size_t> cuts;  // of OrderedSum; none: even
     bool in_parts = false;          // a rank hears of its own piece alone
   };
-  BucketedSum(std::int64_t shards, const std::vector<Bucket>& buckets, Wire* wire, bool halves);
+  BucketedSum(std::int64_t shards, const std::vector<Bucket>& buckets, Collectives* wire,
+              bool halves);
   // Of a step that is not at its end, as after an error, the wire thread may be in a call that
   // waits for a rank which is gone: then it is left behind, with what it works on.
   ~BucketedSum();

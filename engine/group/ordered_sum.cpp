@@ -79,7 +79,7 @@ void unpack(const std::byte* from, std::size_t count, float* values) {
 
 }  // namespace
 
-OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves,
+OrderedSum::OrderedSum(std::int64_t shards, std::size_t values, Collectives* wire, bool halves,
                        std::vector<std::size_t> cuts)
     : shards_(shards),
       values_(values),

@@ -25,7 +25,7 @@ class OrderedSum {
  public:
   // `wire` null: one process has all shards. cuts[r], cuts[r + 1]: where rank r's piece begins and
   // ends; none: pieces of even size.
-  OrderedSum(std::int64_t shards, std::size_t values, Wire* wire, bool halves = false,
+  OrderedSum(std::int64_t shards, std::size_t values, Collectives* wire, bool halves = false,
              std::vector<std::size_t> cuts = {});
 
   // Memory for the values of a leaf, to be filled before add(). Not set to anything.
@@ -70,7 +70,7 @@ class OrderedSum {
 
   const std::int64_t shards_;
   const std::size_t values_;
-  Wire* const wire_;
+  Collectives* const wire_;
   const bool halves_;
   const std::int64_t ranks_, first_, last_;  // this rank's shards
   const std::vector<std::size_t> cuts_;

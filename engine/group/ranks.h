@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/group/wire.h"
@@ -37,7 +40,19 @@ struct Ranks {
   std::vector<std::function<void()>> before_save;
   StepUse use;
 
+  // The updaters behind which a step of their stream is over: there the run may be cut.
+  std::set<std::string> last_updaters;
+
   bool alone() const { return !wire; }
+  // For the sums of one updater, of which two go on at a time where a stream has two: the wire
+  // itself for the first that asks. Null: the process is alone.
+  Collectives* channel(const std::string& name) {
+    if (!wire) return nullptr;
+    return std::exchange(taken_, true) ? &wire->channel(name) : wire;
+  }
+
+ private:
+  bool taken_ = false;
 };
 
 }  // namespace sluice

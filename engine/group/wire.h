@@ -1,8 +1,9 @@
 // What goes between the processes of a run, whoever carries it (state/gloo_wire.h; threads in
 // tests).
 //
-// Two ways, which do not meet: collectives, called by one thread at a time and in the same order on
-// every rank; and messages by name, from any thread. Both throw Error(peer) where a rank is gone.
+// Two ways, which do not meet: collectives, of which those of one channel are called by one thread
+// at a time and in the same order on every rank; and messages by name, from any thread. Both throw
+// Error(peer) where a rank is gone.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +12,9 @@
 
 namespace sluice {
 
-class Wire {
+class Collectives {
  public:
-  virtual ~Wire() = default;
+  virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
@@ -23,6 +24,13 @@ class Wire {
   // from[r] bytes into `in`.
   virtual void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
                         std::span<std::byte> in, std::span<const std::size_t> from) = 0;
+};
+
+class Wire : public Collectives {
+ public:
+  // Collectives in an order of their own. Every rank asks for the same ones, in the same order;
+  // they live as long as the wire.
+  virtual Collectives& channel(const std::string& name) = 0;
 
   virtual void put(const std::string& name, const std::string& text) = 0;
   virtual std::string get(const std::string& name) = 0;  // waits for it

@@ -13,16 +13,24 @@ class Splits : PlanPass {
   void run() {
     const std::int64_t shards = graph_.run.shards.value_or(options_.processes);
     if (shards == 1 && options_.processes == 1) return;
-    bool trains = false;
+    int trains = -1;  // the source of the first stream that does
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
       PlanStream& stream = plan_.streams[s];
-      trains |= stream.trains;
-      if (stream.trains)
-        training(static_cast<int>(s), shards);
-      else
+      if (!stream.trains) {
         stream.division = whole_batches(static_cast<int>(s));
+        continue;
+      }
+      training(static_cast<int>(s), shards);
+      if (trains < 0)
+        trains = stream.source;
+      else if (options_.processes > 1)
+        error(stream.source, "SL0450",
+              "the streams of \"" + path(trains) + "\" and \"" + path(stream.source) +
+                  "\" both train, and of several processes one could be in a step of the first, "
+                  "waiting for another that is in one of the second",
+              "train both networks in one stream, or run it as one process");
     }
-    if (trains && graph_.run.shards && graph_.run.step_threads == 0)
+    if (trains >= 0 && graph_.run.shards && graph_.run.step_threads == 0)
       diagnostics_.warning(
           "SL0451",
           "run.shards is " + std::to_string(shards) +
@@ -60,19 +68,11 @@ class Splits : PlanPass {
                             const std::string& hint) {
       error_at(i, key, "SL0450", "run.shards is " + std::to_string(shards) + ", but " + what, hint);
     };
-    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters) {
+    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters)
       if (param<std::int64_t>(node(u), "grad_accumulation", 1) > 1)
         return refuse(u, "grad_accumulation",
                       "\"" + path(u) + "\" adds up gradients of several batches",
                       "shards are such parts: give a larger batch and more shards");
-      if (node(u).spec->follows_param.empty() && &node(u) != first_updater(stream) &&
-          options_.processes > 1)
-        return refuse(u, "",
-                      "\"" + path(u) +
-                          "\" is the second optimizer of one stream, which several "
-                          "processes do not train yet",
-                      "run it as one process");
-    }
     if (c.gathers != 1)
       return refuse(stream.source, "",
                     "the stream of \"" + path(stream.source) + "\" has " +
@@ -123,12 +123,6 @@ class Splits : PlanPass {
                                  std::to_string(shards) + " shards over those of one shard",
                              node(i).graph->place.child("batch"), "nodes." + path(i) + ".batch",
                              "as under PyTorch's DDP; \"batch\": false is the same for any shards");
-  }
-
-  const PlanNode* first_updater(const PlanStream& stream) {
-    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters)
-      if (node(u).spec->follows_param.empty()) return &node(u);
-    return nullptr;
   }
 
   // Nothing is updated there, so whole batches go round.

@@ -109,6 +109,14 @@ void Session::join_others() {
   ranks_->halves = graph_->run.transfer == "bfloat16";
   ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));
   ranks_->shard_optimizer = graph_->run.shard_optimizer;
+  for (const PlanTurns& t : plan_->turns) {
+    const auto steps = [&](int u) {
+      return plan_->nodes[static_cast<std::size_t>(u)].spec->follows_param.empty();
+    };
+    const auto last = std::find_if(t.updaters.rbegin(), t.updaters.rend(), steps);
+    if (last != t.updaters.rend())
+      ranks_->last_updaters.insert(plan_->nodes[static_cast<std::size_t>(*last)].path());
+  }
   if (world.rank > 0) options_.quiet = true;
 }
 

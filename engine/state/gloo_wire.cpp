@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <ranges>
@@ -80,7 +82,7 @@ class GlooWire final : public Wire {
     name_ = "rank " + std::to_string(w.rank) + " (" + host_name() + ")";
     put("wire/name/" + std::to_string(w.rank), name_);
     await_all();
-    data_ = group("data");
+    data_ = std::make_unique<Channel>(*this, "data");
     control_ = group("control");
     watch_ = std::thread([this] { watch(); });
     listen_ = std::thread([this] { listen(); });
@@ -88,27 +90,18 @@ class GlooWire final : public Wire {
 
   int rank() const override { return world_.rank; }
   int size() const override { return world_.size; }
-
   void gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    // c10d's all-gather copies through lists: for much, messages are quicker.
-    if (mine.size() < (1 << 16)) {
-      at::Tensor out = over(all), in = over(mine);
-      c10d::AllgatherOptions o;
-      o.timeout = in_ms(collective_timeout_s);
-      return done([&] { data_->_allgather_base(out, in, o)->wait(); });
-    }
-    messages([&](std::size_t) { return mine; },
-             [&](std::size_t r) { return all.subspan(r * mine.size(), mine.size()); });
+    data_->gather(mine, all);
   }
-
   void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
                 std::span<std::byte> in, std::span<const std::size_t> from) override {
-    const auto part = [](auto bytes, std::span<const std::size_t> sizes, std::size_t r) {
-      const auto begin = std::accumulate(sizes.begin(), sizes.begin() + r, std::size_t{0});
-      return bytes.subspan(begin, sizes[r]);
-    };
-    messages([&](std::size_t r) { return part(out, to, r); },
-             [&](std::size_t r) { return part(in, from, r); });
+    data_->exchange(out, to, in, from);
+  }
+  Collectives& channel(const std::string& name) override {
+    const std::lock_guard lock(channels_mutex_);
+    auto& made = channels_[name];
+    if (!made) made = std::make_unique<Channel>(*this, "data/" + name);
+    return *made;
   }
 
   void put(const std::string& name, const std::string& text) override {
@@ -151,33 +144,66 @@ class GlooWire final : public Wire {
   }
 
  private:
-  // out(r) to rank r and in(r) from it, of all ranks at once. c10d's alltoall sends before it says
-  // that it wants to receive; behind a slow link that word then waits until all is sent, and both
-  // ways take turns (tools/bench/ring.py: 1.4 to 1.9 times as long).
-  template <class Out, class In>
-  void messages(const Out& out, const In& in) {
-    const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
-    std::ranges::copy(out(own), in(own).begin());
-    constexpr int tag = 0;
-    done([&] {
-      std::vector<c10::intrusive_ptr<c10d::Work>> all;
-      for (std::size_t i = 1; i < ranks; ++i) {
-        const std::size_t r = (own + ranks - i) % ranks;
-        std::vector<at::Tensor> bytes{over(in(r))};
-        if (bytes[0].numel() > 0) all.push_back(data_->recv(bytes, static_cast<int>(r), tag));
+  class Channel final : public Collectives {
+   public:
+    Channel(GlooWire& wire, const std::string& name) : wire_(wire), group_(wire.group(name)) {}
+    int rank() const override { return wire_.rank(); }
+    int size() const override { return wire_.size(); }
+
+    void gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+      // c10d's all-gather copies through lists: for much, messages are quicker.
+      if (mine.size() < (1 << 16)) {
+        at::Tensor out = over(all), in = over(mine);
+        c10d::AllgatherOptions o;
+        o.timeout = in_ms(collective_timeout_s);
+        return wire_.done([&] { group_->_allgather_base(out, in, o)->wait(); });
       }
-      for (std::size_t i = 1; i < ranks; ++i) {
-        const std::size_t r = (own + i) % ranks;
-        std::vector<at::Tensor> bytes{over(out(r))};
-        if (bytes[0].numel() > 0) all.push_back(data_->send(bytes, static_cast<int>(r), tag));
-      }
-      for (const auto& one : all) one->wait(in_ms(collective_timeout_s));
-    });
-  }
-  static at::Tensor over(std::span<const std::byte> bytes) {
-    return at::from_blob(const_cast<std::byte*>(bytes.data()),
-                         {static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  }
+      messages([&](std::size_t) { return mine; },
+               [&](std::size_t r) { return all.subspan(r * mine.size(), mine.size()); });
+    }
+
+    void exchange(std::span<const std::byte> out, std::span<const std::size_t> to,
+                  std::span<std::byte> in, std::span<const std::size_t> from) override {
+      const auto part = [](auto bytes, std::span<const std::size_t> sizes, std::size_t r) {
+        const auto begin = std::accumulate(sizes.begin(), sizes.begin() + r, std::size_t{0});
+        return bytes.subspan(begin, sizes[r]);
+      };
+      messages([&](std::size_t r) { return part(out, to, r); },
+               [&](std::size_t r) { return part(in, from, r); });
+    }
+
+   private:
+    // out(r) to rank r and in(r) from it, of all ranks at once. c10d's alltoall sends before it
+    // says that it wants to receive; behind a slow link that word then waits until all is sent, and
+    // both ways take turns (tools/bench/ring.py: 1.4 to 1.9 times as long).
+    template <class Out, class In>
+    void messages(const Out& out, const In& in) {
+      const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
+      std::ranges::copy(out(own), in(own).begin());
+      constexpr int tag = 0;
+      wire_.done([&] {
+        std::vector<c10::intrusive_ptr<c10d::Work>> all;
+        for (std::size_t i = 1; i < ranks; ++i) {
+          const std::size_t r = (own + ranks - i) % ranks;
+          std::vector<at::Tensor> bytes{over(in(r))};
+          if (bytes[0].numel() > 0) all.push_back(group_->recv(bytes, static_cast<int>(r), tag));
+        }
+        for (std::size_t i = 1; i < ranks; ++i) {
+          const std::size_t r = (own + i) % ranks;
+          std::vector<at::Tensor> bytes{over(out(r))};
+          if (bytes[0].numel() > 0) all.push_back(group_->send(bytes, static_cast<int>(r), tag));
+        }
+        for (const auto& one : all) one->wait(in_ms(collective_timeout_s));
+      });
+    }
+    static at::Tensor over(std::span<const std::byte> bytes) {
+      return at::from_blob(const_cast<std::byte*>(bytes.data()),
+                           {static_cast<std::int64_t>(bytes.size())}, at::kByte);
+    }
+
+    GlooWire& wire_;
+    const c10::intrusive_ptr<ProcessGroupGloo> group_;
+  };
 
   c10::intrusive_ptr<c10d::Store> connect() const {
     c10d::TCPStoreOptions o;
@@ -332,7 +358,10 @@ class GlooWire final : public Wire {
   std::string name_;
   std::mutex mutex_;
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<ProcessGroupGloo> data_, control_;
+  c10::intrusive_ptr<ProcessGroupGloo> control_;
+  std::unique_ptr<Channel> data_;
+  std::mutex channels_mutex_;
+  std::map<std::string, std::unique_ptr<Channel>> channels_;
   std::atomic<bool> leaving_{false};
   std::thread watch_, listen_;
 };

@@ -65,13 +65,21 @@ int value_at(const Net& net, const std::string& layer, const std::vector<Step::S
 
 LayerWatch::LayerWatch(Net& net, int value) : net_(net) {
   net.observer = [this, value](const Step& step, const Frame& f) {
-    if (step.output != value) return;
-    const bool backward = !f.grads.empty();
-    const at::Tensor seen =
-        (backward ? f.grads : f.values)[value].to(at::kFloat, /*non_blocking=*/false,
-                                                  /*copy=*/true);
+    const auto copy = [](const at::Tensor& t) {
+      return t.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    };
+    const bool makes = step.output == value;
+    const bool reads =
+        std::find(step.inputs.begin(), step.inputs.end(), value) != step.inputs.end();
     const std::lock_guard lock(mutex_);
-    (backward ? gradients_ : outputs_)[f.first_sample] = seen;
+    if (f.grads.empty()) {
+      if (makes) outputs_[f.first_sample] = copy(f.values[value]);
+      return;
+    }
+    // Whole behind the last step backward that reads the value; what makes it may write over it.
+    at::Tensor& seen = gradients_[f.first_sample];
+    if ((reads || (makes && !seen.defined())) && f.grads[value].defined())
+      seen = copy(f.grads[value]);
   };
 }
 

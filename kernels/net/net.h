@@ -99,8 +99,8 @@ class Net {
   Memory memory() const;
 
   MemoryPolicy memory_policy;  // of passes with a backward one
-  // Told on its frame's thread of each step that has run, while its inputs are there; and before it
-  // goes backward, where the frame has gradients, and its output's is whole.
+  // Told on its frame's thread of each step that has run, while its inputs are there, forward and
+  // then, where the frame has gradients, backward.
   std::function<void(const Step&, const Frame&)> observer;
   at::ScalarType compute = at::kFloat;  // of values and convolution weights
   bool channels_last = true;

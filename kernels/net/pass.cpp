@@ -530,9 +530,9 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads, bool is_las
     bring_back(i, f);
     if (g.defined()) {
       prepare_backward(s, f);
-      if (net_.observer) net_.observer(s, f);
       s.backward(f, g);
       if (timed_) net_.costs_->add_backward(n, since);
+      if (net_.observer) net_.observer(s, f);
     }
     f.grads[s.output] = at::Tensor();
     f.values[s.output] = at::Tensor();

@@ -45,8 +45,9 @@ void Optimizer::open(const OpenContext& context) {
   rule_.scaled =
       p.loss_scale == "dynamic" || (p.loss_scale == "auto" && network_->computes_in_half());
   ranks_ = context.ranks;
+  path_ = context.node;
   if (context.division.sharded())
-    sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_);
+    sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_, context.node);
   make_slots();
   kernels::OptimState begin;
   if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
@@ -131,7 +132,7 @@ void Optimizer::add_shard(Firing& f) {
     step(f.stamp().str());
     log(f, {}, sum.loss);
   }
-  if (sum.wish) ranks_->cut();
+  if (sum.wish && ranks_->last_updaters.contains(path_)) ranks_->cut();
 }
 
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {

@@ -154,6 +154,7 @@ class Optimizer : public Node {
 
   std::shared_ptr<Network> network_;
   std::shared_ptr<Ranks> ranks_;
+  std::string path_;                      // of the node
   std::unique_ptr<ShardedStep> sharded_;  // null: a batch is computed as a whole
   std::vector<std::string> names_;
   std::vector<Slot> slots_;

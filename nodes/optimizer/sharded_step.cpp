@@ -65,18 +65,18 @@ void backward_to(const Network& network, const at::Tensor& loss) {
 }
 
 ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
-                         std::shared_ptr<Network> network)
+                         std::shared_ptr<Network> network, const std::string& node)
     : division_(division),
       ranks_(std::move(ranks)),
+      wire_(ranks_ ? ranks_->channel(node) : nullptr),
       network_(std::move(network)),
-      in_parts_(ranks_ && ranks_->wire && ranks_->shard_optimizer),
+      in_parts_(wire_ && ranks_->shard_optimizer),
       mine_(static_cast<std::size_t>(division.parts)),
       weights_(network_->parameters()) {
   lay_out();
   taken_ = std::vector<std::atomic<bool>>(places_.size());
   open_ = std::vector<std::atomic<int>>(buckets_.size());
-  sums_ = std::make_unique<BucketedSum>(division.parts, buckets_, ranks_ ? ranks_->wire : nullptr,
-                                        ranks_ && ranks_->halves);
+  sums_ = std::make_unique<BucketedSum>(division.parts, buckets_, wire_, ranks_ && ranks_->halves);
   take_buffers();
 }
 
@@ -99,11 +99,11 @@ void ShardedStep::lay_out() {
     numbers_[weights_[i].second.unsafeGetTensorImpl()] = i;
   }
   if (in_parts_) {
-    const auto rank = static_cast<std::size_t>(ranks_->wire->rank());
+    const auto rank = static_cast<std::size_t>(wire_->rank());
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       buckets_[b].in_parts = true;
-      buckets_[b].cuts = cuts_at_blocks(sizes[b], buckets_[b].values,
-                                        static_cast<std::size_t>(ranks_->wire->size()));
+      buckets_[b].cuts =
+          cuts_at_blocks(sizes[b], buckets_[b].values, static_cast<std::size_t>(wire_->size()));
     }
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const Place& p = places_[i];
@@ -129,8 +129,7 @@ void ShardedStep::take_buffers() {
 // ---- a shard ------------------------------------------------------------------------------------
 
 bool ShardedStep::is_my_last(std::int64_t shard) const {
-  const Wire* wire = ranks_ ? ranks_->wire : nullptr;
-  return wire && shard + 1 == first_shard(wire->rank() + 1, wire->size(), division_.parts);
+  return wire_ && shard + 1 == first_shard(wire_->rank() + 1, wire_->size(), division_.parts);
 }
 
 void ShardedStep::backward(const at::Tensor& begin, std::int64_t shard, std::int64_t samples,
@@ -207,8 +206,7 @@ void ShardedStep::take_rest(std::int64_t samples) {
 // ---- the step -----------------------------------------------------------------------------------
 
 void ShardedStep::begin() {
-  Wire* const wire = ranks_ ? ranks_->wire : nullptr;
-  sums_->begin([wire, agreed = agreed_, all = mine_, wish = ranks_ && ranks_->wish] {
+  sums_->begin([wire = wire_, agreed = agreed_, all = mine_, wish = ranks_ && ranks_->wish] {
     *agreed = {all, wish};
     if (wire) agree(*wire, *agreed);
     std::vector<std::uint8_t> filled;
@@ -217,7 +215,7 @@ void ShardedStep::begin() {
   });
 }
 
-void ShardedStep::agree(Wire& wire, Agreed& agreed) {
+void ShardedStep::agree(Collectives& wire, Agreed& agreed) {
   std::vector<Shard> mine = agreed.shards;
   const auto size = static_cast<std::int64_t>(mine.size());
   const auto ranks = static_cast<std::int64_t>(wire.size());
@@ -325,8 +323,8 @@ void ShardedStep::spread(const std::vector<float*>& ranges, const std::vector<fl
 
 void ShardedStep::unite(std::vector<double>& numbers) {
   const std::size_t n = numbers.size();
-  std::vector<double> all(n * static_cast<std::size_t>(ranks_->wire->size()));
-  ranks_->wire->gather(std::as_bytes(std::span(numbers)), std::as_writable_bytes(std::span(all)));
+  std::vector<double> all(n * static_cast<std::size_t>(wire_->size()));
+  wire_->gather(std::as_bytes(std::span(numbers)), std::as_writable_bytes(std::span(all)));
   std::fill(numbers.begin(), numbers.end(), 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) numbers[i % n] += all[i];
 }

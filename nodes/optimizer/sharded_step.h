@@ -35,8 +35,9 @@ void backward_to(const Network& network, const at::Tensor& loss);
 
 class ShardedStep {
  public:
+  // `node`: the updater's path.
   ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
-              std::shared_ptr<Network> network);
+              std::shared_ptr<Network> network, const std::string& node);
 
   std::int64_t shard(std::uint64_t packet) const {
     return static_cast<std::int64_t>(packet) % division_.parts;
@@ -93,7 +94,7 @@ class ShardedStep {
   void lay_out();
   bool is_my_last(std::int64_t shard) const;
   void begin();
-  static void agree(Wire& wire, Agreed& agreed);
+  static void agree(Collectives& wire, Agreed& agreed);
   void count_bytes();
   void take(std::size_t weight, const at::Tensor& gradient);
   void close(std::size_t bucket);
@@ -102,6 +103,7 @@ class ShardedStep {
 
   const Division division_;
   const std::shared_ptr<Ranks> ranks_;
+  Collectives* const wire_;  // null: there are no other ranks
   const std::shared_ptr<Network> network_;
   const bool in_parts_;
   std::vector<at::Tensor> buffers_;  // as the step began

@@ -35,15 +35,18 @@ bool names_a_file(const Json& graph) {
 
 Json verdict(const Json& graph, std::set<std::string>& seen) {
   Json codes = Json::array();
-  bool refused = false;
+  bool refused = false, through_variables = false;  // which a schema need not see
   const Diagnostics found = types::check("g.json", graph.dump());
   for (const auto& d : found.all()) {
     codes.push_back(d.code + " " + d.path + (d.indirect ? " (indirect)" : ""));
-    const bool counts = find_code(d.code)->by_schema && !d.indirect;
-    if (counts) seen.insert(d.code);
-    refused |= counts;
+    if (!find_code(d.code)->by_schema) continue;
+    (d.indirect ? through_variables : refused) = true;
+    if (!d.indirect) seen.insert(d.code);
   }
-  return {{"graph", graph}, {"refused", refused}, {"codes", codes}};
+  return {{"graph", graph},
+          {"refused", refused},
+          {"may_be_refused", refused || through_variables},
+          {"codes", codes}};
 }
 
 }  // namespace

@@ -167,6 +167,70 @@ TEST_CASE("buckets of gradients that go out during the backward pass change no b
   }
 }
 
+namespace {
+
+// A network that makes images, and one that tells them from those that are there.
+json opposed_graph() {
+  json g = sharded_graph();
+  json& nodes = g["nodes"];
+  for (const char* name : {"fwd", "loss", "step", "mean", "val", "infer", "dice"})
+    nodes.erase(name);
+  g["models"]["net"]["out_channels"] = 1;
+  g["models"]["judge"] = {{"type", "discriminator"}, {"in_shape", {1, 16, 16, 16}},
+                          {"channels", {4, 1}},      {"strides", {2, 2}},
+                          {"norm", "BATCH"},         {"last_act", nullptr}};
+  const auto model = [](const char* in, const char* net, const char* key, const char* output) {
+    return json{
+        {"type", "model"}, {"in", in}, {"net", net}, {"keys", key}, {"output_keys", output}};
+  };
+  const auto loss = [](const char* in, const char* key, bool real) {
+    return json{{"type", "patch_adversarial_loss"},
+                {"in", in},
+                {"key", key},
+                {"criterion", "bce"},
+                {"target_is_real", real}};
+  };
+  nodes["make"] = model("batch", "net", "image", "made");
+  nodes["judged"] = model("make", "judge", "made", "said");
+  nodes["fooled"] = loss("judged", "said", true);
+  nodes["maker_step"] = {{"type", "adam"}, {"in", "fooled"}, {"net", "net"}, {"lr", 0.01}};
+  nodes["of_made"] = model("maker_step", "judge", "made", "said");
+  nodes["no"] = loss("of_made", "said", false);
+  nodes["no"]["output_key"] = "no";
+  nodes["of_real"] = model("no", "judge", "image", "said_of_real");
+  nodes["yes"] = loss("of_real", "said_of_real", true);
+  nodes["yes"]["output_key"] = "yes";
+  nodes["both"] = {{"type", "sum_losses"}, {"in", "yes"}, {"keys", {"no", "yes"}}};
+  nodes["judge_step"] = {{"type", "adam"}, {"in", "both"}, {"net", "judge"}, {"lr", 0.01}};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("two optimizers of one stream have the same bits with any number of processes") {
+  const Sharded t(opposed_graph());
+  const auto one = t.run("--out one");
+  REQUIRE_MESSAGE(one.code == 0, one.err);
+  for (const std::string more : {"--processes 2", "--processes 3 --threads 1", "--processes 4",
+                                 "--processes 3 --set +run.bucket_mb=0.0001",
+                                 "--processes 2 --set +run.shard_optimizer=true"}) {
+    const auto run = t.run(more + " --overwrite --out more");
+    CHECK_MESSAGE(run.code == 0, more, "\n", run.err);
+    CHECK_MESSAGE(t.result("more") == t.result("one"), more);
+  }
+  // A cut comes behind both.
+  REQUIRE(t.run("--overwrite --set run.epochs=40 --out one").code == 0);
+  const auto cut =
+      shell::run(t.in_folder +
+                 "$SLUICE run g.json --quiet --processes 3 --set run.epochs=40 --out r & all=$!\n"
+                 "while ! grep -q judge_step.loss r/metrics.jsonl; do sleep 0.01; done\n"
+                 "kill -TERM $all\nwait $all\necho code $?");
+  CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
+  CHECK(t.json_of("r/summary.json").at("status") == "cut");
+  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
+  CHECK(t.weights("r") == t.weights("one"));
+}
+
 TEST_CASE("a bucket below nothing is refused, and told where it stands") {
   const Sharded t;
   for (const std::string bad : {"-1", "\"much\""}) {
@@ -310,6 +374,18 @@ TEST_CASE("more processes than shards, and batches that shards do not divide, ar
   const auto small = t.run("--set run.shards=6 --no-out");
   CHECK(small.code == 2);
   CHECK_MESSAGE(contains(small.err, "SL0450"), small.err);
+  json g = sharded_graph();
+  for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step"}) {
+    json& copy = g["nodes"][std::string("other_") + name] = g["nodes"][name];
+    if (copy.contains("in")) copy["in"] = "other_" + copy["in"].get<std::string>();
+    if (copy.contains("net")) copy["net"] = "other";
+  }
+  g["models"]["other"] = g["models"]["net"];
+  const Sharded apart(g);
+  CHECK(apart.run("--no-out").code == 0);
+  const auto two = apart.run("--processes 2 --no-out");
+  CHECK(two.code == 2);
+  CHECK_MESSAGE(contains(two.err, "both train"), two.err);
 }
 
 TEST_CASE("launchers' variables make a process one of several, and ranks that differ are told") {

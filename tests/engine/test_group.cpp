@@ -239,6 +239,7 @@ struct Broken final : Wire {
                 std::span<const std::size_t>) override {
     fail();
   }
+  Collectives& channel(const std::string&) override { return *this; }
   void put(const std::string&, const std::string&) override {}
   std::string get(const std::string&) override { return ""; }
   bool has(const std::string&) override { return false; }

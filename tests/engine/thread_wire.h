@@ -66,6 +66,12 @@ class ThreadWires {
       }
       all_.barrier_.arrive_and_wait();
     }
+    Collectives& channel(const std::string& name) override {
+      const std::lock_guard lock(all_.mutex_);
+      auto& made = all_.channels_[name];
+      if (!made) made = std::make_unique<ThreadWires>(all_.size_);
+      return (*made)[rank_];
+    }
     void put(const std::string& name, const std::string& text) override {
       const std::lock_guard lock(all_.mutex_);
       all_.texts_[name] = text;
@@ -103,6 +109,7 @@ class ThreadWires {
   std::atomic<std::uint64_t> carried_{0};
   std::mutex mutex_;
   std::map<std::string, std::string> texts_;
+  std::map<std::string, std::unique_ptr<ThreadWires>> channels_;
 };
 
 }  // namespace sluice

@@ -101,6 +101,8 @@ class Builder {
     g.spec = specs.back().get();
     g.params = std::move(params);
     for (const auto& [key, v] : g.params.items()) g.given.push_back(key);
+    for (const auto& key : g.spec->network_params)
+      if (!g.params.contains(key)) g.params[key] = "net";
     for (std::size_t i = 0; i < from.size(); ++i)
       g.inputs.push_back({static_cast<int>(i), from[i].first, from[i].second, {}});
     graph.nodes.push_back(std::move(g));
