@@ -59,15 +59,17 @@ struct Model final : Node {
 
   void process(Firing& f) override {
     Network::Tensors x;
+    bool taped = training_;  // or gradients go through it to a network before
     for (const std::string& key : p.keys) {
       x.push_back(f.in().tensor(key));
+      taped = taped || x.back().requires_grad();
       if (x.size() == 1 && x.back().dim() < 2)
         throw DataError("\"" + key + "\" has " + std::to_string(x.back().dim()) +
                         " axes; a network takes a batch [N, C(, X, Y, Z)]");
     }
     network_->train(training_);
     network_->key_draws(f.random().bits64());
-    c10::AutoGradMode mode(training_);
+    c10::AutoGradMode mode(taped);
     emit(f, network_->forward(x, p.output_keys.size()));
   }
   // A pass elsewhere moves the weights: a recording knows addresses, and cannot move them itself.

@@ -3,9 +3,10 @@
 
     referee.py SCHEMA GRAPHS
 
-GRAPHS has a line {"graph": ..., "refused": bool, "may_be_refused": bool, "codes": [...]} for each graph. Prints each graph
-on which the two differ, then counts as JSON; exits with 1 where there is a difference and with 77
-where the package is missing.
+GRAPHS has a line {"graph": ..., "refused": bool, "may_be_refused": bool, "codes": [...]} for each
+graph; some must be refused, and of what is wrong through a variable a schema need not know. Prints
+each graph on which the two differ, then counts as JSON; exits with 1 where there is a difference and
+with 77 where the package is missing.
 """
 import json
 import sys

@@ -355,3 +355,24 @@ TEST_CASE("A network that nobody trains keeps nothing for a backward pass") {
   net->forward({wanted}, 2)[1].sum().backward();
   CHECK(wanted.grad().abs().sum().item<double>() > 0);
 }
+
+TEST_CASE("Gradients go through a model node whose network nobody trains") {
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  const auto net = Registry::global().make_network("unet", {{"spatial_dims", 2},
+                                                            {"in_channels", 1},
+                                                            {"out_channels", 1},
+                                                            {"channels", {4, 8}},
+                                                            {"strides", {2}}});
+  net->initialise(1);
+  for (const auto& [name, weight] : net->parameters()) at::Tensor(weight).requires_grad_(false);
+  context.resources->add("net", net);
+  Driver driver("model", {{"net", "net"}}, context);
+  const auto pred = [&](const at::Tensor& x) {
+    return driver.fire({sample_of("image", x)}).samples().at(0).tensor("pred");
+  };
+  at::Tensor x = sines({1, 1, 8, 8}).requires_grad_();
+  pred(x).sum().backward();
+  CHECK(x.grad().abs().sum().item<double>() > 0);
+  CHECK_FALSE(pred(x.detach()).requires_grad());
+}
