@@ -376,3 +376,41 @@ TEST_CASE("Gradients go through a model node whose network nobody trains") {
   CHECK(x.grad().abs().sum().item<double>() > 0);
   CHECK_FALSE(pred(x.detach()).requires_grad());
 }
+
+TEST_CASE("What a controlnet says has the gradient of the network that takes it, trained or not") {
+  const auto net =
+      Registry::global().make_network("diffusion_model_unet", {{"spatial_dims", 2},
+                                                               {"in_channels", 1},
+                                                               {"out_channels", 1},
+                                                               {"num_res_blocks", 1},
+                                                               {"channels", {4, 6}},
+                                                               {"norm_num_groups", 2},
+                                                               {"attention_levels", {false, true}},
+                                                               {"num_head_channels", 2},
+                                                               {"additional_residuals", true}});
+  fill(*net);
+  for (const auto& [name, weight] : net->parameters()) at::Tensor(weight).requires_grad_(false);
+  net->train(false);
+  Network::Tensors inputs{sines({1, 1, 8, 8}), at::full({1}, 30.f)};
+  for (const std::vector<std::int64_t>& size : std::vector<std::vector<std::int64_t>>{
+           {1, 4, 8, 8}, {1, 4, 8, 8}, {1, 4, 4, 4}, {1, 6, 4, 4}, {1, 6, 4, 4}})
+    inputs.push_back(sines(size, 3 + static_cast<double>(inputs.size())));
+  const auto answer = [&] { return (net->forward(inputs, 1)[0] * sines({1, 1, 8, 8}, 9)).sum(); };
+  const std::size_t first = 2;
+  for (std::size_t k = first; k < inputs.size(); ++k) inputs[k].requires_grad_();
+  answer().backward();
+  const at::NoGradGuard no_grad;
+  for (std::size_t k = first; k < inputs.size(); ++k) {
+    CAPTURE(k);
+    const at::Tensor gradient = inputs[k].grad(), begin = inputs[k].detach(),
+                     way = sines(begin.sizes(), 50);
+    const auto along = [&](double step) {
+      inputs[k] = begin + step * way;
+      return answer().item<double>();
+    };
+    const double expected = (along(0.01) - along(-0.01)) / 0.02;
+    inputs[k] = begin;
+    REQUIRE(gradient.defined());
+    CHECK((gradient * way).sum().item<double>() == doctest::Approx(expected).epsilon(1e-2));
+  }
+}
