@@ -75,6 +75,22 @@ std::pair<int, std::string> bound() {
   return {s, std::to_string(ntohs(address.sin_port))};
 }
 
+// 40 epochs of three processes, cut by a signal once `log` is there, and gone on with to the
+// weights of the run `whole`.
+void check_cut_and_resumed(const Sharded& t, const std::string& log, const std::string& whole) {
+  const auto cut =
+      shell::run(t.in_folder +
+                 "$SLUICE run g.json --quiet --processes 3 --set run.epochs=40 --out r & all=$!\n"
+                 "while ! grep -q " +
+                 log +
+                 " r/metrics.jsonl; do sleep 0.01; done\n"
+                 "kill -TERM $all\nwait $all\necho code $?");
+  CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
+  CHECK(t.json_of("r/summary.json").at("status") == "cut");
+  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
+  CHECK(t.weights("r") == t.weights(whole));
+}
+
 }  // namespace
 
 TEST_CASE("sharded training gives the same bits with any number of processes and threads") {
@@ -220,15 +236,7 @@ TEST_CASE("two optimizers of one stream have the same bits with any number of pr
   }
   // A cut comes behind both.
   REQUIRE(t.run("--overwrite --set run.epochs=40 --out one").code == 0);
-  const auto cut =
-      shell::run(t.in_folder +
-                 "$SLUICE run g.json --quiet --processes 3 --set run.epochs=40 --out r & all=$!\n"
-                 "while ! grep -q judge_step.loss r/metrics.jsonl; do sleep 0.01; done\n"
-                 "kill -TERM $all\nwait $all\necho code $?");
-  CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
-  CHECK(t.json_of("r/summary.json").at("status") == "cut");
-  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
-  CHECK(t.weights("r") == t.weights("one"));
+  check_cut_and_resumed(t, "judge_step.loss", "one");
 }
 
 TEST_CASE("a bucket below nothing is refused, and told where it stands") {
@@ -543,16 +551,7 @@ TEST_CASE("--continue begins a run, and goes on with the one that is there") {
 TEST_CASE("a signal ends all processes behind the same step, and a resume gives the same bits") {
   const Sharded t;
   REQUIRE(t.run("--set run.epochs=40 --out whole").code == 0);
-  const auto cut =
-      shell::run(t.in_folder +
-                 "$SLUICE run g.json --quiet --processes 3 --set run.epochs=40 --out r & all=$!\n"
-                 "while ! grep -q step.loss r/metrics.jsonl; do sleep 0.01; done\n"
-                 "kill -TERM $all\nwait $all\necho code $?");
-  CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
-  const json summary = t.json_of("r/summary.json");
-  CHECK(summary.at("status") == "cut");
-  REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
-  CHECK(t.weights("r") == t.weights("whole"));
+  check_cut_and_resumed(t, "step.loss", "whole");
 }
 
 TEST_CASE("processes that only predict write each case once") {
