@@ -444,7 +444,7 @@ class Check:
                         ("peers", "image filters, one core", self.filters, "cpu")],
             "predict": [("predict", "windows, sluice", self.prediction),
                         ("predict", "windows, MONAI", self.part, 60, "predict")],
-            "memory": [memory(how) for how in ("keep", "recompute", "offload")],
+            "memory": [memory(how) for how in ("keep", "light", "recompute", "offload")],
             "sanitizer": [(tool, f"compute-sanitizer {tool}", self.sanitizer, tool)
                           for tool in ("racecheck", "memcheck", "synccheck", "initcheck")],
             "cores": [("cores", "1 to 16 cores of the CPU", self.cores)],

@@ -81,10 +81,8 @@ class Rehearsal {
     std::vector<std::size_t> last(bytes_.size(), count), reader(bytes_.size(), 0);
     for (std::size_t i = 0; i < count; ++i) {
       const Step& s = *net_.steps[schedule_.steps[i]];
-      for (std::size_t k = 0; k < s.inputs.size(); ++k) {
-        last[s.inputs[k]] = i;
-        if (s.keeps[k]) reader[s.inputs[k]] = i;
-      }
+      for (const int v : s.inputs) last[v] = i;
+      s.each_kept([&](int v) { reader[v] = i; });
     }
     std::vector<std::size_t> all(bytes_.size(), 0);
     for (std::size_t v = 0; v < all.size(); ++v)
@@ -186,9 +184,9 @@ class Rehearsal {
     if (goes || !(keep_ && retained_[v])) drop(values_[v]);
   }
   void bring_back(const Step& s) {
-    for (std::size_t i = 0; i < s.inputs.size(); ++i)
-      if (const int v = s.inputs[i]; s.keeps[i] && plan_.goes_away(v) && values_[v] < 0)
-        values_[v] = make(bytes_[v]);
+    s.each_kept([&](int v) {
+      if (plan_.goes_away(v) && values_[v] < 0) values_[v] = make(bytes_[v]);
+    });
   }
   void end_forward() {
     for (const auto& given : {net_.outputs, out_})
@@ -229,8 +227,7 @@ class Rehearsal {
   void backward(int n) {
     const Step& s = *net_.steps[n];
     if (!has_saved_[n]) rerun(n);
-    for (std::size_t i = 0; i < s.inputs.size(); ++i)
-      if (s.keeps[i]) want(s.inputs[i]);
+    s.each_kept([&](int v) { want(v); });
     int grad = std::exchange(grads_[s.output], -1);
     if (grad < 0) grad = make(bytes_[s.output]);  // the loss's
     for (std::size_t i = 0; i < s.inputs.size(); ++i)
@@ -280,6 +277,16 @@ class Search {
       : net_(net), schedule_(schedule), rehearsal_(whole(net, schedule, sizes)), count_(count) {}
 
   MemoryPlan everything_kept() { return rehearsal_.play(none()); }
+
+  // What a pass over a value that is there anyway gives: norms and activations.
+  MemoryPlan light() {
+    std::vector<bool> again = none();
+    for (const int n : schedule_.steps) {
+      const auto& from = net_.steps[n]->inputs;
+      again[n] = rehearsal_.is_cheap(n) && from.size() == 1 && schedule_.kept[from[0]];
+    }
+    return rehearsal_.play(again);
+  }
 
   // Norms, activations and concatenations.
   MemoryPlan cheap() {
@@ -427,6 +434,7 @@ MemoryPlan memory_plan(const Net& net, const Schedule& schedule,
   const bool bounded = policy.kind == Kind::automatic;
   MemoryPlan plan = search.everything_kept();
   if (policy.kind == Kind::keep || (bounded && search.bytes(plan) <= policy.budget)) return plan;
+  if (policy.kind == Kind::light) return search.light();
   if (policy.kind == Kind::offload) return search.offloaded();
   plan = search.cheap();
   if (!bounded || search.bytes(plan) > policy.budget) plan = search.segments();

@@ -21,6 +21,7 @@ namespace sluice {
 struct MemoryPolicy {
   enum class Kind : std::uint8_t {
     keep,       // all that a backward pass reads
+    light,      // norms and activations are made again, of values that are kept anyway
     recompute,  // the least memory
     offload,    // the least memory with nothing made again: values wait on the host
     automatic,  // the least that is made again within the budget

@@ -50,12 +50,11 @@ Schedule schedule_of(const Net& net, std::size_t count) {
     const Step& one = **step;
     if (!needed[one.output]) continue;
     s.steps.push_back(one.number);
-    for (std::size_t i = 0; i < one.inputs.size(); ++i) {
-      const int v = one.inputs[i];
+    for (const int v : one.inputs) {
       needed[v] = true;
       s.last_use[v] = std::max(s.last_use[v], one.number);
-      if (one.keeps[i]) s.kept[v] = true;
     }
+    one.each_kept([&](int v) { s.kept[v] = true; });
   }
   std::reverse(s.steps.begin(), s.steps.end());
   for (const int v : outputs)  // read at the end as well, or written in two places

@@ -128,7 +128,7 @@ Value norm(const Scope& s, const Value& x, const NormOptions& o) {
   return x.builder->append(std::move(made), {x}, {true}, x);
 }
 
-Value relu(const Value& x) { return x.builder->append(step<ReluStep>(), {x}, {true}, x); }
+Value relu(const Value& x) { return x.builder->append(step<ReluStep>(), {x}, {false}, x); }
 
 Value leaky_relu(const Value& x, double slope) {
   auto made = step<NormActStep>();

@@ -411,12 +411,10 @@ void Pass::bring_back(std::size_t i, Frame& f) {
   const auto& steps = f.schedule->steps;
   for (std::size_t j = i; j < std::min(i + 1 + MemoryPlan::ahead, steps.size()); ++j) {
     const Step& s = *net_.steps[steps[steps.size() - 1 - j]];
-    for (std::size_t k = 0; k < s.inputs.size(); ++k) {
-      if (const int v = s.inputs[k]; s.keeps[k]) {
-        if (store.holds(v)) f.values[v] = store.fetch(v);
-        if (j == i) store.await(v);
-      }
-    }
+    s.each_kept([&](int v) {
+      if (store.holds(v)) f.values[v] = store.fetch(v);
+      if (j == i) store.await(v);
+    });
   }
 }
 
@@ -436,8 +434,9 @@ void Pass::make_again(int n, Frame& f) const {
 void Pass::prepare_backward(const Step& s, Frame& f) const {
   if (!plan_) return;
   if (drops_saved(s) && f.saved[s.number].empty()) make_again(s.number, f);
-  for (std::size_t i = 0; i < s.inputs.size(); ++i)
-    if (const int v = s.inputs[i]; s.keeps[i] && !f.values[v].defined()) make_again(makers_[v], f);
+  s.each_kept([&](int v) {
+    if (!f.values[v].defined()) make_again(makers_[v], f);
+  });
 }
 
 // What a step made or saved for the backward pass; what several hold is the first one's.

@@ -61,13 +61,12 @@ Stages stages_of(const Net& net, const Schedule& schedule, const std::vector<int
     stage.schedule.steps.push_back(n);
     s.maker[step.output] = at;
     add_once(s.at[step.output], at);
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const int v = step.inputs[i];
+    for (const int v : step.inputs) {
       add_once(s.at[v], at);
       if (s.maker[v] != at) add_once(stage.in, v);
       stage.schedule.last_use[v] = n;
-      if (step.keeps[i]) stage.schedule.kept[v] = true;
     }
+    step.each_kept([&](int v) { stage.schedule.kept[v] = true; });
   }
   for (int v = 0; v < net.values; ++v) {
     if (s.maker[v] < 0) continue;

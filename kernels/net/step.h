@@ -74,6 +74,14 @@ class Step {
   std::vector<int> inputs;
   std::vector<bool> keeps;  // by input: backward reads it
   int output = 0;
+  bool keeps_output = false;  // backward reads it
+  // body(value) of each value that backward reads.
+  template <class F>
+  void each_kept(const F& body) const {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (keeps[i]) body(inputs[i]);
+    if (keeps_output) body(output);
+  }
   virtual ~Step() = default;
   virtual std::string kind() const = 0;
   virtual Attributes attributes() const { return {}; }

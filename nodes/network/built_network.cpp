@@ -40,6 +40,7 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
       refuse("memory \"auto\" needs a memory_budget");
     using Kind = MemoryPolicy::Kind;
     net_.memory_policy = {shared.memory == "auto"        ? Kind::automatic
+                          : shared.memory == "light"     ? Kind::light
                           : shared.memory == "recompute" ? Kind::recompute
                           : shared.memory == "offload"   ? Kind::offload
                                                          : Kind::keep,

@@ -21,7 +21,7 @@ TEST_CASE("a run ends with the same weights whatever a step keeps, makes again o
     const std::string run = "run g.json --quiet --overwrite --step-threads " + threads + wide;
     REQUIRE(shell::run(t.in_folder + "$SLUICE " + run + "--out keep").code == 0);
     REQUIRE(t.weights("keep") != "none");
-    for (const std::string memory : {"recompute", "offload"})
+    for (const std::string memory : {"light", "recompute", "offload"})
       for (const std::string device : {"", "SLUICE_DEVICE=simulated "}) {
         CAPTURE(memory);
         CAPTURE(device);
@@ -65,6 +65,7 @@ TEST_CASE("advise says the largest patch, which is larger where values are made 
   const json patch = json::parse(r.out).at("largest_patches").at("net");
   CHECK(patch.at("budget") == 50000000);
   CHECK(patch.at("keep").get<int>() >= 32);
+  CHECK(patch.at("light").get<int>() >= patch.at("keep").get<int>());
   CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
   CHECK(patch.at("offload").get<int>() > patch.at("keep").get<int>());
 }

@@ -92,6 +92,29 @@ TEST_CASE("a step that makes values again gives the same bits, gradients and run
       }
 }
 
+TEST_CASE("of a relu what it gives is kept, and not what it was given") {
+  Builder b;
+  const Scope s = b.scope();
+  const Value x = b.input(1, 3);
+  Value y = relu(conv(s / "a", x, 8, {}));
+  y = relu(y + conv(s / "b", y, 8, {}));
+  const Net net = b.finish({conv(s / "c", y, 1, {})}, {});
+  const MemoryPlan plan = memory_plan(net, net.schedule(1), net.sizes({{1, 1, 8, 8, 8}}), {}, {});
+  CHECK(plan.kept == (1 + 8 + 8) * 512 * 4);
+}
+
+TEST_CASE("a light step makes norms again, of what is kept anyway, and no product") {
+  for (const Norm kind : {Norm::instance, Norm::batch}) {
+    const Trained keep = train({}, kind, at::kFloat, 1);
+    const Trained light = train({Kind::light}, kind, at::kFloat, 1);
+    check_equal(keep, light);
+    CHECK(light.memory.step < 0.95 * static_cast<double>(keep.memory.step));
+    CHECK(light.memory.step > train({Kind::recompute}, kind, at::kFloat, 1).memory.step);
+    CHECK(light.memory.forward_again > 0);
+    CHECK(light.memory.forward_again < 0.2);
+  }
+}
+
 // What went to the host reads as NaN there, so a value that is not brought back is seen.
 TEST_CASE("a step whose values wait on the host gives the same bits and makes nothing again") {
   for (const Norm kind : {Norm::instance, Norm::batch})
@@ -110,7 +133,7 @@ TEST_CASE("a step whose values wait on the host gives the same bits and makes no
 }
 
 TEST_CASE("what a pass holds at most is what its plan says") {
-  for (const Kind kind : {Kind::keep, Kind::recompute, Kind::offload}) {
+  for (const Kind kind : {Kind::keep, Kind::light, Kind::recompute, Kind::offload}) {
     const Trained t = train({kind}, Norm::instance, at::kFloat, 1, 1);
     CAPTURE(static_cast<int>(kind));
     CAPTURE(t.held);

@@ -47,6 +47,7 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
       p.budget = given;
     try {
       p.kept = largest(*built, p.budget, MemoryPolicy::Kind::keep);
+      p.light = largest(*built, p.budget, MemoryPolicy::Kind::light);
       p.recomputed = largest(*built, p.budget, MemoryPolicy::Kind::recompute);
       p.offloaded = largest(*built, p.budget, MemoryPolicy::Kind::offload);
     } catch (const c10::Error&) {  // it is made for images of one size
@@ -60,10 +61,10 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
 void print_patches(const std::vector<LargestPatch>& all) {
   for (const LargestPatch& p : all)
     fmt::print(
-        "{}: the largest patch of one sample in {}: {}; with \"memory\": \"recompute\" {}, "
-        "\"offload\" {}\n",
-        p.network, bytes_text(p.budget), text_of(p.kept, p.axes), text_of(p.recomputed, p.axes),
-        text_of(p.offloaded, p.axes));
+        "{}: the largest patch of one sample in {}: {}; with \"memory\": \"light\" {}, "
+        "\"recompute\" {}, \"offload\" {}\n",
+        p.network, bytes_text(p.budget), text_of(p.kept, p.axes), text_of(p.light, p.axes),
+        text_of(p.recomputed, p.axes), text_of(p.offloaded, p.axes));
 }
 
 }  // namespace sluice

@@ -13,7 +13,7 @@ struct LargestPatch {
   std::string network;
   std::int64_t axes = 3, budget = 0;  // bytes, of activations and their gradients
   // Extents of a cube or square of one sample; 0: none fits.
-  std::int64_t kept = 0, recomputed = 0, offloaded = 0;
+  std::int64_t kept = 0, light = 0, recomputed = 0, offloaded = 0;
 };
 
 // Of each network of `graph` that is trained and whose steps are known: within its memory_budget,
