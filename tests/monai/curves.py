@@ -1,0 +1,227 @@
+"""Holds the first steps of whole graphs against MONAI's and nnU-Net's own: network, loss, optimizer and schedule
+together. Both sides begin with the same weights and take the same batches, which the graph prepares; after that each
+goes by itself.
+
+    PYTHON_WITH_MONAI tests/monai/curves.py [--sluice build/sluice] [--data TASK04] [GRAPH...]
+
+TASK04 is the decathlon's Task04_Hippocampus (else that of SLUICE_TEST_DATA). A row a graph: the first and the last
+loss of ours, and the largest difference of any step, relative to that step's loss, in float32; then the same of the
+peer beside itself with first weights that are moved by a rounding. The first is at most 1e-4, or twice the second: a
+bias before a norm has no gradient but rounding's, and Adam takes whole steps along it. Exit code 1 where it is larger.
+The interpreter needs monai 1.6.1, nibabel and, for nnunet, nnunetv2 2.8.1.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+from monai import losses, optimizers
+from monai.networks import blocks, nets
+from monai.networks.utils import one_hot
+from safetensors.torch import save_file
+
+root = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(root / "tools/python"))
+torch.set_num_threads(2)
+BOUND, EPOCHS, BATCHES = 1e-4, 2, 10
+
+
+class Training:
+    """The peer's side: a network, loss(net, batch), an optimizer, whose rate is lr(the share of epochs done)."""
+
+    def __init__(self, net, loss, optimizer, lr=None, clip=None):
+        self.net, self.loss, self.optimizer, self.lr, self.clip = net.train(), loss, optimizer, lr, clip
+
+    def weights(self):
+        """Under the names that ours has: nnU-Net's modules are known under several."""
+        state = self.net.state_dict()
+        again = ("all_modules", "decoder.encoder")
+        return {name: tensor.clone() for name, tensor in state.items() if not any(part in name for part in again)}
+
+    def move_by_rounding(self):
+        with torch.no_grad():
+            for p in self.net.parameters():
+                p *= 1 + torch.finfo(torch.float32).eps * torch.randn_like(p)
+
+    def step(self, batch):
+        if self.lr:
+            self.optimizer.param_groups[0]["lr"] = self.lr(batch.epoch / EPOCHS)
+        loss = self.loss(self.net, batch)
+        self.optimizer.zero_grad()
+        loss.backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
+        self.optimizer.step()
+        return loss.item()
+
+
+def adam(net, lr):
+    return torch.optim.Adam(net.parameters(), lr)
+
+
+def cosine(base):
+    return lambda done: base * 0.5 * (1 + numpy.cos(numpy.pi * done))
+
+
+def shipped(name, root_of_data, **more):
+    """A graph of graphs/ with what is set in it."""
+    return str(root / f"graphs/{name}.json"), {"run.epochs": EPOCHS, "vars.root": root_of_data, **more}
+
+
+# ---- graphs: file, what is set in it, the node whose batches both take, and the peer's training ----
+
+def hippocampus(data, folder):
+    net = nets.UNet(3, 1, 3, channels=[16, 32, 64], strides=[2, 2], num_res_units=1)
+    loss = losses.DiceCELoss(to_onehot_y=True, softmax=True)
+    changed = {"+nodes.train.limit": 80, "models.net.precision": "float32"}
+    return (*shipped("hippocampus", data, **changed), "batch",
+            Training(net, lambda n, b: loss(n(b["image"]), b["label"]), adam(net, 0.005), cosine(0.005)))
+
+
+def register_affine2d(data, folder):
+    """Not from its own first weights, which leave every pixel where it is: there linear interpolation has a kink, and
+    what its gradient is hangs on rounding."""
+    net, warp = nets.GlobalNet([64, 64], 2, 2, 16, 3), blocks.Warp("bilinear", "border")
+    with torch.no_grad():
+        net.output_block.fc.bias += torch.tensor([0.02, 0.01, 0.3, -0.01, 0.03, 0.4])
+
+    def loss(n, b):
+        return torch.nn.functional.mse_loss(warp(b["moving"], n(b["both"])), b["image"])
+    changed = {"+nodes.train.limit": 160}
+    return *shipped("register_affine2d", data, **changed), "pairs/batch", Training(net, loss, adam(net, 2e-5))
+
+
+def register_hippocampus(data, folder):
+    backbone = nets.VoxelMorphUNet(3, 2, 16, [16, 32, 32, 32, 32, 32], [16], norm="instance")
+    net = nets.VoxelMorph(backbone, integration_steps=7, half_res=True)
+    warp, bending = blocks.Warp("bilinear", "border"), losses.BendingEnergyLoss()
+    dice = losses.DiceLoss(to_onehot_y=False, include_background=False)
+
+    def loss(n, b):
+        moved, ddf = n(b["moving_image"], b["fixed_image"])
+        return (torch.nn.functional.mse_loss(moved, b["fixed_image"]) + 0.05 * bending(ddf) +
+                dice(warp(b["moving_label"], ddf), one_hot(b["fixed_label"], 3)))
+    changed = {"+nodes.train.limit": 20}
+    return *shipped("register_hippocampus", data, **changed), "pairs/batch", Training(net, loss, adam(net, 0.001))
+
+
+def brats(data, folder):
+    """Four contrasts of hippocampi with MSD's numbering of tumours, since Task01 is not at hand."""
+    import nibabel
+    listed = json.load(open(f"{data}/dataset.json"))
+    made = {"name": "made", "modality": dict(enumerate("abcd")), "labels": dict(enumerate("0123")),
+            "training": [], "validation": []}
+    for number, item in enumerate(listed["training"][:12]):
+        image, label = (nibabel.load(f"{data}/{item[key]}") for key in ("image", "label"))
+        x, y = (numpy.asarray(i.dataobj).astype(numpy.float32) for i in (image, label))
+        inner = (y > 0) & numpy.all([numpy.roll(y > 0, s, a) for a in range(3) for s in (-1, 1)], axis=0)
+        contrasts = [x, x.max() - x, x ** 0.5, numpy.abs(numpy.gradient(x, axis=0))]
+        for name, what in (("image", numpy.stack(contrasts, -1)), ("label", (y + inner).astype(numpy.uint8))):
+            nibabel.Nifti1Image(what, image.affine).to_filename(f"{folder}/{name}{number}.nii.gz")
+        split = "training" if number < 10 else "validation"
+        made[split].append({key: f"{key}{number}.nii.gz" for key in ("image", "label")})
+    json.dump(made, open(f"{folder}/dataset.json", "w"))
+    net = nets.SegResNet(init_filters=16, in_channels=4, out_channels=3, blocks_down=[1, 2, 2, 4], blocks_up=[1, 1, 1])
+    loss = losses.DiceFocalLoss(sigmoid=True, squared_pred=True, batch=True)
+    changed = {"vars.patch": [32, 48, 32], "vars.roi": [32, 48, 32], "models.net.precision": "float32"}
+    return (*shipped("brats", folder, **changed), "batch",
+            Training(net, lambda n, b: loss(n(b["image"]), b["label"].float()),
+                     optimizers.Novograd(net.parameters(), 1e-4), cosine(1e-4)))
+
+
+def nnunet(data, folder):
+    from batchgeneratorsv2.transforms.utils.deep_supervision_downsampling import DownsampleSegForDSTransform
+    from dynamic_network_architectures.architectures.unet import PlainConvUNet
+    from dynamic_network_architectures.initialization.weight_init import InitWeights_He
+    from nnunetv2.training.loss.compound_losses import DC_and_CE_loss
+    from nnunetv2.training.loss.deep_supervision import DeepSupervisionWrapper
+    from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss
+    net = PlainConvUNet(1, 4, [32, 64, 128, 256], torch.nn.Conv3d, 3, [1, 2, 2, 2], [2] * 4, 3, [2] * 3,
+                        conv_bias=True, norm_op=torch.nn.InstanceNorm3d, norm_op_kwargs={"eps": 1e-5, "affine": True},
+                        nonlin=torch.nn.LeakyReLU, nonlin_kwargs={"inplace": True}, deep_supervision=True)
+    net.apply(InitWeights_He(1e-2))
+    terms = DC_and_CE_loss({"batch_dice": False, "smooth": 1e-5, "do_bg": False, "ddp": False}, {}, weight_ce=1,
+                           weight_dice=1, dice_class=MemoryEfficientSoftDiceLoss)
+    heads = DeepSupervisionWrapper(terms, numpy.array([2 / 3, 1 / 3, 0]))
+    smaller = DownsampleSegForDSTransform([[1, 1, 1], [0.5] * 3, [0.25] * 3])
+
+    def loss(n, b):
+        labels = [smaller(segmentation=label.float())["segmentation"] for label in b["label"]]
+        return 1 + heads(n(b["image"]), [torch.stack(of) for of in zip(*labels)])  # nnU-Net's counts Dice from 0 down
+    sgd = torch.optim.SGD(net.parameters(), 0.01, momentum=0.99, nesterov=True, weight_decay=3e-5)
+    changed = {"vars.epochs": EPOCHS, "nodes.draw.num_samples": 6 * BATCHES, "nodes.o_draw.num_samples": 6}
+    return (recipe(data, folder), changed, "batch",
+            Training(net, loss, sgd, lambda done: 0.01 * (1 - done) ** 0.9, clip=12))
+
+
+def recipe(data, folder):
+    graph = f"{folder}/plan/3d_fullres.json"
+    if not os.path.exists(graph):
+        subprocess.run([os.environ["SLUICE"], "new", "segmentation", data, "--recipe", "nnunet", "-o",
+                        f"{folder}/plan"], check=True, capture_output=True)
+    return graph
+
+
+GRAPHS = dict(hippocampus=hippocampus, register_affine2d=register_affine2d, register_hippocampus=register_hippocampus,
+              brats=brats, nnunet=nnunet)
+
+
+# ---- both sides ----------------------------------------------------------------------------------
+
+def our_losses(graph, changes, out):
+    words = [w for path, value in changes.items() for w in ("--set", f"{path}={json.dumps(value)}")]
+    subprocess.run([os.environ["SLUICE"], "run", graph, "--quiet", "--overwrite", "--out", out, *words], check=True)
+    rows = map(json.loads, open(f"{out}/metrics.jsonl"))
+    return [row["value"] for row in rows if row.get("log") == "step.loss"]
+
+
+def peer_losses(training, graph, changes, node):
+    import sluice
+    with sluice.batches(graph, node, set=changes) as loader:
+        return [training.step(batch) for batch in loader]
+
+
+def held(name, data):
+    """Losses of ours, of the peer, and of the peer from weights that are a rounding away."""
+    with tempfile.TemporaryDirectory() as folder:
+        peers = []
+        for moved in (False, True):
+            torch.manual_seed(1)
+            graph, changes, node, training = GRAPHS[name](data, folder)
+            if moved:
+                training.move_by_rounding()
+            else:
+                save_file(training.weights(), f"{folder}/first.safetensors")
+            peers.append(peer_losses(training, graph, changes, node))
+        ours = our_losses(graph, changes | {"+models.net.weights": f"{folder}/first.safetensors"}, f"{folder}/run")
+    return ours, *peers
+
+
+def apart(some, others):
+    return max(abs(x - y) / abs(y) for x, y in zip(some, others, strict=True))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sluice", default=str(root / "build/sluice"))
+    parser.add_argument("--data", default=f"{os.environ.get('SLUICE_TEST_DATA', 'data')}/Task04_Hippocampus")
+    parser.add_argument("names", nargs="*", default=list(GRAPHS))
+    a = parser.parse_args()
+    os.environ["SLUICE"] = os.path.abspath(a.sluice)
+    failed = False
+    print(f"{'graph':<24}{'steps':>6}{'first':>10}{'last':>10}{'apart':>10}{'rounding':>10}")
+    for name in a.names:
+        ours, peer, moved = held(name, os.path.abspath(a.data))
+        far, rounding = apart(ours, peer), apart(moved, peer)
+        failed |= not far <= max(BOUND, 2 * rounding) or len(ours) != EPOCHS * BATCHES
+        print(f"{name:<24}{len(ours):>6}{ours[0]:>10.5f}{ours[-1]:>10.5f}{far:>10.1e}{rounding:>10.1e}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
