@@ -83,6 +83,44 @@ def hippocampus(data, folder):
             Training(net, lambda n, b: loss(n(b["image"]), b["label"]), adam(net, 0.005), cosine(0.005)))
 
 
+def cifar10(data, folder):
+    """The network of PyTorch's tutorial."""
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.conv2 = torch.nn.Conv2d(3, 6, 5), torch.nn.Conv2d(6, 16, 5)
+            self.fc1, self.fc2, self.fc3 = (torch.nn.Linear(*n) for n in ((400, 120), (120, 84), (84, 10)))
+
+        def forward(self, x):
+            for conv in (self.conv1, self.conv2):
+                x = torch.max_pool2d(conv(x).relu(), 2)
+            return self.fc3(self.fc2(self.fc1(x.flatten(1)).relu()).relu())
+    net = Net()
+    changed = {"+nodes.train.limit": 40, "+nodes.test.limit": 40}
+    return (*shipped("cifar10", f"{data}/../cifar-10-batches-bin", **changed), "pre/batch",
+            Training(net, lambda n, b: torch.nn.functional.cross_entropy(n(b["image"]), b["label"]),
+                     torch.optim.SGD(net.parameters(), 0.001, momentum=0.9)))
+
+
+def spleen_regular(data, folder):
+    net = nets.UNet(3, 1, 3, channels=[32, 64, 128, 256, 512], strides=[2] * 4, num_res_units=2, norm="batch")
+    loss = losses.DiceLoss(to_onehot_y=True, softmax=True)
+    changed = {"+nodes.train.limit": 20, "vars.patch": [16, 32, 16], "vars.roi": [16, 32, 16], "models.net.dropout": 0,
+               "models.net.out_channels": 3,
+               "parts.prepare.nodes.scale.a_min": 0, "parts.prepare.nodes.scale.a_max": 1000}
+    return (*shipped("spleen_regular", data, **changed), "batch",
+            Training(net, lambda n, b: loss(n(b["image"]), b["label"]), adam(net, 2e-4)))
+
+
+def diffusion(data, folder):
+    net = nets.DiffusionModelUNet(2, 1, 1, channels=[32, 64, 64], attention_levels=[False, False, True],
+                                  num_res_blocks=1, num_head_channels=64)
+    changed = {"+nodes.train.limit": 4, "vars.batch": 8}
+    return (*shipped("diffusion", data, **changed), "noisy",
+            Training(net, lambda n, b: torch.nn.functional.mse_loss(n(b["noisy"], b["timesteps"]), b["target"]),
+                     adam(net, 1e-3), cosine(1e-3)))
+
+
 def register_affine2d(data, folder):
     """Not from its own first weights, which leave every pixel where it is: there linear interpolation has a kink, and
     what its gradient is hangs on rounding."""
@@ -167,8 +205,8 @@ def recipe(data, folder):
     return graph
 
 
-GRAPHS = dict(hippocampus=hippocampus, register_affine2d=register_affine2d, register_hippocampus=register_hippocampus,
-              brats=brats, nnunet=nnunet)
+GRAPHS = {graph.__name__: graph for graph in (cifar10, hippocampus, spleen_regular, diffusion, register_affine2d,
+                                              register_hippocampus, brats, nnunet)}
 
 
 # ---- both sides ----------------------------------------------------------------------------------
@@ -218,7 +256,7 @@ def main():
     for name in a.names:
         ours, peer, moved = held(name, os.path.abspath(a.data))
         far, rounding = apart(ours, peer), apart(moved, peer)
-        failed |= not far <= max(BOUND, 2 * rounding) or len(ours) != EPOCHS * BATCHES
+        failed |= not far <= max(BOUND, 2 * rounding) or len(ours) < EPOCHS * BATCHES
         print(f"{name:<24}{len(ours):>6}{ours[0]:>10.5f}{ours[-1]:>10.5f}{far:>10.1e}{rounding:>10.1e}", flush=True)
     return failed
 

@@ -89,9 +89,8 @@ class TrainingGraph {
     net["deep_supervision"] = outputs() > 1;
     net["memory"] = "light";
     return "  \"models\": {\n"
-           "    // What norms give is computed again for the backward pass: a fifth less memory "
-           "for a\n"
-           "    // fiftieth of the time. \"keep\" is the other way.\n"
+           "    // Norms are computed again on the way back: a fifth less memory for 2 % of the\n"
+           "    // time; \"keep\" is the other way.\n"
            "    \"net\": { " +
            members_of(net, "      ", 15) + " }\n  },\n";
   }
