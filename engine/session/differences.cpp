@@ -32,14 +32,16 @@ std::set<int> feeds_updates(const Graph& graph) {
   return found;
 }
 
-// Sources, and what makes several samples of one or one of several: a place in an epoch counts
-// what leaves them.
+// Sources, what makes several samples of one or one of several, and what chooses an epoch's items:
+// a place in an epoch counts what leaves them.
 void add_node(const Graph& graph, const GraphNode& n, bool feeds, Settings& all) {
   const std::string at = "nodes." + n.path + ".";
-  const bool orders = feeds && n.spec->arity != Arity::one_to_one;
+  const bool chooses = n.spec->chooses_items;
+  const bool orders = feeds && (chooses || n.spec->arity != Arity::one_to_one);
   all[at + "type"] = {n.spec->name, orders};
   for (const auto& [name, value] : n.params.items())
-    if (name != n.spec->credits_param && !n.spec->is_cache) all[at + name] = {value, orders};
+    if (name != n.spec->credits_param && (chooses || !n.spec->is_cache))
+      all[at + name] = {value, orders};
   Json inputs = Json::array();
   for (const GraphInput& in : n.inputs)
     inputs.push_back(graph.nodes[static_cast<std::size_t>(in.from)].path);

@@ -49,8 +49,9 @@ void Parted::flush(Flush& end) {
   node_->save(mine);
   ranks_->wire->put(name(epoch, ranks_->world.rank), packed_state(mine));
   unite(epoch);
-  // Whoever gave a part of the last epoch has read all of the one before.
-  if (end.epoch >= 2) ranks_->wire->remove(name(std::to_string(end.epoch - 2), ranks_->world.rank));
+  // Whoever gave this part has read the one before.
+  if (!given_.empty()) ranks_->wire->remove(name(given_, ranks_->world.rank));
+  given_ = epoch;
   node_->flush(end);
 }
 

@@ -43,6 +43,7 @@ class Parted final : public Node {
   const std::unique_ptr<Node> node_;
   const std::string path_;
   const std::shared_ptr<Ranks> ranks_;
+  std::string given_;  // the epoch of the part that is in the store
 };
 
 // The node as this rank needs it: Parted, or passing samples on where rank 0 alone writes.

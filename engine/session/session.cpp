@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <thread>
 
@@ -203,7 +204,7 @@ void Session::metric(int node, std::uint32_t epoch, const std::string& name, dou
   Metric& m = it->second;
   m.last = value;
   m.epoch = epoch;
-  if (fresh || better(full, value, m.best)) {
+  if (fresh || std::isnan(m.best) || better(full, value, m.best)) {
     m.best = value;
     m.best_epoch = epoch;
   }
@@ -299,8 +300,8 @@ bool Session::is_best() {
   std::lock_guard lock(mutex_);
   const auto it = metrics_.find(run.checkpoint_best);
   if (it == metrics_.end()) return false;
-  const double value = it->second.last, sign = run.checkpoint_mode == "max" ? 1 : -1;
-  if (best_kept_ && sign * (value - *best_kept_) <= 0) return false;
+  const double value = it->second.last;
+  if (!improves(run.checkpoint_mode, value, best_kept_)) return false;
   best_kept_ = value;
   return true;
 }

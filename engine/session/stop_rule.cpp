@@ -1,14 +1,21 @@
 #include "engine/session/stop_rule.h"
 
+#include <cmath>
+
 namespace sluice {
+
+bool improves(const std::string& mode, double value, const std::optional<double>& best,
+              double least) {
+  if (std::isnan(value)) return false;
+  if (!best || std::isnan(*best)) return true;
+  return (mode == "max" ? value - *best : *best - value) > least;
+}
 
 bool Stopping::met(const StopRule& rule, double value, std::uint32_t epoch) {
   if (seen_ != epoch) {  // validation may be rarer than training
     seen_ = epoch;
-    const double sign = rule.mode == "max" ? 1 : -1;
-    const auto gain = best_ ? sign * (value - *best_) : 0;
-    const bool better = !best_ || gain > rule.min_delta;
-    if (better || (gain > 0 && !rule.cumulative_delta)) best_ = value;
+    const bool better = improves(rule.mode, value, best_, rule.min_delta);
+    if (better || (improves(rule.mode, value, best_) && !rule.cumulative_delta)) best_ = value;
     no_better_ = better ? 0 : no_better_ + 1;
   }
   return (rule.at_least && value >= *rule.at_least) || (rule.at_most && value <= *rule.at_most) ||

@@ -3,11 +3,17 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "engine/base/json.h"
 #include "engine/graph/graph.h"
 
 namespace sluice {
+
+// Whether a metric's value is better than the best one before it, by more than `least`. What was
+// measured of nothing is NaN, and no better than any; any number is better than that.
+bool improves(const std::string& mode, double value, const std::optional<double>& best,
+              double least = 0);
 
 class Stopping {
  public:

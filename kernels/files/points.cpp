@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -29,12 +30,17 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
+// NaN and infinity are numbers here.
 std::optional<double> number(std::string_view word) {
+  if (word.starts_with('+')) word.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value))
-    return std::nullopt;
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return value;
+}
+
+bool is_header(const std::vector<std::string_view>& words) {
+  return std::none_of(words.begin(), words.end(), [](auto word) { return number(word); });
 }
 
 // JSON: [[1, 2], [3, 4]].
@@ -68,6 +74,8 @@ at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read)
     return points;
   }
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // of spreadsheets
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (text.starts_with('[')) return listed_points(text, path.string());
   std::vector<double> values;
   std::size_t columns = 0;
@@ -75,7 +83,7 @@ at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read)
     const auto end = std::min(text.find('\n'), text.size());
     const auto words = words_of(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (words.empty() || (line == 1 && !number(words[0]))) continue;
+    if (words.empty() || (line == 1 && is_header(words))) continue;
     const std::string where = path.string() + ":" + std::to_string(line) + ": ";
     if (columns == 0) columns = words.size();
     if (words.size() != columns)
@@ -83,7 +91,8 @@ at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read)
                       std::to_string(columns));
     for (const auto word : words) {
       const auto value = number(word);
-      if (!value) throw DataError(where + "\"" + std::string(word) + "\" is no finite number");
+      if (!value || !std::isfinite(*value))
+        throw DataError(where + "\"" + std::string(word) + "\" is no finite number");
       values.push_back(*value);
     }
   }

@@ -18,6 +18,12 @@
 
 namespace sluice {
 
+// Whether a field is one sample's, [axes, ...], and no batch: [3, 2, X, Y] are three of a picture.
+inline bool is_single_field(const at::Tensor& t) {
+  const std::int64_t axes = t.dim() - 1;
+  return axes >= 1 && axes <= 3 && t.size(0) == axes && !(axes >= 2 && t.size(1) == axes - 1);
+}
+
 at::Tensor warp(const at::Tensor& image, const at::Tensor& ddf,
                 kernels::Outside outside = kernels::Outside::zeros);
 

@@ -14,12 +14,13 @@
 namespace sluice {
 namespace {
 
-// "a,b,c,+5": names until a file name would become unwieldy, then how many more.
+// "a,b,c,+5": names until a file name would become unwieldy, then how many more; of one more, its
+// name, so that there are never as many words as members unless all are names (decollate).
 std::string joined_names(std::span<const SamplePtr> members) {
   constexpr std::size_t longest = 80;
   std::string out;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i > 0 && out.size() + members[i]->name.size() > longest)
+    if (i > 0 && i + 1 < members.size() && out.size() + members[i]->name.size() > longest)
       return out + ",+" + std::to_string(members.size() - i);
     out += (i > 0 ? "," : "") + members[i]->name;
   }

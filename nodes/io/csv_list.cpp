@@ -29,6 +29,7 @@ struct CsvListSource final : Node {
                "The first line has the columns' names; else columns are called by numbers from 0.")
         .param("root", &Params::root, "Folder of relative paths; empty: the CSV file's.")
         .param("keys", &Params::keys, "Columns with paths.")
+        .length(1)
         .param("values", &Params::values,
                "Columns with numbers: int64 where every row has a whole one, else float32.")
         .param("columns", &Params::columns,

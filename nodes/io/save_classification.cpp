@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 
@@ -65,6 +66,9 @@ struct SaveClassification final : Node {
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
     lines.clear();
   }
+
+  void save(State& state) const override { state.values["lines"] = lines; }
+  void load(const State& state) override { lines = state.values.at("lines"); }
 
  private:
   // As Python prints it: 1.0, not 1.

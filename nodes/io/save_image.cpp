@@ -144,7 +144,8 @@ struct SaveImage final : Node {
       throw DataError("field \"" + key + "\" is " + list_text(data.sizes()) +
                       "; a picture is [1, X, Y] or [3, X, Y]");
     if (p.scale) data = data.to(at::kFloat).clamp(0, 1).mul(static_cast<double>(*p.scale));
-    if (data.min().item<double>() < 0 || data.max().item<double>() >= 256)
+    // A minimum and a maximum of NaN are none.
+    if (!(data.min().item<double>() >= 0 && data.max().item<double>() < 256))
       throw DataError("field \"" + key +
                       "\" has values outside of 0..255; say \"scale\": 255 of "
                       "what is in 0..1");

@@ -1,6 +1,7 @@
 // write_datalist: the samples' paths as a decathlon dataset.json, which `decathlon` reads again.
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 
@@ -74,6 +75,9 @@ struct WriteDatalist final : Node {
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
     entries = Json::array();
   }
+
+  void save(State& state) const override { state.values["entries"] = entries; }
+  void load(const State& state) override { entries = state.values.at("entries"); }
 
  private:
   std::string relative(const std::string& file, const std::string& key) const {

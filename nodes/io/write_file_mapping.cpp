@@ -1,6 +1,7 @@
 // write_file_mapping: MONAI's WriteFileMappingd.
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
+#include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 #include "nodes/fields.h"
@@ -66,6 +67,9 @@ struct WriteFileMapping final : Node {
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
     entries = Json::array();
   }
+
+  void save(State& state) const override { state.values["entries"] = entries; }
+  void load(const State& state) override { entries = state.values.at("entries"); }
 
  private:
   static const std::string& path_of(const Sample& sample, const std::string& key) {

@@ -1,6 +1,7 @@
 // jacobian_metric: how displacement fields stretch and fold space (as Learn2Reg reports it).
 #include <ATen/Functions.h>
 
+#include "kernels/image/warp.h"
 #include "nodes/metric/metric.h"
 
 namespace sluice {
@@ -34,7 +35,7 @@ struct JacobianMetric final : RowMetric {
  private:
   void add(const Sample& sample) override {
     at::Tensor field = sample.tensor(p.key).detach().to(at::kCPU, at::kDouble);
-    if (field.dim() == field.size(0) + 1) field = field.unsqueeze(0);
+    if (is_single_field(field)) field = field.unsqueeze(0);
     bool fits = field.dim() >= 4 && field.dim() <= 5 && field.size(1) == field.dim() - 2;
     for (std::int64_t a = 2; a < field.dim(); ++a) fits = fits && field.size(a) > 2;
     if (!fits)

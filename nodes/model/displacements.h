@@ -32,7 +32,7 @@ struct Displaced {
   bool single;
 
   Displaced(const Sample& sample, const std::string& key) : field(sample.tensor(key)) {
-    single = field.dim() >= 2 && field.dim() <= 4 && field.size(0) == field.dim() - 1;
+    single = is_single_field(field);
     if (single) field = field.unsqueeze(0);
     if (field.dim() < 3 || field.dim() > 5 || field.size(1) != field.dim() - 2)
       throw DataError("\"" + key + "\" " + c10::str(sample.tensor(key).sizes()) +

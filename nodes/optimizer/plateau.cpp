@@ -1,6 +1,7 @@
 #include "nodes/optimizer/plateau.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
 
@@ -45,7 +46,8 @@ void Plateau::observe(const Observation& o) {
         p_.threshold_mode == "rel" ? best * (1 + sign * p_.threshold) : best + sign * p_.threshold;
     return p_.mode == "min" ? o.value < bound : o.value > bound;
   };
-  if (!best_ || better(*best_)) {
+  const bool none = !best_ || std::isnan(*best_);  // torch begins with infinity
+  if (!std::isnan(o.value) && (none || better(*best_))) {
     best_ = o.value;
     bad_ = 0;
   } else {

@@ -2,8 +2,10 @@
 // that the spatial transforms wrote (MONAI's Invertd for spatial transforms).
 //
 // All of them are affine, so going back is one resampling: the current affine and the one in front
-// of the first transform say which voxel lies where. Flips and crops come back exactly.
+// of the first transform say which voxel lies where. Flips and crops come back exactly, and what a
+// crop took away is 0, as MONAI pads it.
 #include "engine/run/registry.h"
+#include "kernels/image/reach.h"
 #include "kernels/image/resizing.h"
 #include "nodes/turning_back.h"
 
@@ -40,13 +42,29 @@ struct Invert final : Node {
       const Meta& meta = field.geometry();
       if (meta.history.empty()) return;
       const auto& old = meta.history.front();
+      const Affine to_source = multiply(inverse(meta.affine), old.affine_before);
+      Shape3 source{1, 1, 1};
+      std::copy(field.tensor.sizes().begin() + 1, field.tensor.sizes().end(), source.begin());
       field = turned_back(field, old.affine_before, old.shape_before,
                           parse_interpolation(per_key(p.mode, i)));
+      clear_beyond(field.tensor, to_source, source);
     });
     f.emit(std::move(out));
   }
 
  private:
+  // What lies beyond the field, of an image that it was cut out of.
+  static void clear_beyond(at::Tensor& t, const Affine& to_source, const Shape3& source) {
+    const auto axes = static_cast<std::size_t>(t.dim() - 1);
+    Shape3 shape{1, 1, 1};
+    std::copy_n(t.sizes().begin() + 1, axes, shape.begin());
+    const Reach reach = reach_of(source, to_source, shape);
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      const auto dim = static_cast<std::int64_t>(axis) + 1;
+      t.slice(dim, 0, reach.begin[axis]).zero_();
+      t.slice(dim, reach.end[axis]).zero_();
+    }
+  }
   static bool resized_last(const Field& field) {
     const auto& history = field.geometry().history;
     return !history.empty() && history.back().transform == "resize";

@@ -9,6 +9,7 @@
 #include "drive.h"
 #include "engine/base/error.h"
 #include "engine/cache/cache_folder.h"
+#include "engine/session/differences.h"
 #include "engine/state/cache_tiers.h"
 #include "engine/state/packed_sample.h"
 #include "kernels/files/file_io.h"
@@ -509,6 +510,21 @@ TEST_CASE("the next window's new items are computed before this epoch is over") 
     misses = held().misses;
   });
   CHECK(misses >= 8);  // 5 of the first window, 3 of the second
+}
+
+TEST_CASE(
+    "what chooses an epoch's items is compared at a resume, and where a cache keeps them is not") {
+  Bench b;
+  const auto compared = [&](const Json& json) {
+    Diagnostics diagnostics;
+    const auto graph = load_graph(parse_document("test.json", json.dump(), diagnostics),
+                                  with_collect(), {}, diagnostics);
+    REQUIRE(graph);
+    return data_settings(*graph);
+  };
+  const Json window = {{"type", "smart_cache"}, {"cache_num", 2}, {"replace_rate", 0.5}};
+  CHECK(compared(b.graph(window)).at("nodes.kept.replace_rate") == 0.5);
+  CHECK_FALSE(compared(b.graph(b.on_disk())).contains("nodes.kept.store"));
 }
 
 TEST_CASE("two caches cannot both say which items an epoch has") {

@@ -65,6 +65,12 @@ TEST_CASE("a long batch's name is shortened and says how many more") {
   const Sample out = Driver("batch").gather(members).samples().at(0);
   CHECK(out.name.starts_with("hippocampus_100,hippocampus_101,"));
   CHECK(out.name.ends_with(",+35"));
+  // Never by one alone: that would be as many words as members, and a member named "+1".
+  for (int n = 2; n < 40; ++n) {
+    const std::string name =
+        Driver("batch").gather({members.begin(), members.begin() + n}).samples().at(0).name;
+    CHECK_MESSAGE(!name.ends_with(",+1"), name);
+  }
 }
 
 TEST_CASE("buffer, cache and to_device on the CPU pass the very sample on") {

@@ -134,6 +134,7 @@ TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
   CHECK(contains(why("image,b\n\"a\"c,x\n"), "bad.csv:2: something stands behind"));
   CHECK(contains(why("image,b\n,x\n"), "bad.csv:2: the field \"image\" is empty"));
   CHECK(contains(why("image\n"), "has no rows"));
+  CHECK(contains(why("image\na\n", {{"keys", Json::array()}}), "keys"));
 }
 
 TEST_CASE("file_patterns puts together what the stars stand for, and says what is alone") {

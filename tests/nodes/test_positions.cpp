@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "engine/base/error.h"
 #include "engine/state/resource.h"
 #include "kernels/files/nifti.h"
@@ -168,6 +170,9 @@ TEST_CASE("save_image writes pictures, X across, scaled and truncated as MONAI's
   CHECK(contains(message_of([&] { Driver("save_image", params).fire({named}); }),
                  "does not lie under data_root_dir"));
   params["scale"] = nullptr;
-  CHECK(contains(message_of([&] { Driver("save_image", params).fire({sample_of("image", x)}); }),
-                 "outside of 0..255"));
+  const at::Tensor missing = at::full({1, 3, 2}, std::numeric_limits<double>::quiet_NaN());
+  for (const at::Tensor& wrong : {x, missing})
+    CHECK(contains(
+        message_of([&] { Driver("save_image", params).fire({sample_of("image", wrong)}); }),
+        "outside of 0..255"));
 }

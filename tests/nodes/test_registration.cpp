@@ -63,6 +63,16 @@ TEST_CASE("warp and dvf2ddf are MONAI's, of batches and of single samples") {
     const at::Tensor want =
         at::tensor(c["want"].get<std::vector<double>>(), at::kDouble).to(at::kFloat).view_as(got);
     CHECK((got - want).abs().max().item<double>() < 2e-6);
+    // As many members as a field of one more axis would have axes.
+    if (extents.size() < 3) {
+      const auto repeated = [&](const char* key) {
+        std::vector<at::Tensor> all(extents.size() + 1, sample.tensor(key)[1]);
+        return at::stack(all);
+      };
+      Sample many = sample_of("image", repeated("image"));
+      many.set("ddf", Field(repeated("ddf"), many.at("image").meta));
+      CHECK(at::equal(run(many)[0], got[1]));
+    }
     Sample one = sample_of("image", sample.tensor("image")[1]);
     one.set("ddf", Field(sample.tensor("ddf")[1], one.at("image").meta));
     CHECK(at::equal(run(one), got[1]));
@@ -138,6 +148,9 @@ TEST_CASE("jacobian_metric finds what a linear map stretches, and what folds") {
   CHECK(measured(linear({{-1, 0}, {0, 1}}, 4))["folding"] == 1);
   CHECK(measured(linear({{2, 0, 0}, {0, -1, 0}, {0, 0, -1}}, 4))["folding"] == 0);
   CHECK_THROWS_AS(measured(at::zeros({3, 4, 4})), DataError);
+  // As many members as a field of one more axis would have axes.
+  const at::Tensor mirrored = linear({{-1, 0}, {0, 1}}, 4), flat = at::zeros_like(mirrored);
+  CHECK(measured(at::stack({mirrored, flat, flat}))["folding"] == doctest::Approx(1.0 / 3));
 
   // std_log of a stretch that grows: determinants 1 + 2 c x along the first axis.
   const double c = 0.05;
@@ -212,6 +225,11 @@ TEST_CASE("points are read from text and follow their image through its transfor
   CHECK(said("1,2,3\n4,5\n") == "p.csv:2: 2 numbers; the rows before have 3");
   CHECK(said("1,2,3\n4,nan,5\n") == "p.csv:2: \"nan\" is no finite number");
   CHECK(said("x,y,z\n") == "p.csv: no row of numbers");
+  // A first line of numbers is a point, as spreadsheets write it too.
+  CHECK(said("\xef\xbb\xbf"
+             "1,2,3\n4,5,6\n") == "[2, 3] 21.0");
+  CHECK(said("+1,2,3\n4,5,6\n") == "[2, 3] 21.0");
+  CHECK(said("nan,2,3\n4,5,6\n") == "p.csv:1: \"nan\" is no finite number");
   CHECK(said("1,2,3,4\n") == "p.csv: rows of 4 numbers; points have 2 or 3 axes");
 
   // 2 x 3 x 4 mm, origin (10, 20, 30): file's voxel (1, 2, 3) is (12, 26, 42) mm.

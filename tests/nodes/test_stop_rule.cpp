@@ -7,7 +7,7 @@
 
 using namespace sluice;
 
-static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+static constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("a value of nothing measured is no best one, and any number is better") {
   CHECK(improves("max", 0.1, {}));
@@ -16,9 +16,9 @@ TEST_CASE("a value of nothing measured is no best one, and any number is better"
   CHECK(improves("min", 0.1, 0.2));
   CHECK_FALSE(improves("max", 0.2, 0.1, 0.15));
   for (const char* mode : {"min", "max"}) {
-    CHECK_FALSE(improves(mode, nan, {}));
-    CHECK_FALSE(improves(mode, nan, 0.5));
-    CHECK(improves(mode, 0.5, nan));
+    CHECK_FALSE(improves(mode, missing, {}));
+    CHECK_FALSE(improves(mode, missing, 0.5));
+    CHECK(improves(mode, 0.5, missing));
   }
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("patience counts values that are no better, NaN among them, from the f
   };
   CHECK(ends_after({1, 2, 3, 4}) == -1);
   CHECK(ends_after({1, 0, 0}) == 2);
-  CHECK(ends_after({nan, 1, 2, 3}) == -1);
-  CHECK(ends_after({1, nan, 2, nan, 3}) == -1);
-  CHECK(ends_after({3, nan, nan, 4}) == 2);
+  CHECK(ends_after({missing, 1, 2, 3}) == -1);
+  CHECK(ends_after({1, missing, 2, missing, 3}) == -1);
+  CHECK(ends_after({3, missing, missing, 4}) == 2);
 }

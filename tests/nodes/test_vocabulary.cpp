@@ -4,11 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <memory>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/resource.h"
 #include "engine/state/zip_file.h"
+#include "kernels/files/file_io.h"
 #include "kernels/files/npy.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
@@ -420,6 +423,44 @@ TEST_CASE("a file mapping says which file was made of which, and keeps what it h
   same.set("pred", of_file("/in/a"));
   Driver node("write_file_mapping", Json::object(), context);
   CHECK_THROWS_AS(node.fire({same}), DataError);
+}
+
+TEST_CASE("a file of an epoch that was cut in the middle holds the whole epoch") {
+  const TemporaryFolder folder;
+  OpenContext context;
+  context.out_dir = folder.path;
+  const auto written = [&](const char* type, const Json& params, const char* file, bool cut) {
+    const auto opened = [&] { return std::make_unique<Driver>(type, params, context); };
+    auto node = opened();
+    for (const std::string name : {"a", "b", "c"}) {
+      Sample s;
+      for (const char* key : {"image", "pred"}) {
+        auto meta = std::make_shared<Meta>();
+        meta->path = (folder / (key + name)).string();
+        s.set(key, Field(at::ones({1}), std::move(meta)));
+      }
+      node->fire({s});
+      if (!cut || name != "b") continue;
+      State state;
+      node->node().save(state);
+      node = opened();
+      node->node().load(state);
+    }
+    node->flush();
+    const FileBytes bytes = read_file(folder / file);
+    std::filesystem::remove(folder / file);
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const std::tuple<const char*, Json, const char*> sinks[] = {
+      {"write_file_mapping", Json::object(), "mapping.json"},
+      {"write_datalist", {{"output", "d.json"}, {"keys", "image"}}, "d.json"},
+      {"save_classification", Json::object(), "predictions.csv"}};
+  for (const auto& [type, params, file] : sinks) {
+    CAPTURE(type);
+    const std::string whole = written(type, params, file, false);
+    CHECK(says(whole, "c"));
+    CHECK(written(type, params, file, true) == whole);
+  }
 }
 
 TEST_CASE("what later parameters and nodes refuse") {

@@ -115,7 +115,9 @@ void take_graph_of_run(Options& o) {
 
 // runs/NAME-1, runs/NAME-2, ... without the number.
 std::string numbered_base(const Options& o) {
-  return (fs::path("runs") / fs::path(o.graphs.front()).stem()).string();
+  fs::path graph = fs::absolute(o.graphs.front()).lexically_normal();
+  if (!graph.has_filename()) graph = graph.parent_path();  // "package/", "."
+  return ("runs" / graph.stem()).string();
 }
 
 }  // namespace
