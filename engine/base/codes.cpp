@@ -230,9 +230,9 @@ R"(A stream that reads a trained network needs to know between which training ep
 "after" on its source.)"},
   CodeText{"SL0414", "after names no updater",
 R"("after" names a node that updates a network; other nodes have no turns to wait for.)"},
-  CodeText{"SL0415", "a stream in two turns",
-R"(A stream can wait for one updater only, and cannot both train and validate; and a node cannot read
-two networks that different streams train.)"},
+  CodeText{"SL0415", "a second stream that trains",
+R"(Checkpoints are written between two turns, when nobody holds what learns, so one stream of a graph
+trains: it may update several networks. And a stream that trains cannot wait for its own updates.)"},
   CodeText{"SL0416", "a second reader behind a 1:n of its region",
 R"(The children of one batch are updated one by one, so what a second reader sees would depend on
 timing. Move the 1:n in front of the first reader.)"},
@@ -275,8 +275,7 @@ R"(The node exists and reports metrics, but none of this name. `sluice inspect T
   CodeText{"SL0450", "batches that run.shards does not divide",
 R"(Each training batch is computed in run.shards parts, and an item of the source belongs to one of
 them by its place in the epoch alone. So there is one batch between source and model, of a whole
-number of items, at least one a shard; and nothing between them mixes items of different shards. Of
-several processes all do the steps of one stream, which may have several optimizers.)"},
+number of items, at least one a shard; and nothing between them mixes items of different shards.)"},
   CodeText{"SL0451", "run.shards without run.step_threads",
 R"(With run.shards given, the weights are the same to the bit for any number of processes. The threads
 that compute a shard are another matter: sums in a convolution are made in as many parts. By default

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +30,7 @@ struct Ranks {
   World world;
   Wire* wire = nullptr;           // null: the process is alone
   std::atomic<bool> wish{false};  // this rank's
+  std::atomic<bool> last{false};  // this step is the last that was asked for, on every rank
   std::function<void()> cut;      // ends the run behind this step; set once it runs
 
   bool halves = false;            // run.transfer is bfloat16
@@ -40,8 +40,8 @@ struct Ranks {
   std::vector<std::function<void()>> before_save;
   StepUse use;
 
-  // The updaters behind which a step of their stream is over: there the run may be cut.
-  std::set<std::string> last_updaters;
+  // The updater behind which a step is over: there the run may be cut.
+  std::string last_updater;
 
   bool alone() const { return !wire; }
   // For the sums of one updater, of which two go on at a time where a stream has two: the wire

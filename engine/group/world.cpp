@@ -2,7 +2,9 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include "engine/base/error.h"
 
@@ -57,6 +59,18 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
+// How many tasks of a SLURM step run on its machine of this number, by "2(x3),1".
+int tasks_of(const std::string& list, int machine) {
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) {
+    int tasks = 0, times = 1;
+    if (std::sscanf(part.c_str(), "%d(x%d)", &tasks, &times) < 1) break;
+    if ((machine -= times) < 0) return tasks;
+  }
+  refuse("SLURM_STEP_TASKS_PER_NODE is \"" + list +
+         "\", which says nothing of the machine that SLURM_NODEID names");
+}
+
 void check(const World& w, const Launcher& l) {
   const auto range = [](const char* name, int value, int size) {
     if (value < 0 || value >= size)
@@ -66,8 +80,8 @@ void check(const World& w, const Launcher& l) {
   if (w.size < 1) refuse(std::string(l.size) + " is " + std::to_string(w.size));
   range(l.rank, w.rank, w.size);
   if (w.local_size < 1 || w.local_size > w.size)
-    refuse(std::string(l.local_size) + " is " + std::to_string(w.local_size) + " of " +
-           std::to_string(w.size) + " processes");
+    refuse(std::string(l.local_size ? l.local_size : "the number of tasks of this machine") +
+           " is " + std::to_string(w.local_size) + " of " + std::to_string(w.size) + " processes");
   range(l.local_rank, w.local_rank, w.local_size);
 }
 
@@ -116,11 +130,13 @@ World find_world(const Environment& variable, const std::function<void(const std
     w.size = *size;
     w.local_rank = read.number(l.local_rank).value_or(*rank);
     const auto local_size = read.number(l.local_size);
-    // SLURM's own form is a list by machine, "2(x3),1".
     const auto tasks = is_slurm ? read.text("SLURM_STEP_TASKS_PER_NODE") : std::nullopt;
-    w.local_size = local_size ? *local_size : tasks ? std::atoi(tasks->c_str()) : w.size;
-    w.job =
-        read.text(l.job).value_or("") + "/" + read.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    w.local_size = local_size ? *local_size
+                   : tasks    ? tasks_of(*tasks, read.number("SLURM_NODEID").value_or(0))
+                              : w.size;
+    // Of one SLURM job several steps may run side by side.
+    const char* const part = is_slurm ? "SLURM_STEP_ID" : "TORCHELASTIC_RESTART_COUNT";
+    w.job = read.text(l.job).value_or("") + "/" + read.text(part).value_or("0");
     w.store_is_there = read.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     check(w, l);
     if (w.size == 1) return {};

@@ -404,7 +404,7 @@ std::vector<Change> widen(const Plan& plan, const Threads& threads) {
       add(at + "/threads", nullptr, quoted(n.path()) + " without a limit of its own",
           "it says \"threads\": " + std::to_string(n.graph->threads));
     const std::string& credits = n.spec->credits_param;
-    if (!credits.empty() && n.credits > 0 && !(n.turns >= 0 && n.training))
+    if (!credits.empty() && n.credits > 0 && !(n.takes_turns && n.training))
       add(at + "/" + credits, 2 * n.credits,
           quoted(n.path()) + ": " + credits + " " + std::to_string(n.credits) + " → " +
               std::to_string(2 * n.credits),

@@ -260,7 +260,7 @@ int pace_stream(const Plan& plan) {
   int free = -1;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     if (plan.streams[s].trains) return static_cast<int>(s);
-    if (free < 0 && plan.streams[s].turns < 0) free = static_cast<int>(s);
+    if (free < 0 && !plan.streams[s].takes_turns) free = static_cast<int>(s);
   }
   return std::max(free, 0);
 }

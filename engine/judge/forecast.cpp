@@ -132,9 +132,9 @@ class Simulation {
           cost(static_cast<int>(i)).service_s * firings_each(static_cast<int>(i), by) *
           (plan.nodes[i].is_source() ? cost(static_cast<int>(i)).fires : 1);
     }
-    takes_turns_ = !plan.turns.empty();  // where the length of every epoch is known
+    takes_turns_ = plan.turns.has_value();  // where the length of every epoch is known
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      if (plan.streams[s].turns >= 0 && costs.epoch[s] <= 0) takes_turns_ = false;
+      if (plan.streams[s].takes_turns && costs.epoch[s] <= 0) takes_turns_ = false;
       begin_epoch(s);
     }
     if (takes_turns_) turn_ = train_;
@@ -226,7 +226,7 @@ class Simulation {
   }
 
   bool turn_open(int i, const Token& token) const {
-    if (!takes_turns_ || node(i).turns < 0 || !node(i).gate) return true;
+    if (!takes_turns_ || !node(i).takes_turns || !node(i).gate) return true;
     const auto& queue = epochs_[static_cast<std::size_t>(token.epoch()->stream)];
     return token.epoch()->stream == turn_ && token.epoch() == queue.front();
   }
@@ -440,7 +440,7 @@ class Simulation {
     for (std::size_t s = 0; s < epochs_.size(); ++s) {
       auto& queue = epochs_[s];
       while (queue.size() > 1 && queue.front()->sent && queue.front()->live == 0) {
-        if (takes_turns_ && plan_.streams[s].turns >= 0) {
+        if (takes_turns_ && plan_.streams[s].takes_turns) {
           if (static_cast<int>(s) != turn_) break;
           hand_on();
         }
@@ -452,7 +452,7 @@ class Simulation {
   void hand_on() {
     std::vector<int> round{train_};
     for (std::size_t s = 0; s < plan_.streams.size(); ++s)
-      if (plan_.streams[s].turns >= 0 && !plan_.streams[s].trains) {
+      if (plan_.streams[s].takes_turns && !plan_.streams[s].trains) {
         const int every = std::max(1, plan_.streams[s].every);
         if ((cycles_ + 1) % every == 0) round.push_back(static_cast<int>(s));
       }

@@ -135,7 +135,7 @@ class Judge {
     int found = -1;
     for (int i = 0; i < size(); ++i) {
       const PlanNode& n = node(i);
-      if (n.credits == 0 || n.turns >= 0 || of(i).blocked < worth_naming) continue;
+      if (n.credits == 0 || n.takes_turns || of(i).blocked < worth_naming) continue;
       if (bodies_in(i) < nearly_full * (n.credits - n.need + 1) || !next_gates_starve(i)) continue;
       if (found < 0 || of(i).blocked > of(found).blocked) found = i;
     }

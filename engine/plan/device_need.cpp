@@ -58,7 +58,7 @@ DeviceNeed device_need(const Plan& plan) {
         need.budgets += budget.get<std::uint64_t>();
     }
     // A region's one batch is among those in flight.
-    if (!n.gate || n.turns >= 0) continue;
+    if (!n.gate || n.takes_turns) continue;
     const PacketBytes packet = packet_bytes(n.flow);
     need.exact &= packet.exact;
     const int packets =

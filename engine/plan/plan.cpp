@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-TurnOrder Plan::sequence(int turns_index) const {
-  const PlanTurns& t = turns[turns_index];
+TurnOrder Plan::sequence() const {
+  const PlanTurns& t = *turns;
   std::vector<TurnOrder::Validation> validations;
   for (int s : t.streams) validations.push_back({s, static_cast<std::uint32_t>(streams[s].every)});
   return {t.train_stream, static_cast<std::uint32_t>(streams[t.train_stream].epochs),
@@ -84,12 +84,8 @@ std::set<int> PlanPass::upstream(int to) const {
   return seen;
 }
 
-int PlanPass::turns_of(const std::string& network) const {
-  for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
-    const auto& names = plan_.turns[t].networks;
-    if (std::find(names.begin(), names.end(), network) != names.end()) return static_cast<int>(t);
-  }
-  return -1;
+bool PlanPass::learns(const std::string& network) const {
+  return plan_.turns && std::ranges::count(plan_.turns->networks, network) > 0;
 }
 
 namespace {

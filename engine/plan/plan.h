@@ -49,7 +49,7 @@ struct PlanNode {
   int segment = -1;                 // the gate or source whose credits its output carries
   std::vector<int> prefix_of;       // caches whose hit makes this node pass packets on
   std::vector<int> spared_by;       // a source: caches whose hit means that nobody reads its sample
-  int turns = -1;                   // gates bound to turns, and updaters: index into Plan::turns
+  bool takes_turns = false;         // gates bound to turns, and updaters
   bool training = false;            // reads or updates a network on its updater's stream
   bool feeds_cache = false;         // a cache stands after it: its packets carry the look-ups
   bool discards = false;            // a cut makes it drop what still comes
@@ -70,7 +70,7 @@ struct PlanNode {
 
 struct PlanStream {
   int source = -1;
-  int turns = -1;  // whose turns it takes part in; -1: free-running
+  bool takes_turns = false;  // else it runs freely
   bool trains = false;
   int every = 1;            // a validation stream: after every so many training epochs
   std::vector<int> caches;  // looked up when the source emits
@@ -78,7 +78,7 @@ struct PlanStream {
   Division division;        // over packets and processes
 };
 
-// The networks that one group of updaters changes, and who may hold them when.
+// The networks that the training stream's updaters change, and who may hold them when.
 struct PlanTurns {
   std::vector<std::string> networks;
   int train_stream = -1;
@@ -100,13 +100,13 @@ struct Plan {
   const Graph* graph = nullptr;
   std::vector<PlanNode> nodes;  // same indices as graph->nodes
   std::vector<PlanStream> streams;
-  std::vector<PlanTurns> turns;
+  std::optional<PlanTurns> turns;  // of the stream that trains, where one does
   std::vector<PlanRun> runs;
   std::vector<int> order;  // topological, sources first
   int threads = 2;
   int io_threads = 0;  // that its nodes ask for
 
-  TurnOrder sequence(int turns_index) const;
+  TurnOrder sequence() const;  // of the turns, which must be there
 };
 
 // "flip + zoom + affine: 2 resamplings"

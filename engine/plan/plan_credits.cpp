@@ -63,9 +63,9 @@ class Credits : PlanPass {
     const std::string& name = n.spec->credits_param;
     const bool moves = moves_samples(*n.spec);
     if (moves) at_most(n, name, param<std::int64_t>(n, name, 1));
-    if (n.turns >= 0 && n.training) {
+    if (n.takes_turns && n.training) {
       n.credits = 1;  // the training region: one batch at a time holds the weights
-    } else if (n.turns >= 0) {
+    } else if (n.takes_turns) {
       n.credits = n.need + 1;
     } else if ((moves && n.graph->is_given(name)) || (options_.device && (moves || is_there(n)))) {
       n.credits = moved_at_once(plan_, n);
@@ -93,7 +93,7 @@ class Credits : PlanPass {
     std::set<int> finish, front;
     for (int i = 0; i < size(); ++i) {
       const PlanNode& n = plan_.nodes[i];
-      if (!n.gate || n.turns < 0) continue;
+      if (!n.gate || !n.takes_turns) continue;
       finish.merge(downstream(i));
       front.merge(upstream(i));
       front.insert(i);

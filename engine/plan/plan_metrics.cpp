@@ -36,12 +36,14 @@ class Metrics : PlanPass {
     const std::string name = wanted.metric.substr(0, dot);
     const int i = dot == std::string::npos ? -1 : graph_.find(name);
     std::vector<std::string> fit;
-    for (const PlanTurns& t : plan_.turns) {
-      for (int s : t.sinks) fit.push_back(path(s));
-      for (int u : t.updaters) fit.push_back(path(u));
+    if (plan_.turns) {
+      for (int s : plan_.turns->sinks) fit.push_back(path(s));
+      for (int u : plan_.turns->updaters) fit.push_back(path(u));
     }
-    if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end())
+    if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end()) {
+      if (!known_to_all(i)) return of_first(i, wanted);
       return reported(i, wanted.metric.substr(dot + 1), wanted);
+    }
     std::string hint;
     if (const std::string meant = nearest(name, fit); !meant.empty())
       hint = "did you mean \"" +
@@ -55,6 +57,19 @@ class Metrics : PlanPass {
                            "\" is no metric of a validation sink or an updater: those alone are "
                            "complete between two training epochs",
                        wanted.place, wanted.path, hint);
+  }
+
+  // A sink that cannot merge what several processes saw is the first one's alone.
+  bool known_to_all(int i) const {
+    const Spec& s = *plan_.nodes[i].spec;
+    return options_.processes == 1 || s.merging || s.access == Access::update;
+  }
+  void of_first(int i, const Wanted& wanted) {
+    diagnostics_.error("SL0440",
+                       wanted.path + " \"" + wanted.metric + "\": of several processes the first " +
+                           "alone computes \"" + path(i) + "\" (" + node(i).spec->name +
+                           "), so the others would not know it",
+                       wanted.place, wanted.path, "take another metric, or run it as one process");
   }
 
   std::string example_metric(int i) const {

@@ -49,8 +49,8 @@ class PlanPass {
   std::set<int> downstream(int from) const;
   std::set<int> upstream(int to) const;
 
-  // The turns that an updated network belongs to; -1 for others.
-  int turns_of(const std::string& network) const;
+  // Whether somebody updates the network.
+  bool learns(const std::string& network) const;
 
   Plan& plan_;
   const Graph& graph_;

@@ -13,7 +13,7 @@ class Splits : PlanPass {
   void run() {
     const std::int64_t shards = graph_.run.shards.value_or(options_.processes);
     if (shards == 1 && options_.processes == 1) return;
-    int trains = -1;  // the source of the first stream that does
+    bool trains = false;
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
       PlanStream& stream = plan_.streams[s];
       if (!stream.trains) {
@@ -21,16 +21,9 @@ class Splits : PlanPass {
         continue;
       }
       training(static_cast<int>(s), shards);
-      if (trains < 0)
-        trains = stream.source;
-      else if (options_.processes > 1)
-        error(stream.source, "SL0450",
-              "the streams of \"" + path(trains) + "\" and \"" + path(stream.source) +
-                  "\" both train, and of several processes one could be in a step of the first, "
-                  "waiting for another that is in one of the second",
-              "train both networks in one stream, or run it as one process");
+      trains = true;
     }
-    if (trains >= 0 && graph_.run.shards && graph_.run.step_threads == 0)
+    if (trains && graph_.run.shards && graph_.run.step_threads == 0)
       diagnostics_.warning(
           "SL0451",
           "run.shards is " + std::to_string(shards) +
@@ -68,7 +61,7 @@ class Splits : PlanPass {
                             const std::string& hint) {
       error_at(i, key, "SL0450", "run.shards is " + std::to_string(shards) + ", but " + what, hint);
     };
-    for (int u : plan_.turns[static_cast<std::size_t>(stream.turns)].updaters)
+    for (int u : plan_.turns->updaters)
       if (param<std::int64_t>(node(u), "grad_accumulation", 1) > 1)
         return refuse(u, "grad_accumulation",
                       "\"" + path(u) + "\" adds up gradients of several batches",

@@ -17,18 +17,18 @@ class Turns : PlanPass {
       if (node(i).spec->access == Access::update) updater(i);
     for (int i : plan_.order)
       if (node(i).spec->access == Access::read) reader(i);
-    for (const PlanTurns& t : plan_.turns)
-      for (int u : t.updaters) lone_updater(u), follower(u);
+    if (plan_.turns)
+      for (int u : plan_.turns->updaters) lone_updater(u), follower(u);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
     epochs();
   }
 
  private:
   int updater_of(const std::string& network) const {
-    for (const PlanTurns& t : plan_.turns)
-      for (std::size_t k = 0; k < t.networks.size(); ++k)
-        if (t.networks[k] == network) return t.updaters[k];
-    return -1;
+    if (!plan_.turns) return -1;
+    const auto& all = plan_.turns->networks;
+    const auto at = std::find(all.begin(), all.end(), network);
+    return at == all.end() ? -1 : plan_.turns->updaters[static_cast<std::size_t>(at - all.begin())];
   }
 
   // Of two updaters the one that stands further down in the file is reported.
@@ -43,49 +43,44 @@ class Turns : PlanPass {
   void updater(int i) {
     PlanNode& n = node(i);
     const std::string name = network_updated_by(*n.graph);
-    int t = turns_of(name);
-    if (t >= 0) return second_updater(i);
-    // Updaters of one stream share its turns: their networks change together.
-    for (std::size_t k = 0; k < plan_.turns.size(); ++k)
-      if (plan_.turns[k].train_stream == n.stream) t = static_cast<int>(k);
-    if (t < 0) {
-      t = static_cast<int>(plan_.turns.size());
-      plan_.turns.emplace_back();
-      plan_.turns[t].train_stream = n.stream;
-      plan_.streams[n.stream].turns = t;
-      plan_.streams[n.stream].trains = true;
+    if (learns(name)) return second_updater(i);
+    if (!plan_.turns) {
+      plan_.turns.emplace().train_stream = n.stream;
+      plan_.streams[n.stream].takes_turns = plan_.streams[n.stream].trains = true;
     }
-    plan_.turns[t].networks.push_back(name);
-    plan_.turns[t].updaters.push_back(i);
-    n.turns = t;
-    n.training = n.ordered = true;
+    if (plan_.turns->train_stream != n.stream) return second_stream(i);
+    plan_.turns->networks.push_back(name);
+    plan_.turns->updaters.push_back(i);
+    n.takes_turns = n.training = n.ordered = true;
     n.concurrency = 1;
   }
 
+  // Between two turns nobody holds a network, so there all that learns is saved. Two streams that
+  // train would have to stop for each other there.
+  void second_stream(int i) {
+    const int first = plan_.turns->updaters.front();
+    error(i, "SL0415",
+          "\"" + path(i) + "\" and \"" + path(first) +
+              "\" update networks in streams of their own, from \"" +
+              path(plan_.streams[node(i).stream].source) + "\" and \"" +
+              path(plan_.streams[node(first).stream].source) + "\"",
+          "train both in one stream, or in two runs");
+  }
+
   // An updater that misses a field is connected to the wrong node.
-  bool updater_has_no_loss(int t) {
+  bool updater_has_no_loss() {
     const auto& all = diagnostics_.all();
     return std::any_of(all.begin(), all.end(), [&](const Diagnostic& d) {
       const auto of = [&](int u) { return d.path.starts_with("nodes." + path(u) + "."); };
-      const auto& updaters = plan_.turns[t].updaters;
+      const auto& updaters = plan_.turns->updaters;
       return d.code == "SL0601" && std::any_of(updaters.begin(), updaters.end(), of);
     });
   }
 
-  // Those of the networks that a node reads which somebody updates, in one stream.
+  // Those of the networks that a node reads which somebody updates.
   std::vector<std::string> learners(int i) {
-    std::vector<std::string> found;
-    for (std::string& name : networks_of(*node(i).graph)) {
-      if (turns_of(name) < 0) continue;
-      if (!found.empty() && turns_of(name) != turns_of(found.front())) {
-        error_at(i, key_of(i, name), "SL0415",
-                 "\"" + path(i) + "\" reads the networks \"" + found.front() + "\" and \"" + name +
-                     "\", which are trained by different streams",
-                 "train them in one stream");
-        continue;
-      }
-      found.push_back(std::move(name));
-    }
+    std::vector<std::string> found = networks_of(*node(i).graph);
+    std::erase_if(found, [&](const std::string& name) { return !learns(name); });
     return found;
   }
 
@@ -99,27 +94,26 @@ class Turns : PlanPass {
     PlanNode& n = node(i);
     const std::vector<std::string> names = learners(i);
     if (names.empty()) return;  // nobody updates any: no turns
-    const int t = turns_of(names.front());
     const std::set<int> behind = downstream(i);
     // A network's own updater, not just one of the same turns: else that network might be updated
     // for this batch before or after it is read for it.
     const auto starved = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
       return behind.count(updater_of(name)) == 0;
     });
-    const bool same_stream = n.stream == plan_.turns[t].train_stream;
+    const bool same_stream = n.stream == plan_.turns->train_stream;
     if (same_stream && starved != names.end()) {
-      if (updater_has_no_loss(t)) return;  // it was said already
+      if (updater_has_no_loss()) return;  // it was said already
       error_at(i, key_of(i, *starved), "SL0411",
                "\"" + path(i) + "\" reads network \"" + *starved +
                    "\" in the stream that trains it but does not feed its updater, so what it "
                    "reads would depend on timing",
                "give it a source of its own with \"after\": \"" +
-                   path(plan_.turns[t].updaters.front()) + "\"");
+                   path(plan_.turns->updaters.front()) + "\"");
       return;
     }
     n.training = same_stream;
     for (int a : upstream(i)) {  // only the first reader is a gate
-      if (node(a).turns != t || !node(a).gate || node(a).spec->access != Access::read) continue;
+      if (!node(a).takes_turns || !node(a).gate || node(a).spec->access != Access::read) continue;
       if (same_stream && n.domain != node(a).domain)
         error_at(i, key_of(i, names.front()), "SL0416",
                  "\"" + path(i) + "\" reads network \"" + names.front() +
@@ -129,19 +123,19 @@ class Turns : PlanPass {
       return;
     }
     n.gate = true;
-    n.turns = t;
+    n.takes_turns = true;
     if (!same_stream) {
       std::set<int> sinks;
       if (n.is_sink()) sinks.insert(i);
       for (int b : behind)
         if (node(b).is_sink()) sinks.insert(b);
-      auto& all = plan_.turns[t].sinks;
+      auto& all = plan_.turns->sinks;
       for (int b : sinks)
         if (std::find(all.begin(), all.end(), b) == all.end()) all.push_back(b);
     } else {
       n.ordered = true;
       n.concurrency = 1;
-      region(i, t);
+      region(i);
     }
   }
 
@@ -149,7 +143,7 @@ class Turns : PlanPass {
   // to the next training epoch while a validation turn reads what it changes.
   void lone_updater(int u) {
     for (int a : upstream(u))
-      if (node(a).turns == node(u).turns && node(a).gate && node(a).training) return;
+      if (node(a).takes_turns && node(a).gate && node(a).training) return;
     node(u).gate = true;
   }
 
@@ -168,8 +162,8 @@ class Turns : PlanPass {
 
   // Nothing between the first training reader and the updaters may begin another segment: its
   // credit would come home before the update is done.
-  void region(int first, int t) {
-    for (int u : plan_.turns[t].updaters) {
+  void region(int first) {
+    for (int u : plan_.turns->updaters) {
       const std::set<int> before = upstream(u);
       for (int b : downstream(first))
         if (before.count(b) && (node(b).spec->is_gate || node(b).spec->arity == Arity::gather))
@@ -183,19 +177,15 @@ class Turns : PlanPass {
   void validation(int s) {
     PlanStream& stream = plan_.streams[s];
     const GraphNode& source = *node(stream.source).graph;
-    int bound = -1;
-    bool mixed = false;  // reads networks of different turns
-    for (const PlanNode& n : plan_.nodes) {
-      if (n.stream != s || n.turns < 0 || n.training) continue;
-      mixed |= bound >= 0 && bound != n.turns;
-      bound = n.turns;
-    }
+    const bool reads = std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
+      return n.stream == s && n.takes_turns && !n.training;
+    });
     if (source.after.empty()) {
-      if (bound >= 0)
+      if (reads)
         error(stream.source, "SL0413",
               "\"" + source.path + "\" feeds a reader of network \"" +
-                  plan_.turns[bound].networks.front() + "\", which is being trained",
-              "say when it runs: \"after\": \"" + path(plan_.turns[bound].updaters.front()) + "\"");
+                  plan_.turns->networks.front() + "\", which is being trained",
+              "say when it runs: \"after\": \"" + path(plan_.turns->updaters.front()) + "\"");
       return;
     }
     const int after = graph_.find(source.after);
@@ -205,55 +195,40 @@ class Turns : PlanPass {
                updaters_hint());
       return;
     }
-    if (node(after).turns < 0) return;  // a second updater: reported there
-    stream.turns = node(after).turns;
+    if (!node(after).takes_turns) return;  // of a second stream: reported there
+    if (stream.trains) {
+      error_at(stream.source, "after", "SL0415",
+               "\"" + source.path + "\" trains a network itself, so it cannot wait for \"" +
+                   source.after + "\"",
+               "remove \"after\"");
+      return;
+    }
+    stream.takes_turns = true;
     stream.every = source.every_epochs;
-    plan_.turns[stream.turns].streams.push_back(s);
-    if (stream.trains || mixed || (bound >= 0 && bound != stream.turns))
-      two_turns(stream, mixed, bound);
-    if (bound < 0) wait_for_sinks(s);
+    plan_.turns->streams.push_back(s);
+    if (!reads) wait_for_sinks(s);
   }
 
   std::string updaters_hint() const {
     std::string names;
-    for (const PlanTurns& t : plan_.turns)
-      for (int u : t.updaters) names += (names.empty() ? "\"" : ", \"") + path(u) + "\"";
+    if (plan_.turns)
+      for (int u : plan_.turns->updaters) names += (names.empty() ? "\"" : ", \"") + path(u) + "\"";
     return names.empty() ? "the graph updates none" : "the updaters are " + names;
-  }
-
-  void two_turns(const PlanStream& stream, bool mixed, int bound) {
-    const GraphNode& source = *node(stream.source).graph;
-    std::string message, hint;
-    if (stream.trains) {
-      message = "trains a network itself, so it cannot wait for \"" + source.after + "\"";
-      hint = "remove \"after\"";
-    } else if (mixed) {
-      message = "feeds readers of networks that are trained by different streams";
-      hint = "give each a source of its own";
-    } else {
-      const int updater = plan_.turns[bound].updaters.front();
-      message = "waits for \"" + source.after + "\" but feeds a reader of network \"" +
-                plan_.turns[bound].networks.front() + "\", which \"" + path(updater) + "\" updates";
-      hint = "did you mean \"" + path(updater) + "\"?";
-    }
-    error_at(stream.source, "after", "SL0415", "\"" + source.path + "\" " + message, hint);
   }
 
   // A validation stream that reads nothing (it writes a file, say) still has its turn.
   void wait_for_sinks(int s) {
     for (int i = 0; i < size(); ++i)
-      if (node(i).stream == s && node(i).is_sink())
-        plan_.turns[plan_.streams[s].turns].sinks.push_back(i);
+      if (node(i).stream == s && node(i).is_sink()) plan_.turns->sinks.push_back(i);
   }
 
   void epochs() {
     for (PlanStream& s : plan_.streams) s.epochs = graph_.run.epochs;
-    for (std::size_t t = 0; t < plan_.turns.size(); ++t) {
-      for (int s : plan_.turns[t].streams) plan_.streams[s].epochs = 0;
-      const TurnOrder order = plan_.sequence(static_cast<int>(t));
-      for (int s : plan_.turns[t].streams)
-        plan_.streams[s].epochs = order.epochs_before(s, order.size());
-    }
+    if (!plan_.turns) return;
+    for (int s : plan_.turns->streams) plan_.streams[s].epochs = 0;
+    const TurnOrder order = plan_.sequence();
+    for (int s : plan_.turns->streams)
+      plan_.streams[s].epochs = order.epochs_before(s, order.size());
   }
 };
 

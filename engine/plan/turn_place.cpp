@@ -12,9 +12,9 @@ static const std::string& source_of(const Plan& plan, int stream) {
 }
 
 Json turn_place(const Plan& plan, std::size_t turn) {
-  if (plan.turns.empty()) return Json::object();
-  const auto sequence = plan.sequence(0);
-  const int trains = plan.turns.front().train_stream;
+  if (!plan.turns) return Json::object();
+  const auto sequence = plan.sequence();
+  const int trains = plan.turns->train_stream;
   if (turn >= sequence.size())
     return {{"epoch", plan.streams[static_cast<std::size_t>(trains)].epochs}};
   const Turn t = sequence[turn];
@@ -25,9 +25,9 @@ Json turn_place(const Plan& plan, std::size_t turn) {
 
 std::size_t turn_at(const Plan& plan, const Json& place) {
   if (place.is_number()) return place;  // of an earlier version
-  if (plan.turns.empty()) return 0;
+  if (!plan.turns) return 0;
   // Within an epoch: training, then validation streams in the file's order.
-  const PlanTurns& turns = plan.turns.front();
+  const PlanTurns& turns = *plan.turns;
   const auto rank = [&](int stream) -> std::size_t {
     if (stream == turns.train_stream) return 0;
     const auto at = std::find(turns.streams.begin(), turns.streams.end(), stream);
@@ -39,7 +39,7 @@ std::size_t turn_at(const Plan& plan, const Json& place) {
     for (const int s : turns.streams)
       if (place["validation"] == source_of(plan, s)) from.second = rank(s);
   }
-  const auto sequence = plan.sequence(0);
+  const auto sequence = plan.sequence();
   const auto all = std::views::iota(std::size_t{0}, sequence.size());
   const auto found = std::ranges::partition_point(all, [&](std::size_t i) {
     const Turn t = sequence[i];

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// Of the first network's turns; the number past the last one is the epoch after the last.
+// The number past the last one is the epoch after the last.
 Json turn_place(const Plan& plan, std::size_t turn);
 // The first turn of this plan that is not before the place.
 std::size_t turn_at(const Plan& plan, const Json& place);

@@ -5,6 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <system_error>
+
+#include "engine/base/system_call.h"
+
 namespace sluice {
 
 void make_thread_background() {
@@ -16,11 +20,18 @@ void name_thread(const std::string& name) {
 }
 
 Lane::Lane(std::string name, int threads, std::function<void()> on_start) {
-  for (int i = 0; i < threads; ++i)
-    threads_.emplace_back([this, name, on_start] { loop(name, on_start); });
+  try {
+    for (int i = 0; i < threads; ++i)
+      threads_.emplace_back([this, name, on_start] { loop(name, on_start); });
+  } catch (const std::system_error& e) {
+    join();
+    throw MachineError(Exit::io, std::string("no further thread can be made: ") + e.what());
+  }
 }
 
-Lane::~Lane() {
+Lane::~Lane() { join(); }
+
+void Lane::join() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;

@@ -21,7 +21,8 @@ class Lane {
  public:
   using Job = std::function<void()>;
 
-  // `on_start` runs once on every thread, before its first job.
+  // `on_start` runs once on every thread, before its first job. Throws where the system has no
+  // thread left.
   Lane(std::string name, int threads, std::function<void()> on_start);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -31,6 +32,7 @@ class Lane {
   int threads() const { return static_cast<int>(threads_.size()); }
 
  private:
+  void join();
   void loop(const std::string& name, const std::function<void()>& on_start);
 
   std::mutex mutex_;

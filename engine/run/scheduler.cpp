@@ -126,14 +126,13 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
   for (const PlanRun& run : plan.runs)
     for (std::size_t k = 0; k < run.nodes.size(); ++k)
       position_in_run_[static_cast<std::size_t>(run.nodes[k])] = static_cast<int>(k);
-  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
-    turnstiles_.push_back(
-        std::make_unique<Turnstile>(plan, static_cast<int>(t), options_.resume.turn,
-                                    [this, t](const Turn& ended) { return between(t, ended); }));
+  if (plan.turns) {
+    turnstile_ = std::make_unique<Turnstile>(plan, options_.resume.turn,
+                                             [this](const Turn& ended) { return between(ended); });
     for (std::size_t s = 0; s < plan.streams.size(); ++s)
-      if (plan.streams[s].turns == static_cast<int>(t))
+      if (plan.streams[s].takes_turns)
         first_epoch_[s] =
-            turnstiles_[t]->sequence().epochs_before(static_cast<int>(s), options_.resume.turn);
+            turnstile_->sequence().epochs_before(static_cast<int>(s), options_.resume.turn);
   }
   machine_ = std::make_unique<Machine>(options_);
   auto start = [this](LaneKind kind, Stream* stream) {
@@ -176,11 +175,8 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
     const PlanNode& n = plan.nodes[i];
     auto s = std::make_unique<Station>(*this, static_cast<int>(i), nodes_[i],
                                        first_epoch_[static_cast<std::size_t>(n.stream)]);
-    for (auto& t : turnstiles_) {
-      if (n.turns >= 0 && n.gate && &t == &turnstiles_[static_cast<std::size_t>(n.turns)])
-        s->turnstile_ = t.get();
-      if (t->ends(static_cast<int>(i))) s->ends_ = t.get();
-    }
+    if (n.takes_turns && n.gate) s->turnstile_ = turnstile_.get();
+    if (turnstile_ && turnstile_->ends(static_cast<int>(i))) s->ends_ = turnstile_.get();
     machine_->arena.execute([&] { s->build(*machine_->graph, lane_of(n), stream(n.lane)); });
     stations_.push_back(std::move(s));
   }
@@ -199,7 +195,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
 // Whether the order of one stream keeps the steps of this training region apart, so that the host
 // may queue the next one while the device works on this.
 bool Scheduler::one_stream(const PlanNode& gate) const {
-  if (!gate.gate || !gate.training || gate.turns < 0) return false;
+  if (!gate.gate || !gate.training || !gate.takes_turns) return false;
   return std::all_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
     return !n.training || n.stream != gate.stream || n.lane == gate.lane;
   });
@@ -307,8 +303,8 @@ Outcome Scheduler::run() {
 // How far the turns came, and how far the training epoch that was cut. Of several gates the one
 // that admitted least: what another admitted beyond was joined with a Skip, so it updated nothing.
 void Scheduler::position(Resume& at) const {
-  if (turnstiles_.empty()) return;
-  const Turnstile& t = *turnstiles_.front();
+  if (!turnstile_) return;
+  const Turnstile& t = *turnstile_;
   at.turn = t.position();
   if (at.turn >= t.sequence().size()) return;
   const Turn turn = t.sequence()[at.turn];
@@ -385,12 +381,11 @@ void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
 }
 
 // The hook of the stop rule and the checkpoint; what it throws (a full disk) ends the run.
-bool Scheduler::between(std::size_t turns, const Turn& ended) {
-  const PlanTurns& t = plan_.turns[turns];
+bool Scheduler::between(const Turn& ended) {
   Stamp stamp = Stamp::first(static_cast<std::uint32_t>(ended.stream), ended.epoch, 0);
   bool last = true;  // where it throws, too
-  guard(t.updaters.front(), stamp,
-        [&] { last = events_.between(ended, turnstiles_[turns]->position() + 1); });
+  guard(plan_.turns->updaters.front(), stamp,
+        [&] { last = events_.between(ended, turnstile_->position() + 1); });
   if (last) stop();
   return last;
 }
@@ -414,9 +409,8 @@ std::shared_ptr<const std::vector<Hit>> Scheduler::look_up(int stream, std::uint
 }
 
 std::uint32_t Scheduler::train_epoch(int stream, std::uint32_t epoch) const {
-  const int turns = plan_.streams[static_cast<std::size_t>(stream)].turns;
-  if (turns < 0) return epoch;
-  return turnstiles_[static_cast<std::size_t>(turns)]->sequence().train_epoch(stream, epoch);
+  if (!plan_.streams[static_cast<std::size_t>(stream)].takes_turns) return epoch;
+  return turnstile_->sequence().train_epoch(stream, epoch);
 }
 
 // ---- failures -----------------------------------------------------------------------------
@@ -511,11 +505,10 @@ std::vector<Reading> Scheduler::readings() const {
   return all;
 }
 std::optional<Turn> Scheduler::turn() const {
-  if (turnstiles_.empty()) return std::nullopt;
-  const Turnstile& t = *turnstiles_.front();
-  const std::size_t at = t.position();
-  if (at >= t.sequence().size()) return std::nullopt;
-  return t.sequence()[at];
+  if (!turnstile_) return std::nullopt;
+  const std::size_t at = turnstile_->position();
+  if (at >= turnstile_->sequence().size()) return std::nullopt;
+  return turnstile_->sequence()[at];
 }
 int Scheduler::credits_out(int node) const {
   const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;

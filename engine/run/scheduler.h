@@ -128,7 +128,7 @@ class Scheduler {
   // flight was let go of. From any thread.
   std::vector<Reading> readings() const;
   std::int64_t began_ns() const { return begin_ns_; }
-  // Who holds the networks of Plan::turns[0]; nullopt without any, and when all turns have ended.
+  // Who holds the networks that learn; nullopt without any, and when all turns have ended.
   std::optional<Turn> turn() const;
   int credits_out(int node) const;  // of the segment that begins at this node
   int most_credits_out(int node) const;
@@ -150,7 +150,7 @@ class Scheduler {
   bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
   Place place_of(const std::string& path, const GraphNode& otherwise) const;
   void judge(int node, std::uint32_t epoch);  // of the budget, at an epoch's end
-  bool between(std::size_t turns, const Turn& ended);
+  bool between(const Turn& ended);
   void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);
   std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
@@ -180,8 +180,8 @@ class Scheduler {
     Quarantined what;
     Exit exit;
   };
-  std::vector<std::vector<Bad>> bad_;  // by node
-  std::vector<std::unique_ptr<Turnstile>> turnstiles_;
+  std::vector<std::vector<Bad>> bad_;       // by node
+  std::unique_ptr<Turnstile> turnstile_;    // null where nothing trains
   std::vector<int> position_in_run_;        // by node
   std::vector<std::uint32_t> first_epoch_;  // by stream
   std::unique_ptr<Machine> machine_;

@@ -4,11 +4,10 @@
 
 namespace sluice {
 
-Turnstile::Turnstile(const Plan& plan, int turns_index, std::size_t first,
-                     std::function<bool(const Turn&)> between)
+Turnstile::Turnstile(const Plan& plan, std::size_t first, std::function<bool(const Turn&)> between)
     : plan_(plan),
-      turns_(plan.turns[turns_index]),
-      sequence_(plan.sequence(turns_index)),
+      turns_(*plan.turns),
+      sequence_(plan.sequence()),
       between_(std::move(between)),
       position_(first),
       closed_(plan.nodes.size(), 0) {

@@ -20,8 +20,7 @@ class Turnstile {
  public:
   // `between(ended)` is called once for each turn that ends, on the thread that ended it; true
   // stops here.
-  Turnstile(const Plan& plan, int turns_index, std::size_t first,
-            std::function<bool(const Turn& ended)> between);
+  Turnstile(const Plan& plan, std::size_t first, std::function<bool(const Turn& ended)> between);
 
   bool open(int stream, std::uint32_t epoch) const;
   // A node that ends turns has closed an epoch. True where the turn changed: gates may go on.

@@ -93,7 +93,8 @@ static void remove_checkpoints(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename().string();
     const bool unfinished = name.starts_with('.') && name.ends_with(".tmp");
-    if (!unfinished && name != "last" && name != "best" && !name.starts_with("epoch_")) continue;
+    const bool ours = name.starts_with("last") || name.starts_with("best");
+    if (!unfinished && !ours && !name.starts_with("epoch_")) continue;
     std::error_code cause;
     fs::remove_all(entry.path(), cause);
     if (cause) throw IoError("cannot remove " + entry.path().string() + ": " + cause.message());

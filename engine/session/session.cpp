@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "engine/base/cause.h"
+#include "engine/base/lower_is_better.h"
 #include "engine/base/message.h"
 #include "engine/judge/dot.h"
 #include "engine/session/environment.h"
@@ -75,8 +76,8 @@ Outcome Session::run() {
   trace.reset();
   sampler.reset();
   gather_ends(outcome);
-  const bool saves = !plan_->turns.empty() && (outcome.status == Outcome::Status::done ||
-                                               outcome.status == Outcome::Status::cut);
+  const bool saves = plan_->turns && (outcome.status == Outcome::Status::done ||
+                                      outcome.status == Outcome::Status::cut);
   if (saves) bring_state();
   if (saves && folder_) try_save("last", outcome.position, true);
   if (folder_) end_folder(outcome);
@@ -192,19 +193,22 @@ std::map<std::string, double> Session::bytes_kept() const {
   return bytes;
 }
 
-// Larger is better, but for losses and learning rates.
-static bool better(const std::string& name, double a, double b) {
-  return name.find("loss") != std::string::npos ? a < b : a > b;
+// What the graph says of this metric, else what its name or its node's type says.
+std::string Session::mode_of(const std::string& metric, const Spec& node) const {
+  const RunSettings& run = graph_->run;
+  if (metric == run.checkpoint_best) return run.checkpoint_mode;
+  if (run.stop && metric == run.stop->metric && run.stop->patience) return run.stop->mode;
+  return lower_is_better(metric) || lower_is_better(node.name) ? "min" : "max";
 }
 
 void Session::metric(int node, std::uint32_t epoch, const std::string& name, double value) {
-  const std::string full = plan_->nodes[static_cast<std::size_t>(node)].path() + "." + name;
+  const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
+  const std::string full = n.path() + "." + name;
   std::lock_guard lock(mutex_);
-  auto [it, fresh] = metrics_.try_emplace(full, Metric{value, value, epoch, epoch});
-  Metric& m = it->second;
+  Metric& m = metrics_.try_emplace(full, Metric{value, value, epoch, epoch}).first->second;
   m.last = value;
   m.epoch = epoch;
-  if (fresh || std::isnan(m.best) || better(full, value, m.best)) {
+  if (improves(mode_of(full, *n.spec), value, m.best)) {
     m.best = value;
     m.best_epoch = epoch;
   }
@@ -238,7 +242,12 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
   std::lock_guard lock(mutex_);
   if (n.spec->access == Access::update && name == "loss") {
-    if (++steps_ == last_step_) stop();
+    if (++steps_ == last_step_) {
+      if (ends_by_agreement())
+        ranks_->last = true;
+      else
+        stop();
+    }
     last_loss_ = value;
   }
   if (folder_)
@@ -256,7 +265,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
     steps_at_end_.try_emplace(ended.train_epoch, steps_);  // by the first of the epoch's turns
   }
   tell_measured();
-  const auto sequence = plan_->sequence(0);
+  const auto sequence = plan_->sequence();
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
   const bool wished = ends_by_agreement() && any_wish(*ranks_);

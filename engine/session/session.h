@@ -142,6 +142,7 @@ class Session final : public RunEvents {
   void bring_state();
   bool stop_rule_met();
   bool is_best();
+  std::string mode_of(const std::string& metric, const Spec& node) const;
 
   Options options_;
   std::optional<Graph> graph_;
@@ -149,7 +150,7 @@ class Session final : public RunEvents {
   std::shared_ptr<Ranks> ranks_ = std::make_shared<Ranks>();
   std::vector<const Parted*> parted_;
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
-  std::vector<std::shared_ptr<const RecordedSteps>> recorded_;
+  std::shared_ptr<const RecordedSteps> recorded_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Captured*> captured_;  // by plan index; with Options::isolate
   std::unique_ptr<Scheduler> scheduler_;

@@ -118,8 +118,8 @@ void Session::resume() {
   resume_.turn = turn_at(*plan_, c.state.at("turn"));
   resume_.batch = c.state.at("batch");
   steps_ = c.state.at("steps");
-  if (!plan_->turns.empty()) {
-    const auto sequence = plan_->sequence(0);
+  if (plan_->turns) {
+    const auto sequence = plan_->sequence();
     epochs_done_ = resume_.turn < sequence.size() ? sequence[resume_.turn].train_epoch
                                                   : sequence[sequence.size() - 1].train_epoch + 1;
   }
@@ -190,12 +190,11 @@ void Session::load_nodes() {
 // What the sources of training say, by path; null and "" are left out.
 Json Session::of_sources(const std::function<Json(const Node&)>& what) const {
   Json all = Json::object();
-  for (const PlanTurns& t : plan_->turns) {
-    const int source = plan_->streams[static_cast<std::size_t>(t.train_stream)].source;
-    const auto i = static_cast<std::size_t>(source);
-    if (const Json said = what(*nodes_[i]); !said.is_null() && said != "")
-      all[plan_->nodes[i].path()] = said;
-  }
+  if (!plan_->turns) return all;
+  const auto stream = static_cast<std::size_t>(plan_->turns->train_stream);
+  const auto i = static_cast<std::size_t>(plan_->streams[stream].source);
+  if (const Json said = what(*nodes_[i]); !said.is_null() && said != "")
+    all[plan_->nodes[i].path()] = said;
   return all;
 }
 std::int64_t Session::shards() const {
@@ -215,7 +214,7 @@ Json Session::source_files() const {
 }
 
 bool Session::nothing_left() const {
-  if (!in_place_ || plan_->turns.empty() || resume_.turn < plan_->sequence(0).size()) return false;
+  if (!in_place_ || !plan_->turns || resume_.turn < plan_->sequence().size()) return false;
   std::ifstream in(out_dir_ / "summary.json");
   const Json summary = Json::parse(in, nullptr, false);
   return summary.is_object() && summary.value("status", "") == "done" &&
@@ -234,8 +233,8 @@ std::map<std::string, at::Tensor> Session::weights() const {
 // The stream of the validation turn that a cut left unfinished, or -1. It begins anew, so what its
 // nodes hold of it is not kept: it would count twice.
 int Session::begins_anew(const Resume& position) const {
-  if (plan_->turns.empty()) return -1;
-  const auto sequence = plan_->sequence(0);
+  if (!plan_->turns) return -1;
+  const auto sequence = plan_->sequence();
   if (position.turn >= sequence.size()) return -1;
   const int stream = sequence[position.turn].stream;
   return plan_->streams[static_cast<std::size_t>(stream)].trains ? -1 : stream;

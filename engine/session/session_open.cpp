@@ -51,7 +51,7 @@ int data_threads(const Options& options, const Graph& graph) {
 // A graph without to_device is right, and slow where there is a GPU.
 static void say_unused(const Plan& plan, const TensorDevice& device) {
   for (const PlanNode& n : plan.nodes) {
-    const bool begins = n.gate && n.turns >= 0 && n.training;
+    const bool begins = n.gate && n.takes_turns && n.training;
     if (!begins || plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0)
       continue;
     tell("note: the network of \"" + n.path() + "\" trains on the CPU, though " + device.name() +
@@ -101,7 +101,7 @@ static Graph cut_for(const Guest& guest, Graph graph) {
 void Session::join_others() {
   const World& world = this_world();
   const auto& shards = graph_->run.shards;
-  if (shards && *shards < world.size && !plan_->turns.empty())
+  if (shards && *shards < world.size && plan_->turns)
     throw Error(Exit::usage, "these are " + std::to_string(world.size) +
                                  " processes, but run.shards is " + std::to_string(*shards) +
                                  ": at most one process a shard");
@@ -109,14 +109,11 @@ void Session::join_others() {
   ranks_->halves = graph_->run.transfer == "bfloat16";
   ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));
   ranks_->shard_optimizer = graph_->run.shard_optimizer;
-  for (const PlanTurns& t : plan_->turns) {
-    const auto steps = [&](int u) {
-      return plan_->nodes[static_cast<std::size_t>(u)].spec->follows_param.empty();
-    };
-    const auto last = std::find_if(t.updaters.rbegin(), t.updaters.rend(), steps);
-    if (last != t.updaters.rend())
-      ranks_->last_updaters.insert(plan_->nodes[static_cast<std::size_t>(*last)].path());
-  }
+  if (plan_->turns)
+    for (const int u : plan_->turns->updaters) {
+      const PlanNode& n = plan_->nodes[static_cast<std::size_t>(u)];
+      if (n.spec->follows_param.empty()) ranks_->last_updater = n.path();
+    }
   if (world.rank > 0) options_.quiet = true;
 }
 

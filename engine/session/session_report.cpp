@@ -84,7 +84,7 @@ Json Session::summary(const Outcome& outcome) const {
             {"threads", threads_},
             {"step_threads", step_threads_},
             {"versions", {{"sluice", version}, {"torch", TORCH_VERSION}}}};
-  for (const auto& r : recorded_)
+  if (const auto& r = recorded_)
     j["cuda_graphs"][r->updater] = r->why_not.empty()
                                        ? Json{{"recorded", r->recorded}, {"repeated", r->repeated}}
                                        : Json{{"why_not", r->why_not}};
@@ -128,7 +128,7 @@ static Json shares_json(const Plan& plan, const Figures& f) {
     const PlanStream& stream = plan.streams[static_cast<std::size_t>(n.stream)];
     if (n.lane != LaneKind::step) {
       seconds["data"] += s;
-    } else if (stream.turns >= 0 && !stream.trains) {
+    } else if (stream.takes_turns && !stream.trains) {
       seconds["validation"] += s;
     } else {
       region += s;
@@ -145,13 +145,12 @@ static Json shares_json(const Plan& plan, const Figures& f) {
 // Who waits for a network's turn or for the training region, and for what share of the time.
 static Json networks_json(const Plan& plan, const Figures& f) {
   Json all = Json::object();
-  for (std::size_t t = 0; t < plan.turns.size(); ++t) {
-    Json waits = Json::object();
-    for (std::size_t i = 0; i < plan.nodes.size(); ++i)
-      if (plan.nodes[i].turns == static_cast<int>(t) && plan.nodes[i].gate)
-        waits[plan.nodes[i].path()] = f.nodes[i].blocked;
-    for (const auto& name : plan.turns[t].networks) all[name] = waits;
-  }
+  if (!plan.turns) return all;
+  Json waits = Json::object();
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    if (plan.nodes[i].takes_turns && plan.nodes[i].gate)
+      waits[plan.nodes[i].path()] = f.nodes[i].blocked;
+  for (const auto& name : plan.turns->networks) all[name] = waits;
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/session/what_if.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,8 @@
 namespace sluice {
 
 // ---- the question -------------------------------------------------------------------------------
+
+constexpr int most_threads = 4096;  // as --threads
 
 static bool on_step(const PlanNode& n) { return n.lane == LaneKind::step; }
 
@@ -58,6 +61,16 @@ static void free_side(bool step, const Plan& plan, Options& options) {
     if (on_step(n) == step && !n.is_source()) options.free.push_back(n.path());
 }
 
+static int thread_count(const std::string& text, const std::string& number) {
+  int n = 0;
+  const char* end = number.data() + number.size();
+  const auto read = std::from_chars(number.data(), end, n);
+  if (read.ec != std::errc() || read.ptr != end || n < 1 || n > most_threads)
+    throw Error(Exit::usage, "--what-if " + text + ": a number of threads is positive, at most " +
+                                 std::to_string(most_threads));
+  return n;
+}
+
 WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& options) {
   WhatIf what{text, options};
   Options& o = what.options;
@@ -72,9 +85,9 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
   } else if (text == "null:data" || text == "null:model") {
     free_side(text == "null:model", plan, o);
   } else if (text.starts_with("threads=")) {
-    o.threads = std::atoi(after("threads=").c_str());
+    o.threads = thread_count(text, after("threads="));
   } else if (text.starts_with("io_threads=")) {
-    o.io_threads = std::atoi(after("io_threads=").c_str());
+    o.io_threads = thread_count(text, after("io_threads="));
   } else {
     std::string change = text;
     const std::string first = text.substr(0, text.find_first_of(".="));
@@ -96,8 +109,6 @@ WhatIf parse_what_if(const std::string& text, const Plan& plan, const Options& o
     if (is_node) change.insert(0, "nodes.");
     o.set.push_back(change);
   }
-  if (o.threads < 0 || o.io_threads < 0)
-    throw Error(Exit::usage, "--what-if " + text + ": a number of threads is positive");
   return what;
 }
 

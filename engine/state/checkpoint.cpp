@@ -98,6 +98,8 @@ Tensors read_verified(const fs::path& checkpoint, const char* name, const Json& 
   return tensors;
 }
 
+constexpr const char* moved_away = ".old";  // behind the name of what is being replaced
+
 // The name under which a folder is made before it counts.
 std::string hidden(const std::string& name) {
   return std::string(1, '.').append(name).append(".tmp");
@@ -159,16 +161,21 @@ void write_all(const fs::path& folder, const Checkpoint& c, std::uint64_t serial
 }
 
 // Puts the finished folder under its name. A checkpoint of that name is exchanged in one step, or,
-// where the file system cannot, moved away first.
+// where the file system cannot, moved away first: to a name that counts, for between the two steps
+// it is the only one.
 void publish(const fs::path& temporary, const fs::path& target) {
-  if (::rename(temporary.c_str(), target.c_str()) == 0) return;
-  if (errno != ENOTEMPTY && errno != EEXIST) fail_io("write", target, errno);
+  const fs::path old = target.parent_path() / (target.filename().string() + moved_away);
   std::error_code ignored;
+  if (::rename(temporary.c_str(), target.c_str()) == 0) {
+    fs::remove_all(old, ignored);
+    return;
+  }
+  if (errno != ENOTEMPTY && errno != EEXIST) fail_io("write", target, errno);
   if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     fs::remove_all(temporary, ignored);
     return;
   }
-  const fs::path old = target.parent_path() / hidden(target.filename().string() + ".old");
+  fs::remove_all(old, ignored);
   if (::rename(target.c_str(), old.c_str()) != 0) fail_io("write", target, errno);
   if (::rename(temporary.c_str(), target.c_str()) != 0) {
     const int cause = errno;

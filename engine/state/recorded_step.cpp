@@ -176,10 +176,10 @@ const PlanNode& at(const Plan& plan, int node) {
 }
 
 // The nodes between the reader and the updater of a network, in order; else none, and why.
-std::vector<int> region(const Plan& plan, const PlanTurns& turns, std::string& why) {
-  if (turns.updaters.size() != 1) return why = "several nodes update it", std::vector<int>();
+std::vector<int> region(const Plan& plan, const std::vector<int>& updaters, std::string& why) {
+  if (updaters.size() != 1) return why = "several nodes update it", std::vector<int>();
   std::set<int> found;
-  std::vector<int> open{turns.updaters.front()};
+  std::vector<int> open{updaters.front()};
   int gates = 0;
   while (!open.empty()) {
     const int i = open.back();
@@ -215,23 +215,20 @@ Member member_of(const Plan& plan, const std::vector<int>& nodes, int i, Node* n
 
 }  // namespace
 
-std::vector<std::shared_ptr<const RecordedSteps>> record_steps(
-    const Plan& plan, const std::shared_ptr<TensorDevice>& device,
-    std::vector<std::unique_ptr<Node>>& nodes) {
-  std::vector<std::shared_ptr<const RecordedSteps>> all;
-  for (const PlanTurns& turns : plan.turns) {
-    auto counts = std::make_shared<RecordedSteps>();
-    all.push_back(counts);
-    if (!turns.updaters.empty()) counts->updater = at(plan, turns.updaters.front()).path();
-    const std::vector<int> members = region(plan, turns, counts->why_not);
-    auto step = std::make_shared<RecordedStep>(device, counts);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      auto& node = nodes[static_cast<std::size_t>(members[m])];
-      step->add(member_of(plan, members, members[m], node.get()));
-      node = std::make_unique<RecordedNode>(std::move(node), step, m);
-    }
+std::shared_ptr<const RecordedSteps> record_steps(const Plan& plan,
+                                                  const std::shared_ptr<TensorDevice>& device,
+                                                  std::vector<std::unique_ptr<Node>>& nodes) {
+  if (!plan.turns) return nullptr;
+  auto counts = std::make_shared<RecordedSteps>();
+  counts->updater = at(plan, plan.turns->updaters.front()).path();
+  const std::vector<int> members = region(plan, plan.turns->updaters, counts->why_not);
+  auto step = std::make_shared<RecordedStep>(device, counts);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    auto& node = nodes[static_cast<std::size_t>(members[m])];
+    step->add(member_of(plan, members, members[m], node.get()));
+    node = std::make_unique<RecordedNode>(std::move(node), step, m);
   }
-  return all;
+  return counts;
 }
 
 }  // namespace sluice

@@ -32,11 +32,11 @@ struct RecordedSteps {
   std::uint64_t repeated = 0;  // so many steps were repetitions
 };
 
-// Wraps the nodes of each region that can be recorded as one piece of work: the 1:1 nodes of the
-// step lane from the one that reads the network to the one that updates it. Only the step lane may
-// read the counts before the run has ended.
-std::vector<std::shared_ptr<const RecordedSteps>> record_steps(
-    const Plan& plan, const std::shared_ptr<TensorDevice>& device,
-    std::vector<std::unique_ptr<Node>>& nodes);
+// Wraps the nodes of the training region, where it can be recorded as one piece of work: the 1:1
+// nodes of the step lane from the one that reads the network to the one that updates it. Only the
+// step lane may read the counts before the run has ended. Null where nothing trains.
+std::shared_ptr<const RecordedSteps> record_steps(const Plan& plan,
+                                                  const std::shared_ptr<TensorDevice>& device,
+                                                  std::vector<std::unique_ptr<Node>>& nodes);
 
 }  // namespace sluice

@@ -31,7 +31,7 @@ std::vector<sluice::Turn> turns(int epochs, int every, const json* place = nullp
   REQUIRE(read);
   const auto plan = sluice::make_plan(*read, {}, said);
   REQUIRE(plan);
-  const auto order = plan->sequence(0);
+  const auto order = plan->sequence();
   if (end) *end = sluice::turn_place(*plan, order.size());
   std::vector<sluice::Turn> all;
   for (std::size_t i = place ? sluice::turn_at(*plan, *place) : 0; i < order.size(); ++i)

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
+#include <sstream>
 
-#include "tests/cli/shell.h"
+#include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -238,4 +240,24 @@ TEST_CASE("check and dot load neither LibTorch nor the runtime") {
       "LD_DEBUG=files $SLUICE check " SLUICE_SOURCE_DIR
       "/graphs/hippocampus.json 2>&1 | grep -c 'libtorch\\|libsluice_runtime\\|libcuda' || true");
   CHECK(r.out == "0\n");
+}
+
+TEST_CASE("the best value of a distance is the least, whatever its node is called") {
+  json g = json::parse(tiny_training);
+  g["nodes"]["far"] = {
+      {"type", "surface_distance_metric"}, {"in", "infer"}, {"include_background", true}};
+  g["run"]["epochs"] = 4;
+  shell::Folder folder;
+  folder.write("g.json", g.dump());
+  const auto run =
+      shell::run("cd " + folder.path.string() + "\n$SLUICE run g.json --quiet --out a");
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  std::istringstream lines(folder.read("a/metrics.jsonl"));
+  double least = 1e9, most = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (const json j = json::parse(line); j.value("metric", "") == "far.mean")
+      least = std::min(least, j["value"].get<double>()),
+      most = std::max(most, j["value"].get<double>());
+  CHECK(least < most);
+  CHECK(folder.json_of("a/summary.json")["metrics"]["far.mean"]["best"] == least);
 }

@@ -146,7 +146,7 @@ TEST_CASE("each of the project's graphs can be planned for a device, and trains 
     CHECK_MESSAGE(planned.plan, planned.said.to_json().dump());
     if (!planned.plan) continue;
     for (const PlanNode& n : planned.plan->nodes)
-      if (n.gate && n.turns >= 0 && n.training)
+      if (n.gate && n.takes_turns && n.training)
         CHECK(planned.plan->nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >=
               0);
   }

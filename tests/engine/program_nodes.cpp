@@ -136,7 +136,7 @@ void Trial::add(int i) {
 void Trial::set_credits() {
   for (std::size_t i = 0; i < plan->nodes.size(); ++i) {
     PlanNode& n = plan->nodes[i];
-    const bool region = n.gate && n.training && n.turns >= 0;
+    const bool region = n.gate && n.training && n.takes_turns;
     if ((n.gate || n.is_source()) && !region)
       n.credits = n.need + static_cast<int>(draw(i) % static_cast<std::uint64_t>(setup_.spare + 1));
   }

@@ -57,7 +57,7 @@ TEST_CASE("a cut graph holds what stands upstream, and the sink that reads it") 
   Diagnostics diagnostics;
   const auto plan = make_plan(graph, {}, diagnostics);
   REQUIRE_MESSAGE(plan, toys::faults(diagnostics));
-  CHECK(plan->turns.empty());
+  CHECK_FALSE(plan->turns);
 }
 
 TEST_CASE("a validation's stream waits for nobody, and keeps the network that it reads") {

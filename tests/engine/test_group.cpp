@@ -357,6 +357,21 @@ TEST_CASE("a process finds its place in the variables of its launcher") {
   CHECK(slurm.launcher == "SLURM");
   CHECK(slurm.local_size == 2);
   CHECK(slurm.master == "gpu07");
+
+  std::map<std::string, std::string> uneven = {{"SLURM_PROCID", "7"},
+                                               {"SLURM_STEP_ID", "0"},
+                                               {"SLURM_STEP_NUM_TASKS", "8"},
+                                               {"SLURM_LOCALID", "0"},
+                                               {"SLURM_NODEID", "3"},
+                                               {"SLURM_STEP_TASKS_PER_NODE", "2(x2),3,1"},
+                                               {"SLURM_STEP_NODELIST", "gpu[1-4]"},
+                                               {"SLURM_JOB_ID", "11"}};
+  const World alone_there = world_of(uneven);
+  CHECK(alone_there.local_size == 1);
+  uneven["SLURM_STEP_ID"] = "1";  // beside the other, in the same job
+  CHECK(world_of(uneven).port != alone_there.port);
+  uneven["SLURM_NODEID"] = "4";
+  CHECK_THROWS_AS(world_of(uneven), Error);
 }
 
 TEST_CASE("a batch script of SLURM is one process, and says what may have been meant") {

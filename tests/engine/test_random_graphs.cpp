@@ -147,7 +147,7 @@ namespace {
 // What a resumed process would load: networks and the states after the training region. A
 // validation turn that was cut begins anew, and what stands before a gate begins its epoch.
 void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory) {
-  const auto sequence = plan.sequence(0);
+  const auto sequence = plan.sequence();
   if (at.turn >= sequence.size()) return;
   const Turn turn = sequence[at.turn];
   const std::string cut = std::to_string(turn.stream) + "/" + std::to_string(turn.epoch) + "/";

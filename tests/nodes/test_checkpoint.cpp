@@ -270,6 +270,17 @@ TEST_CASE("what a killed process left is ignored by readers and removed by the n
   CHECK_FALSE(fs::exists(f.path / ".e2.tmp"));
 }
 
+TEST_CASE("a checkpoint that was moved away for the next counts until that is there") {
+  Folder f;
+  save_checkpoint(f.path, "last", checkpoint(1));
+  fs::rename(f.path / "last", f.path / "last.old");  // killed here, with the next under .last.tmp
+  fs::create_directory(f.path / ".last.tmp");
+  CHECK(newest_checkpoint(f.path).filename() == "last.old");
+  save_checkpoint(f.path, "last", checkpoint(2));
+  CHECK(newest_checkpoint(f.path).filename() == "last");
+  CHECK(std::distance(fs::directory_iterator(f.path), {}) == 1);
+}
+
 TEST_CASE("a saver killed at any moment leaves the last checkpoint whole") {
   Folder f;
   save_checkpoint(f.path, "last", checkpoint(0));

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/lower_is_better.h"
 #include "engine/base/version.h"
 #include "engine/judge/verdict.h"
 #include "engine/trace/trace_reader.h"
@@ -81,7 +82,7 @@ Json column(const std::vector<double>& values) {
 // Where a metric was best; -1 for learning rates.
 int best_of(const std::string& name, const std::vector<double>& y) {
   if (name.ends_with(".lr")) return -1;
-  const bool down = runs::lower_is_better(name);
+  const bool down = lower_is_better(name);
   int best = -1;
   for (int i = 0; i < static_cast<int>(y.size()); ++i) {
     const double v = y[static_cast<std::size_t>(i)];

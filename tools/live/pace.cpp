@@ -45,7 +45,7 @@ void Pace::add(std::vector<Reading> now, std::optional<Turn> turn) {
     t.samples = samples_done(m.readings, static_cast<int>(s));
     if (past_.empty()) continue;
     const bool active =
-        plan_.streams[s].turns < 0 || !turn_ || turn_->stream == static_cast<int>(s);
+        !plan_.streams[s].takes_turns || !turn_ || turn_->stream == static_cast<int>(s);
     t.active_s = past_.back().tracks[s].active_s +
                  (active ? at_s(m.readings) - at_s(past_.back().readings) : 0);
   }
@@ -136,7 +136,7 @@ std::optional<double> Pace::eta_s() const {
   if (past_.empty() || !share()) return std::nullopt;
   double turns = 0, free = 0;
   for (int s = 0; s < static_cast<int>(plan_.streams.size()); ++s) {
-    const bool in_turn = plan_.streams[index(s)].turns >= 0;
+    const bool in_turn = plan_.streams[index(s)].takes_turns;
     const double left = ends_[index(s)] < 0 ? 0 : epochs_left(s);
     if (left <= 0) continue;
     auto rate = known_[index(s)];

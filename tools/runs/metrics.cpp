@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/lower_is_better.h"
 #include "engine/base/read_file.h"
 
 namespace sluice::runs {
@@ -82,12 +83,6 @@ void Metrics::take(std::string_view line) {
   s.step.push_back(step);
   s.epoch.push_back(number_in(line, "\"epoch\":") + 1);
   s.value.push_back(number_in(line, "\"value\":"));
-}
-
-bool lower_is_better(const std::string& name) {
-  for (const char* word : {"loss", "error", "distance", "mse", "mae", "grad_norm", "tre"})
-    if (name.find(word) != name.npos) return true;
-  return false;
 }
 
 Json figures(const std::string& name, const Series& s) {

@@ -32,8 +32,6 @@ class Metrics {
   std::uint64_t read_ = 0, inode_ = 0;
 };
 
-bool lower_is_better(const std::string& name);  // losses and errors
-
 // {"last", "best", "best_epoch", "min", "max", "n"}; best is missing for learning rates.
 Json figures(const std::string& name, const Series& series);
 

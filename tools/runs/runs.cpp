@@ -10,6 +10,7 @@
 #include <map>
 
 #include "engine/base/error.h"
+#include "engine/base/lower_is_better.h"
 #include "tools/runs/files.h"
 #include "tools/runs/metrics.h"
 

@@ -33,7 +33,7 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
   fmt::print("\n");
   const std::string folder = session.out_dir().string();
   if (!folder.empty()) fmt::print("  results in {}\n", folder);
-  if (!folder.empty() && outcome.status == Outcome::Status::cut && !session.plan().turns.empty())
+  if (!folder.empty() && outcome.status == Outcome::Status::cut && session.plan().turns)
     fmt::print("  `sluice run --resume {}` goes on\n", folder);
 }
 
