@@ -226,7 +226,7 @@ at::Tensor target_registration_error(const at::Tensor& points, const at::Tensor&
   const at::Tensor there = truth.eq(-1).all(-1).logical_not();
   const at::Tensor apart = (points - truth) * at::tensor(spacing, points.options());
   const at::Tensor distances = at::linalg_vector_norm(apart, 2, at::IntArrayRef{-1});
-  return distances.masked_fill(there.logical_not(), 0).sum(1) / there.sum(1);
+  return distances.masked_fill(there.logical_not(), 0).sum(1) / there.sum(1).clamp_min(1);
 }
 
 at::Tensor dvf2ddf(const at::Tensor& velocities, std::int64_t steps, Outside outside) {

@@ -40,7 +40,7 @@ at::Tensor torch_warp(const at::Tensor& image, const at::Tensor& ddf, bool neare
 at::Tensor warp_points(const at::Tensor& points, const at::Tensor& ddf);
 
 // Target registration error: the mean distance [N] of points [N, P, axes] from the truth's, whose
-// rows of -1 are none (NaN without any); `spacing`: a voxel's extents, one number or one an axis.
+// rows of -1 are none (0 without any); `spacing`: a voxel's extents, one number or one an axis.
 at::Tensor target_registration_error(const at::Tensor& points, const at::Tensor& truth,
                                      at::ArrayRef<double> spacing);
 

@@ -28,13 +28,25 @@ at::Tensor dice(const Target& t, const DiceTerm& p, double factor) {
 
 at::Tensor cross_entropy(const Target& t) {
   const at::Tensor& x = t.logits();
-  const auto reduction = t.mean() ? at::Reduction::Mean : at::Reduction::Sum;
+  const bool binary = t.classes() == 1, index = !binary && t.label.size(1) == 1;
+  const bool ignores = t.options.ignore_index.has_value();
+  const auto reduction = ignores    ? at::Reduction::None
+                         : t.mean() ? at::Reduction::Mean
+                                    : at::Reduction::Sum;
   std::optional<at::Tensor> weight;
   if (t.options.weight) weight = weight_tensor(t.weights(), x);
-  if (t.classes() == 1)
-    return bce_with_logits(x, t.label.to(x.scalar_type()), weight, {}, reduction);
-  const at::Tensor target = t.label.size(1) == 1 ? indices(t) : t.label.to(x.scalar_type());
-  return at::cross_entropy_loss(x, target, weight, reduction, ignored, t.options.label_smoothing);
+  const at::Tensor target = index    ? indices(t)
+                            : binary ? t.known_label().to(x.scalar_type())
+                                     : t.label.to(x.scalar_type());
+  const at::Tensor loss = binary ? bce_with_logits(x, target, {}, weight, reduction)
+                                 : at::cross_entropy_loss(x, target, weight, reduction, ignored,
+                                                          t.options.label_smoothing);
+  if (!ignores) return loss;
+  at::Tensor counts = t.counts().view_as(loss);
+  const at::Tensor sum = (loss * counts).sum();
+  if (!t.mean()) return sum;
+  if (index && weight) counts = counts * weight->take(target.clamp_min(0));
+  return sum / counts.sum().clamp_min(std::numeric_limits<float>::epsilon());
 }
 
 // What fused.h takes.

@@ -17,7 +17,8 @@ namespace sluice {
 // times `factor`, which a fused kernel takes into its float64 arithmetic.
 at::Tensor dice(const Target& t, const DiceTerm& p, double factor = 1);
 
-// Softmax cross entropy with class weights; of one channel, the binary one.
+// Softmax cross entropy with class weights; of one channel, the binary one, whose weight is of the
+// voxels where the truth is 1. The mean is over what counts, and 0 where nothing does.
 at::Tensor cross_entropy(const Target& t);
 
 // factor_dice dice + factor_ce cross_entropy. Softmax of class indices takes two passes over the

@@ -46,6 +46,12 @@ struct LrSchedule {
   double base_momentum = 0.85, max_momentum = 0.95;
   double milestones[most_milestones] = {};
   int milestone_count = 0;
+
+  // What is left of the time when the warm-up is over.
+  SLUICE_HD double rest() const { return total > warmup ? total - warmup : 1; }
+  SLUICE_HD bool moves_momentum() const {
+    return cycle_momentum && (kind == Schedule::one_cycle || kind == Schedule::cyclic);
+  }
 };
 
 // Between `from` and `to`, at the share `at` of the way.
@@ -54,12 +60,12 @@ SLUICE_HD inline double annealed(const LrSchedule& s, double from, double to, do
   return to + (from - to) / 2 * (1 + cos(3.14159265358979323846 * at));
 }
 
-// One cycle: what a quantity that begins with `first` is at time t, if it is `top` where the climb
-// ends and `last` at the end.
+// One cycle: what a quantity that begins with `first` is at time t after the warm-up, if it is
+// `top` where the climb ends and `last` at the end.
 SLUICE_HD inline double cycled(const LrSchedule& s, double first, double top, double last,
                                double t) {
-  const double climb = s.pct_start * s.total - 1, end = s.total - 1;
-  if (t <= climb) return annealed(s, first, top, t / climb);
+  const double climb = s.pct_start * s.rest() - 1, end = s.rest() - 1;
+  if (t <= climb) return annealed(s, first, top, climb > 1e-9 ? t / climb : 1.0);
   return annealed(s, top, last, t < end ? (t - climb) / (end - climb) : 1.0);
 }
 
@@ -79,7 +85,7 @@ SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) 
   const double climb = fmax(1.0, double(s.warmup) - ends_before);
   if (t < s.warmup) return lr * (s.warmup_multiplier + (1 - s.warmup_multiplier) * t / climb);
   t -= s.warmup;
-  const double total = s.total > s.warmup ? s.total - s.warmup : 1;
+  const double total = s.rest();
   switch (s.kind) {
     case Schedule::constant:
       return lr;
@@ -120,10 +126,10 @@ SLUICE_HD inline double learning_rate(const LrSchedule& s, double lr, double t) 
 
 // The first moment's decay (SGD: the momentum), which one_cycle and cyclic move against the rate.
 SLUICE_HD inline double momentum_at(const LrSchedule& s, double momentum, double t) {
-  if (!s.cycle_momentum) return momentum;
+  if (!s.moves_momentum()) return momentum;
+  t = fmax(0.0, t - s.warmup);
   if (s.kind == Schedule::cyclic)
     return s.max_momentum - (s.max_momentum - s.base_momentum) * wave(s, t);
-  if (s.kind != Schedule::one_cycle) return momentum;
   return cycled(s, s.max_momentum, s.base_momentum, s.max_momentum, t);
 }
 

@@ -200,6 +200,7 @@ std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots)
     t.second = floats(s.second);
     t.third = floats(s.third);
     t.size = s.weight.numel();
+    t.since = s.since;
     t.lr = s.lr;
     t.weight_decay = s.weight_decay;
     tensors.push_back(t);
@@ -208,11 +209,11 @@ std::vector<kernels::OptimTensor> device_tensors(const std::vector<Slot>& slots)
 }
 
 // Novograd's tensor: its second moment's update.
-float norm_scale(const OptimRule& rule, const OptimState& state, const Slot& t, double squares) {
-  if (rule.kind != OptimKind::novograd || !t.grad.defined()) return 1;
+float norm_scale(const OptimRule& rule, const Slot& t, double squares) {
+  if (!t.grad.defined()) return 1;
   float second = t.second.item<float>(), largest = t.third.defined() ? t.third.item<float>() : 0;
-  const float scale = kernels::novograd_scale(rule, state, squares, &second,
-                                              t.third.defined() ? &largest : nullptr);
+  const float scale =
+      kernels::novograd_scale(rule, squares, &second, t.third.defined() ? &largest : nullptr);
   t.second.fill_(second);
   if (t.third.defined()) t.third.fill_(largest);
   return scale;
@@ -230,10 +231,15 @@ void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& mem
   if (state.skip) return;
   std::vector<OptimValue> values;
   const auto value = [&](const Slot& s, float scale) {
-    return OptimValue::of(rule, state, s.lr, s.weight_decay, scale);
+    return OptimValue::of(rule, state, s.lr, s.weight_decay, scale, s.since);
   };
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    values.push_back(value(slots[i], norm_scale(rule, state, slots[i], squares[i])));
+  const bool by_norm = rule.kind == OptimKind::novograd;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const bool known = by_norm && !rule.measures();
+    values.push_back(value(
+        slots[i],
+        known ? norm_scale(rule, slots[i], kernels::plain_squares(state, squares[i])) : 1.0F));
+  }
   if (rule.measures()) {
     const auto directions = sums_by_slot(slots, list, unite, [&](const Piece& p) {
       return direction_square_sum(slots[p.slot], p, values[p.slot]);
@@ -242,8 +248,9 @@ void host_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& mem
       return square_sum(at_begin(slots[p.slot].weight, p), p.end - p.begin);
     });
     for (std::size_t i = 0; i < slots.size(); ++i)
-      values[i] = value(
-          slots[i], kernels::trust_ratio(rule, weights[i], directions[i], slots[i].weight_decay));
+      values[i] = value(slots[i], by_norm ? norm_scale(rule, slots[i], directions[i])
+                                          : kernels::trust_ratio(rule, weights[i], directions[i],
+                                                                 slots[i].weight_decay));
   }
   team_for(static_cast<std::int64_t>(list.size()), [&](std::int64_t begin, std::int64_t end) {
     constexpr auto kinds = static_cast<std::size_t>(OptimKind::lamb) + 1;

@@ -1,6 +1,6 @@
 // All tensors of a network in two launches: one sums the gradients' squares and decides (unscaling,
-// clipping, whether to skip), one updates; LAMB's norms take one in between. Tensors are cut into
-// chunks of equal size, so that large and small ones share the device evenly.
+// clipping, whether to skip), one updates; LAMB's norms and the like take one in between. Tensors
+// are cut into chunks of equal size, so that large and small ones share the device evenly.
 #include <cstring>
 #include <vector>
 
@@ -84,11 +84,11 @@ __device__ void conclude(void* plan, const OptimRule& r, OptimState* state, doub
   const double all = block_total(mine, held);
   if (threadIdx.x == 0) decide(r, all, *state);
   __syncthreads();
-  if (r.kind != OptimKind::novograd || state->skip) return;
+  if (r.kind != OptimKind::novograd || r.measures() || state->skip) return;
   for_each_tensor(plan, [&](int c, int tensor) {
     const OptimTensor& t = at<OptimTensor>(plan, p.tensors_at)[tensor];
     at<float>(plan, p.scales_at)[tensor] =
-        novograd_scale(r, *state, tensor_sum(plan, sums, c), t.second, t.third);
+        novograd_scale(r, plain_squares(*state, tensor_sum(plan, sums, c)), t.second, t.third);
   });
 }
 
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(threads) measure(void* plan, OptimRule r, Opti
 }
 
 // LAMB's moments of one chunk, and its part of the squares of weights and directions; LARS' of
-// weights and gradients.
+// weights and gradients, and Novograd's.
 template <class G>
 __device__ void measure_chunk(const OptimTensor& t, const Chunk& c, const OptimValue& value,
                               double& weights, double& directions) {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(threads)
   Plan& p = *static_cast<Plan*>(plan);
   const Chunk c = at<Chunk>(plan, p.chunks_at)[blockIdx.x];
   const OptimTensor t = at<OptimTensor>(plan, p.tensors_at)[c.tensor];
-  const OptimValue value = OptimValue::of(r, *state, t.lr, t.weight_decay, 1.0f);
+  const OptimValue value = OptimValue::of(r, *state, t.lr, t.weight_decay, 1.0f, t.since);
   double weights = 0, directions = 0;
   if (t.grad_type == VoxelType::f32)
     measure_chunk<float>(t, c, value, weights, directions);
@@ -152,9 +152,12 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) w[blockIdx.x] = weights, d[blockIdx.x] = directions;
   if (!last_block(&p.arrived, gridDim.x)) return;
   for_each_tensor(plan, [&](int first, int tensor) {
-    const double decay = at<OptimTensor>(plan, p.tensors_at)[tensor].weight_decay;
+    const OptimTensor& of = at<OptimTensor>(plan, p.tensors_at)[tensor];
+    const double along = tensor_sum(plan, d, first);
     at<float>(plan, p.scales_at)[tensor] =
-        trust_ratio(r, tensor_sum(plan, w, first), tensor_sum(plan, d, first), decay);
+        r.kind == OptimKind::novograd
+            ? novograd_scale(r, along, of.second, of.third)
+            : trust_ratio(r, tensor_sum(plan, w, first), along, of.weight_decay);
   });
 }
 
@@ -206,7 +209,7 @@ __global__ void __launch_bounds__(threads)
   const bool scaled = r.kind == OptimKind::novograd || r.measures();
   const float scale = scaled ? at<float>(plan, p.scales_at)[c.tensor] : 1.0f;
   __shared__ OptimValue value;  // double-precision powers and cosines: once a block
-  if (threadIdx.x == 0) value = OptimValue::of(r, *state, t.lr, t.weight_decay, scale);
+  if (threadIdx.x == 0) value = OptimValue::of(r, *state, t.lr, t.weight_decay, scale, t.since);
   __syncthreads();
   const OptimValue v = value;
   if (t.grad_type == VoxelType::f32) return update_chunk<float>(t, c, v, r.second_of_tensor());

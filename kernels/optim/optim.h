@@ -28,6 +28,7 @@ struct Slot {
   at::Tensor weight, grad;
   at::Tensor first, second, third;  // OptimRule::uses_first() and so on
   double lr = 0, weight_decay = 0;  // before the schedule
+  std::int64_t since = 0;           // steps that were taken before it began
 };
 
 // Gives the slot what the rule's moments begin with: zeros, or `second` for the second.

@@ -58,7 +58,7 @@ struct OptimRule {
 
   // Which of a weight's three numbers beside it are used.
   SLUICE_HD bool uses_first() const {
-    if (by_momentum()) return momentum != 0;
+    if (by_momentum()) return momentum != 0 || schedule.moves_momentum();
     return kind != OptimKind::adagrad && kind != OptimKind::asgd;
   }
   SLUICE_HD bool uses_second() const {
@@ -71,8 +71,15 @@ struct OptimRule {
   SLUICE_HD bool by_momentum() const {
     return kind == OptimKind::sgd || kind == OptimKind::rmsprop || kind == OptimKind::lars;
   }
-  // A tensor's norm, and that of its direction, say how far it goes.
-  SLUICE_HD bool measures() const { return kind == OptimKind::lamb || kind == OptimKind::lars; }
+  SLUICE_HD bool has_momentum() const {
+    return kind != OptimKind::adagrad && kind != OptimKind::adadelta && kind != OptimKind::asgd;
+  }
+  // A tensor's norm, and that of its direction, say how far it goes; Novograd's direction is known
+  // before where no number of it is bounded.
+  SLUICE_HD bool measures() const {
+    return kind == OptimKind::lamb || kind == OptimKind::lars ||
+           (kind == OptimKind::novograd && max_value > 0);
+  }
   // The second and third are of the whole tensor: one number.
   SLUICE_HD bool second_of_tensor() const { return kind == OptimKind::novograd; }
 };
@@ -101,16 +108,28 @@ struct OptimTensor {
   float *first = nullptr, *second = nullptr, *third = nullptr;
   void* copy = nullptr;  // the weights once more, in copy_type
   VoxelType grad_type = VoxelType::f32, copy_type = VoxelType::bf16;
-  std::int64_t size = 0;
+  std::int64_t size = 0, since = 0;  // since: steps that were taken before it began
   double lr = 0, weight_decay = 0;
 
   friend bool operator==(const OptimTensor& a, const OptimTensor& b) {
     return a.weight == b.weight && a.grad == b.grad && a.first == b.first && a.second == b.second &&
            a.third == b.third && a.copy == b.copy && a.grad_type == b.grad_type &&
-           a.copy_type == b.copy_type && a.size == b.size && a.lr == b.lr &&
+           a.copy_type == b.copy_type && a.size == b.size && a.since == b.since && a.lr == b.lr &&
            a.weight_decay == b.weight_decay;
   }
 };
+
+// nadam's momentum of the n-th step, and the product of those of n steps; what is too small to
+// matter is 0.
+SLUICE_HD inline double nadam_mu(const OptimRule& r, double beta1, double n) {
+  return beta1 * (1 - 0.5 * pow(0.96, n * r.momentum_decay));
+}
+SLUICE_HD inline double nadam_product(const OptimRule& r, double beta1, double n) {
+  if (pow(beta1, n) < 1e-18) return 0;
+  double product = 1;
+  for (double k = 1; k <= n; ++k) product *= nadam_mu(r, beta1, k);
+  return product;
+}
 
 // What follows from the sum of the squares of all (scaled) gradients. Returns nothing: state is
 // changed.
@@ -141,18 +160,22 @@ SLUICE_HD inline void decide(const OptimRule& r, double squares, OptimState& s) 
   s.correction1 = 1 - pow(s.beta1, n);
   s.correction2 = 1 - pow(r.beta2, n);
   if (r.kind == OptimKind::nadam) {
-    s.mu = s.beta1 * (1 - 0.5 * pow(0.96, n * r.momentum_decay));
-    s.mu_next = s.beta1 * (1 - 0.5 * pow(0.96, (n + 1) * r.momentum_decay));
+    s.mu = nadam_mu(r, s.beta1, n);
+    s.mu_next = nadam_mu(r, s.beta1, n + 1);
     s.mu_product *= s.mu;
   }
 }
 
-// Novograd: the tensor's second moment from its gradient's squares (as they are, scaled), and what
-// the unscaled, clipped gradient is multiplied by.
-SLUICE_HD inline float novograd_scale(const OptimRule& r, const OptimState& s, double squares,
-                                      float* second, float* largest) {
-  const double g = squares * s.gradient * s.gradient;
-  double v = *second == 0 ? g : r.beta2 * *second + (1 - r.beta2) * g;
+// The sum of the squares of unscaled gradients, from that of scaled ones; of no bounded ones.
+SLUICE_HD inline double plain_squares(const OptimState& s, double squares) {
+  return squares * s.gradient * s.gradient;
+}
+
+// Novograd: the tensor's second moment from the squares of its unscaled, clipped gradient, and what
+// that is multiplied by.
+SLUICE_HD inline float novograd_scale(const OptimRule& r, double squares, float* second,
+                                      float* largest) {
+  double v = *second == 0 ? squares : r.beta2 * *second + (1 - r.beta2) * squares;
   *second = static_cast<float>(v);
   if (largest) {
     v = v > *largest ? v : *largest;
@@ -189,9 +212,10 @@ struct OptimValue {
   // weight is multiplied by; lars' trust ratio.
   float gradient, bound, rate, rate2, root, shrink, decay, b1, b2, rest1, rest2, eps;
 
-  // `scale`: novograd_scale() or trust_ratio().
+  // `scale`: novograd_scale() or trust_ratio(). `since`: what the tensor's own steps are counted
+  // from, as torch does.
   SLUICE_HD static OptimValue of(const OptimRule& r, const OptimState& s, double lr,
-                                 double weight_decay, float scale) {
+                                 double weight_decay, float scale, std::int64_t since = 0) {
     OptimValue v;
     lr = learning_rate(r.schedule, lr, s.time) * r.lr_factor;
     v.kind = r.kind;
@@ -211,10 +235,19 @@ struct OptimValue {
     const bool decoupled = r.decoupled || r.kind == OptimKind::lion;
     if (decoupled) v.shrink = static_cast<float>(1 - lr * weight_decay);
     v.decay = static_cast<float>(decoupled ? 0 : weight_decay);
-    const double c1 = s.correction1, c2 = s.correction2;
+    const double n = static_cast<double>(s.step - since);
+    double c1 = s.correction1, c2 = s.correction2;
+    double mu = s.mu, mu_next = s.mu_next, mu_product = s.mu_product;
+    if (since > 0) {
+      c1 = 1 - pow(s.beta1, n);
+      c2 = 1 - pow(r.beta2, n);
+      mu = nadam_mu(r, s.beta1, n);
+      mu_next = nadam_mu(r, s.beta1, n + 1);
+      if (r.kind == OptimKind::nadam) mu_product = nadam_product(r, s.beta1, n);
+    }
     switch (r.kind) {
       case OptimKind::sgd:
-        v.rest1 = static_cast<float>(s.step == 1 ? 1 : 1 - r.dampening);
+        v.rest1 = static_cast<float>(n == 1 ? 1 : 1 - r.dampening);
         break;
       case OptimKind::adam:
         v.rate = static_cast<float>(lr / c1);
@@ -223,19 +256,18 @@ struct OptimValue {
       case OptimKind::novograd:
         v.gradient *= scale;
         v.bound *= scale;
-        v.rest1 = static_cast<float>(r.grad_averaging ? 1 - r.beta1 : 1.0);
+        v.rest1 = static_cast<float>(r.grad_averaging ? 1 - s.beta1 : 1.0);
         break;
       case OptimKind::adamax:
         v.rate = static_cast<float>(lr / c1);
         break;
       case OptimKind::nadam:
-        v.rate = static_cast<float>(lr * (1 - s.mu) / (1 - s.mu_product));
-        v.rate2 = static_cast<float>(lr * s.mu_next / (1 - s.mu_product * s.mu_next));
+        v.rate = static_cast<float>(lr * (1 - mu) / (1 - mu_product));
+        v.rate2 = static_cast<float>(lr * mu_next / (1 - mu_product * mu_next));
         v.root = static_cast<float>(1 / sqrt(c2));
         break;
       case OptimKind::radam: {
-        const double most = 2 / (1 - r.beta2) - 1;
-        const double n = static_cast<double>(s.step), rho = most - 2 * n * (1 - c2) / c2;
+        const double most = 2 / (1 - r.beta2) - 1, rho = most - 2 * n * (1 - c2) / c2;
         v.rectified = rho > 5;
         v.rate = static_cast<float>(lr / c1);
         if (v.rectified)
@@ -245,14 +277,14 @@ struct OptimValue {
         break;
       }
       case OptimKind::adagrad:
-        v.rate = static_cast<float>(lr / (1 + static_cast<double>(s.step - 1) * r.lr_decay));
+        v.rate = static_cast<float>(lr / (1 + (n - 1) * r.lr_decay));
         break;
       case OptimKind::asgd: {
-        const double n = static_cast<double>(s.step - 1),
-                     eta = lr / pow(1 + r.lambd * lr * n, r.alpha);
+        const double before = n - 1, eta = lr / pow(1 + r.lambd * lr * before, r.alpha);
         v.rate = static_cast<float>(eta);
         v.rate2 = static_cast<float>(1 - r.lambd * eta);
-        v.b1 = static_cast<float>(n - r.t0 > 1 ? 1 / (n - r.t0) : 1);  // of the weight in the mean
+        const double averaged = before - r.t0;
+        v.b1 = static_cast<float>(averaged > 1 ? 1 / averaged : 1);  // of the weight in the mean
         break;
       }
       case OptimKind::lars:

@@ -21,6 +21,7 @@ Spec& add_cl_dice_term(Spec& s, ClDiceTerm P::*term) {
 inline at::Tensor greatest(const at::Tensor& x, const std::vector<std::int64_t>& extents) {
   std::vector<std::int64_t> one(extents.size(), 1), padding;
   for (const std::int64_t k : extents) padding.push_back(k / 2);
+  if (extents.size() == 1) return at::max_pool1d(x, extents, one, padding);
   return extents.size() == 3 ? at::max_pool3d(x, extents, one, padding)
                              : at::max_pool2d(x, extents, one, padding);
 }
@@ -48,9 +49,11 @@ inline at::Tensor soft_skeleton(at::Tensor x, std::int64_t rounds) {
 }
 
 inline at::Tensor cl_dice(const Target& t, const ClDiceTerm& p) {
+  const auto total = [&](const at::Tensor& x) {
+    return t.options.batch ? x.sum() : x.flatten(1).sum(1);
+  };
   const auto inside = [&](const at::Tensor& skeleton, const at::Tensor& x) {
-    return ((skeleton * x).flatten(1).sum(1) + p.smooth_nr) /
-           (skeleton.flatten(1).sum(1) + p.smooth_dr);
+    return (total(skeleton * x) + p.smooth_nr) / (total(skeleton) + p.smooth_dr);
   };
   const at::Tensor precision = inside(soft_skeleton(t.prob(), p.iter), t.truth());
   const at::Tensor sensitivity = inside(soft_skeleton(t.truth(), p.iter), t.prob());

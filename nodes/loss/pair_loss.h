@@ -76,13 +76,14 @@ class PairLoss : public LossOf<P> {
   }
   at::Tensor reduce(const at::Tensor& values) const {
     if (p.reduction == "none") return values;
-    return p.reduction == "mean" ? values.mean() : values.sum();
+    return p.reduction == "sum" ? values.sum() : values.mean();
   }
 
  private:
   at::Tensor loss(const at::Tensor& given, const Firing& f) const final {
     const auto type = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    at::Tensor pred = given.to(type), truth = f.in().tensor(p.label_key).to(type);
+    at::Tensor pred = given.to(type), truth = f.in().tensor(p.label_key).to(type), mask;
+    if (p.mask_key) mask = f.in().tensor(*p.mask_key).to(type);
     if (p.rows_key) {
       const at::Tensor rows = f.in().tensor(*p.rows_key).reshape({-1}).ne(0);
       if (rows.size(0) != pred.size(0))
@@ -90,11 +91,13 @@ class PairLoss : public LossOf<P> {
                         " numbers for a batch of " + std::to_string(pred.size(0)));
       const at::Tensor which = rows.to(pred.device()).nonzero().squeeze(1);
       if (which.numel() == 0) return at::zeros({}, pred.options().requires_grad(false));
+      // A mask may also be one for all members.
+      const bool by_member = mask.defined() && mask.dim() == pred.dim() && mask.size(0) > 1;
+      if (by_member) mask = mask.index_select(0, which);
       pred = pred.index_select(0, which);
       truth = truth.index_select(0, which);
     }
-    if (p.mask_key) {
-      const at::Tensor mask = f.in().tensor(*p.mask_key).to(type);
+    if (mask.defined()) {
       pred = pred * mask;
       truth = truth * mask;
     }

@@ -205,7 +205,7 @@ class TermLoss : public LossOf<P> {
                               : "to_onehot_y needs a label [N, 1, ...] of class indices, got " +
                                     c10::str(label.sizes()));
     const auto wanted = static_cast<std::size_t>(weights(Target(pred, label, p.target)));
-    if (const auto& w = p.target.weight; w && w->size() != 1 && w->size() != wanted && classes > 1)
+    if (const auto& w = p.target.weight; w && w->size() != 1 && w->size() != wanted)
       throw Error(Exit::usage, "weight has " + std::to_string(w->size()) + " values for " +
                                    std::to_string(wanted) + " classes");
     if (!indices) return;

@@ -16,8 +16,9 @@ struct TreLoss final : LossOf<TreLossParams> {
            "Target registration error: the mean distance of landmarks from the truth's.");
     return add_loss_params<Params>(s, "Field with points [N, points, axes], as warp_points gives.",
                                    Form::any, 0)
-        .param("label_key", &Params::label_key,
-               "Field with the truth, as many; rows of -1 are none.")
+        .param(
+            "label_key", &Params::label_key,
+            "Field with the truth, as many; rows of -1 are none. A member without any counts as 0.")
         .param("spacing", &Params::spacing, "A voxel's extents, one number or one an axis.")
         .above(0)
         .length(1, 3)

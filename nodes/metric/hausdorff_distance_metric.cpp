@@ -23,7 +23,7 @@ struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
 
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
-                 const std::vector<double>& spacing, std::int64_t) const override {
+                 const std::vector<double>& spacing, std::size_t) const override {
     const kernels::SurfaceDistances all = distances(pred, truth, spacing, !p.directed);
     const double there = farthest(all.there);
     if (p.directed) return there;

@@ -23,17 +23,23 @@ struct MultiScaleSsim final : RegressionMetric<MultiScaleSsimParams> {
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     at::Tensor x = as_batch(pred), y = as_batch(truth);
-    const std::vector<std::int64_t> two(static_cast<std::size_t>(pred.dim() - 1), 2);
     double product = 1;
     for (std::size_t i = 0; i < p.weights.size(); ++i) {
       const Ssim s = ssim(x, y, p.ssim);
       const bool last = i + 1 == p.weights.size();
       product *= std::pow(std::max(0.0, mean_of(last ? s.value : s.contrast)), p.weights[i]);
       if (last) break;
-      x = two.size() == 3 ? at::avg_pool3d(x, two) : at::avg_pool2d(x, two);
-      y = two.size() == 3 ? at::avg_pool3d(y, two) : at::avg_pool2d(y, two);
+      x = halved(x);
+      y = halved(y);
     }
     return product;
+  }
+
+ private:
+  static at::Tensor halved(const at::Tensor& x) {
+    const std::vector<std::int64_t> two(static_cast<std::size_t>(x.dim() - 2), 2);
+    if (two.size() == 1) return at::avg_pool1d(x, two);
+    return two.size() == 3 ? at::avg_pool3d(x, two) : at::avg_pool2d(x, two);
   }
 };
 

@@ -27,7 +27,8 @@ struct PatchDice final : Node {
         .param("argmax", &Params::argmax,
                "Classes exclude each other. false: each channel is a region, in where its logit is "
                "above 0; the label has as many channels.")
-        .param("ignore_label", &Params::ignore_label, "Voxels of this label do not count.")
+        .param("ignore_label", &Params::ignore_label,
+               "Voxels of this label do not count; not where argmax is false.")
         .param("momentum", &Params::momentum,
                "ema = momentum ema + (1 - momentum) mean; the first epoch's mean begins it.")
         .range(0, 1)
@@ -36,6 +37,12 @@ struct PatchDice final : Node {
         .reports({"mean", "ema", "class_*"})
         .takes("@keys", Form::any)
         .any_device();
+  }
+
+  void open(const OpenContext&) override {
+    if (p.ignore_label && !p.argmax)
+      throw Error(Exit::usage,
+                  "ignore_label is of classes that exclude each other: argmax is false");
   }
 
   void process(Firing& f) override {

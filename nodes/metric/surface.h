@@ -33,8 +33,9 @@ class SurfaceMetric : public SegmentationMetric<P> {
   using SegmentationMetric<P>::p;
 
  protected:
+  // `place`: which of the classes that count it is.
   virtual double measure(const at::Tensor& pred, const at::Tensor& truth,
-                         const std::vector<double>& spacing, std::int64_t of_class) const = 0;
+                         const std::vector<double>& spacing, std::size_t place) const = 0;
 
   Row row(const Case& c) const final {
     const bool scores = p.argmax && c.pred.size(0) > 1;
@@ -43,9 +44,11 @@ class SurfaceMetric : public SegmentationMetric<P> {
       const at::Tensor is = p.argmax ? kernels::class_mask(t[0], k) : kernels::set_mask(t[k]);
       return c.counts.defined() ? is.logical_and(c.counts.to(is.device())) : is;
     };
+    std::size_t next = 0;
     return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
+      const std::size_t place = next++;
       if (p.ignore_index == k) return static_cast<double>(NAN);
-      return measure(mask(classes, k), mask(c.truth, k), spacing(c), k);
+      return measure(mask(classes, k), mask(c.truth, k), spacing(c), place);
     });
   }
 

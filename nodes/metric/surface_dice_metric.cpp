@@ -21,18 +21,14 @@ struct SurfaceDiceMetric final : SurfaceMetric<SurfaceDiceParams> {
 
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
-                 const std::vector<double>& spacing, std::int64_t of_class) const override {
+                 const std::vector<double>& spacing, std::size_t place) const override {
+    if (place >= p.class_thresholds.size())
+      throw Error(Exit::usage, "class_thresholds has " + std::to_string(p.class_thresholds.size()) +
+                                   " values; more classes count");
     const auto [there, back] = distances(pred, truth, spacing, true);
     const at::Tensor all = at::cat({there, back});
     if (all.numel() == 0) return NAN;
-    return all.le(threshold(of_class)).to(at::kDouble).mean().item<double>();
-  }
-  double threshold(std::int64_t of_class) const {
-    const auto i = static_cast<std::size_t>(p.include_background ? of_class : of_class - 1);
-    if (i >= p.class_thresholds.size())
-      throw Error(Exit::usage, "class_thresholds has " + std::to_string(p.class_thresholds.size()) +
-                                   " values, none for class " + std::to_string(of_class));
-    return p.class_thresholds[i];
+    return all.le(p.class_thresholds[place]).to(at::kDouble).mean().item<double>();
   }
 };
 

@@ -19,7 +19,7 @@ struct SurfaceDistanceMetric final : SurfaceMetric<SurfaceDistanceParams> {
 
  private:
   double measure(const at::Tensor& pred, const at::Tensor& truth,
-                 const std::vector<double>& spacing, std::int64_t) const override {
+                 const std::vector<double>& spacing, std::size_t) const override {
     const auto [there, back] = distances(pred, truth, spacing, p.symmetric);
     const at::Tensor all = p.symmetric ? at::cat({there, back}) : there;
     return all.numel() > 0 ? all.mean().item<double>() : NAN;

@@ -46,7 +46,9 @@ struct TreMetric final : RowMetric {
         (p.spacing.size() != 1 && std::ssize(p.spacing) != points.size(2)))
       throw DataError("points " + c10::str(points.sizes()) + ", truth " + c10::str(truth.sizes()) +
                       " and " + std::to_string(p.spacing.size()) + " of spacing do not fit");
-    const at::Tensor errors = target_registration_error(points, truth, p.spacing);
+    const at::Tensor none = truth.eq(-1).flatten(1).all(1);
+    const at::Tensor errors =
+        target_registration_error(points, truth, p.spacing).masked_fill(none, NAN);
     for (std::int64_t n = 0; n < errors.size(0); ++n)
       append({errors[n].item<double>()}, 0, 0, sample.name);
   }

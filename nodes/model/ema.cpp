@@ -37,18 +37,31 @@ class Ema final : public Node {
   }
 
   void process(Firing& f) override {
-    if (division_.ends_step(f.stamp().index)) {
-      networks_.follow(1 - decay());
-      ++steps_;
-    }
+    behind_ |= division_.ends_step(f.stamp().index);
+    catch_up();
     if (!f.is_hole()) f.emit_ptr(f.ptr());
   }
-  void flush(Flush& end) override { end.metric("decay", decay()); }
+  void flush(Flush& end) override {
+    catch_up();
+    end.metric("decay", decay());
+  }
 
-  void save(State& state) const override { state.values["steps"] = steps_; }
-  void load(const State& state) override { steps_ = state.values.at("steps"); }
+  void save(State& state) const override {
+    state.values["steps"] = steps_;
+    if (behind_) state.values["behind"] = true;
+  }
+  void load(const State& state) override {
+    steps_ = state.values.at("steps");
+    behind_ = state.values.value("behind", false);
+  }
 
  private:
+  void catch_up() {
+    if (!behind_ || networks_.step_is_due()) return;
+    networks_.follow(1 - decay());
+    ++steps_;
+    behind_ = false;
+  }
   double decay() const {
     const auto n = static_cast<double>(steps_);
     return p.warmup ? std::min(p.decay, (1 + n) / (10 + n)) : p.decay;
@@ -57,6 +70,7 @@ class Ema final : public Node {
   SecondNetwork networks_;
   Division division_;
   std::int64_t steps_ = 0;
+  bool behind_ = false;  // batches came since the last step
 };
 
 const Register<Ema> registered;

@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/lerp.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
@@ -46,6 +48,14 @@ class SecondNetwork {
     if (!fits)
       throw Error(Exit::usage, "\"" + p.net + "\" and \"" + p.of +
                                    "\" are networks of other shapes: declare both alike");
+  }
+
+  // Whether gradients lie at the trained weights, whose step comes with a later batch
+  // (grad_accumulation) or with the epoch's end.
+  bool step_is_due() const {
+    const auto weights = trained_->parameters();
+    return std::any_of(weights.begin(), weights.end(),
+                       [](const auto& named) { return named.second.grad().defined(); });
   }
 
   // Goes this share of the way to the trained weights, and to its float buffers; others are copied.

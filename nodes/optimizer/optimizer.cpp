@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/spans.h"
 #include "engine/run/device.h"
 #include "engine/state/checkpoint.h"
 #include "nodes/optimizer/groups.h"
@@ -41,6 +42,9 @@ void Optimizer::open(const OpenContext& context) {
   rule_.schedule = schedule_of(p, context.epochs);
   rule_.max_norm = p.clip_grad_norm.value_or(0);
   rule_.max_value = p.clip_grad_value.value_or(0);
+  if (rule_.schedule.moves_momentum() && !rule_.has_momentum())
+    throw Error(Exit::usage,
+                "cycle_momentum is of optimizers with a momentum or with betas: set it to false");
   rule_.growth_interval = static_cast<std::int32_t>(p.growth_interval);
   rule_.scaled =
       p.loss_scale == "dynamic" || (p.loss_scale == "auto" && network_->computes_in_half());
@@ -82,6 +86,8 @@ void Optimizer::make_slots() {
       s.end = sharded_->range(i).end;
     }
     add_moments(s, rule_, first_second());
+    if (settings[i].from_epoch > 0) s.since = -1;
+    rates_.insert(s.lr);
     slots_.push_back(std::move(s));
     from_epoch_.push_back(settings[i].from_epoch);
   }
@@ -132,7 +138,7 @@ void Optimizer::add_shard(Firing& f) {
     step(f.stamp().str());
     log(f, {}, sum.loss);
   }
-  if (sum.wish && ranks_->last_updaters.contains(path_)) ranks_->cut();
+  if ((sum.wish || ranks_->last) && ranks_->last_updater == path_) ranks_->cut();
 }
 
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
@@ -140,10 +146,13 @@ std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
   const std::uint32_t epoch = f.stamp().epoch;
   std::uint64_t frozen = 0;
   for (const std::uint64_t from : from_epoch_) frozen += epoch < from;
-  const double rate = rule_.schedule.by_step
-                          ? 1  // worked out on the device
-                          : kernels::learning_rate(rule_.schedule, common().lr, epoch);
-  return mix(std::bit_cast<std::uint64_t>(rate * plateau_.factor()) + frozen);
+  std::uint64_t key = mix(frozen);
+  const auto add = [&key](double x) { key = mix(key + std::bit_cast<std::uint64_t>(x)); };
+  add(plateau_.factor());
+  if (rule_.schedule.by_step) return key;  // the rest is worked out on the device
+  for (const double lr : rates_) add(kernels::learning_rate(rule_.schedule, lr, epoch));
+  add(kernels::momentum_at(rule_.schedule, 0, epoch));
+  return key;
 }
 
 void Optimizer::repeated(Firing& f, const Sample&) {
@@ -155,12 +164,15 @@ void Optimizer::repeated(Firing& f, const Sample&) {
 void Optimizer::begin_epoch(std::uint32_t epoch) {
   rule_.epoch = epoch;
   rule_.lr_factor = plateau_.factor();
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].since < 0 && epoch >= from_epoch_[i]) slots_[i].since = steps_;
 }
 
 void Optimizer::flush(Flush& end) {
   begin_epoch(end.epoch);
   if (pending_ > 0) step("the end of epoch " + std::to_string(end.epoch));
   kernels::OptimState state = memory_.read();
+  steps_ = state.step;
   require_finite(state, "epoch " + std::to_string(end.epoch));
   if (rule_.scaled) {
     end.metric("loss_scale", state.scale);
@@ -190,6 +202,8 @@ void Optimizer::save(State& state) const {
   if (pending_ > 0)
     for (const auto& [name, weight] : network_->parameters())
       if (weight.grad().defined()) state.tensors["grad." + name] = weight.grad().cpu().clone();
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (from_epoch_[i] > 0) state.values["since"][names_[i]] = slots_[i].since;
   if (rule_.kind == kernels::OptimKind::nadam) state.values["mu_product"] = now.mu_product;
   if (common().lr_schedule == "reduce_on_plateau") state.values["plateau"] = plateau_.save();
   if (rule_.scaled)
@@ -225,7 +239,10 @@ void Optimizer::unite_moments() {
 
 void Optimizer::load(const State& state) {
   kernels::OptimState then = memory_.read();
-  then.step = state.values.at("steps");
+  steps_ = then.step = state.values.at("steps");
+  const Json since = state.values.value("since", Json::object());
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].since = since.value(names_[i], std::int64_t{0});
   then.mu_product = state.values.value("mu_product", 1.0);
   if (state.values.contains("epoch")) {
     const Json& epoch = state.values["epoch"];

@@ -1,9 +1,10 @@
 // What the optimizer nodes share: backward pass, gradient accumulation and clipping, groups of
 // parameters, the learning rate's schedule, the epoch's mean loss, saving and loading.
 //
-// Invariant: a node's state is its moments by parameter name, the number of steps, the loss scale
-// and what a plateau's rule has seen; the learning rate is a pure function of them and the epoch.
-// So a resumed run takes the same steps.
+// Invariant: a node's state is its moments by parameter name, the number of steps (and of those
+// before a frozen parameter began, whose corrections count its own, as torch's), the loss scale and
+// what a plateau's rule has seen; the learning rate is a pure function of them and the epoch. So a
+// resumed run takes the same steps.
 //
 //   loss ──scale, backward──▶ gradients ──unscale, clip, update──▶ weights
 //                             (summed over grad_accumulation batches, or over shards)
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
@@ -159,10 +161,12 @@ class Optimizer : public Node {
   std::vector<std::string> names_;
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> from_epoch_;    // by slot: when it begins to be trained
+  std::set<double> rates_;                   // the slots', before the schedule
   std::map<std::string, at::Tensor> whole_;  // moments of all ranks, while rank 0 saves
   kernels::OptimRule rule_;
   OptimMemory memory_;
   Plateau plateau_;
+  std::int64_t steps_ = 0;  // taken before this epoch; within it only the device may know
   std::int64_t pending_ = 0, batches_ = 0;
   double loss_sum_ = 0;
 };

@@ -71,7 +71,8 @@ Spec& add_schedule_params(Spec& s) {
       .length(0, LrSchedule::most_milestones)
       .at_least(0)
       .param("gamma", &P::gamma,
-             "step, multi_step, exponential: the factor; cyclic's exp_range: of its waves.")
+             "step, multi_step, exponential: the factor; cyclic's exp_range: of its waves. null: "
+             "0.1; cyclic: 1.")
       .at_least(0)
       .param("power", &P::power, "polynomial: the exponent.")
       .at_least(0)
@@ -93,10 +94,11 @@ Spec& add_schedule_params(Spec& s) {
       .param("anneal_strategy", &P::anneal_strategy, "one_cycle: cosines or straight lines.")
       .choices({"cos", "linear"})
       .param("cycle_momentum", &P::cycle_momentum,
-             "one_cycle, cyclic: momentum (or beta 1) falls while the rate climbs.")
-      .param("base_momentum", &P::base_momentum, "... to this.")
+             "one_cycle, cyclic: momentum (or beta 1) falls while the rate climbs, whatever the "
+             "optimizer's own is.")
+      .param("base_momentum", &P::base_momentum, "... to this; null: 0.85, cyclic: 0.8.")
       .range(0, 1)
-      .param("max_momentum", &P::max_momentum, "... from this.")
+      .param("max_momentum", &P::max_momentum, "... from this; null: 0.95, cyclic: 0.9.")
       .range(0, 1)
       .param("step_size_up", &P::step_size_up, "cyclic: time of a climb.")
       .at_least(1)
@@ -134,7 +136,8 @@ LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {
   s.warmup = static_cast<double>(p.warmup_steps);
   s.warmup_multiplier = p.warmup_multiplier;
   s.step_size = static_cast<double>(p.step_size);
-  s.gamma = p.gamma;
+  const bool cyclic = s.kind == Kind::cyclic;  // torch's CyclicLR has other defaults
+  s.gamma = p.gamma.value_or(cyclic ? 1 : 0.1);
   s.power = p.power;
   s.cycles = p.cycles;
   s.eta_min = p.eta_min;
@@ -145,8 +148,8 @@ LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {
   s.pct_start = p.pct_start;
   s.div_factor = p.div_factor;
   s.final_div_factor = p.final_div_factor;
-  s.base_momentum = p.base_momentum;
-  s.max_momentum = p.max_momentum;
+  s.base_momentum = p.base_momentum.value_or(cyclic ? 0.8 : 0.85);
+  s.max_momentum = p.max_momentum.value_or(cyclic ? 0.9 : 0.95);
   s.milestone_count = static_cast<int>(p.milestones.size());
   std::copy(p.milestones.begin(), p.milestones.end(), s.milestones);
   return s;

@@ -15,9 +15,10 @@ struct ScheduleParams {
   std::int64_t step_size_up = 2000;
   std::optional<std::int64_t> step_size_down;
   std::vector<std::int64_t> milestones;
-  double warmup_multiplier = 0, eta_min = 0, gamma = 0.1, power = 1, cycles = 0.5;
+  double warmup_multiplier = 0, eta_min = 0, power = 1, cycles = 0.5;
   double start_factor = 1.0 / 3, end_factor = 1, pct_start = 0.3, div_factor = 25;
-  double final_div_factor = 1e4, base_momentum = 0.85, max_momentum = 0.95;
+  double final_div_factor = 1e4;
+  std::optional<double> gamma, base_momentum, max_momentum;
 };
 
 Spec& add_schedule_params(Spec& s);

@@ -39,15 +39,19 @@ struct Network {
       t.size = static_cast<std::int64_t>(n);
       t.lr = like.lr;
       t.weight_decay = like.weight_decay;
+      t.since = like.tensors[i].since;
       tensors.push_back(t);
     }
   }
 };
 
-void check(const OptimRule& r) {
+// The second tensor begins after `since` steps.
+void check(const OptimRule& r, std::int64_t since = 0) {
   test::OptimByFunctor expected;
-  for (std::size_t i = 0; i < sizes.size(); ++i) expected.add(test::numbers(sizes[i], 10 + i));
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    expected.add(test::numbers(sizes[i], 10 + i), i == 1 ? since : 0);
   expected.state.scale = 1024;
+  expected.state.step = since;
   const Network net(r, expected);
   const auto n = static_cast<int>(net.tensors.size());
   const Both<OptimState> state({expected.state});
@@ -97,6 +101,7 @@ TEST_CASE("every optimizer's steps on the device, with an infinite gradient amon
     OptimRule plain;
     plain.kind = r.kind;
     check(plain);
+    check(plain, 7);
   }
 }
 

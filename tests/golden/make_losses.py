@@ -135,6 +135,7 @@ add("generalized_dice_loss", L.GeneralizedDiceLoss, "soft", softmax=True, soft_l
 add("dice_loss", L.DiceLoss, "far", **soft, ignore_index=255)
 add("dice_loss", L.DiceLoss, "hot", softmax=True, ignore_index=1)
 add("dice_ce_loss", L.DiceCELoss, "b", **soft, label_smoothing=0.1)
+add("dice_ce_loss", L.DiceCELoss, "one", sigmoid=True, weight=[2.5])
 ACTS = {"tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functional.elu, "softplus": torch.nn.functional.softplus}
 for act, f in ACTS.items():
     add("dice_loss", lambda other_act, **kw: L.DiceLoss(other_act=f, **kw), "b", to_onehot_y=True, other_act=act)

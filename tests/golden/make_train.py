@@ -172,8 +172,9 @@ def schedules():
         total_steps=200)
     add("warmup_cosine", lambda o: WarmupCosineSchedule(o, 20, 150, 0.01, 0.5, -1, 0.1),
         warmup_steps=20, total_steps=150, eta_min=0.01, warmup_multiplier=0.1)
-    add("cyclic", lambda o: s.CyclicLR(o, 0.01, 0.1, 30), eta_min=0.01, step_size_up=30,
-        base_momentum=0.8, max_momentum=0.9)
+    add("cyclic", lambda o: s.CyclicLR(o, 0.01, 0.1, 30), eta_min=0.01, step_size_up=30)
+    add("cyclic", lambda o: s.CyclicLR(o, 0.01, 0.1, 25, None, "exp_range"), eta_min=0.01, step_size_up=25,
+        cyclic_mode="exp_range")
     add("cyclic", lambda o: s.CyclicLR(o, 0.02, 0.1, 10, 25, "triangular2", base_momentum=0.7), eta_min=0.02,
         step_size_up=10, step_size_down=25, cyclic_mode="triangular2", base_momentum=0.7,
         max_momentum=0.9)

@@ -12,14 +12,15 @@ struct OptimByFunctor {
   using Numbers = std::vector<float>;
   struct Tensor {
     Numbers weight, first, second, third;
+    std::int64_t since = 0;
   };
   std::vector<Tensor> tensors;
   kernels::OptimState state;
   double lr = 0.01, weight_decay = 0.1;
 
-  void add(const Numbers& weight) {
+  void add(const Numbers& weight, std::int64_t since = 0) {
     const std::size_t n = weight.size();
-    tensors.push_back({weight, Numbers(n), Numbers(n), Numbers(n)});
+    tensors.push_back({weight, Numbers(n), Numbers(n), Numbers(n), since});
   }
 
   void step(const kernels::OptimRule& r, const std::vector<Numbers>& grads) {
@@ -32,21 +33,24 @@ struct OptimByFunctor {
       Tensor& t = tensors[i];
       const std::size_t n = t.weight.size();
       float scale = 1;
-      if (r.kind == OptimKind::novograd)
-        scale = novograd_scale(r, state, squares(grads[i]), t.second.data(),
-                               r.amsgrad ? t.third.data() : nullptr);
+      const bool by_norm = r.kind == OptimKind::novograd;
+      const auto norm_scale = [&](double all) {
+        return novograd_scale(r, all, t.second.data(), r.amsgrad ? t.third.data() : nullptr);
+      };
+      if (by_norm && !r.measures()) scale = norm_scale(plain_squares(state, squares(grads[i])));
       if (r.measures()) {
-        const OptimValue v = OptimValue::of(r, state, lr, weight_decay, 1);
+        const OptimValue v = OptimValue::of(r, state, lr, weight_decay, 1, t.since);
         Numbers along(n);
         for (std::size_t k = 0; k < n; ++k) {
           along[k] = v.plain<OneNumber>(grads[i][k]);
-          if (r.kind == OptimKind::lars) continue;
+          if (r.kind != OptimKind::lamb) continue;
           v.moments<OneNumber>(along[k], t.first[k], t.second[k]);
           along[k] = v.direction<OneNumber>(t.weight[k], t.first[k], t.second[k]);
         }
-        scale = trust_ratio(r, squares(t.weight), squares(along), weight_decay);
+        scale = by_norm ? norm_scale(squares(along))
+                        : trust_ratio(r, squares(t.weight), squares(along), weight_decay);
       }
-      const OptimValue v = OptimValue::of(r, state, lr, weight_decay, scale);
+      const OptimValue v = OptimValue::of(r, state, lr, weight_decay, scale, t.since);
       for (std::size_t k = 0; k < n; ++k)
         t.weight[k] =
             v.updated<OneNumber>(t.weight[k], grads[i][k], t.first[k], t.second[k], t.third[k]);

@@ -78,6 +78,33 @@ TEST_CASE("ema's warm-up forgets the first weights, and goes on where it was sav
   CHECK(resumed.flush()[0].second == 0.3);
 }
 
+TEST_CASE("ema behind accumulated gradients moves once a step, the epoch's last with its end") {
+  Pair p;
+  p.trained->weight.requires_grad_();
+  const Json params{{"net", "net"}, {"lr", 1}, {"grad_accumulation", 2}};
+  Driver step("sgd", params, p.context), node = p.open({{"decay", 0.75}});
+  const auto batch = [&] {
+    step.fire({sample_of("loss", p.trained->weight.sum())});
+    node.fire({Sample()});
+  };
+  batch();
+  CHECK(p.now() == 1);
+  batch();  // the weight is 0 then
+  CHECK(p.now() == 0.75);
+  batch();
+  CHECK(p.now() == 0.75);
+  State state;
+  node.node().save(state);
+  step.flush();  // -1
+  node.flush();
+  CHECK(p.now() == 0.75 * 0.75 - 0.25);
+  Driver resumed = p.open({{"decay", 0.75}});
+  p.mean->weight.fill_(0.75);
+  resumed.node().load(state);
+  resumed.flush();
+  CHECK(p.now() == 0.75 * 0.75 - 0.25);
+}
+
 TEST_CASE("ema refuses networks of other shapes") {
   Pair p;
   p.context.resources->add("mean", std::make_shared<Numbers>(5, 3));

@@ -247,6 +247,68 @@ TEST_CASE("losses say what does not fit") {
         "dist_matrix has 1 rows for 2 classes");
   CHECK(said("asymmetric_unified_focal_loss", {{"to_onehot_y", true}}, inputs("b")) ==
         "asymmetric_unified_focal_loss is of two classes, not of 3");
+  CHECK(said("dice_ce_loss", {{"sigmoid", true}, {"weight", {1, 2}}}, inputs("one")) ==
+        "weight has 2 values for 1 classes");
+}
+
+TEST_CASE("dice_ce_loss is of the voxels that are not ignored, whatever the label is like") {
+  const Pair in = inputs("b"), hot = inputs("hot");
+  const at::Tensor out = (at::arange(120).reshape(in.label.sizes()) * 5 % 4).eq(0);
+  const at::Tensor which = out.logical_not().flatten().nonzero().squeeze(1);
+  // As one sample of one axis.
+  const auto kept = [&](const at::Tensor& t) {
+    return t.movedim(1, 0).flatten(1).index_select(1, which).unsqueeze(0);
+  };
+  const Json sigmoid{{"sigmoid", true}, {"batch", true}, {"weight", {2.5}}};
+  const Json softmax{{"softmax", true}, {"batch", true}, {"weight", {0.5, 1, 2}}};
+  Json index = softmax, shares = softmax;
+  index["to_onehot_y"] = true;
+  shares["label_smoothing"] = 0.1;
+  const std::tuple<Json, at::Tensor, at::Tensor, double> cases[] = {
+      {sigmoid, in.pred.narrow(1, 0, 1), in.label.eq(1).to(at::kFloat), 255},
+      {index, in.pred, in.label, 255},
+      {shares, in.pred, hot.label, 0}};  // a voxel of no class
+  for (const auto& [given, pred, label, mark] : cases)
+    for (const char* reduction : {"mean", "sum"}) {
+      Json params = given;
+      params["reduction"] = reduction;
+      CAPTURE(params.dump());
+      const double expected = loss_of("dice_ce_loss", params, {kept(pred), kept(label)});
+      params["ignore_index"] = 255;
+      const at::Tensor x = pred.clone().requires_grad_();
+      const Sample s = batch(x, label.masked_fill(out, mark));
+      const at::Tensor loss = drive("dice_ce_loss", params, {s})[0].tensor("loss");
+      CHECK(loss.item<double>() == doctest::Approx(expected).epsilon(1e-6));
+      loss.backward();
+      CHECK(x.grad().masked_select(out.expand_as(x)).abs().max().item<double>() == 0);
+      params["lambda_dice"] = 0;
+      CHECK(loss_of("dice_ce_loss", params, {pred, at::full_like(label, mark)}) == 0);
+    }
+}
+
+TEST_CASE("centrelines of one axis are thinned along it, and batch sums over members") {
+  const at::Tensor pred = sines({2, 3, 20}, 1, 2),
+                   label = sines({2, 3, 20}, 5).gt(0).to(at::kFloat);
+  const Json of{{"sigmoid", true}};
+  CHECK(
+      loss_of("soft_cl_dice_loss", of, {pred, label}) ==
+      doctest::Approx(loss_of("soft_cl_dice_loss", of, {pred.unsqueeze(-1), label.unsqueeze(-1)})));
+  // Members whose borders are 0 may as well stand side by side.
+  const auto framed = [](const at::Tensor& t) { return at::constant_pad_nd(t, {1, 1, 1, 1}); };
+  const at::Tensor x = framed(sines({2, 1, 6, 7}, 1, 0.4) + 0.5);
+  const at::Tensor y = framed(sines({2, 1, 6, 7}, 5).gt(0).to(at::kFloat));
+  const auto beside = [](const at::Tensor& t) { return at::cat({t[0], t[1]}, 1).unsqueeze(0); };
+  for (const char* type : {"soft_cl_dice_loss", "soft_dice_cl_dice_loss"})
+    CHECK(loss_of(type, {{"batch", true}}, {x, y}) ==
+          doctest::Approx(loss_of(type, Json::object(), {beside(x), beside(y)})));
+}
+
+TEST_CASE("batchmean over scales is their mean") {
+  const Pair in = inputs("shares");
+  const Json once{{"reduction", "batchmean"}};
+  Json twice = once;
+  twice["scales"] = {0, 0};
+  CHECK(loss_of("kl_div_loss", twice, in) == doctest::Approx(loss_of("kl_div_loss", once, in)));
 }
 
 TEST_CASE("sum_losses adds what losses left in fields of their own") {
@@ -350,6 +412,7 @@ TEST_CASE("a loss of chosen rows is that of these rows, and of none it is 0 with
     Sample s = sample_of("pred", p);
     s.set("label", Field(l, s.at("pred").meta));
     s.set("annotated", Field(rows, s.at("pred").meta));
+    s.set("mask", Field(l.roll(1, 2), s.at("pred").meta));
     return drive("bce_with_logits_loss", params, {s})[0].tensor("loss");
   };
   const Json by_rows{{"rows_key", "annotated"}};
@@ -358,6 +421,9 @@ TEST_CASE("a loss of chosen rows is that of these rows, and of none it is 0 with
   CHECK(of(two, pred, label, by_rows).item<float>() ==
         of(two, pred.index_select(0, which), label.index_select(0, which), Json::object())
             .item<float>());
+  const auto cut = [&](const at::Tensor& t) { return t.index_select(0, which); };
+  CHECK(of(two, pred, label, {{"rows_key", "annotated"}, {"mask_key", "mask"}}).item<float>() ==
+        of(two, cut(pred), cut(label), {{"mask_key", "mask"}}).item<float>());
   at::Tensor asked = pred.clone().requires_grad_();
   const at::Tensor zero = of(none, asked, label, by_rows);
   CHECK(zero.item<float>() == 0);

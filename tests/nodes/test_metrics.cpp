@@ -264,3 +264,36 @@ TEST_CASE("surface metrics take the spacing of the label's affine") {
     CHECK(by_affine.flush() == given.flush());
   }
 }
+
+TEST_CASE("surface_dice_metric of one channel takes the one threshold") {
+  const Pair in = boxes();
+  const at::Tensor pred = in.pred.narrow(1, 1, 1), label = in.label.eq(1).to(at::kFloat);
+  const auto of = [](const Json& params, const Pair& pair) {
+    Json all = params;
+    all["class_thresholds"] = {1};
+    Driver node("surface_dice_metric", all);
+    node.fire({pair_of(pair, 0, 3)});
+    return node.flush()[0];
+  };
+  const auto expected = of(Json::object(), {at::cat({1 - pred, pred}, 1), label});
+  CHECK(expected.second > 0);
+  for (const bool argmax : {true, false})
+    for (const bool background : {true, false})
+      CHECK(of({{"argmax", argmax}, {"include_background", background}}, {pred, label}) ==
+            expected);
+  CHECK_THROWS_WITH_AS(of({{"include_background", true}}, {at::cat({1 - pred, pred}, 1), label}),
+                       "class_thresholds has 1 values; more classes count", Error);
+}
+
+TEST_CASE("multi_scale_ssim_metric of one axis halves that axis, not the channels") {
+  const at::Tensor one = sines({2, 1, 24}, 1), other = one + sines({2, 1, 24}, 4, 0.3);
+  const auto of = [](const at::Tensor& a, const at::Tensor& b) {
+    Driver node("multi_scale_ssim_metric",
+                {{"spatial_dims", 1}, {"kernel_size", 3}, {"weights", {0.4, 0.6}}});
+    node.fire({pair_of({a, b}, 0, 2)});
+    return node.flush()[0].second;
+  };
+  const auto twice = [](const at::Tensor& t) { return t.expand({2, 2, 24}); };
+  CHECK(of(one, other) > 0);
+  CHECK(of(one, other) == doctest::Approx(of(twice(one), twice(other))));
+}

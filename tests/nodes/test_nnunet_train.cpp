@@ -108,6 +108,9 @@ TEST_CASE("patch_dice is one Dice over an epoch's patches, and its ema goes on o
   CHECK(second.at("mean") == doctest::Approx(1));
   CHECK(std::isnan(second.at("class_2")));
   CHECK(second.at("ema") == doctest::Approx(0.9 * (one + two) / 2 + 0.1));
+  CHECK_THROWS_WITH_AS(Driver("patch_dice", {{"argmax", false}, {"ignore_label", 3}}),
+                       "ignore_label is of classes that exclude each other: argmax is false",
+                       Error);
 }
 
 TEST_CASE("patch_dice in merged parts is that of all patches") {

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/resource.h"
+#include "kernels/optim/lr_schedule.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 #include "tests/nodes/on_device.h"
@@ -46,14 +47,18 @@ struct Trainer {
     return driver->fire({sample_of("loss", loss)}, at_index(0, epoch));
   }
   // A loss whose gradients are the golden script's for this step.
-  Fired fire_step(int step, double scale = 1) {
+  Fired fire_step(int step, double scale = 1, std::uint32_t epoch = 0) {
     at::Tensor loss = on_device(at::zeros({}));
     for (int i = 0; i < 2; ++i)
       loss = loss +
              (net->w[i] * on_device(sines(net->w[i].sizes(), 7 * step + 3 * i, 0.5 * scale))).sum();
-    return fire(loss);
+    return fire(loss, epoch);
   }
 };
+
+const char* const kinds[] = {"sgd",   "adam",     "adamw",   "adamax",  "nadam",
+                             "radam", "novograd", "rmsprop", "adagrad", "adadelta",
+                             "lion",  "lamb",     "asgd",    "lars"};
 
 double metric(const std::vector<std::pair<std::string, double>>& list, const std::string& name) {
   for (const auto& [n, v] : list)
@@ -162,6 +167,59 @@ TEST_CASE("... and by step, where the weights move by the rate and the momentum 
   }
 }
 
+TEST_CASE("a warm-up goes off a cycle's time, and a climb of no time is at its top") {
+  const Json cycle{{"lr", 0.1}, {"lr_schedule", "one_cycle"}, {"total_steps", 20}};
+  Json late = cycle, steep = cycle;
+  late.update({{"warmup_steps", 5}, {"total_steps", 25}});
+  Trainer now("sgd", cycle), then("sgd", late);
+  kernels::LrSchedule s, shifted;
+  s.kind = shifted.kind = kernels::Schedule::one_cycle;
+  s.cycle_momentum = shifted.cycle_momentum = true;
+  s.total = 20, shifted.total = 25, shifted.warmup = 5;
+  for (std::uint32_t e = 0; e < 20; ++e) {
+    CHECK(metric(now.driver->flush(e), "lr") == metric(then.driver->flush(e + 5), "lr"));
+    CHECK(momentum_at(s, 0.9, e) == momentum_at(shifted, 0.9, e + 5));
+  }
+  CHECK(momentum_at(shifted, 0.9, 2) == 0.95);
+  steep["pct_start"] = 0.05;
+  Trainer t("sgd", steep);
+  CHECK(metric(t.driver->flush(0), "lr") == 0.1);
+  CHECK(metric(t.driver->flush(1), "lr") < 0.1);
+}
+
+TEST_CASE("a cycle's momentum is that of an optimizer without one too, as torch's") {
+  const Json cycle{
+      {"lr", 0.1}, {"lr_schedule", "one_cycle"}, {"total_steps", 6}, {"epoch_level", false}};
+  for (const char* type : {"sgd", "rmsprop", "lars"}) {
+    CAPTURE(type);
+    Json without = cycle, with = cycle;
+    without["momentum"] = 0, with["momentum"] = 0.5;
+    Trainer a(type, without), b(type, with);
+    for (int k = 0; k < 6; ++k) a.fire_step(k), b.fire_step(k);
+    for (int i = 0; i < 2; ++i) CHECK(a.net->w[i].equal(b.net->w[i]));
+  }
+  CHECK_THROWS_WITH_AS(
+      Trainer("adagrad", cycle),
+      "cycle_momentum is of optimizers with a momentum or with betas: set it to false", Error);
+}
+
+TEST_CASE("a recorded step is repeated only at the rates of its own epoch, the groups' too") {
+  // The schedule does not move the first rate, but that of the group.
+  const Json params{{"lr", 0.02},
+                    {"lr_schedule", "cosine"},
+                    {"eta_min", 0.02},
+                    {"total_steps", 9},
+                    {"groups", {{{"match", "^a"}, {"lr", 0.1}}}}};
+  Trainer t("adam", params), constant("adam", Json::object());
+  const std::function<bool()> stopped = [] { return false; };
+  const auto key = [&](Trainer& of, std::uint32_t epoch) {
+    return *of.driver->node().recordable(Firing(at_index(0, epoch), 0, {}, stopped));
+  };
+  CHECK(key(t, 1) != key(t, 2));
+  CHECK(key(t, 2) == key(t, 2));
+  CHECK(key(constant, 1) == key(constant, 2));
+}
+
 TEST_CASE("without total_steps a schedule ends with the run's epochs") {
   Trainer t("sgd", {{"lr", 0.1}, {"lr_schedule", "cosine"}, {"eta_min", 0.02}}, 4);
   const double half[] = {1, 0.8535533906, 0.5, 0.1464466094};  // (1 + cos(pi e / 4)) / 2
@@ -234,6 +292,41 @@ TEST_CASE("groups have their own rate and decay, and stay as they are while they
   CHECK(c.net->w[1].equal(without.net->w[1]));  // one
 }
 
+TEST_CASE("a group that thaws later counts its own steps, over a resume too") {
+  for (const char* type : kinds) {
+    CAPTURE(type);
+    Json params{{"lr", 0.01}};
+    if (std::string(type) == "sgd") params.update({{"momentum", 0.9}, {"dampening", 0.3}});
+    if (std::string(type) == "adagrad") params["lr_decay"] = 0.1;
+    if (std::string(type) == "asgd") params.update({{"lambd", 0.1}, {"t0", 1}});
+    if (std::string(type) == "radam") params["betas"] = {0.9, 0.8};
+    Trainer fresh(type, params);
+    params["groups"] = {{{"match", "^b"}, {"from_epoch", 2}}};
+    Trainer t(type, params), resumed(type, params), older(type, params);
+    for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+      for (int k = 0; k < 3; ++k) t.fire_step(k, 1, epoch);
+      t.driver->flush(epoch);
+    }
+    const auto next = [&](int step) {
+      fresh.fire_step(step);
+      t.fire_step(step, 1, 2);
+      CHECK(t.net->w[1].equal(fresh.net->w[1]));
+    };
+    next(6), next(7);
+    State state;
+    t.driver->node().save(state);
+    resumed.driver->node().load(state);
+    for (int i = 0; i < 2; ++i) resumed.net->w[i].data().copy_(t.net->w[i].data());
+    next(8);
+    resumed.fire_step(8, 1, 2);
+    CHECK(resumed.net->w[1].equal(fresh.net->w[1]));
+    state.values.erase("since");
+    older.driver->node().load(state);
+    older.fire_step(8, 1, 2);
+    CHECK(older.net->w[1].isfinite().all().item<bool>());
+  }
+}
+
 TEST_CASE("a group that is wrong is refused by its number") {
   const auto refusal = [](const Json& groups) {
     try {
@@ -269,6 +362,26 @@ TEST_CASE(
   CHECK(metric(t.driver->flush(), "grad_norm") == doctest::Approx(grad.norm().item<double>()));
 }
 
+TEST_CASE("novograd's second moment is of the bounded gradient") {
+  for (const bool largest : {false, true}) {
+    Json params{{"lr", 0.01}, {"amsgrad", largest}, {"weight_decay", 0.1}};
+    Trainer given("novograd", params);
+    params["clip_grad_value"] = 0.3;
+    Trainer bounded("novograd", params);
+    for (int k = 0; k < 4; ++k) {
+      bounded.fire_step(k);
+      at::Tensor loss = on_device(at::zeros({}));
+      for (int i = 0; i < 2; ++i) {
+        const at::Tensor& w = given.net->w[i];
+        const at::Tensor g = sines(w.sizes(), 7 * k + 3 * i, 0.5).clamp(-0.3, 0.3);
+        loss = loss + (w * on_device(g)).sum();
+      }
+      given.fire(loss);
+    }
+    for (int i = 0; i < 2; ++i) CHECK(at::allclose(given.net->w[i], bounded.net->w[i], 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("an optimizer that is saved within an epoch goes on with its sums and its gradients") {
   const Json params = {{"lr", 0.01}, {"grad_accumulation", 3}};
   Trainer a("adam", params), b("adam", params);
@@ -299,10 +412,6 @@ namespace {
 
 // A finite loss whose gradient is not: the square root's slope at 0.
 at::Tensor steep(const at::Tensor& w) { return (w - w.detach()).sqrt().sum(); }
-
-const char* const kinds[] = {"sgd",   "adam",     "adamw",   "adamax",  "nadam",
-                             "radam", "novograd", "rmsprop", "adagrad", "adadelta",
-                             "lion",  "lamb",     "asgd",    "lars"};
 
 }  // namespace
 

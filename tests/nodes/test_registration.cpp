@@ -200,6 +200,17 @@ TEST_CASE("landmarks follow a field, and tre_loss and tre_metric measure how far
   Driver metric("tre_metric", spacing);
   (void)metric.fire({s});
   CHECK(metric.flush().at(0).second == doctest::Approx(3));
+  // A member without landmarks adds nothing to the loss, and is no case of the metric.
+  const at::Tensor two = s.tensor("warped_points").detach().expand({2, 3, 2}).clone();
+  Sample pair = sample_of("warped_points", two.requires_grad_());
+  pair.set("moving_points", Field(at::cat({truth, at::full_like(truth, -1)}), s.at("ddf").meta));
+  const at::Tensor half = Driver("tre_loss", spacing).fire({pair}).samples().at(0).tensor("loss");
+  CHECK(half.item<double>() == doctest::Approx(1.5));
+  half.backward();
+  CHECK(two.grad()[0].abs().sum().item<double>() > 0);
+  CHECK(two.grad()[1].abs().max().item<double>() == 0);
+  (void)metric.fire({pair});
+  CHECK(metric.flush().at(0).second == doctest::Approx(3));
   s.set("moving_points", Field(truth.slice(1, 0, 2), s.at("ddf").meta));
   CHECK_THROWS_AS((void)Driver("tre_loss").fire({s}), DataError);
 }
