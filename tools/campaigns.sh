@@ -6,6 +6,7 @@
 #   tools/campaigns.sh --list
 # Appends each to build/campaigns.json. Installs and builds what is missing.
 set -euo pipefail
+case " $* " in *" --list "* | *" --help "*) exec python3 "${0%.sh}.py" "$@" ;; esac
 . "$(dirname "$0")/setup.sh"
 install_test_tools
 build all tests

@@ -27,6 +27,12 @@ install_apt() {
     "${missing[@]}" >&2
 }
 
+# Whether it is a CUDA compiler that CMakeLists.txt takes: one from 12.8 on.
+is_new_nvcc() {
+  "$1" --version 2>/dev/null |
+    awk '/release/ { split($5, v, "[.,]"); new = v[1] * 100 + v[2] >= 1208 } END { exit !new }'
+}
+
 install_venv() {
   local stamp=$SLUICE_VENV/.sluice-torch-$torch_version
   [ -e "$stamp" ] && return 0
@@ -34,8 +40,8 @@ install_venv() {
   python3 -m venv "$SLUICE_VENV"
   "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check \
     "torch==$torch_version" "numpy<3" nibabel
-  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
-    say "no CUDA toolkit here: installing its compiler from PyPI"
+  if ! is_new_nvcc nvcc && ! is_new_nvcc /usr/local/cuda/bin/nvcc; then
+    say "no CUDA toolkit from 12.8 on here: installing its compiler from PyPI"
     "$SLUICE_VENV/bin/pip" install -q --disable-pip-version-check \
       "cuda-toolkit[nvcc,nvvm,cccl,crt]==13.0.2"  # without nvvm, pip takes its newest: no match
   fi
@@ -66,11 +72,19 @@ install_test_tools() {
 install_apt
 install_venv
 
-# build TARGET...: configures build/ once and builds. Warnings are errors in CI.
+# How many compilers at once: one more than cores, as long as each has 1.2 GB.
+compilers() {
+  awk -v cores="$(nproc)" '/MemAvailable/ { n = int($2 / 1.2e6) }
+    END { if (n > cores + 1) n = cores + 1; print (n < 1 ? 1 : n) }' /proc/meminfo
+}
+
+# build TARGET...: configures build/ where it is new, or was for another virtual environment, and
+# builds. Warnings are errors in CI.
 build() {
   local werror=OFF
   [ "${CI:-}" = true ] && werror=ON
-  if [ ! -e "$root/build/build.ninja" ]; then
+  if [ ! -e "$root/build/build.ninja" ] ||
+    ! grep -q "^SLUICE_VENV:.*=$SLUICE_VENV\$" "$root/build/CMakeCache.txt"; then
     say "configuring build/"
     cmake -S "$root" -B "$root/build" -G Ninja -DSLUICE_VENV="$SLUICE_VENV" \
       -DSLUICE_WERROR=$werror >"$root/build.log" 2>&1 ||
@@ -78,5 +92,6 @@ build() {
     rm -f "$root/build.log"
   fi
   say "building (the first time takes about twenty minutes on two cores, and the tests as long again)"
-  cmake --build "$root/build" --target "$@" >&2
+  cmake --build "$root/build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(compilers)}" \
+    --target "$@" >&2
 }

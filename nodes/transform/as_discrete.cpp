@@ -7,6 +7,7 @@
 
 #include "kernels/image/labels.h"
 #include "kernels/image/one_hot.h"
+#include "kernels/loss/target.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -31,7 +32,9 @@ struct AsDiscrete final : EachKey<AsDiscrete> {
                "Index of the largest channel, [1, ...]; one, or one a key.")
         .per("keys")
         .param("to_onehot", &Params::to_onehot,
-               "Number of classes to spread labels over; one, or one a key.")
+               "Number of classes to spread labels over; one, or one a key. Labels that are no "
+               "class are an "
+               "error on the host, and set no channel on a device.")
         .at_least(1)
         .per("keys")
         .param("threshold", &Params::threshold,
@@ -84,6 +87,10 @@ struct AsDiscrete final : EachKey<AsDiscrete> {
     if (labels.size(0) != 1)
       throw DataError("field \"" + key + "\": to_onehot wants one channel, found " +
                       std::to_string(labels.size(0)));
+    if (labels.is_cpu())  // on a device it would have to wait for the value
+      if (const auto bad = find_bad_label(labels.unsqueeze(0), classes))
+        throw DataError("field \"" + key + "\": " + Json(bad->value).dump() +
+                        " is no class of to_onehot " + std::to_string(classes));
     return one_hot(labels.contiguous().unsqueeze(0), classes, at::kFloat).squeeze(0);
   }
 };

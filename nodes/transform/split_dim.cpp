@@ -1,4 +1,5 @@
 // split_dim: MONAI's SplitDimd.
+#include "kernels/image/plane.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -49,7 +50,10 @@ struct SplitDim final : Node {
   Field part(const Field& field, std::int64_t axis, std::int64_t k) const {
     Field out = field;
     const at::Tensor cut = field.tensor.narrow(axis, k, 1).contiguous();
-    if (axis > 0 && axis < 4 && p.keepdim) {
+    if (axis > 0 && field.tensor.dim() <= 4 && !p.keepdim) {
+      record(out, cut.squeeze(axis), plane_affine(field.geometry().affine, axis - 1, k),
+             "split_dim", {static_cast<double>(axis), static_cast<double>(k)});
+    } else if (axis > 0 && axis < 4 && p.keepdim) {
       Box box;
       box.start[static_cast<std::size_t>(axis - 1)] = k;
       for (std::int64_t d = 1; d < std::min<std::int64_t>(cut.dim(), 4); ++d)

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "engine/run/registry.h"
+#include "kernels/image/plane.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -73,19 +74,8 @@ struct SplitSlices final : Node {
     return out;
   }
 
-  // The plane's two axes come first in its affine, the axis across it last.
   Field cut(const Field& field, std::int64_t at) const {
-    const Affine& from = field.geometry().affine;
-    Affine affine = identity_affine;
-    for (std::size_t row = 0; row < 3; ++row) {
-      std::size_t column = 0;
-      for (std::size_t axis = 0; axis < 3; ++axis)
-        if (static_cast<std::int64_t>(axis) != p.axis)
-          affine[row * 4 + column++] = from[row * 4 + axis];
-      const double across = from[row * 4 + static_cast<std::size_t>(p.axis)];
-      affine[row * 4 + 2] = across;
-      affine[row * 4 + 3] = from[row * 4 + 3] + static_cast<double>(at) * across;
-    }
+    const Affine affine = plane_affine(field.geometry().affine, p.axis, at);
     Field out = field;
     record(out, field.tensor.select(p.axis + 1, at).contiguous(), affine, "split_slices",
            {static_cast<double>(p.axis), static_cast<double>(at)});

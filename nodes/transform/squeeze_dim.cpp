@@ -1,4 +1,6 @@
-// squeeze_dim: MONAI's SqueezeDimd.
+// squeeze_dim: MONAI's SqueezeDimd. MONAI drops a spatial axis from the world too; here the plane
+// stays where it lies in three dimensions.
+#include "kernels/image/plane.h"
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -28,7 +30,12 @@ struct SqueezeDim final : EachKey<SqueezeDim> {
     if (t.size(axis) != 1)
       throw shape_error(p.keys[i], t,
                         ": axis " + std::to_string(*p.dim) + " has more than one element");
-    t = t.squeeze(axis);
+    if (axis == 0 || t.dim() > 4) {
+      t = t.squeeze(axis);
+      return;
+    }
+    record(field, t.squeeze(axis), plane_affine(field.geometry().affine, axis - 1, 0),
+           "squeeze_dim", {static_cast<double>(axis)});
   }
 };
 

@@ -156,6 +156,14 @@ TEST_CASE("axes and channels that are not there are refused in words") {
   }
 }
 
+TEST_CASE("a label that is no class of to_onehot is named") {
+  const Sample in = sample_of("pred", at::tensor({0.f, 1.f, 3.f}).view({1, 3, 1}));
+  CHECK_THROWS_WITH_AS(drive("as_discrete", {{"to_onehot", 3}}, {in}),
+                       doctest::Contains("3.0 is no class of to_onehot 3"), DataError);
+  CHECK(drive("as_discrete", {{"to_onehot", 4}}, {in}).at(0).tensor("pred").sum().item<float>() ==
+        3);
+}
+
 TEST_CASE("a strict threshold leaves out the value itself") {
   const Sample in = sample_of("pred", at::tensor({0.f, 0.5f, 1.f}).view({1, 3, 1}));
   for (const bool strict : {false, true}) {

@@ -262,6 +262,43 @@ TEST_CASE("flips and quarter turns move all keys alike and keep the world where 
   }
 }
 
+TEST_CASE("a plane that an axis was taken from stays where it lies in the world") {
+  const at::Tensor image = at::arange(24, at::kFloat).view({1, 2, 3, 4});
+  const auto world = [](const Affine& a, const std::array<double, 3>& at) {
+    std::array<double, 3> w{};
+    for (std::size_t r = 0; r < 3; ++r)
+      w[r] = a[4 * r] * at[0] + a[4 * r + 1] * at[1] + a[4 * r + 2] * at[2] + a[4 * r + 3];
+    return w;
+  };
+  for (std::int64_t axis = 0; axis < 3; ++axis) {
+    CAPTURE(axis);
+    std::array<double, 3> in_volume{1, 1, 1};
+    const auto check = [&](const Field& plane, std::int64_t k) {
+      CHECK(at::equal(plane.tensor, image.select(axis + 1, k)));
+      in_volume[static_cast<std::size_t>(axis)] = static_cast<double>(k);
+      const auto here = world(plane.geometry().affine, {1, 1, 0}),
+                 there = world(oblique, in_volume);
+      for (std::size_t r = 0; r < 3; ++r) CHECK(here[r] == doctest::Approx(there[r]));
+    };
+    const Sample parts =
+        drive("split_dim",
+              {{"dim", axis + 1},
+               {"keepdim", false},
+               {"output_postfixes", Json::parse(axis == 0   ? R"(["0", "1"])"
+                                                : axis == 1 ? R"(["0", "1", "2"])"
+                                                            : R"(["0", "1", "2", "3"])")}},
+              {sample_of("image", image, oblique)})
+            .at(0);
+    for (std::int64_t k = 0; k < image.size(axis + 1); ++k)
+      check(parts.at("image_" + std::to_string(k)), k);
+    const at::Tensor thin = image.narrow(axis + 1, 0, 1).contiguous();
+    check(drive("squeeze_dim", {{"dim", axis + 1}}, {sample_of("image", thin, oblique)})
+              .at(0)
+              .at("image"),
+          0);
+  }
+}
+
 TEST_CASE("a flip names its axes, also from the end and in 2-D") {
   const at::Tensor v = made_volume();
   const auto last = drive("rand_flip", {{"prob", 1}, {"spatial_axis", -1}, {"keys", "image"}},
