@@ -1,6 +1,9 @@
 #include "kernels/net/blocks.h"
 
 #include <algorithm>
+#include <cctype>
+
+#include "engine/base/error.h"
 
 namespace sluice {
 
@@ -11,11 +14,18 @@ Value act(const Scope& s, const Value& x, const Act& o) {
     case Act::Kind::leaky_relu:
       return leaky_relu(x, o.number);
     case Act::Kind::prelu:
-      return o.channels ? prelu_channels(s, x, o.number) : prelu(s, x, o.number);
+      if (o.slopes > 1 && o.slopes != x.channels)
+        s.refuse("a prelu of num_parameters " + std::to_string(o.slopes) + " for " +
+                 std::to_string(x.channels) + " channels");
+      return o.channels || o.slopes > 1 ? prelu_channels(s, x, o.number) : prelu(s, x, o.number);
     case Act::Kind::gelu:
-      return gelu(x);
+      if (!o.approximate) return gelu(x);
+      return x.op("gelu", [](In t) { return at::gelu(t[0], "tanh"); },
+                  {.attributes = {{"approximate", "tanh"}}});
     case Act::Kind::swish:
-      return silu(x);
+      if (o.number == 1) return silu(x);
+      return x.op("swish", [alpha = o.number](In t) { return t[0] * at::sigmoid(alpha * t[0]); },
+                  {.attributes = {{"alpha", o.number}}});
     case Act::Kind::elu:
       return x.op("elu", [alpha = o.number](In t) { return at::elu(t[0], alpha); },
                   {.attributes = {{"alpha", o.number}}});
@@ -38,6 +48,9 @@ namespace {
 // Without the letters that nothing is set for.
 std::string effective(const Adn& o) {
   std::string order = o.ordering;
+  for (char& c : order) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (order.find_first_not_of("ADN") != std::string::npos)
+    throw Error(Exit::usage, "adn_ordering is made of A, D and N, found \"" + o.ordering + "\"");
   if (!o.norm) std::erase(order, 'N');
   if (!o.act) std::erase(order, 'A');
   if (o.dropout == 0) std::erase(order, 'D');

@@ -20,14 +20,16 @@ struct Act {
     tanh,
     mish
   } kind = Kind::relu;
-  double number = 0;      // leaky_relu: the slope; prelu: the first slope; elu: alpha
-  bool channels = false;  // prelu: a slope for each
+  double number = 0;         // leaky_relu: the slope; prelu: the first slope; elu, swish: alpha
+  bool channels = false;     // prelu: a slope for each
+  std::int64_t slopes = 1;   // prelu: how many were asked for, 1 or one a channel
+  bool approximate = false;  // gelu: by tanh
 };
 Value act(const Scope& s, const Value& x, const Act& o);
 
 // Activation, dropout and norm in an order; what is not set is left out.
 struct Adn {
-  std::string ordering = "NDA";
+  std::string ordering = "NDA";  // of any of these letters, in either case
   std::optional<NormOptions> norm = {};
   std::optional<Act> act = {};
   double dropout = 0;

@@ -66,7 +66,9 @@ int Builder::parameter(const std::string& name, std::vector<std::int64_t> shape,
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].name != name) continue;
     if (all[i].tensor.sizes() != at::IntArrayRef(shape))
-      throw std::logic_error("the parameter " + name + " has two shapes");
+      throw Error(Exit::usage, "the parameter " + name + " has two shapes, " +
+                                   c10::str(all[i].tensor.sizes()) + " and " +
+                                   c10::str(at::IntArrayRef(shape)));
     return static_cast<int>(i);
   }
   at::Tensor t = at::zeros(shape, at::kFloat).requires_grad_();

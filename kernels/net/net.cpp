@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "engine/base/error.h"
 #include "engine/base/random.h"
 #include "kernels/net/pass.h"
 #include "kernels/net/prepared.h"
@@ -92,12 +93,13 @@ void fill_normal(float* w, std::int64_t n, float scale, std::uint64_t key) {
 }
 
 float kaiming_scale(const Net::Parameter& p) {
-  const double slope = p.init.value;
+  const double slope = p.init.rule == Init::Rule::icnr ? 0 : p.init.value;
   return std::sqrt(static_cast<float>(2 / (1 + slope * slope)) / static_cast<float>(p.fan));
 }
 
 // kaiming_uniform with a = sqrt(5): bound = sqrt(6 / ((1 + a^2) fan)), as for the bias.
 double uniform_bound(const Net::Parameter& p) {
+  if (p.init.rule == Init::Rule::kaiming_uniform) return std::sqrt(3.0) * kaiming_scale(p);
   if (p.init.rule == Init::Rule::xavier)
     return std::sqrt(6.0 / static_cast<double>(p.tensor.size(0) + p.tensor.size(1)));
   return p.fan > 0 ? 1 / std::sqrt(static_cast<double>(p.fan)) : 0;
@@ -121,11 +123,19 @@ void Net::initialise(std::uint64_t seed) {
     switch (p.init.rule) {
       case Init::Rule::uniform:
       case Init::Rule::xavier:
+      case Init::Rule::kaiming_uniform:
         fill_uniform(w, t.numel(), uniform_bound(p), key);
         break;
       case Init::Rule::kaiming:
         fill_normal(w, t.numel(), kaiming_scale(p), key);
         break;
+      case Init::Rule::icnr: {
+        const auto repeats = static_cast<std::int64_t>(p.init.value);
+        at::Tensor few = at::empty({t.size(0) / repeats, t.numel() / t.size(0)}, at::kFloat);
+        fill_normal(few.data_ptr<float>(), few.numel(), kaiming_scale(p), key);
+        t.copy_(few.repeat_interleave(repeats, 0).view(t.sizes()));
+        break;
+      }
       case Init::Rule::normal:
         fill_normal(w, t.numel(), static_cast<float>(p.init.value), key);
         t.add_(p.init.mean);
@@ -167,13 +177,40 @@ const std::vector<Step::Size>& Net::sizes(const std::vector<Step::Size>& of_inpu
   return sizes_;
 }
 
+// "add of model.0.conv and model.1.conv"
+static std::string called(const Net& net, const Step& s) {
+  std::string text = s.kind() + (s.name.empty() ? "" : " " + s.name);
+  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
+    const int v = s.inputs[i];
+    const auto maker = std::find_if(net.steps.begin(), net.steps.end(),
+                                    [v](const auto& one) { return one->output == v; });
+    std::string from = v < net.inputs ? "input " + std::to_string(v) : (*maker)->name;
+    if (from.empty()) from = (*maker)->kind();
+    text += (i == 0 ? " of " : " and ") + from;
+  }
+  return text;
+}
+
+// What shares a gradient with the output is added to it number by number.
+static void check_sums(const Step& s, const std::vector<Step::Size>& of, const Step::Size& out) {
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (s.shares_grad(i) && of[i] != out)
+      throw DataError("sizes " + c10::str(at::IntArrayRef(out)) + " and " +
+                      c10::str(at::IntArrayRef(of[i])) + " cannot be added");
+}
+
 std::vector<Step::Size> Net::worked_out_sizes(const std::vector<Step::Size>& of_inputs) const {
   std::vector<Step::Size> sizes(static_cast<std::size_t>(values));
   std::copy(of_inputs.begin(), of_inputs.end(), sizes.begin());
   for (const auto& s : steps) {
     std::vector<Step::Size> of;
     for (const int v : s->inputs) of.push_back(sizes[v]);
-    sizes[s->output] = s->output_size(of);
+    try {
+      sizes[s->output] = s->output_size(of);
+      check_sums(*s, of, sizes[s->output]);
+    } catch (const DataError& e) {
+      throw DataError(called(*this, *s) + ": " + e.what());
+    }
   }
   return sizes;
 }

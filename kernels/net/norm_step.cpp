@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/error.h"
+
 namespace sluice {
 namespace {
 
@@ -59,8 +61,19 @@ void NormActStep::normalise_by(NormAct& p, const NormStats& s) const {
   p.rstd = (s.variance + eps).rsqrt_();
 }
 
+// As torch.nn.functional has it, in words of its own: what is normalised would be 0 whatever it is.
+static void require_several(const NormActStep& s, std::int64_t values, const at::IntArrayRef& size,
+                            const char* what) {
+  if (values > 1) return;
+  throw DataError(s.kind() + (s.name.empty() ? "" : " " + s.name) + " needs more than one " +
+                  std::string(what) + ", got " + c10::str(size));
+}
+
 // Small work that passes without gradients need not do again: windows of a volume have many.
 std::shared_ptr<const void> NormActStep::prepare(const Preparation& pass) const {
+  // Of the whole batch, whatever part of it a frame has.
+  if (const Size& size = pass.sizes[inputs[0]]; norm == Norm::group)
+    require_several(*this, c10::multiply_integers(size) / groups, size, "value a group");
   if (norm != Norm::batch || pass.keep) return nullptr;
   auto p = std::make_shared<NormAct>();
   normalise_by(*p, running(pass.weights, pass.buffers));
@@ -69,16 +82,21 @@ std::shared_ptr<const void> NormActStep::prepare(const Preparation& pass) const 
 
 // The statistics x is normalised with; in training, batch norm's running ones follow them.
 NormStats NormActStep::statistics(Frame& f, const at::Tensor& x) const {
-  if (norm == Norm::instance) return norm_stats(x, true);
+  const std::int64_t values = x.numel() / x.size(1);  // of a channel
+  if (norm == Norm::instance) {
+    require_several(*this, values / x.size(0), x.sizes(), "voxel a sample");
+    return norm_stats(x, true);
+  }
   if (norm == Norm::group) return in_common(norm_stats(x, true), together(x));
   const auto& buffers = f.replica->buffers;
   if (!f.training) return running(f.replica->weights, buffers);
+  require_several(*this, values, x.sizes(), "value a channel when training");
   NormStats s = norm_stats(x, false);
   if (!f.leads) return s;
-  const double n = static_cast<double>(x.numel() / x.size(1));
+  const auto n = static_cast<double>(values);
   const at::Tensor &mean = buffers[running_mean], &var = buffers[running_var];
   mean.lerp_(bias >= 0 ? s.mean[0] + f.weight(bias) : s.mean[0], momentum);
-  var.lerp_(s.variance[0] * (n / std::max(1.0, n - 1)), momentum);
+  var.lerp_(s.variance[0] * (n / (n - 1)), momentum);
   buffers[batches].add_(1);
   return s;
 }

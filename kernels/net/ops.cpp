@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <stdexcept>
-
+#include "engine/base/error.h"
 #include "kernels/net/conv_step.h"
 #include "kernels/net/dense_step.h"
 #include "kernels/net/dropout_step.h"
@@ -34,8 +33,8 @@ Value vector_of(Value v, std::int64_t channels) {
 
 void require_equal_channels(const char* what, const Value& x, const Value& y) {
   if (x.channels == y.channels && x.tokens == y.tokens) return;
-  throw std::logic_error(std::string(what) + " of " + std::to_string(x.channels) + " and " +
-                         std::to_string(y.channels) + " channels");
+  throw Error(Exit::usage, std::string(what) + " of " + std::to_string(x.channels) + " and " +
+                               std::to_string(y.channels) + " channels");
 }
 
 }  // namespace
@@ -107,9 +106,8 @@ Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& 
 }
 
 Value norm(const Scope& s, const Value& x, const NormOptions& o) {
-  const bool affine = o.affine || o.kind == Norm::batch;
-  const int gamma = affine ? s.parameter("weight", {x.channels}, o.weight_init) : -1;
-  const int beta = affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
+  const int gamma = o.affine ? s.parameter("weight", {x.channels}, o.weight_init) : -1;
+  const int beta = o.affine ? s.parameter("bias", {x.channels}, Init::fill(0)) : -1;
   if (o.kind == Norm::group && x.channels % o.groups != 0)
     s.refuse("the groups of a group norm divide its channels: " + std::to_string(o.groups) +
              " of " + std::to_string(x.channels));

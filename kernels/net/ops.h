@@ -24,7 +24,7 @@ Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& 
 
 struct NormOptions {
   Norm kind = Norm::batch;
-  bool affine = true;  // NAME.weight and NAME.bias; batch norm has them always
+  bool affine = true;  // NAME.weight and NAME.bias
   double eps = 1e-5, momentum = 0.1;
   std::int64_t groups = 1;  // of group norm
   Init weight_init = Init::fill(1);

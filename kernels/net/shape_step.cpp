@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/base/error.h"
 #include "kernels/net/channels.h"
 
 namespace sluice {
@@ -47,6 +48,17 @@ at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t cou
   return as_image(words ? part.view(t.scalar_type()) : part, t);
 }
 
+Step::Size ConcatStep::output_size(const std::vector<Size>& in) const {
+  Size s = in[0];
+  s[1] = in[1][1];
+  if (s != in[1])
+    throw DataError("sizes " + c10::str(at::IntArrayRef(in[0])) + " and " +
+                    c10::str(at::IntArrayRef(in[1])) + " differ in more than their channels");
+  s[1] += in[0][1];
+  return s;
+}
+
+// The copies below trust the sizes, which output_size() has compared for this pass.
 at::Tensor ConcatStep::forward(Frame& f) const {
   const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
   if (last_on_device(a) && last_on_device(b)) return concatenated(a, b);

@@ -9,11 +9,8 @@ namespace sluice {
 struct ConcatStep final : Step {
   std::int64_t first_channels = 0;  // of inputs[0]
   std::string kind() const override { return "concat"; }
-  Size output_size(const std::vector<Size>& in) const override {
-    Size s = in[0];
-    s[1] += in[1][1];
-    return s;
-  }
+  // A DataError where they differ in more than their channels.
+  Size output_size(const std::vector<Size>& in) const override;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
 };

@@ -46,11 +46,19 @@ Value smoothed(const Value& x, std::int64_t factor) {
 }
 
 Value pixelshuffled(const Scope& s, const Value& x, std::int64_t out, const UpSampleOptions& o) {
-  const std::int64_t factor = o.scale_factor.over(x.axes)[0];
-  std::int64_t wide = out;
-  for (int a = 0; a < x.axes; ++a) wide *= factor;
+  const auto factors = o.scale_factor.over(x.axes);
+  const std::int64_t factor = factors[0];
+  std::int64_t group = 1;
+  for (const std::int64_t f : factors) {
+    if (f != factor)
+      s.refuse("pixelshuffle has one factor for all axes, found " +
+               c10::str(at::IntArrayRef(factors)));
+    group *= f;
+  }
   Value y = x;
-  if (o.pre_conv) y = conv(s / "conv_block", x, wide, {.kernel = 3, .bias = o.bias});
+  if (o.pre_conv)
+    y = conv(s / "conv_block", x, out * group,
+             {.kernel = 3, .bias = o.bias, .init = Init::icnr(group)});
   y = shuffled(y, factor);
   return o.apply_pad_pool ? smoothed(y, factor) : y;
 }

@@ -154,7 +154,7 @@ std::string StepWriter::conv(const ConvStep& s) {
   };
   if (const NormActStep* norm = folded_[s.output]) {
     const Affine by = affine(buffer(norm->running_mean), buffer(norm->running_var), norm->eps,
-                             parameter(norm->gamma), parameter(norm->beta));
+                             gamma(*norm), beta(*norm));
     Numbers shape(spec.kernel.size() + 2, 1);
     shape[spec.transposed ? 1 : 0] = -1;
     at::Tensor shift = by.shift;
@@ -181,6 +181,14 @@ std::string StepWriter::activated(const NormActStep& s, const std::string& x) {
   return lines_.add("LeakyRelu", {x}, {{"alpha", static_cast<float>(*s.fixed_slope)}});
 }
 
+// Of norms that learn neither, 1 and 0 for each channel.
+at::Tensor StepWriter::gamma(const NormActStep& s) const {
+  return s.gamma >= 0 ? parameter(s.gamma) : at::ones({sizes_[0][s.inputs[0]][1]});
+}
+at::Tensor StepWriter::beta(const NormActStep& s) const {
+  return s.beta >= 0 ? parameter(s.beta) : at::zeros({sizes_[0][s.inputs[0]][1]});
+}
+
 // The groups side by side as channels, normalised without numbers of their own.
 std::string StepWriter::group_norm(const NormActStep& s) {
   const at::Tensor one = at::ones({s.groups});
@@ -199,11 +207,15 @@ std::string StepWriter::normalised(const NormActStep& s) {
   if (s.norm == Norm::none || folded_[s.inputs[0]] == &s) return input(s);
   if (s.norm == Norm::group) return group_norm(s);
   if (s.norm == Norm::instance) {
-    const std::int64_t channels = sizes_[0][s.inputs[0]][1];
-    return lines_.instance_norm(input(s), s.gamma >= 0 ? parameter(s.gamma) : at::ones({channels}),
-                                s.beta >= 0 ? parameter(s.beta) : at::zeros({channels}), s.eps);
+    return lines_.instance_norm(input(s), gamma(s), beta(s), s.eps);
   }
-  Lines::Names inputs{input(s), weight(s.gamma), weight(s.beta)};
+  Lines::Names inputs{input(s)};
+  if (s.gamma >= 0) {
+    inputs.insert(inputs.end(), {weight(s.gamma), weight(s.beta)});
+  } else {
+    inputs.push_back(lines_.tensor(s.name + ".weight", gamma(s)));
+    inputs.push_back(lines_.tensor(s.name + ".bias", beta(s)));
+  }
   for (const int b : {s.running_mean, s.running_var})
     inputs.push_back(lines_.tensor(net_.buffers[b].name, buffer(b)));
   return lines_.add("BatchNormalization", inputs, {{"epsilon", static_cast<float>(s.eps)}});

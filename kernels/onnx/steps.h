@@ -32,6 +32,8 @@ class StepWriter {
  private:
   std::string written(const Step& step);
   std::string weight(int parameter);
+  at::Tensor gamma(const NormActStep& step) const;
+  at::Tensor beta(const NormActStep& step) const;
   const at::Tensor& buffer(int number) const { return net_.buffers[number].tensor; }
   const at::Tensor& parameter(int number) const { return net_.parameters[number].tensor; }
   const std::string& input(const Step& step, std::size_t i = 0) const {

@@ -45,7 +45,7 @@ struct PatchInferer final : Node {
         .at_least(0)
         .param("offset", &Params::offset,
                "Where the first patch begins, one number, or one an axis; what is in no patch is "
-               "NaN.")
+               "NaN. Not below 0, where MONAI's merging fails too.")
         .length(1, 3)
         .at_least(0)
         .param("pad_mode", &Params::pad_mode,

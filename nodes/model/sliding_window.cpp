@@ -149,6 +149,9 @@ struct SlidingWindow final : Node {
                                    std::to_string(p.output_key.size()) + " are named");
     if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
+    require_per_axis("overlap", p.overlap.size());
+    require_per_axis("sigma_scale", p.sigma_scale.size());
+    require_per_axis("roi_divisible", p.roi_divisible.size());
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
       throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
     for (const std::string& key : p.point_keys)
@@ -168,8 +171,7 @@ struct SlidingWindow final : Node {
   void process(Firing& f) override {
     const at::NoGradGuard no_grad;
     const Field& field = f.in().at(p.key);
-    // One number for the window says nothing about the rank: then volumes are meant.
-    const auto rank = p.roi_size.size() > 1 ? static_cast<std::int64_t>(p.roi_size.size()) : 3;
+    const auto rank = static_cast<std::int64_t>(axes());
     const bool batch = field.tensor.defined() && field.tensor.dim() == rank + 2;
     if (!field.tensor.defined() || (!batch && field.tensor.dim() != rank + 1))
       throw DataError("field \"" + p.key + "\" is neither a sample nor a batch of " +
@@ -194,6 +196,14 @@ struct SlidingWindow final : Node {
 
  private:
   using Outputs = Network::Tensors;  // none where the run was stopped
+
+  // One number for the window says nothing about the rank: then volumes are meant.
+  std::size_t axes() const { return p.roi_size.size() > 1 ? p.roi_size.size() : 3; }
+  void require_per_axis(const std::string& name, std::size_t numbers) const {
+    if (numbers > 1 && numbers != axes())
+      throw Error(Exit::usage, name + " has one number or " + std::to_string(axes()) +
+                                   ", one an axis, found " + std::to_string(numbers));
+  }
 
   // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
   // adds up whole volumes.

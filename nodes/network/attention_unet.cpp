@@ -6,6 +6,7 @@
 //                └─ ...                                   upsampled lower level
 #include <ATen/ATen.h>
 
+#include "nodes/network/strides.h"
 #include "nodes/network/unet_levels.h"
 
 namespace sluice {
@@ -27,6 +28,10 @@ struct AttentionUnet final : ImageNetwork<AttentionUnet> {
     const Scope m = s / "model";
     const Value x = level(m / 1, conv_block(m / 0, image, p.channels[0], 1), 0);
     return {conv(m / "2.conv", x, p.out_channels, {.kernel = 1})};
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_strides_divide(extents, p.strides);
   }
 
  private:

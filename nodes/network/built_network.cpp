@@ -5,7 +5,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
+#include <type_traits>
 
 #include "engine/base/diagnostic.h"
 #include "engine/base/message.h"
@@ -119,7 +121,11 @@ Network::Tensors BuiltNetwork::forward(const Tensors& given, std::size_t count) 
   for (std::size_t i = 0; i < std::min(x.size(), inputs_.size()); ++i)
     if (inputs_[i].kind == NetInput::Kind::vector) x[i] = x[i].flatten(1);
   check(x);
-  return net_.forward(x, count, training_, key_);
+  try {
+    return net_.forward(x, count, training_, key_);
+  } catch (const DataError& e) {  // sizes that a step cannot take
+    throw DataError(type_ + ": " + e.what());
+  }
 }
 
 // ---- zeros among the weights --------------------------------------------------------------------
@@ -249,70 +255,136 @@ namespace {
 struct Named {
   std::string name;  // in lower case
   Json arguments = Json::object();
+
+  // Of the type asked for.
+  template <class T>
+  T argument(const std::string& key, T otherwise) const {
+    const auto found = arguments.find(key);
+    if (found == arguments.end()) return otherwise;
+    if constexpr (std::is_same_v<T, bool>)
+      require(found->is_boolean(), key, "true or false");
+    else if constexpr (std::is_same_v<T, std::string>)
+      require(found->is_string(), key, "a word");
+    else if constexpr (std::is_integral_v<T>)
+      require(found->is_number_integer() && *found >= 1, key, "a whole number above 0");
+    else
+      require(found->is_number(), key, "a number");
+    return found->get<T>();
+  }
+  void require(bool so, const std::string& key, const std::string& what) const {
+    if (!so)
+      throw Error(Exit::usage,
+                  name + ": " + key + " is " + what + ", found " + arguments[key].dump());
+  }
 };
 
 Named read(const Json& given, const char* what) {
   Named n;
   const Json& name = given.is_array() && !given.empty() ? given[0] : given;
-  if (!name.is_string() || (given.is_array() && given.size() > 2))
+  const bool told = given.is_array() && given.size() == 2;
+  if (!name.is_string() || (given.is_array() && given.size() > 2) ||
+      (told && !given[1].is_object()))
     throw Error(Exit::usage,
                 std::string(what) + " is a name or [name, {arguments}], found " + given.dump());
   n.name = name.get<std::string>();
   for (char& c : n.name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (given.is_array() && given.size() == 2) n.arguments = given[1];
+  if (told) n.arguments = given[1];
   return n;
 }
 
-[[noreturn]] void unknown(const char* what, const std::string& found,
-                          const std::vector<std::string>& known) {
+using Words = std::vector<std::string>;
+
+[[noreturn]] void unknown(const std::string& what, const std::string& found, const Words& known) {
   std::string all;
   for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
   const std::string hint = did_you_mean(found, known);
-  throw Error(Exit::usage, "no " + std::string(what) + " is called " + found +
-                               (hint.empty() ? "; " : "; " + hint + " ") + "there are " + all);
+  throw Error(Exit::usage, "no " + what + " is called " + found +
+                               (hint.empty() ? "; " : "; " + hint + " ") + "there are " +
+                               (all.empty() ? "none" : all));
+}
+
+// Of the norm or activation n.
+void check_arguments(const Named& n, const char* what, const Words& known) {
+  for (const auto& [key, value] : n.arguments.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      unknown(std::string(what) + " argument", key, known);
+}
+
+struct KnownNorm {
+  Norm kind;
+  bool affine;  // unless told otherwise
+  Words arguments;
+};
+const std::map<std::string, KnownNorm>& known_norms() {
+  static const std::map<std::string, KnownNorm> all{
+      {"instance", {Norm::instance, false, {"affine", "eps", "momentum"}}},
+      {"batch", {Norm::batch, true, {"affine", "eps", "momentum"}}},
+      {"group", {Norm::group, true, {"num_groups", "affine", "eps"}}}};
+  return all;
+}
+
+struct KnownAct {
+  Act::Kind kind;
+  Words arguments;
+  const char* number = "";  // the argument that is Act::number
+  double usual = 0;
+};
+const std::map<std::string, KnownAct>& known_acts() {
+  using Kind = Act::Kind;
+  static const std::map<std::string, KnownAct> all{
+      {"relu", {Kind::relu, {"inplace"}}},
+      {"leakyrelu", {Kind::leaky_relu, {"negative_slope", "inplace"}, "negative_slope", 0.01}},
+      {"prelu", {Kind::prelu, {"num_parameters", "init"}, "init", 0.25}},
+      {"gelu", {Kind::gelu, {"approximate"}}},
+      {"swish", {Kind::swish, {"alpha"}, "alpha", 1}},
+      {"memswish", {Kind::swish, {"inplace"}, "", 1}},
+      {"elu", {Kind::elu, {"alpha", "inplace"}, "alpha", 1}},
+      {"relu6", {Kind::relu6, {"inplace"}}},
+      {"selu", {Kind::selu, {"inplace"}}},
+      {"sigmoid", {Kind::sigmoid, {}}},
+      {"tanh", {Kind::tanh, {}}},
+      {"mish", {Kind::mish, {"inplace"}}}};
+  return all;
 }
 
 }  // namespace
 
 NormOptions norm_of(const Json& given) {
   const Named n = read(given, "a norm");
-  NormOptions o{.kind = Norm::instance, .affine = n.name != "instance"};
-  if (n.name == "batch") o.kind = Norm::batch;
-  if (n.name == "group") o.kind = Norm::group;
-  if (n.name != "batch" && n.name != "group" && n.name != "instance")
-    unknown("norm", n.name, {"instance", "batch", "group"});
-  for (const auto& [key, value] : n.arguments.items()) {
-    if (key == "affine")
-      o.affine = value;
-    else if (key == "eps")
-      o.eps = value;
-    else if (key == "momentum")
-      o.momentum = value;
-    else if (key == "num_groups")
-      o.groups = value;
-    else
-      unknown("norm argument", key, {"affine", "eps", "momentum", "num_groups"});
-  }
+  const auto known = known_norms().find(n.name);
+  if (known == known_norms().end()) unknown("norm", n.name, {"instance", "batch", "group"});
+  check_arguments(n, "norm", known->second.arguments);
+  const Norm kind = known->second.kind;
+  if (kind == Norm::group && !n.arguments.contains("num_groups"))
+    throw Error(Exit::usage, "a group norm needs its num_groups: [\"group\", {\"num_groups\": 8}]");
+  if (n.arguments.contains("momentum") && n.arguments["momentum"].is_null())
+    throw Error(Exit::usage, n.name +
+                                 ": momentum is a number; running statistics that are the mean of "
+                                 "all batches, torch's null, are not there");
+  NormOptions o{.kind = kind};
+  o.affine = n.argument("affine", known->second.affine);
+  o.eps = n.argument("eps", o.eps);
+  o.momentum = n.argument("momentum", o.momentum);
+  o.groups = n.argument("num_groups", o.groups);
   return o;
 }
 
 Act act_of(const Json& given) {
   const Named n = read(given, "an activation");
-  using Kind = Act::Kind;
-  if (n.name == "relu") return {Kind::relu};
-  if (n.name == "leakyrelu") return {Kind::leaky_relu, n.arguments.value("negative_slope", 0.01)};
-  if (n.name == "prelu") return {Kind::prelu, n.arguments.value("init", 0.25)};
-  if (n.name == "gelu") return {Kind::gelu};
-  if (n.name == "swish" || n.name == "memswish") return {Kind::swish};
-  if (n.name == "elu") return {Kind::elu, n.arguments.value("alpha", 1.0)};
-  if (n.name == "relu6") return {Kind::relu6};
-  if (n.name == "selu") return {Kind::selu};
-  if (n.name == "sigmoid") return {Kind::sigmoid};
-  if (n.name == "tanh") return {Kind::tanh};
-  if (n.name == "mish") return {Kind::mish};
-  unknown("activation", n.name,
-          {"relu", "leakyrelu", "prelu", "gelu", "swish", "elu", "relu6", "selu", "sigmoid", "tanh",
-           "mish"});
+  const auto found = known_acts().find(n.name);
+  if (found == known_acts().end())
+    unknown("activation", n.name,
+            {"relu", "leakyrelu", "prelu", "gelu", "swish", "elu", "relu6", "selu", "sigmoid",
+             "tanh", "mish"});
+  const KnownAct& known = found->second;
+  check_arguments(n, n.name.c_str(), known.arguments);
+  n.argument("inplace", false);  // nothing changes with it
+  Act a{known.kind, n.argument(known.number, known.usual)};
+  a.slopes = n.argument("num_parameters", a.slopes);
+  const auto approximate = n.argument("approximate", std::string("none"));
+  n.require(approximate == "none" || approximate == "tanh", "approximate", "none or tanh");
+  a.approximate = approximate == "tanh";
+  return a;
 }
 
 }  // namespace sluice

@@ -72,7 +72,7 @@ struct ControlNet final : ImageNetwork<ControlNet> {
   Value conditioning(const Scope& s, const Value& x, std::int64_t out) const {
     const auto& channels = p.conditioning_embedding_num_channels;
     ConvolutionOptions c;
-    c.adn.act = Act{Act::Kind::swish};
+    c.adn.act = Act{Act::Kind::swish, 1};
     Value y = convolution(s / "conv_in", x, channels[0], c);
     for (std::size_t i = 0; i + 1 < channels.size(); ++i) {
       const auto block = static_cast<std::int64_t>(2 * i);

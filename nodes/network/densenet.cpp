@@ -43,7 +43,8 @@ struct DenseNet final : ImageNetwork<DenseNet<kind>> {
         .param("bn_size", &Params::bn_size, "Channels between a layer's convolutions, in growths.")
         .at_least(1)
         .param("dropout_prob", &Params::dropout_prob,
-               "Probability that a value which a layer adds becomes 0 in training.")
+               "Probability that a channel which a layer adds becomes 0 in training; of a signal a "
+               "value.")
         .range(0, 0.99);
   }
 
@@ -80,9 +81,12 @@ struct DenseNet final : ImageNetwork<DenseNet<kind>> {
   Value layer(const Scope& s, const Value& x) const {
     Value y = bare_conv(s / "conv1", norm_relu(s / "norm1", x), p.bn_size * p.growth_rate, 1, 1);
     y = bare_conv(s / "conv2", norm_relu(s / "norm2", y), p.growth_rate, 3, 1);
-    if (p.dropout_prob > 0) y = dropout(y, p.dropout_prob);
+    if (p.dropout_prob > 0)
+      y = x.axes == 1 ? dropout(y, p.dropout_prob)
+                      : dropout_channels(y, p.dropout_prob, ++dropouts_);
     return concat({x, y});
   }
+  mutable std::uint64_t dropouts_ = 0;
 
   // The first convolution and the pool halve, and each transition does.
   std::string unfit(at::IntArrayRef extents) const override {

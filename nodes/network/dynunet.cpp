@@ -4,7 +4,7 @@
 //   x ─ input_block ─────────────────────────── upsamples.n ─ output_block ─▶ output 0: logits
 //        └─ downsamples.0 ─────────── upsamples.n-1 ─ head 0 ─ resized ─▶ output 1, ...
 //             └─ ... bottleneck ─ upsamples.0 ─┘
-#include "nodes/network/built_network.h"
+#include "nodes/network/strides.h"
 
 namespace sluice {
 namespace {
@@ -62,6 +62,12 @@ struct DynUNet final : ImageNetwork<DynUNet> {
       refuse("kernel_size and strides need one length, 3 or more");
     if (p.upsample_kernel_size.size() + 1 != levels)
       refuse("upsample_kernel_size needs one entry fewer than strides");
+    for (std::size_t i = 1; i < levels; ++i)  // MONAI's concatenation fails
+      if (PerAxis(p.upsample_kernel_size[i - 1]).over(image.axes) !=
+          PerAxis(p.strides[i]).over(image.axes))
+        refuse("upsample_kernel_size " + std::to_string(i - 1) + " is " +
+               c10::str(at::IntArrayRef(p.upsample_kernel_size[i - 1])) +
+               " and must be that level's stride, " + c10::str(at::IntArrayRef(p.strides[i])));
     if (p.filters && p.filters->size() < levels) refuse("filters needs an entry for each stride");
     const auto heads = static_cast<std::size_t>(p.deep_supervision ? p.deep_supr_num : 0);
     if (heads + 1 >= levels) refuse("deep_supr_num must be below the number of upsample layers");
@@ -91,20 +97,25 @@ struct DynUNet final : ImageNetwork<DynUNet> {
     return outputs;
   }
 
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_strides_divide(extents, p.strides);
+  }
+
  private:
   std::int64_t filters(std::size_t i) const {
     return p.filters ? p.filters->at(i)
                      : std::min<std::int64_t>(32L << i, p.spatial_dims == 3 ? 320 : 512);
   }
   UnetBlockOptions block(std::size_t i) const {
+    const bool signal = p.spatial_dims == 1;  // MONAI's initialize_weights passes these over
     return {.kernel_size = p.kernel_size[i],
             .stride = p.strides[i],
             .norm = norm_of(p.norm_name),
             .act = act_of(p.act_name),
             .dropout = p.dropout.value_or(0),
             .residual = p.res_block,
-            .init = Init::kaiming(0.01),
-            .bias_init = Init::fill(0)};
+            .init = signal ? Init{} : Init::kaiming(0.01),
+            .bias_init = signal ? Init{} : Init::fill(0)};
   }
   Value head(const Scope& s, const Value& x) const {
     UnetBlockOptions one = block(0);

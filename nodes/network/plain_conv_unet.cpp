@@ -5,7 +5,7 @@
 //
 //   x ─ stage 0 ──────────────────── concat ─ stage ─ 1x1 ─▶ logits      decoder.stages.I, I = 0
 //        └ stage 1, stride ─ ... ─ up ─┘       └ 1x1 ─▶ deep supervision   being the lowest
-#include "nodes/network/built_network.h"
+#include "nodes/network/strides.h"
 
 namespace sluice {
 namespace {
@@ -156,6 +156,9 @@ struct PlainConvUNet final : ImageNetwork<PlainConvUNet> {
     skips.erase(skips.begin());
     return net.decoded(s / "decoder", skips);
   }
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_strides_divide(extents, p.strides);
+  }
 };
 
 struct ResidualEncoderUNet final : ImageNetwork<ResidualEncoderUNet> {
@@ -187,6 +190,9 @@ struct ResidualEncoderUNet final : ImageNetwork<ResidualEncoderUNet> {
       skips.push_back(x);
     }
     return net.decoded(s / "decoder", skips);
+  }
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_strides_divide(extents, p.strides);
   }
 };
 

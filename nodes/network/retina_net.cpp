@@ -98,8 +98,8 @@ struct RetinaNet final : ImageNetwork<RetinaNet> {
     return conv(s / last, x, out, {.init = Init::normal(0.01), .bias_init = Init::fill(bias)});
   }
 
-  // Uniform within sqrt(3 / fan), as kaiming_uniform_(a=1).
-  static constexpr Init uniform{Init::Rule::kaiming, 1};
+  // Within sqrt(3 / fan), as kaiming_uniform_(a=1).
+  static constexpr Init uniform{Init::Rule::kaiming_uniform, 1};
 };
 
 const RegisterNetwork<RetinaNet> registered;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/net/up.h"
+#include "nodes/network/strides.h"
 
 namespace sluice {
 namespace {
@@ -36,15 +37,19 @@ Value bare(const Scope& s, const Value& x, std::int64_t out, const Sizes& scale,
   return conv(s, x, out, {.kernel = kernel(scale), .stride = stride, .bias = false});
 }
 
-Value active(const SegResDsParams& p, const Scope& s, const Value& x) {
+// The norm has parameters unless it is told otherwise; `number` is the convolution's after it.
+Value active(const SegResDsParams& p, const Scope& s, const char* number, const Value& x) {
   NormOptions n = norm_of(p.norm);
-  if (p.norm.is_string() || !p.norm.at(1).contains("affine")) n.affine = true;
-  return act(s, norm(s, x, n), act_of(p.act));
+  const bool told = p.norm.is_array() && p.norm.size() > 1 && p.norm[1].contains("affine");
+  if (!told) n.affine = true;
+  const std::string norm_name = std::string("norm") + number,
+                    act_name = std::string("act") + number;
+  return act(s / act_name, norm(s / norm_name, x, n), act_of(p.act));
 }
 
 Value block(const SegResDsParams& p, const Scope& s, const Value& x, const Sizes& scale) {
-  const Value y = bare(s / "conv1", active(p, s / "norm1", x), x.channels, scale, 1);
-  return bare(s / "conv2", active(p, s / "norm2", y), x.channels, scale, 1) + x;
+  const Value y = bare(s / "conv1", active(p, s, "1", x), x.channels, scale, 1);
+  return bare(s / "conv2", active(p, s, "2", y), x.channels, scale, 1) + x;
 }
 
 Value head(const SegResDsParams& p, const Scope& s, const Value& x) {
@@ -94,15 +99,9 @@ Values SegResDs::way_up(const Scope& s, const Values& skips) const {
 }
 
 std::string SegResDs::unfit(at::IntArrayRef extents) const {
-  const auto scales = scales_of(p);
-  for (std::size_t a = 0; a < extents.size(); ++a) {
-    std::int64_t step = 1;
-    for (std::size_t i = 0; i + 1 < scales.size(); ++i) step *= scales[i][a];
-    if (extents[a] % step != 0)
-      return "takes extents that are multiples of " + std::to_string(step) + " along axis " +
-             std::to_string(a) + ", got " + c10::str(extents);
-  }
-  return "";
+  auto scales = scales_of(p);
+  scales.pop_back();
+  return unless_strides_divide(extents, scales);
 }
 
 }  // namespace sluice

@@ -50,21 +50,24 @@ struct SegRes {
     if (p.blocks_up.size() + 1 != p.blocks_down.size())
       s.refuse("blocks_up needs one entry fewer than blocks_down");
   }
+  // The activation outside of blocks, one for the whole network.
+  static Scope act_mod(const Scope& s) { return {s.builder, "act_mod"}; }
   Value activated(const Scope& s, const Value& x) const {
     const Act a = act_of(p.act);
     return a.kind == Act::Kind::relu ? relu(x) : act(s, x, a);
   }
-  Value norm_act(const Scope& s, const Value& x) const {
+  Value norm_act(const Scope& s, const Scope& act, const Value& x) const {
     NormOptions o{.kind = Norm::group, .groups = p.num_groups};
     if (p.norm) o = norm_of(*p.norm);
-    return activated(s, norm(s, x, o));
+    return activated(act, norm(s, x, o));
   }
   static Value conv3(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride = 1) {
     return conv(s, x, out, {.kernel = 3, .stride = stride, .bias = false});
   }
   Value block(const Scope& s, const Value& x) const {
-    const Value y = conv3(s / "conv1.conv", norm_act(s / "norm1", x), x.channels);
-    return conv3(s / "conv2.conv", norm_act(s / "norm2", y), x.channels) + x;
+    const Scope act = s / "act";  // one for both
+    const Value y = conv3(s / "conv1.conv", norm_act(s / "norm1", act, x), x.channels);
+    return conv3(s / "conv2.conv", norm_act(s / "norm2", act, y), x.channels) + x;
   }
   Value twice(const Scope& s, const Value& x) const {
     if (p.upsample_mode == "nontrainable") return doubled(x);
@@ -101,7 +104,7 @@ struct SegRes {
     return x;
   }
   Value last(const Scope& s, const Value& x, std::int64_t out) const {
-    return conv(s / "2.conv", norm_act(s / 0, x), out, {.kernel = 1});
+    return conv(s / "2.conv", norm_act(s / 0, act_mod(s), x), out, {.kernel = 1});
   }
   Value logits(const Scope& s, Values levels) const {
     const Value bottom = levels.back();

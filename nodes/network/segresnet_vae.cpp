@@ -53,9 +53,9 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
       extents.push_back(n >> p.blocks_down.size());
       voxels *= extents.back();
     }
-    const Scope down = s / "vae_down";
-    Value y = conv(down / "2.conv", net.norm_act(down / 0, bottom), narrowest, {.stride = 2});
-    y = flatten(net.norm_act(down / 3, y), voxels);
+    const Scope down = s / "vae_down", act = SegRes::act_mod(s);
+    Value y = conv(down / "2.conv", net.norm_act(down / 0, act, bottom), narrowest, {.stride = 2});
+    y = flatten(net.norm_act(down / 3, act, y), voxels);
     const Value mean = linear(s / "vae_fc1", y, p.vae_nz);
     const Value deviation =
         linear(s / "vae_fc2", y, p.vae_nz).op("softplus", [](In t) { return at::softplus(t[0]); });
@@ -64,7 +64,7 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
     const auto usual = [by = p.vae_default_std](In t) { return t[0] + by * t[1]; };
     Value z = p.vae_estimate_std ? mean.op("noised", estimated, {.with = {deviation, noise}})
                                  : mean.op("noised", usual, {.with = {noise}});
-    z = net.activated(s, linear(s / "vae_fc3", z, narrowest * voxels));
+    z = net.activated(act, linear(s / "vae_fc3", z, narrowest * voxels));
     const auto to_image = [extents](In t) {
       std::vector<std::int64_t> size{t[0].size(0), narrowest};
       size.insert(size.end(), extents.begin(), extents.end());
@@ -73,7 +73,7 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
     z = z.op("to_image", to_image, {.channels = narrowest, .axes = image.axes});
     const Scope up = s / "vae_fc_up_sample";
     z = conv(up / "0.conv", z, bottom.channels, {.kernel = 1, .bias = false});
-    z = net.norm_act(up / 2, net.twice(up / 1, z));
+    z = net.norm_act(up / 2, act, net.twice(up / 1, z));
     z = net.last(s / "vae_conv_final", net.decode(s, z, {}), image.channels);
     return total(image, z, mean, deviation);
   }

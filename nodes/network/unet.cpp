@@ -5,6 +5,7 @@
 //                 └─ down 1 ──┬──── concat ── up 1 ─┘                        model.1.submodule.*
 //                             └─ bottom ─┘
 #include "nodes/network/staged_network.h"
+#include "nodes/network/strides.h"
 #include "nodes/network/unet_levels.h"
 
 namespace sluice {
@@ -39,9 +40,11 @@ struct UNet final : StagedNetwork<UNet> {
 
   Values build(const Scope& s, const Value& x) const {
     if (const std::string wrong = p.wrong(); !wrong.empty()) refuse(wrong);
-    if (p.adn_ordering.find_first_not_of("ADN") != std::string::npos)
-      refuse("adn_ordering is made of A, D and N, found \"" + p.adn_ordering + "\"");
     return {level(s / "model", 0, x, p.out_channels)};
+  }
+
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_strides_divide(extents, p.strides);
   }
 
  private:

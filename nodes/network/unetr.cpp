@@ -47,6 +47,9 @@ struct Unetr final : ImageNetwork<Unetr> {
   }
 
   Values build(const Scope& s, const Value& image) const {
+    for (const std::int64_t n : p.img_size)
+      if (n % 16 != 0)
+        refuse("img_size must be multiples of 16, a patch's extent, found " + std::to_string(n));
     VitOptions o{.img_size = PerAxis(p.img_size).over(image.axes),
                  .patch = PerAxis(16).over(image.axes),
                  .hidden = p.hidden_size};

@@ -113,7 +113,7 @@ struct Vista3d final : ImageNetwork<Vista3d> {
     const auto rows = [most = p.n_classes](In t) {
       const at::Tensor number = t[0].to(at::kLong);
       if (number.lt(0).logical_or(number.ge(most)).any().item<bool>())
-        throw DataError("vista3d takes classes from 0 to " + std::to_string(most - 1));
+        throw DataError("classes go from 0 to " + std::to_string(most - 1));
       return at::embedding(t[1], number);
     };
     Value prompt = class_vector.op(

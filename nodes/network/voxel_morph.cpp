@@ -72,8 +72,6 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
     for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
       for (const auto k : kernel)
         if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
-    if (p.adn_ordering.find_first_not_of("ADN") != std::string::npos)
-      refuse("adn_ordering is made of A, D and N, found \"" + p.adn_ordering + "\"");
     const Scope net = s / "backbone.net";
     Value x = level(net / 0, concat(both), p.unet_out_channels, 0);
     std::int64_t i = 0;

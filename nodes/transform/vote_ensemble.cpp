@@ -23,6 +23,13 @@ struct VoteEnsemble final : Node {
     ensemble(f, p, [this](const at::Tensor& all) {
       if (!p.num_classes) return all.to(at::kFloat).mean(0).round();
       const bool one_hot = all.dim() > 1 && all.size(1) > 1, channel = all.dim() > 1;
+      if (!one_hot && all.numel() > 0) {
+        const auto [low, high] = at::aminmax(all);
+        for (const double label : {low.item<double>(), high.item<double>()})
+          if (label < 0 || label >= static_cast<double>(*p.num_classes))
+            throw DataError("a vote for " + Json(label).dump() + ", which is none of the " +
+                            std::to_string(*p.num_classes) + " classes");
+      }
       std::vector<at::Tensor> shares;
       for (std::int64_t c = 0; c < (one_hot ? all.size(1) : *p.num_classes); ++c)
         shares.push_back(one_hot

@@ -16,7 +16,7 @@ const char* const tiny_clicks = R"({
     "seed":   { "type": "add_initial_seed_point", "in": "split" },
     "signal": { "type": "add_guidance_signal", "in": "seed" } } } },
   "nodes": {
-    "train":  { "type": "synthetic", "num_samples": 3, "spatial_size": [16, 16, 16], "rad_max": 6,
+    "train":  { "type": "synthetic", "num_samples": 3, "spatial_size": [32, 32, 16], "rad_max": 6,
                 "rad_min": 4, "num_seg_classes": 1 },
     "pre":    { "part": "clicked", "in": "train" },
     "mix":    { "type": "shuffle", "in": "pre", "window": 8 },
@@ -28,7 +28,7 @@ const char* const tiny_clicks = R"({
     "fwd":    { "type": "model", "in": "clicks", "net": "net" },
     "loss":   { "type": "dice_loss", "in": "fwd", "sigmoid": true, "squared_pred": true },
     "step":   { "type": "adam", "in": "loss", "net": "net", "lr": 0.01 },
-    "val":    { "type": "synthetic", "num_samples": 1, "spatial_size": [16, 16, 16], "rad_max": 6,
+    "val":    { "type": "synthetic", "num_samples": 1, "spatial_size": [32, 32, 16], "rad_max": 6,
                 "rad_min": 4, "num_seg_classes": 1, "seed": 9, "after": "step" },
     "vpre":   { "part": "clicked", "in": "val" },
     "vbatch": { "type": "batch", "in": "vpre", "size": 5 },

@@ -201,7 +201,11 @@ def segresnet():
     flat = dict(spatial_dims=2, init_filters=8, in_channels=1, out_channels=2)
     shuffled = dict(flat, norm="batch", act="elu", upsample_mode="pixelshuffle", blocks_down=[1, 1], blocks_up=[1])
     return [case(SegResNet, shuffled, [2, 1, 8, 8], True), case(SegResNet, small, [2, 2, 6, 8, 4], True), case(SegResNet, flat, [2, 1, 16, 8], True),
-            case(SegResNet, dict(small, dropout_prob=0.2, use_conv_final=False), [2, 2, 6, 8, 4], False)]
+            case(SegResNet, dict(small, dropout_prob=0.2, use_conv_final=False), [2, 2, 6, 8, 4], False),
+            *(case(SegResNet, dict(shuffled, act=act, upsample_mode="deconv"), [2, 1, 8, 8], True)
+              for act in ("PRELU", ["gelu", {"approximate": "tanh"}], ["swish", {"alpha": 1.7}])),
+            case(SegResNet, dict(shuffled, act=["prelu", {"num_parameters": 8}], blocks_down=[2], blocks_up=[]),
+                 [2, 1, 8, 8], True)]
 
 
 def densenet121():
@@ -387,7 +391,8 @@ def segresnet_vae():
     flat = dict(small, spatial_dims=2, input_image_size=[16, 8], vae_estimate_std=True, act="elu",
                 norm=["instance", {"affine": True}], upsample_mode="deconv")
     return [case(PlainVae, small, [1, 2, 8, 12, 8], True) | dict(train=False),
-            case(PlainVae, flat, [1, 2, 16, 8], True) | dict(train=False)]
+            case(PlainVae, flat, [1, 2, 16, 8], True) | dict(train=False),
+            case(PlainVae, dict(flat, act=["prelu", {"init": 0.1}]), [1, 2, 16, 8], True) | dict(train=False)]
 
 
 def segresnet_ds():
@@ -398,7 +403,8 @@ def segresnet_ds():
     normed = dict(spatial_dims=3, init_filters=2, in_channels=1, out_channels=2, blocks_down=[1, 1], dsdepth=3,
                   upsample_mode="pixelshuffle")
     return [case(SegResNetDS, flat, [2, 2, 16, 24], True), case(SegResNetDS, solid, [1, 1, 16, 24, 4], True),
-            case(SegResNetDS, normed, [2, 1, 8, 6, 8], True)]
+            case(SegResNetDS, normed, [2, 1, 8, 6, 8], True),
+            case(SegResNetDS, dict(flat, norm=["batch", {"affine": False}], act="prelu"), [2, 2, 16, 24], True)]
 
 
 def segresnet_ds2():

@@ -164,6 +164,17 @@ TEST_CASE("a label that is no class of to_onehot is named") {
         3);
 }
 
+TEST_CASE("a vote for no class is named") {
+  Sample in = sample_of("a", at::tensor({0.f, 2.f}).view({1, 2}));
+  in.set("b", in.at("a"));
+  Json params{{"keys", {"a", "b"}}, {"output_key", "pred"}, {"num_classes", 3}};
+  CHECK(at::equal(drive("vote_ensemble", params, {in}).at(0).tensor("pred"), in.tensor("a")));
+  params["num_classes"] = 2;
+  CHECK_THROWS_WITH_AS(drive("vote_ensemble", params, {in}),
+                       doctest::Contains("a vote for 2.0, which is none of the 2 classes"),
+                       DataError);
+}
+
 TEST_CASE("a strict threshold leaves out the value itself") {
   const Sample in = sample_of("pred", at::tensor({0.f, 0.5f, 1.f}).view({1, 3, 1}));
   for (const bool strict : {false, true}) {

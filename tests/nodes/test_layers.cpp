@@ -203,6 +203,68 @@ TEST_CASE("filters and the recurrent cell as layers are the functions, with thei
   });
 }
 
+namespace {
+
+// Of the last layer's pass; "": none.
+std::string failure(const Json& layers, int channels, const at::Tensor& x, bool training = true) {
+  Json params{{"spatial_dims", 2}, {"layers", layers}};
+  params["in_channels"] = x.size(1);
+  params["out_channels"] = channels;
+  const auto net = Registry::global().make_network("layers", params);
+  net->initialise(1);
+  net->train(training);
+  try {
+    net->forward(x);
+  } catch (const DataError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+// Of the smaller one more would be read than there is.
+TEST_CASE("layers that are put beside each other or added have one size, or the step is named") {
+  const at::Tensor x = sines({2, 1, 16, 16});
+  const Json half{{"type", "max_pool"}, {"in", "image"}},
+      conv{{"type", "conv"}, {"in", "image"}, {"out_channels", 1}},
+      normed{{"type", "norm"}, {"in", "conv"}, {"norm", "batch"}};
+  const auto sum = [](const char* of) { return Json{{"type", "add"}, {"in", {of, "half"}}}; };
+  const std::string sizes = "sizes [2, 1, 16, 16] and [2, 1, 8, 8] ";
+  const std::string beside =
+      failure({{"half", half}, {"out", {{"type", "concat"}, {"in", {"image", "half"}}}}}, 2, x);
+  CHECK(beside ==
+        "layers: concat of input 0 and max_pool: " + sizes + "differ in more than their channels");
+  // Alone, of one step with the convolution, and with the norm.
+  CHECK(failure({{"half", half}, {"out", sum("image")}}, 1, x) ==
+        "layers: add of input 0 and max_pool: " + sizes + "cannot be added");
+  CHECK(failure({{"half", half}, {"conv", conv}, {"out", sum("conv")}}, 1, x) ==
+        "layers: conv conv of input 0 and max_pool: " + sizes + "cannot be added");
+  CHECK(failure({{"half", half}, {"conv", conv}, {"norm", normed}, {"out", sum("norm")}}, 1, x) ==
+        "layers: batch_norm norm of conv and max_pool: " + sizes + "cannot be added");
+}
+
+TEST_CASE("a norm of single values is refused where torch refuses it") {
+  const auto of = [](const Json& norm, std::int64_t samples, std::int64_t extent, bool training) {
+    return failure({{"a", {{"type", "norm"}, {"in", "image"}, {"norm", norm}}}}, 3,
+                   sines({samples, 3, extent, 1}), training);
+  };
+  const Json group{"group", {{"num_groups", 3}}};
+  CHECK(of("batch", 1, 1, true) ==
+        "layers: batch_norm a needs more than one value a channel when training, got [1, 3, 1, 1]");
+  CHECK(of("batch", 1, 1, false).empty());
+  CHECK(of("batch", 2, 1, true).empty());
+  for (const bool training : {true, false}) {
+    CHECK(of("instance", 2, 1, training)
+              .find("layers: instance_norm a needs more than one voxel a sample, got [") == 0);
+    CHECK(of("instance", 2, 2, training).empty());
+    CHECK(of(group, 1, 1, training) ==
+          "layers: group_norm a needs more than one value a group, got [1, 3, 1, 1]");
+    CHECK(of(group, 2, 1, training).empty());
+    CHECK(of(group, 1, 2, training).empty());
+  }
+}
+
 TEST_CASE("a network of layers that is wrong is refused with the layer's name") {
   const Json conv = {{"type", "conv"}, {"in", "image"}, {"out_channels", 2}};
   const auto with = [&](Json more) {
@@ -240,6 +302,12 @@ TEST_CASE("a network of layers that is wrong is refused with the layer's name") 
        "axis: expected 2 to 3, found 4"},
       {refusal({{"a", {{"type", "savitzky_golay_filter"}, {"in", "image"}, {"order", 5}}}}),
        "order: expected less than window_length"},
+      {refusal({{"a",
+                 {{"type", "convolution"},
+                  {"in", "image"},
+                  {"out_channels", 2},
+                  {"adn_ordering", "NB"}}}}),
+       "layers.a: adn_ordering is made of A, D and N, found \"NB\""},
       {refusal(Json::object()), "\"layers\" is an object"},
       {refusal({{"a", conv}}, {{"outputs", {"z"}}}), "outputs: no layer is called \"z\""}};
   for (const auto& [said, text] : cases) {

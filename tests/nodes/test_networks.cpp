@@ -4,9 +4,11 @@
 #include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
+#include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "kernels/net/builder.h"
@@ -235,12 +237,177 @@ TEST_CASE("several dropouts of channels in one network drop different ones") {
   CHECK(at::equal(y[0], first.unsqueeze(-1).unsqueeze(-1).expand_as(y[0])));
 }
 
-TEST_CASE("networks say in words what they cannot be and what does not fit") {
-  const auto make = [](const char* type, Json more) {
-    Json params{{"spatial_dims", 2}, {"in_channels", 1}, {"out_channels", 2}};
-    params.update(more);
-    return Registry::global().make_network(type, params);
+namespace {
+
+std::shared_ptr<Network> make(const char* type, const Json& more) {
+  Json params{{"spatial_dims", 2}, {"in_channels", 1}, {"out_channels", 2}};
+  params.update(more);
+  return Registry::global().make_network(type, params);
+}
+
+at::Tensor parameter(const Network& net, const std::string& wanted) {
+  for (const auto& [name, p] : net.parameters())
+    if (name == wanted) return p.detach();
+  FAIL("no parameter " << wanted);
+  return {};
+}
+
+std::size_t steps_of_kind(const Network& net, const std::string& kind) {
+  std::size_t count = 0;
+  for (const Described& d : dynamic_cast<const BuiltNetwork&>(net).net().describe())
+    count += d.kind == kind;
+  return count;
+}
+
+}  // namespace
+
+// MONAI: "Sizes of tensors must match".
+TEST_CASE("networks of strides refuse extents that the strides do not divide") {
+  const Json unet{{"channels", {2, 2, 2}}, {"strides", {2, 2}}},
+      dynunet{{"kernel_size", {3, 3, 3}},
+              {"strides", {1, 2, 2}},
+              {"upsample_kernel_size", {2, 2}},
+              {"filters", {2, 2, 2}}},
+      nnunet{{"features_per_stage", {2, 2, 2}},
+             {"kernel_sizes", {3, 3, 3}},
+             {"strides", {1, {2, 1}, 2}}};
+  Json residual = nnunet;
+  residual["n_blocks_per_stage"] = {1};
+  CHECK_THROWS_WITH(make("unet", unet)->forward(at::zeros({1, 1, 64, 46})),
+                    "unet takes extents that are multiples of 4 along axis 1, got [64, 46]");
+  CHECK_THROWS_AS(make("unet", unet)->forward(at::zeros({1, 1, 33, 33})), DataError);
+  CHECK_THROWS_WITH(make("attention_unet", unet)->forward(at::zeros({1, 1, 64, 46})),
+                    "attention_unet takes extents that are multiples of 4 along axis 1, got "
+                    "[64, 46]");
+  CHECK_THROWS_WITH(make("dynunet", dynunet)->forward(at::zeros({1, 1, 30, 32})),
+                    "dynunet takes extents that are multiples of 4 along axis 0, got [30, 32]");
+  CHECK_THROWS_WITH(
+      make("plain_conv_unet", nnunet)->forward(at::zeros({1, 1, 6, 7})),
+      "plain_conv_unet takes extents that are multiples of 4 along axis 0, got [6, 7]");
+  CHECK_THROWS_WITH(
+      make("residual_encoder_unet", residual)->forward(at::zeros({1, 1, 8, 7})),
+      "residual_encoder_unet takes extents that are multiples of 2 along axis 1, got [8, 7]");
+  CHECK(make("plain_conv_unet", nnunet)->forward(at::zeros({1, 1, 8, 6})).size(3) == 6);
+}
+
+TEST_CASE("a pixel shuffle's filters begin equal in groups, as with MONAI's icnr_init") {
+  const auto net = make("segresnet", {{"upsample_mode", "pixelshuffle"},
+                                      {"blocks_down", {1, 1}},
+                                      {"blocks_up", {1}},
+                                      {"init_filters", 32},
+                                      {"in_channels", 1}});
+  net->initialise(3);
+  const at::Tensor w = parameter(*net, "up_samples.0.1.pixelshuffle.conv_block.weight");
+  REQUIRE(w.sizes() == at::IntArrayRef{128, 32, 3, 3});
+  const at::Tensor groups = w.view({32, 4, -1});
+  CHECK(at::equal(groups, groups.select(1, 0).unsqueeze(1).expand_as(groups)));
+  CHECK_FALSE(at::equal(groups[0][0], groups[1][0]));
+  // Normal, of variance 2 / fan.
+  CHECK(w.square().mean().item<double>() == doctest::Approx(2.0 / (32 * 9)).epsilon(0.05));
+}
+
+TEST_CASE(
+    "weights begin as MONAI's: retina_net's pyramid uniform, a dynunet of signals as torch's") {
+  const auto retina = make("retina_net", {{"num_anchors", 1}, {"backbone", "resnet10"}});
+  retina->initialise(1);
+  const double largest = parameter(*retina, "feature_extractor.fpn.layer_blocks.0.weight")
+                             .abs()
+                             .max()
+                             .item<double>(),
+               bound = std::sqrt(3.0 / (256 * 9));
+  CHECK(largest <= bound);
+  CHECK(largest > 0.99 * bound);
+  for (const int axes : {1, 2}) {
+    const auto net = make("dynunet", {{"spatial_dims", axes},
+                                      {"kernel_size", {3, 3, 3}},
+                                      {"strides", {1, 2, 2}},
+                                      {"upsample_kernel_size", {2, 2}},
+                                      {"filters", {16, 16, 16}}});
+    net->initialise(1);
+    const auto weight = parameter(*net, "bottleneck.conv1.conv.weight").abs().max().item<double>();
+    const auto bias = parameter(*net, "output_block.conv.conv.bias").abs().max().item<double>();
+    CHECK((weight <= 1 / std::sqrt(48.0)) == (axes == 1));
+    CHECK((bias > 0) == (axes == 1));
+  }
+}
+
+TEST_CASE("densenet drops whole channels of images, and single values of signals") {
+  const Json small{{"dropout_prob", 0.5}, {"block_config", {2, 1}}};
+  const auto image = make("densenet121", small);
+  CHECK(steps_of_kind(*image, "dropout_channels") == 3);
+  CHECK(steps_of_kind(*image, "dropout") == 0);
+  Json signals = small;
+  signals["spatial_dims"] = 1;
+  CHECK(steps_of_kind(*make("densenet121", signals), "dropout") == 3);
+}
+
+TEST_CASE("what a network shares or adds has one shape, or it is a usage error") {
+  Builder b;
+  b.scope().parameter("w", {2}, {});
+  CHECK_THROWS_WITH_AS(b.scope().parameter("w", {3}, {}),
+                       "the parameter w has two shapes, [2] and [3]", Error);
+  const Value x = b.input(2, 2), y = b.input(3, 2);
+  CHECK_THROWS_WITH_AS(x + y, "the sum of 2 and 3 channels", Error);
+}
+
+TEST_CASE("arguments of norms and activations that are unknown or no numbers are refused") {
+  const auto said = [](const Json& norm, const Json& act) -> std::string {
+    try {
+      make("basic_unet", {{"norm", norm}, {"act", act}});
+    } catch (const Error& e) {
+      CHECK(e.exit == Exit::usage);
+      return e.what();
+    }
+    return "";
   };
+  const Json no = Json::object(), inplace{{"inplace", true}};
+  CHECK(said("batch", {"relu", inplace}).empty());
+  CHECK(said({"batch"}, {"leakyrelu", {{"negative_slope", 0.1}, {"inplace", true}}}).empty());
+  CHECK(said({"batch", {{"affine", false}}}, {"gelu", {{"approximate", "tanh"}}}).empty());
+  CHECK(said("batch", {"gelu", inplace}) ==
+        "basic_unet: no gelu argument is called inplace; there are approximate");
+  CHECK(said("batch", {"leakyrelu", {{"slope", 0.1}}}) ==
+        "basic_unet: no leakyrelu argument is called slope; there are negative_slope, inplace");
+  CHECK(said("batch", {"tanh", inplace}) ==
+        "basic_unet: no tanh argument is called inplace; there are none");
+  CHECK(said("batch", {"gelu", {{"approximate", "erf"}}}) ==
+        "basic_unet: gelu: approximate is none or tanh, found \"erf\"");
+  CHECK(said("batch", {"elu", {{"alpha", "x"}}}) ==
+        "basic_unet: elu: alpha is a number, found \"x\"");
+  CHECK(said("batch", {"leakyrelu", 0.1}) ==
+        "basic_unet: an activation is a name or [name, {arguments}], found [\"leakyrelu\",0.1]");
+  CHECK(
+      said("batch", {"prelu", {{"num_parameters", 5}}}).find("a prelu of num_parameters 5 for ") !=
+      std::string::npos);
+  CHECK(said({"batch", {{"momentum", nullptr}}}, "relu").find("batch: momentum is a number; ") !=
+        std::string::npos);
+  CHECK(said({"batch", {{"affine", 1}}}, "relu") ==
+        "basic_unet: batch: affine is true or false, found 1");
+  CHECK(said({"group", {{"num_groups", 0}}}, "relu") ==
+        "basic_unet: group: num_groups is a whole number above 0, found 0");
+  CHECK(said("group", "relu").find("a group norm needs its num_groups") != std::string::npos);
+  CHECK(said({"batch", {{"num_groups", 2}}}, "relu") ==
+        "basic_unet: no norm argument is called num_groups; there are affine, eps, momentum");
+  CHECK_NOTHROW(make("segresnet_ds", {{"norm", {"batch"}}}));
+}
+
+TEST_CASE("networks say in words what they cannot be and what does not fit") {
+  CHECK_THROWS_WITH(
+      make("dynunet",
+           {{"kernel_size", {3, 3, 3}}, {"strides", {1, 2, 2}}, {"upsample_kernel_size", {2, 4}}}),
+      "dynunet: upsample_kernel_size 1 is [4] and must be that level's stride, [2]");
+  CHECK_NOTHROW(make("dynunet", {{"kernel_size", {3, 3, 3}},
+                                 {"strides", {1, 2, {2, 1}}},
+                                 {"upsample_kernel_size", {{2, 2}, {2, 1}}},
+                                 {"filters", {2, 2, 2}}}));
+  CHECK_THROWS_WITH(make("unetr", {{"img_size", {32, 40}}}),
+                    "unetr: img_size must be multiples of 16, a patch's extent, found 40");
+  CHECK_THROWS_WITH(
+      make("segresnet_ds", {{"resolution", {1, 5}}, {"upsample_mode", "pixelshuffle"}}),
+      doctest::Contains("pixelshuffle has one factor for all axes, found [2, 1]"));
+  CHECK_THROWS_WITH(
+      make("fully_connected_net", {{"hidden_channels", {4}}, {"adn_ordering", "NXA"}}),
+      "fully_connected_net: adn_ordering is made of A, D and N, found \"NXA\"");
   CHECK_THROWS_WITH(
       make("attention_unet", {{"channels", {4, 8}}, {"strides", {2}}, {"kernel_size", {4}}}),
       "attention_unet: kernel sizes must be odd, found 4");

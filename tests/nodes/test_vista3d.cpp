@@ -131,7 +131,7 @@ TEST_CASE("prompts that do not fit vista3d are refused") {
   const at::Tensor image = sines({2, 1, 4, 4, 4});
   const auto net = filled_net({"class"});
   CHECK_THROWS_WITH_AS(net->forward({image, at::tensor({6, 0}).view({2, 1})}, 1),
-                       "vista3d takes classes from 0 to 5", DataError);
+                       "vista3d: classes go from 0 to 5", DataError);
   CHECK_THROWS_WITH_AS(net->forward({image, at::zeros({2})}, 1),
                        "vista3d takes \"class_vector\" as [2, any], got [2]", DataError);
   Json params = net_params({"class"});

@@ -52,6 +52,8 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
       p.offloaded = largest(*built, p.budget, MemoryPolicy::Kind::offload);
     } catch (const c10::Error&) {  // it is made for images of one size
       continue;
+    } catch (const DataError&) {  // or not for any of these
+      continue;
     }
     all.push_back(std::move(p));
   }
