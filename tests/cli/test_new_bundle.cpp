@@ -113,6 +113,56 @@ json inference() {
       {"run", {"$@evaluator.run()"}}};
 }
 
+// A small training that validates after each epoch.
+json training() {
+  json config = inference();
+  const json both = {"image", "label"};
+  const json chain = {{"_target_", "Compose"},
+                      {"transforms",
+                       {transform("LoadImaged", {{"keys", both}}),
+                        transform("EnsureChannelFirstd", {{"keys", both}})}}};
+  const json data = {{"_target_", "Dataset"},
+                     {"data", "$[{'image': i, 'label': i} for i in @files]"},
+                     {"transform", chain}};
+  const json metric = {{"_target_", "MeanSquaredError"},
+                       {"output_transform", "$monai.handlers.from_engine(['pred', 'label'])"}};
+  config.erase("run");
+  config["evaluator"]["val_data_loader"] = {{"_target_", "DataLoader"}, {"dataset", data}};
+  config["evaluator"]["postprocessing"] = nullptr;
+  config["evaluator"]["key_val_metric"] = {{"val_mse", metric}};
+  config["evaluator"]["val_handlers"] = {{{"_target_", "CheckpointSaver"},
+                                          {"save_dir", "models"},
+                                          {"save_dict", {{"model", "@network"}}},
+                                          {"save_key_metric", true}}};
+  config["optimizer"] = {
+      {"_target_", "torch.optim.SGD"}, {"params", "$@network.parameters()"}, {"lr", 1.0}};
+  config["trainer"] = {
+      {"_target_", "SupervisedTrainer"},
+      {"max_epochs", 20},
+      {"device", "@device"},
+      {"train_data_loader",
+       {{"_target_", "DataLoader"}, {"dataset", data}, {"batch_size", 2}, {"shuffle", true}}},
+      {"network", "@network"},
+      {"loss_function", {{"_target_", "DiceLoss"}, {"to_onehot_y", true}, {"softmax", true}}},
+      {"optimizer", "@optimizer"},
+      {"inferer", {{"_target_", "SimpleInferer"}}},
+      {"train_handlers", {{{"_target_", "ValidationHandler"}, {"validator", "@evaluator"}}}}};
+  return config;
+}
+
+json training_graph(const json& config) {
+  Bundle b;
+  b.folder.write("b/configs/train.json", config.dump(1));
+  b.made("--task train");
+  return b.graph();
+}
+
+shell::Result training_refused(const json& config) {
+  Bundle b;
+  b.folder.write("b/configs/train.json", config.dump(1));
+  return b.make("--task train");
+}
+
 void check_refused(const shell::Result& result, const std::string& why) {
   INFO(result.err);
   CHECK(result.code == 3);
@@ -267,6 +317,319 @@ TEST_CASE("a bundle's expressions are worked out as Python does") {
     const std::string name = "scale_intensity_range" + (i ? std::to_string(i + 1) : "");
     CHECK(nodes[name]["a_min"].get<double>() == cases[i].second);
   }
+}
+
+TEST_CASE("a bundle's expressions compare, count and sort as Python does") {
+  const std::vector<std::pair<std::string, double>> cases{
+      {"$sorted([8, 4, 9], reverse=True)[0]", 9},
+      {"$sorted([(2, 1), (1, 3), (1, 2)])[0][1]", 2},
+      {"$sum([1, 2], 10)", 13},
+      {"$sum([])", 0},
+      {"$1 if True == 1 else 5", 1},
+      {"$1 if 1 in (True,) else 5", 1},
+      {"$5 if True is 1 else 1", 1},
+      {"${1: 3}[True]", 3},
+      {"$len('ä')", 1},
+      {"$len('äb'[1:])", 1},
+      {"$len('aaa'.replace('a', 'bb', 1))", 4},
+      {"$len(list(set([2, 2, 3])))", 2},
+      {"$int(' 1_000 ')", 1000},
+      {"$float('.5')", 0.5},
+      {"$1 if os.path.isfile('configs') else 2", 2},
+      {"$1 if os.path.isdir('configs') else 2", 1}};
+  json config = inference();
+  for (const auto& [expression, value] : cases)
+    config["preprocessing"]["transforms"].push_back(
+        transform("ScaleIntensityRanged", {{"a_min", expression}, {"a_max", 2000}}));
+  Bundle b;
+  json nodes = b.graph_of(config)["nodes"];
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    INFO(cases[i].first);
+    const std::string name = "scale_intensity_range" + (i ? std::to_string(i + 1) : "");
+    CHECK(nodes[name]["a_min"].get<double>() == cases[i].second);
+  }
+}
+
+TEST_CASE("an argument that a call does not read, and what Python raises for, are refused") {
+  const std::pair<const char*, const char*> cases[]{
+      {"$min(4, 2, key=lambda x: -x)", "the argument key= of min() is not known here"},
+      {"$sorted([8, 4], key=lambda x: -x)[0]", "the argument key= of sorted()"},
+      {"$max([], default=3)", "max() of other than numbers"},
+      {"$int('11', 2)", "the argument 2 of int()"},
+      {"$int('3.7')", "int() of \"3.7\""},
+      {"$len([1], 2)", "the argument 2 of len()"},
+      {"$'abc'.startswith('b', 1) + 0", "the argument 1 of startswith()"},
+      {"$len(os.path.basename('a', 'b'))", "the argument \"b\" of os.path.basename()"},
+      {"$1 if 1 in 'abc' else 2", "1 in \"abc\""},
+      {"$1 if 'one' in @files else 2", "in a list of files"},
+      {"$1.2.3 + 1", "\"1.2.3\" is no number"}};
+  for (const auto& [expression, said] : cases) {
+    json config = inference();
+    config["preprocessing"]["transforms"].push_back(
+        transform("ScaleIntensityRanged", {{"a_min", expression}, {"a_max", 1000}}));
+    Bundle b;
+    b.write(config);
+    INFO(expression);
+    check_refused(b.make(), said);
+  }
+  // The order of a list of files is the graph's own.
+  json config = inference();
+  config["files"] = "$sorted(glob.glob('data/*.nii'), reverse=True)";
+  Bundle b;
+  b.write(config);
+  check_refused(b.make(), "files from the last to the first");
+}
+
+TEST_CASE("a bundle whose key metric is an error keeps the epoch of the least") {
+  json config = training();
+  json checkpoint = training_graph(config)["run"]["checkpoint"];
+  CHECK(checkpoint["best"] == "val_mse.mean");
+  CHECK_FALSE(checkpoint.contains("mode"));
+
+  json& saver = config["evaluator"]["val_handlers"][0];
+  saver["key_metric_negative_sign"] = true;
+  saver["save_interval"] = 2;
+  saver["n_saved"] = 4;
+  checkpoint = training_graph(config)["run"]["checkpoint"];
+  CHECK(checkpoint["mode"] == "min");
+  CHECK(checkpoint["every_epochs"] == 2);
+  CHECK(checkpoint["keep"] == 4);
+
+  saver["key_metric_negative_sign"] = false;
+  for (const char* less : {"$lambda a, b: a < b", "$lambda now, best: best < 0 or now < best"}) {
+    config["evaluator"]["metric_cmp_fn"] = less;
+    CHECK(training_graph(config)["run"]["checkpoint"]["mode"] == "min");
+  }
+  config["evaluator"]["metric_cmp_fn"] = "$lambda a, b: a > b";
+  CHECK_FALSE(training_graph(config)["run"]["checkpoint"].contains("mode"));
+
+  // By the name that the saver gives.
+  config["evaluator"]["additional_metrics"] = {
+      {"val_mae", config["evaluator"]["key_val_metric"]["val_mse"]}};
+  config["evaluator"]["additional_metrics"]["val_mae"]["_target_"] = "MeanAbsoluteError";
+  saver["key_metric_name"] = "val_mae";
+  CHECK(training_graph(config)["run"]["checkpoint"]["best"] == "val_mae.mean");
+}
+
+TEST_CASE("a metric of training batches names no best epoch, and the report says so") {
+  json config = training();
+  config["trainer"]["train_handlers"].push_back(config["evaluator"]["val_handlers"][0]);
+  config["evaluator"]["val_handlers"] = json::array();
+  Bundle b;
+  b.folder.write("b/configs/train.json", config.dump(1));
+  const auto made = b.made("--task train");
+  CHECK(made.err.find("CheckpointSaver.save_key_metric: no counterpart") != std::string::npos);
+  CHECK_FALSE(b.graph()["run"]["checkpoint"].contains("best"));
+}
+
+TEST_CASE("a schedule's parameters that a bundle leaves out are torch's defaults") {
+  struct Case {
+    const char* name;
+    json given, here;
+  };
+  const Case cases[]{
+      {"torch.optim.lr_scheduler.LinearLR",
+       json::object(),
+       {{"total_steps", 5}, {"start_factor", 1.0 / 3}, {"end_factor", 1.0}}},
+      {"torch.optim.lr_scheduler.PolynomialLR",
+       json::object(),
+       {{"total_steps", 5}, {"power", 1.0}}},
+      {"torch.optim.lr_scheduler.PolynomialLR",
+       {{"total_iters", 9}},
+       {{"total_steps", 9}, {"power", 1.0}}},
+      {"torch.optim.lr_scheduler.StepLR", {{"step_size", 3}}, {{"gamma", 0.1}}},
+      {"torch.optim.lr_scheduler.CosineAnnealingLR",
+       {{"T_max", 7}},
+       {{"total_steps", 7}, {"eta_min", 0.0}}},
+      {"torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", {{"T_0", 4}}, {{"T_mult", 1}}},
+      {"torch.optim.lr_scheduler.CyclicLR",
+       {{"base_lr", 0.1}, {"max_lr", 0.5}},
+       {{"lr_schedule", "cyclic"}, {"lr", 0.5}, {"eta_min", 0.1}, {"gamma", 1.0}}},
+      {"monai.optimizers.WarmupCosineSchedule",
+       {{"warmup_steps", 2}, {"t_total", 20}},
+       {{"warmup_multiplier", 0.0}, {"cycles", 0.5}, {"eta_min", 0.0}}}};
+  for (const Case& c : cases) {
+    INFO(c.name);
+    json config = training();
+    config["scheduler"] = {{"_target_", c.name}, {"optimizer", "@optimizer"}};
+    config["scheduler"].update(c.given);
+    config["trainer"]["train_handlers"].push_back(
+        {{"_target_", "LrScheduleHandler"}, {"lr_scheduler", "@scheduler"}});
+    json step = training_graph(config)["nodes"]["step"];
+    for (const auto& [key, value] : c.here.items()) CHECK(step[key] == value);
+  }
+}
+
+TEST_CASE("what an engine or a handler says and nothing here reads is named") {
+  struct Case {
+    const char* pointer;
+    json value;
+    const char* said;
+    bool refused;
+  };
+  const Case cases[]{
+      {"/trainer/epoch_length", 1, "SupervisedTrainer.epoch_length: no counterpart", true},
+      {"/trainer/epoch_length", nullptr, "", false},
+      {"/trainer/accumulation_steps", 4, "SupervisedTrainer.accumulation_steps", true},
+      {"/trainer/made_up", 1, "SupervisedTrainer.made_up: no counterpart", true},
+      {"/evaluator/epoch_length", 3, "SupervisedEvaluator.epoch_length", true},
+      {"/evaluator/mode", "train", "SupervisedEvaluator.mode", true},
+      {"/evaluator/mode", "$monai.utils.ForwardMode.EVAL", "", false},
+      {"/evaluator/decollate", true, "", false},
+      {"/evaluator/decollate", false, "", false},  // nothing comes after the network
+      {"/evaluator/metric_cmp_fn", "$lambda a, b: a * 2 > b",
+       "SupervisedEvaluator.metric_cmp_fn: no counterpart", false},
+      {"/evaluator/val_handlers/0/key_metric_n_saved", 3, "CheckpointSaver.key_metric_n_saved",
+       false},
+      {"/evaluator/val_handlers/0/made_up", 3, "CheckpointSaver.made_up", false},
+      {"/evaluator/val_handlers/0/key_metric_name", "nowhere",
+       "CheckpointSaver.save_key_metric: no counterpart", false},
+      {"/trainer/train_handlers/0/exec_at_start", true, "ValidationHandler.exec_at_start", false}};
+  for (const Case& c : cases) {
+    json config = training();
+    config[json::json_pointer(c.pointer)] = c.value;
+    const auto result = training_refused(config);
+    INFO(c.pointer << " " << c.value);
+    INFO(result.err);
+    CHECK(result.code == (c.refused ? 3 : 0));
+    CHECK(result.err.find(c.said) != std::string::npos);
+    const std::string key = c.pointer + std::string(c.pointer).rfind('/') + 1;
+    if (!*c.said) CHECK(result.err.find("." + key + ": no counterpart") == std::string::npos);
+  }
+  // A softmax over the batch is not one over the channels.
+  json config = inference();
+  config["evaluator"]["decollate"] = false;
+  Bundle b;
+  b.write(config);
+  check_refused(b.make(), "SupervisedEvaluator.decollate: no counterpart");
+}
+
+TEST_CASE("_disabled_ goes by MONAI's rule for texts, and a text is true elsewhere") {
+  const std::pair<json, bool> cases[]{{"false", false}, {"False", false}, {" True ", true},
+                                      {"yes", false},   {true, true},     {0, false}};
+  for (const auto& [said, disabled] : cases) {
+    INFO(said);
+    json config = inference();
+    config["preprocessing"]["transforms"][2]["_disabled_"] = said;
+    Bundle b;
+    CHECK(b.graph_of(config)["nodes"].contains("orientation") != disabled);
+  }
+  json config = inference();
+  config["postprocessing"]["transforms"][3]["separate_folder"] = "false";
+  Bundle b;
+  b.write(config);
+  const auto made = b.made();
+  CHECK(b.graph()["nodes"]["save"]["separate_folder"] == true);
+  CHECK(made.err.find("separate_folder: replaced: by true") != std::string::npos);
+}
+
+TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command line does") {
+  const auto set = [](const std::string& what) {
+    Bundle b;
+    b.folder.write("b/configs/train.json", training().dump(1));
+    const auto made = b.made("--task train --set " + what);
+    return std::pair{b.graph(), made.err};
+  };
+  const std::string shuffle = "trainer#train_data_loader#shuffle=";
+  CHECK(set(shuffle + "True").first["nodes"]["train"]["shuffle"] == true);
+  for (const char* not_so : {"False", "None", "false"})
+    CHECK_FALSE(set(shuffle + not_so).first["nodes"]["train"].contains("shuffle"));
+  CHECK(set(shuffle + "no").second.find("shuffle: replaced: by true") != std::string::npos);
+  const json graph = set("network_def#channels='(2, 4)' --set network_def#norm=\"'batch'\" --set "
+                         "files='$glob.glob(\"x/*.nii\")'")
+                         .first;
+  CHECK(graph["models"]["net"]["channels"] == json{2, 4});
+  CHECK(graph["models"]["net"]["norm"] == "BATCH");
+  CHECK(graph["nodes"]["train"]["lists"]["image"].get<std::string>().ends_with("x/*.nii"));
+}
+
+TEST_CASE("channel_dim reaches what reads the file, and a reader that is a component is read") {
+  const auto config_of = [](const json& load, const json& channel_first) {
+    json config = inference();
+    config["dataset"]["data"] = "$[{'image': i, 'label': i} for i in @files]";
+    config["preprocessing"]["transforms"][0].update(load);
+    config["preprocessing"]["transforms"][1].update(channel_first);
+    return config;
+  };
+  const auto nodes_of = [&](const json& load, const json& channel_first) {
+    Bundle b;
+    return b.graph_of(config_of(load, channel_first))["nodes"];
+  };
+  const auto refused = [&](const json& load, const json& channel_first, const std::string& why) {
+    Bundle b;
+    b.write(config_of(load, channel_first));
+    check_refused(b.make(), why);
+  };
+  json nodes = nodes_of({{"as_closest_canonical", true}}, {{"channel_dim", -1}});
+  CHECK(nodes["load"]["channel_dim"] == -1);
+  CHECK(nodes["canonical"]["axcodes"] == "RAS");
+
+  const auto reader = [](const char* name, const char* member, json value) {
+    return json{{"reader", {{"_target_", name}, {member, std::move(value)}}}};
+  };
+  nodes = nodes_of(reader("NibabelReader", "as_closest_canonical", true), json::object());
+  CHECK(nodes["canonical"]["axcodes"] == "RAS");
+  CHECK(nodes["canonical"]["in"] == "load");
+  nodes = nodes_of(reader("ITKReader", "channel_dim", 2), json::object());
+  CHECK(nodes["load"]["channel_dim"] == 2);
+  refused(reader("ITKReader", "reverse_indexing", true), json::object(),
+          "ITKReader.reverse_indexing: no counterpart");
+  // One of two keys that are read together: each has a node of its own.
+  nodes = nodes_of({{"keys", {"image", "label"}}}, {{"channel_dim", -1}});
+  CHECK(nodes["load"]["keys"] == json{"image"});
+  CHECK(nodes["load"]["channel_dim"] == -1);
+  CHECK(nodes["load"]["in"] == "load2");
+  CHECK(nodes["load2"]["keys"] == json{"label"});
+  CHECK_FALSE(nodes["load2"].contains("channel_dim"));
+}
+
+TEST_CASE("plain scalars of YAML are what PyYAML takes them for") {
+  const std::pair<const char*, json> cases[]{{"017", 15},
+                                             {"0b11", 3},
+                                             {"0x1F", 31},
+                                             {"1:30", 90},
+                                             {"1:30.5", 90.5},
+                                             {"-1_000", -1000},
+                                             {"1.5e+3", 1500.0},
+                                             {".5", 0.5},
+                                             {"!!float 3", 3.0},
+                                             {"0", 0},
+                                             {"-.5", "-.5"},
+                                             {"+.5", "+.5"},
+                                             {"1e3", "1e3"},
+                                             {"089", "089"},
+                                             {"yes", 1},
+                                             {"'017'", "017"},
+                                             {"2001-01-01", "2001-01-01"}};
+  for (const auto& [scalar, value] : cases) {
+    INFO(scalar);
+    Bundle b;
+    b.folder.write("b/configs/inference.yaml", "wanted: " + std::string(scalar) + "\n");
+    // Numbers are given where a number is wanted, texts where a text is.
+    json config = inference();
+    auto& save = config["postprocessing"]["transforms"][3];
+    if (value.is_string())
+      save["output_postfix"] = "@wanted";
+    else
+      config["preprocessing"]["transforms"].push_back(
+          transform("ScaleIntensityRanged", {{"a_min", "$0 + @wanted"}, {"a_max", 5000}}));
+    b.folder.write("b/configs/more.json", config.dump(1));
+    b.made("--config inference.yaml --config more.json");
+    json nodes = b.graph()["nodes"];
+    if (value.is_string())
+      CHECK(nodes["save"]["output_postfix"] == value);
+    else
+      CHECK(nodes["scale_intensity_range"]["a_min"].get<double>() == value.get<double>());
+  }
+}
+
+TEST_CASE("a number that no graph has is named") {
+  json config = inference();
+  config["inferer"]["overlap"] = "@wanted";
+  Bundle b;
+  b.folder.write("b/configs/inference.yaml", "wanted: .inf\n");
+  b.folder.write("b/configs/more.json", config.dump(1));
+  check_refused(b.make("--config inference.yaml --config more.json"), "a graph has no such number");
 }
 
 TEST_CASE("several configurations are merged as MONAI merges them") {
@@ -775,6 +1138,8 @@ TEST_CASE("damaged configurations are errors with a place") {
       {"configs/inference.yaml", "a: 1\na: 2\n"},
       {"configs/inference.yaml", "a: !!python/object/apply:os.system ['touch evil']\n"},
       {"configs/inference.yaml", "a: [1, 2\n"},
+      {"configs/inference.yaml", "a: 1\n---\nb: 2\n"},
+      {"configs/inference.yaml", "a: !!float x\n"},
       {"configs/inference.json", "[1]"},
       {"configs/inference.json", "{\"a\": \"%b\", \"b\": \"%a\"}"},
       {"configs/inference.json",

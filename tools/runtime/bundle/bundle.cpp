@@ -6,8 +6,8 @@
 #include "engine/base/message.h"
 #include "engine/plan/plan.h"
 #include "engine/run/registry.h"
-#include "kernels/files/file_io.h"
 #include "tools/runtime/bundle/translate.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -101,6 +101,9 @@ int new_bundle(const Json& request) {
   for (const auto& [item, why] : translator.values.left_out)
     translator.report.add(*item, item->target().substr(item->target().rfind('.') + 1),
                           Fate::dropped, "_disabled_ is " + why);
+  for (const auto& [item, text] : translator.values.true_texts)
+    translator.report.add(*item, item->id.substr(item->id.rfind('#') + 1), Fate::replaced,
+                          "by true: every text but \"\" is true in Python, \"" + text + "\" too");
   translator.report.account_for(config);
   Report& report = translator.report;
   translator.graph.name = fs::absolute(folder).lexically_normal().filename().string() + "_" + task;
@@ -116,7 +119,7 @@ int new_bundle(const Json& request) {
   if (!out.empty()) {
     const std::string lines = report.text() + wrong;
     fs::path beside = fs::path(out).replace_extension(".import.txt");
-    write_file(beside, {{reinterpret_cast<const std::uint8_t*>(lines.data()), lines.size()}});
+    write_text(beside, lines);
   }
   const bool strict = request.value("strict", false), partial = request.value("partial", false);
   const bool refused = report.blocked() || !wrong.empty() || translator.graph.nodes.empty() ||
@@ -128,7 +131,7 @@ int new_bundle(const Json& request) {
   if (out.empty()) {
     std::cout << text << std::flush;
   } else {
-    write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+    write_text(out, text);
     tell("wrote " + out + "; `sluice run " + out + "` runs it");
   }
   return static_cast<int>(Exit::done);

@@ -172,15 +172,7 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     report.add(item, short_name(target), Fate::dropped, "the outputs are fields of their own");
     return in;
   }
-  if (name == "EnsureChannelFirst" && values.of(item, "channel_dim").plain.is_number_integer())
-    for (Entry& node : graph.nodes)
-      if (node.name == in && node.body["type"] == "load_image")
-        node.body["channel_dim"] = values.of(item, "channel_dim").plain;
-  if (name == "EnsureChannelFirst")  // of an .npz file's rows
-    for (Entry& node : graph.nodes)
-      if (node.body["type"] == "npz_items" && node.name == source_ &&
-          values.given(item, "channel_dim"))
-        node.body["channel_dim"] = values.of(item, "channel_dim").plain;
+  if (name == "EnsureChannelFirst") channels_last(item, in);
   if (const std::string why = dropped_because(target); !why.empty()) {
     report.add(item, short_name(target), Fate::dropped, why);
     return in;
@@ -255,7 +247,7 @@ std::string Translator::split(const Item& item, const std::string& in) {
              ends = values.of(item, "output_postfixes").json();
   const auto dim = values.of(item, "dim").json().value_or(Json());
   if (!keys || !ends || !ends->is_array() || (!dim.is_null() && dim != 0) ||
-      (values.given(item, "keepdim") && !values.of(item, "keepdim").truth()))
+      !values.is_true(item, "keepdim", true))
     return emit(item, "split_dim", {{"in", in}}, true);
   std::string last = in;
   for (std::size_t c = 0; c < ends->size(); ++c) {
@@ -304,8 +296,61 @@ std::string Translator::script(const Item& item, const std::string& in) {
   return in;
 }
 
+// EnsureChannelFirst's channel_dim is what the node that reads the file, before it, has to know. A
+// node that reads other keys too leaves these to one of their own.
+void Translator::channels_last(const Item& item, std::string in) {
+  if (!values.given(item, "channel_dim")) return;
+  const Json axis = values.of(item, "channel_dim").plain;
+  const auto listed = [](const Json& keys) {
+    return keys.is_array() ? keys.get<std::vector<Json>>() : std::vector<Json>{keys};
+  };
+  const auto keys = listed(values.of(item, "keys").json().value_or(Json()));
+  while (true) {
+    const auto node = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [&](const Entry& e) { return e.name == in; });
+    if (node == graph.nodes.end()) return;
+    Json& body = node->body;
+    if (body["type"] == "npz_items" && in == source_) body["channel_dim"] = axis;
+    in = body.value("in", "");
+    if (body["type"] != "load_image" || !axis.is_number_integer()) continue;
+    auto read = listed(body.value("keys", Json()));
+    const auto others = std::stable_partition(read.begin(), read.end(), [&](const Json& key) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    });
+    if (others == read.begin()) continue;
+    Entry apart{node_name("load"), body, node->comment};
+    apart.body["keys"] = std::vector<Json>(others, read.end());
+    body["channel_dim"] = axis;
+    if (others == read.end()) continue;
+    body["keys"] = std::vector<Json>(read.begin(), others);
+    body["in"] = apart.name;
+    graph.nodes.insert(node, std::move(apart));
+  }
+}
+
+// LoadImage's reader where it is a component; null where it is a name, or there is none.
+ItemPtr Translator::reader_of(const Item& load) {
+  try {
+    const Value reader = values.of(load, "reader");
+    return reader.is(Value::Kind::object) ? reader.item : nullptr;
+  } catch (const Refused&) {  // emit() says more
+    return nullptr;
+  }
+}
+
 std::string Translator::load(const Item& item, const std::string& in) {
   Json body = {{"in", in}, {"converter", nullptr}};
+  bool canonical = values.is_true(item, "as_closest_canonical");
+  if (const ItemPtr reader = reader_of(item)) {
+    canonical = canonical || values.is_true(*reader, "as_closest_canonical");
+    if (const Json axis = values.of(*reader, "channel_dim").plain; axis.is_number_integer())
+      body["channel_dim"] = axis;
+    else if (!axis.is_null() && axis != "no_channel")
+      report.add(*reader->find("channel_dim"), short_name(reader->target()) + ".channel_dim",
+                 Fate::missing, axis.dump() + " is no axis", true);
+    report.add(*reader, short_name(reader->target()), Fate::translated, "load_image");
+    rest(*reader, "load_image has no such parameter", true);
+  }
   if (values.given(item, "converter")) {
     const Value given = values.of(item, "converter");
     Shape shape(values, item.at);
@@ -318,7 +363,7 @@ std::string Translator::load(const Item& item, const std::string& in) {
   }
   const std::string last = emit(item, "load_image", std::move(body), true, "load");
   graph.nodes.back().body.erase("converter");
-  if (!values.of(item, "as_closest_canonical").truth()) return last;
+  if (!canonical) return last;
   return add_node("canonical",
                   {{"type", "orientation"},
                    {"in", last},
@@ -503,9 +548,7 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
       whole["arrays"].push_back(array);
       whole["keys"].push_back(key.plain);
     }
-    for (const auto& [key, member] : rows.members)
-      if (key != "_target_" && key != "npzfile" && key != "keys")
-        report.add(*member, "NPZDictItemDataset." + key, Fate::missing, "left out", true);
+    rest(rows, "left out", true);
     report.add(rows, "NPZDictItemDataset", Fate::translated, "npz_items");
     part(*data.records);
     whole.update(body);
@@ -565,8 +608,7 @@ std::string Translator::sampler(const Item& loader, std::int64_t repeated, const
   const Json repeats = values.of(loader, "repeats").json().value_or(Json());
   const std::int64_t times = repeats.is_number_integer() ? repeats.get<std::int64_t>() : 1;
   const Json asked = weighted ? values.of(*given.item, "num_samples").plain : Json();
-  const bool replaces = weighted && (!values.given(*given.item, "replacement") ||
-                                     values.of(*given.item, "replacement").truth());
+  const bool replaces = weighted && values.is_true(*given.item, "replacement", true);
   if (times > 1 &&
       !(replaces && asked.is_number_integer() && asked.get<std::int64_t>() % repeated == 0)) {
     report.add(*loader.find("repeats"), "ThreadDataLoader.repeats", Fate::missing,
@@ -604,20 +646,14 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     return v.plain.is_number_integer() ? v.plain.get<std::int64_t>() : otherwise;
   };
   out.batch_size = whole("batch_size", 1);
-  out.drop_last = values.of(item, "drop_last").truth();
-  out.repeats = whole("repeats", 1);
-  for (const auto& [key, member] : item.members) {
-    const bool known =
-        key == "dataset" || key == "batch_size" || key == "shuffle" || key == "num_workers" ||
-        key == "drop_last" || key == "pin_memory" || key == "_target_" ||
-        key == "persistent_workers" || key == "prefetch_factor" || key == "buffer_size" ||
-        key == "buffer_timeout" || key == "use_thread_workers" || (training && key == "sampler");
-    const bool once = key == "repeats" && (training || whole("repeats", 1) == 1);
-    if (!known && !once) report.add(*member, kind + "." + key, Fate::missing, "left out", training);
-  }
+  out.drop_last = values.is_true(item, "drop_last");
+  if (training) out.repeats = whole("repeats", 1);
   report.add(item, kind, Fate::translated, training ? "shuffle of the source, batch" : "");
 
+  const bool shuffles = values.is_true(item, "shuffle") && training;
   const Value dataset = values.of(item, "dataset");
+  if (training) values.of(item, "sampler");
+  rest(item, "left out", training);
   if (!dataset.is(Value::Kind::object)) {
     missing(item, "its data set is " + dataset.describe(), true);
     return out;
@@ -631,13 +667,8 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     missing(set, "of data sets there are Dataset, CacheDataset and PersistentDataset", true);
     return out;
   }
-  for (const auto& [key, member] : set.members)
-    if (!regions && key != "data" && key != "transform" && key != "cache_rate" &&
-        key != "cache_num" && key != "num_workers" && key != "cache_dir" && key != "progress" &&
-        key != "_target_" && key != "runtime_cache" && key != "copy_cache")
-      report.add(*member, type + "." + key, Fate::missing, "left out", false);
   Json body = more;
-  if (values.of(item, "shuffle").truth() && training) body["shuffle"] = true;
+  if (shuffles) body["shuffle"] = true;
   Value data;
   try {
     data = values.of(set, "data");
@@ -658,6 +689,7 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     last = sampler(item, out.batch_size * out.repeats, last);
   preprocessing_ = out.transforms;
   out.last = chain(out.transforms, last, caches ? dataset.item : nullptr);
+  rest(set, "left out", false);
   // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.
   for (const auto& transform : out.transforms) {
     const auto keys = values.of(*transform, "keys").json();

@@ -1,9 +1,12 @@
 #include "tools/runtime/bundle/config.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 
 #include "engine/base/diagnostic.h"
 #include "engine/base/document.h"
+#include "tools/runtime/bundle/expression.h"
 
 namespace sluice::bundle {
 namespace {
@@ -99,10 +102,12 @@ std::string Item::target() const {
 }
 
 ItemPtr config_of_text(const std::string& text, const std::string& shown) {
-  auto item = std::make_shared<Item>();
+  const auto literal = Json::accept(text) ? std::nullopt : python_literal(text);
   Diagnostics ignored;
-  if (const auto document = parse_document(shown, text, ignored); document && ignored.ok())
+  if (const auto document = parse_document(shown, literal ? literal->dump() : text, ignored);
+      document && ignored.ok())
     return item_of(document->root, Place{document, ""});
+  auto item = std::make_shared<Item>();
   item->value = text;
   item->at.file = shown;
   return item;

@@ -48,7 +48,8 @@ struct Refused : std::runtime_error {
 
 // JSON or YAML, by the name's end. `shown` stands in messages.
 ItemPtr read_config(const std::filesystem::path& file, const std::string& shown);
-// A value of the command line: JSON, else text.
+// A value of the command line, as MONAI reads it: JSON, else a literal of Python's (False, None,
+// [a, b]), else text.
 ItemPtr config_of_text(const std::string& text, const std::string& shown);
 
 // The files left to right, as MONAI merges them: a key replaces; "+key" merges dictionaries and

@@ -2,6 +2,7 @@
 // own.
 #include <yaml-cpp/yaml.h>
 
+#include <cmath>
 #include <regex>
 
 #include "tools/runtime/bundle/config.h"
@@ -13,26 +14,59 @@ bool fits(const std::string& text, const std::regex& pattern) {
   return std::regex_match(text, pattern);
 }
 
-std::string without(std::string text, char c) {
-  std::erase(text, c);
-  return text;
+// What PyYAML takes a plain scalar for: its resolvers' patterns, of YAML 1.1. Dates stay texts.
+std::string tag_of(const std::string& text) {
+  static const std::pair<const char*, std::regex> tags[]{
+      {"bool",
+       std::regex("yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF")},
+      {"float", std::regex("[-+]?[0-9][0-9_]*\\.[0-9_]*([eE][-+][0-9]+)?"
+                           "|\\.[0-9][0-9_]*([eE][-+][0-9]+)?"
+                           "|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\\.[0-9_]*"
+                           "|[-+]?\\.(inf|Inf|INF)|\\.(nan|NaN|NAN)")},
+      {"int", std::regex("[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+"
+                         "|[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+")},
+      {"null", std::regex("~|null|Null|NULL|")}};
+  if (text.size() < 200)  // a number is no longer
+    for (const auto& [tag, pattern] : tags)
+      if (fits(text, pattern)) return tag;
+  return "str";
 }
 
-Json plain_scalar(const std::string& text) {
-  static const std::regex yes("yes|Yes|YES|true|True|TRUE|on|On|ON"),
-      no("no|No|NO|false|False|FALSE|off|Off|OFF"), null("~|null|Null|NULL|"),
-      whole("[-+]?(0|[1-9][0-9_]*)"), hex("[-+]?0x[0-9a-fA-F_]+"),
-      real("[-+]?([0-9][0-9_]*\\.[0-9_]*([eE][-+][0-9]+)?|\\.[0-9][0-9_]*([eE][-+][0-9]+)?)");
-  if (fits(text, null)) return nullptr;
-  if (fits(text, yes)) return true;
-  if (fits(text, no)) return false;
-  try {
-    if (fits(text, whole)) return std::stoll(without(text, '_'));
-    if (fits(text, hex)) return std::stoll(without(text, '_'), nullptr, 16);
-    if (fits(text, real)) return std::stod(without(text, '_'));
-  } catch (const std::out_of_range&) {
+// "1:30.5" is 90.5: parts of sixty.
+double in_sixties(const std::string& text, int base) {
+  double value = 0;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find(':', begin)) != std::string::npos; begin = end + 1)
+    value = (value + std::stod(text.substr(begin, end - begin))) * 60;
+  const std::string last = text.substr(begin);
+  return value +
+         (base == 10 ? std::stod(last) : static_cast<double>(std::stoll(last, nullptr, base)));
+}
+
+// A scalar of a tag of YAML's own, as PyYAML makes it. Throws std::exception where it is none.
+Json value_of(const std::string& tag, std::string text) {
+  if (tag == "null") return nullptr;
+  if (tag != "bool" && tag != "int" && tag != "float") return text;
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (tag == "bool") {
+    if (tag_of(text) != "bool") throw std::invalid_argument(text);
+    return text == "yes" || text == "true" || text == "on";
   }
-  return text;  // also 1e-4, which YAML 1.1 takes for text
+  std::erase(text, '_');
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.erase(0, 1);
+  if (tag == "float" && text == ".inf") text = "inf";
+  if (tag == "float" && text == ".nan") text = "nan";
+  int base = 10;
+  if (tag == "int" && text.size() > 1 && text[0] == '0') {
+    base = text[1] == 'b' ? 2 : text[1] == 'x' ? 16 : 8;
+    text.erase(0, base == 8 ? 1 : 2);
+  }
+  const double value = in_sixties(text, base);
+  if (tag == "float" || std::abs(value) > 9e18) return negative ? -value : value;
+  const auto exact = text.find(':') == std::string::npos ? std::stoll(text, nullptr, base)
+                                                         : static_cast<std::int64_t>(value);
+  return negative ? -exact : exact;
 }
 
 struct Reader {
@@ -59,10 +93,19 @@ struct Reader {
       item->kind = Item::Kind::dict;
       for (const auto& member : node) add(*item, member.first, member.second, depth);
     } else if (node.IsScalar()) {
-      item->value = tag == "!" || tag == "tag:yaml.org,2002:str" ? Json(node.Scalar())
-                                                                 : plain_scalar(node.Scalar());
+      item->value = scalar(node, core ? tag.substr(tag.rfind(':') + 1) : tag);
     }
     return item;
+  }
+
+  // "!": it stands in quotes.
+  Json scalar(const YAML::Node& node, const std::string& tag) const {
+    const std::string& text = node.Scalar();
+    try {
+      return value_of(tag == "!" ? "str" : tag.empty() || tag == "?" ? tag_of(text) : tag, text);
+    } catch (const std::exception&) {
+      throw Refused(at(node), "\"" + text + "\" is no number that is read");
+    }
   }
 
   void add(Item& item, const YAML::Node& key, const YAML::Node& value, int depth) {
@@ -82,7 +125,10 @@ struct Reader {
 ItemPtr read_yaml(const std::string& text, const std::string& shown);
 ItemPtr read_yaml(const std::string& text, const std::string& shown) {
   try {
-    return Reader{shown}.read(YAML::Load(text), 0);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      throw Refused(Reader{shown}.at(documents[1]), "a second document: a configuration is one");
+    return Reader{shown}.read(documents.empty() ? YAML::Node() : documents[0], 0);
   } catch (const YAML::Exception& e) {
     throw Refused({shown, e.mark.line + 1, e.mark.column + 1}, e.msg);
   }

@@ -1,5 +1,6 @@
 // Networks, weights, inference, training, metrics.
 #include <algorithm>
+#include <utility>
 
 #include "tools/runtime/bundle/translate.h"
 
@@ -65,14 +66,14 @@ void Translator::network(const Value& value) {
     if (n.is_number_integer()) dims_ = n.get<int>();
   }
   // torchvision's own weights were trained on other numbers than images come with.
-  if (body.value("model_name", "") == "inception_v3" && values.of(item, "pretrained").truth())
+  if (body.value("model_name", "") == "inception_v3" && values.is_true(item, "pretrained"))
     body["transform_input"] = true;
   if (type == "dints") architecture(item, *spec, body);
   if (type == "hover_net") {
     dims_ = 2;
     outputs_ = {"nucleus_prediction", "horizontal_vertical"};
     if (body.value("out_classes", 0) > 0) outputs_.push_back("type_prediction");
-    if (values.of(item, "freeze_encoder").truth())
+    if (values.is_true(item, "freeze_encoder"))
       step_["groups"] = {{{"match", "^res_blocks\\.(d0\\.layers|d[1-3])\\."}, {"frozen", true}}};
   }
   report.add(item, plain_name(item.target()), Fate::translated, type);
@@ -108,28 +109,33 @@ void Translator::weights(const Item& loader) {
   if (graph.models.empty()) return;
   Json& body = graph.models.front().body;
   body["weights"] = values.path(path.text());
-  if (values.given(loader, "strict") && !values.of(loader, "strict").truth())
-    body["partial"] = true;
+  if (!values.is_true(loader, "strict", true)) body["partial"] = true;
+  rest(loader, "left out", false);
   graph.models.front().comment += "; weights: " + comment_of(loader);
   report.add(loader, plain_name(loader.target()), Fate::translated, "models.net.weights");
 }
 
-void Translator::unknown_params(const Item& item, const std::vector<std::string>& known) {
-  static const std::vector<std::string> always{
-      "_target_", "_desc_",        "_requires_", "_disabled_", "device",
-      "amp",      "non_blocking",  "mode",       "decollate",  "epoch_length",
-      "_mode_",   "metric_cmp_fn", "to_kwargs",  "amp_kwargs", "optim_set_to_none"};
-  const auto in = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  for (const auto& [key, member] : item.members) {
-    if (in(always, key) || in(known, key)) continue;
-    report.add(*member, plain_name(item.target()) + "." + key, Fate::missing,
-               "code of its own decides the result there", true);
-  }
-  if (values.of(item, "amp").truth())
-    report.add(*item.find("amp"), plain_name(item.target()) + ".amp", Fate::replaced,
+void Translator::precision(const Item& engine) {
+  if (values.is_true(engine, "amp"))
+    report.add(*engine.find("amp"), plain_name(engine.target()) + ".amp", Fate::replaced,
                "float32 here; on a GPU say --set models.net.precision=float16 for MONAI's");
+}
+
+// Without decollate MONAI's transforms after the network see a batch as if it were a sample: all
+// the same to those that go voxel by voxel.
+void Translator::look_at_batches(const Item& engine, const std::vector<ItemPtr>& post) {
+  if (values.is_true(engine, "decollate", true)) return;
+  for (const auto& item : post) {
+    const std::string name = class_name(item->target());
+    if (std::any_of(dropped_rows().begin(), dropped_rows().end(),
+                    [&](const DroppedRow& row) { return row.name == name; }))
+      continue;
+    if (name == "Activations" && !values.given(*item, "softmax") && !values.given(*item, "other"))
+      continue;
+    report.add(*engine.find("decollate"), plain_name(engine.target()) + ".decollate", Fate::missing,
+               plain_name(item->target()) + " would see a batch as one sample there", true);
+    return;
+  }
 }
 
 // initialize, run, finalize: what their calls mean.
@@ -171,19 +177,13 @@ void Translator::handlers(const Value& list, bool training) {
       const Json every = values.of(item, "interval").json().value_or(Json(1));
       validation_ = {{"after", "step"}};
       if (every.is_number_integer() && every != 1) validation_["every_epochs"] = every;
-      if (values.given(item, "epoch_level") && !values.of(item, "epoch_level").truth())
+      if (!values.is_true(item, "epoch_level", true))
         missing(item, "validation is after epochs, not after steps", true);
+      validator_ = values.of(item, "validator").item;
+      rest(item, "left out", false);
       report.add(item, name, Fate::translated, "after, every_epochs of the validation's source");
     } else if (name == "CheckpointSaver") {
-      Json& checkpoint = graph.run["checkpoint"];
-      if (checkpoint.is_null()) checkpoint = Json::object();
-      if (values.of(item, "save_key_metric").truth()) checkpoint["best"] = "@key";
-      const Value interval = values.of(item, "save_interval");
-      if (interval.plain.is_number_integer() && interval.plain != 0 &&
-          (!values.given(item, "epoch_level") || values.of(item, "epoch_level").truth()))
-        checkpoint["every_epochs"] = interval.plain;
-      report.add(item, name, Fate::replaced,
-                 "run.checkpoint; its files are the run's checkpoints, which MONAI loads by name");
+      save_checkpoints(one.item);
     } else {
       std::string why;
       for (const DroppedRow& row : dropped_rows())
@@ -194,6 +194,83 @@ void Translator::handlers(const Value& list, bool training) {
         report.add(item, name, Fate::dropped, why);
     }
   }
+}
+
+void Translator::save_checkpoints(const ItemPtr& saver) {
+  Json& checkpoint = graph.run["checkpoint"];
+  if (checkpoint.is_null()) checkpoint = Json::object();
+  if (values.is_true(*saver, "save_key_metric")) best_saver_ = saver;
+  const Json interval = values.of(*saver, "save_interval").plain,
+             kept = values.of(*saver, "n_saved").plain;
+  const bool by_epochs = values.is_true(*saver, "epoch_level", true);
+  if (interval.is_number_integer() && interval != 0) {
+    if (by_epochs)
+      checkpoint["every_epochs"] = interval;
+    else
+      report.add(*saver->find("epoch_level"), "CheckpointSaver.epoch_level", Fate::missing,
+                 "checkpoints are saved after epochs, not after steps", false);
+    if (kept.is_number_integer()) checkpoint["keep"] = kept;
+  }
+  for (const char* of_best : {"key_metric_name", "key_metric_negative_sign"})
+    values.of(*saver, of_best);  // keep_best()
+  rest(*saver, "left out", false);
+  report.add(*saver, "CheckpointSaver", Fate::replaced,
+             "run.checkpoint; its files are the run's checkpoints, which MONAI loads by name");
+}
+
+// Whether the evaluator takes the smaller key metric for the better one.
+bool Translator::smaller_is_better(const Item& evaluator) {
+  static const std::pair<const char*, bool> known[]{
+      {"lambda x, y: x < y", true},  {"lambda x, y: x <= y", true},
+      {"lambda x, y: y > x", true},  {"lambda x, y: y < 0 or x < y", true},
+      {"lambda x, y: x > y", false}, {"lambda x, y: x >= y", false},
+      {"lambda x, y: y < x", false}};
+  if (!values.given(evaluator, "metric_cmp_fn")) return false;
+  const ItemPtr given = evaluator.find("metric_cmp_fn");
+  try {
+    const Value compare = values.of(evaluator, "metric_cmp_fn");
+    if (compare.name.ends_with("default_metric_cmp_fn")) return false;
+    for (const auto& [shape, smaller] : known)
+      if (compare.is(Value::Kind::lambda) &&
+          text_of(*compare.expr) == text_of(*parse_expression(shape, "", given->at)))
+        return smaller;
+  } catch (const Refused&) {  // code of its own
+  }
+  report.add(*given, plain_name(evaluator.target()) + ".metric_cmp_fn", Fate::missing,
+             "which epoch is the best follows key_metric_negative_sign alone; known are < and >",
+             false);
+  return false;
+}
+
+// After an evaluator's metrics: the best epoch that its CheckpointSaver keeps. MONAI goes by the
+// sign there, and by metric_cmp_fn where it tells of the best one: less is better where either says
+// so.
+void Translator::keep_best(const Item& evaluator) {
+  const ItemPtr saver = std::exchange(best_saver_, nullptr);
+  const bool smaller = smaller_is_better(evaluator);
+  if (!saver) return;
+  const bool negative = values.is_true(*saver, "key_metric_negative_sign");
+  Value wanted = values.of(*saver, "key_metric_name");
+  if (const Value first = values.of(evaluator, "key_val_metric");
+      !wanted.is_text() && !first.entries.empty())
+    wanted.plain = first.entries.front().first;
+  const auto metric = metrics_.find(wanted.text());
+  if (metric == metrics_.end()) {
+    report.add(*saver->find("save_key_metric"), "CheckpointSaver.save_key_metric", Fate::missing,
+               "the key metric is not measured here: no epoch is the best", false);
+    return;
+  }
+  Json& checkpoint = graph.run["checkpoint"];
+  checkpoint["best"] = metric->second;
+  if (negative || smaller)
+    checkpoint["mode"] = "min";
+  else
+    checkpoint.erase("mode");
+  if (smaller && !negative)
+    report.add(*evaluator.find("metric_cmp_fn"), plain_name(evaluator.target()) + ".metric_cmp_fn",
+               Fate::replaced,
+               "run.checkpoint.mode \"min\"; without key_metric_negative_sign MONAI's saver keeps "
+               "the epoch of the greatest metric");
 }
 
 std::string Translator::infer(const Item& evaluator, const std::string& in) {
@@ -294,18 +371,19 @@ std::string Translator::interact(const Item& engine, const std::string& in, bool
     return in;
   }
   Json body = {{"type", "interact"}, {"in", in}, {"net", "net"}, {"times", 1}};
-  for (const auto& [key, member] : item.members) {
-    if (key == "deepgrow_probability")
-      body["enter"] = values.of(member).json().value_or(Json());
-    else if (key == "max_interactions")
-      body["times"] = values.of(member).json().value_or(Json());
-    else if (key == "click_probability_key" && values.of(member).text() != "probability")
-      missing(*member, "the body finds its probability in \"probability\"", true);
-    else if (key == "train" && values.of(member).truth() != training)
-      missing(*member, "train is true in training and false in validation", true);
-  }
+  if (const auto enter = values.of(item, "deepgrow_probability").json(); enter && !enter->is_null())
+    body["enter"] = *enter;
+  if (values.given(item, "max_interactions"))
+    body["times"] = values.of(item, "max_interactions").json().value_or(Json());
+  if (values.given(item, "click_probability_key") &&
+      values.of(item, "click_probability_key").text() != "probability")
+    missing(*item.find("click_probability_key"),
+            "the body finds its probability in \"probability\"", true);
+  if (values.given(item, "train") && values.is_true(item, "train") != training)
+    missing(*item.find("train"), "train is true in training and false in validation", true);
   body["probability"] = training ? "falling" : "always";
   body["body"] = inner_nodes(transforms_of(values.of(item, "transforms")));
+  rest(item, "left out", true);
   report.add(item, "Interaction", Fate::translated, "interact");
   return add_node("clicks", std::move(body), comment_of(item) + " of " + comment_of(engine));
 }
@@ -345,22 +423,20 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
       missing(item, refused.what(), false);
       continue;
     }
-    if (type == "confusion_matrix" && !values.of(item, "compute_sample").truth())
+    if (type == "confusion_matrix" && !values.is_true(item, "compute_sample"))
       body["average"] = "micro";
     // What postprocessing made are masks, a channel a class.
     if (spec->find_param("argmax")) body["argmax"] = !scores.empty();
     const std::string name =
         emit(item, type, std::move(body), false,
              identifier(key.is_string() ? key.get<std::string>() : key.dump()));
-    if (key_metric_.empty() && !spec->metrics.empty())
-      key_metric_ = name + "." + spec->metrics.front();
+    if (key.is_string() && !spec->metrics.empty())
+      metrics_[key.get<std::string>()] = name + "." + spec->metrics.front();
   }
 }
 
 void Translator::evaluate(const Item& evaluator, const std::string& source_name, const Json& more) {
-  unknown_params(evaluator,
-                 {"val_data_loader", "network", "inferer", "postprocessing", "key_val_metric",
-                  "additional_metrics", "val_handlers", "prepare_batch", "iteration_update"});
+  precision(evaluator);
   prepared_batch(evaluator);
   look_at_iteration(evaluator);
   const bool measures =
@@ -373,6 +449,7 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   std::string last = infer(evaluator, data.last);
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
+  look_at_batches(evaluator, post);
   one_hot_ =
       std::any_of(post.begin(), post.end(), [this](const auto& item) { return is_one_hot(*item); });
   const bool writes = std::any_of(post.begin(), post.end(), [this](const ItemPtr& item) {
@@ -408,8 +485,12 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
   } else {
     last = chain(post, last);
   }
+  metrics_.clear();
   for (const char* key : {"key_val_metric", "additional_metrics"})
     metrics(values.of(evaluator, key), last, scored ? scores : "");
+  keep_best(evaluator);
+  values.of(evaluator, "network");  // the trainer's
+  rest(evaluator, "nothing here does what it says", true);
 }
 
 void Translator::inference() {
@@ -428,6 +509,7 @@ void Translator::inference() {
   look_at_calls();
   handlers(values.of(*evaluator, "val_handlers"), false);
   graph.run.erase("checkpoint");
+  best_saver_ = nullptr;
   evaluate(*evaluator, "cases", Json::object());
 }
 
@@ -453,19 +535,19 @@ void Translator::schedule(const Item& handler) {
     return;
   }
   step_["lr_schedule"] = row->schedule;
-  if (values.given(handler, "epoch_level") && !values.of(handler, "epoch_level").truth())
-    step_["epoch_level"] = false;
-  for (const auto& [key, member] : item.members) {
-    if (key == "_target_" || key == "optimizer" || key == "last_epoch" || key == "verbose")
+  if (!values.is_true(handler, "epoch_level", true)) step_["epoch_level"] = false;
+  rest(handler, "left out", true);
+  const Json defaults = Json::parse(row->defaults);
+  std::istringstream words{std::string(row->params)};
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    const std::string key = word.substr(0, equals),
+                      here = equals == std::string::npos ? word : word.substr(equals + 1);
+    auto json = values.of(item, key).json();
+    if (!values.given(item, key) || (json && json->is_null())) {
+      if (defaults.contains(key)) step_[here] = defaults[key];
       continue;
-    std::string here;
-    std::istringstream words{std::string(row->params)};
-    for (std::string word; words >> word;) {
-      const auto equals = word.find('=');
-      if (word.substr(0, equals) == key)
-        here = equals == std::string::npos ? word : word.substr(equals + 1);
     }
-    auto json = values.of(member).json();
     if (key == "warmup_start_lr" && json) {  // here a share of lr
       const Value stepped = values.of(item, "optimizer");
       const Json lr = stepped.item ? values.of(*stepped.item, "lr").plain : Json();
@@ -474,11 +556,12 @@ void Translator::schedule(const Item& handler) {
       else
         json.reset();
     }
-    if (here.empty() || !json)
-      report.add(*member, name + "." + key, Fate::missing, "left out", true);
-    else
+    if (json)
       step_[here] = *json;
+    else
+      report.add(*item.find(key), name + "." + key, Fate::missing, "left out", true);
   }
+  rest(item, "left out", true);
   report.add(item, name, Fate::translated, "lr_schedule " + std::string(row->schedule));
 }
 
@@ -507,10 +590,7 @@ void Translator::train() {
     return;
   }
   report.add(*trainer, "SupervisedTrainer", Fate::translated, "the nodes of the graph");
-  unknown_params(*trainer,
-                 {"max_epochs", "train_data_loader", "network", "optimizer", "loss_function",
-                  "inferer", "postprocessing", "key_train_metric", "additional_metrics",
-                  "train_handlers", "prepare_batch", "iteration_update"});
+  precision(*trainer);
   network(values.of(*trainer, "network"));
   if (const auto epochs = values.of(*trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
@@ -559,12 +639,14 @@ void Translator::train() {
   // Metrics of training batches: softmax and argmax are the metric's own.
   bool exclusive = true;
   one_hot_ = false;
-  for (const auto& item : transforms_of(values.of(*trainer, "postprocessing"))) {
+  const auto post = transforms_of(values.of(*trainer, "postprocessing"));
+  look_at_batches(*trainer, post);
+  for (const auto& item : post) {
     const std::string name = class_name(item->target());
     one_hot_ = one_hot_ || is_one_hot(*item);
     splits_classes_ = splits_classes_ || name == "SplitPredsLabel";
     exclusive = exclusive && (name == "AsDiscrete" ? values.given(*item, "argmax")
-                                                   : !values.of(*item, "sigmoid").truth());
+                                                   : !values.is_true(*item, "sigmoid"));
     report.add(*item, plain_name(item->target()), Fate::replaced,
                "metrics of training batches take the scores");
   }
@@ -579,20 +661,18 @@ void Translator::train() {
                      "the loss of training batches; the same metric is measured in validation");
     }
   }
-  key_metric_.clear();
+  if (const ItemPtr saver = std::exchange(best_saver_, nullptr))
+    report.add(*saver->find("save_key_metric"), "CheckpointSaver.save_key_metric", Fate::missing,
+               "the best epoch is a validation's: metrics of training batches are not complete",
+               false);
+  rest(*trainer, "nothing here does what it says", true);
 
-  if (const ItemPtr validator = engine({"validate#evaluator", "evaluator"}, "Evaluator");
-      validator && !validation_.is_null()) {
-    report.add(*validator, "SupervisedEvaluator", Fate::translated, "the validation's nodes");
-    handlers(values.of(*validator, "val_handlers"), true);
-    evaluate(*validator, "val", validation_);
-  }
-  if (graph.run.contains("checkpoint") && graph.run["checkpoint"].contains("best")) {
-    if (key_metric_.empty())
-      graph.run["checkpoint"].erase("best");
-    else
-      graph.run["checkpoint"]["best"] = key_metric_;
-  }
+  const ItemPtr validator =
+      validator_ ? validator_ : engine({"validate#evaluator", "evaluator"}, "Evaluator");
+  if (!validator || validation_.is_null()) return;
+  report.add(*validator, "SupervisedEvaluator", Fate::translated, "the validation's nodes");
+  handlers(values.of(*validator, "val_handlers"), true);
+  evaluate(*validator, "val", validation_);
 }
 
 }  // namespace sluice::bundle

@@ -94,11 +94,13 @@ class Lexer {
       ++i_;
     }
     try {
-      return {Token::Kind::number, digits,
-              real ? Json(std::stod(digits)) : Json(std::stoll(digits))};
+      std::size_t read = 0;
+      const Json value = real ? Json(std::stod(digits, &read)) : Json(std::stoll(digits, &read));
+      const bool octal = !real && digits.size() > 1 && digits[0] == '0' && value != 0;
+      if (read == digits.size() && !octal) return {Token::Kind::number, digits, value};
     } catch (const std::exception&) {
-      refuse("\"" + digits + "\" is no number");
     }
+    refuse("\"" + digits + "\" is no number");
   }
 
   Token text_token(const std::string& prefix) {
@@ -451,6 +453,30 @@ class Parser {
   }
 };
 
+std::optional<Json> literal(const Expr& e) {
+  if (e.kind == Tree::constant) return e.value;
+  if (e.kind == Tree::name) return e.text;
+  if (e.kind == Tree::unary && (e.text == "-" || e.text == "+")) {
+    const auto number = literal(*e.args[0]);
+    if (!number || !number->is_number() || e.text == "+") return number;
+    return number->is_number_integer() ? Json(-number->get<std::int64_t>())
+                                       : Json(-number->get<double>());
+  }
+  const bool is_dict = e.kind == Tree::dict;
+  if (!is_dict && e.kind != Tree::list && e.kind != Tree::tuple) return {};
+  Json out = is_dict ? Json::object() : Json::array();
+  for (std::size_t i = 0; i < e.args.size(); ++i) {
+    const auto key = is_dict && e.args[i] ? literal(*e.args[i++]) : std::nullopt;
+    const auto value = e.args[i] ? literal(*e.args[i]) : std::nullopt;
+    if (!value || is_dict != (key && key->is_string())) return {};
+    if (is_dict)
+      out[key->get<std::string>()] = *value;
+    else
+      out.push_back(*value);
+  }
+  return out;
+}
+
 std::string renamed(const std::string& name,
                     const std::vector<std::pair<std::string, std::string>>& names) {
   for (auto i = names.rbegin(); i != names.rend(); ++i)
@@ -504,6 +530,15 @@ ExprPtr parse_expression(const std::string& text, const std::string& id, const A
       begin == std::string::npos ? "" : std::string_view(text).substr(begin);
   if (rest.starts_with("import ") || rest.starts_with("from ")) return nullptr;
   return Parser(text, id, at).whole();
+}
+
+std::optional<Json> python_literal(const std::string& text) {
+  try {
+    const ExprPtr e = parse_expression(text, "", {});
+    return e ? literal(*e) : std::nullopt;
+  } catch (const Refused&) {  // a text
+    return {};
+  }
 }
 
 std::string text_of(const Expr& e) {

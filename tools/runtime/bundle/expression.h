@@ -4,6 +4,8 @@
 // its calls mean something is the business of values.h.
 #pragma once
 
+#include <optional>
+
 #include "tools/runtime/bundle/config.h"
 
 namespace sluice::bundle {
@@ -42,6 +44,10 @@ struct Expr {
 // `text` without its "$"; `id` is the item's, for relative references. Refused where it is no
 // expression that is known; an `import` gives null.
 ExprPtr parse_expression(const std::string& text, const std::string& id, const At& at);
+
+// A number, text, True, False, None, or lists and dictionaries of these, in which a name stands for
+// its own text: how MONAI's command line reads a value. Nothing where `text` is anything else.
+std::optional<Json> python_literal(const std::string& text);
 
 // One canonical text for a tree, the same for all that differ in blanks, quotes and the names of a
 // lambda's arguments.

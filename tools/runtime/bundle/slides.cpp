@@ -73,24 +73,20 @@ std::string Translator::slide_list(const Item& list, Json body, const std::strin
 std::string Translator::slides(const Item& set, const Value& data, Json body,
                                const std::string& name, std::vector<ItemPtr>& transforms) {
   const bool masked = own_name(set.target()) == "MaskedPatchWSIDataset";
-  static const std::vector<std::string> known{"_target_",    "data",   "mask_level", "patch_size",
-                                              "patch_level", "reader", "transform"};
-  for (const auto& [key, member] : set.members)
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      report.add(*member, own_name(set.target()) + "." + key, Fate::missing, "left out", true);
   if (!data.is(Value::Kind::object)) {
     missing(set, "its data is " + data.describe() + ": CSVDataset is known", true);
     return name;
   }
   std::string last = slide_list(*data.item, std::move(body), name, transforms);
   const Json size = values.of(set, "patch_size").json().value_or(Json()),
-             level = values.of(set, "patch_level").json().value_or(Json());
+             level = values.of(set, "patch_level").json().value_or(Json()),
+             mask_level = masked ? values.of(set, "mask_level").json().value_or(Json()) : Json();
+  rest(set, "left out", true);
   const auto leveled = [&](Json node) {
     if (level.is_number() && level != 0) node["level"] = level;
     return node;
   };
   if (masked) {
-    const Json mask_level = values.of(set, "mask_level").json().value_or(Json());
     Json grid = {{"type", "slide_grid"}, {"in", last}, {"size", size}, {"mask", "otsu"}};
     if (mask_level.is_number()) grid["mask_level"] = mask_level;
     last = add_node("grid", leveled(std::move(grid)), comment_of(set));

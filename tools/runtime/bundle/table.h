@@ -16,7 +16,8 @@ struct ClassRow {
 std::span<const ClassRow> class_rows();
 
 // A parameter of a class, "*" of all: its name here; "" where it has no effect, or has none at the
-// value that stands beside (JSON).
+// value that stands beside (JSON). Of engines, handlers, loaders and readers, which engines.cpp and
+// chains.cpp read one by one, all that nothing asked for and no row calls harmless is reported.
 struct ParamRow {
   std::string_view name, param, here, harmless;
 };
@@ -34,9 +35,10 @@ struct DroppedRow {
 };
 std::span<const DroppedRow> dropped_rows();
 
-// Learning rate schedules: their parameters are the optimizer's.
+// Learning rate schedules: their parameters are the optimizer's. `defaults` (JSON) is what torch or
+// MONAI takes where one is not given; it is written always.
 struct ScheduleRow {
-  std::string_view name, schedule, params;  // "T_max=total_steps eta_min"
+  std::string_view name, schedule, params, defaults;  // params: "T_max=total_steps eta_min"
 };
 std::span<const ScheduleRow> schedule_rows();
 

@@ -1,10 +1,14 @@
 #include "tools/runtime/bundle/translate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/graph/type_names.h"
 
 namespace sluice::bundle {
+
+std::string class_name(const std::string& target);
+
 namespace {
 
 std::string last_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
@@ -27,8 +31,30 @@ Json spelled(const Json& value, const ParamSpec& param) {
   return value;
 }
 
-bool row_names(const ParamRow& row, const std::string& name, const std::string& key) {
-  return row.param == key && (row.name == "*" || row.name == name);
+// What the table's rows say of a parameter.
+struct Known {
+  std::string name;  // its name here
+  bool dropped = false, harmless = false;
+};
+Known known_param(const Item& component, const std::string& key, const std::optional<Json>& value) {
+  const std::string short_name = class_name(component.target()),
+                    full = last_name(component.target());
+  Known known{key};
+  for (const ParamRow& row : param_rows()) {
+    if (row.param != key || (row.name != "*" && row.name != short_name && row.name != full))
+      continue;
+    if (!row.here.empty()) known.name = row.here;
+    if (row.here.empty() && row.harmless.empty()) known.dropped = true;
+    if (!row.harmless.empty() && value && *value == Json::parse(row.harmless))
+      known.harmless = true;
+  }
+  return known;
+}
+
+bool is_finite(const Json& json) {
+  if (json.is_structured())
+    return std::all_of(json.begin(), json.end(), [](const Json& one) { return is_finite(one); });
+  return !json.is_number_float() || std::isfinite(json.get<double>());
 }
 
 }  // namespace
@@ -63,6 +89,20 @@ void Translator::missing(const Item& item, const std::string& text, bool blocks)
   report.add(item, last_name(item.target()), Fate::missing, text, blocks);
 }
 
+void Translator::rest(const Item& component, const std::string& why, bool blocks) {
+  for (const auto& [key, member] : component.members) {
+    if (values.is_asked(*member)) continue;
+    std::optional<Json> value;
+    try {
+      value = values.of(member).json();
+    } catch (const Refused&) {  // code of its own
+    }
+    const Known known = known_param(component, key, value);
+    if (!known.dropped && !known.harmless)
+      report.add(*member, last_name(component.target()) + "." + key, Fate::missing, why, blocks);
+  }
+}
+
 std::string Translator::node_name(const std::string& wanted) const {
   const auto taken = [&](const std::string& name) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),
@@ -81,7 +121,7 @@ std::string Translator::add_node(const std::string& name, Json body, const std::
 
 void Translator::fill(const Item& component, const Spec& spec, Json& body, bool blocks,
                       PerKey* per_key) {
-  const std::string name = class_name(component.target()), full = last_name(component.target());
+  const std::string full = last_name(component.target());
   std::size_t keys = 1;
   if (component.find("keys"))
     if (const auto json = values.of(component, "keys").json(); json && json->is_array())
@@ -91,15 +131,8 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
     try {
       const Value value = values.of(member);
       const auto json = value.json();
-      const ParamRow *by_name = nullptr, *dropping = nullptr;
-      bool harmless = false;
-      for (const ParamRow& row : param_rows()) {
-        if (!row_names(row, name, key) && !row_names(row, full, key)) continue;
-        if (!row.here.empty()) by_name = &row;
-        if (row.here.empty() && row.harmless.empty()) dropping = &row;
-        if (!row.harmless.empty() && json && *json == Json::parse(row.harmless)) harmless = true;
-      }
-      const ParamSpec* param = spec.find_param(by_name ? by_name->here : key);
+      const auto [name, dropping, harmless] = known_param(component, key, json);
+      const ParamSpec* param = spec.find_param(name);
       // A value that the parameter takes is said, also where it is the default.
       if (harmless && (!param || param->reject(spelled(*json, *param)))) continue;
       if (!param && dropping) continue;
@@ -115,8 +148,11 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
         continue;
       }
       Json here = spelled(*json, *param);
-      // A text where MONAI asks for a truth: all but the empty one are true.
-      if (param->type == "bool" && here.is_string()) here = !here.get<std::string>().empty();
+      if (param->type == "bool" && here.is_string()) here = values.is_true(member, value);
+      if (!is_finite(here)) {
+        report.add(*member, full + "." + key, Fate::missing, "a graph has no such number", blocks);
+        continue;
+      }
       const auto refusal = param->reject(here);
       if (!refusal) {
         body[param->name] = std::move(here);

@@ -49,6 +49,8 @@ class Translator {
   std::string node_name(const std::string& wanted) const;
   std::string comment_of(const Item& item) const;
   void missing(const Item& item, const std::string& text, bool blocks);
+  // Parameters of a component that nothing has asked for by now and no row calls harmless.
+  void rest(const Item& component, const std::string& why, bool blocks);
   // Parameters by the component's Spec into `body`; those with a value for each key into `per_key`.
   using PerKey = std::vector<std::pair<std::string, Json>>;
   void fill(const Item& component, const Spec& spec, Json& body, bool blocks,
@@ -76,6 +78,8 @@ class Translator {
   std::string split(const Item& item, const std::string& in);
   std::string script(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
+  ItemPtr reader_of(const Item& load);
+  void channels_last(const Item& item, std::string in);
   std::string save(const Item& item, const std::string& in);
   std::string clicks(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
@@ -101,6 +105,9 @@ class Translator {
   void weights(const Item& loader);
   void look_at_calls();
   void handlers(const Value& list, bool training);
+  void save_checkpoints(const ItemPtr& saver);
+  void keep_best(const Item& evaluator);
+  bool smaller_is_better(const Item& evaluator);
   std::string infer(const Item& evaluator, const std::string& in);
   void metrics(const Value& dict, const std::string& in, const std::string& scores);
   void evaluate(const Item& evaluator, const std::string& source_name, const Json& more);
@@ -113,7 +120,8 @@ class Translator {
   std::string interact(const Item& engine, const std::string& in, bool training);
   void schedule(const Item& handler);
   void optimizer(const Item& item, const std::string& in);
-  void unknown_params(const Item& engine, const std::vector<std::string>& known);
+  void precision(const Item& engine);
+  void look_at_batches(const Item& engine, const std::vector<ItemPtr>& post);
 
   bool slides_ = false;                         // regions are what the network sees
   std::int64_t batch_size_ = 1;                 // of the evaluation
@@ -122,10 +130,13 @@ class Translator {
   Json step_ = Json::object();                  // the optimizer's schedule
   Json validation_;                             // "after" and "every_epochs"
   std::map<std::string, std::string> writers_;  // of the bundle's own: class, by extension
-  std::string key_metric_;                      // "val_mean_dice.mean"
-  std::string source_;                          // the node of the loader last made
-  ItemPtr saver_;                               // ClassificationSaver
-  std::string input_ = "image";                 // the field that the network takes
+  // Metrics of the evaluator last made: "val_mean_dice" there, "val_mean_dice.mean" here.
+  std::map<std::string, std::string> metrics_;
+  ItemPtr best_saver_;           // the CheckpointSaver of the best epoch
+  ItemPtr validator_;            // the evaluator that ValidationHandler names
+  std::string source_;           // the node of the loader last made
+  ItemPtr saver_;                // ClassificationSaver
+  std::string input_ = "image";  // the field that the network takes
   bool splits_classes_ = false;  // a script makes fields of classes, which metrics do not need
   bool one_hot_ = false;         // metrics see a mask a class, of labels as well
   Value interaction_;            // of the engine that is being translated: DeepEdit's clicks

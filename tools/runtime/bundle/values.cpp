@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fstream>
 #include <numbers>
+#include <regex>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/state/torch_file.h"
@@ -66,6 +68,38 @@ std::string dtype_name(const std::string& name) {
 std::string lowered(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
+}
+
+// True is 1 and False is 0 where Python compares.
+Json as_numbers(Json json) {
+  if (json.is_boolean()) return static_cast<std::int64_t>(json.get<bool>());
+  if (json.is_structured())
+    for (auto& [key, value] : json.items()) value = as_numbers(value);
+  return json;
+}
+bool same(const Json& a, const Json& b) { return as_numbers(a) == as_numbers(b); }
+
+// Python's characters: code points of UTF-8.
+std::vector<std::string> characters(const std::string& text) {
+  std::vector<std::string> out;
+  for (const char c : text) {
+    if (out.empty() || (static_cast<unsigned char>(c) & 0xC0) != 0x80) out.emplace_back();
+    out.back() += c;
+  }
+  return out;
+}
+
+// What int() and float() make of a text; nothing where Python raises.
+std::optional<Json> number_in(std::string text, bool wants_whole) {
+  static const std::regex whole(R"(\s*[-+]?[0-9]+(_[0-9]+)*\s*)"),
+      real(R"(\s*[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*)");
+  if (text.size() > 100 || !std::regex_match(text, wants_whole ? whole : real)) return {};
+  std::erase(text, '_');
+  try {
+    return wants_whole ? Json(std::stoll(text)) : Json(std::stod(text));
+  } catch (const std::out_of_range&) {
+    return {};
+  }
 }
 
 std::shared_ptr<Records> copy_of_records(const Value& v) {
@@ -224,12 +258,22 @@ struct Evaluation {
       if (!more.is_list()) refuse("* of " + more.describe());
       v.items.insert(v.items.end(), more.items.begin(), more.items.end());
     }
-    return v;
+    return e.kind == Expr::Kind::set ? distinct(v) : v;
+  }
+
+  // A set: each element once. Python says nothing of their order; here it is the first ones'.
+  Value distinct(const Value& list) {
+    Value out = of_kind(Sort::list);
+    for (const Value& one : list.items)
+      if (std::none_of(out.items.begin(), out.items.end(),
+                       [&](const Value& known) { return equal(known, one); }))
+        out.items.push_back(one);
+    return out;
   }
 
   static void put(Value& dict, const Json& key, Value value) {
     for (auto& [name, old] : dict.entries)
-      if (name == key) {
+      if (same(name, key)) {
         old = std::move(value);
         return;
       }
@@ -305,28 +349,46 @@ struct Evaluation {
     refuse("\"" + e.text + "\" between " + a.describe() + " and " + b.describe());
   }
 
-  std::optional<bool> compared(const std::string& op, const Value& a, const Value& b) {
-    if (op == "in" || op == "not in") {
-      bool found = false;
-      for (const auto& i : b.items) found = found || i.json() == a.json();
-      for (const auto& [key, value] : b.entries) found = found || key == a.plain;
-      if (b.is_text()) found = b.text().find(a.text()) != std::string::npos;
-      return found == (op == "in");
-    }
-    const bool equal_op = op == "==" || op == "is", differ = op == "!=" || op == "is not";
+  bool equal(const Value& a, const Value& b) {
     const auto x = a.json(), y = b.json();
-    if (equal_op || differ) {
-      if (!x || !y) refuse("comparing " + a.describe() + " with " + b.describe());
-      return (*x == *y) == equal_op;
-    }
-    if (op != "<" && op != ">" && op != "<=" && op != ">=") return {};
-    if (!(is_number(a) && is_number(b)) && !(a.is_text() && b.is_text()))
+    if (!x || !y) refuse("comparing " + a.describe() + " with " + b.describe());
+    return same(*x, *y);
+  }
+
+  bool is_in(const Value& a, const Value& b) {
+    if (b.is_text() && a.is_text()) return b.text().find(a.text()) != std::string::npos;
+    if (b.is(Sort::dict))
+      return std::any_of(b.entries.begin(), b.entries.end(),
+                         [&](const auto& entry) { return same(entry.first, a.plain); });
+    if (!b.is_list()) refuse(a.describe() + " in " + b.describe());
+    return std::any_of(b.items.begin(), b.items.end(),
+                       [&](const Value& one) { return equal(one, a); });
+  }
+
+  // Below 0, 0 or above, as a stands before b, with it or after it.
+  int order(const Value& a, const Value& b) {
+    if (a.is_text() && b.is_text()) return a.text().compare(b.text());
+    if (is_number(a) && is_number(b)) return real(a) < real(b) ? -1 : real(a) > real(b) ? 1 : 0;
+    if (a.kind != b.kind || !a.is_list())
       refuse("comparing " + a.describe() + " with " + b.describe());
-    const int order = a.is_text() ? a.text().compare(b.text())
-                                  : (real(a) < real(b)   ? -1
-                                     : real(a) > real(b) ? 1
-                                                         : 0);
-    return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
+    for (std::size_t i = 0; i < std::min(a.items.size(), b.items.size()); ++i)
+      if (!equal(a.items[i], b.items[i])) return order(a.items[i], b.items[i]);
+    return static_cast<int>(a.items.size() > b.items.size()) -
+           static_cast<int>(a.items.size() < b.items.size());
+  }
+
+  std::optional<bool> compared(const std::string& op, const Value& a, const Value& b) {
+    if (op == "in" || op == "not in") return is_in(a, b) == (op == "in");
+    if (op == "==" || op == "!=") return equal(a, b) == (op == "==");
+    if (op == "is" || op == "is not") {  // True is not 1
+      const bool one_kind = a.plain.is_boolean() == b.plain.is_boolean();
+      return (equal(a, b) && one_kind) == (op == "is");
+    }
+    if (op == "<") return order(a, b) < 0;
+    if (op == ">") return order(a, b) > 0;
+    if (op == "<=") return order(a, b) <= 0;
+    if (op == ">=") return order(a, b) >= 0;
+    return {};
   }
 
   Value arithmetic(const std::string& op, const Value& a, const Value& b) {
@@ -370,7 +432,7 @@ struct Evaluation {
     const Value i = of(at);
     if (v.is(Sort::dict)) {
       for (const auto& [key, value] : v.entries)
-        if (key == i.plain) return value;
+        if (same(key, i.plain)) return value;
       refuse("there is no " + i.plain.dump() + " in the dictionary");
     }
     if (v.is(Sort::opaque) && i.is_text()) return within_file(v.name, i.text());
@@ -424,14 +486,18 @@ struct Evaluation {
       out.records = records;
       return out;
     }
-    const std::int64_t n = std::ssize(v.is_text() ? std::vector<Value>(v.text().size()) : v.items);
+    const auto letters = characters(v.text());
+    const std::int64_t n = v.is_text() ? std::ssize(letters) : std::ssize(v.items);
     const auto clamp = [&](std::optional<std::int64_t> i, std::int64_t none) {
       if (!i) return none;
       return std::clamp<std::int64_t>(*i < 0 ? *i + n : *i, 0, n);
     };
     const auto b = clamp(from, 0), e = std::max(b, clamp(to, n));
-    if (v.is_text())
-      return plain(v.text().substr(static_cast<std::size_t>(b), static_cast<std::size_t>(e - b)));
+    if (v.is_text()) {
+      std::string part;
+      for (auto i = b; i < e; ++i) part += letters[static_cast<std::size_t>(i)];
+      return plain(part);
+    }
     if (!v.is_list()) refuse("a slice of " + v.describe());
     Value out = v;
     out.items.assign(v.items.begin() + b, v.items.begin() + e);
@@ -543,56 +609,120 @@ struct Evaluation {
 
   // ---- calls ------------------------------------------------------------------------------------
 
-  struct Args {
-    std::vector<Value> plain;
-    std::vector<std::pair<std::string, Value>> named;
-    const Value* find(const char* name, std::size_t place) const {
-      for (const auto& [key, value] : named)
-        if (key == name) return &value;
-      return place < plain.size() ? &plain[place] : nullptr;
+  // The arguments of a call. Who works the call out takes those that it reads; call() refuses it
+  // where one is left, so none is passed over.
+  class Args {
+   public:
+    static constexpr std::size_t by_name = SIZE_MAX;
+
+    void add(const std::string& name, Value value) { args_.push_back({name, std::move(value)}); }
+    // By its name, or at its place among those without one; null where it is not given.
+    const Value* find(std::string_view name, std::size_t place) {
+      for (Arg& arg : args_)
+        if (arg.name.empty() ? place-- == 0 : arg.name == name) return take(arg);
+      return nullptr;
+    }
+    const Value* at(std::size_t place) { return find("", place); }
+    // All that have no name, or all that have one.
+    std::vector<Value> all() {
+      std::vector<Value> out;
+      for (Arg& arg : args_)
+        if (arg.name.empty()) out.push_back(*take(arg));
+      return out;
+    }
+    std::vector<std::pair<std::string, Value>> named() {
+      std::vector<std::pair<std::string, Value>> out;
+      for (Arg& arg : args_)
+        if (!arg.name.empty()) out.emplace_back(arg.name, *take(arg));
+      return out;
+    }
+    // What it says changes nothing of what is made here.
+    void passes_over(std::string_view name, std::size_t place = by_name) { find(name, place); }
+    // The first that nobody took, in words; "" where there is none.
+    std::string left() const {
+      for (const Arg& arg : args_)
+        if (!arg.taken) return arg.name.empty() ? arg.value.describe() : arg.name + "=";
+      return "";
+    }
+
+   private:
+    struct Arg {
+      std::string name;  // "" where it is told by its place
+      Value value;
+      bool taken = false;
+    };
+    std::vector<Arg> args_;
+    static const Value* take(Arg& arg) {
+      arg.taken = true;
+      return &arg.value;
     }
   };
 
   Args args_of(const Expr& e) {
     Args args;
     for (std::size_t i = 1; i < e.args.size(); ++i) {
-      const Expr& arg = *e.args[i];
-      if (arg.kind == Expr::Kind::star) refuse("an unpacked argument");
-      if (e.names[i - 1].empty())
-        args.plain.push_back(of(arg));
-      else
-        args.named.emplace_back(e.names[i - 1], of(arg));
+      if (e.args[i]->kind == Expr::Kind::star) refuse("an unpacked argument");
+      args.add(e.names[i - 1], of(*e.args[i]));
     }
     return args;
   }
 
   Value call(const Expr& e) {
     const Expr& what = *e.args[0];
-    const std::string name = dotted(what);
+    std::string name = dotted(what);
     const bool bound = what.kind == Expr::Kind::attribute &&
                        std::any_of(names.begin(), names.end(), [&](const auto& n) {
                          return n.first == name.substr(0, name.find('.'));
                        });
-    if (!name.empty() && !bound) return function(name, e);
-    if (what.kind == Expr::Kind::attribute) return method(of(*what.args[0]), what.text, e);
-    const Value callee = of(what);
-    if (callee.is(Sort::object)) {  // @checkpointloader(@evaluator)
-      Value v = of_kind(Sort::effect, "load");
-      v.item = callee.item;
-      return v;
+    const bool is_function = !name.empty() && !bound;
+    Value of_whom;
+    if (!is_function) {
+      if (what.kind != Expr::Kind::attribute) return call_of(of(what));
+      of_whom = of(*what.args[0]);
+      name = what.text;
     }
-    refuse("a call of " + callee.describe());
+    if (auto v = is_function ? told_by_name(name) : told_by_name(of_whom, name)) return *v;
+    Args args = args_of(e);
+    Value v = is_function ? function(name, args) : method(of_whom, name, args);
+    if (const std::string left = args.left(); !left.empty())
+      refuse("the argument " + left + " of " + name + "() is not known here");
+    return v;
   }
 
-  Value method(const Value& v, const std::string& name, const Expr& e) {
-    if (v.is(Sort::object) &&
-        (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train"))
+  Value call_of(const Value& callee) const {
+    if (!callee.is(Sort::object)) refuse("a call of " + callee.describe());
+    Value v = of_kind(Sort::effect, "load");  // @checkpointloader(@evaluator)
+    v.item = callee.item;
+    return v;
+  }
+
+  // Calls whose arguments say nothing here; they are not even worked out.
+  std::optional<Value> told_by_name(const std::string& name) const {
+    if (name == "torch.device") return of_kind(Sort::device);
+    if (name == "print" || name == "sys.path.append" || name == "os.makedirs")
+      return of_kind(Sort::effect, "none");
+    if (name.ends_with("datetime.now")) return of_kind(Sort::opaque, "the time");
+    if (name == "torch.cuda.is_available") return plain(false);
+    return {};
+  }
+  std::optional<Value> told_by_name(const Value& v, const std::string& name) const {
+    if ((v.is(Sort::file) || v.is(Sort::records)) && (name == "close" || name == "read_text"))
+      return name == "close" ? of_kind(Sort::effect, "none") : v;
+    if (v.is(Sort::element) && name == "read_text") return v;
+    if (!v.is(Sort::object)) return {};
+    if (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train")
       return v;
+    if (name != "parameters" && name != "run") return {};
+    Value out = name == "run" ? of_kind(Sort::effect, "run") : of_kind(Sort::weights);
+    out.item = v.item;
+    return out;
+  }
+
+  Value method(const Value& v, const std::string& name, Args& args) {
     // CreateImageLabelList(FILE).create_dataset(KEY): the images and the labels of a JSON file.
     if (v.is(Sort::object) && name == "create_dataset" &&
         known_script(values.config_.folder(), last_part(v.item->target()))) {
-      const Args given = args_of(e);
-      const Value* key = given.find("grp", 0);
+      const Value* key = args.find("grp", 0);
       const Value file = values.of(*v.item, "filename");
       if (!key || !key->is_text() || !file.is_text()) refuse("a list of " + file.describe());
       auto records = std::make_shared<Records>();
@@ -605,61 +735,57 @@ struct Evaluation {
       }
       return both;
     }
-    if (v.is(Sort::object) && name == "parameters") {
-      Value out = of_kind(Sort::weights);
-      out.item = v.item;
-      return out;
-    }
-    if (v.is(Sort::object) && name == "run") {
-      Value out = of_kind(Sort::effect, "run");
-      out.item = v.item;
-      return out;
-    }
-    if ((v.is(Sort::file) || v.is(Sort::records)) && (name == "close" || name == "read_text"))
-      return name == "close" ? of_kind(Sort::effect, "none") : v;
     if (v.is(Sort::opaque) && name == "strftime") {
-      const std::string format = args_of(e).find("format", 0)->text();
-      std::string fixed = format.substr(0, format.find('%'));
+      const Value* format = args.find("format", 0);
+      if (!format) refuse("strftime() of nothing");
+      std::string fixed = format->text().substr(0, format->text().find('%'));
       while (fixed.ends_with('_') || fixed.ends_with('-')) fixed.pop_back();
       return plain(fixed);
     }
-    const Args args = args_of(e);
-    if (v.is(Sort::element) && name == "read_text") return v;
-    if (v.is(Sort::element) && name == "replace" && args.plain.size() == 2) {
+    if (v.is(Sort::element) && name == "replace") {
+      const Value *from = args.at(0), *to = args.at(1);
+      if (!from || !to || !from->is_text() || !to->is_text())
+        refuse(".replace() of other than text");
       Value out = v;
-      out.paths.replace.emplace_back(args.plain[0].text(), args.plain[1].text());
+      out.paths.replace.emplace_back(from->text(), to->text());
       return out;
     }
     if (v.is_text()) return text_method(v.text(), name, args);
-    if (v.is(Sort::dict)) {
+    if (v.is(Sort::dict) && name == "get") {
+      const Value *wanted = args.at(0), *otherwise = args.at(1);
+      for (const auto& [key, value] : v.entries)
+        if (wanted && same(key, wanted->plain)) return value;
+      return otherwise ? *otherwise : Value{};
+    }
+    if (v.is(Sort::dict) && (name == "keys" || name == "values" || name == "items")) {
       Value out = of_kind(Sort::list);
       for (const auto& [key, value] : v.entries) {
-        if (name == "get" && !args.plain.empty() && key == args.plain[0].plain) return value;
-        if (name == "keys") out.items.push_back(plain(key));
-        if (name == "values") out.items.push_back(value);
-        if (name == "items") {
-          Value pair = of_kind(Sort::tuple);
-          pair.items = {plain(key), value};
-          out.items.push_back(std::move(pair));
-        }
+        Value pair = of_kind(Sort::tuple);
+        pair.items = {plain(key), value};
+        out.items.push_back(name == "keys" ? plain(key) : name == "values" ? value : pair);
       }
-      if (name == "get") return args.plain.size() > 1 ? args.plain[1] : Value{};
-      if (name == "keys" || name == "values" || name == "items") return out;
+      return out;
     }
     refuse("\"." + name + "()\" of " + v.describe() + " is not known here");
   }
 
-  Value text_method(std::string text, const std::string& name, const Args& args) {
+  Value text_method(std::string text, const std::string& name, Args& args) {
     const auto arg = [&](std::size_t i) {
-      if (i >= args.plain.size() || !args.plain[i].is_text())
-        refuse("." + name + "() of other than text");
-      return args.plain[i].text();
+      const Value* v = args.at(i);
+      if (!v || !v->is_text()) refuse("." + name + "() of other than text");
+      return v->text();
     };
-    if (name == "lower") return plain(lowered(text));
+    if (name == "lower") {
+      if (characters(text).size() != text.size()) refuse("lower() of letters beyond ASCII");
+      return plain(lowered(text));
+    }
     if (name == "replace") {
       const std::string from = arg(0), to = arg(1);
-      for (std::size_t at = 0; !from.empty() && (at = text.find(from, at)) != std::string::npos;
-           at += to.size())
+      const Value* count = args.at(2);
+      if (from.empty() || (count && !is_whole(*count))) refuse("replace() of other than some text");
+      std::int64_t left = count ? whole(*count) : -1;  // below 0: all
+      for (std::size_t at = 0; left != 0 && (at = text.find(from, at)) != std::string::npos;
+           at += to.size(), --left)
         text.replace(at, from.size(), to);
       return plain(text);
     }
@@ -668,47 +794,45 @@ struct Evaluation {
     refuse("\"." + name + "()\" of text is not known here");
   }
 
-  Value path_function(const std::string& name, const Args& args) {
-    if (args.plain.empty()) refuse(name + "() of nothing");
-    if (name == "join" && args.plain.back().is(Sort::element)) {
-      Value out = args.plain.back();
+  Value path_function(const std::string& name, Args& args) {
+    const std::vector<Value> parts =
+        name == "join" || !args.at(0) ? args.all() : std::vector<Value>{*args.at(0)};
+    if (parts.empty()) refuse(name + "() of nothing");
+    if (name == "join" && parts.back().is(Sort::element)) {
+      Value out = parts.back();
       std::string folder;
-      for (std::size_t i = 0; i + 1 < args.plain.size(); ++i) folder += args.plain[i].text() + "/";
+      for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        if (!parts[i].is_text()) refuse("a path of " + parts[i].describe());
+        folder += parts[i].text() + "/";
+      }
       out.paths.prefix = folder + out.paths.prefix;
       return out;
     }
     std::filesystem::path path;
-    for (const Value& part : args.plain) {
+    for (const Value& part : parts) {
       if (!part.is_text()) refuse("a path of " + part.describe());
       path /= part.text();
     }
+    const std::filesystem::path there = values.path(path.string());
     if (name == "join") return plain(path.string());
-    if (name == "exists" || name == "isfile" || name == "isdir")
-      return plain(std::filesystem::exists(values.path(path.string())));
+    if (name == "exists") return plain(std::filesystem::exists(there));
+    if (name == "isfile") return plain(std::filesystem::is_regular_file(there));
+    if (name == "isdir") return plain(std::filesystem::is_directory(there));
     if (name == "basename") return plain(path.filename().string());
     if (name == "dirname") return plain(path.parent_path().string());
     if (name == "abspath" || name == "normpath" || name == "realpath") return plain(path.string());
     refuse("\"os.path." + name + "\" is not known here");
   }
 
-  Value function(const std::string& name, const Expr& e) {
+  Value function(const std::string& name, Args& args) {
     const std::string last = last_part(name);
-    // What is told by its name alone.
-    if (name == "torch.device") return of_kind(Sort::device);
-    if (name == "print" || name == "sys.path.append" || name == "os.makedirs")
-      return of_kind(Sort::effect, "none");
-    if (name.ends_with("datetime.now")) return of_kind(Sort::opaque, "the time");
-    if (name == "torch.cuda.is_available") return plain(false);
     if (last == "from_engine") {
       Value v = of_kind(Sort::opaque, "from_engine");
-      const Args args = args_of(e);
-      if (!args.plain.empty())
-        v.items = args.plain[0].is_list() ? args.plain[0].items : std::vector<Value>{args.plain[0]};
-      else if (const Value* keys = args.find("keys", 0))
-        v.items = keys->items;
+      if (const Value* keys = args.find("keys", 0))
+        v.items = keys->is_list() ? keys->items : std::vector<Value>{*keys};
+      args.passes_over("first", 1);
       return v;
     }
-    const Args args = args_of(e);
     if (last == "from_engine_hovernet" || last == "PrepareBatchHoVerNet") {
       const bool batch = last == "PrepareBatchHoVerNet";
       Value v = of_kind(Sort::opaque, batch ? last : "from_engine");
@@ -718,86 +842,110 @@ struct Evaluation {
         if (nested && key.text() == "pred") key = *nested;
       return v;
     }
-    if (name == "filter" && args.plain.size() == 2 && args.plain[1].is(Sort::weights) &&
-        args.plain[0].is(Sort::lambda) && args.plain[0].expr->args[0]->text == "requires_grad")
-      return args.plain[1];
-    const auto first = [&]() -> const Value& {
-      if (args.plain.empty()) refuse(name + "() of nothing");
-      return args.plain[0];
-    };
     if (name.starts_with("os.path.")) return path_function(last, args);
-    if (last == "deepcopy") return first();
     if (last == "set_determinism") {
       Value v = of_kind(Sort::effect, "seed");
-      const Value* seed = args.find("seed", 0);
-      if (seed) v.plain = seed->plain;
+      if (const Value* seed = args.find("seed", 0)) v.plain = seed->plain;
+      args.passes_over("use_deterministic_algorithms", 1);
       return v;
     }
-    if (name == "setattr" && args.plain.size() == 3 &&
-        args.plain[0].name == "torch.backends.cudnn") {
-      Value v = of_kind(Sort::effect, "cudnn_" + args.plain[1].text());
-      v.plain = args.plain[2].plain;
+    if (last == "load_decathlon_datalist") return decathlon(args);
+    if (last == "partition_dataset") return partition(args);
+    if (name == "dict") return dictionary(args);
+    if (!args.at(0)) return nothing_given(name);
+    return function_of(name, *args.at(0), args);
+  }
+
+  Value nothing_given(const std::string& name) {
+    if (name == "list" || name == "set") return of_kind(Sort::list);
+    if (name == "tuple") return of_kind(Sort::tuple);
+    refuse("\"" + name + "()\" of nothing is not known here");
+  }
+
+  // Functions that take something at their first place.
+  Value function_of(const std::string& name, const Value& first, Args& args) {
+    const std::string last = last_part(name);
+    if (last == "deepcopy") return first;
+    if (name == "filter") {
+      const Value* of_what = args.at(1);
+      if (of_what && of_what->is(Sort::weights) && first.is(Sort::lambda) &&
+          first.expr->args[0]->text == "requires_grad")
+        return *of_what;
+    }
+    if (name == "setattr" && first.name == "torch.backends.cudnn") {
+      const Value *which = args.at(1), *value = args.at(2);
+      if (!which || !value) refuse("setattr() of " + first.describe());
+      Value v = of_kind(Sort::effect, "cudnn_" + which->text());
+      v.plain = value->plain;
       return v;
     }
-    if (last == "register_writer" && args.plain.size() > 1) {
+    if (last == "register_writer" && args.at(1)) {
       Value v = of_kind(Sort::effect, "writer");
-      v.items = args.plain;
+      v.items = {first, *args.at(1)};
       return v;
     }
     if (last == "glob" && name.starts_with("glob")) {
       Value v = of_kind(Sort::paths);
-      if (!first().is_text()) refuse("glob() of " + first().describe());
-      v.paths.glob = values.path(first().text());
+      if (!first.is_text()) refuse("glob() of " + first.describe());
+      v.paths.glob = values.path(first.text());
+      args.passes_over("recursive");  // ** is refused where the list is read
       return v;
     }
     if (name == "zip") {
       Value v = of_kind(Sort::paths);
-      v.items = args.plain;
+      v.items = args.all();
       const bool files = std::all_of(v.items.begin(), v.items.end(), [](const Value& i) {
         return i.is(Sort::paths) || i.is(Sort::records);
       });
-      if (files && !v.items.empty()) return v;
-      return zipped(args.plain);
+      return files ? v : zipped(v.items);
     }
-    if (last == "Path" && first().is(Sort::element)) return first();
-    if (name == "json.loads" && first().is(Sort::element)) {  // a file of points
-      Value v = first();
+    if (last == "Path" && first.is(Sort::element)) return first;
+    if (name == "json.loads" && first.is(Sort::element)) {  // a file of points
+      Value v = first;
       v.name = "points";
       return v;
     }
     if (name == "open" || last == "read_csv" || last == "Path") {
-      if (!first().is_text()) refuse(name + "() of " + first().describe());
-      return of_kind(Sort::file, values.path(first().text()));
+      if (!first.is_text()) refuse(name + "() of " + first.describe());
+      if (name == "open") {
+        args.passes_over("mode", 1);
+        args.passes_over("encoding", 3);
+      }
+      return of_kind(Sort::file, values.path(first.text()));
     }
     if (name == "json.load" || name == "json.loads") {
-      if (!first().is(Sort::file)) refuse(name + "() of " + first().describe());
+      if (!first.is(Sort::file)) refuse(name + "() of " + first.describe());
       auto records = std::make_shared<Records>();
-      records->file = first().name;
+      records->file = first.name;
       return records_value(records);
     }
     if (name == "torch.rand" || name == "torch.randn") {  // numbers of a sample
       Value v = of_kind(Sort::opaque, name);
-      for (const Value& size : args.plain)
+      const std::vector<Value> sizes = args.all();
+      for (const Value& size : sizes)
         v.items.insert(v.items.end(), size.items.begin(), size.items.end());
-      if (v.items.empty()) v.items = args.plain;
+      if (v.items.empty()) v.items = sizes;
+      args.passes_over("device");
       return v;
     }
-    if (last == "arange" && first().is(Sort::opaque) && first().item) {
+    if (last == "arange" && first.is(Sort::opaque) && first.item) {
       auto records = std::make_shared<Records>();
-      records->rows = first().item;
+      records->rows = first.item;
       return records_value(records);
     }
-    if (last == "Subset" && args.plain.size() == 2 && args.plain[0].is(Sort::object) &&
-        args.plain[1].is(Sort::records) && args.plain[1].records->rows == args.plain[0].item)
-      return args.plain[1];
-    if (name == "torch.ones" && first().is(Sort::opaque) && first().item)
+    if (last == "Subset" && first.is(Sort::object)) {
+      const Value* part = args.find("indices", 1);
+      if (part && part->is(Sort::records) && part->records->rows == first.item) return *part;
+    }
+    if (name == "torch.ones" && first.is(Sort::opaque) && first.item)
       return of_kind(Sort::opaque, "equal weights");
-    if (last == "load_decathlon_datalist") return decathlon(args);
-    if (last == "partition_dataset") return partition(args);
-    if (last == "from_numpy" && first().is_list()) return first();
-    if (name == "torch.load" || last == "from_numpy")
-      return of_kind(Sort::opaque, first().is_text() ? values.path(first().text()) : first().name);
-    return builtin(name, args);
+    if (last == "from_numpy" && first.is_list()) return first;
+    if (name == "torch.load" || last == "from_numpy") {
+      args.passes_over("map_location", 1);
+      args.passes_over("weights_only");
+      return of_kind(Sort::opaque, first.is_text() ? values.path(first.text()) : first.name);
+    }
+    return builtin(name, first, args);
   }
 
   Value zipped(const std::vector<Value>& lists) {
@@ -815,7 +963,7 @@ struct Evaluation {
     return out;
   }
 
-  Value decathlon(const Args& args) {
+  Value decathlon(Args& args) {
     auto records = std::make_shared<Records>();
     records->is_decathlon = true;
     const auto text = [&](const char* key, std::size_t place, const std::string& otherwise) {
@@ -827,6 +975,7 @@ struct Evaluation {
     const std::string file = text("data_list_file_path", 0, "");
     if (file.empty()) refuse("load_decathlon_datalist() without a file");
     records->file = values.path(file);
+    args.passes_over("is_segmentation", 1);
     records->key = text("data_list_key", 2, "training");
     const std::string base = text("base_dir", 3, "");
     records->base = base.empty() ? std::filesystem::path(records->file).parent_path().string()
@@ -834,12 +983,13 @@ struct Evaluation {
     return records_value(records);
   }
 
-  Value partition(const Args& args) {
+  Value partition(Args& args) {
     const Value *data = args.find("data", 0), *ratios = args.find("ratios", 1);
     if (!data || !data->is(Sort::records) || !ratios || !ratios->is_list())
       refuse("partition_dataset() of other than a list of files by ratios");
     auto records = copy_of_records(*data);
     for (const Value& ratio : ratios->items) records->shares.push_back(real(ratio));
+    args.passes_over("num_partitions", 2);  // of use without ratios
     const Value *shuffle = args.find("shuffle", 3), *seed = args.find("seed", 4);
     records->shuffles = shuffle && shuffle->truth();
     records->seed = seed && is_whole(*seed) ? whole(*seed) : 0;
@@ -848,85 +998,108 @@ struct Evaluation {
     return v;
   }
 
-  Value builtin(const std::string& name, const Args& args) {
-    if (args.plain.empty() && name != "list" && name != "dict")
-      refuse("\"" + name + "\" is not known here");
-    const Value v = args.plain.empty() ? Value{} : args.plain[0];
-    if (name == "len") {
-      if (v.is_text()) return plain(v.text().size());
-      if (v.is_list()) return plain(v.items.size());
-      if (v.is(Sort::dict)) return plain(v.entries.size());
-      if (v.is(Sort::object)) {  // a data set's, which is known when it is read
-        Value length = of_kind(Sort::opaque, "a data set's length");
-        length.item = v.item;
-        return length;
-      }
-      refuse("len() of " + v.describe());
-    }
-    if (name == "list" || name == "sorted" || name == "tuple" || name == "set") {
-      if (args.plain.empty()) return of_kind(Sort::list);
-      if (v.is(Sort::paths) || v.is(Sort::records)) return v;
-      if (v.is(Sort::dict)) {
-        Value keys = of_kind(Sort::list);
-        for (const auto& [key, value] : v.entries) keys.items.push_back(plain(key));
-        return keys;
-      }
-      if (!v.is_list()) refuse(name + "() of " + v.describe());
-      Value out = v;
-      out.kind = name == "tuple" ? Sort::tuple : Sort::list;
-      if (name == "sorted")
-        std::stable_sort(out.items.begin(), out.items.end(),
-                         [](const Value& a, const Value& b) { return a.plain < b.plain; });
-      return out;
-    }
-    if (name == "dict" && (args.plain.empty() || v.is(Sort::dict))) {
-      Value out = args.plain.empty() ? of_kind(Sort::dict) : v;
-      for (const auto& [key, value] : args.named) put(out, key, value);
-      return out;
-    }
+  // ---- built-ins --------------------------------------------------------------------------------
+
+  Value builtin(const std::string& name, const Value& v, Args& args) {
+    if (name == "len") return length(v);
+    if (name == "list" || name == "sorted" || name == "tuple" || name == "set")
+      return listed(name, v, args);
     if (name == "str") return plain(printed(v));
     if (name == "bool") return plain(v.truth());
-    if (name == "int" && is_number(v)) return plain(static_cast<std::int64_t>(std::trunc(real(v))));
+    if (name == "int" && is_number(v) && std::abs(real(v)) < 9e15)
+      return plain(static_cast<std::int64_t>(std::trunc(real(v))));
     if (name == "float" && is_number(v)) return plain(real(v));
-    if ((name == "int" || name == "float") && v.is_text()) {
-      const Json number = Json::parse(v.text(), nullptr, false);
-      if (number.is_number())
-        return name == "int" ? plain(number.get<std::int64_t>()) : plain(number.get<double>());
-    }
+    if ((name == "int" || name == "float") && v.is_text())
+      if (const auto number = number_in(v.text(), name == "int")) return plain(*number);
     if (name == "abs" && is_number(v))
       return is_whole(v) ? plain(std::abs(whole(v))) : plain(std::abs(real(v)));
-    if (name == "range") return range(args);
-    if (name == "min" || name == "max" || name == "sum") return over_numbers(name, args);
-    if ((name == "np.array" || name == "numpy.array" || name == "torch.tensor") && v.is_list())
+    if (name == "range") return range(args.at(0), args.at(1), args.at(2));
+    if (name == "sum" && v.is_list()) {
+      const Value* start = args.find("start", 1);
+      Value out = start ? *start : plain(0);
+      for (const Value& one : v.items) {
+        if (!is_number(out) || !is_number(one)) refuse("sum() of other than numbers");
+        out = arithmetic("+", out, one);
+      }
+      return out;
+    }
+    if (name == "min" || name == "max") return extreme(name == "min", v, args);
+    if ((name == "np.array" || name == "numpy.array" || name == "torch.tensor") && v.is_list()) {
+      const Value* type = args.find("dtype", name == "torch.tensor" ? Args::by_name : 1);
+      if (type && type->text().find("float") == std::string::npos)
+        refuse("an array of the type " + type->describe());
+      args.passes_over("device");
       return v;
+    }
+    if (name == "int" || name == "float") refuse(name + "() of " + v.describe());
     refuse("\"" + name + "()\" is not known here");
   }
 
-  Value range(const Args& args) {
-    std::int64_t n[3] = {0, 0, 1};
-    for (std::size_t i = 0; i < args.plain.size() && i < 3; ++i) {
-      if (!is_whole(args.plain[i])) refuse("range() of " + args.plain[i].describe());
-      n[i] = whole(args.plain[i]);
-    }
-    if (args.plain.size() == 1) std::swap(n[0], n[1]);
-    if (n[2] <= 0 || n[1] - n[0] > 100000) refuse("range() of more than 100000, or backwards");
-    Value out = of_kind(Sort::list);
-    for (std::int64_t i = n[0]; i < n[1]; i += n[2]) out.items.push_back(plain(i));
+  Value dictionary(Args& args) {
+    const Value* from = args.at(0);
+    if (from && !from->is(Sort::dict)) refuse("dict() of " + from->describe());
+    Value out = from ? *from : of_kind(Sort::dict);
+    for (auto& [key, value] : args.named()) put(out, key, std::move(value));
     return out;
   }
 
-  Value over_numbers(const std::string& name, const Args& args) {
-    const auto& list = args.plain[0].is_list() ? args.plain[0].items : args.plain;
-    if (list.empty() || !std::all_of(list.begin(), list.end(), is_number))
-      refuse(name + "() of other than numbers");
-    Value out = list[0];
-    for (std::size_t i = 1; i < list.size(); ++i) {
-      if (name == "sum")
-        out = arithmetic("+", out, list[i]);
-      else if ((real(list[i]) < real(out)) == (name == "min") && real(list[i]) != real(out))
-        out = list[i];
-    }
+  Value length(const Value& v) const {
+    if (v.is_text()) return plain(characters(v.text()).size());
+    if (v.is_list()) return plain(v.items.size());
+    if (v.is(Sort::dict)) return plain(v.entries.size());
+    if (!v.is(Sort::object)) refuse("len() of " + v.describe());
+    Value out = of_kind(Sort::opaque, "a data set's length");  // known when it is read
+    out.item = v.item;
     return out;
+  }
+
+  Value listed(const std::string& name, const Value& v, Args& args) {
+    const Value* reverse = name == "sorted" ? args.find("reverse", Args::by_name) : nullptr;
+    const bool falls = reverse && reverse->truth();
+    if (v.is(Sort::paths) || v.is(Sort::records)) {
+      if (falls) refuse("files from the last to the first");
+      return v;
+    }
+    Value out = v;
+    if (v.is(Sort::dict)) {
+      out = Value{};
+      for (const auto& [key, value] : v.entries) out.items.push_back(plain(key));
+    } else if (!v.is_list()) {
+      refuse(name + "() of " + v.describe());
+    }
+    out.kind = name == "tuple" ? Sort::tuple : Sort::list;
+    if (name == "set") return distinct(out);
+    if (name == "sorted")
+      std::stable_sort(out.items.begin(), out.items.end(), [&](const Value& a, const Value& b) {
+        return falls ? order(b, a) < 0 : order(a, b) < 0;
+      });
+    return out;
+  }
+
+  Value range(const Value* a, const Value* b, const Value* c) {
+    std::int64_t n[3] = {0, 0, 1};
+    std::size_t i = 0;
+    for (const Value* one : {a, b, c}) {
+      if (!one) break;
+      if (!is_whole(*one)) refuse("range() of " + one->describe());
+      n[i++] = whole(*one);
+    }
+    if (i == 1) std::swap(n[0], n[1]);
+    if (n[2] <= 0 || n[1] - n[0] > 100000) refuse("range() of more than 100000, or backwards");
+    Value out = of_kind(Sort::list);
+    for (std::int64_t k = n[0]; k < n[1]; k += n[2]) out.items.push_back(plain(k));
+    return out;
+  }
+
+  Value extreme(bool least, const Value& v, Args& args) {
+    const std::vector<Value> list = v.is_list() ? v.items : args.all();
+    if (list.empty() || !std::all_of(list.begin(), list.end(), is_number))
+      refuse("min() or max() of other than numbers");
+    return *(
+        least ? std::min_element(list.begin(), list.end(),
+                                 [](const Value& a, const Value& b) { return real(a) < real(b); })
+              : std::max_element(list.begin(), list.end(),
+                                 [](const Value& a, const Value& b) { return real(a) < real(b); }));
   }
 };
 
@@ -1019,11 +1192,19 @@ std::string Values::path(const std::string& text) const {
       .string();
 }
 
+// MONAI's rule: of texts "true" alone, however it is written.
 bool Values::is_disabled(const Item& item) {
   const ItemPtr said = item.kind == Item::Kind::dict ? item.find("_disabled_") : nullptr;
-  if (!said || !of(said).truth()) return false;
-  left_out.emplace_back(std::make_shared<Item>(item), said->is_text() ? said->text() : "true");
-  return true;
+  if (!said) return false;
+  const Value v = of(said);
+  const std::string text = v.text();
+  const auto begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
+  const bool disabled = v.is_text() ? begin != std::string::npos &&
+                                          lowered(text.substr(begin, end - begin + 1)) == "true"
+                                    : v.truth();
+  if (disabled)
+    left_out.emplace_back(std::make_shared<Item>(item), said->is_text() ? said->text() : "true");
+  return disabled;
 }
 
 Value Values::of(const ItemPtr& item) {
@@ -1084,7 +1265,20 @@ bool Values::given(const Item& component, std::string_view key) const {
 
 Value Values::of(const Item& component, std::string_view key) {
   const ItemPtr item = component.find(key);
-  return item ? of(item) : Value{};
+  if (!item) return {};
+  asked_.insert(item->id);
+  return of(item);
+}
+
+bool Values::is_true(const Item& component, std::string_view key, bool otherwise) {
+  if (!given(component, key)) return otherwise;
+  return is_true(component.find(key), of(component, key));
+}
+
+bool Values::is_true(const ItemPtr& item, const Value& value) {
+  if (value.is_text() && !value.text().empty() && lowered(value.text()) != "true")
+    true_texts.emplace_back(item, value.text());
+  return value.truth();
 }
 
 }  // namespace sluice::bundle

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "tools/runtime/bundle/expression.h"
 #include "tools/runtime/bundle/table.h"
@@ -86,6 +87,11 @@ class Values {
   // A parameter of a component; plain null and false where it is not given.
   bool given(const Item& component, std::string_view key) const;
   Value of(const Item& component, std::string_view key);
+  // Whether a parameter was asked for: what nobody asks for is reported.
+  bool is_asked(const Item& parameter) const { return asked_.contains(parameter.id); }
+  // A parameter that is true or false. Of texts all but the empty one are true, "false" too.
+  bool is_true(const Item& component, std::string_view key, bool otherwise = false);
+  bool is_true(const ItemPtr& item, const Value& value);
   bool is_disabled(const Item& item);
 
   // A path of the bundle, absolute: relative ones stand under its folder.
@@ -94,10 +100,13 @@ class Values {
   const std::map<std::string, Value>& known() const { return known_; }
   // Items that conditions left out, with what they said.
   std::vector<std::pair<ItemPtr, std::string>> left_out;
+  // Texts that were taken for true, other than "true".
+  std::vector<std::pair<ItemPtr, std::string>> true_texts;
 
  private:
   const Config& config_;
   std::map<std::string, Value> known_;
+  std::set<std::string> asked_;      // ids of components' parameters
   std::vector<std::string> asking_;  // ids that are being worked out
   friend struct Evaluation;
 };
