@@ -75,7 +75,7 @@ struct Resolver {
     const std::string bare = "a node is named without the @: \"" + name + "\"";
     if (nodes && nodes->is_object() && nodes->contains(name))
       hint += hint.empty() ? bare : " (" + bare + ")";
-    else if (names.empty())
+    else if (names.empty() && !reading.top.find("vars"))
       hint = "the graph has no \"vars\"";
     reading.diagnostics.error_once("SL0205", "unknown variable \"@" + name + "\"", place, path,
                                    hint);

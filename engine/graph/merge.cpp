@@ -26,7 +26,7 @@ void merge(Json& base, const Json& over, const Place& at, Document& merged) {
       merge(base[key], value, here, merged);
     } else {
       base[key] = value;
-      merged.origins[here.pointer] = here;
+      set_origin(merged, here.pointer, here);
     }
   }
 }
@@ -40,24 +40,29 @@ DocumentPtr read(const std::string& file, const OpenFiles* open, Diagnostics& di
 // "parts": {"name": "file"} becomes "parts": {"name": {...}}. False where a file cannot be read.
 bool pull_parts(const std::shared_ptr<Document>& merged, const OpenFiles* open,
                 Diagnostics& diagnostics) {
-  if (!merged->root.is_object() || !merged->root.contains("parts")) return true;
+  const auto parts = merged->root.find("parts");  // the end where the root is no object
+  if (parts == merged->root.end() || !parts->is_object()) return true;
   bool complete = true;
-  for (auto& [name, part] : merged->root["parts"].items()) {
+  for (auto& [name, part] : parts->items()) {
     if (!part.is_string()) continue;
     const Place place = Place{merged, "/parts"}.child(name);
     const auto folder = std::filesystem::path(place.origin().document->file).parent_path();
     const std::string file = (folder / part.get<std::string>()).string();
     DocumentPtr found;
-    if (open_text(open, file) || std::filesystem::is_regular_file(file))
+    std::error_code why;
+    const auto status = std::filesystem::status(file, why);
+    if (open_text(open, file) || std::filesystem::is_regular_file(status))
       found = read(file, open, diagnostics);
     else
-      diagnostics.error("SL0108",
-                        "part \"" + name + "\" is to be read from " + file + ", which is no file",
-                        place, "parts." + name, "the path is relative to the file that names it");
+      diagnostics.error(
+          "SL0108",
+          "part \"" + name + "\" is to be read from " + file +
+              (std::filesystem::status_known(status) ? ", which is no file" : ": " + why.message()),
+          place, "parts." + name, "the path is relative to the file that names it");
     complete = complete && found;
     if (!found) continue;
     part = found->root;
-    merged->origins[place.pointer] = Place{found, ""};
+    set_origin(*merged, place.pointer, {found, ""});
   }
   return complete;
 }
@@ -70,6 +75,13 @@ std::string graph_file(const std::string& file) {
 }
 
 }  // namespace
+
+void set_origin(Document& document, const std::string& pointer, const Place& place) {
+  auto& origins = document.origins;
+  // Pointers below begin with "pointer/", and '0' is the character that follows '/'.
+  origins.erase(origins.lower_bound(pointer + "/"), origins.lower_bound(pointer + "0"));
+  origins[pointer] = place;
+}
 
 const std::string* open_text(const OpenFiles* open, const std::string& file) {
   if (!open) return nullptr;

@@ -20,6 +20,10 @@ namespace sluice {
 using OpenFiles = std::map<std::string, std::string>;
 const std::string* open_text(const OpenFiles* open, const std::string& file);  // null: not open
 
+// What stands at `pointer`, all of it, came from `place`: nothing is known any more of single
+// values below.
+void set_origin(Document& document, const std::string& pointer, const Place& place);
+
 // Reads, merges and pulls the parts in. Null and diagnostics where a file cannot be read. Paths of
 // parts are relative to the file that names them.
 // `text`, where given, stands for what the first file holds.

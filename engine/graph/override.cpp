@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "engine/graph/merge.h"
+
 namespace sluice {
 namespace {
 
@@ -148,7 +150,7 @@ class Applier {
       place = place.child(keys[depth]);
       at = &member(*at, keys[depth]);
       if (is_last) *at = value;
-      if (is_last || !is_there) document_->origins[place.pointer] = here();
+      if (is_last || !is_there) set_origin(*document_, place.pointer, here());
       if (!is_there && !is_last) *at = Json::object();
     }
   }
@@ -159,7 +161,10 @@ class Applier {
       return error("SL0503", path_ + " is there already",
                    "--set " + path_ + "=... without the + changes it");
     remove(parent, keys.back());
-    document_->origins[place.pointer] = here();
+    if (parent.is_array())  // later elements have other pointers now
+      set_origin(*document_, place.pointer, here());
+    else
+      document_->origins[place.pointer] = here();
   }
 
   bool may_be_new(const std::vector<std::string>& keys, std::size_t depth,

@@ -1,5 +1,6 @@
 #include "engine/session/hand_over.h"
 
+#include "engine/base/error.h"
 #include "engine/graph/spec.h"
 #include "engine/run/held_credit.h"
 
@@ -20,7 +21,14 @@ class HandOver::Sink final : public Node {
     else
       to_.put({held_credit, f.ptr(), stamp});
   }
-  void flush(Flush& end) override { to_.put({nullptr, nullptr, Stamp::first(0, end.epoch, 0)}); }
+  void flush(Flush& end) override {
+    const auto& [epoch, taken] = to_.begin_;
+    if (end.epoch == epoch && seen_ < taken && !to_.fewer_)
+      throw Error(Exit::usage, "the state says that " + std::to_string(taken) +
+                                   " were taken of epoch " + std::to_string(epoch) +
+                                   ", which has only " + std::to_string(seen_));
+    to_.put({nullptr, nullptr, Stamp::first(0, end.epoch, 0)});
+  }
 
  private:
   HandOver& to_;

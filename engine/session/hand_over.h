@@ -34,7 +34,8 @@ class HandOver {
     Stamp stamp;
   };
 
-  explicit HandOver(Position begin) : begin_(begin) {}
+  // `fewer`: whether the first epoch may hold fewer samples than were taken of it.
+  HandOver(Position begin, bool fewer) : begin_(begin), fewer_(fewer) {}
 
   static const Spec& spec();
   static constexpr const char* name = "your loop";  // of the node
@@ -57,6 +58,7 @@ class HandOver {
   void put(Item item);
 
   const Position begin_;
+  const bool fewer_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;

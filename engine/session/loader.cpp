@@ -29,11 +29,14 @@ class NoSignals {
 // Where its samples count from: begun anew, or behind what the state says was taken.
 Position begin_of(const Json& state) {
   if (state.is_null()) return {};
-  try {
-    return {state.at("epoch"), state.at("batch")};
-  } catch (const Json::exception&) {
-    throw Error(Exit::usage, "this is no state of a loader: \"epoch\" or \"batch\" is missing");
-  }
+  const auto count = [&](const char* key) {
+    const Json given = state.is_object() ? state.value(key, Json()) : Json();
+    if (!given.is_number_unsigned())
+      throw Error(Exit::usage, std::string("this is no state of a loader: \"") + key +
+                                   "\" is no count: " + given.dump());
+    return given.get<std::uint64_t>();
+  };
+  return {static_cast<std::uint32_t>(count("epoch")), count("batch")};
 }
 
 void require_same_settings(const Json& before, const Json& now) {
@@ -63,7 +66,7 @@ at::Tensor own(const at::Tensor& t, bool share) {
 
 Loader::Loader(LoaderOptions options) : options_(std::move(options)) {
   at_ = begin_of(options_.state);
-  hand_over_ = std::make_shared<HandOver>(at_);
+  hand_over_ = std::make_shared<HandOver>(at_, options_.force);
   Options run = options_.run;
   run.quiet = true;
   run.guest = Guest{options_.node, options_.prefetch, hand_over_};

@@ -396,9 +396,23 @@ TEST_CASE("lsp: formatting changes spaces alone, and shipped graphs not at all")
     std::string flat;  // without indents
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);)
-      flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + "  \r\n";
+      flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + "  \n";
     CHECK(sluice::assist::formatted(flat) == text);
   }
+}
+
+TEST_CASE("lsp: formatting ends all lines as the first one is ended, those of comments too") {
+  const std::string lf = "{\n  // one\n  \"a\": 1, /* two\n     three */\n  \"b\": 2\n}\n";
+  std::string crlf;
+  for (const char c : lf) crlf += c == '\n' ? "\r\n" : std::string(1, c);
+  CHECK(sluice::assist::formatted(crlf) == crlf);
+  std::string mixed = crlf, other = lf;
+  mixed.erase(mixed.find("three") - 7, 1);
+  mixed.erase(mixed.rfind("\r\n"), 1);
+  CHECK(sluice::assist::formatted(mixed) == crlf);
+  other.insert(other.find("three") - 6, "\r");
+  other.insert(other.rfind('\n'), "\r\r");
+  CHECK(sluice::assist::formatted(other) == lf);
 }
 
 TEST_CASE("lsp: formatting twice is formatting once, and what is no JSON stays") {
@@ -432,6 +446,10 @@ TEST_CASE("sluice fmt indents files, names those that are not, and leaves what i
   CHECK(shell::run("$SLUICE fmt " + good + " " + ugly).code == 0);
   CHECK(folder.read("ugly.json") == folder.read("good.json"));
   CHECK(shell::run("$SLUICE fmt --check " + good + " " + ugly).code == 0);
+  const std::string crlf = folder.write("crlf.json", "{\r\n\"a\":1 // note\r\n}");
+  CHECK(shell::run("$SLUICE fmt " + crlf).code == 0);
+  CHECK(folder.read("crlf.json") == "{\r\n  \"a\": 1 // note\r\n}\r\n");
+  CHECK(shell::run("$SLUICE fmt --check " + crlf).code == 0);
   r = shell::run("$SLUICE fmt " + wrong);
   CHECK(r.code == 2);
   CHECK(r.err.find("is no JSON") != std::string::npos);

@@ -1,4 +1,6 @@
 // The wire: headers, ids, order, cancellation, positions, hostile input.
+#include <sys/resource.h>
+
 #include "tests/lsp/client.h"
 
 using client::Client;
@@ -259,9 +261,10 @@ TEST_CASE("lsp: a part that contains itself, also twice, is answered") {
 
 TEST_CASE("lsp: files that are no files, and very large ones, are answered") {
   Client c;
-  for (const char* file : {"/dev/zero", "/dev/null", "..", "/", "no such file"}) {
-    c.open(uri,
-           R"({"parts": {"p": ")" + std::string(file) + R"("}, "nodes": {"a": {"part": "p"}}})");
+  const std::string too_long(300, 'x');
+  for (const std::string file :
+       {"/dev/zero", "/dev/null", "..", "/", "no such file", too_long.c_str()}) {
+    c.open(uri, R"({"parts": {"p": ")" + file + R"("}, "nodes": {"a": {"part": "p"}}})");
     CHECK_FALSE(c.diagnostics(uri).empty());
   }
   c.open(uri, "{\"nodes\": {}}");
@@ -272,6 +275,28 @@ TEST_CASE("lsp: files that are no files, and very large ones, are answered") {
   c.ask("textDocument/documentSymbol", {{"textDocument", {{"uri", uri}}}});
   c.replace(uri, "{\"nodes\":" + std::string(100000, '{'));
   c.ask("textDocument/documentSymbol", {{"textDocument", {{"uri", uri}}}});
+}
+
+TEST_CASE("lsp: a check that the machine does not let through ends nothing") {
+  shell::Folder folder;
+  folder.write("p.json", R"({"in": "x", "nodes": {}})");
+  const std::string text = R"({"parts": {"p": "p.json"}, "nodes": {}})";
+  const std::string g = "file://" + (folder.path / "g.json").string();
+  Client c;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  c.open(g, text);
+  const Json answer = c.answer("textDocument/hover", client::at(g, text, "parts"));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(answer["result"].is_null());
+  REQUIRE_FALSE(c.notices.empty());
+  CHECK(c.notices.back()["method"] == "window/logMessage");
+  const std::string said = c.notices.back()["params"]["message"];
+  CHECK_MESSAGE(said.find("Too many open files") != std::string::npos, said);
+  c.replace(g, text + " ");
+  CHECK(c.published.count(g) == 1);
 }
 
 TEST_CASE("lsp: the binary speaks over pipes and says nothing else on stdout") {

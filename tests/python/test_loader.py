@@ -1,8 +1,10 @@
 """`import sluice`: the same batches as `sluice run`, resume in mid-epoch, and the manners of a guest."""
 
+import contextlib
 import copy
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import time
 import unittest
 import weakref
 
+import numpy
 import torch
 
 import sluice
@@ -62,6 +65,16 @@ def command(*words, cwd=None):
     from sluice import _library
 
     return subprocess.run([_library.binary(), *words], capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+@contextlib.contextmanager
+def working_in(folder):
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def python(code, **more):
@@ -171,6 +184,86 @@ class Resume(unittest.TestCase):
         with sluice.batches(GRAPH, node="batch", set=other) as loader:
             loader.load_state_dict(state, force=True)
             next(loader)
+
+    def test_a_state_that_is_refused_leaves_the_loader_as_it_was(self):
+        with sluice.batches(GRAPH, node="batch") as loader:
+            whole = digests(loader)
+        with sluice.batches(GRAPH, node="batch", set={"nodes.flip.prob": 0.25}) as other:
+            next(other)
+            state = other.state_dict()
+        with sluice.batches(GRAPH, node="batch") as loader:
+            first = next(loader)
+            with self.assertRaises(sluice.GraphError):
+                loader.load_state_dict(state)
+            self.assertEqual(loader.step, 1)
+            self.assertEqual([(first.epoch, first.index, first.sha256()), *digests(loader)], whole)
+
+    def test_a_state_that_is_none_or_says_more_than_an_epoch_holds_is_refused(self):
+        with sluice.batches(GRAPH, node="batch") as loader:
+            state = loader.state_dict()
+        for wrong in ({"batch": -1}, {"epoch": -1}, {"batch": 1.5}, {"epoch": None}):
+            with self.assertRaisesRegex(sluice.GraphError, f'no state of a loader: "{next(iter(wrong))}"'):
+                sluice.batches(GRAPH, node="batch", state=state | wrong)
+        with sluice.batches(GRAPH, node="batch", state=state | {"batch": 5}) as loader:
+            self.assertEqual(len(list(loader.epoch())), 0)
+            self.assertEqual(len(list(loader.epoch())), 5)
+        with sluice.batches(GRAPH, node="batch", state=state | {"batch": 6}) as loader:
+            with self.assertRaisesRegex(sluice.GraphError, "6 were taken of epoch 0, which has only 5"):
+                next(loader)
+            loader.load_state_dict(state | {"batch": 6}, force=True)
+            self.assertEqual(next(loader).epoch, 1)
+
+
+class Arguments(unittest.TestCase):
+    def test_paths_and_numbers_of_numpy_are_values(self):
+        made = graph(train=GRAPH["nodes"]["train"] | {"num_samples": "@n"}) | {"vars": {"n": 9}}
+        some = {
+            "vars.n": numpy.int64(8), "nodes.flip.prob": numpy.float32(0.25),
+            "nodes.crop.spatial_size": torch.tensor([8, 8, 8]),
+        }  # fmt: skip
+        with sluice.batches(made, "batch", set=some, epochs=numpy.int64(1), threads=numpy.int64(1)) as loader:
+            self.assertEqual(len(list(loader)), 4)
+        files = {"nodes": {"files": {"type": "file_list", "root": "", "pattern": "*"}}}
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.nii").write_text("")
+            with sluice.batches(files, "files", set={"nodes.files.root": pathlib.Path(folder)}) as loader:
+                self.assertEqual([b.name for b in loader], ["a"])
+        with self.assertRaisesRegex(TypeError, "is no value of a graph"):
+            sluice.batches(made, "batch", set={"vars.n": object()})
+
+    def test_numbers_that_count_nothing_are_refused(self):
+        for error, wrong in (
+            (ValueError, {"threads": -3}), (TypeError, {"threads": 1.7}), (TypeError, {"threads": "2"}),
+            (ValueError, {"prefetch": 0}), (TypeError, {"prefetch": 1.9}),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(error, next(iter(wrong))):
+                sluice.batches(GRAPH, "batch", **wrong)
+
+    def test_any_name_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder, working_in(folder):
+            for name in ("-g.json", "-", "--json", "g \u00fc.json"):
+                pathlib.Path(name).write_text(json.dumps(GRAPH))
+                self.assertEqual([d.code for d in sluice.check(name)], [d.code for d in sluice.check(GRAPH)])
+                self.assertIn("digraph", sluice.dot(pathlib.Path(name)))
+                with sluice.batches(name, "batch") as loader:
+                    next(loader)
+        for ask in (sluice.check, sluice.dot, lambda name: sluice.batches(name, "batch")):
+            with self.assertRaisesRegex(ValueError, "no UTF-8"):
+                ask(os.fsdecode(b"n\xff.json"))
+
+    def test_the_parts_of_a_dict_stand_in_the_current_folder(self):
+        part = {"in": "i", "out": "f", "nodes": {"f": {"type": "rand_flip", "in": "i", "prob": 0.5}}}
+        parted = graph(flip={"part": "p", "in": "mix"}) | {"parts": {"p": "part.json"}}
+        with tempfile.TemporaryDirectory() as folder, working_in(folder):
+            pathlib.Path("part.json").write_text(json.dumps(part))
+            self.assertEqual([d for d in sluice.check(parted) if d.severity == "error"], [])
+            self.assertIn("flip", sluice.dot(parted))
+            self.assertIn('id="node0"', sluice.svg(parted))
+            with sluice.batches(parted, "batch") as loader:
+                next(loader)
+        (wrong,) = sluice.check(parted | {"parts": {"p": "none.json"}})
+        self.assertEqual((wrong.code, wrong.file), ("SL0108", "graph"))
+        self.assertRegex(wrong.place, r"^graph:\d+:\d+$")
 
 
 class Ownership(unittest.TestCase):
@@ -286,6 +379,63 @@ class Guest(unittest.TestCase):
             self.assertEqual("RuntimeError: mine" in done.stderr, "mine" in end)
             if "mine" not in end:
                 self.assertEqual(done.stderr, "")
+
+    def test_a_thread_that_waits_hears_that_another_closes_it(self):
+        made = {"spatial_size": [16, 16, 16], "rad_max": 4, "rad_min": 2}
+        slow = {
+            "nodes": {
+                "train": {"type": "synthetic", "num_samples": 10**6, **made},
+                "batch": {"type": "batch", "in": "train", "size": 10**6},
+            }
+        }
+        loader, said = sluice.batches(slow, node="batch"), []
+
+        def take():
+            try:
+                next(loader)
+            except ValueError as e:
+                said.append(str(e))
+
+        waits = threading.Thread(target=take)
+        waits.start()
+        time.sleep(0.3)
+        loader.close()
+        waits.join(20)
+        self.assertEqual(said, ["the loader is closed"])
+
+    def test_the_interpreter_ends_while_a_daemon_waits_for_a_batch(self):
+        code = (
+            f"import json, threading, time, sluice\ngraph = json.loads({json.dumps(GRAPH)!r})\n"
+            "loader = sluice.batches(graph, node='batch', epochs=10**6)\n"
+            "def take():\n    for _ in loader: pass\n"
+            "threading.Thread(target=take, daemon=True).start()\ntime.sleep(0.5)\n"
+        )
+        for _ in range(5):
+            done = python(code)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_an_interrupt_with_the_epochs_end_loses_nothing(self):
+        with sluice.batches(GRAPH, node="batch") as loader:
+            lib, interrupted = loader._lib, []
+
+            class Interrupting:
+                def __getattr__(self, name):
+                    return getattr(lib, name)
+
+                def sluice_next(self, handle, wait, found, out):
+                    lib.sluice_next(handle, wait, found, out)
+                    if found.value == 2 and not interrupted:
+                        interrupted.append(True)
+                        raise KeyboardInterrupt
+
+            loader._lib = Interrupting()
+            epochs = []
+            with self.assertRaises(KeyboardInterrupt):
+                for b in loader.epoch():
+                    epochs.append(b.epoch)
+            self.assertEqual(epochs, [0] * 5)
+            self.assertEqual([b.epoch for b in loader.epoch()], [])
+            self.assertEqual([b.epoch for b in loader.epoch()], [1] * 5)
 
     def test_two_loaders_at_once(self):
         with sluice.batches(GRAPH, node="batch") as alone:

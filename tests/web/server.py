@@ -331,6 +331,9 @@ def main(binary):
         answers = [start() for _ in range(5)]
         s.check([a[0] for a in answers] == [200, 200, 200, 200, 429], "four jobs at once, and no fifth",
                 [a[0] for a in answers])
+        ask(w, "POST", "/api/jobs", {"kind": "run", "graph": graph, "set": "no list"})
+        folders = sorted(f.name for f in (w.folder / "runs").iterdir())
+        s.check(folders == [f"small-{n}" for n in range(1, 5)], "a run that is refused leaves no folder", folders)
         jobs = [json.loads(a[1]) for a in answers[:4]]
         for job in jobs[1:]:
             ask(w, "DELETE", f"/api/jobs/{job['id']}")
@@ -338,6 +341,17 @@ def main(binary):
         s.until(lambda: (run / "live.json").exists(), "a job is a run with a folder of its own")
         ended = lambda: all(json.loads(ask(w, "GET", f"/api/jobs/{j['id']}")[1])["code"] == 130 for j in jobs[1:])
         s.until(ended, "stopping is SIGINT")
+        wrong, started = {"kind": "data_check", "graph": graph, "set": ["nodes.none.x=1"]}, 0
+        end = time.time() + 120
+        while started < 60 and time.time() < end:
+            if ask(w, "POST", "/api/jobs", wrong)[0] == 200:
+                started += 1
+            else:
+                time.sleep(0.05)
+        known = [j["id"] for j in json.loads(ask(w, "GET", "/api/open")[1])["jobs"]]
+        s.check(known == [jobs[0]["id"], *(str(n) for n in range(16, 65))],
+                "the last 50 jobs are remembered, and those that work", known)
+        s.check(ask(w, "GET", f"/api/jobs/{jobs[1]['id']}")[0] == 404, "older ones are forgotten")
         pid = json.loads((run / "live.json").read_text())["pid"]
         w.process.send_signal(signal.SIGINT)
         w.process.wait(20)

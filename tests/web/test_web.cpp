@@ -30,4 +30,13 @@ void all_hold(const std::string& script) {
 
 TEST_CASE("the page's server lets in who has the token, and nobody else") { all_hold("server.py"); }
 
+TEST_CASE("the page saves a graph with the line ends that it was opened with") {
+  if (shell::run("command -v node").code != 0) {
+    MESSAGE("skipped: no node");
+    return;
+  }
+  const auto r = shell::run("node " SLUICE_SOURCE_DIR "/tests/web/line_ends.mjs");
+  CHECK_MESSAGE(r.code == 0, r.out << r.err);
+}
+
 TEST_CASE("the page does in a browser what it says") { all_hold("page.py"); }

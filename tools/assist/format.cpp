@@ -18,6 +18,21 @@ std::size_t width(std::string_view text) {
   }));
 }
 
+// The text with `end` at the end of each line, whatever stood there.
+std::string with_ends(std::string_view text, std::string_view end) {
+  std::string out;
+  for (const char c : text) {
+    if (c != '\n') {
+      out += c;
+      continue;
+    }
+    while (out.ends_with('\r')) out.pop_back();
+    out += end;
+  }
+  return out;
+}
+
+// Of a text whose lines end with '\n'.
 class Formatter {
  public:
   explicit Formatter(std::string_view text) : text_(text) {}
@@ -123,6 +138,11 @@ class Formatter {
 
 bool is_json(const std::string& text) { return Json::accept(text, /*ignore_comments=*/true); }
 
-std::string formatted(const std::string& text) { return Formatter(text).run(); }
+std::string formatted(const std::string& text) {
+  const auto first = text.find('\n');
+  const bool crlf = first != std::string::npos && first > 0 && text[first - 1] == '\r';
+  const std::string out = Formatter(with_ends(text, "\n")).run();
+  return crlf ? with_ends(out, "\r\n") : out;
+}
 
 }  // namespace sluice::assist

@@ -60,7 +60,7 @@ int check(const Options& options) {
     for (const auto& file : options.graphs) sets.push_back({file});
   for (const auto& files : sets) {
     Checked checked;
-    check_graph(files, options, checked);
+    check_graph(files, options, checked, /*may_be_stdin=*/true);
     ok &= checked.diagnostics.ok();
     Json j = {{"file", checked.file}, {"ok", checked.diagnostics.ok()}};
     const Json needs = checked.plan ? needs_json(*checked.plan) : Json::object();

@@ -13,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "tools/assist/analysis.h"
+#include "tools/runs/files.h"
 
 namespace sluice::cli {
 
@@ -137,15 +138,17 @@ struct Checked : assist::Checked {
   std::string file;
 };
 // The graph that the files make together, with the overrides; a plan where nothing is wrong.
-void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked);
+// `may_be_stdin`: "-" as the first file is what stands on stdin. Its name is "graph", and its parts
+// are relative to the current folder.
+void check_graph(std::vector<std::string> files, const Options& options, Checked& checked,
+                 bool may_be_stdin = false);
 
 // The plan as a run had it: credits that nobody sets follow its threads, which profile.json says.
 void plan_as_run(const Json& profile, Checked& checked);
 
 void print(const Diagnostics& diagnostics);    // to stderr, in colour where it may be
 void print_error(const std::string& message);  // "error: ..." to stderr
-// Writes a file that is whole or not there. An IoError names it and the cause.
-void write_whole(const std::string& file, const std::string& content);
+using runs::write_whole;
 // What a command ends with: 4 and a word where its output did not reach stdout.
 int flushed(int code);
 std::string dump(const Json& json);  // for stdout; replaces invalid UTF-8

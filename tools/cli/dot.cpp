@@ -84,7 +84,7 @@ int draw(const Options& options) {
       return code(e.exit);
     }
   Checked checked;
-  check_graph(files, options, checked);
+  check_graph(files, options, checked, /*may_be_stdin=*/true);
   print(checked.diagnostics);
   if (!checked.plan) return code(Exit::usage);
   try {

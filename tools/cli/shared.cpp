@@ -5,11 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 
 #include "engine/base/message.h"
-#include "engine/base/system_call.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "tools/cli/cli.h"
@@ -24,11 +22,18 @@ const Catalogue& catalogue() {
   return types;
 }
 
-void check_graph(const std::vector<std::string>& files, const Options& options, Checked& checked) {
+void check_graph(std::vector<std::string> files, const Options& options, Checked& checked,
+                 bool may_be_stdin) {
+  std::optional<std::string> text;
+  if (may_be_stdin && files.front() == "-") {
+    text.emplace(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    files.front() = "graph";
+  }
   checked.file = files.front();
   for (std::size_t i = 1; i < files.size(); ++i) checked.file += " " + files[i];
   const auto overrides = parse_overrides(options.set, checked.diagnostics);
-  const DocumentPtr document = read_graph_files(files, checked.diagnostics);
+  const DocumentPtr document =
+      read_graph_files(files, checked.diagnostics, text ? &*text : nullptr);
   assist::check_document(document, catalogue(), overrides, checked);
 }
 
@@ -51,24 +56,6 @@ void print(const Diagnostics& diagnostics) { diagnostics.print(std::cerr, color(
 void print_error(const std::string& message) {
   std::cerr << (color() ? "\x1b[1;31merror\x1b[0m: " : "error: ") << printable(message, true)
             << '\n';
-}
-
-// A device or a pipe is written to as it is; a file is replaced once the new one is whole.
-void write_whole(const std::string& file, const std::string& content) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::path target =
-      fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored) : fs::path(file);
-  const bool replaces = !fs::exists(target, ignored) || fs::is_regular_file(target, ignored);
-  const std::string part = replaces ? target.string() + ".part" : target.string();
-  std::FILE* out = std::fopen(part.c_str(), "wb");
-  int cause = out ? 0 : errno;
-  if (out && std::fwrite(content.data(), 1, content.size(), out) != content.size()) cause = errno;
-  if (out && std::fclose(out) != 0 && cause == 0) cause = errno;
-  if (cause == 0 && replaces && std::rename(part.c_str(), target.c_str()) != 0) cause = errno;
-  if (cause == 0) return;
-  if (out && replaces) std::remove(part.c_str());
-  fail_call("cannot write " + file, cause);
 }
 
 int flushed(int code) {

@@ -143,6 +143,8 @@ void Server::handle(const Json& message) {
     if (is_request) refuse(id, f.code, f.message);
   } catch (const Json::exception& e) {
     if (is_request) refuse(id, invalid_params, e.what());
+  } catch (const std::exception& e) {
+    if (is_request) refuse(id, failed, e.what());
   }
 }
 
@@ -274,9 +276,15 @@ OpenFiles Server::texts() const {
 
 void Server::check(const std::string& uri, Open& open) {
   if (!open.changed) return;
-  open.analysis = assist::analyse(open.file, open.text, catalogue_, texts(), open.analysis.get());
   open.changed = false;
-  if (!changes_again(uri)) publish(uri, open);
+  try {
+    open.analysis = assist::analyse(open.file, open.text, catalogue_, texts(), open.analysis.get());
+    if (!changes_again(uri)) publish(uri, open);
+  } catch (const std::exception& e) {  // nothing is known of the text until it changes again
+    open.analysis = nullptr;
+    notify("window/logMessage",
+           {{"type", 1}, {"message", "cannot check " + open.file + ": " + e.what()}});
+  }
 }
 
 void Server::check_all() {
@@ -323,7 +331,8 @@ Server::Open* Server::find(const Json& params) {
   const auto at = documents_.find(uri_in(params));
   if (at == documents_.end()) return nullptr;
   check(at->first, at->second);
-  return at->second.analysis->is_graph ? &at->second : nullptr;
+  const auto& analysis = at->second.analysis;
+  return analysis && analysis->is_graph ? &at->second : nullptr;
 }
 
 // ---- requests -----------------------------------------------------------------------------------

@@ -134,16 +134,16 @@ sluice_loader* sluice_open(const char* request_json) {
   });
 }
 
-int sluice_next(sluice_loader* l, int timeout_ms, sluice_batch** out) {
-  return guarded(-1, [&] {
+void sluice_next(sluice_loader* l, int timeout_ms, int* found, sluice_batch** out) {
+  *found = guarded(-1, [&] {
     require_own(*l);
     auto batch = std::make_unique<sluice_batch>();
-    const auto found = l->loader.next(std::chrono::milliseconds(timeout_ms), batch->taken);
-    if (found == Loader::Next::sample) *out = batch.release();
-    return found == Loader::Next::sample      ? 1
-           : found == Loader::Next::epoch_end ? 2
-           : found == Loader::Next::end       ? 3
-                                              : 0;
+    const auto next = l->loader.next(std::chrono::milliseconds(timeout_ms), batch->taken);
+    if (next == Loader::Next::sample) *out = batch.release();
+    return next == Loader::Next::sample      ? 1
+           : next == Loader::Next::epoch_end ? 2
+           : next == Loader::Next::end       ? 3
+                                             : 0;
   });
 }
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define SLUICE_ABI 1
+#define SLUICE_ABI 2
 
 typedef struct sluice_loader sluice_loader;
 typedef struct sluice_batch sluice_batch;
@@ -21,9 +21,9 @@ int sluice_abi(void);
  *  "threads": 0, "prefetch": 2, "share": false, "state": {...} or null, "force": false} */
 sluice_loader* sluice_open(const char* request_json);
 
-/* Waits at most so long. 1: a batch; 0: none yet; 2: an epoch has ended; 3: there will be no more.
- */
-int sluice_next(sluice_loader*, int timeout_ms, sluice_batch** out);
+/* Waits at most so long. *found becomes 1: a batch; 0: none yet; 2: an epoch has ended; 3: there
+ * will be no more; -1: an error. It is no result, which an interrupt in the caller may lose. */
+void sluice_next(sluice_loader*, int timeout_ms, int* found, sluice_batch** out);
 void sluice_close(sluice_loader*); /* ends the run; batches stay */
 
 int sluice_fields(const sluice_batch*);

@@ -207,9 +207,11 @@ fs::path Api::new_run(const std::string& graph) const {
 
 Json Api::start(const Json& body) {
   const std::string kind = text_in(body, "kind");
+  const auto sets = texts_in(body, "set", 100);
   Job job;
   job.kind = kind;
   std::vector<std::string> words;
+  fs::path made;  // the folder of a new run
   if (kind == "resume") {
     const std::string id = text_in(body, "run");
     words = {"run", "--resume", places_.run(id).string()};
@@ -223,9 +225,9 @@ Json Api::start(const Json& body) {
     if (!(seconds >= 0.5 && seconds <= 3600)) throw Refusal{400, "seconds is from 0.5 to 3600"};
     const std::string s = std::to_string(seconds);
     if (kind == "run") {
-      const fs::path folder = new_run(name);
-      job.run = places_.add_run(folder);
-      words = {"run", file, "--out", folder.string()};
+      made = new_run(name);
+      job.run = places_.add_run(made);
+      words = {"run", file, "--out", made.string()};
     } else if (kind == "profile") {
       words = {"profile", file, "--json", "--seconds", s};
     } else if (kind == "what_if") {
@@ -243,9 +245,16 @@ Json Api::start(const Json& body) {
       throw Refusal{400, "no job is called \"" + kind + "\""};
     }
   }
-  for (const auto& change : texts_in(body, "set", 100)) words.push_back("--set=" + change);
+  for (const auto& change : sets) words.push_back("--set=" + change);
   const std::string run = job.run;
-  const std::string id = jobs_.start(std::move(job), std::move(words));
+  std::string id;
+  try {
+    id = jobs_.start(std::move(job), std::move(words));
+  } catch (...) {
+    std::error_code ignored;
+    if (!made.empty()) fs::remove(made, ignored);
+    throw;
+  }
   if (!run.empty()) watch_.expect(run);
   return {{"id", id}, {"run", run}};
 }

@@ -73,11 +73,22 @@ Jobs::~Jobs() {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
   }
-  for (auto& thread : threads_) thread.join();
+  for (auto& [id, job] : jobs_)
+    if (job->reader.joinable()) job->reader.join();
+}
+
+// The threads of those that have ended, which take no lock any more, and the oldest of them.
+void Jobs::forget() {
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    Job& job = *it->second;
+    if (job.ended && job.reader.joinable()) job.reader.join();
+    it = job.ended && jobs_.size() >= remembered ? jobs_.erase(it) : std::next(it);
+  }
 }
 
 std::string Jobs::start(Job given, std::vector<std::string> words) {
   const std::lock_guard lock(mutex_);
+  forget();
   std::size_t working = 0;
   for (const auto& [id, job] : jobs_) working += !job->ended;
   if (working >= most) throw Refusal{429, "four jobs are at work already"};
@@ -95,7 +106,7 @@ std::string Jobs::start(Job given, std::vector<std::string> words) {
   ::close(out[1]);
   ::close(err[1]);
   Job& kept = *(jobs_[job->id] = std::move(job));
-  threads_.emplace_back([this, &kept, o = out[0], e = err[0]] { attend(kept, o, e); });
+  kept.reader = std::thread([this, &kept, o = out[0], e = err[0]] { attend(kept, o, e); });
   return kept.id;
 }
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from . import _errors, _library
-from ._loader import overrides
+from ._loader import files, overrides, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,30 +31,24 @@ class Diagnostic:
         return f"{self.place}: {self.severity}[{self.code}]: {self.message}{hint}"
 
 
-def _run(*words):
-    done = subprocess.run([_library.binary(), *words], capture_output=True, text=True)
+def _run(*words, text=None):
+    done = subprocess.run([_library.binary(), *words], input=text, capture_output=True, text=True)
     if done.returncode and not done.stdout:
         raise _errors.from_json({"exit": done.returncode, "text": done.stderr.removeprefix("error: ")})
     return done
 
 
-def _with_file(graph, ask):
-    if not isinstance(graph, dict):
-        return ask([os.fspath(f) for f in (graph if isinstance(graph, (list, tuple)) else [graph])])
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "graph.json")
-        with open(file, "w", encoding="utf-8") as out:
-            json.dump(graph, out, indent=2)
-        return ask([file])
-
-
-def _sets(set):
-    return [word for text in overrides(set) for word in ("--set", text)]
+def _ask(graph, set, *words):
+    """What the command says of a graph; a dict goes to its stdin, as "graph" in the current folder."""
+    sets = ["--set=" + text for text in overrides(set)]
+    if isinstance(graph, dict):
+        return _run(*words, *sets, "-", text=to_json(graph, indent=2))
+    return _run(*words, *sets, "--", *("./-" if f == "-" else f for f in files(graph)))
 
 
 def check(graph, set=None):
     """Everything that is wrong with a graph (a file, files to be merged, or a dict); [] for nothing."""
-    found = _with_file(graph, lambda files: _run("check", "--json", "--merge", *_sets(set), *files))
+    found = _ask(graph, set, "check", "--json", "--merge")
     known = {f.name for f in dataclasses.fields(Diagnostic)}
     return [
         Diagnostic(**{k: tuple(v) if k == "notes" else v for k, v in d.items() if k in known})
@@ -64,22 +58,18 @@ def check(graph, set=None):
 
 def dot(graph, set=None):
     """The graph's picture as Graphviz text."""
-    return _with_file(graph, lambda files: _run("dot", *_sets(set), *files)).stdout
+    return _ask(graph, set, "dot").stdout
 
 
 def svg(graph, set=None):
     """The graph's picture as SVG; nodes have the ids node0, node1, ..."""
-
-    def draw(files):
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "picture.svg")
-            _run("dot", *_sets(set), *files, "-o", file)
-            with open(file, encoding="utf-8") as drawn:
-                return drawn.read()
-
-    return _with_file(graph, draw)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "picture.svg")
+        _ask(graph, set, "dot", "-o", file)
+        with open(file, encoding="utf-8") as drawn:
+            return drawn.read()
 
 
 def inspect(name):
     """What a node, network or family takes and gives, as `sluice inspect --json`."""
-    return json.loads(_run("inspect", "--json", name).stdout)
+    return json.loads(_run("inspect", "--json", "--", name).stdout)

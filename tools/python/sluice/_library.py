@@ -9,7 +9,7 @@ import shutil
 import sysconfig
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_ABI = 1
+_ABI = 2
 
 
 def runtime_file():
@@ -67,7 +67,7 @@ def load():
     text, pointer, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
     for name, result, arguments in (
         ("open", pointer, [text]),
-        ("next", number, [pointer, number, ctypes.POINTER(pointer)]),
+        ("next", None, [pointer, number, ctypes.POINTER(number), ctypes.POINTER(pointer)]),
         ("close", None, [pointer]),
         ("fields", number, [pointer]),
         ("field", text, [pointer, number]),

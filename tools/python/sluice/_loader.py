@@ -5,25 +5,72 @@ import ctypes
 import hashlib
 import json
 import logging
+import operator
 import os
 import pathlib
+import threading
 import weakref
 
 from . import _errors, _library
 
 _log = logging.getLogger("sluice")
 _open = weakref.WeakSet()
+_program_ends = False
 
 
 @atexit.register
 def _close_all():
+    global _program_ends
+    _program_ends = True
     for loader in list(_open):
         loader.close()
 
 
+def _renew_locks():
+    for loader in _open:
+        loader._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)  # what another thread held would stay held in the child
+
+
+def _plain(value):
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # of numpy or torch
+        return value.tolist()
+    raise TypeError(f"{value!r} is no value of a graph: it has the type {type(value).__name__}")
+
+
+def to_json(value, **how):
+    """Paths, and numbers and arrays of numpy and torch, as what they stand for."""
+    return json.dumps(value, default=_plain, **how)
+
+
 def overrides(settings):
     """{"vars.root": "/data"} as the command line's --set."""
-    return [f"{path}={json.dumps(value)}" for path, value in (settings or {}).items()]
+    return [f"{path}={to_json(value)}" for path, value in (settings or {}).items()]
+
+
+def files(graph):
+    """The names of a graph's files: of one path, or a list of them."""
+    names = [os.fsdecode(f) for f in (graph if isinstance(graph, (list, tuple)) else [graph])]
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {name!r} is no UTF-8") from None
+    return names
+
+
+def _count(name, value, least):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} is at least {least}, not {number}")
+    return number
 
 
 class Batch(dict):
@@ -123,22 +170,24 @@ class Loader:
     """An iterator over all epochs; `for batch in loader.epoch()` is over the rest of one.
 
     It goes on where it stands: a loop that was left and one that begins again see each batch once.
-    One thread at a time uses it, in the process that made it. `close()`, the end of a `with` block,
-    and the program's end stop its threads.
+    One thread at a time uses it, in the process that made it; `close()` may come from any. That, the
+    end of a `with` block, and the program's end stop its threads.
     """
 
     def __init__(self, request):
         self._lib = _library.load()
         self._request, self._handle, self._process = request, None, os.getpid()
-        self._out, self._step = ctypes.c_void_p(), 0
-        self._begin()
-
-    def _begin(self):
-        self._handle = self._lib.sluice_open(json.dumps(self._request).encode())
-        self._say()
-        if not self._handle:
-            raise _errors.from_json(json.loads(self._lib.sluice_error()))
+        self._found, self._out, self._step = ctypes.c_int(), ctypes.c_void_p(), 0
+        self._lock, self._closing = threading.RLock(), False  # held by whoever is in a C function of the handle
+        self._handle = self._opened(request)
         _open.add(self)
+
+    def _opened(self, request):
+        handle = self._lib.sluice_open(to_json(request).encode())
+        self._say()
+        if not handle:
+            raise _errors.from_json(json.loads(self._lib.sluice_error()))
+        return handle
 
     def _say(self):
         if said := self._lib.sluice_messages():
@@ -151,18 +200,24 @@ class Loader:
             raise _errors.Error(
                 f"this loader was opened before the fork, in process {self._process}: open one in each process"
             )
-        if not self._handle:
+        if not self._handle or self._closing:
+            if _program_ends and threading.current_thread() is not threading.main_thread():
+                raise SystemExit  # a daemon thread ends with the program, without a word
             raise ValueError("the loader is closed")
 
-    # A batch that came as an interrupt did is kept in _out for the next call.
+    # What came as an interrupt did, a batch or an epoch's end, is kept in _found and _out for the
+    # next call.
     def _take(self):
-        self._require_open()
-        found = 1 if self._out.value else 0
-        while found == 0:  # Python's signals are looked at in between
-            found = self._lib.sluice_next(self._handle, 100, ctypes.byref(self._out))
+        found = 0
+        while found == 0:  # Python's signals are looked at in between, and others may close it
+            with self._lock:
+                self._require_open()
+                if self._found.value < 1:
+                    self._lib.sluice_next(self._handle, 100, self._found, self._out)
+                found, self._found.value = self._found.value, 0
+                handle, self._out.value = self._out.value, None
             self._say()
         if found == 1:
-            handle, self._out.value = self._out.value, None
             self._step += 1
             return Batch(self._lib, handle, self._step)
         if found < 0:
@@ -192,37 +247,43 @@ class Loader:
 
     def state_dict(self):
         """Where the loop stands: what it has taken, whatever was prefetched. Plain values."""
-        self._require_open()
-        state = json.loads(self._lib.sluice_state(self._handle))
-        state["batch"] -= bool(self._out.value)
+        with self._lock:
+            self._require_open()
+            state = json.loads(self._lib.sluice_state(self._handle))
+            state["batch"] -= bool(self._out.value)
         return state | {"step": self._step}
 
     def load_state_dict(self, state, force=False):
         """Goes on behind what a loop had taken when it asked for the state.
 
-        Another graph would mean other batches, so it is refused by name of what differs; `force`
-        goes on all the same. The epoch's data up to there is prepared again.
+        Another graph would mean other batches, so it is refused by name of what differs, and the
+        loader stays as it was; `force` goes on all the same. The epoch's data up to there is prepared
+        again.
         """
+        step, request = state.get("step", 0), self._request | {"state": state, "force": force}
+        handle = self._opened(request)
         self.close()
-        self._process = os.getpid()
-        self._step = state.get("step", 0)
-        self._request |= {"state": state, "force": force}
-        self._begin()
+        self._handle, self._request, self._step, self._process = handle, request, step, os.getpid()
+        _open.add(self)
 
     def profile(self):
         """What limits and what each node does; "your loop" is a row. None before the first batch."""
-        self._require_open()
-        found = self._lib.sluice_profile(self._handle)
+        with self._lock:
+            self._require_open()
+            found = self._lib.sluice_profile(self._handle)
         return Profile(json.loads(found)) if found else None
 
     def close(self):
-        if self._handle and os.getpid() == self._process:
-            if self._out.value:
-                self._lib.sluice_free(self._out)
-                self._out.value = None
-            self._lib.sluice_close(self._handle)
-            self._say()
-        self._handle = None
+        """Stops its threads. A call that waits in another thread says within 0.1 s that it is closed."""
+        self._closing = True
+        with self._lock:
+            handle, self._handle = self._handle, None
+            out, self._out.value, self._found.value = self._out.value, None, 0
+            if handle and os.getpid() == self._process:
+                self._lib.sluice_free(out)
+                self._lib.sluice_close(handle)
+                self._say()
+        self._closing = False
 
     def __enter__(self):
         return self
@@ -246,16 +307,16 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
 
     Raises GraphError with the text of `sluice check`; while it runs, DataError and the others.
     """
-    request = {"node": node, "set": overrides(set), "prefetch": prefetch, "share": share, "state": state}
+    request = {"node": node, "set": overrides(set), "share": share, "state": state}
+    request["prefetch"] = _count("prefetch", prefetch, 1)
     if isinstance(graph, dict):
-        request |= {"graphs": ["graph"], "text": json.dumps(graph)}
+        request |= {"graphs": ["graph"], "text": to_json(graph)}
     else:
-        files = graph if isinstance(graph, (list, tuple)) else [graph]
-        request["graphs"] = [os.fspath(f) for f in files]
+        request["graphs"] = files(graph)
     if epochs is not None:
         request["set"].append(f"run.epochs={epochs}")
     if threads is not None:
-        request["threads"] = threads
+        request["threads"] = _count("threads", threads, 0)
     loader = Loader(request)
     loader._step = (state or {}).get("step", 0)
     return loader

@@ -10,6 +10,10 @@ let serial = 0, timer = 0, quiet = false;
 const place = p => ({line: p.line, ch: p.character});
 const range = r => [place(r.start), place(r.end)];
 const at = p => ({line: p.line, character: p.ch});
+// What the editor makes of a file's text: its lines end with LF, and the file's as its first one does.
+export const withLf = text => text.replace(/\r\n?/g, "\n");
+const ofFile = text => ({saved: withLf(text), lineEnd: /^[^\n]*\r\n/.test(text) ? "\r\n" : "\n"});
+const forFile = text => text.replaceAll("\n", state.graph.lineEnd);
 const body = more => ({graph: state.graph.id, text: state.editor.getValue(), ...more});
 
 export function setUpEditor() {
@@ -42,8 +46,8 @@ export function setUpEditor() {
 export async function openGraph(id) {
   if (state.graph?.dirty && !confirm("Leave " + state.graph.name + " without saving it?")) return;
   const file = await get("graph/" + id);
-  state.graph = {...file, saved: file.text, dirty: false};
-  state.editor.setValue(file.text);
+  state.graph = {...file, ...ofFile(file.text), dirty: false};
+  state.editor.setValue(state.graph.saved);
   state.editor.clearHistory();
   tell("graph");
   await check();
@@ -153,7 +157,7 @@ export async function save() {
   if (state.readOnly) return say("read-only: nothing is saved");
   const text = state.editor.getValue();
   try {
-    const saved = await put("graph/" + state.graph.id, {text}, state.graph.sha256);
+    const saved = await put("graph/" + state.graph.id, {text: forFile(text)}, state.graph.sha256);
     Object.assign(state.graph, {sha256: saved.sha256, saved: text,
       dirty: state.editor.getValue() !== text});
     say("saved " + state.graph.name);
@@ -170,7 +174,8 @@ export async function saveAs() {
   const name = prompt("The new file's name", state.graph.name.split("/").pop()
     .replace(/(-\d+)?\.json$/, "-2.json"));
   if (!name) return;
-  const {id} = await post("graphs", {beside: state.graph.id, name, text: state.editor.getValue()});
+  const {id} = await post("graphs", {beside: state.graph.id, name,
+    text: forFile(state.editor.getValue())});
   state.graph.dirty = false;
   await openGraph(id);
   say("saved as " + name);
@@ -185,8 +190,8 @@ async function changedOutside({graph, sha256}) {
 }
 
 function take(other) {
-  replaceText(other.text);
-  Object.assign(state.graph, {sha256: other.sha256, saved: other.text, dirty: false});
+  Object.assign(state.graph, {sha256: other.sha256, ...ofFile(other.text), dirty: false});
+  replaceText(state.graph.saved);
   tell("text");
 }
 

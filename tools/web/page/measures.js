@@ -1,6 +1,7 @@
 // What the commands measured: the node table of `profile`, forecasts of `--what-if`, and the text of
 // `advise` beside the author's, change by change.
 import {el, quoted, refill} from "./dom.js";
+import {withLf} from "./editor.js";
 import {percent, short} from "./words.js";
 import {state} from "./state.js";
 
@@ -81,12 +82,12 @@ export function changes(from, to) {
 }
 
 export function showAdvice(job, replaceText) {
-  const advice = job.result, text = state.editor.getValue();
+  const advice = job.result, text = state.editor.getValue(), advised = withLf(job.text || text);
   const steps = advice.changes || [];
-  if (!job.text || job.text === text)
+  if (advised === text)
     return open("Advice for " + job.title, el("p", {}, "Nothing that was tried makes it faster. ",
       quoted(advice.before?.verdict || "")));
-  const all = changes(text, job.text), taken = new Set(all);
+  const all = changes(text, advised), taken = new Set(all);
   const take = () => {
     const lines = text.split("\n");
     for (const c of [...all].reverse())
