@@ -30,7 +30,6 @@ struct Ranks {
   World world;
   Wire* wire = nullptr;           // null: the process is alone
   std::atomic<bool> wish{false};  // this rank's
-  std::atomic<bool> last{false};  // this step is the last that was asked for, on every rank
   std::function<void()> cut;      // ends the run behind this step; set once it runs
 
   bool halves = false;            // run.transfer is bfloat16
@@ -42,6 +41,10 @@ struct Ranks {
 
   // The updater behind which a step is over: there the run may be cut.
   std::string last_updater;
+  // How many steps of updaters are wanted, the same on every rank; 0: as many as there are.
+  std::uint64_t steps_wanted = 0, steps_done = 0;
+
+  bool has_all_steps() const { return steps_wanted > 0 && steps_done >= steps_wanted; }
 
   bool alone() const { return !wire; }
   // For the sums of one updater, of which two go on at a time where a stream has two: the wire

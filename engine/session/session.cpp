@@ -53,6 +53,7 @@ Outcome Session::run() {
     at::GradMode::set_enabled(lane == LaneKind::step);
   };
   if (options_.steps > 0) last_step_ = steps_ + options_.steps;
+  ranks_->steps_wanted = options_.steps;
   std::vector<Node*> nodes;
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
@@ -242,12 +243,7 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
   std::lock_guard lock(mutex_);
   if (n.spec->access == Access::update && name == "loss") {
-    if (++steps_ == last_step_) {
-      if (ends_by_agreement())
-        ranks_->last = true;
-      else
-        stop();
-    }
+    if (++steps_ == last_step_ && !ends_by_agreement()) stop();
     last_loss_ = value;
   }
   if (folder_)

@@ -137,8 +137,9 @@ void Optimizer::add_shard(Firing& f) {
     pending_ = 1;
     step(f.stamp().str());
     log(f, {}, sum.loss);
+    ++ranks_->steps_done;
   }
-  if ((sum.wish || ranks_->last) && ranks_->last_updater == path_) ranks_->cut();
+  if ((sum.wish || ranks_->has_all_steps()) && ranks_->last_updater == path_) ranks_->cut();
 }
 
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {

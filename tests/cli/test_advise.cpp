@@ -1,6 +1,8 @@
 // `sluice advise`: what it writes is right. What it is worth is measured by tools/bench/advise.py.
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -78,4 +80,19 @@ TEST_CASE("advise says nothing of sizes that come to no megabyte") {
   REQUIRE(r.code == 0);
   CHECK(r.out.find("  made      6 samples\n") != std::string::npos);
   CHECK(r.out.find("0.00 MB") == std::string::npos);
+}
+
+TEST_CASE("advise that is ended at any moment says so by its code") {
+  Folder folder;
+  folder.write("g.json", badly_written);
+  // Between runs too: in 2 s there are several of them. What came before the signal is whole.
+  const auto r = shell::run("cd " + folder.path.string() +
+                            "\nfor i in $(seq 0 11); do\n"
+                            "$SLUICE advise g.json --seconds 0.5 --quiet --json > said & p=$!\n"
+                            "sleep $(awk \"BEGIN { print 0.5 + $i * 0.2 }\"); kill -TERM $p; "
+                            "wait $p; echo $? $(wc -c < said); done");
+  std::istringstream ends(r.out);
+  int code = 0, said = 0, n = 0;
+  for (; ends >> code >> said; ++n) CHECK((code == 143 || (code == 0 && said > 0)));
+  CHECK(n == 12);
 }

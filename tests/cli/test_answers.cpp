@@ -179,3 +179,30 @@ TEST_CASE("a run with a faulty graph or without its runtime does not begin") {
   CHECK(alone.code == 4);
   CHECK(alone.err.find("cannot load the runtime") != std::string::npos);
 }
+
+TEST_CASE("a page shows each node's text as it stands in the file, whatever its comments hold") {
+  Folder f;
+  f.write("g.json", R"({ "nodes": {
+    /* für } */ "cases": { "type": "decathlon", "root": "x", /* } " */ "split": "training" },
+    "load": { "type": "load_image",  // it's a "quote
+              "in": "cases" } } })");
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE dot g.json -o g.html");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const std::string page = f.read("g.html"), mark = "id=\"data\">";
+  const auto begin = page.find(mark) + mark.size();
+  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  CHECK(data.at("node0").at("source") ==
+        R"("cases": { "type": "decathlon", "root": "x", /* } " */ "split": "training" })");
+  CHECK(data.at("node1").at("source") ==
+        "    \"load\": { \"type\": \"load_image\",  // it's a \"quote\n"
+        "              \"in\": \"cases\" }");
+}
+
+TEST_CASE("fmt leaves a file's permissions as they are") {
+  Folder f;
+  f.write("g.json", "{ \"nodes\":{} }");
+  const auto r = shell::run("cd " + f.path.string() +
+                            " && chmod 640 g.json && $SLUICE fmt g.json && stat -c %a g.json");
+  CHECK_MESSAGE(r.out == "640\n", r.out, r.err);
+  CHECK(f.read("g.json") == "{ \"nodes\": {} }\n");
+}

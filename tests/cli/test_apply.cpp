@@ -364,6 +364,11 @@ TEST_CASE("apply writes the gradients of a node's outputs to its fields, and che
   const auto checked = w.apply(pull + "--check-grad --grad image=r.npy");
   CHECK(checked.code == 0);
   CHECK(checked.out.find("grid ") != std::string::npos);
+  const auto as_json = w.apply(pull + "--check-grad --json --grad image=r.npy");
+  CHECK(as_json.code == 0);
+  const json said = json::parse(as_json.out);
+  CHECK(said.at("good") == true);
+  CHECK(said.at("errors").at("grid").get<double>() < 1e-4);
 
   // A loss needs no --grad: 1.
   npy::write(w.in("b.npy"), {{1, 1, 4}, {0, 2, 3, 9}});

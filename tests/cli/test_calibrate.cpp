@@ -77,6 +77,24 @@ TEST_CASE("scales that do not belong to a network are refused") {
   p.refused(calibrate + "--net other -o s.json", 2, "no network is called other");
 }
 
+TEST_CASE("a signal ends a calibration, with its code and without a file") {
+  const Packaged p;
+  const auto r = p.sh(
+      "mkdir slow; export TMPDIR=$PWD/slow FILE_CALLS_UNDER=$(realpath slow) "
+      "FILE_CALLS_WAIT_US=500000 LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libfile_calls.so\n" +
+      calibrate + "-o s.json & p=$!; sleep 1; kill -TERM $p; wait $p");
+  CHECK_MESSAGE(r.code == 143, r.err);
+  CHECK_FALSE(shell::fs::exists(p.at("s.json")));
+}
+
+TEST_CASE("a graph that stands behind --set is the graph") {
+  const Packaged p;
+  const auto r = p.sh(
+      "$SLUICE calibrate --set vars.package=p --set vars.images=data/images p/graph.json -o "
+      "s.json");
+  CHECK_MESSAGE(r.code == 0, r.err);
+}
+
 TEST_CASE("a value that is not finite, or zero everywhere, has no scale") {
   const Packaged p;
   const std::string all = calibrate + "-o s.json ";

@@ -502,3 +502,30 @@ TEST_CASE("A data command that cannot be meant is refused with what was meant") 
   refused("check . -o x", "--out is for index");
   refused("diff a b c", "two");
 }
+
+TEST_CASE("data index follows links to folders, and none round and round") {
+  Set set;
+  const Folder elsewhere;
+  elsewhere.write("deep/a.nii", image(7).bytes());
+  fs::create_directory_symlink(elsewhere.path, set.path("linked"));
+  fs::create_directory_symlink(set.folder.path, elsewhere.path / "deep/back");
+  fs::create_directory_symlink(".", set.path("images/self"));
+  const auto r = set.run("index . --json");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(json::parse(r.out)["files"] == 13);
+  CHECK(set.folder.read("manifest.sha256").find("linked/deep/a.nii") != std::string::npos);
+  CHECK(set.run("diff .").out == "0 of 13 files differ\n");
+  elsewhere.write("deep/b.nii", image(8).bytes());
+  CHECK(set.run("diff .").out == "added    linked/deep/b.nii\n1 of 13 files differ\n");
+}
+
+TEST_CASE("data index takes one folder, and changes of a graph with a graph alone") {
+  Set set;
+  for (const char* line : {"index . images", "index . --set nodes.a.b=1", "check . --set a=1"}) {
+    CAPTURE(line);
+    const auto r = set.run(line);
+    CHECK(r.code == 2);
+    CHECK(r.out.empty());
+    CHECK_FALSE(fs::exists(set.path("manifest.sha256")));
+  }
+}

@@ -70,3 +70,42 @@ TEST_CASE("a signal to --each goes on to its runs, and --continue ends what was 
   for (const char* seed : {"seed=1", "seed=2"})
     CHECK(t.weights(std::string("cut/") + seed) == t.weights(std::string("whole/") + seed));
 }
+
+TEST_CASE("each.json keeps the runs of earlier commands") {
+  const TinyTraining t;
+  REQUIRE(t.run("--each run.seed=1,2 --set run.epochs=1 --out all").code == 0);
+  CHECK(t.run("--each run.seed=2,3 --set nodes.batch.size=-1 --out all").code == 2);
+  REQUIRE(t.run("--each run.seed=3 --set run.epochs=1 --out all").code == 0);
+  auto runs = t.json_of("all/each.json")["runs"];
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[0] == nlohmann::json{{"value", "1"}, {"folder", "seed=1"}, {"exit", 0}});
+  CHECK(runs[1] == nlohmann::json{{"value", "2"}, {"folder", "seed=2"}, {"exit", 2}});
+  CHECK(runs[2] == nlohmann::json{{"value", "3"}, {"folder", "seed=3"}, {"exit", 0}});
+  REQUIRE(t.run("--each nodes.step.lr=0.1 --set run.epochs=1 --out all").code == 0);
+  const auto all = t.json_of("all/each.json");
+  CHECK(all["path"] == "nodes.step.lr");
+  REQUIRE(all["runs"].size() == 4);
+  CHECK(all["runs"][0]["path"] == "run.seed");
+  CHECK_FALSE(all["runs"][3].contains("path"));
+}
+
+TEST_CASE("--each --json gives one document with each run's summary") {
+  const TinyTraining t;
+  const auto r = t.run("--each run.seed=1,2 --set run.epochs=1 --json --out all");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const auto all = nlohmann::json::parse(r.out);
+  REQUIRE(all["runs"].size() == 2);
+  CHECK(all["runs"][1]["value"] == "2");
+  CHECK(all["runs"][1]["summary"] == t.json_of("all/seed=2/summary.json"));
+}
+
+TEST_CASE("a parent that does not ask how its children end takes nothing from ours") {
+  const TinyTraining t;
+  const std::string ignoring = SLUICE_PYTHON
+      " -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+      "os.execv(sys.argv[1], sys.argv[1:])' $SLUICE run g.json --quiet --set run.epochs=1 ";
+  for (const std::string more : {"--each run.seed=1,2 --out all", "--processes 2 --out two"}) {
+    const auto r = shell::run(t.in_folder + "timeout 120 " + ignoring + more);
+    CHECK_MESSAGE(r.code == 0, more, ": ", r.err);
+  }
+}

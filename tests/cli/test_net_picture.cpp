@@ -36,6 +36,7 @@ TEST_CASE("a network's picture has its steps, their sizes and what they cost") {
   CHECK(count(r.out, "peripheries=2") == 1);
   const auto sized = t.dot("g.json --net net --size 32,16,16");
   CHECK(contains(sized.out, "2 x 16 x 8 x 8, 56 weights, 55.3 k multiply-adds"));
+  CHECK(t.dot("--net net --size 32,16,16 g.json").out == sized.out);
 }
 
 TEST_CASE("a run's network is drawn as a picture") {

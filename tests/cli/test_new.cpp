@@ -190,3 +190,17 @@ TEST_CASE("new segmentation of real data trains as it is") {
   CHECK(ran.code == 0);
   CHECK(json::parse(w.folder.read("run/summary.json")).at("status") == "done");
 }
+
+TEST_CASE("options of nnU-Net's recipe are for the recipe") {
+  Workplace w;
+  make_decathlon(w, 2, {20, 24, 18}, {1, 1, 1});
+  for (const std::string option :
+       {"--planner resenc_m", "--gpu-memory 8", "--fingerprint f.json",
+        "--write-fingerprint f.json", "--plan-only", "--folds 3", "--probabilities", "--json"}) {
+    const auto r = w.run("new segmentation data " + option);
+    CAPTURE(option);
+    CHECK(r.code == 2);
+    CHECK_MESSAGE(r.err.find("requires --recipe") != std::string::npos, r.err);
+    CHECK(r.out.empty());
+  }
+}

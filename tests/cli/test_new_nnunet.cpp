@@ -262,6 +262,12 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   nii::write(w.at("data/labelsTr/case_3.nii"), {14, 16, 15}, {1, 1, 1},
              [](int x, int, int) { return x == 3 ? 5.0f : 0.0f; });
   refused("", 3, "case_3.nii: has label 5");
+  // Said before the cases are read.
+  w.folder.write("kept/x", "");
+  const auto there = w.run("new segmentation data --recipe nnunet -o kept");
+  CHECK(there.code == 2);
+  CHECK_MESSAGE(contains(there.err, "kept is there already"), there.err);
+  refused("--folds 7", 3, "6 cases make no 7 folds");
   w.make();
   nii::write(w.at("data/imagesTr/case_2_0001.nii"), {14, 16, 11}, {1, 1, 1},
              [](int, int, int) { return 1.0f; });

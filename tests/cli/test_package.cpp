@@ -111,3 +111,71 @@ TEST_CASE("what cannot be packaged is said") {
   p.refused("$SLUICE export run --package q -o m.onnx", 2, "excludes");
   CHECK_FALSE(fs::exists(p.at("q")));
 }
+
+TEST_CASE("a package has the weights that are named, and says so as one document") {
+  const Packaged p;
+  REQUIRE(p.sh("$SLUICE run g.json --quiet --out other --set run.seed=2").code == 0);
+  REQUIRE(p.sh("$SLUICE export other --package o").code == 0);
+  const auto r = p.sh("$SLUICE export run --package q --weights other --json");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const auto sha256 = [&](const std::string& package) {
+    return json::parse(p.folder.read(package + "/manifest.json")).at("weights_sha256");
+  };
+  const json said = json::parse(r.out);
+  CHECK(said.at("package") == "q");
+  CHECK(said.at("files") == 7);
+  CHECK(said.at("weights_sha256") == sha256("q"));
+  CHECK(sha256("q") == sha256("o"));
+  CHECK(sha256("q") != sha256("p"));
+  CHECK(p.sh("$SLUICE verify q").code == 0);
+}
+
+TEST_CASE("what an ONNX file alone can be is refused of a package") {
+  const Packaged p;
+  for (const char* option : {"--precision float16", "--scales s.json", "--head softmax",
+                             "--size 16,16,16", "--outputs 1", "--check"})
+    p.refused(std::string("$SLUICE export run --package q ") + option, 2, "--package excludes");
+  CHECK_FALSE(fs::exists(p.at("q")));
+}
+
+TEST_CASE("of several networks a package has the one that is named, with what it reads") {
+  const Packaged p;
+  json g = json::parse(packaged_training);
+  g["models"]["small"] = g["models"]["net"];
+  g["models"]["small"]["channels"] = {2, 4};
+  for (const char* name : {"fwd", "loss", "step", "infer"})
+    g["nodes"][std::string("s_") + name] = g["nodes"][name];
+  for (const char* name : {"s_fwd", "s_step", "s_infer"}) g["nodes"][name]["net"] = "small";
+  g["nodes"]["s_loss"]["in"] = "s_fwd";
+  g["nodes"]["s_step"]["in"] = "s_loss";
+  g["nodes"]["s_infer"]["overlap"] = 0.5;
+  p.folder.write("two.json", g.dump());
+  const auto ran = p.sh("$SLUICE run two.json --quiet --out two");
+  REQUIRE_MESSAGE(ran.code == 0, ran.err);
+  p.refused("$SLUICE export two --package q", 2, "the graph has several networks: --net");
+  const auto r = p.sh("$SLUICE export two --package q --net small && $SLUICE verify q");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true);
+  CHECK(made.at("models").at("net").at("channels") == json{2, 4});
+  CHECK(made.at("nodes").at("infer").at("overlap") == 0.5);
+}
+
+TEST_CASE("a mean teacher, which validation reads, is what a prediction is made with") {
+  const Packaged p;
+  json g = json::parse(packaged_training);
+  g["models"]["teacher"] = g["models"]["net"];
+  g["nodes"]["mean"] = {
+      {"type", "ema"}, {"in", "step"}, {"net", "teacher"}, {"of", "net"}, {"decay", 0.5}};
+  g["nodes"]["val"]["after"] = "mean";
+  g["nodes"]["infer"]["net"] = "teacher";
+  p.folder.write("e.json", g.dump());
+  const auto r = p.sh(
+      "$SLUICE run e.json --quiet --out e && $SLUICE export e --package q --net teacher && "
+      "$SLUICE new prediction data/images --weights e -o own.json && "
+      "$SLUICE run own.json --quiet --out own && "
+      "$SLUICE run q --quiet --out out --set vars.images=data/images && "
+      "diff -r out/segmentations own/segmentations");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  const json own = json::parse(p.folder.read("own.json"), nullptr, true, true);
+  CHECK(own.at("models").contains("teacher"));
+}

@@ -53,6 +53,27 @@ TEST_CASE("plan measures a short run of its own where no profile is given") {
   CHECK(json::parse(run.out).at("measured").at("values") > 0);
 }
 
+TEST_CASE("plan ends as the run does that it measures, where that fails or is ended") {
+  const Planned t;
+  const auto failed = t.plan("g.json --ranks 2 --seconds 20 --set nodes.step.lr=1e30");
+  CHECK(failed.code == 8);
+  CHECK(failed.out.empty());
+  CHECK_MESSAGE(contains(failed.err, "the run that was to be measured failed"), failed.err);
+  const auto ended = t.plan(
+      "g.json --ranks 2 --seconds 60 --set run.epochs=100000 & p=$!; sleep 2; kill -TERM $p; "
+      "wait $p");
+  CHECK(ended.code == 143);
+  CHECK(ended.out.empty());
+}
+
+TEST_CASE("a graph that stands behind a list on the command line is the graph") {
+  const Planned t;
+  const auto before = t.plan("r --ranks 2,4 --step-threads 1 --json"),
+             behind = t.plan("--ranks 2,4 r --step-threads 1 --json");
+  CHECK_MESSAGE(behind.code == 0, behind.err);
+  CHECK(json::parse(behind.out)["rows"].size() == json::parse(before.out)["rows"].size());
+}
+
 TEST_CASE("plan refuses what cannot be planned") {
   const Planned t;
   const auto refused = [&](const std::string& line, const std::string& part) {

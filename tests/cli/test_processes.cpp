@@ -388,8 +388,9 @@ TEST_CASE("--steps ends a run in shards behind that step, in one process and in 
 TEST_CASE("several processes cannot stop by a metric that the first of them alone computes") {
   json g = sharded_graph();
   json& nodes = g["nodes"];
+  nodes["val_batch"] = {{"type", "batch"}, {"in", "infer"}, {"size", 1}};
   nodes["val_loss"] = nodes["loss"];
-  nodes["val_loss"]["in"] = "infer";
+  nodes["val_loss"]["in"] = "val_batch";
   nodes["mean_loss"] = {{"type", "running_mean"}, {"in", "val_loss"}};
   g["run"]["stop"] = {{"metric", "mean_loss.mean"}, {"mode", "min"}, {"patience", 1}};
   const Sharded t(g);

@@ -77,7 +77,18 @@ TEST_CASE("profile refuses a change that names nothing, before it runs") {
   };
   CHECK(refused("free:nosie").find("no such node") != std::string::npos);
   CHECK(refused("quick").find("want threads=N") != std::string::npos);
-  CHECK(refused("threads=-1").find("positive") != std::string::npos);
+  for (const char* change : {"threads=-1", "threads=0", "threads=abc", "threads=2x",
+                             "io_threads=", "threads=9999999999"})
+    CHECK(refused(change).find("a number of threads is positive") != std::string::npos);
+}
+
+TEST_CASE("profile refuses what says how results are kept where none are") {
+  Graph g;
+  for (const char* option : {"--trace", "--overwrite"}) {
+    const auto r = g.profile(option);
+    CHECK(r.code == 2);
+    CHECK_MESSAGE(r.err.find("requires --out") != std::string::npos, r.err);
+  }
 }
 
 TEST_CASE("profile says what is wrong with a changed graph") {

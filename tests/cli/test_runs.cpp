@@ -120,6 +120,9 @@ TEST_CASE("compare says which settings differ, and best, last and min of each me
   CHECK(table.find(
             "setting          a     b\nnodes.step.lr  0.1   0.3\nnodes.step.x     –  null\n") == 0);
   CHECK(in(f, "$SLUICE compare a none").code == 4);
+  const json inside =
+      json::parse(in(f, "mkdir a/x; cd a/x && $SLUICE compare .. ../../b --json").out);
+  CHECK_MESSAGE(inside["runs"][0]["name"] == "a", inside["runs"][0]["name"].dump());
 }
 
 TEST_CASE("files that hold something else are taken as missing") {

@@ -156,3 +156,71 @@ TEST_CASE("a zipped DICOM series is predicted as sluice run predicts its folder"
   CHECK(p.folder.read("big").starts_with("413 the archive holds more than 2000000 bytes"));
   CHECK(p.folder.read("none").starts_with("400 "));
 }
+
+namespace {
+
+// Uploads whose length no header says, or that come byte by byte: status and text of the answers,
+// and whether the connection was closed then.
+const char* const odd_uploads = R"(
+import gzip, socket, sys, time, urllib.parse
+where = urllib.parse.urlparse(sys.argv[1])
+def answer(s):
+    said = b''
+    try:
+        while part := s.recv(4096): said += part
+        closed = True
+    except OSError: closed = False
+    head, _, text = said.partition(b'\r\n\r\n')
+    return head.split(b' ')[1].decode() + ' ' + text.decode().strip() + (' closed' if closed else '')
+def ask(header, pieces, wait=0):
+    with socket.create_connection((where.hostname, where.port), timeout=20) as s:
+        try:
+            s.sendall(b'POST /predict HTTP/1.1\r\nHost: x\r\n' + header + b'\r\n\r\n')
+            for p in pieces:
+                s.sendall(p)
+                time.sleep(wait)
+        except OSError: pass
+        print(answer(s), flush=True)
+kind = sys.argv[2]
+image = open('data/images/a0.nii', 'rb').read()
+chunk = b'10000\r\n' + bytes(1 << 16) + b'\r\n'
+packed = gzip.compress(bytes(3 << 20))
+if kind == 'chunks': ask(b'Transfer-Encoding: chunked', [chunk] * 40)
+if kind == 'packed': ask(b'Content-Encoding: gzip\r\nContent-Length: %d' % len(packed), [packed])
+if kind == 'slow':
+    ask(b'Content-Length: %d' % len(image), [image[i:i + 1] for i in range(40)], 0.1)
+if kind == 'whole': ask(b'Connection: close\r\nContent-Length: %d' % len(image), [image])
+)";
+
+}  // namespace
+
+TEST_CASE("--max-size holds for chunks and for what is packed, --timeout for the upload") {
+  const Packaged p;
+  p.folder.write("odd.py", odd_uploads);
+  const std::string odd = python + " odd.py $url ";
+  const auto r =
+      served(p, "--max-size 2M --timeout 1",
+             odd + "chunks > chunks\n" + odd + "packed > packed\n" + odd + "slow > slow");
+  INFO(r.err);
+  for (const char* name : {"chunks", "packed"})
+    CHECK_MESSAGE(p.folder.read(name).starts_with("413 the upload is larger than 2000000 bytes"),
+                  name, ": ", p.folder.read(name));
+  CHECK_MESSAGE(p.folder.read("slow") == "408 the upload is not there in 1 s closed\n",
+                p.folder.read("slow"));
+}
+
+TEST_CASE("a disk that is full is no fault of the upload") {
+  const Packaged p;
+  p.folder.write("odd.py", odd_uploads);
+  const auto r = p.sh(
+      "mkdir full; export TMPDIR=$PWD/full FILE_CALLS_UNDER=$(realpath full) FILE_CALLS_ROOM=4000\n"
+      "LD_PRELOAD=" SLUICE_BINARY_DIR
+      "/fake/libfile_calls.so $SLUICE serve p --port 0 2> log & "
+      "pid=$!\n"
+      "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
+      "url=$(sed -n 's/.* on //p' log | head -1)\n" +
+      python + " odd.py $url whole > said\nkill $pid; wait $pid");
+  INFO(r.err);
+  CHECK_MESSAGE(p.folder.read("said").starts_with("507 there is no room for the upload"),
+                p.folder.read("said"));
+}

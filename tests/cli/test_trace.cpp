@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/cli/shell.h"
+#include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -115,4 +115,17 @@ TEST_CASE("after kill -9 the trace still decodes") {
   CHECK(r.out == "137\n");
   CHECK(shell::run("cd " + f.path.string() + " && $SLUICE trace r").code == 0);
   CHECK(decoded(f, 20) == "");
+}
+
+TEST_CASE("what a trace holds is one document with --json") {
+  const TinyTraining t;
+  REQUIRE(t.run("--trace --out r --set run.epochs=1").code == 0);
+  const auto r = shell::run(t.in_folder + "$SLUICE trace r --json");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const json all = json::parse(r.out);
+  CHECK(all.at("samples") == 8);
+  CHECK(all.at("nodes").at("train").at("bodies").get<int>() >= 6);
+  const auto both = shell::run(t.in_folder + "$SLUICE trace r --chrome c.json --json");
+  CHECK(json::parse(both.out) == all);
+  CHECK_FALSE(json::parse(t.folder.read("c.json")).at("traceEvents").empty());
 }

@@ -4,6 +4,7 @@
 
 #include "engine/judge/dot_text.h"
 #include "tools/assist/describe.h"
+#include "tools/assist/tree.h"
 
 namespace sluice::cli {
 
@@ -13,26 +14,19 @@ namespace {
 
 // ---- what the page knows of a node --------------------------------------------------------------
 
-// The lines of the object that begins at a place, as they stand in the file.
+// The member that stands at a place as it is in the file, from its key on; with the line's indent
+// where it begins the line.
 std::string source(const Place& place) {
   const Place origin = place.origin();
-  const Mark mark = place.mark();
-  if (!origin.document || mark.line == 0) return "";
+  if (!origin.document || origin.mark().line == 0) return "";
   const std::string& text = origin.document->text;
-  std::size_t line = 0;
-  for (int i = 1; i < mark.line; ++i) line = text.find('\n', line) + 1;
-  int depth = 0;
-  bool quoted = false;
-  std::size_t end = line + static_cast<std::size_t>(mark.column) - 1;
-  for (; end < text.size(); ++end) {
-    const char c = text[end];
-    if (c == '\\' && quoted) ++end;
-    if (c == '"') quoted = !quoted;
-    if (quoted) continue;
-    depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth == 0) break;
-  }
-  return text.substr(line, std::min(end + 1, text.size()) - line);
+  const Tree tree = read_tree(text);
+  const Value* value = at_pointer(tree, origin.pointer);
+  if (!value || value->key.empty()) return "";
+  std::size_t begin = value->key.begin;
+  const std::size_t before = text.find_last_not_of(" \t", begin - 1);
+  if (before != std::string::npos && text[before] == '\n') begin = before + 1;
+  return text.substr(begin, value->span.end - begin);
 }
 
 Json parameters(const Spec& spec, const Json& values, const std::vector<std::string>& given) {

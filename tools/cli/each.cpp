@@ -1,6 +1,7 @@
 // `sluice run --each PATH=A,B,...`: one run after the other, or --at-once so many, each with
 // another value and a folder of its own below --out. One that fails leaves the others to their
-// turn; a signal ends them all.
+// turn; a signal ends them all. each.json there lists them, with those of earlier commands.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <thread>
 
@@ -70,12 +72,14 @@ Each parse(const std::string& text) {
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 // In a process group of its own, so that a terminal's Ctrl-C comes by way of this process, once.
+// With --json its document is a part of this process's.
 pid_t begin(const Options& options) {
   const pid_t child = fork();
   if (child < 0) throw Error(Exit::memory, std::string("no process: ") + std::strerror(errno));
   if (child > 0) return child;
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (options.json) dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
   int result = 0;
   try {
     result = flushed(start("run", options));
@@ -139,11 +143,42 @@ Json list_of(const Each& each, const std::vector<std::optional<int>>& results) {
   return runs;
 }
 
-void write_list(const fs::path& out, const Each& each,
-                const std::vector<std::optional<int>>& results) {
-  if (fs::is_directory(out))
-    write_whole((out / "each.json").string(),
-                Json{{"path", each.path}, {"runs", list_of(each, results)}}.dump(2) + "\n");
+// What each.json holds from earlier commands: rows with a folder; those of another path name it.
+Json earlier_runs(const fs::path& out, const Each& each) {
+  const Json list = runs::read_json(out / "each.json");
+  Json kept = Json::array();
+  if (!list.is_object() || !list.value("runs", Json()).is_array()) return kept;
+  const std::string path = runs::text(list, "path");
+  for (Json run : list["runs"]) {
+    if (runs::text(run, "folder").empty()) continue;
+    if (!run.contains("path") && path != each.path) run["path"] = path;
+    if (runs::text(run, "path") == each.path) run.erase("path");
+    kept.push_back(std::move(run));
+  }
+  return kept;
+}
+
+// A run in the folder of an earlier one takes its row.
+void write_list(const fs::path& out, const Each& each, const Json& earlier, const Json& ended) {
+  if (!fs::is_directory(out)) return;
+  Json all = earlier;
+  for (const Json& run : ended) {
+    const auto same = std::find_if(all.begin(), all.end(),
+                                   [&](const Json& r) { return r["folder"] == run["folder"]; });
+    if (same != all.end())
+      *same = run;
+    else
+      all.push_back(run);
+  }
+  write_whole((out / "each.json").string(),
+              Json{{"path", each.path}, {"runs", all}}.dump(2) + "\n");
+}
+
+// Of --json: a row a run of this command, with its summary.
+void print_document(const fs::path& out, const Each& each, Json ended) {
+  for (Json& run : ended)
+    run["summary"] = runs::read_json(out / run["folder"].get<std::string>() / "summary.json");
+  std::cout << dump({{"path", each.path}, {"runs", std::move(ended)}});
 }
 
 }  // namespace
@@ -152,6 +187,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
   const Each each = parse(given.each);
   if (given.out.empty())
     throw Error(Exit::usage, "--each keeps its runs below one folder: name it by --out");
+  const Json earlier = earlier_runs(given.out, each);
   std::vector<std::optional<int>> results(each.values.size());
   std::map<pid_t, std::size_t> under_way;
   std::size_t next = 0;
@@ -175,7 +211,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
     if (const auto run = under_way.find(ended); run != under_way.end()) {
       results[run->second] = code_of(status);
       under_way.erase(run);
-      write_list(given.out, each, results);
+      write_list(given.out, each, earlier, list_of(each, results));
       continue;
     }
     if (signal != sent) {
@@ -187,6 +223,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
   int worst = 0;
   for (const auto& result : results)
     if (worst == 0) worst = result.value_or(0);
+  if (given.json) print_document(given.out, each, list_of(each, results));
   if (signal != 0) return worst ? worst : 128 + signal;
   tell_outcome(given.out, list_of(each, results));
   return worst;

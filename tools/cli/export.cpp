@@ -10,9 +10,11 @@ int export_network(const Options& o) {
     return run_in_runtime({{"command", "package"},
                            {"run", o.run},
                            {"net", o.key},
+                           {"weights", o.weights},
                            {"package", o.package},
                            {"selftest", o.selftest},
-                           {"map", o.map}});
+                           {"map", o.map},
+                           {"json", o.json}});
   if (!o.out.ends_with(".onnx")) {
     print_error(o.out + ": networks are exported as .onnx");
     return code(Exit::usage);

@@ -81,6 +81,8 @@ int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
       if (code != 0 && !failed) failed = Clock::now();
       continue;
     }
+    if (ended < 0 && errno != EINTR)
+      throw Error(Exit::io, std::string("waiting for the processes: ") + std::strerror(errno));
     if (signal != sent) {
       sent = signal;
       for (const pid_t child : children) kill(child, sent);

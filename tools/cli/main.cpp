@@ -1,6 +1,7 @@
 // `sluice`: the command line. CLI11 is slow to compile and stands in this file only.
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <iostream>
 
 #include "engine/base/cause.h"
@@ -18,14 +19,17 @@ void graphs(CLI::App* command, Options& o, const std::string& text, bool require
       ->option_text("GRAPH...");
 }
 
+// Of a list: one word each time it is given, so that what follows is not taken for more of it.
+CLI::Option* one_each_time(CLI::Option* option) {
+  return option->expected(1)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
 void set(CLI::App* command, Options& o) {
-  command
-      ->add_option("--set", o.set,
-                   "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data; "
-                   "+path=value adds, ~path removes")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  one_each_time(
+      command->add_option("--set", o.set,
+                          "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data; "
+                          "+path=value adds, ~path removes"))
       ->option_text("PATH=VALUE");
 }
 
@@ -84,7 +88,7 @@ void plan_options(CLI::App* command, Options& o) {
   graphs(command, o, "Graph file or run folder; several are merged left to right");
   set(command, o);
   thread_options(command, o);
-  command->add_option("--ranks", o.ranks, "How many processes: 8,32,256")
+  one_each_time(command->add_option("--ranks", o.ranks, "How many processes: 8,32,256"))
       ->required()
       ->delimiter(',')
       ->check(CLI::Range(1, 65536))
@@ -115,12 +119,10 @@ void plan_options(CLI::App* command, Options& o) {
 }
 
 void bundle_options(CLI::App* command, Options& o) {
-  command
-      ->add_option("--config", o.configs,
-                   "bundle: a file, or a name in its configs; several are merged left to right")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  one_each_time(
+      command->add_option("--config", o.configs,
+                          "bundle: a file, or a name in its configs; several are merged left to "
+                          "right"))
       ->option_text("FILE");
   set(command, o);
   command->add_option("--task", o.task, "bundle: inference unless told")
@@ -130,30 +132,41 @@ void bundle_options(CLI::App* command, Options& o) {
 }
 
 void nnunet_options(CLI::App* command, Options& o) {
-  command->add_option("--recipe", o.recipe, "segmentation: nnunet, which plans as nnU-Net does")
-      ->option_text("nnunet");
+  auto* recipe =
+      command->add_option("--recipe", o.recipe, "segmentation: nnunet, which plans as nnU-Net does")
+          ->option_text("nnunet");
   command->add_option("--planner", o.planner, "nnunet: whose plan; default unless told")
-      ->option_text("default|resenc_m|resenc_l|resenc_xl");
+      ->option_text("default|resenc_m|resenc_l|resenc_xl")
+      ->needs(recipe);
   command->add_option("--gpu-memory", o.gpu_memory, "nnunet: what to plan for; the planner's own")
-      ->option_text("GB");
+      ->option_text("GB")
+      ->needs(recipe);
   command
       ->add_option("--fingerprint", o.fingerprint,
                    "nnunet: dataset_fingerprint.json; else measured")
-      ->option_text("FILE");
+      ->option_text("FILE")
+      ->needs(recipe);
   command->add_option("--write-fingerprint", o.write_fingerprint, "nnunet: keeps what was measured")
-      ->option_text("FILE");
-  command->add_flag("--plan-only", o.plan_only, "nnunet: prints the plan, with reasons; no graphs");
+      ->option_text("FILE")
+      ->needs(recipe);
+  command->add_flag("--plan-only", o.plan_only, "nnunet: prints the plan, with reasons; no graphs")
+      ->needs(recipe);
   command->add_option("--folds", o.folds, "nnunet: of the cross-validation; 5 unless told")
-      ->option_text("N");
-  command->add_flag("--probabilities", o.probabilities,
-                    "nnunet: validations keep them, to choose ensembles by");
-  command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout");
+      ->option_text("N")
+      ->needs(recipe);
+  command
+      ->add_flag("--probabilities", o.probabilities,
+                 "nnunet: validations keep them, to choose ensembles by")
+      ->needs(recipe);
+  command->add_flag("--json", o.json, "nnunet: the plan as nnU-Net's plans.json on stdout")
+      ->needs(recipe);
 }
 
-void size(CLI::App* command, Options& o) {
-  command
-      ->add_option("--size", o.size,
-                   "Extents of an image, 64,64,64; else those of the graph's windows or crops")
+CLI::Option* size(CLI::App* command, Options& o) {
+  return one_each_time(
+             command->add_option(
+                 "--size", o.size,
+                 "Extents of an image, 64,64,64; else those of the graph's windows or crops"))
       ->delimiter(',')
       ->option_text("X,Y,Z");
 }
@@ -181,22 +194,30 @@ void export_options(CLI::App* command, Options& o) {
   command->add_option("--net", o.key, "Which network, where there are several")
       ->option_text("NAME");
   command->add_option("--weights", o.weights, "Others than the run's newest")->option_text("FILE");
+  // Of a file alone: a package has the graph's own windows and heads.
   command
       ->add_option("--precision", o.precision_name,
                    "What the file computes in; its inputs and outputs stay float32")
       ->check(CLI::IsMember({"float32", "float16", "int8"}))
-      ->option_text("float32|float16|int8");
+      ->option_text("float32|float16|int8")
+      ->excludes(package);
   command->add_option("--scales", o.scales, "int8: what `sluice calibrate` wrote")
-      ->option_text("FILE");
+      ->option_text("FILE")
+      ->excludes(package);
   command->add_option("--head", o.head, "What stands behind the network's first output")
       ->check(CLI::IsMember({"logits", "softmax", "sigmoid", "argmax"}))
-      ->option_text("logits|softmax|sigmoid|argmax");
-  size(command, o);
+      ->option_text("logits|softmax|sigmoid|argmax")
+      ->excludes(package);
+  size(command, o)->excludes(package);
   command->add_option("--outputs", o.outputs, "The first so many of the network's; 1 unless told")
       ->check(CLI::Range(1, 64))
-      ->option_text("N");
-  command->add_flag("--check", o.check,
-                    "Holds the file, as ONNX Runtime computes it, against this build");
+      ->option_text("N")
+      ->excludes(package);
+  command
+      ->add_flag("--check", o.check,
+                 "Holds the file, as ONNX Runtime computes it, against this build; of a package "
+                 "`sluice verify` does so")
+      ->excludes(package);
   command->add_flag("--json", o.json, "One JSON document on stdout");
 }
 
@@ -219,7 +240,7 @@ void calibrate_options(CLI::App* command, Options& o) {
       ->option_text("minmax|percentile|mse");
   command->add_flag("--asymmetric", o.asymmetric,
                     "Zero points of their own, for engines on a CPU; TensorRT takes none");
-  command->add_option("--set", o.set, "Changes the graph: path=value")->option_text("PATH=VALUE");
+  set(command, o);
   command->add_option("--step-threads", o.step_threads, "Threads of the network")
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
@@ -236,10 +257,12 @@ void serve_options(CLI::App* command, Options& o) {
   command->add_option("--queue", o.queue, "Requests that wait; 8 unless told; more are refused")
       ->check(CLI::Range(0, 1024))
       ->option_text("N");
-  command->add_option("--max-size", o.budget, "Of an upload; 1G unless told")
+  command->add_option("--max-size", o.budget, "Of an upload, unpacked; 1G unless told")
       ->transform(CLI::AsSizeValue(true))
       ->option_text("BYTES");
-  command->add_option("--timeout", o.timeout, "That a prediction may take; 600 unless told")
+  command
+      ->add_option("--timeout", o.timeout,
+                   "That an upload may take, and then its prediction; 600 unless told")
       ->check(CLI::Range(0.1, 1e6))
       ->option_text("SECONDS");
 }
@@ -327,16 +350,14 @@ void commands(CLI::App& app, Options& o) {
   auto* profile = app.add_subcommand("profile", "Runs for a while; prints what limits throughput");
   graphs(profile, o, "Graph file; several are merged left to right");
   run_options(profile, o, "else nothing is kept");
+  for (const char* name : {"--overwrite", "--trace"}) profile->get_option(name)->needs("--out");
   profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
       ->check(CLI::Range(0.0, 1e9))
       ->option_text("N");
-  profile
-      ->add_option("--what-if", o.what_if,
-                   "Predicts the rate after a change: threads=4, load.threads=4, ahead.size=16, "
-                   "free:load, null:data, null:model; verdict: the one that the verdict names")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  one_each_time(profile->add_option(
+                    "--what-if", o.what_if,
+                    "Predicts the rate after a change: threads=4, load.threads=4, ahead.size=16, "
+                    "free:load, null:data, null:model; verdict: the one that the verdict names"))
       ->option_text("CHANGE");
   profile->add_flag("--verify", o.verify, "Runs each change too: predicted beside measured");
   profile->add_flag("--isolate", o.isolate,
@@ -349,13 +370,13 @@ void commands(CLI::App& app, Options& o) {
   plan_options(app.add_subcommand("plan", "Says what training would take on more processes"), o);
 
   auto* check = app.add_subcommand("check", "Says everything that is wrong with graphs");
-  graphs(check, o, "Graph files");
+  graphs(check, o, "Graph files; -: stdin");
   check->add_flag("--merge", o.merge, "The files are merged left to right to one graph");
   set(check, o);
   check->add_flag("--json", o.json, "One JSON document on stdout");
 
   auto* dot = app.add_subcommand("dot", "Draws a graph");
-  graphs(dot, o, "Graph file or run folder; several are merged left to right");
+  graphs(dot, o, "Graph file or run folder; several are merged left to right; -: stdin");
   dot->get_option("graph")->required(false);
   set(dot, o);
   dot->add_option("--run", o.run, "A run's folder: draws what it measured")->option_text("DIR");
@@ -624,6 +645,7 @@ __attribute__((constructor(101))) static void before_statics() {
 }
 
 int main(int argc, char** argv) {
+  std::signal(SIGCHLD, SIG_DFL);  // where a parent ignores it, nobody learns how our own ended
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "run" || command == "profile" || command == "advise" || command == "plan")
     sluice::cli::keep_signals();

@@ -116,8 +116,9 @@ Json measured(const Options& given, const Threads& threads) {
     std::cerr << "measuring one process for " + decimal(o.seconds, 0) + " s, with " +
                      std::to_string(threads.step) + " step threads\n";
   const int code = measure(o, (scratch.path / "run").string());
-  const bool ended = fs::exists(scratch.path / "run" / "profile.json");
-  if (!ended) throw Error(static_cast<Exit>(code), "the run that was to be measured failed");
+  if (code != 0)  // above 128: by a signal
+    throw Error(static_cast<Exit>(code), std::string("the run that was to be measured ") +
+                                             (code > 128 ? "was ended" : "failed"));
   return profile_in(scratch.path / "run");
 }
 

@@ -176,6 +176,12 @@ std::string name_in(const fs::path& folder, const fs::path& root) {
   return name.empty() || name == "." ? fs::weakly_canonical(folder).filename().string() : name;
 }
 
+// As it was given; of ".." and "." what the folder is called.
+std::string name_of(const fs::path& folder) {
+  const fs::path last = folder.filename();
+  return (last == ".." || last == "." ? fs::weakly_canonical(folder).filename() : folder).string();
+}
+
 }  // namespace
 
 int list_runs(const Options& options) {
@@ -203,10 +209,11 @@ int compare_runs(const Options& options) {
   std::vector<fs::path> folders;
   std::vector<std::string> names;
   for (const auto& name : options.graphs) {
-    const fs::path folder = (fs::path(name) / "").lexically_normal().parent_path();
+    fs::path folder = fs::path(name).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();  // "runs/a/"
     if (!runs::is_run(folder)) throw IoError(name + " holds no run");
     folders.push_back(folder);
-    names.push_back(folder.string());
+    names.push_back(name_of(folder));
   }
   const Json j = runs::compare(folders, names);
   if (options.json)

@@ -168,7 +168,7 @@ void write_chrome(const TraceData& data, const std::string& file) {
   write_whole(file, out.str());
 }
 
-int summary(const TraceData& data) {
+int summary(const TraceData& data, bool json) {
   std::map<std::string, std::pair<std::size_t, std::uint64_t>> nodes;
   std::size_t samples = 0, passes = 0;
   for (const TraceSlice& s : data.slices) {
@@ -178,6 +178,15 @@ int summary(const TraceData& data) {
     count += s.in.empty();  // a pass of another node's body is none of its own
     took += s.took;
     passes += !s.in.empty();
+  }
+  if (json) {
+    Json all = Json::object();
+    for (const auto& [name, n] : nodes) all[name] = {{"bodies", n.first}, {"ms", ms(n.second)}};
+    std::cout << dump({{"bodies", data.slices.size() - passes},
+                       {"samples", samples},
+                       {"threads", data.threads.size()},
+                       {"nodes", std::move(all)}});
+    return code(Exit::done);
   }
   std::printf("%zu bodies of %zu samples on %zu threads\n\n", data.slices.size() - passes, samples,
               data.threads.size());
@@ -196,7 +205,7 @@ int trace(const Options& o) {
     if (!o.chrome.empty()) write_chrome(data, o.chrome);
     if (!o.sample.empty()) return one_sample(data, o);
     if (!o.from.empty() || !o.to.empty()) return between(data, o);
-    return o.chrome.empty() ? summary(data) : code(Exit::done);
+    return o.chrome.empty() || o.json ? summary(data, o.json) : code(Exit::done);
   } catch (const Error& e) {
     print_error(e.what());
     return code(e.exit);

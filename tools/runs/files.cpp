@@ -1,5 +1,6 @@
 #include "tools/runs/files.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -65,14 +66,22 @@ Json sessions_of(const fs::path& folder) {
 }
 
 void write_whole(const fs::path& file, const std::string& text) {
-  const std::string part = file.string() + ".part";
+  std::error_code ignored;
+  const fs::path target =
+      fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored) : file;
+  const bool replaces = !fs::exists(target, ignored) || fs::is_regular_file(target, ignored);
+  const std::string part = replaces ? target.string() + ".part" : target.string();
   std::FILE* out = std::fopen(part.c_str(), "wbe");
   int cause = out ? 0 : errno;
+  struct stat old {};
+  if (out && replaces && ::stat(target.c_str(), &old) == 0 &&
+      ::fchmod(::fileno(out), old.st_mode & 07777) != 0)
+    cause = errno;
   if (out && std::fwrite(text.data(), 1, text.size(), out) != text.size()) cause = errno;
   if (out && std::fclose(out) != 0 && cause == 0) cause = errno;
-  if (cause == 0 && std::rename(part.c_str(), file.c_str()) != 0) cause = errno;
+  if (cause == 0 && replaces && std::rename(part.c_str(), target.c_str()) != 0) cause = errno;
   if (cause == 0) return;
-  if (out) std::remove(part.c_str());
+  if (out && replaces) std::remove(part.c_str());
   fail_call("cannot write " + file.string(), cause);
 }
 

@@ -24,7 +24,8 @@ double number(const Json& object, const char* key, double otherwise = 0);
 // said how it ended, "status", "steps" and "wall_s".
 Json sessions_of(const std::filesystem::path& folder);
 
-// A file that is whole or not there.
+// A file that is whole or not there, with the permissions of the one that it replaces; a device or
+// a pipe is written to as it is. An IoError names it and the cause.
 void write_whole(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace sluice::runs

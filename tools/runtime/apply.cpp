@@ -182,9 +182,9 @@ int apply(const Json& request, const Spec& spec) {
   const bool checks = request.at("check_grad");
   const at::AutoGradMode tape(checks || !names.empty());
   if (checks)
-    return print_check(check_gradients([&](const Sample& s) { return fired(s).samples.at(0); },
-                                       input, grads,
-                                       names.empty() ? differentiable(input) : names));
+    return print_check(
+        request, check_gradients([&](const Sample& s) { return fired(s).samples.at(0); }, input,
+                                 grads, names.empty() ? differentiable(input) : names));
   input = with_tape(input, names);
   const Result result = fired(input);
   check_targets(result, targets);

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "kernels/files/file_io.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
 #include "kernels/files/volume.h"
 #include "kernels/lists/data_list.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 
@@ -74,8 +74,7 @@ void write_affine(const std::string& file, const Meta& meta) {
   if (!meta.has_affine && !fs::exists(beside)) return;
   for (std::size_t i = 0; meta.has_affine && i < 16; i += 4)
     rows.push_back({meta.affine[i], meta.affine[i + 1], meta.affine[i + 2], meta.affine[i + 3]});
-  const std::string text = Json{{"affine", rows}}.dump() + "\n";
-  write_file(beside, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  write_text(beside, Json{{"affine", rows}}.dump() + "\n");
 }
 
 }  // namespace
@@ -182,12 +181,19 @@ void print_fields(const Json& fields, bool several) {
   }
 }
 
-int print_check(const std::map<std::string, double>& errors) {
+int print_check(const Json& request, const std::map<std::string, double>& errors) {
   bool good = true;
+  Json found = Json::object();
   for (const auto& [name, error] : errors) {
-    std::cout << name << ' ' << number_text(at::scalar_tensor(error, at::kDouble)) << '\n';
+    found[name] = std::isfinite(error) ? Json(error) : Json();
     good = good && error <= 1e-4;
   }
+  if (request.at("json"))
+    std::cout << Json{{"type", request.at("type")}, {"errors", found}, {"good", good}}.dump(2)
+              << '\n';
+  else
+    for (const auto& [name, error] : errors)
+      std::cout << name << ' ' << number_text(at::scalar_tensor(error, at::kDouble)) << '\n';
   return good ? static_cast<int>(Exit::done) : 1;
 }
 

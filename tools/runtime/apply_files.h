@@ -33,7 +33,8 @@ void print_fields(const Json& fields, bool several);
 
 // The shortest text that reads back as the same number of the tensor's own precision.
 std::string number_text(const at::Tensor& scalar);
-// A line for each error; the exit code, 1 where one is above 1e-4.
-int print_check(const std::map<std::string, double>& errors);
+// A line for each error, or one document where the request's "json" is set; the exit code, 1 where
+// one is above 1e-4.
+int print_check(const Json& request, const std::map<std::string, double>& errors);
 
 }  // namespace sluice

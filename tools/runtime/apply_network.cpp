@@ -185,7 +185,7 @@ class AppliedNetwork {
       parameters_.at(name).detach().copy_(at.at(name));
       return sum;
     };
-    return print_check(against_differences(at, analytic, loss, all ? 20 : 500));
+    return print_check(request_, against_differences(at, analytic, loss, all ? 20 : 500));
   }
 
   std::map<std::string, at::Tensor> state() const {

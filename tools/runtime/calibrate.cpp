@@ -9,10 +9,10 @@
 #include "engine/base/error.h"
 #include "engine/base/scratch.h"
 #include "engine/state/checkpoint.h"
-#include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/network/built_network.h"
 #include "tools/runtime/run/supervise.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -93,7 +93,8 @@ std::map<std::string, Observed> observe(Session& session, const Options& o, Net&
   if (outcome.status == Outcome::Status::failed)
     throw Error(outcome.failure.exit, outcome.failure.str());
   if (outcome.status != Outcome::Status::done)
-    throw Error(Exit::interrupted, "calibrating was ended before the last sample");
+    throw Error(static_cast<Exit>(128 + signal_received()),
+                "calibrating was ended before the last sample");
   return all;
 }
 
@@ -130,8 +131,7 @@ int calibrate_command(const Json& request) {
                     {"symmetric", symmetric},
                     {"samples", request.at("samples")},
                     {"values", values}};
-  const std::string text = all.dump(2) + "\n";
-  write_file(out, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  write_text(out, all.dump(2) + "\n");
   std::cout << fmt::format(
       "{}: scales of what {} convolutions read; `sluice export RUN --precision "
       "int8 --scales {}` rounds with them\n",

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "engine/judge/dot_text.h"
-#include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
 #include "tools/runtime/network.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -145,7 +145,7 @@ int net_picture_command(const Json& request) {
   if (out.empty())
     std::cout << text;
   else
-    write_file(out, {std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size())});
+    write_text(out, text);
   return static_cast<int>(Exit::done);
 }
 

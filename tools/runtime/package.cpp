@@ -1,5 +1,4 @@
 #include "tools/runtime/package.h"
-#include "tools/runtime/new_folder.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -13,7 +12,6 @@
 #include "engine/base/version.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
-#include "kernels/files/file_io.h"
 #include "kernels/files/nifti.h"
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/manifest.h"
@@ -22,16 +20,14 @@
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
 #include "tools/runtime/write_onnx.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-void write_json(const fs::path& file, const Json& json) {
-  const std::string text = json.dump(2) + "\n";
-  write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-}
+void write_json(const fs::path& file, const Json& json) { write_text(file, json.dump(2) + "\n"); }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> all;
@@ -140,10 +136,11 @@ int package_command(const Json& request) {
   const fs::path run = request.at("run").get<std::string>();
   NewFolder made_folder(request.at("package").get<std::string>());
   const fs::path package = made_folder.path();
-  const std::string selftest = request.at("selftest");
-  const Trained trained = read_trained(run, Registry::global().catalogue());
+  const std::string selftest = request.at("selftest"), weights = request.at("weights");
   const GraphNetwork made = build_network(run.string(), request.at("net"), {});
-  begin_with(*made.network, made.model->name, {.file = run.string()}, true);
+  const Trained trained = read_trained(run, Registry::global().catalogue(), made.model->name);
+  begin_with(*made.network, made.model->name, {.file = weights.empty() ? run.string() : weights},
+             true);
   const auto classes = made.model->params.value("out_channels", std::int64_t{0});
   if (classes < 2)
     throw Error(Exit::usage, run.string() +
@@ -155,9 +152,7 @@ int package_command(const Json& request) {
                                  std::to_string(trained.keys.size()));
 
   const std::string name = made.graph.name.empty() ? "package" : made.graph.name;
-  const std::string graph = package_graph(trained, name);
-  write_file(package / "graph.json",
-             {{reinterpret_cast<const std::uint8_t*>(graph.data()), graph.size()}});
+  write_text(package / "graph.json", package_graph(trained, name));
   const auto tensors = made.tensors();
   write_safetensors(package / "weights.safetensors", tensors);
   write_json(package / "labels.json", labels_of(made.graph, classes));
@@ -204,6 +199,16 @@ int package_command(const Json& request) {
                                          {"files", files}});
   made_folder.keep();
   const std::string place = made_folder.place().string();
+  if (request.at("json")) {
+    std::cout << Json{{"package", place},
+                      {"files", files.size() + 1},
+                      {"name", name},
+                      {"network", made.model->name},
+                      {"weights_sha256", weights_sha256(tensors)}}
+                     .dump(2)
+              << '\n';
+    return static_cast<int>(Exit::done);
+  }
   std::cout << fmt::format("{}: {} files; `sluice run {} --set vars.images=FOLDER` segments\n",
                            place, files.size() + 1, place);
   if (request.at("map"))

@@ -21,7 +21,8 @@
 
 namespace sluice {
 
-// {"run", "net", "package", "selftest": an image's file, or "" for a made one}.
+// {"run", "net", "weights": "" for the run's newest, "package", "selftest": an image's file, or ""
+// for a made one, "map", "json"}.
 int package_command(const Json& request);
 // {"package", "json"}
 int verify_command(const Json& request);

@@ -12,11 +12,11 @@
 #include "engine/run/registry.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
-#include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
 #include "kernels/net/prune.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/new_folder.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -98,9 +98,7 @@ int prune_command(const Json& request) {
   for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
   const std::int64_t epochs = made.graph.run.epochs;
   graph["run"]["epochs"] = std::max<std::int64_t>(1, (2 * epochs + 2) / 3);
-  const std::string text = graph.dump(2) + "\n";
-  write_file(folder.path() / "graph.json",
-             {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  write_text(folder.path() / "graph.json", graph.dump(2) + "\n");
   folder.keep();
   const double before = multiply_adds(*made.built), after = multiply_adds(small);
   std::cout << fmt::format(

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -43,6 +44,8 @@ struct Refusal {
   std::string why;
 };
 
+constexpr const char* no_room = "there is no room for the upload";
+
 class Server {
  public:
   explicit Server(const Json& request)
@@ -68,7 +71,7 @@ class Server {
   void run(int port) {
     http_.set_payload_max_length(max_bytes_);
     http_.set_read_timeout(30);
-    http_.set_keep_alive_timeout(5);
+    http_.set_keep_alive_max_count(1);  // a refused client goes on sending what nobody reads
     // Those that wait, the one that is at work, and those who ask how it goes.
     http_.new_task_queue = [this] { return new httplib::ThreadPool(queue_ + 4); };
     http_.Get("/health", [this](const Request&, Response& r) {
@@ -139,34 +142,44 @@ class Server {
     fs::create_directories(folder / "in");
     std::map<std::string, std::ofstream> files;
     std::ofstream* file = nullptr;
+    std::optional<Refusal> why;
+    const auto stop = [&](int status, const std::string& text) {
+      if (!why) why = Refusal{status, text};
+      return false;
+    };
+    const auto begin = Clock::now();
+    std::size_t left = max_bytes_;
     const auto begin_file = [&](const std::string& key) {
-      if (std::find(keys_.begin(), keys_.end(), key) == keys_.end()) return false;
+      if (std::find(keys_.begin(), keys_.end(), key) == keys_.end())
+        return stop(400, "the form has a file \"" + printable(key) + "\"; expected " +
+                             fmt::format("{}", fmt::join(keys_, ", ")));
       file = &(files[key] = std::ofstream(folder / key, std::ios::binary));
       return true;
     };
+    // Chunks and what was packed have no length that could be looked at before.
     const auto take = [&](const char* data, std::size_t n) {
-      return static_cast<bool>(file->write(data, static_cast<std::streamsize>(n)));
+      if (n > left) return stop(413, too_large());
+      left -= n;
+      if (seconds_since(begin) > timeout_s_)
+        return stop(408, fmt::format("the upload is not there in {} s", timeout_s_));
+      if (!file->write(data, static_cast<std::streamsize>(n))) return stop(507, no_room);
+      return true;
     };
-    std::string unknown;
     bool whole = false;
     if (q.is_multipart_form_data()) {
-      whole = body(
-          [&](const httplib::MultipartFormData& part) {
-            if (!begin_file(part.name)) unknown = part.name;
-            return unknown.empty();
-          },
-          take);
+      whole =
+          body([&](const httplib::MultipartFormData& part) { return begin_file(part.name); }, take);
     } else {
       begin_file(keys_[0]);
       whole = body(take);
     }
-    if (!unknown.empty())
-      throw Refusal{400, "the form has a file \"" + printable(unknown) + "\"; expected " +
-                             fmt::format("{}", fmt::join(keys_, ", "))};
-    if (r.status == 413)
-      throw Refusal{413, fmt::format("the upload is larger than {} bytes", max_bytes_)};
-    if (!whole) throw Refusal{400, "the upload ended early"};
-    files.clear();
+    if (!why && r.status == 413) stop(413, too_large());
+    if (!why && !whole) stop(400, "the upload ended early");
+    for (auto& [key, one] : files) {
+      one.close();
+      if (!one) stop(507, no_room);
+    }
+    if (why) throw Refusal(*why);
     for (const std::string& key : keys_) {
       if (!fs::exists(folder / key)) throw Refusal{400, "the form lacks a file \"" + key + "\""};
       const std::string front = read_text(folder / key, 4);
@@ -179,6 +192,10 @@ class Server {
       fs::rename(folder / key, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
     }
     return false;
+  }
+
+  std::string too_large() const {
+    return fmt::format("the upload is larger than {} bytes", max_bytes_);
   }
 
   // A zipped series as files of one folder, whatever folders it was zipped in.
@@ -196,7 +213,10 @@ class Server {
         if (fs::exists(into / name))
           throw Refusal{400, "the archive has two files \"" + printable(name) + "\""};
         fs::create_directories(into);
-        std::ofstream(into / name, std::ios::binary) << zip.unpacked(path);
+        std::ofstream file(into / name, std::ios::binary);
+        file << zip.unpacked(path);
+        file.close();
+        if (!file) throw Refusal{507, no_room};
       }
       if (!fs::exists(into)) throw Refusal{400, "the archive is empty"};
     } catch (const DataError& e) {

@@ -18,7 +18,7 @@ std::map<std::string, std::string> metadata(const GraphNetwork& made, const std:
                                          {"weights_sha256", weights_sha256(made.tensors())}};
   try {
     all["preprocessing"] =
-        Json(read_trained(run, Registry::global().catalogue()).transforms).dump();
+        Json(read_trained(run, Registry::global().catalogue(), made.model->name).transforms).dump();
   } catch (const Error&) {  // a graph without images from files
   }
   return all;

@@ -14,9 +14,9 @@
 #include "engine/judge/forecast.h"
 #include "engine/judge/verdict.h"
 #include "engine/state/tensor_device.h"
-#include "kernels/files/file_io.h"
 #include "tools/runtime/new/survey.h"
 #include "tools/runtime/run/supervise.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -101,6 +101,7 @@ class Adviser {
 
   int run() {
     if (!begin()) return static_cast<int>(Exit::usage);
+    if (ended()) return exit_code();
     // What only a run can tell depends on what limits, and the other way round.
     for (int round = 0; round < most_rounds && !ended(); ++round) {
       const std::size_t known = draft_.rows.size();
@@ -112,8 +113,9 @@ class Adviser {
       if (draft_.rows.size() > tried) rebase();
       if (draft_.rows.size() == known) break;
     }
-    if (ended()) return code_;
-    if (!options_.write.empty() && draft_.options.text) write();
+    if (ended()) return exit_code();
+    if (!options_.write.empty() && draft_.options.text)
+      write_text(options_.write, *draft_.options.text);
     advice_.rows = draft_.rows;
     advice_.after = measured_;
     survey();
@@ -129,6 +131,8 @@ class Adviser {
 
  private:
   bool ended() const { return code_ != 0 || stopping(); }
+  // A signal may also come between two runs.
+  int exit_code() const { return code_ != 0 ? code_ : 128 + signal_received(); }
 
   // ---- runs -------------------------------------------------------------------------------------
 
@@ -150,6 +154,7 @@ class Adviser {
     measure_once(warm_up);
     if (ended()) return true;
     advice_.before = measured_ = measure(first);
+    if (ended()) return true;
     if (measured_.rate <= 0)
       throw Error(Exit::usage,
                   fmt::format("no sample came to its end in the second half of {:g} s: "
@@ -349,11 +354,6 @@ class Adviser {
       advice_.folder = lines.str();
     } catch (const std::exception&) {  // another layout: what the runs saw has to do
     }
-  }
-
-  void write() const {
-    const std::string& text = *draft_.options.text;
-    write_file(options_.write, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }
 
   const AdviceOptions options_;

@@ -24,8 +24,7 @@ DataSet data_set_of(const Json& request) {
   if (!fs::exists(first)) throw Error(Exit::usage, first.string() + ": no such file or folder");
   const bool folder = fs::is_directory(first);
   if (!folder && first.filename() != "dataset.json") return data_set_of_graph(options);
-  if (options.graphs.size() > 1)
-    throw Error(Exit::usage, "one folder at a time; several files are merged to one graph");
+  require_alone(request);
   return data_set_of_folder(folder ? first : first.parent_path());
 }
 
@@ -101,6 +100,14 @@ int check_command(const Json& request) {
 }
 
 }  // namespace
+
+void require_alone(const Json& request) {
+  if (request.at("graphs").size() > 1)
+    throw Error(Exit::usage, "one folder at a time; several files are merged to one graph");
+  if (!request.at("set").empty())
+    throw Error(Exit::usage, "--set changes a graph, and " +
+                                 request.at("graphs").front().get<std::string>() + " is none");
+}
 
 int data_command(const Json& request) {
   const std::string action = request.at("action");

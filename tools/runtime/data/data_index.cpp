@@ -17,20 +17,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Every file below a folder, hidden ones and the manifest itself left out.
-std::set<fs::path> files_below(const fs::path& folder, const fs::path& manifest) {
-  std::set<fs::path> files;
+// `above`: the folders that lead here, without links. A link to one of them would lead round and
+// round.
+void add_files(const fs::path& folder, const fs::path& manifest, std::vector<fs::path>& above,
+               std::set<fs::path>& files) {
   std::error_code problem;
-  for (fs::recursive_directory_iterator at(folder, problem), end; !problem && at != end;
+  const fs::path real = fs::canonical(folder, problem);
+  if (std::find(above.begin(), above.end(), real) != above.end()) return;
+  above.push_back(real);
+  for (fs::directory_iterator at(folder, problem), end; !problem && at != end;
        at.increment(problem)) {
     const fs::path path = fs::absolute(at->path()).lexically_normal();
-    if (at->path().filename().string().starts_with('.')) {
-      if (at->is_directory()) at.disable_recursion_pending();
-    } else if (!at->is_directory() && path != manifest) {
+    if (path.filename().string().starts_with('.')) continue;
+    std::error_code unknown;  // a link that leads nowhere is named where it is read
+    if (at->is_directory(unknown))
+      add_files(path, manifest, above, files);
+    else if (path != manifest)
       files.insert(path);
-    }
   }
   if (problem) throw IoError(folder.string() + ": cannot list the folder: " + problem.message());
+  above.pop_back();
+}
+
+// Every file below a folder, hidden ones and the manifest itself left out; links to folders are
+// followed.
+std::set<fs::path> files_below(const fs::path& folder, const fs::path& manifest) {
+  std::set<fs::path> files;
+  std::vector<fs::path> above;
+  add_files(folder, manifest, above, files);
   return files;
 }
 
@@ -163,6 +177,7 @@ int index_data(const Json& request) {
   const fs::path given = request.at("graphs").front().get<std::string>();
   std::string out = request.value("out", "");
   const bool is_folder = fs::is_directory(given);
+  if (is_folder) require_alone(request);
   const fs::path usual = fs::absolute(given / Manifest::usual_name).lexically_normal();
   const auto files = is_folder ? files_below(given, usual) : files_of_graph(request);
   if (files.empty()) throw DataError(given.string() + ": there are no files to index");

@@ -6,7 +6,6 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/plan/plan.h"
-#include "kernels/files/file_io.h"
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
 #include "tools/runtime/new/starter.h"
@@ -15,6 +14,7 @@
 #include "tools/runtime/nnunet/postprocessing.h"
 #include "tools/runtime/nnunet/prediction.h"
 #include "tools/runtime/nnunet/recipe.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 
@@ -28,10 +28,6 @@ void must_be_right(const std::string& text) {
 }
 
 namespace {
-
-void write_text(const std::filesystem::path& file, const std::string& text) {
-  write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-}
 
 void say_written(const std::string& graph) {
   tell("wrote " + graph + "; `sluice run " + graph + "` runs it");

@@ -13,13 +13,17 @@ std::string segmentation_graph(const Survey& survey, const Recipe& recipe);
 // A network and what was done to its images, as a run's graph.json has them.
 struct Trained {
   std::string folder;            // the run's
+  std::string name;              // the network's in "models"
   Json network;                  // the entry of "models" without "weights"
   std::vector<Json> transforms;  // nodes between load_image and the network, for the image alone
   std::vector<std::string> keys{"image"};  // what load_image reads
   Json window;                             // the sliding_window's parameters, with roi_size
 };
-// DataError where the folder holds no run that a prediction can be made of.
-Trained read_trained(const std::filesystem::path& folder, const Catalogue& catalogue);
+// `net`: which network; "": the first that a sliding window shows whole volumes, else the first
+// that a model node reads. DataError where the folder holds no run that a prediction can be made
+// of.
+Trained read_trained(const std::filesystem::path& folder, const Catalogue& catalogue,
+                     const std::string& net = "");
 
 // `trained` is null where there are no weights yet.
 std::string prediction_graph(const Survey& survey, const Recipe& recipe, const Trained* trained);

@@ -20,12 +20,20 @@ std::string input_of(const Json& node) {
   return text.substr(0, text.find('.'));
 }
 
-// The node that shows the network whole volumes, else batches.
-std::string reader_of(const Json& nodes, const std::string& net) {
+struct Reader {
+  std::string net, node;
+};
+
+// The node that shows a network whole volumes, else batches; of all networks where `net` is "". A
+// mean teacher's are the volumes, and the batches those of the network that it follows.
+Reader reader_of(const Json& models, const Json& nodes, const std::string& net) {
   for (const char* type : {"sliding_window", "model"})
-    for (const auto& [name, node] : nodes.items())
-      if (node.value("type", "") == type && node.value("net", "") == net) return name;
-  return "";
+    for (const auto& [model, params] : models.items())
+      for (const auto& [name, node] : nodes.items())
+        if ((net.empty() || model == net) && node.value("type", "") == type &&
+            node.value("net", "") == model)
+          return {model, name};
+  return {};
 }
 
 // The node for the image alone; null where it leaves the image as it is.
@@ -134,7 +142,7 @@ std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* tra
 // What prediction graphs differ in.
 struct Prediction {
   std::string remark;  // lines of comments, without slashes
-  std::string name, vars, network, source, on_error;
+  std::string name, vars, net = "net", network, source, on_error;
   std::vector<std::string> keys;
   Chain before;
   Json window;
@@ -148,7 +156,7 @@ std::string text_of(const Prediction& p) {
   "vars": {{
 {}  }},
   "models": {{
-    "net": {}
+    {}: {}
   }},
   "nodes": {{
     "cases": {},
@@ -165,8 +173,8 @@ std::string text_of(const Prediction& p) {
   }}
 }}
 )",
-      p.remark, json_text(p.name), p.vars, p.network, p.source, list_of(p.keys), p.on_error,
-      p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15));
+      p.remark, json_text(p.name), p.vars, json_text(p.net), p.network, p.source, list_of(p.keys),
+      p.on_error, p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15));
 }
 
 std::string network_of(const Trained& trained, const std::string& weights) {
@@ -175,8 +183,8 @@ std::string network_of(const Trained& trained, const std::string& weights) {
   return "{\n      " + members_of(model, "      ", 6) + "\n    }";
 }
 
-Json window_of(const Json& settings) {
-  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", "net"}};
+Json window_of(const std::string& net, const Json& settings) {
+  Json window = {{"type", "sliding_window"}, {"in", "gpu"}, {"net", net}};
   window.update(settings);
   return window;
 }
@@ -189,7 +197,7 @@ Chain chain_of(const Trained& trained) {
 
 }  // namespace
 
-Trained read_trained(const fs::path& folder, const Catalogue& catalogue) {
+Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const std::string& net) {
   Trained t;
   t.folder = folder.string();
   const fs::path file = folder / "graph.json";
@@ -198,16 +206,17 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue) {
   const Json graph = read_json(file);
   const Json models = graph.value("models", Json::object()),
              nodes = graph.value("nodes", Json::object());
-  for (const auto& [net, model] : models.items()) {
-    const std::string reader = reader_of(nodes, net);
-    if (reader.empty()) continue;
-    t.network = model;
-    t.network.erase("weights");
-    follow(nodes, reader, catalogue, t);
-    find_window(nodes[reader], t);
-    return t;
-  }
-  throw DataError(file.string() + ": has no network that a sliding_window or model node reads");
+  const Reader reader = reader_of(models, nodes, net);
+  if (reader.node.empty())
+    throw DataError(file.string() + ": has no network " + (net.empty() ? "" : "\"" + net + "\" ") +
+                    "that a sliding_window or model node reads");
+  t.name = reader.net;
+  t.network = models[reader.net];
+  for (const char* key : {"weights", "weights_key", "strip_prefix", "partial"})
+    t.network.erase(key);
+  follow(nodes, reader.node, catalogue, t);
+  find_window(nodes[reader.node], t);
+  return t;
 }
 
 std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* trained) {
@@ -228,15 +237,16 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
               : "Each number's rule stands beside it.");
   p.name = s.name + "_prediction";
   p.vars = prediction_vars(s, r, trained);
+  if (trained) p.net = trained->name;  // by which a checkpoint has its tensors
   p.network = trained ? network_of(*trained, "@weights") : network_text(s, r, true);
   p.source = source_node(s, s.split, false, p.keys);
   if (s.bad > 0) p.on_error = ", \"on_error\": \"quarantine\", \"max_bad\": 1000";
   p.before = trained ? chain_of(*trained) : preparation(s, r);
-  p.window = window_of(trained ? trained->window
-                               : Json{{"roi_size", "@patch"},
-                                      {"sw_batch_size", 4},
-                                      {"overlap", 0.5},
-                                      {"mode", "gaussian"}});
+  p.window = window_of(p.net, trained ? trained->window
+                                      : Json{{"roi_size", "@patch"},
+                                             {"sw_batch_size", 4},
+                                             {"overlap", 0.5},
+                                             {"mode", "gaussian"}});
   return text_of(p);
 }
 
@@ -259,7 +269,7 @@ std::string package_graph(const Trained& trained, const std::string& name) {
                  : R"({ "type": "file_patterns", "root": "@images", "patterns": )" +
                        text_of(patterns) + " }";
   p.before = chain_of(trained);
-  p.window = window_of(trained.window);
+  p.window = window_of(p.net, trained.window);
   return text_of(p);
 }
 

@@ -9,8 +9,8 @@
 #include "engine/state/nnunet_names.h"
 #include "engine/state/torch_file.h"
 #include "engine/state/torch_writer.h"
-#include "kernels/files/file_io.h"
 #include "tools/runtime/nnunet/trained_model.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice::nnunet {
 namespace {
@@ -157,8 +157,7 @@ void write_checkpoint(const Tensors& tensors, const fs::path& from, const fs::pa
   w.key("trainer_name").value(model.trainer);
   w.key("inference_allowed_mirroring_axes").value(mirror_axes(from, model.patch.size())).end();
   fs::create_directories(fold);
-  const std::string bytes = w.archive(file.stem().string());
-  write_file(file, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
+  write_text(file, w.archive(file.stem().string()));
 }
 
 }  // namespace sluice::nnunet

@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "kernels/files/file_io.h"
 #include "kernels/files/overlay.h"
 #include "kernels/files/volume.h"
 #include "tools/runtime/nnunet/postprocessing.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -20,10 +20,6 @@ using namespace nnunet;
 
 constexpr std::size_t most_worst = 6;  // cases with pictures
 constexpr int slices = 3;
-
-void write_page_part(const fs::path& file, const std::string& bytes) {
-  write_file(file, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
-}
 
 Json column(const DiceTable& table, std::size_t i) {
   Json values = Json::array();
@@ -64,7 +60,7 @@ Json draw(const ValidatedCase& one, const std::vector<Group>& kept, std::size_t 
        draw_slices(layer(image, image.data.narrow(0, 0, 1)), layer(truth, truth.data),
                    layer(pred, labels.unsqueeze(0)), style)) {
     const std::string file = fmt::format("{}_{}.png", index, s.position);
-    write_page_part(out / file, encode_png(s.picture));
+    write_text(out / file, encode_png(s.picture));
     Json colors = Json::array();
     for (const int c : s.classes) {
       const Rgb rgb = class_color(c);
@@ -108,7 +104,7 @@ int folds_command(const Json& request) {
     const Json pictures = draw(cases[i], p.kept, k, out);
     found["pictures"].insert(found["pictures"].end(), pictures.begin(), pictures.end());
   }
-  write_page_part(out / "folds.json", found.dump(-1, ' ', false, Json::error_handler_t::replace));
+  write_text(out / "folds.json", found.dump(-1, ' ', false, Json::error_handler_t::replace));
   return static_cast<int>(Exit::done);
 }
 

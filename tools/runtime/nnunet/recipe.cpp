@@ -4,11 +4,11 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
-#include "kernels/files/file_io.h"
 #include "tools/nnunet/planner.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/nnunet/measure.h"
 #include "tools/runtime/nnunet/training.h"
+#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -16,21 +16,15 @@ namespace {
 namespace fs = std::filesystem;
 using namespace nnunet;
 
-void write_text(const fs::path& file, const std::string& text) {
-  write_file(file, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
-}
-
-void must_be_new(const fs::path& file) {
+void must_be_new(const std::string& file) {
   if (!file.empty() && fs::exists(file))
-    throw Error(Exit::usage,
-                file.string() + " is there already and stays as it is; name another file");
+    throw Error(Exit::usage, file + " is there already and stays as it is; name another file");
 }
 
 Fingerprint fingerprint_for(const Json& request, const Dataset& dataset) {
   const std::string given = request.at("fingerprint");
   if (!given.empty()) return read_fingerprint(given, dataset);
   const fs::path out = request.at("write_fingerprint").get<std::string>();
-  must_be_new(out);
   const Fingerprint measured = measure(dataset);
   if (!out.empty()) write_text(out, fingerprint_json(measured).dump(2) + "\n");
   return measured;
@@ -63,8 +57,6 @@ void must_be_trainable(const Dataset& d, std::int64_t folds) {
 // A graph a configuration, and beside it the folder that nnU-Net would keep the trained model in.
 int write_graphs(const Json& request, const Plans& plans) {
   const fs::path out = request.at("out").get<std::string>();
-  must_be_new(out);
-  must_be_trainable(plans.dataset, request.at("folds"));
   std::string folds;
   for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
     folds += (fold ? "," : "") + std::to_string(fold);
@@ -101,9 +93,15 @@ int write_graphs(const Json& request, const Plans& plans) {
 int new_nnunet(const Json& request) {
   const Dataset dataset = read_dataset(request.at("folder").get<std::string>());
   const Planner* planner = find_planner(request.at("planner"));
+  const bool plan_only = request.at("plan_only");
+  if (request.at("fingerprint") == "") must_be_new(request.at("write_fingerprint"));
+  if (!plan_only) {  // before the cases are measured, which may take hours
+    must_be_new(request.at("out"));
+    must_be_trainable(dataset, request.at("folds"));
+  }
   const Plans plans =
       make_plans(dataset, fingerprint_for(request, dataset), *planner, request.at("gpu_memory"));
-  if (request.at("plan_only").get<bool>()) {
+  if (plan_only) {
     std::cout << (request.at("json").get<bool>() ? plans_json(plans).dump(2) + "\n"
                                                  : plans_text(plans))
               << std::flush;
