@@ -81,7 +81,7 @@ TEST_CASE("a signal ends a calibration, with its code and without a file") {
   const Packaged p;
   const auto r = p.sh(
       "mkdir slow; export TMPDIR=$PWD/slow FILE_CALLS_UNDER=$(realpath slow) "
-      "FILE_CALLS_WAIT_US=500000 LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libfile_calls.so\n" +
+      "FILE_CALLS_WAIT_US=100000 LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libfile_calls.so\n" +
       calibrate + "-o s.json & p=$!; sleep 1; kill -TERM $p; wait $p");
   CHECK_MESSAGE(r.code == 143, r.err);
   CHECK_FALSE(shell::fs::exists(p.at("s.json")));

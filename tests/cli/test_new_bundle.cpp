@@ -623,6 +623,18 @@ TEST_CASE("plain scalars of YAML are what PyYAML takes them for") {
   }
 }
 
+TEST_CASE("a second document of YAML, and a tag that does not fit, are refused") {
+  const std::pair<const char*, const char*> cases[]{
+      {"a: 1\n---\nb: 2\n", "inference.yaml:3:1: a second document"},
+      {"a: !!float x\n", "\"x\" is no number that is read"}};
+  for (const auto& [text, said] : cases) {
+    Bundle b;
+    b.folder.write("b/configs/inference.yaml", text);
+    b.folder.write("b/configs/more.json", inference().dump(1));
+    check_refused(b.make("--config inference.yaml --config more.json"), said);
+  }
+}
+
 TEST_CASE("a number that no graph has is named") {
   json config = inference();
   config["inferer"]["overlap"] = "@wanted";
@@ -1138,8 +1150,6 @@ TEST_CASE("damaged configurations are errors with a place") {
       {"configs/inference.yaml", "a: 1\na: 2\n"},
       {"configs/inference.yaml", "a: !!python/object/apply:os.system ['touch evil']\n"},
       {"configs/inference.yaml", "a: [1, 2\n"},
-      {"configs/inference.yaml", "a: 1\n---\nb: 2\n"},
-      {"configs/inference.yaml", "a: !!float x\n"},
       {"configs/inference.json", "[1]"},
       {"configs/inference.json", "{\"a\": \"%b\", \"b\": \"%a\"}"},
       {"configs/inference.json",

@@ -453,11 +453,11 @@ class Parser {
   }
 };
 
-std::optional<Json> literal(const Expr& e) {
+std::optional<Json> literal_of(const Expr& e) {
   if (e.kind == Tree::constant) return e.value;
   if (e.kind == Tree::name) return e.text;
   if (e.kind == Tree::unary && (e.text == "-" || e.text == "+")) {
-    const auto number = literal(*e.args[0]);
+    const auto number = literal_of(*e.args[0]);
     if (!number || !number->is_number() || e.text == "+") return number;
     return number->is_number_integer() ? Json(-number->get<std::int64_t>())
                                        : Json(-number->get<double>());
@@ -466,8 +466,8 @@ std::optional<Json> literal(const Expr& e) {
   if (!is_dict && e.kind != Tree::list && e.kind != Tree::tuple) return {};
   Json out = is_dict ? Json::object() : Json::array();
   for (std::size_t i = 0; i < e.args.size(); ++i) {
-    const auto key = is_dict && e.args[i] ? literal(*e.args[i++]) : std::nullopt;
-    const auto value = e.args[i] ? literal(*e.args[i]) : std::nullopt;
+    const auto key = is_dict && e.args[i] ? literal_of(*e.args[i++]) : std::nullopt;
+    const auto value = e.args[i] ? literal_of(*e.args[i]) : std::nullopt;
     if (!value || is_dict != (key && key->is_string())) return {};
     if (is_dict)
       out[key->get<std::string>()] = *value;
@@ -535,7 +535,7 @@ ExprPtr parse_expression(const std::string& text, const std::string& id, const A
 std::optional<Json> python_literal(const std::string& text) {
   try {
     const ExprPtr e = parse_expression(text, "", {});
-    return e ? literal(*e) : std::nullopt;
+    return e ? literal_of(*e) : std::nullopt;
   } catch (const Refused&) {  // a text
     return {};
   }
