@@ -451,11 +451,10 @@ class Simulation {
 
   void hand_on() {
     std::vector<int> round{train_};
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s)
-      if (plan_.streams[s].takes_turns && !plan_.streams[s].trains) {
-        const int every = std::max(1, plan_.streams[s].every);
-        if ((cycles_ + 1) % every == 0) round.push_back(static_cast<int>(s));
-      }
+    for (const int s : plan_.turns->streams) {
+      const int every = std::max(1, plan_.streams[static_cast<std::size_t>(s)].every);
+      if ((cycles_ + 1) % every == 0) round.push_back(s);
+    }
     const auto it = std::find(round.begin(), round.end(), turn_);
     if (it == round.end() || it + 1 == round.end()) {
       turn_ = round.front();
