@@ -20,6 +20,6 @@ for fault in 'int* p = new int[2]; p[argc + 1] = 1; delete[] p;' \
 done
 cmake -S "$root" -B "$work" -G Ninja -DSLUICE_SANITIZE=address,undefined -DSLUICE_CUDA=OFF \
   -DSLUICE_VENV="${SLUICE_VENV:-$root/.venv}" >/dev/null
-ninja -j"${JOBS:-1}" -C "$work" engine_tests >/dev/null
+ninja -j"${JOBS:-1}" -C "$work" engine_tests >"$work/built" || { tail -40 "$work/built"; exit 1; }
 unset SLUICE_LONG SLUICE_MINUTES
 "$work/engine_tests" "$@"

@@ -320,7 +320,9 @@ void collect_inner(const Json& entries, const Catalogue& catalogue,
   if (entries.is_array())
     for (const Json& entry : entries) collect_inner(entry, catalogue, found);
   if (!entries.is_object()) return;
-  if (const Spec* spec = catalogue.find(entries.value("type", "")))
+  const auto type = entries.find("type");
+  if (type == entries.end() || !type->is_string()) return;  // said already
+  if (const Spec* spec = catalogue.find(type->get_ref<const std::string&>()))
     found.emplace_back(spec, &entries);
 }
 

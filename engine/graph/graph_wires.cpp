@@ -324,6 +324,8 @@ class Wiring {
 
   void unknown(const Ref& ref, const std::string& name) {
     if (names_.count(ref.prefix + ref.text) || partial_.count(ref.prefix)) return;  // said already
+    // All nodes of a part that read its input come here by one reference.
+    if (!unknown_.insert(ref.prefix + '\n' + ref.path + '\n' + ref.text).second) return;
     const std::string close = nearest(
         name, names_behind(ref.prefix, [](const Name& n) { return n.kind != Name::Kind::faulty; }));
     std::string code = "SL0301", message = "no node is called \"" + name + "\"", hint;
@@ -480,6 +482,7 @@ class Wiring {
   const std::vector<bool>& disabled_;
   std::vector<bool> removed_;  // disabled, or of a part that nothing uses
   const std::set<std::string>& partial_;
+  std::set<std::string> unknown_;                        // references that were answered
   std::vector<std::optional<Ref>> bypass_;               // by node: what it stands for
   std::vector<std::vector<std::pair<int, Ref>>> ports_;  // by node
 };

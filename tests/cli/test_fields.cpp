@@ -89,6 +89,7 @@ TEST_CASE("nodes inside a node are checked as the graph's own are") {
   CHECK(inside(R"({ "type": "batch", "size": 2 })").find("expected a transform") !=
         std::string::npos);
   CHECK(inside("7").starts_with("SL0222 nodes.pick.transforms.1.0: "));
+  CHECK(inside(R"({ "type": ["flip"] })").starts_with("SL0201 nodes.pick.transforms.1.0.type: "));
 }
 
 TEST_CASE("sources say what they emit, by their parameters too") {

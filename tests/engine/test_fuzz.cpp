@@ -1,12 +1,11 @@
 // Whatever stands in a graph file, the answer is a plan or diagnostics: no crash, no hang, no
-// exception. A few thousand damaged graphs in CI; SLUICE_LONG=1 goes on for SLUICE_FUZZ_SECONDS
-// (60) from SLUICE_FUZZ_SEED on. SLUICE_CATALOGUE names the output of `sluice inspect --json`: then
-// the shipped graphs are damaged, else toys. The input of a crash stays in fuzz.last.
+// exception. A few thousand damaged graphs in CI, more at length (tests/campaign.h).
+// SLUICE_CATALOGUE names the output of `sluice inspect --json`: then the shipped graphs are
+// damaged, else toys. The input of a crash stays in fuzz.last.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +14,7 @@
 
 #include "engine/judge/dot.h"
 #include "engine/plan/plan.h"
+#include "tests/campaign.h"
 #include "tests/engine/fuzz.h"
 #include "toy_graph.h"
 
@@ -146,32 +146,22 @@ Result try_graph(const Material& material, const std::string& text,
   return result;
 }
 
-std::size_t number(const char* name, std::size_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::strtoul(text, nullptr, 10) : otherwise;
-}
-
 }  // namespace
 
 TEST_CASE("A damaged graph gives a plan or diagnostics") {
-  using clock = std::chrono::steady_clock;
   const Material material;
   LastInput last;
-  const bool at_length = number("SLUICE_LONG", 0) > 0;
-  const auto end = clock::now() + std::chrono::seconds(number("SLUICE_FUZZ_SECONDS", 60));
-  const auto first = static_cast<unsigned>(number("SLUICE_FUZZ_SEED", 1));
   std::size_t loaded = 0, planned = 0;
-  unsigned tried = 0;
-  for (; at_length ? clock::now() < end : tried < 3000; ++tried) {
-    fuzz::Fuzzer fuzzer(first + tried);
+  campaign::for_seeds("graph_fuzz", 3000, 1'000'000, [&](std::uint64_t seed) {
+    fuzz::Fuzzer fuzzer(static_cast<unsigned>(seed));
     const std::string text = fuzzer.input(material.corpus);
     const auto set = fuzzer.overrides(text);
     last.set(text, set);
-    INFO("seed ", first + tried, ":\n", text);
+    INFO("seed ", seed, ":\n", text);
     const Result result = try_graph(material, text, set);
     loaded += result.loaded;
     planned += result.planned;
-  }
-  MESSAGE(tried << " inputs, " << loaded << " were graphs, " << planned << " gave a plan");
+  });
+  MESSAGE(loaded << " inputs were graphs, " << planned << " gave a plan");
   CHECK(planned > 0);
 }

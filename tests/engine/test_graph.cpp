@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <sstream>
 
 #include "engine/graph/graph.h"
@@ -347,6 +348,21 @@ TEST_CASE("Parts and variables that grow without bound end in a diagnostic") {
   }
   CHECK(faults(with("\"n\": {\"type\": \"dice\", \"in\": \"l\"}", "\"vars\": {" + vars + "},"))
             .starts_with("SL0215"));
+}
+
+// An answer for each of the 32,768 nodes would take a minute.
+TEST_CASE("What a part reads and is not there is looked for once") {
+  std::string parts = R"("p0": {"in": "a", "nodes": {"l": {"type": "load", "in": "a"}}})";
+  for (int i = 1; i < 16; ++i) {
+    const std::string use = "{\"part\": \"p" + std::to_string(i - 1) + "\", \"in\": \"a\"}";
+    parts += ", \"p" + std::to_string(i) + "\": {\"in\": \"a\", \"nodes\": {\"l\": " + use +
+             ", \"r\": " + use + "}}";
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(faults("{\"parts\": {" + parts +
+               "}, \"nodes\": {\"x\": {\"part\": \"p15\", \"in\": \"nowhere\"}}}")
+            .starts_with("SL0301"));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 
 TEST_CASE("Wrong inputs") {
