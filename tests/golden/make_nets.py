@@ -13,26 +13,18 @@ import sys
 import zlib
 
 import torch
-from monai.apps.detection.networks.retinanet_network import RetinaNet, resnet_fpn_feature_extractor
-from monai.networks import nets
-from monai.networks.blocks import Convolution, MaxAvgPool, ResidualSELayer, SimpleASPP, UpSample
-from monai.networks.nets import UNETR, DenseNet, DynUNet, EfficientNetBN, SegResNet, UNet, resnet18, resnet50
-from monai.networks.nets import AttentionUnet, BasicUNet, BasicUNetPlusPlus, VNet
-from monai.networks.nets import AHNet, FlexibleUNet, GlobalNet, LocalNet, MedNeXt, Quicknat, RegUNet, VoxelMorph, VoxelMorphUNet
-from monai.networks.nets import HighResNet, SegResNetDS, SegResNetDS2, SegResNetVAE
-from monai.networks.nets import SwinUNETR, ViT, ViTAutoEnc
-from monai.networks.nets import DiNTS, TopologyInstance, resnet10
-from monai.networks.nets import SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101
-from monai.networks.nets import DenseNet169, DenseNet201, DenseNet264, resnet34, resnet101, resnet152, resnet200
-from monai.networks.nets import AutoEncoder, FullyConnectedNet, Generator, VarAutoEncoder, VarFullyConnectedNet
-from monai.networks.nets import HoVerNet, MILModel, MaskedAutoEncoderViT, VQVAE
-from monai.networks.nets import ControlNet, DiffusionModelUNet, SPADEAutoencoderKL, SPADEDiffusionModelUNet, SPADENet
-from monai.networks.nets import MultiScalePatchDiscriminator, PatchDiscriminator
-from monai.networks.nets import DAF3D, EfficientNetBNFeatures
-from monai.networks.nets.basic_unet import UpCat
-from monai.networks.nets import AutoencoderKL, Classifier, Critic, Discriminator, Regressor
+from monai.networks.nets import (
+    AHNet, AttentionUnet, AutoEncoder, BasicUNet, BasicUNetPlusPlus, Classifier, Critic, DAF3D, DenseNet, DenseNet169,
+    DenseNet201, DenseNet264, DiffusionModelUNet, Discriminator, DynUNet, EfficientNetBN, FlexibleUNet, FullyConnectedNet,
+    Generator, GlobalNet, HighResNet, LocalNet, MedNeXt, Quicknat, Regressor, RegUNet, SegResNet, SegResNetDS, SegResNetDS2,
+    SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101, SPADEDiffusionModelUNet, SwinUNETR, UNet,
+    UNETR, VarAutoEncoder, VarFullyConnectedNet, ViT, ViTAutoEnc, VNet, resnet10, resnet18, resnet34, resnet50, resnet101,
+    resnet152, resnet200)
 
 from filled import fill, number, parts, sines
+from peer_nets import (
+    CopleNet, JudgementFirst, LeNet, PlainVae, RanzcrNet, Sampled, UNetPipe, controlling, hovered, masked, moved,
+    multi_scale_judge, nnunet, of_bags, resting, retina, searched, spade, spade_autoencoder, timed, with_commitment)
 from prompted import prompted
 
 HERE = pathlib.Path(__file__).parent
@@ -228,65 +220,9 @@ def deep_resnet(make, thinner):
     return [brief(case(make, flat, [1, 1, 32, 40], False))]
 
 
-class LeNet(torch.nn.Module):  # of PyTorch's CIFAR-10 tutorial
-    def __init__(self, in_channels=3, out_channels=10, image_size=32):
-        super().__init__()
-        side = ((image_size - 4) // 2 - 4) // 2
-        self.conv1, self.conv2 = torch.nn.Conv2d(in_channels, 6, 5), torch.nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2 = torch.nn.Linear(16 * side * side, 120), torch.nn.Linear(120, 84)
-        self.fc3 = torch.nn.Linear(84, out_channels)
-
-    def forward(self, x):
-        for c in (self.conv1, self.conv2):
-            x = torch.max_pool2d(torch.relu(c(x)), 2)
-        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x.flatten(1))))))
-
-
 def lenet():
     small = dict(in_channels=1, out_channels=7, image_size=28)
     return [case(LeNet, {}, [4, 3, 32, 32], True), case(LeNet, small, [3, 1, 28, 28], True)]
-
-
-# MONAI's research contribution (coplenet.py), of MONAI's blocks.
-class CopleNet(torch.nn.Module):
-    def __init__(self, in_channels=1, out_channels=2, feature_channels=(32, 64, 128, 256, 512),
-                 dropout=(0.0, 0.0, 0.3, 0.4, 0.5)):
-        super().__init__()
-        f, act = feature_channels, dict(norm="batch", act="leakyrelu")
-
-        def block(i, c, p):
-            m = torch.nn.Module()
-            m.conv_conv_se = torch.nn.Sequential(
-                Convolution(2, i, c, kernel_size=3, **act), torch.nn.Dropout(p), Convolution(2, c, c, kernel_size=3, **act),
-                ResidualSELayer(spatial_dims=2, in_channels=c, r=2))
-            return m
-
-        self.in_conv, self.pool = block(in_channels, f[0], dropout[0]), MaxAvgPool(spatial_dims=2, kernel_size=2)
-        for k in range(4):
-            down, up = torch.nn.Module(), torch.nn.Module()
-            down.conv = block(2 * f[k], f[k + 1], dropout[k + 1])
-            up.up = UpSample(2, f[k + 1], f[k] // 2, scale_factor=2, mode="nontrainable")
-            up.conv = block(f[k], f[k], dropout[k])
-            self.add_module(f"bridge{k}", Convolution(2, f[k], f[k] // 2, kernel_size=1, **act))
-            self.add_module(f"down{k + 1}", down)
-            self.add_module(f"up{4 - k}", up)
-        self.aspp = SimpleASPP(2, f[4], f[4] // 4, kernel_sizes=[1, 3, 3, 3], dilations=[1, 2, 4, 6])
-        self.out_conv = Convolution(2, f[0], out_channels, conv_only=True)
-
-    def forward(self, x):
-        if x.dim() == 5:
-            return self(x.transpose(1, 2).flatten(0, 1)).unflatten(0, (x.shape[0], x.shape[2])).transpose(1, 2)
-        x, skips = self.in_conv.conv_conv_se(x), []
-        for k in range(4):
-            skips.append(getattr(self, f"bridge{k}")(x))
-            y = self.pool(x)
-            x = getattr(self, f"down{k + 1}").conv.conv_conv_se(y) + y
-        x = self.aspp(x)
-        for k in (3, 2, 1, 0):
-            up = getattr(self, f"up{4 - k}")
-            y = torch.cat([skips[k], up.up(x)], 1)
-            x = up.conv.conv_conv_se(y) + y
-        return self.out_conv(x)
 
 
 def cople_net():
@@ -294,48 +230,6 @@ def cople_net():
     volume = dict(in_channels=1, out_channels=2, feature_channels=[4, 8, 16, 32, 64])
     return [case(CopleNet, small, [2, 2, 32, 48], True), case(CopleNet, volume, [2, 1, 3, 32, 32], False),
             case(CopleNet, {}, [1, 1, 32, 32], False)]
-
-
-# MONAI's research contribution (LAMP), of MONAI's blocks; in one part.
-class UNetPipe(torch.nn.Module):
-    def __init__(self, spatial_dims, in_channels, out_channels, n_feat=32, depth=4):
-        super().__init__()
-        f = [min(n_feat * 2**k, 1024) for k in range(depth + 1)]
-
-        def named(**modules):
-            m = torch.nn.Module()
-            for name, module in modules.items():
-                m.add_module(name, module)
-            return m
-
-        def normed(i, o, stride):
-            return Convolution(spatial_dims, i, o, strides=stride, act="leakyrelu", norm="batch", bias=False)
-
-        def double(i, o, stride):
-            second = Convolution(spatial_dims, o, o, conv_only=True)
-            return named(conv=torch.nn.Sequential(normed(i, o, stride), second))
-
-        def up(i, o):
-            return UpSample(spatial_dims, i, o, 2, mode="deconv")
-
-        conv = torch.nn.Conv2d if spatial_dims == 2 else torch.nn.Conv3d
-        low = min(n_feat // 2, 32)
-        self.encoder = torch.nn.ModuleList([named(Conv=normed(in_channels, f[0], 2))])
-        self.encoder.extend(named(Down=double(f[k - 1], f[k], 2)) for k in range(1, depth + 1))
-        self.decoder = torch.nn.ModuleList(
-            named(Up=up(f[k], f[k - 1]), Conv1x1x1=conv(2 * f[k - 1], f[k], 1), Conv=double(f[k], f[k - 1], 1))
-            for k in range(depth, 0, -1))
-        self.decoder.append(named(Up=up(f[0], low), out=conv(low, out_channels, 3, padding=1)))
-
-    def forward(self, x):
-        skips = [self.encoder[0].Conv(x)]
-        for level in self.encoder[1:]:
-            skips.append(level.Down.conv(skips[-1]))
-        x = skips.pop()
-        for level in self.decoder[:-1]:
-            x = level.Conv.conv(level.Conv1x1x1(torch.cat([level.Up(x), skips.pop()], 1)))
-        last = self.decoder[-1]
-        return last.out(torch.nn.functional.leaky_relu(last.Up(x), 0.01))
 
 
 def unet_pipe():
@@ -374,15 +268,6 @@ def vnet():
                 dropout_prob_up=[None, 0.2], dropout_prob_down=None)
     solid = dict(spatial_dims=3, in_channels=1, out_channels=2)
     return [case(VNet, flat, [2, 2, 32, 48], False), case(VNet, solid, [1, 1, 16, 16, 16], False)]
-
-
-# One sample, and latent numbers without noise: ours are so outside training.
-class PlainVae(SegResNetVAE):
-    def forward(self, x):
-        drawn, torch.randn_like = torch.randn_like, torch.zeros_like
-        y, loss = super().forward(x)
-        torch.randn_like = drawn
-        return y, loss.reshape(1)
 
 
 def segresnet_vae():
@@ -473,17 +358,6 @@ def med_next():
             case(MedNeXt, solid, [1, 1, 8, 12, 8], True)]
 
 
-# nnU-Net's, from a plan's architecture.
-def nnunet(cls, spatial_dims, in_channels, out_channels, features_per_stage, dropout=0.0, **args):
-    from torch import nn
-
-    conv, norm = ((nn.Conv2d, nn.InstanceNorm2d), (nn.Conv3d, nn.InstanceNorm3d))[spatial_dims - 2]
-    return cls(input_channels=in_channels, n_stages=len(features_per_stage), features_per_stage=features_per_stage,
-               conv_op=conv, num_classes=out_channels, norm_op=norm, norm_op_kwargs=dict(affine=True, eps=1e-5),
-               dropout_op=(nn.Dropout2d, nn.Dropout3d)[spatial_dims - 2] if dropout else None,
-               dropout_op_kwargs=dict(p=dropout), nonlin=nn.LeakyReLU, nonlin_kwargs=dict(inplace=True), **args)
-
-
 def nnunets(cls, name):
     def make(**args):
         return nnunet(cls, **args)
@@ -520,16 +394,13 @@ def flexible_unet():
 
 
 def voxel_morph():
-    def make(integration_steps=7, half_res=False, **unet):
-        return VoxelMorph(VoxelMorphUNet(**unet), integration_steps, half_res, unet["spatial_dims"])
-
     flat = dict(spatial_dims=2, in_channels=2, unet_out_channels=4, channels=[3, 4, 5, 4], final_conv_channels=[3],
                 integration_steps=0, norm="batch", use_maxpool=False)
     solid = dict(spatial_dims=3, in_channels=2, unet_out_channels=4, channels=[3, 4], final_conv_channels=[4, 3],
                  half_res=True, act="relu")
     # Ours counts the channels of one image.
-    return [case(make, flat, [2, 1, 16, 24], True, more=[[2, 1, 16, 24]], in_channels=1),
-            case(make, solid, [1, 1, 8, 12, 8], True, more=[[1, 1, 8, 12, 8]], in_channels=1)]
+    return [case(moved, flat, [2, 1, 16, 24], True, more=[[2, 1, 16, 24]], in_channels=1),
+            case(moved, solid, [1, 1, 8, 12, 8], True, more=[[1, 1, 8, 12, 8]], in_channels=1)]
 
 
 # Not in training, as the other deep networks of classes.
@@ -561,16 +432,11 @@ def torchvision_fc_model():
 
 # Without noise, which MONAI draws in evaluation too.
 def autoencoder_kl():
-    def make(**args):
-        net = AutoencoderKL(**args)
-        net.sampling = lambda mean, deviation: mean
-        return net
-
     flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=[1, 2, 1], channels=[4, 8, 8], latent_channels=2,
                 attention_levels=[False, True, False], norm_num_groups=2)
     solid = dict(spatial_dims=3, num_res_blocks=1, channels=[4, 8], attention_levels=[False, True], norm_num_groups=4,
                  use_combined_linear=True, include_fc=False, use_convtranspose=True, with_encoder_nonlocal_attn=False)
-    return [case(make, flat, [2, 2, 16, 12], False), case(make, solid, [1, 1, 8, 6, 4], False)]
+    return [case(Sampled, flat, [2, 2, 16, 12], False), case(Sampled, solid, [1, 1, 8, 6, 4], False)]
 
 
 def regressor():
@@ -590,27 +456,13 @@ def adversary(make, **more):
 
 # Its code: paths that there are, an operation each; the lowest resolution is entered by a path alone.
 def dints():
-    import contextlib
-    import io
-
-    import numpy
-
-    def make(arch_code_a=None, arch_code_c=None, node_a=None, in_channels=1, num_classes=1, **space):
-        codes = None if arch_code_a is None else [numpy.array(arch_code_a), numpy.array(arch_code_c)]
-        with contextlib.redirect_stdout(io.StringIO()):
-            topology = TopologyInstance(codes, **space)
-        if "num_blocks" not in space:
-            topology.num_blocks = 6
-        same = {k: space[k] for k in ("spatial_dims", "use_downsample", "act_name", "norm_name") if k in space}
-        return DiNTS(topology, in_channels, num_classes, node_a=None if node_a is None else torch.tensor(node_a), **same)
-
     flat = dict(spatial_dims=2, in_channels=2, num_classes=3, num_blocks=2, num_depths=3, channel_mul=0.125,
                 use_downsample=False, norm_name="batch", act_name=["leakyrelu", {"negative_slope": 0.1}])
     solid = dict(spatial_dims=3, num_classes=2, num_blocks=3, num_depths=3, channel_mul=0.125,
                  arch_code_a=[[1, 1, 1, 1, 0, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 0, 1, 1, 1, 1]],
                  arch_code_c=[[2, 1, 0, 3, 0, 0, 0], [4, 0, 1, 0, 0, 2, 0], [0, 3, 0, 1, 4, 0, 2]],
                  node_a=[[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]])
-    return [case(make, flat, [2, 2, 16, 24], True), case(make, solid, [1, 1, 16, 24, 16], True)]
+    return [case(searched, flat, [2, 2, 16, 24], True), case(searched, solid, [1, 1, 16, 24, 16], True)]
 
 
 def auto_encoder():
@@ -621,16 +473,7 @@ def auto_encoder():
     return [case(AutoEncoder, flat, [2, 2, 16, 24], True), case(AutoEncoder, solid, [2, 1, 8, 10, 6], True)]
 
 
-# Not in training, where MONAI's noise is other than ours. MONAI's own sum is in place, and has no gradient there.
-def resting(cls):
-    def make(**args):
-        net = cls(**args)
-        net.reparameterize = lambda mu, logvar: mu if net.use_mean_at_inference else mu + torch.exp(0.5 * logvar)
-        return net
-
-    return make
-
-
+# Not in training, where MONAI's noise is other than ours.
 def var_auto_encoder():
     make = resting(VarAutoEncoder)
     flat = dict(spatial_dims=2, in_shape=[2, 16, 12], out_channels=2, latent_size=3, channels=[4, 6], strides=[2, 2])
@@ -659,12 +502,6 @@ def generator():
     return [case(Generator, flat, [2, 3, 4], True), case(Generator, solid, [2, 5], True)]
 
 
-class JudgementFirst(PatchDiscriminator):  # as ours
-    def forward(self, x):
-        *between, judgement = super().forward(x)
-        return [judgement, *between]
-
-
 def patch_discriminator():
     flat = dict(spatial_dims=2, channels=3, in_channels=2, num_layers_d=2)
     solid = dict(spatial_dims=3, channels=2, in_channels=1, out_channels=2, num_layers_d=2, norm="INSTANCE", kernel_size=3,
@@ -673,97 +510,35 @@ def patch_discriminator():
 
 
 def multi_scale_patch_discriminator():
-    def make(**args):
-        net = MultiScalePatchDiscriminator(**args)
-        plain = net.forward
-
-        def forward(x):
-            judged, between = plain(x)
-            return judged + [v for part in between for v in part]
-
-        net.forward = forward
-        return net
-
     flat = dict(num_d=2, num_layers_d=1, spatial_dims=2, channels=3, in_channels=1, minimum_size_im=32)
-    return [case(make, flat, [2, 1, 32, 32], True), case(make, dict(flat, spatial_dims=3), [1, 1, 16, 16, 16], False)]
+    return [case(multi_scale_judge, flat, [2, 1, 32, 32], True), case(multi_scale_judge, dict(flat, spatial_dims=3), [1, 1, 16, 16, 16], False)]
 
 
 def mil_model():
-    def make(out_channels=1, **args):
-        return MILModel(num_classes=out_channels, pretrained=False, **args)
-
     args = [dict(mil_mode=mode, backbone="resnet18", out_channels=2) for mode in ("mean", "max", "att")]
     more = [dict(mil_mode="att_trans", backbone="resnet18", trans_blocks=1, out_channels=2),
             dict(mil_mode="att_trans_pyramid", trans_blocks=1, out_channels=2)]
-    return [case(make, a, [2, 3, 3, 32, 32], False, double=a is more[-1]) for a in args + more]
+    return [case(of_bags, a, [2, 3, 3, 32, 32], False, double=a is more[-1]) for a in args + more]
 
 
-# Without MONAI's check of sizes: what it computes is the same for smaller ones.
 def hover_net():
-    def make(**args):
-        net = HoVerNet(**args)
-
-        def forward(x):
-            x, levels = net.conv0(x), []
-            for block in net.res_blocks:
-                x = block(x)
-                levels.append(x)
-            x = net.upsample(net.bottleneck(x))
-            heads = (net.nucleus_prediction, net.horizontal_vertical, net.type_prediction)
-            return [head(x, levels[:3]) for head in heads if head is not None]
-
-        net.forward = forward
-        return net
-
     padded = dict(mode="FAST", in_channels=3, decoder_padding=True, out_classes=3, act="prelu")
-    return [case(make, padded, [1, 3, 32, 32], False), case(make, dict(in_channels=1), [1, 1, 96, 96], False)]
+    return [case(hovered, padded, [1, 3, 32, 32], False), case(hovered, dict(in_channels=1), [1, 1, 96, 96], False)]
 
 
-# The commitment loss is the mean of ours, which is of each sample.
 def vqvae():
-    def make(**args):
-        net = VQVAE(**args)
-
-        def forward(x):
-            code = net.encode(x)
-            away, quantized = net.quantizer(code)
-            each = net.quantizer.quantizer.commitment_cost * (quantized.detach() - code).square().flatten(1).mean(1)
-            assert (each.mean() - away).abs() < 1e-6
-            return [net.decode(quantized), each]
-
-        net.forward = forward
-        return net
-
     flat = dict(spatial_dims=2, in_channels=2, out_channels=2, channels=[4, 6], num_res_layers=1, num_res_channels=[3, 5],
                 downsample_parameters=[[2, 4, 1, 1], [2, 3, 1, 1]], upsample_parameters=[[2, 4, 1, 1, 0], [2, 3, 1, 1, 1]],
                 num_embeddings=7, embedding_dim=5, act="prelu")
     solid = dict(spatial_dims=3, in_channels=1, out_channels=1, channels=[3, 4], num_res_layers=2, num_res_channels=4,
                  downsample_parameters=[2, 4, 1, 1], upsample_parameters=[2, 4, 1, 1, 0], num_embeddings=5, embedding_dim=4,
                  output_act="tanh", decay=0.9)
-    return [case(make, flat, [2, 2, 16, 12], True), case(make, solid, [2, 1, 8, 8, 12], False)]
+    return [case(with_commitment, flat, [2, 2, 16, 12], True), case(with_commitment, solid, [2, 1, 8, 8, 12], False)]
 
 
 # Zeros that it begins with are filled as all else. Not in training: no dropout.
 def diffusion(cls, seg=False):
-    def make(additional_residuals=False, **args):
-        net = cls(**args)
-        plain = net.forward
-
-        def forward(x, timesteps, *more):
-            more, kw = list(more), {}
-            if seg:
-                kw["seg"] = more.pop(0)
-            if args.get("with_conditioning"):
-                kw["context"] = more.pop(0)
-            if args.get("num_class_embeds"):
-                kw["class_labels"] = more.pop(0)
-            if additional_residuals:
-                kw.update(down_block_additional_residuals=more[:-1], mid_block_additional_residual=more[-1])
-            return plain(x, timesteps=timesteps, **kw)
-
-        net.forward = forward
-        return net
-
+    make = timed(cls, seg)
     more = dict(label_nc=3, spade_intermediate_channels=5) if seg else {}
     flat = dict(spatial_dims=2, in_channels=2, out_channels=3, num_res_blocks=1, channels=[4, 8, 8], norm_num_groups=2,
                 attention_levels=[False, True, False], num_head_channels=4, num_class_embeds=5, use_combined_linear=True,
@@ -784,25 +559,14 @@ def diffusion(cls, seg=False):
 
 
 def controlnet():
-    def make(**args):
-        net = ControlNet(**args)
-        plain = net.forward
-
-        def forward(x, timesteps, cond, *more):
-            down, middle = plain(x, timesteps, cond, context=more[0] if more else None)
-            return [*down, middle]
-
-        net.forward = forward
-        return net
-
     flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=1, channels=[4, 8], norm_num_groups=2,
                 attention_levels=[False, True], num_head_channels=4, conditioning_embedding_num_channels=[3, 5],
                 conditioning_embedding_in_channels=2)
     solid = dict(spatial_dims=3, in_channels=1, num_res_blocks=[1, 2], channels=[4, 4], norm_num_groups=4,
                  attention_levels=[True, False], num_head_channels=2, with_conditioning=True, cross_attention_dim=3,
                  conditioning_embedding_num_channels=[4])
-    return [case(make, flat, [2, 2, 8, 12], True, more=[[2], [2, 2, 16, 24]]),
-            case(make, solid, [1, 1, 4, 8, 4], True, more=[[1], [1, 1, 4, 8, 4], [1, 3, 3]])]
+    return [case(controlling, flat, [2, 2, 8, 12], True, more=[[2], [2, 2, 16, 24]]),
+            case(controlling, solid, [1, 1, 4, 8, 4], True, more=[[1], [1, 1, 4, 8, 4], [1, 3, 3]])]
 
 
 def vista3d():
@@ -814,67 +578,30 @@ def vista3d():
 
 
 def spade_autoencoder_kl():
-    def make(**args):
-        net = SPADEAutoencoderKL(**args)
-        net.sampling = lambda mean, deviation: mean
-        return net
-
     flat = dict(spatial_dims=2, label_nc=3, in_channels=2, num_res_blocks=[1, 1], channels=[4, 8], latent_channels=2,
                 attention_levels=[False, True], norm_num_groups=2, spade_intermediate_channels=5)
     solid = dict(spatial_dims=3, label_nc=2, num_res_blocks=1, channels=[4, 4], attention_levels=[False, False],
                  norm_num_groups=4, spade_intermediate_channels=3, with_encoder_nonlocal_attn=False)
-    return [case(make, flat, [2, 2, 16, 12], False, more=[[2, 3, 16, 12]]),
-            case(make, solid, [1, 1, 8, 6, 4], False, more=[[1, 2, 8, 6, 4]])]
+    return [case(spade_autoencoder, flat, [2, 2, 16, 12], False, more=[[2, 3, 16, 12]]),
+            case(spade_autoencoder, solid, [1, 1, 8, 6, 4], False, more=[[1, 2, 8, 6, 4]])]
 
 
 def spade_net():
-    def make(**args):
-        net = SPADENet(**dict(args, channels=list(args["channels"])))
-        if args.get("is_vae", True):
-            net.encoder.reparameterize = lambda mu, logvar: mu
-        return net
-
     flat = dict(spatial_dims=2, in_channels=2, out_channels=3, label_nc=4, input_shape=[16, 24], channels=[4, 6], z_dim=3,
                 spade_intermediate_channels=5)
     solid = dict(spatial_dims=3, in_channels=1, out_channels=2, label_nc=2, input_shape=[16, 16, 24], channels=[3, 4],
                  is_vae=False, spade_intermediate_channels=3, last_act="sigmoid", upsampling_mode="trilinear",
                  norm=["batch", {}], act="relu")
-    return [case(make, flat, [2, 4, 16, 24], False, more=[[2, 2, 16, 24]]),
-            case(make, solid, [2, 2, 16, 16, 24], True)]
-
-
-# The patches that our draws choose with the key 0 (Philox4x32-10; kernels/net/dropout_step.cpp).
-def chosen(samples, tokens, count):
-    def philox(low, high):
-        c, k = [low, 0, high, 0], [0, 0]
-        for _ in range(10):
-            a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-            c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
-            k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
-        return c[0]
-
-    draws = torch.tensor([philox(i, 3) for i in range(samples * tokens)], dtype=torch.float64)
-    return draws.reshape(samples, tokens).argsort(dim=1, stable=True)[:, :count]
+    return [case(spade, flat, [2, 4, 16, 24], False, more=[[2, 2, 16, 24]]),
+            case(spade, solid, [2, 2, 16, 16, 24], True)]
 
 
 def masked_auto_encoder_vit():
-    def make(**args):
-        net = MaskedAutoEncoderViT(**args)
-
-        def masking(x, masking_ratio=None):
-            keep = chosen(x.shape[0], x.shape[1], int((1 - net.masking_ratio) * x.shape[1]))
-            mask = torch.ones(x.shape[:2])
-            mask[torch.arange(x.shape[0]).unsqueeze(-1), keep] = 0
-            return x[torch.arange(x.shape[0]).unsqueeze(1), keep], keep, mask
-
-        net._masking = masking
-        return net
-
     flat = dict(spatial_dims=2, in_channels=2, img_size=[16, 12], patch_size=4, hidden_size=16, mlp_dim=12, num_layers=2,
                 num_heads=2, decoder_hidden_size=8, decoder_mlp_dim=10, decoder_num_layers=1, decoder_num_heads=4)
     solid = dict(flat, spatial_dims=3, in_channels=1, img_size=[8, 8, 12], pos_embed_type="learnable", masking_ratio=0.5,
                  decoder_pos_embed_type="learnable", proj_type="perceptron", qkv_bias=True)
-    return [case(make, flat, [2, 2, 16, 12], True), case(make, solid, [2, 1, 8, 8, 12], True)]
+    return [case(masked, flat, [2, 2, 16, 12], True), case(masked, solid, [2, 1, 8, 8, 12], True)]
 
 
 NETS |= dict(auto_encoder=auto_encoder, var_auto_encoder=var_auto_encoder)
@@ -900,41 +627,10 @@ NETS |= dict(segresnet_vae=segresnet_vae, segresnet_ds=segresnet_ds, segresnet_d
 NETS |= dict(cople_net=cople_net, unet_pipe=unet_pipe)
 
 
-# A classifier with a segmentation head on MONAI's EfficientNet and UpCat, named as FlexibleUNet.
-class RanzcrNet(torch.nn.Module):
-    def __init__(self, encoder, in_channels, out_channels, seg_channels, decoder_channels):
-        super().__init__()
-        self.encoder = EfficientNetBNFeatures(encoder, pretrained=False, in_channels=in_channels,
-                                              norm=("batch", {"eps": 1e-3, "momentum": 0.1}))
-        skips = {"efficientnet-b0": (16, 24, 40, 112, 320)}[encoder]
-        before = [skips[-1], *decoder_channels[:-1]]
-        self.decoder = torch.nn.Module()
-        self.decoder.blocks = torch.nn.ModuleList(
-            UpCat(2, i, s, o, ("relu", {"inplace": True}), "batch", False, 0.0, "nontrainable", None, "nearest",
-                  None, halves=k < 4)
-            for k, (i, s, o) in enumerate(zip(before, [*skips[-2::-1], 0], decoder_channels)))
-        self.segmentation_head = torch.nn.Sequential(torch.nn.Conv2d(decoder_channels[-1], seg_channels, 3, padding=1))
-        self.fc = torch.nn.Linear(skips[-1], out_channels)
-
-    def forward(self, x):
-        f = self.encoder(x)
-        y = f[-1]
-        for k, block in enumerate(self.decoder.blocks):
-            y = block(y, f[3 - k] if k < 4 else None)
-        return [self.fc(torch.amax(f[-1], (2, 3))), self.segmentation_head(y)]
-
-
 def ranzcr_net():
     args = dict(encoder="efficientnet-b0", in_channels=1, out_channels=7, seg_channels=3,
                 decoder_channels=[24, 16, 12, 8, 6])
     return [case(RanzcrNet, args, [2, 1, 64, 96], False)]
-
-
-# As retinanet_resnet50_fpn_detector puts them together, of any ResNet.
-def retina(spatial_dims, num_classes, num_anchors, backbone="resnet50", returned_layers=(1, 2, 3), **of_resnet):
-    body = getattr(nets, backbone)(spatial_dims=spatial_dims, **of_resnet)
-    features = resnet_fpn_feature_extractor(body, spatial_dims, returned_layers=returned_layers)
-    return RetinaNet(spatial_dims, num_classes, num_anchors, features, use_list_output=True)
 
 
 def retina_net():
@@ -1035,11 +731,6 @@ def signal_cases():
                                 [2, 2, 32], True)],
         reg_unet=lambda: [case(RegUNet, dict(spatial_dims=1, in_channels=2, num_channel_initial=2, depth=2, out_channels=1),
                                [2, 2, 16], True)])
-
-
-class Sampled(AutoencoderKL):  # without its noise
-    def sampling(self, z_mu, z_sigma):
-        return z_mu
 
 
 NETS |= {f"{name}_1d": cases for name, cases in signal_cases().items()}
