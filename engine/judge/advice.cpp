@@ -256,9 +256,9 @@ struct Store {
 Store store_for(double bytes, double memory, double disk) {
   Store s;
   const std::string size = bytes > 0 ? in_bytes(bytes) : "an unknown number of bytes";
-  if (bytes <= memory) {
+  if (bytes > 0 && bytes <= memory) {
     s.cost = size + " of memory, of " + in_bytes(memory) + " that may be used";
-  } else if (bytes <= disk) {
+  } else if (bytes > 0 && bytes <= disk) {
     s.cache["store"] = "auto";
     s.cache["budget"] = static_cast<std::int64_t>(memory);
     s.cost = size + ": " + in_bytes(memory) + " in memory, the rest on disk";
@@ -369,6 +369,15 @@ std::vector<Change> place_caches(const Graph& graph, const Plan& measured, const
     if (auto change = place_cache(graph, p, store)) all.push_back(std::move(*change));
   }
   return all;
+}
+
+double share_held(const Plan& plan, int cache, const Plan& measured, const Figures& figures) {
+  const PlanNode& n = plan.nodes[static_cast<std::size_t>(cache)];
+  const Json budget = n.graph->params.value("budget", Json());
+  if (!budget.is_number() || n.graph->params.value("store", "memory") == "auto") return 1;
+  const PlanNode& last = plan.nodes[static_cast<std::size_t>(n.inputs.front().from)];
+  const double bytes = bytes_behind(measured, figures, last.path());
+  return bytes > 0 ? std::min(1.0, budget.get<double>() / bytes) : 1;
 }
 
 std::vector<Change> leave_out_caches(const Graph& graph) {

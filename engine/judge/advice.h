@@ -51,6 +51,9 @@ std::vector<Change> reorder(const Graph& graph);
 std::vector<Change> place_caches(const Graph& graph, const Plan& measured, const Figures& figures,
                                  const Room& room);
 
+// The share of its stream's items that a cache has room for, by those sizes; 1 where nobody knows.
+double share_held(const Plan& plan, int cache, const Plan& measured, const Figures& figures);
+
 // Misplaced caches for which there is no better place.
 std::vector<Change> leave_out_caches(const Graph& graph);
 

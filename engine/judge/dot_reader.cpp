@@ -37,18 +37,20 @@ class Reader {
     expect("{");
     while (!takes('}')) {
       if (at_ >= text_.size()) fail("}");
+      const bool is_name = sees('"');  // a node may be called "edge"
       const DotValue first = value();
-      if (first.text == "subgraph") {
+      const std::string word = is_name ? "" : first.text;
+      if (word == "subgraph") {
         const int inner = static_cast<int>(graph_.clusters.size());
         graph_.clusters.push_back({value().text, {}, cluster});
         DotAttributes of_it;
         body(inner, nodes, edges, of_it);
         graph_.clusters[static_cast<std::size_t>(inner)].attributes = std::move(of_it);
-      } else if (first.text == "graph") {
+      } else if (word == "graph") {
         attributes(own);
-      } else if (first.text == "node") {
+      } else if (word == "node") {
         attributes(nodes);
-      } else if (first.text == "edge") {
+      } else if (word == "edge") {
         attributes(edges);
       } else if (takes('=')) {
         own.all[first.text] = value();

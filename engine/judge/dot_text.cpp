@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/base/message.h"
+
 namespace sluice::dot {
 
 const LaneStyle& style_of(LaneKind lane) {
@@ -21,7 +23,7 @@ const LaneStyle& style_of(LaneKind lane) {
 
 std::string html(const std::string& text) {
   std::string out;
-  for (char c : text) {
+  for (char c : printable(text, true)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -44,7 +46,7 @@ std::string html(const std::string& text) {
 
 std::string quote(const std::string& text) {
   std::string out = "\"";
-  for (char c : text) {
+  for (char c : printable(text, true)) {
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n')
       out += "\\n";
@@ -144,7 +146,9 @@ std::vector<std::string> changed_fields(const Plan& plan, int node, std::size_t 
       break;
     }
     std::string line = names;
-    if (line.size() > 28) line = line.substr(0, line.rfind(',', 25)) + ", ...";
+    auto cut = line.rfind(',', 25);
+    if (cut == line.npos) cut = line.find(',');
+    if (line.size() > 28 && cut != line.npos) line = line.substr(0, cut) + ", ...";
     lines.push_back(line + (what.empty() ? "" : " " + terse(what)));
   }
   return lines;

@@ -1,6 +1,7 @@
 // The words and colours of the picture (dot.h): escaping, numbers, what flows along an edge.
 //
-// Invariant: what comes from a graph file never ends a DOT string or an HTML label.
+// Invariant: what comes from a graph file never ends a DOT string or an HTML label, and holds no
+// control character, which no XML may have.
 #pragma once
 
 #include <string>

@@ -132,9 +132,9 @@ class Simulation {
           cost(static_cast<int>(i)).service_s * firings_each(static_cast<int>(i), by) *
           (plan.nodes[i].is_source() ? cost(static_cast<int>(i)).fires : 1);
     }
-    takes_turns_ = plan.turns.has_value();  // where the length of every epoch is known
+    takes_turns_ = plan.turns.has_value() && costs.epoch[static_cast<std::size_t>(train_)] > 0;
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      if (plan.streams[s].takes_turns && costs.epoch[s] <= 0) takes_turns_ = false;
+      rests_.push_back(rests(s));
       begin_epoch(s);
     }
     if (takes_turns_) turn_ = train_;
@@ -193,6 +193,17 @@ class Simulation {
     const double each =
         mine > 0 && theirs > 0 ? theirs / mine : 1 / std::max(1.0, cost(i).children);
     return node(by).spec->arity == Arity::gather ? each * gathered(plan_, node(by)) : each;
+  }
+
+  // A stream that is left out: it takes turns, and the length of its epoch or of training's is
+  // unknown, as where its turn never came; or no body of it takes time, so it would go round
+  // without end.
+  bool rests(std::size_t s) const {
+    if (static_cast<int>(s) == train_) return false;
+    if (plan_.streams[s].takes_turns) return !takes_turns_ || costs_.epoch[s] <= 0;
+    for (std::size_t i = 0; i < service_.size(); ++i)
+      if (plan_.nodes[i].stream == static_cast<int>(s) && service_[i] > 0) return false;
+    return true;
   }
 
   static double per(std::int64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0; }
@@ -267,7 +278,7 @@ class Simulation {
 
   bool start_source(int i) {
     const auto s = static_cast<std::size_t>(node(i).stream);
-    if (!room(i) || *at(i).free <= 0) return false;
+    if (rests_[s] || !room(i) || *at(i).free <= 0) return false;
     if (takes_turns_ && epochs_[s].size() > 3) return false;
     Body body;
     body.node = i;
@@ -453,7 +464,7 @@ class Simulation {
     std::vector<int> round{train_};
     for (const int s : plan_.turns->streams) {
       const int every = std::max(1, plan_.streams[static_cast<std::size_t>(s)].every);
-      if ((cycles_ + 1) % every == 0) round.push_back(s);
+      if (!rests_[static_cast<std::size_t>(s)] && (cycles_ + 1) % every == 0) round.push_back(s);
     }
     const auto it = std::find(round.begin(), round.end(), turn_);
     if (it == round.end() || it + 1 == round.end()) {
@@ -474,6 +485,7 @@ class Simulation {
   std::array<int, 4> lanes_{};
   std::vector<std::deque<std::shared_ptr<Epoch>>> epochs_;  // by stream; the last one is being sent
   std::vector<std::int64_t> sent_;
+  std::vector<bool> rests_;  // by stream
   bool takes_turns_ = false;
   int turn_ = -1, pace_ = -1, cycles_ = 0, seen_cycles_ = 0;
   double now_ = 0, last_s_ = 0;

@@ -12,6 +12,7 @@ void Timeline::add(const std::vector<Reading>& now, double cpu_s, double bytes) 
   if (last_.size() != now.size()) {  // the first only says where the first stretch begins
     last_ = now;
     last_cpu_s_ = cpu_s;
+    if (!now.empty()) first_ns_ = now.front().at_ns;
     return;
   }
   const Figures f = Figures::between(plan_, threads_, last_, now);
@@ -22,6 +23,7 @@ void Timeline::add(const std::vector<Reading>& now, double cpu_s, double bytes) 
                        static_cast<float>(n.credits_out)});
   last_ = now;
   last_cpu_s_ = cpu_s;
+  ++samples_;
 
   open_.resize(p.size(), 0);
   for (std::size_t i = 0; i < p.size(); ++i) open_[i] += p[i];
@@ -65,7 +67,11 @@ Json Timeline::to_json() const {
     }
     nodes[plan_.nodes[i].path()] = std::move(n);
   }
-  return {{"interval_s", every_s_ * static_cast<double>(each_)},
+  double every_s = every_s_;
+  if (samples_ > 0)
+    every_s =
+        static_cast<double>(last_.front().at_ns - first_ns_) * 1e-9 / static_cast<double>(samples_);
+  return {{"interval_s", std::round(every_s * static_cast<double>(each_) * 1e4) / 1e4},
           {"cpu", column(0, 1, 100)},
           {"rss_mb", column(1, 1e-6, 1)},
           {"nodes", std::move(nodes)}};

@@ -15,7 +15,8 @@ namespace sluice {
 
 class Timeline {
  public:
-  // `every_s`: the time between two calls of add().
+  // `every_s`: the time between two calls of add(), until that is measured: a busy machine calls
+  // late.
   Timeline(const Plan& plan, Threads threads, double every_s, std::size_t most = 2000);
 
   // The counters as they stand, and of the process: processor seconds used so far and bytes held.
@@ -39,6 +40,8 @@ class Timeline {
   Point open_;  // the sum of those that the next point will stand for
   std::size_t in_open_ = 0;
   std::vector<Reading> last_;
+  std::size_t samples_ = 0;
+  std::int64_t first_ns_ = 0;
   double last_cpu_s_ = 0;
 };
 

@@ -213,7 +213,7 @@ class Judge {
       v_.text +=
           slots + " of " + slots + " " + name_of(l.lane) + " threads busy " + percent(l.busy);
     }
-    if (!l.lone && l.most < 0.9 * l.busy) v_.text += ", " + percent(l.most) + " of it here";
+    if (!l.lone && l.most < 0.9 * l.busy) v_.text += ", " + percent(l.most) + " here";
     if (!l.lone && l.lane != LaneKind::step && l.lane != LaneKind::copy) lift(l);
     if (v_.rate > 0 && v_.limits.size() > 1 && v_.limits[1].busy >= 0.05 &&
         v_.limits[1].busy <= l.busy)

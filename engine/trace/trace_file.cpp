@@ -246,6 +246,8 @@ void TraceFile::write(std::string_view text) {
   if (full_) return;
   if (bytes_ + text.size() > most_bytes_) {
     full_ = true;
+    warn(path_.string() + ": the trace ends here, at its bound of " +
+         std::to_string(most_bytes_ >> 20) + " MiB");
     text = whole_packets(text, most_bytes_ - bytes_);
   }
   const std::size_t size = text.size();

@@ -130,18 +130,23 @@ TraceData read_trace(const std::string& file) {
     return a.begin < b.begin || (a.begin == b.begin && a.in < b.in);
   });
   take_passes_from_bodies(slices);
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    for (const auto flow : slices[i].flows) decoder.data.of_flow[flow].push_back(i);
   return std::move(decoder.data);
 }
 
 std::vector<std::size_t> life_of(const TraceData& data, std::size_t source) {
-  std::set<std::uint64_t> flows{data.slices[source].flows.front()};
+  std::set<std::uint64_t> flows;
+  std::set<std::size_t> ahead{source};
   std::vector<std::size_t> life;
-  for (std::size_t i = source; i < data.slices.size(); ++i) {
-    const TraceSlice& s = data.slices[i];
-    if (std::none_of(s.flows.begin(), s.flows.end(), [&](auto f) { return flows.count(f); }))
-      continue;
-    flows.insert(s.flows.front());  // a batch goes on under a number of its own
+  while (!ahead.empty()) {
+    const std::size_t i = *ahead.begin();
+    ahead.erase(ahead.begin());
     life.push_back(i);
+    const auto& own = data.slices[i].flows;  // a batch goes on under a number of its own
+    if (own.empty() || !flows.insert(own.front()).second) continue;
+    const auto& all = data.of_flow.at(own.front());
+    ahead.insert(std::upper_bound(all.begin(), all.end(), i), all.end());
   }
   return life;
 }

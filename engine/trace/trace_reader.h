@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sluice {
@@ -20,15 +21,17 @@ struct TraceSlice {
 };
 
 struct TraceData {
-  std::vector<std::pair<std::uint64_t, std::string>> threads;  // track -> name
-  std::vector<TraceSlice> slices;                              // by begin
+  std::vector<std::pair<std::uint64_t, std::string>> threads;           // track -> name
+  std::vector<TraceSlice> slices;                                       // by begin
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> of_flow;  // slices that name it
   const std::string& thread(std::uint64_t track) const;
 };
 
 // Throws IoError where the file cannot be read.
 TraceData read_trace(const std::string& file);
 
-// The slices that a sample goes through from `source` (an index of slices) on, in order.
+// The slices that a sample goes through from `source` (an index of slices) on, in order; as long as
+// the life takes, however long the trace is.
 std::vector<std::size_t> life_of(const TraceData& data, std::size_t source);
 
 }  // namespace sluice

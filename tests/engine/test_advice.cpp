@@ -196,6 +196,26 @@ TEST_CASE("A cache takes the memory that there is, then disk, then a part of the
   CHECK(in({50'000'000, 10}).text.find("\"cache\", \"budget\": 50000000, \"in\"") !=
         std::string::npos);
   CHECK(in({50'000'000, 10}).cost.find("a part of 100.0 MB") != std::string::npos);
+  // Nobody knows how large the samples are: no more than there is.
+  const Change unknown = caches(text, text, {50'000'000, 10}, 0).front();
+  CHECK(unknown.text.find("\"cache\", \"budget\": 50000000, \"in\"") != std::string::npos);
+}
+
+TEST_CASE("A cache with room for a part spares that part alone") {
+  const auto share = [](const std::string& cache) {
+    std::string text = chain("load norm cache flip");
+    text.replace(text.find("\"type\": \"cache\""), 15, "\"type\": \"cache\"" + cache);
+    const Graph graph = read(text), without = read(chain("load norm flip"));
+    Diagnostics diagnostics;
+    const auto plan = make_plan(graph, {}, diagnostics),
+               measured = make_plan(without, {}, diagnostics);
+    REQUIRE(plan);
+    REQUIRE(measured);
+    return share_held(*plan, graph.find("cache"), *measured, figures(*measured, 1, 100));
+  };
+  CHECK(share("") == 1);
+  CHECK(share(", \"budget\": 25000000") == doctest::Approx(0.25));
+  CHECK(share(", \"budget\": 200000000") == 1);
 }
 
 TEST_CASE("In a part the cache becomes what the part gives, for all who use it") {

@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "engine/judge/dot.h"
+#include "engine/judge/dot_text.h"
+#include "engine/judge/svg.h"
 #include "toy_graph.h"
 
 using namespace sluice;
@@ -101,4 +103,32 @@ TEST_CASE("Links lead to the line in the graph file, from where the picture lies
   DotOptions options;
   options.base = "pictures/new";
   CHECK(to_dot(*d.plan, options).find("URL=\"../../g.json#L6\"") != std::string::npos);
+}
+
+TEST_CASE("No control character of a graph's text is in its picture") {
+  const Drawn d(R"({ "name": "a\u001b[31m", "desc": "a\u0007 bell\nand a line", "nodes": {
+    "edge": { "type": "cases", "root": "x\u0000y", "desc": "\u009b2J" },
+    "node": { "type": "save", "in": "edge" } } })");
+  const std::string dot = to_dot(*d.plan);
+  for (const std::string& text : {dot, svg_of_dot(dot)}) {
+    for (const char c : text) CHECK((static_cast<unsigned char>(c) >= 32 || c == '\n'));
+    CHECK(text.find("\xc2\x9b") == std::string::npos);
+    CHECK(text.find("x1b[31m") != std::string::npos);
+    CHECK(text.find("bell") != std::string::npos);
+  }
+}
+
+TEST_CASE("Fields are said to go on only where some were left out") {
+  Drawn d(R"({ "nodes": { "in": { "type": "cases", "root": "x" },
+                          "save": { "type": "save", "in": "in" } } })");
+  const auto drawn = [&](std::initializer_list<const char*> names) {
+    auto& fields = d.plan->nodes[0].flow.fields;
+    fields.clear();
+    for (const char* name : names) fields.emplace_back().name = name;
+    return dot::changed_fields(*d.plan, 0, 3).front();
+  };
+  CHECK(drawn({"a_field_with_a_name_of_its_own"}) == "a_field_with_a_name_of_its_own");
+  CHECK(drawn({"a_field_with_a_name_of_its_own", "label"}) ==
+        "a_field_with_a_name_of_its_own, ...");
+  CHECK(drawn({"image", "label", "previous", "prediction"}) == "image, label, previous, ...");
 }

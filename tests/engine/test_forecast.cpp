@@ -133,6 +133,28 @@ TEST_CASE("Training and validation take turns, so their times add up") {
   CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(50).epsilon(0.05));
   costs.nodes[static_cast<std::size_t>(infer)].service_s = 0;
   CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(100).epsilon(0.05));
+  // A profile that ended before the first validation, or before the first epoch.
+  for (const std::vector<std::int64_t>& epoch : {std::vector<std::int64_t>{10, -1}, {-1, -1}}) {
+    costs.epoch = epoch;
+    for (const double measured : {0.0, 0.02}) {
+      costs.nodes[static_cast<std::size_t>(v)].service_s = measured;  // prepared ahead
+      CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(100).epsilon(0.05));
+    }
+  }
+}
+
+TEST_CASE("A stream beside it that costs nothing does not stop the clock") {
+  Builder b;
+  const int s = b.source("s", 10);
+  const int work = b.add("work", plain("work"), forward, {{s, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{work, 0}});
+  b.add("k2", sink("k2"), [](Firing&) {}, {{b.source("t", 10), 0}});
+  REQUIRE(b.plan(1));
+  PlanCosts costs;
+  costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+  costs.epoch = {-1, -1};
+  costs.nodes[static_cast<std::size_t>(work)].service_s = 0.01;
+  CHECK(forecast(*b.made, {1, 1, 8, 1}, costs) == doctest::Approx(100).epsilon(0.05));
 }
 
 TEST_CASE("Costs come from figures by path, and what was crowded out is no cost") {

@@ -105,6 +105,16 @@ TEST_CASE("every picture of ours can be drawn, and markup in names stays text") 
   CHECK(evil.find("a&lt;b&gt;-&gt;c") != std::string::npos);
 }
 
+TEST_CASE("a node may be called like a word of Graphviz'") {
+  const std::string svg = svg_of_dot(
+      "digraph \"g\" { node [shape=box]; \"edge\" [id=\"node0\"]; \"graph\" [id=\"node1\"]; "
+      "\"node\" [id=\"node2\"]; \"subgraph\" [id=\"node3\"]; \"edge\" -> \"graph\"; "
+      "\"graph\" -> \"node\"; \"node\" -> \"subgraph\"; }");
+  for (const char* title : {"edge", "graph", "node", "subgraph", "edge-&gt;graph", "graph-&gt;node",
+                            "node-&gt;subgraph"})
+    CHECK(svg.find("<title>" + std::string(title) + "</title>") != std::string::npos);
+}
+
 TEST_CASE("a text that is no picture is refused") {
   for (const char* text : {"", "graph {}", "digraph { a -> ", "digraph { a [label=\"x }",
                            "digraph { a [label=<<b>x }", "digraph { subgraph c { a }"})

@@ -53,6 +53,18 @@ TEST_CASE("a timeline keeps what was measured between two samples") {
   CHECK(j.at("nodes").at("s").at("total") == r.b.made->nodes[0].credits);
 }
 
+TEST_CASE("points stand as far apart as they were taken, however late that was") {
+  Recorder r;
+  Timeline t(*r.b.made, Threads{2, 2, 2}, 0.1);
+  r.pass(t, 0, 0);
+  for (int i = 0; i < 4; ++i) {
+    for (Reading& reading : r.now) reading.at_ns += 150'000'000;  // called 0.15 s late
+    r.pass(t, 0.5, 1);
+  }
+  CHECK(t.points() == 4);
+  CHECK(t.to_json().at("interval_s") == 0.25);
+}
+
 TEST_CASE("a long timeline stays bounded, keeps its length and its means") {
   for (const std::size_t most : {5, 8, 64}) {
     Recorder r;

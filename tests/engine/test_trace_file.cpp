@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <thread>
 
 #include "engine/base/protobuf.h"
+#include "engine/base/warnings.h"
 #include "engine/trace/trace_file.h"
 #include "engine/trace/trace_reader.h"
 #include "tests/engine/toy.h"
@@ -105,9 +107,40 @@ TEST_CASE("a trace that is cut anywhere reads up to there") {
 
 TEST_CASE("a trace does not exceed its bound, and the run goes on") {
   Traced t(400);
+  forget_warnings();
   t.run(20'000);
   CHECK(std::filesystem::file_size(t.file) <= 20'000);
   CHECK(!text_of(t.file).empty());
+  REQUIRE(warnings().size() == 1);
+  CHECK(warnings().front().find("the trace ends here, at its bound") != std::string::npos);
+}
+
+TEST_CASE("lives are found in no more than the time of their own length") {
+  Builder b;
+  const int s = b.source("s", 1);
+  const int a = b.add("a", plain("a"), forward, {{s, 0}});
+  const int k = b.add("k", sink("k"), [](Firing&) {}, {{a, 0}});
+  REQUIRE(b.plan());
+  TraceEncoder encoder(*b.made);
+  encoder.thread(0, "t", 1);
+  constexpr std::uint64_t samples = 50'000;
+  for (std::uint64_t i = 0; i < samples; ++i)
+    for (const int node : {s, a, k}) {
+      Event e;
+      e.start = static_cast<std::int64_t>(10 * (3 * i + 1)) + 10 * node;
+      e.end = e.start + 5;
+      e.index = i;
+      e.node = node;
+      if (node == s) encoder.named({node, 0, i, "x"});
+      encoder.event(0, e);
+    }
+  TemporaryFolder folder;
+  const auto file = folder / "trace";
+  std::ofstream(file, std::ios::binary) << encoder.take();
+  const TraceData data = read_trace(file.string());
+  REQUIRE(data.slices.size() == 3 * samples);
+  for (std::size_t i = 0; i < data.slices.size(); i += 3)
+    REQUIRE(life_of(data, i) == std::vector<std::size_t>{i, i + 1, i + 2});
 }
 
 TEST_CASE("a full ring drops what is new and counts it, and what is kept is in order") {

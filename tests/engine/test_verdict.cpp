@@ -80,11 +80,11 @@ TEST_CASE("Compute threads are not promised beyond the machine's cores") {
   c.busy("step", 0.3);
   c.at("fwd").starved = 0.7;
   CHECK(c.verdict().text ==
-        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % of it here; with 3, about 63/s; "
+        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % here; with 3, about 63/s; "
         "next limit `step` at 133/s");
   c.figures.threads.cores = 2;
   CHECK(c.verdict().text ==
-        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % of it here; these are all cores: it "
+        "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % here; these are all cores: it "
         "needs more of them, or less work a sample; next limit `step` at 133/s");
   CHECK(c.verdict().advice == "all 2 cores work");
 }
@@ -96,7 +96,7 @@ TEST_CASE("A full training region limits although the data threads are stretched
   c.busy("norm", 1.9);
   c.at("fwd").starved = 0.02;
   Verdict v = c.verdict();
-  CHECK(v.text == "`fwd` limits: the one step thread is busy 92 %, 50 % of it here");
+  CHECK(v.text == "`fwd` limits: the one step thread is busy 92 %, 50 % here");
   CHECK(v.advice == "the step thread is busy 92 %");
   c.at("fwd").starved = 0.3;  // now it waits for batches
   c.busy("step", 0.2);
@@ -114,7 +114,7 @@ TEST_CASE("A device's stream limits, and kernels that wait to be queued are told
   }
   CHECK(c.verdict().text ==
         "`fwd` limits: the device's step stream is busy 96 %, the thread that queues its work 8 %, "
-        "60 % of it here; next limit `load` at 200/s");
+        "60 % here; next limit `load` at 200/s");
   CHECK(c.verdict().advice == "the step stream is busy 96 %");
   c.at("fwd").host_s = 8;
   CHECK(c.verdict().advice == "kernels wait to be queued: run.cuda_graphs");

@@ -84,6 +84,21 @@ TEST_CASE("the rate is in samples of the source and the share that of the epoch"
   CHECK(!r.pace->validating());
 }
 
+TEST_CASE("steps of most of a minute have a rate and an end too") {
+  Run r({160, 20});
+  for (int s = 0; s <= 400; ++s) {
+    Reading& step = r.at("step");
+    step.fired = step.epoch_done = static_cast<std::uint64_t>(s / 40);
+    for (Reading& each : r.now) each.at_ns = (1 + s) * std::int64_t{1'000'000'000};
+    r.pace->add(r.now, Turn{0, 0, 0});
+  }
+  REQUIRE(r.pace->rate());
+  CHECK(*r.pace->rate() == doctest::Approx(0.1).epsilon(0.25));  // 4 samples in 40 s
+  REQUIRE(r.pace->eta_s());
+  // 5 epochs of 160 and of 20 samples, of which 40 are done.
+  CHECK(*r.pace->eta_s() == doctest::Approx(860 / 0.1).epsilon(0.3));
+}
+
 TEST_CASE("validation has its own rate and share, and does not slow training's") {
   Run r;
   r.to(11);  // the second epoch's validation, half done

@@ -7,6 +7,7 @@ namespace sluice::live {
 
 namespace {
 constexpr double kept_s = 60, spacing_s = 1;
+constexpr double few = 4, kept_for_few_s = 900;  // packets; where no more come, more is kept
 constexpr double window_s = 5;   // of rates, and longer where fewer packets than this come:
 constexpr double enough = 10;    // packets
 constexpr double settled_s = 2;  // before that a rate is noise
@@ -56,9 +57,17 @@ void Pace::add(std::vector<Reading> now, std::optional<Turn> turn) {
       at_s(past_.back().readings) - at_s(past_[past_.size() - 2].readings) < spacing_s)
     past_.pop_back();
   past_.push_back(std::move(m));
-  while (at_s(past_.back().readings) - at_s(past_.front().readings) > kept_s) past_.pop_front();
+  while (has_too_old()) past_.pop_front();
   for (std::size_t s = 0; s < known_.size(); ++s)
     if (const auto rate = rate_of(static_cast<int>(s))) known_[s] = rate;
+}
+
+bool Pace::has_too_old() const {
+  const double age = at_s(past_.back().readings) - at_s(past_.front().readings);
+  if (age <= kept_s || age > kept_for_few_s) return age > kept_s;
+  const double came =
+      past_.back().tracks[index(stream_)].samples - past_[1].tracks[index(stream_)].samples;
+  return came >= few * each_[index(stream_)];
 }
 
 double Pace::seconds() const {

@@ -45,6 +45,7 @@ class Pace {
   std::optional<double> rate_of(int stream) const;
   std::optional<double> epoch_samples(int stream) const;
   double epochs_left(int stream) const;
+  bool has_too_old() const;
 
   const Plan& plan_;
   const Threads threads_;
@@ -52,7 +53,7 @@ class Pace {
   std::vector<int> ends_;                     // by stream: its last node
   std::vector<double> each_;                  // by stream: samples a packet at that node; 0: varies
   std::vector<std::optional<double>> known_;  // by stream: its rate when it last had its turn
-  std::deque<Moment> past_;                   // about one a second, the newest last
+  std::deque<Moment> past_;  // about one a second, the newest last; of a minute, or some packets
   std::optional<Turn> turn_;
   int stream_ = 0;
   std::int64_t first_ns_ = 0;
