@@ -19,7 +19,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t page = 4096, huge_page = 2 << 20, smallest = 1 << 20, slack = 64 << 20;
+constexpr std::size_t page = 4096, huge_page = 2 << 20, smallest = 1 << 20, slack = 16 << 20;
 constexpr std::size_t most_blocks = 16384;  // each is a mapping, of which a process has 65530
 
 std::size_t rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
@@ -109,7 +109,7 @@ struct BlockPool::State {
   }
   void* map(std::size_t bytes) {
     const std::size_t now = held.used + bytes, most = std::max(held.most_used, now);
-    shrink_to(now < most + most / 8 + slack ? most + most / 8 + slack - now : 0);
+    shrink_to(most + most / 32 + slack - now);
     void* block = map_block(bytes);
     if (block || kept.empty()) return block;
     shrink_to(0);

@@ -5,8 +5,8 @@
 // Blocks of a MiB and more are kept when they are freed, become one with kept neighbours, and are
 // cut for the next that asks, in huge pages where the kernel has them; smaller ones stay glibc's.
 //
-// Invariant: kept and used blocks together never exceed the peak of the used ones by more than an
-// eighth and 64 MiB. Results do not depend on it.
+// Invariant: kept and used blocks together never exceed the peak of the used ones by more than a
+// thirty-second and 16 MiB. Results do not depend on it.
 #pragma once
 
 #include <cstddef>

@@ -278,14 +278,22 @@ class Search {
 
   MemoryPlan everything_kept() { return rehearsal_.play(none()); }
 
-  // What a pass over a value that is there anyway gives: norms and activations.
+  // What a pass over a value that is there anyway gives: norms and activations; and of
+  // concatenations those without which the peak is lower.
   MemoryPlan light() {
     std::vector<bool> again = none();
     for (const int n : schedule_.steps) {
       const auto& from = net_.steps[n]->inputs;
       again[n] = rehearsal_.is_cheap(n) && from.size() == 1 && schedule_.kept[from[0]];
     }
-    return rehearsal_.play(again);
+    MemoryPlan plan = rehearsal_.play(again);
+    for (const int n : schedule_.steps) {
+      if (plan.again[n] || !rehearsal_.is_cheap(n)) continue;
+      again = plan.again;
+      again[n] = true;
+      take_better(plan, rehearsal_.play(again));
+    }
+    return plan;
   }
 
   // Norms, activations and concatenations.

@@ -46,11 +46,11 @@ Spec image_net(std::string name, std::string doc, bool given = true,
       .param(
           "memory", Text{&ImageNet::memory},
           "What a training step keeps for its backward pass: keep: everything; light: all but the "
-          "results of norms and activations, which are computed again; recompute: so little that "
-          "its peak is lowest, the rest is computed again; offload: everything, but what is not "
-          "read for long waits in the host's memory, copied beside a GPU's work; auto: as much as "
-          "memory_budget has room for, the rest is computed again. The result is the same to the "
-          "bit.")
+          "results of norms, activations and concatenations that are quickly computed again; "
+          "recompute: so little that its peak is lowest, the rest is computed again; offload: "
+          "everything, but what is not read for long waits in the host's memory, copied beside a "
+          "GPU's work; auto: as much as memory_budget has room for, the rest is computed again. "
+          "The result is the same to the bit.")
       .choices({"keep", "light", "recompute", "offload", "auto"})
       .param("memory_budget", Bytes{&ImageNet::memory_budget},
              "memory auto: bytes of a training step's activations and their gradients.")

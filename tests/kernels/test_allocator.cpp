@@ -44,7 +44,7 @@ TEST_CASE("blocks of the pool begin at huge pages where they hold one") {
   CHECK_FALSE(pool.give(&pool));  // not of the pool
 }
 
-TEST_CASE("the pool holds at most an eighth and 64 MiB more than was ever in use at once") {
+TEST_CASE("the pool holds at most a thirty-second and 16 MiB more than was ever in use at once") {
   BlockPool pool;
   std::size_t most = 0;
   for (std::size_t size = 1; size < 200; size += 7) {  // sizes that hardly ever fit again
@@ -53,7 +53,7 @@ TEST_CASE("the pool holds at most an eighth and 64 MiB more than was ever in use
     const auto held = pool.held();
     most = std::max(most, held.used);
     CHECK(held.most_used == most);
-    CHECK(held.used + held.kept <= most + most / 8 + 64 * mebibyte);
+    CHECK(held.used + held.kept <= most + most / 32 + 16 * mebibyte);
     CHECK(pool.give(a));
     CHECK(pool.give(b));
   }

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "kernels/net/quantize_step.h"
+#include "kernels/net/stages.h"
 #include "tests/kernels/small_unet.h"
 #include "tests/temporary_folder.h"
 
@@ -92,6 +94,31 @@ TEST_CASE("a step that makes values again gives the same bits, gradients and run
       }
 }
 
+TEST_CASE("a code that is made again is that of the table as it was, which follows in training") {
+  const auto trained = [](bool again) {
+    Builder b;
+    const Scope s = b.scope();
+    const Value x = conv(s / "in", b.input(1, 3), 4, {});
+    auto step = std::make_unique<QuantizeStep>();
+    step->embedding = s.buffer("table", at::zeros({8, 4}), "table");
+    step->cluster_size = s.buffer("size", at::zeros({8}));
+    step->sums = s.buffer("sums", at::zeros({8, 4}), "table");
+    step->decay = 0.5;
+    const Value code = b.append(std::move(step), {x}, {false}, x);
+    Net net = b.finish({conv(s / "out", code, 1, {})}, {});
+    net.initialise(1);
+    divide(net, {.recompute = again});
+    at::manual_seed(7);
+    const at::Tensor y = net.forward({at::randn({2, 1, 6, 6, 6})}, 1, true, 5)[0];
+    (y * y).mean().backward();
+    Trained t;
+    for (const auto& p : net.parameters) t.gradients.push_back(p.tensor.grad());
+    for (const auto& buffer : net.buffers) t.buffers.push_back(buffer.tensor);
+    return t;
+  };
+  check_equal(trained(false), trained(true));
+}
+
 TEST_CASE("of a relu what it gives is kept, and not what it was given") {
   Builder b;
   const Scope s = b.scope();
@@ -113,6 +140,21 @@ TEST_CASE("a light step makes norms again, of what is kept anyway, and no produc
     CHECK(light.memory.forward_again > 0);
     CHECK(light.memory.forward_again < 0.2);
   }
+}
+
+TEST_CASE("a light step makes a concatenation again where that lowers the peak") {
+  Builder b;
+  const Scope s = b.scope();
+  const Value skip = conv(s / "a", b.input(1, 3), 8, {});
+  Value y = concat({skip, conv(s / "b", skip, 8, {})});
+  for (const char* name : {"c", "d", "e"}) y = conv(s / name, y, 16, {});
+  const Net net = b.finish({y}, {});
+  const auto plan = [&](Kind kind) {
+    return memory_plan(net, net.schedule(1), net.sizes({{1, 1, 8, 8, 8}}), {kind}, {});
+  };
+  const MemoryPlan keep = plan(Kind::keep), light = plan(Kind::light);
+  CHECK(light.kept == keep.kept - 8 * 512 * 4);  // what the skip does not have
+  CHECK(light.peak < keep.peak);
 }
 
 // What went to the host reads as NaN there, so a value that is not brought back is seen.

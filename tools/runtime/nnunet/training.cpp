@@ -89,7 +89,7 @@ class TrainingGraph {
     net["deep_supervision"] = outputs() > 1;
     net["memory"] = "light";
     return "  \"models\": {\n"
-           "    // Norms are computed again on the way back: a fifth less memory for 2 % of the\n"
+           "    // Norms are computed again on the way back: a quarter less memory for 2 % of the\n"
            "    // time; \"keep\" is the other way.\n"
            "    \"net\": { " +
            members_of(net, "      ", 15) + " }\n  },\n";
