@@ -182,7 +182,7 @@ struct Saved {
     }
     if (spatial.numel() == 1) space = space.sum();
     return {to_image ? image_grad : at::Tensor(), to_guide ? guide_grad : at::Tensor(),
-            to_spatial ? space.reshape(spatial.sizes()).to(spatial.scalar_type()) : at::Tensor(),
+            to_spatial ? space.reshape(spatial.sizes()).to(spatial.options()) : at::Tensor(),
             to_color ? at::full_like(color, color_grad) : at::Tensor()};
   }
 };

@@ -40,7 +40,10 @@ at::Tensor packed(const at::Tensor& mask) {
 
 at::Tensor packed_on_device(const at::Tensor& label, const at::Tensor* image, double threshold,
                             bool background) {
-  const at::Tensor y = label.contiguous(), x = image ? image->contiguous() : at::Tensor();
+  const at::Tensor y = (is_voxel_type(label.scalar_type()) ? label : at::ne(label, 0)).contiguous();
+  at::Tensor x;
+  if (image)
+    x = (is_voxel_type(image->scalar_type()) ? *image : image->to(at::kFloat)).contiguous();
   kernels::BitRule rule;
   rule.label = y.const_data_ptr();
   rule.label_type = voxel_type(y);

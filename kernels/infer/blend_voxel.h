@@ -88,7 +88,8 @@ inline const char* blend_problem(const BlendCall& c) {
 inline const char* blend_problem(const BlendFinish& f) {
   const BlendSums& s = f.sums;
   if (!s.sum || !s.total) return "a null pointer";
-  if (s.channels < 1 || s.channels > 256) return "channels that a byte does not count";
+  if (s.channels < 1) return "no channels";
+  if (f.classes && s.channels > 256) return "channels that a byte does not count";
   if (f.begin < 0 || f.end > s.size[0] || f.begin > f.end) return "planes outside the volume";
   const std::int32_t planes = f.end - f.begin;
   if (planes > s.sum_planes || planes > s.total_planes) return "more planes than are kept";

@@ -114,7 +114,8 @@ Value patch_embedding(const Scope& s, const Value& x, const VitOptions& o);
 Value transformer_block(const Scope& s, const Value& x, const VitOptions& o);
 // Tokens with what their places in `o`'s grid add, NAME: trained, or a constant.
 Value add_positions(const Scope& s, const std::string& name, const Value& x, const VitOptions& o);
-// Tokens [N, T, C] as the image of their grid.
+// An image's voxels as tokens [N, T, C], and such as the image of their grid.
+Value to_tokens(const Value& image);
 Value to_image(const Value& tokens, const std::vector<std::int64_t>& grid);
 
 }  // namespace sluice

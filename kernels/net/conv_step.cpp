@@ -8,6 +8,7 @@
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/norm_act.h"
 #include "kernels/net/thin_conv.h"
+#include "kernels/net/windows.h"
 
 namespace sluice {
 namespace {
@@ -104,6 +105,11 @@ std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& 
   const std::int64_t rows = spec.transposed ? spec.in : spec.out,
                      columns = (spec.transposed ? spec.out : spec.in) / spec.groups;
   return {wanted ? dx.narrow(1, 0, spec.in) : dx, dw.narrow(0, 0, rows).narrow(1, 0, columns)};
+}
+
+Step::Size ConvStep::output_size(const std::vector<Size>& in) const {
+  if (!spec.transposed) require_windows_fit(in[0], spec.kernel, spec.padding, spec.dilation);
+  return conv_output_size(spec, in[0]);
 }
 
 // Each voxel of the smaller side (input of a transposed one, else output) meets the whole kernel.

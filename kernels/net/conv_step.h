@@ -20,9 +20,8 @@ struct ConvStep final : Step {
   Attributes attributes() const override;
   std::vector<int> parameters() const override;
   std::shared_ptr<const void> prepare(const Preparation& pass) const override;
-  Size output_size(const std::vector<Size>& in) const override {
-    return conv_output_size(spec, in[0]);
-  }
+  // A DataError where the kernel does not fit into the image.
+  Size output_size(const std::vector<Size>& in) const override;
   Product product(const Size& input) const override;
   bool shares_grad(std::size_t input) const override { return input == 1; }
   at::Tensor forward(Frame& f) const override;

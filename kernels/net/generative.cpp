@@ -38,11 +38,6 @@ Value attend(const Value& q, const Value& k, const Value& v, const AttendOptions
                    {.with = {v}, .channels = v.channels, .attributes = attributes});
 }
 
-Value to_tokens(const Value& x) {
-  return x.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
-              {.axes = 0, .tokens = true});
-}
-
 namespace {
 
 // The tokens as an image, added to it.

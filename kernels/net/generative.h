@@ -13,8 +13,6 @@ struct AttendOptions {
   bool in_float32 = false;  // the product of Q and K, whatever the network computes in
 };
 Value attend(const Value& q, const Value& k, const Value& v, const AttendOptions& o = {});
-// An image's voxels as tokens [N, T, C].
-Value to_tokens(const Value& x);
 
 // SpatialAttentionBlock: NAME.norm, NAME.attn.to_q ....
 struct SpatialAttentionOptions {

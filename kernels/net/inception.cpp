@@ -20,7 +20,7 @@ Value cells(const Scope& s, const Value& x, std::int64_t out, const Cells& o = {
 }
 
 Value pool_branch(const Scope& s, const Value& x, std::int64_t out) {
-  const Value mean = avg_pool(padded(x, {{1, 1}, {1, 1}}), {.kernel = 3, .stride = 1});
+  const Value mean = avg_pool(x, {.kernel = 3, .stride = 1, .padding = 1});
   return cells(s / "branch_pool", mean, out);
 }
 

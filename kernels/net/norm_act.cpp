@@ -242,6 +242,11 @@ std::vector<std::int64_t> all_but_channels(const at::Tensor& x, bool batch_too) 
   return dims;
 }
 
+// A vector's channel is one number, and LibTorch's mean over no axis would be over all.
+at::Tensor mean_over(const at::Tensor& t, const std::vector<std::int64_t>& dims) {
+  return dims.empty() ? t : t.mean(dims);
+}
+
 // [G, C] -> [G, C], each the mean of its `together` channels.
 at::Tensor common_mean(const at::Tensor& t, int together) {
   if (together == 1) return t;
@@ -250,8 +255,10 @@ at::Tensor common_mean(const at::Tensor& t, int together) {
 }
 
 NormStats composed_stats(const at::Tensor& x, bool per_sample) {
-  const auto [variance, mean] =
-      at::var_mean(x.to(wide_type(x)), all_but_channels(x, !per_sample), c10::Scalar(0), false);
+  const at::Tensor wide = x.to(wide_type(x));
+  const auto dims = all_but_channels(x, !per_sample);
+  if (dims.empty()) return {wide, at::zeros_like(wide)};
+  const auto [variance, mean] = at::var_mean(wide, dims, c10::Scalar(0), false);
   const std::int64_t groups = per_sample ? x.size(0) : 1;
   return {mean.reshape({groups, x.size(1)}), variance.reshape({groups, x.size(1)})};
 }
@@ -264,7 +271,11 @@ at::Tensor composed_u(const at::Tensor& x, const NormAct& p) {
 
 at::Tensor composed_forward(const at::Tensor& x, const NormAct& p, const at::Tensor& residual) {
   at::Tensor u = composed_u(x.to(wide_type(x)), p);
-  if (p.slope.defined()) u = at::where(u > 0, u, u * p.slope);
+  if (p.slope.defined()) {
+    const at::Tensor least =
+        at::where(p.slope == 0, kernels::NormActValue::least(0), kernels::NormActValue::least(1));
+    u = at::where(u > 0, u, at::maximum(u, least) * p.slope);
+  }
   if (residual.defined()) u = u + residual;
   return u.to(x.scalar_type());
 }
@@ -274,7 +285,7 @@ NormActGrad composed_backward(const at::Tensor& grad, const at::Tensor& x_, cons
   const at::Tensor u = composed_u(x, p);
   const auto mean = [&](const at::Tensor& t) {
     return over(
-        common_mean(t.mean(all_but_channels(x, p.mean.size(0) == 1)).reshape(p.mean.sizes()),
+        common_mean(mean_over(t, all_but_channels(x, p.mean.size(0) == 1)).reshape(p.mean.sizes()),
                     p.together),
         x);
   };

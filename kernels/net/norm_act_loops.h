@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/base/simd.h"
+#include "kernels/net/norm_act_value.h"
 
 namespace sluice {
 
@@ -56,10 +57,11 @@ void sum_block(const T* x, std::int64_t length, const float* origin, int period,
 template <class T>
 void forward_block(const T* x, const T* residual, T* y, std::int64_t length, const float* scale,
                    const float* shift, float slope, int period) {
+  const float low = kernels::NormActValue::least(slope);
   simd([=]() SLUICE_INLINE {
     each_tile(length, period, [=]<class V>(V, std::int64_t at, std::int64_t i) SLUICE_INLINE {
       const V u = load<V>(x + at) * load<V>(scale + i) + load<V>(shift + i);
-      V v = u > 0.f ? u : slope * u;
+      V v = u > 0.f ? u : slope * (u < low ? V{} + low : u);
       if (residual) v += load<V>(residual + at);
       store(y + at, v);
     });

@@ -6,6 +6,9 @@
 // is needed for a value, and of the sums nothing but what add() adds.
 #pragma once
 
+#include <cfloat>
+#include <cmath>
+
 #include "kernels/base/voxel_type.h"
 
 namespace sluice::kernels {
@@ -19,9 +22,11 @@ struct NormActValue {
     return {scale, mad(-mean, scale, beta), slope};
   }
   SLUICE_HD float u(float x) const { return mad(x, scale, shift); }
+  // What u is at least for the slope: ReLU of minus infinity is 0, and not 0 times infinity.
+  SLUICE_HD static float least(float slope) { return slope == 0 ? -FLT_MAX : -INFINITY; }
   SLUICE_HD float forward(float x, float residual) const {
-    const float v = u(x);
-    return (v > 0 ? v : slope * v) + residual;
+    const float v = u(x), low = least(slope);
+    return (v > 0 ? v : slope * (v < low ? low : v)) + residual;
   }
   // dL/du
   SLUICE_HD float through(float x, float grad) const { return u(x) > 0 ? grad : slope * grad; }

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "kernels/net/conv_step.h"
 #include "kernels/net/dense_step.h"
@@ -10,6 +12,7 @@
 #include "kernels/net/pool_step.h"
 #include "kernels/net/shape_step.h"
 #include "kernels/net/torch_step.h"
+#include "kernels/net/up.h"
 
 namespace sluice {
 namespace {
@@ -81,6 +84,10 @@ Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptio
 
 Value conv(const Scope& s, const Value& x, std::int64_t out, const ConvOptions& o) {
   if (o.transposed && !o.dilation.is_one()) s.refuse("a transposed convolution has no dilation");
+  if (x.axes == 0) s.refuse("a convolution takes an image, not vectors or tokens");
+  if (x.channels % o.groups != 0 || out % o.groups != 0)
+    s.refuse("the groups of a convolution divide its channels: " + std::to_string(o.groups) +
+             " of " + std::to_string(x.channels) + " and " + std::to_string(out));
   if (x.axes == 1) return by_torch(s, x, out, o);
   auto made = step<ConvStep>(s);
   ConvSpec& spec = made->spec;
@@ -204,8 +211,8 @@ namespace {
 
 // Of a signal.
 Value pool_1d(const Value& x, const PoolOptions& o, bool max) {
-  const auto kernel = o.kernel.over(1), stride = o.stride.value_or(o.kernel).over(1);
-  const auto padding = max ? o.padding.over(1) : std::vector<std::int64_t>{0};
+  const auto kernel = o.kernel.over(1), stride = o.stride.value_or(o.kernel).over(1),
+             padding = o.padding.over(1);
   const auto function = [=](In t) {
     return max ? at::max_pool1d(t[0], kernel, stride, padding)
                : at::avg_pool1d(t[0], kernel, stride, padding);
@@ -214,26 +221,30 @@ Value pool_1d(const Value& x, const PoolOptions& o, bool max) {
               {.attributes = {{"kernel", kernel}, {"stride", stride}, {"padding", padding}}});
 }
 
-}  // namespace
-
-Value max_pool(const Value& x, const PoolOptions& o) {
-  if (x.axes == 1) return pool_1d(x, o, true);
+// Of both LibTorch's backward asks for the input.
+Value pool(const Value& x, const PoolOptions& o, bool max) {
   auto made = step<PoolStep>();
+  made->max = max;
   made->kernel = o.kernel.over(x.axes);
   made->stride = o.stride.value_or(o.kernel).over(x.axes);
-  made->padding = o.padding.over(x.axes);
+  made->padding = max ? o.padding.over(x.axes) : PerAxis(0).over(x.axes);
   return x.builder->append(std::move(made), {x}, {true}, x);
 }
 
-// LibTorch's backward asks for the input's shape and layout.
+}  // namespace
+
+Value max_pool(const Value& x, const PoolOptions& o) {
+  return x.axes == 1 ? pool_1d(x, o, true) : pool(x, o, true);
+}
+
+// The zeros around an image count, as PyTorch has it.
 Value avg_pool(const Value& x, const PoolOptions& o) {
   if (x.axes == 1) return pool_1d(x, o, false);
-  auto made = step<PoolStep>();
-  made->max = false;
-  made->kernel = o.kernel.over(x.axes);
-  made->stride = o.stride.value_or(o.kernel).over(x.axes);
-  made->padding = PerAxis(0).over(x.axes);
-  return x.builder->append(std::move(made), {x}, {true}, x);
+  const auto padding = o.padding.over(x.axes);
+  std::vector<std::pair<std::int64_t, std::int64_t>> pads;
+  for (const std::int64_t n : padding) pads.emplace_back(n, n);
+  const bool any = std::any_of(padding.begin(), padding.end(), [](auto n) { return n > 0; });
+  return pool(any ? padded(x, pads) : x, o, false);
 }
 
 Value global_avg_pool(const Value& x) {
@@ -246,7 +257,7 @@ Value flatten(const Value& x, std::int64_t voxels) {
 
 Value doubled(const Value& x) {
   if (x.axes > 1) return x.builder->append(step<DoubleStep>(), {x}, {false}, x);
-  const auto function = [](In t) { return at::upsample_linear1d(t[0], {2 * t[0].size(2)}, false); };
+  const auto function = [](In t) { return linear_to(t[0], {2 * t[0].size(2)}, false); };
   return x.op("resize", function,
               {.attributes = {{"mode", "linear"}, {"factor", 2}, {"align_corners", false}}});
 }
@@ -323,12 +334,7 @@ Value layer_norm(const Scope& s, const Value& x) {
 }
 
 Value resized(const Value& x, const Value& like) {
-  const auto nearest = [](In t) {
-    const at::IntArrayRef size = t[1].sizes().slice(2);
-    return size.size() == 3   ? at::upsample_nearest3d(t[0], size)
-           : size.size() == 2 ? at::upsample_nearest2d(t[0], size)
-                              : at::upsample_nearest1d(t[0], size);
-  };
+  const auto nearest = [](In t) { return nearest_to(t[0], t[1].sizes().slice(2)); };
   return x.op("resize", nearest, {.with = {like}, .attributes = {{"mode", "nearest"}}});
 }
 

@@ -52,7 +52,7 @@ Value concat(const Values& all);  // along the channels
 struct PoolOptions {
   PerAxis kernel = 2;
   std::optional<PerAxis> stride;  // the kernel
-  PerAxis padding = 0;            // of max_pool
+  PerAxis padding = 0;            // avg_pool: zeros, which count
 };
 Value max_pool(const Value& x, const PoolOptions& o = {});
 Value avg_pool(const Value& x, const PoolOptions& o = {});

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "kernels/net/windows.h"
+
 namespace sluice {
 
 Step::Size PoolStep::output_size(const std::vector<Size>& in) const {
+  require_windows_fit(in[0], kernel, padding);
   Size s = in[0];
   for (std::size_t d = 0; d < kernel.size(); ++d)
     s[d + 2] = (s[d + 2] + 2 * padding[d] - kernel[d]) / stride[d] + 1;

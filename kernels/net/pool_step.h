@@ -12,6 +12,7 @@ struct PoolStep final : Step {
   Attributes attributes() const override {
     return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
   }
+  // A DataError where the window does not fit into the image.
   Size output_size(const std::vector<Size>& in) const override;
   std::int64_t saved_bytes(const Size& output) const override;  // indices of the maxima
   at::Tensor forward(Frame& f) const override;

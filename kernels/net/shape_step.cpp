@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "kernels/net/channels.h"
+#include "kernels/net/up.h"
 
 namespace sluice {
 
@@ -111,9 +112,7 @@ Step::Size DoubleStep::output_size(const std::vector<Size>& in) const {
 at::Tensor DoubleStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const Size size = output_size({x.sizes().vec()});
-  const at::IntArrayRef extents = at::IntArrayRef(size).slice(2);
-  return f.net->laid_out(x.dim() == 5 ? at::upsample_trilinear3d(x, extents, false)
-                                      : at::upsample_bilinear2d(x, extents, false));
+  return f.net->laid_out(linear_to(x, at::IntArrayRef(size).slice(2), false));
 }
 
 // Along an axis 2i is 3/4 of i and 1/4 of i - 1, 2i + 1 is 3/4 of i and 1/4 of i + 1; beyond the

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/net/blocks.h"
+
 namespace sluice {
 namespace {
 
@@ -228,8 +230,7 @@ Value merged(const Scope& s, const Value& tokens, const Value& image, bool v2) {
 
 Value swin_stage(const Scope& s, const Value& image, const SwinOptions& o) {
   if (image.channels % o.heads != 0) s.refuse("a number of heads does not divide its channels");
-  Value x = image.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
-                     {.axes = 0, .tokens = true});
+  Value x = to_tokens(image);
   for (std::int64_t b = 0; b < o.depth; ++b)
     x = Block{o, image, b % 2 == 1}(s / "blocks" / b, x,
                                     o.drop_path.at(static_cast<std::size_t>(b)));

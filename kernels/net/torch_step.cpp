@@ -21,6 +21,12 @@ Step::Size TorchStep::output_size(const std::vector<Size>& in) const {
   }
 }
 
+// A function that adds hands on the gradient that it was given, which values or the caller have
+// too.
+static at::Tensor of_its_own(const at::Tensor& grad) {
+  return grad.use_count() > 1 || grad.storage().use_count() > 1 ? grad.clone() : grad;
+}
+
 bool TorchStep::wanted(const Frame& f, std::size_t i) const {
   return i >= inputs.size() || f.wants[inputs[i]];
 }
@@ -55,7 +61,8 @@ void TorchStep::backward(Frame& f, const at::Tensor& grad) const {
   for (std::size_t i = 0; i + 1 < saved.size(); ++i) {
     if (!wanted(f, i)) continue;
     if (g->defined() && i < inputs.size()) f.add_grad(inputs[i], f.net->laid_out(*g));
-    if (g->defined() && i >= inputs.size()) f.add_parameter_grad(weights[i - inputs.size()], *g);
+    if (g->defined() && i >= inputs.size())  // other frames' are added to it
+      f.add_parameter_grad(weights[i - inputs.size()], of_its_own(*g));
     ++g;
   }
 }

@@ -10,13 +10,13 @@ at::Tensor linear_to(const at::Tensor& x, at::IntArrayRef size, bool align_corne
                         : at::upsample_linear1d(x, size, align_corners);
 }
 
-namespace {
-
 at::Tensor nearest_to(const at::Tensor& x, at::IntArrayRef size) {
   return x.dim() == 5   ? at::upsample_nearest3d(x, size)
          : x.dim() == 4 ? at::upsample_nearest2d(x, size)
                         : at::upsample_nearest1d(x, size);
 }
+
+namespace {
 
 // [N, C f^d, ...] as [N, C, f ...]: a group of channels is a cube of voxels.
 Value shuffled(const Value& x, std::int64_t factor) {

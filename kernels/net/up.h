@@ -16,8 +16,9 @@ struct UpSampleOptions {
 const std::vector<std::string>& upsample_modes();
 // NAME.deconv, NAME.preconv or NAME.pixelshuffle.conv_block.
 Value upsample(const Scope& s, const Value& x, std::int64_t out, const UpSampleOptions& o = {});
-// [N, C, ...] with these extents, linear between voxels.
+// [N, C, ...] with these extents, linear between voxels, or by the nearest voxel.
 at::Tensor linear_to(const at::Tensor& x, at::IntArrayRef size, bool align_corners);
+at::Tensor nearest_to(const at::Tensor& x, at::IntArrayRef size);
 // Each extent times its factor: linear between voxels, or by the nearest.
 Value magnified(const Value& x, const PerAxis& factor, bool linear, bool align_corners);
 // Each extent divided by `by` and rounded down, linear between voxels, corners on corners.

@@ -119,8 +119,7 @@ Value patch_embedding(const Scope& s, const Value& x, const VitOptions& o) {
   } else {
     y = conv(s / "patch_embeddings", x, o.hidden,
              {.kernel = o.patch, .stride = o.patch, .padding = 0});
-    y = y.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
-             {.axes = 0, .tokens = true});
+    y = to_tokens(y);
   }
   y = add_positions(s, "position_embeddings", y, o);
   return o.dropout > 0 ? dropout(y, o.dropout) : y;
@@ -151,6 +150,11 @@ Vit vit(const Scope& s, const Value& x, const VitOptions& o) {
   }
   v.out = layer_norm(s / "norm", v.out);
   return v;
+}
+
+Value to_tokens(const Value& image) {
+  return image.op("tokens", [](In t) { return t[0].flatten(2).transpose(1, 2); },
+                  {.axes = 0, .tokens = true});
 }
 
 Value to_image(const Value& tokens, const std::vector<std::int64_t>& grid) {

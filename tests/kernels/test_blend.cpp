@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "kernels/base/team.h"
 #include "kernels/image/labels.h"
@@ -134,4 +135,17 @@ TEST_CASE("blending on the host is the functor's, bit for bit, by any batches an
         at::set_num_threads(before);
       }
   }
+}
+
+TEST_CASE("logits of more channels than a byte counts have means, and no classes") {
+  const BlendWindow window{{2, 2, 2}, {}};
+  const std::vector<Shape> starts{{0, 0, 0}};
+  const at::Tensor y = at::randn({1, 300, 2, 2, 2}), means = at::empty({300, 2, 2, 2});
+  Blend blend(window, 300, means);
+  blend.add(y, starts);
+  blend.finish();
+  CHECK(at::equal(means, y[0]));
+  Blend classes(window, 300, at::empty({1, 2, 2, 2}, at::kByte));
+  classes.add(y, starts);
+  CHECK_THROWS_WITH_AS(classes.finish(), "blending: channels that a byte does not count", Error);
 }

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include "engine/base/error.h"
 #include "kernels/net/blocks.h"
 #include "kernels/net/pass.h"
 
@@ -223,6 +224,72 @@ TEST_CASE("a convolution of few positions and many weights has LibTorch's gradie
         },
         near);
   }
+  at::set_num_threads(1);
+}
+
+TEST_CASE("a window that is larger than the image with its borders is refused, as LibTorch does") {
+  const auto of = [](std::int64_t extent, const std::function<Value(Scope, Value)>& layer) {
+    Net net = made(1, 2, [&](Scope s, Value x) { return Values{layer(s, x)}; });
+    net.forward({at::rand({1, 1, extent, extent})}, 1, false, 0);
+  };
+  const auto with = [](const ConvOptions& o) {
+    return [o](Scope s, Value x) { return conv(s / "c", x, 4, o); };
+  };
+  const auto pool = [](Scope, Value x) { return max_pool(x, {.kernel = 5, .stride = 3}); };
+  CHECK_THROWS_WITH_AS(of(3, with({.kernel = 5, .stride = 3, .padding = 0})),
+                       "conv c of input 0: a window of [5, 5] is larger than what is there, [3, 3]",
+                       DataError);
+  CHECK_THROWS_WITH_AS(of(2, with({.kernel = 3, .stride = 4, .padding = 1, .dilation = 2})),
+                       "conv c of input 0: a window of [5, 5] is larger than what is there, [4, 4]",
+                       DataError);
+  CHECK_THROWS_WITH_AS(
+      of(3, pool), "max_pool of input 0: a window of [5, 5] is larger than what is there, [3, 3]",
+      DataError);
+  CHECK_NOTHROW(of(3, with({.kernel = 5, .stride = 3})));
+  CHECK_NOTHROW(of(5, pool));
+}
+
+TEST_CASE("a convolution is refused where groups do not divide its channels, and of vectors") {
+  const auto grouped = [](std::int64_t in, std::int64_t out, std::int64_t groups) {
+    for (const int axes : {1, 2})
+      made(in, axes,
+           [&](Scope s, Value x) { return Values{conv(s / "c", x, out, {.groups = groups})}; });
+  };
+  CHECK_THROWS_WITH_AS(grouped(8, 9, 3),
+                       "c: the groups of a convolution divide its channels: 3 of 8 and 9", Error);
+  CHECK_THROWS_WITH_AS(grouped(9, 8, 3),
+                       "c: the groups of a convolution divide its channels: 3 of 9 and 8", Error);
+  CHECK_NOTHROW(grouped(9, 6, 3));
+  CHECK_THROWS_WITH_AS(
+      made(4, 2, [](Scope s, Value x) { return Values{conv(s / "c", global_avg_pool(x), 4)}; }),
+      "c: a convolution takes an image, not vectors or tokens", Error);
+}
+
+TEST_CASE("a mean over windows counts the zeros around an image, as LibTorch's") {
+  Net net = made(3, 2, [](Scope, Value x) {
+    return Values{avg_pool(x, {.kernel = {3, 2}, .stride = 2, .padding = {1, 0}})};
+  });
+  check_gradients(net, {image(2, 3)}, [](const Tensors& t) {
+    return at::avg_pool2d(t[0], {3, 2}, {2, 2}, {1, 0});
+  });
+  Net signal = made(3, 1, [](Scope, Value x) {
+    return Values{avg_pool(x, {.kernel = 3, .stride = 2, .padding = 1})};
+  });
+  check_gradients(signal, {image(2, 3).flatten(2)},
+                  [](const Tensors& t) { return at::avg_pool1d(t[0], {3}, {2}, {1}); });
+}
+
+TEST_CASE("threads' sums of a gradient do not go into the one that the network was given") {
+  at::set_num_threads(2);
+  Net net = made(1, 2, [](Scope s, Value x) {
+    const int places = s.parameter("places", {1, 1, 6, 6}, Init::fill(0));
+    return Values{x.op("add", [](In t) { return t[0] + t[1]; }, {.parameters = {places}})};
+  });
+  const at::Tensor beside = at::zeros({2, 1, 6, 6}).requires_grad_(), slope = image(2, 1);
+  const at::Tensor before = beside * 1, y = net.forward({image(2, 1)}, 1, true, 0)[0];
+  ((y + before) * slope).sum().backward();  // the sum hands one gradient to both
+  CHECK(beside.grad().equal(slope));
+  CHECK(close(weight(net, "places").grad(), slope.sum(0, true)));
   at::set_num_threads(1);
 }
 

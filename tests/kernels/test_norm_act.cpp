@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "kernels/net/norm_act.h"
 
 using namespace sluice;
@@ -77,18 +80,39 @@ TEST_CASE("fused norm and activation equal LibTorch's forward and backward") {
 }
 
 TEST_CASE("the composed form takes every other layout and type, with the same answer") {
-  const at::Tensor x = sines({2, 4, 5, 6, 7}, 3), r = sines({2, 4, 5, 6, 7}, 4);
-  const at::Tensor g = sines({2, 4, 5, 6, 7}, 5);
-  REQUIRE(!norm_act_is_fused(x));
-  for (const int together : {1, 2, 4, batch_norm}) {
-    CAPTURE(together);
-    const Answer a = fused(x, r, g, together), b = expected(x, r, g, together);
-    CHECK(relative(a.y, b.y) < 1e-12);
-    CHECK(relative(a.dx, b.dx) < 1e-12);
-    CHECK(relative(a.dgamma, b.dgamma) < 1e-12);
-    CHECK(relative(a.dbeta, b.dbeta) < 1e-12);
-    CHECK(relative(a.dslope, b.dslope) < 1e-12);
+  for (const std::vector<std::int64_t>& size :
+       std::vector<std::vector<std::int64_t>>{{2, 4, 5, 6, 7}, {3, 8}}) {
+    const at::Tensor x = sines(size, 3), r = sines(size, 4), g = sines(size, 5);
+    REQUIRE(!norm_act_is_fused(x));
+    for (const int together : {1, 2, 4, batch_norm}) {
+      if (size.size() == 2 && (together == 1 || together == 2)) continue;  // of too few numbers
+      CAPTURE(together);
+      CAPTURE(c10::str(size));
+      const Answer a = fused(x, r, g, together), b = expected(x, r, g, together);
+      CHECK(relative(a.y, b.y) < 1e-12);
+      CHECK(relative(a.dx, b.dx) < 1e-12);
+      CHECK(relative(a.dgamma, b.dgamma) < 1e-12);
+      CHECK(relative(a.dbeta, b.dbeta) < 1e-12);
+      CHECK(relative(a.dslope, b.dslope) < 1e-12);
+    }
   }
+}
+
+TEST_CASE("infinities and NaN go through an activation as through LibTorch's") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> some{-infinity, infinity, std::nanf(""), -3, 0, 2, -0.5F, 7};
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
+    for (const int quarters : {0, 1}) {
+      CAPTURE(c10::str(type));
+      CAPTURE(quarters);
+      const at::Tensor x = last(at::tensor(some).view({1, 8, 1, 1}), type);
+      NormAct p;
+      p.mean = at::zeros({1, 8}, type == at::kDouble ? at::kDouble : at::kFloat);
+      p.rstd = p.mean + 1;
+      p.slope = at::full({1}, 0.25 * quarters, p.mean.options());
+      const at::Tensor wanted = quarters == 0 ? at::relu(x) : at::leaky_relu(x, 0.25);
+      CHECK(at::allclose(norm_act(x, p, {}), wanted, 0, 0, /*equal_nan=*/true));
+    }
 }
 
 TEST_CASE("a mean far from zero costs no precision in the variance") {

@@ -210,7 +210,8 @@ class Adviser {
     const Figures& f = measured_.figures;
     PlanCosts costs = PlanCosts::of(*then.plan, *now_.plan, f);
     Outlook outlook;
-    // What a cache of this graph, but not of the measured one, will hold is done in one epoch.
+    // What a cache of this graph, but not of the measured one, will hold is done in one epoch, and
+    // what it has no room for in every one.
     for (std::size_t i = 0; i < then.plan->nodes.size(); ++i) {
       const PlanNode& n = then.plan->nodes[i];
       const int at = now_.graph->find(n.path());
@@ -218,7 +219,11 @@ class Adviser {
       const auto was = static_cast<std::size_t>(at);
       if (!now_.plan->nodes[was].prefix_of.empty()) continue;
       const auto& stream = then.plan->streams[static_cast<std::size_t>(n.stream)];
-      costs.nodes[i].fires = 1.0 / static_cast<double>(std::max<std::int64_t>(1, stream.epochs));
+      double held = 0;
+      for (const int cache : n.prefix_of)
+        held = std::max(held, share_held(*then.plan, cache, *first_.plan, advice_.before.figures));
+      costs.nodes[i].fires =
+          1 - held + held / static_cast<double>(std::max<std::int64_t>(1, stream.epochs));
       outlook.freed += (1 - costs.nodes[i].fires) * f.nodes[was].busy_s * f.nodes[was].cpu /
                        std::max(f.wall_s, 1e-9);
     }

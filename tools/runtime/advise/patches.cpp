@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/error.h"
 #include "engine/graph/networks_of.h"
 #include "nodes/network/built_network.h"
 
@@ -19,9 +20,12 @@ std::int64_t largest(BuiltNetwork& network, std::int64_t budget, MemoryPolicy::K
     Step::Size image{1, network.channels()};
     image.insert(image.end(), extents.begin(), extents.end());
     const std::vector<Step::Size> images(static_cast<std::size_t>(net.inputs), image);
-    const auto peak =
-        memory_plan(net, net.schedule(1), net.sizes(images), {kind, 0}, FrameCount{}).peak;
-    if (peak > budget) break;
+    try {
+      const auto sizes = net.sizes(images);
+      if (memory_plan(net, net.schedule(1), sizes, {kind, 0}, FrameCount{}).peak > budget) break;
+    } catch (const DataError&) {  // a step's window is larger than what it sees
+      continue;
+    }
     fits = n;
   }
   return fits;
