@@ -107,7 +107,7 @@ TRAIN_ALONE = ("~nodes.val", "~nodes.vscale", "~nodes.vfore", "~nodes.vcached", 
 
 # The golden values that the CPU is held to, computed on the GPU (tests/nodes/on_device.h).
 GOLDEN = ("networks have MONAI's*", "losses and their gradients equal MONAI's", "metrics equal MONAI's*",
-          "transforms give MONAI 1.6.1's stored values", "four and two hundred steps*")
+          "transforms give MONAI 1.6.1's stored values", "four and two hundred steps*", "a device's kernels*")
 
 # A step of the CPU's, by cores.
 CORES = ("vars.size=[64,64,64]", "vars.batch=2", "nodes.volumes.num_samples=4", "nodes.volumes.rad_max=20",
@@ -190,8 +190,18 @@ class Check:
             result["end_of_output"] = text[-1500:]
             with open(self.args.out + ".log", "a") as f:
                 f.write(text[:1000000])
-            if not isinstance(code, str):
-                self.failed.append(name or " ".join([*(os.path.basename(p) for p in prefix), program]))
+        name = name or " ".join([*(os.path.basename(p) for p in prefix), program])
+        if code == 0 and result.get("cases") == 0:
+            self.failed.append(f"{name}: there is no such test")
+        elif code != 0 and not isinstance(code, str):
+            self.failed.append(name)
+        return result
+
+    def kernels(self):
+        """Every kernel, on a GPU that PyTorch sees: the driver may be too old for ours."""
+        result = self.tests(60, "cuda_tests")
+        if not result["launched"]:
+            self.failed.append("cuda_tests launched nothing")
         return result
 
     def sanitizer(self, tool):
@@ -348,7 +358,7 @@ class Check:
                 json.dump({"run": {"epochs": 1}, "nodes": nodes}, f)
             result = self.rate([f"{folder}/g.json"], 2, 102)
         result["gb_s"] = result["samples_s"] * 2**26 / 1e9
-        ceiling = self.out["ceilings"].get("h2d_gb_s_64mib")
+        ceiling = self.out.get("ceilings", {}).get("h2d_gb_s_64mib")
         if isinstance(ceiling, float):
             result["of_h2d"] = result["gb_s"] / ceiling
         return result
@@ -406,15 +416,16 @@ class Check:
         self.step("recorded_loss", "recorded and queued", self.recorded_loss, SMALL[2])
         self.step("small", "small step, PyTorch", self.part, 60, "small", "eager")
 
-    def with_gpu(self, gpus):
+    def parts(self, gpus):
+        """Their steps, by name."""
         fed, alone = self.unet_graphs()
         unet = lambda how, limit: ("unet", f"3-D U-Net step, {how}", self.part, limit, "unet", how)
         # cuDNN's trials take more memory than the step.
         memory = lambda how: ("memory", f"3-D U-Net step, sluice, memory {how}", self.rate, alone, 2, 5,
                               (f"models.net.memory={how}", "run.cudnn_benchmark=false"), 7)
-        parts = {
+        return {
             "ceilings": [("ceilings", "ceilings", self.ceilings)],
-            "tests": [("tests", "every kernel against its functor", self.tests, 60, "cuda_tests"),
+            "tests": [("tests", "every kernel against its functor", self.kernels),
                       *(("golden", case, self.golden, case) for case in GOLDEN)],
             "both": [("both", name, self.both, name, settings) for name, settings in BOTH.items()],
             "graphs": [("both", f"{name}, CUDA graphs", self.both, name, (*BOTH[name], "run.cuda_graphs=true"))
@@ -449,6 +460,9 @@ class Check:
                           for tool in ("racecheck", "memcheck", "synccheck", "initcheck")],
             "cores": [("cores", "1 to 16 cores of the CPU", self.cores)],
         }
+
+    def with_gpu(self, gpus):
+        parts = self.parts(gpus)
         for part in self.args.only or parts:
             for step in parts[part]:
                 self.step(*step)
@@ -523,11 +537,15 @@ class Check:
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--bin")
+    p.add_argument("--bin", required=True)
     p.add_argument("--out", default="gpu_check.json")
     p.add_argument("--seconds", type=float, default=450)
-    p.add_argument("--only", nargs="*", help="parts: as with_gpu() names them")
+    p.add_argument("--only", nargs="*", help="parts: as parts() names them")
     check = Check(p.parse_args())
+    parts = check.parts(0)
+    for part in check.args.only or ():
+        if part not in parts:
+            p.error(f"no part {part}; there are {' '.join(parts)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children end, the document is written
     try:
         import torch

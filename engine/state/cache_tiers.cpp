@@ -5,15 +5,16 @@
 namespace sluice {
 
 SamplePtr compact(const SamplePtr& sample) {
-  const auto is_view = [](const at::Tensor& t) {
-    return t.defined() && t.has_storage() && t.storage().nbytes() > t.nbytes();
+  // A view, or memory for copies from a device: locked, and up to twice as large as it says.
+  const auto holds_more = [](const at::Tensor& t) {
+    return t.defined() && t.has_storage() && (t.storage().nbytes() > t.nbytes() || t.is_pinned());
   };
   bool any = false;
-  for (const auto& [key, field] : sample->fields()) any = any || is_view(field.tensor);
+  for (const auto& [key, field] : sample->fields()) any = any || holds_more(field.tensor);
   if (!any) return sample;
   Sample copy = *sample;
   for (auto& [key, field] : copy.fields())
-    if (is_view(field.tensor)) field.tensor = field.tensor.contiguous().clone();
+    if (holds_more(field.tensor)) field.tensor = field.tensor.clone(at::MemoryFormat::Contiguous);
   return std::make_shared<const Sample>(std::move(copy));
 }
 

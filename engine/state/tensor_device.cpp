@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 
 #include "engine/base/cause.h"
 #include "engine/base/message.h"
+#include "engine/group/world.h"
 #include "engine/run/simulated_device.h"
 #include "engine/trace/trace.h"
 
@@ -247,26 +249,41 @@ class Simulated final : public TensorDevice {
   SimulatedDevice device_;
 };
 
-// The 3 of "gpu:3", at most 64; 0 where there is none.
-std::size_t places_in(const std::string& which) {
-  const auto colon = which.find(':');
-  const long n = colon == std::string::npos ? 0 : std::atol(which.c_str() + colon + 1);
-  return static_cast<std::size_t>(std::clamp(n, 0L, 64L));
-}
+// What SLUICE_DEVICE asks for: "gpu:3" is 3 places of the kind "gpu"; 0 where it does not say.
+struct Wanted {
+  std::string kind;
+  std::size_t places = 0;
+
+  explicit Wanted(const std::string& text) : kind(text.substr(0, text.find(':'))) {
+    const bool counted = kind.size() < text.size();
+    if (counted) {
+      const char* const end = text.data() + text.size();
+      const auto [read, error] = std::from_chars(text.data() + kind.size() + 1, end, places);
+      if (error != std::errc() || read != end || places < 1 || places > 64) refuse(text);
+    }
+    const bool several = kind == "gpu" || kind == "simulated";
+    if (!several && (counted || (kind != "none" && kind != "cpu" && kind != ""))) refuse(text);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& text) {
+    throw Error(Exit::usage, "SLUICE_DEVICE is \"" + text +
+                                 "\", not none, cpu, gpu, gpu:N, simulated or simulated:N (N "
+                                 "places); CUDA_VISIBLE_DEVICES chooses among GPUs");
+  }
+};
 
 std::vector<at::Device> gpus() {
-  std::vector<at::Device> all;
-  const auto count = c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount();
-  for (c10::DeviceIndex i = 0; i < count; ++i) all.emplace_back(at::kCUDA, i);
-  return all;
+  const World world = find_world([](const char* name) -> const char* { return std::getenv(name); },
+                                 [](const std::string&) {});
+  return gpus_from(world.local_rank, c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount());
 }
 
 std::shared_ptr<TensorDevice> look() {
   const char* given = std::getenv("SLUICE_DEVICE");
-  const std::string which = given ? given : "";
-  const std::size_t places = places_in(which);
-  if (which == "none") return nullptr;
-  if (which.starts_with("simulated")) return simulated_tensors(std::max<std::size_t>(1, places));
+  const Wanted wanted(given ? given : "");
+  if (wanted.kind == "none" || wanted.kind == "cpu") return nullptr;
+  if (wanted.kind == "simulated") return simulated_tensors(std::max<std::size_t>(1, wanted.places));
   const Driver driver;
   if (driver.gpus == 0) return nullptr;
   const auto unused = [](const char* why) {
@@ -276,15 +293,25 @@ std::shared_ptr<TensorDevice> look() {
 #ifdef SLUICE_NO_CUDA
   return unused("this program was built without CUDA");
 #endif
-  if (driver.too_old) return unused("one is older than compute capability 8.0");
+  if (driver.too_old)
+    return unused(
+        "one is older than compute capability 8.0; CUDA_VISIBLE_DEVICES can leave it out");
   if (!::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) return unused(::dlerror());
   if (!at::hasCUDA() || gpus().empty()) return unused("LibTorch finds none that it can use");
   at::globalContext().lazyInitDevice(at::kCUDA);
-  return std::make_shared<Gpu>(
-      places > 0 ? std::vector<at::Device>(places, at::Device(at::kCUDA, 0)) : gpus());
+  auto places = gpus();
+  if (wanted.places > 0) places.assign(wanted.places, at::Device(places.front()));
+  return std::make_shared<Gpu>(std::move(places));
 }
 
 }  // namespace
+
+std::vector<at::Device> gpus_from(int local_rank, int count) {
+  std::vector<at::Device> all;
+  for (int i = 0; i < count; ++i)
+    all.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>((local_rank + i) % count));
+  return all;
+}
 
 std::shared_ptr<TensorDevice> find_device() {
   static const std::shared_ptr<TensorDevice> found = look();

@@ -48,9 +48,13 @@ class TensorDevice : public Device {
   virtual double peak_bytes() const = 0;  // of one place's memory in tensors at once, the most
 };
 
-// This process's: what SLUICE_DEVICE says ("none", "simulated"), else the first GPU. Null where
-// there is none. "simulated:3" and "gpu:3" are one that stands for three places.
+// This process's: what SLUICE_DEVICE says ("none" or "cpu", "simulated", "gpu"; others throw an
+// Error), else a GPU: of several processes on a machine each takes the next. Null where there is
+// none. "simulated:3" and "gpu:3" are one that stands for three places.
 std::shared_ptr<TensorDevice> find_device();
+
+// All `count` GPUs of a machine, that of its process number `local_rank` first.
+std::vector<at::Device> gpus_from(int local_rank, int count);
 
 // Tensors of the host that arrive late: NaN until a copy that a thread does some time later.
 std::shared_ptr<TensorDevice> simulated_tensors(std::size_t places = 1);

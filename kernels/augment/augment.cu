@@ -158,26 +158,29 @@ __global__ void __launch_bounds__(threads, Read::blocks)
 using Kernel = void (*)(char*, const AugmentEntry*);
 constexpr int types = 5, kinds = 3 * types + 4;
 
-template <class T>
-void add_kernels(Kernel* table, VoxelType type) {
-  const int t = static_cast<int>(type);
-  table[t] = run_stage<Copies<T>>;
-  table[types + t] = run_stage<Resamples<T, Interpolation::linear>>;
-  table[2 * types + t] = run_stage<Resamples<T, Interpolation::nearest>>;
-}
-const Kernel* kernel_table() {
-  static Kernel table[kinds];
-  add_kernels<float>(table, VoxelType::f32);
-  add_kernels<Half>(table, VoxelType::f16);
-  add_kernels<Brain>(table, VoxelType::bf16);
-  add_kernels<std::int16_t>(table, VoxelType::i16);
-  add_kernels<std::uint8_t>(table, VoxelType::u8);
-  table[3 * types] = run_stage<Scratch>;
-  table[3 * types + 1] = run_stage<Blurs>;
-  table[3 * types + 2] = run_stage<LowResolutions>;
-  table[3 * types + 3] = run_stage<Colors>;
-  return table;
-}
+struct Kernels {
+  Kernel of[kinds];
+  Kernels() {
+    add<float>(VoxelType::f32);
+    add<Half>(VoxelType::f16);
+    add<Brain>(VoxelType::bf16);
+    add<std::int16_t>(VoxelType::i16);
+    add<std::uint8_t>(VoxelType::u8);
+    of[3 * types] = run_stage<Scratch>;
+    of[3 * types + 1] = run_stage<Blurs>;
+    of[3 * types + 2] = run_stage<LowResolutions>;
+    of[3 * types + 3] = run_stage<Colors>;
+  }
+
+ private:
+  template <class T>
+  void add(VoxelType type) {
+    const int t = static_cast<int>(type);
+    of[t] = run_stage<Copies<T>>;
+    of[types + t] = run_stage<Resamples<T, Interpolation::linear>>;
+    of[2 * types + t] = run_stage<Resamples<T, Interpolation::nearest>>;
+  }
+};
 int kind_of(const AugmentJob& j, AugmentFetch fetch) {
   if (fetch == AugmentFetch::scratch) return 3 * types;
   if (fetch == AugmentFetch::low_resolution) return 3 * types + 2;
@@ -218,6 +221,7 @@ int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* strea
   auto* base = static_cast<char*>(workspace);
   if (const int e = upload(base, up.data(), up.size(), as_stream(stream))) return e;
   const auto* entries = reinterpret_cast<const AugmentEntry*>(base + layout.entries);
+  static const Kernels kernels;
   for (std::size_t i = 0; i < launches.size();) {
     std::size_t end = i;
     int blocks = 1;
@@ -226,7 +230,7 @@ int cuda_augment(const AugmentJob* jobs, int count, void* workspace, void* strea
       blocks = std::max(blocks, launches[end++].entry.blocks);
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(end - i));
     if (const int e =
-            launch(kernel_table()[launches[i].kind], grid, threads, stream, base, entries + i))
+            launch(kernels.of[launches[i].kind], grid, threads, stream, base, entries + i))
       return e;
     i = end;
   }

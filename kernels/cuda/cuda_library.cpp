@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 
 namespace sluice {
 namespace {
@@ -21,16 +22,22 @@ std::string library_path() {
   return (slash == std::string::npos ? "" : file.substr(0, slash + 1)) + "libsluice_cuda.so";
 }
 
+const kernels::CudaTable* unused(const std::string& why) {
+  tell("note: libsluice_cuda.so cannot be used, so LibTorch does what it can, slower: " + why);
+  return nullptr;
+}
+
 const kernels::CudaTable* load() {
   void* library = ::dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return nullptr;
+  if (!library) return unused(::dlerror());
   using Door = const kernels::CudaTable* (*)();
   const auto door = reinterpret_cast<Door>(::dlsym(library, "sluice_cuda_table"));
   const kernels::CudaTable* table = door ? door() : nullptr;
+  if (!table || table->version != kernels::CudaTable::current)
+    return unused("it is of another version than the program");
   int devices = 0;
-  const bool usable = table && table->version == kernels::CudaTable::current &&
-                      table->devices(&devices) == 0 && devices > 0;
-  return usable ? table : nullptr;
+  if (const int error = table->devices(&devices)) return unused(table->error_text(error));
+  return devices > 0 ? table : unused("it finds no device of compute capability 8.0 or more");
 }
 
 const kernels::CudaTable& required_library() {
@@ -77,6 +84,11 @@ void CudaCall::require(int error) const {
 
 bool cuda_takes(const at::Tensor& t) { return t.is_cuda() && cuda_library() != nullptr; }
 
+bool is_voxel_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kShort ||
+         type == at::kByte || type == at::kBool;
+}
+
 kernels::VoxelType cuda_type(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kFloat:
@@ -86,7 +98,8 @@ kernels::VoxelType cuda_type(const at::Tensor& t) {
     case at::kBFloat16:
       return kernels::VoxelType::bf16;
     default:
-      throw DataError(std::string("the CUDA kernels take no ") + at::toString(t.scalar_type()));
+      throw DataError(std::string("the CUDA kernels take no ") + at::toString(t.scalar_type()) +
+                      "; cast_to_type in front of to_device makes float32, int16 or uint8 of it");
   }
 }
 

@@ -34,5 +34,6 @@ bool cuda_takes(const at::Tensor& t);
 kernels::VoxelType cuda_type(const at::Tensor& t);
 // And int16, uint8 and bool, for the kernels that only read them.
 kernels::VoxelType voxel_type(const at::Tensor& t);
+bool is_voxel_type(at::ScalarType type);  // whether it is one of these
 
 }  // namespace sluice

@@ -186,16 +186,10 @@ __device__ void update_chunk(const OptimTensor& t, const Chunk& c, const OptimVa
     for (int k = 0; k < width; ++k) {
       const std::int64_t i = base + k * threads;
       if (i >= c.end) continue;
-      const float x = value.updated<OneNumber>(w[k], g[k], m[k], v[k], a[k]);
-      t.weight[i] = x;
+      t.weight[i] = value.updated<OneNumber>(w[k], g[k], m[k], v[k], a[k]);
       if (t.first) t.first[i] = m[k];
       if (second) second[i] = v[k];
       if (third) third[i] = a[k];
-      if (!t.copy) continue;
-      if (t.copy_type == VoxelType::f16)
-        from_float(x, static_cast<Half*>(t.copy)[i]);
-      else
-        from_float(x, static_cast<Brain*>(t.copy)[i]);
     }
   }
 }

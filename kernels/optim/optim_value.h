@@ -106,16 +106,14 @@ struct OptimTensor {
   float* weight = nullptr;
   const void* grad = nullptr;
   float *first = nullptr, *second = nullptr, *third = nullptr;
-  void* copy = nullptr;  // the weights once more, in copy_type
-  VoxelType grad_type = VoxelType::f32, copy_type = VoxelType::bf16;
+  VoxelType grad_type = VoxelType::f32;
   std::int64_t size = 0, since = 0;  // since: steps that were taken before it began
   double lr = 0, weight_decay = 0;
 
   friend bool operator==(const OptimTensor& a, const OptimTensor& b) {
     return a.weight == b.weight && a.grad == b.grad && a.first == b.first && a.second == b.second &&
-           a.third == b.third && a.copy == b.copy && a.grad_type == b.grad_type &&
-           a.copy_type == b.copy_type && a.size == b.size && a.since == b.since && a.lr == b.lr &&
-           a.weight_decay == b.weight_decay;
+           a.third == b.third && a.grad_type == b.grad_type && a.size == b.size &&
+           a.since == b.since && a.lr == b.lr && a.weight_decay == b.weight_decay;
   }
 };
 

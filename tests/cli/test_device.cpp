@@ -65,6 +65,27 @@ TEST_CASE("a run whose copies come late gives the weights and metrics of the run
   }
 }
 
+TEST_CASE("SLUICE_DEVICE is one of its words, and no other is taken for a GPU") {
+  const Folder folder;
+  const std::string file = folder.write("g.json", graph).string();
+  const auto run = [&](const std::string& device) {
+    return shell::run("SLUICE_DEVICE=" + device + " $SLUICE run " + file +
+                      " --quiet --set run.epochs=1 --out " + (folder.path / device).string());
+  };
+  for (const char* wrong : {"cuda:1", "CPU", "none:2", "gpu:0", "gpu:two", "simulated:"}) {
+    const auto r = run(wrong);
+    CAPTURE(wrong);
+    CHECK(r.code == 2);
+    CHECK(r.err.find("SLUICE_DEVICE is \"" + std::string(wrong) +
+                     "\", not none, cpu, gpu, gpu:N, simulated or simulated:N") !=
+          std::string::npos);
+  }
+  const auto r = run("cpu");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(json::parse(folder.read("cpu/summary.json")).at("device") == "cpu");
+}
+
 TEST_CASE("a label that is no class ends a run on a device as it does on the host") {
   const Folder folder;
   const std::string file = folder.write("g.json", graph).string();

@@ -144,6 +144,30 @@ TEST_CASE("gpu_check compares the U-Net step's arms, the way there and the ceili
   CHECK(found.at("ratios").back().at("ratio").get<double>() == doctest::Approx(25));
 }
 
+TEST_CASE("gpu_check refuses a part that there is not before it begins") {
+  const Bundle bundle(played_run);
+  const auto r = bundle.check_gpu("", "--only doctor kernal");
+  CHECK(r.code == 2);
+  CHECK(r.err.find("no part kernal; there are ceilings tests both ") != std::string::npos);
+  CHECK_FALSE(shell::fs::exists(bundle.folder.path / "found.json"));
+  REQUIRE(bundle.check_gpu("", "--only to_device").code == 0);
+  const json found = bundle.found();
+  CHECK(found.contains("to_device"));
+  CHECK_FALSE(found.contains("doctor"));
+}
+
+TEST_CASE("gpu_check fails where its tests launch nothing on a GPU, or are not there") {
+  const Bundle bundle(played_run);
+  bundle.program("cuda_tests",
+                 "#!/bin/sh\necho 'no GPU here: nothing was launched'\n"
+                 "echo 'test cases: 5 | 5 passed | 0 failed'\n");
+  bundle.program("nodes_tests", "#!/bin/sh\necho 'test cases: 0 | 0 passed | 0 failed'\n");
+  CHECK(bundle.check_gpu("", "--only tests").code == 1);
+  const std::string failed = bundle.found().at("failed").dump();
+  CHECK(failed.find("cuda_tests launched nothing") != std::string::npos);
+  CHECK(failed.find("a device's kernels*: there is no such test") != std::string::npos);
+}
+
 TEST_CASE("gpu_peers goes on behind an arm that fails") {
   const auto r = shell::run("cd " SLUICE_SOURCE_DIR "/tools && CUDA_VISIBLE_DEVICES= " SLUICE_PYTHON
                             " -Bc 'import gpu_peers as p; p.torch.optim.Adam = None; "

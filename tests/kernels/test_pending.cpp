@@ -447,3 +447,13 @@ TEST_CASE("a step that fails is to blame, and so is one that no job does") {
   CHECK_THROWS_AS(p.done(false), DataError);
   CHECK(blamed == Owners(5));
 }
+
+TEST_CASE("a type that no job reads is named with what helps") {
+  const HostPlays plays;
+  Pending p(at::zeros({1, 4, 4, 4}, at::kLong));
+  p.add(flipped());
+  CHECK_THROWS_WITH_AS(p.done(false),
+                       "the CUDA kernels take no Long; cast_to_type in front of to_device makes "
+                       "float32, int16 or uint8 of it",
+                       DataError);
+}
