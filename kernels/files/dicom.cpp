@@ -139,6 +139,7 @@ class Child {
 std::uint64_t total_bytes(const fs::path& folder, const ReadBytes& read) {
   std::uint64_t total = 0;
   std::error_code problem;
+  if (!fs::is_directory(folder, problem)) return read(folder).size();
   for (const auto& entry : fs::directory_iterator(folder, problem))
     if (!entry.path().filename().string().starts_with('.')) total += read(entry.path()).size();
   if (problem) fail_to_list(folder, problem);

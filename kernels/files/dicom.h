@@ -1,6 +1,6 @@
-// A folder with the files of one DICOM series, read by sluice_dicom (tools/dicom): a
-// process of its own with limits on memory and time, since what parses DICOM cannot be trusted with
-// files of strangers.
+// A folder with the files of one DICOM series, or a file alone, read by sluice_dicom (tools/dicom):
+// a process of its own with limits on memory and time, since what parses DICOM cannot be trusted
+// with files of strangers.
 //
 // Invariant: the volume has every slice of the series, in the order of their places along the
 // normal, evenly spaced; missing, doubled or foreign slices are a DataError that names the file.

@@ -166,16 +166,30 @@ void check_zlib(std::span<const std::uint8_t> compressed, std::uint64_t most,
   if (status != Z_STREAM_END) throw DataError(name + ": damaged or truncated zlib stream");
 }
 
-FileBytes gzip(std::span<const std::uint8_t> bytes, int level) {
+namespace {
+
+template <class Bound, class Compress>
+FileBytes compressed(std::span<const std::uint8_t> bytes, int level, Bound bound,
+                     Compress compress) {
   const std::unique_ptr<libdeflate_compressor, FreeCompressor> compressor(
       libdeflate_alloc_compressor(level));
   if (!compressor) throw std::bad_alloc();
-  FileBytes bound(libdeflate_gzip_compress_bound(compressor.get(), bytes.size()));
-  const std::size_t n = libdeflate_gzip_compress(compressor.get(), bytes.data(), bytes.size(),
-                                                 bound.data(), bound.size());
+  FileBytes out(bound(compressor.get(), bytes.size()));
+  const std::size_t n =
+      compress(compressor.get(), bytes.data(), bytes.size(), out.data(), out.size());
   if (n == 0) throw std::logic_error("gzip: the bound was too small");
-  bound.shorten(n);
-  return bound;
+  out.shorten(n);
+  return out;
+}
+
+}  // namespace
+
+FileBytes gzip(std::span<const std::uint8_t> bytes, int level) {
+  return compressed(bytes, level, libdeflate_gzip_compress_bound, libdeflate_gzip_compress);
+}
+
+FileBytes deflate_zlib(std::span<const std::uint8_t> bytes, int level) {
+  return compressed(bytes, level, libdeflate_zlib_compress_bound, libdeflate_zlib_compress);
 }
 
 }  // namespace sluice

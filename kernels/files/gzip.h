@@ -36,7 +36,8 @@ FileBytes inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t e
 void check_zlib(std::span<const std::uint8_t> compressed, std::uint64_t most,
                 const std::string& name);
 
-// One gzip member; level 0 (stored) to 12 (smallest), 1 is fastest.
+// One gzip member, or one zlib stream; level 0 (stored) to 12 (smallest), 1 is fastest.
 FileBytes gzip(std::span<const std::uint8_t> bytes, int level);
+FileBytes deflate_zlib(std::span<const std::uint8_t> bytes, int level);
 
 }  // namespace sluice

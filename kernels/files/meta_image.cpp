@@ -1,6 +1,13 @@
 #include "kernels/files/meta_image.h"
 
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <charconv>
+
 #include "engine/base/error.h"
+#include "kernels/files/gzip.h"
+#include "kernels/files/raw_volume.h"
 #include "kernels/files/text_header.h"
 
 namespace sluice {
@@ -45,6 +52,7 @@ constexpr TypeName types[] = {
     {VoxelType::int32, "MET_INT"},       {VoxelType::uint32, "MET_UINT"},
     {VoxelType::int64, "MET_LONG_LONG"}, {VoxelType::uint64, "MET_ULONG_LONG"},
     {VoxelType::float32, "MET_FLOAT"},   {VoxelType::float64, "MET_DOUBLE"},
+    {VoxelType::int32, "MET_LONG"},      {VoxelType::uint32, "MET_ULONG"},  // of any machine
 };
 
 VoxelType type_of(const HeaderFields& fields) {
@@ -54,23 +62,36 @@ VoxelType type_of(const HeaderFields& fields) {
   fields.wrong("ElementType");
 }
 
-// ElementDataFile is the last one, by the format's rule.
+// ElementDataFile is the last one, by the format's rule. ITK adds fields of its users, such as a
+// NIfTI file's "qform_code", to a header that has all of its own. Where one of these is not there,
+// an unknown name may be it, misspelt.
 HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
   HeaderFields fields(name, known);
+  std::map<std::string, std::string> others;
   while (!fields.has("ElementDataFile")) {
     const auto line = lines.next();
     if (!line) refuse(name, "ends inside its header");
     const auto equals = line->find('=');
     if (equals == std::string::npos) refuse(name, "is no MetaImage: a header line has no \"=\"");
-    fields.add(trimmed(line->substr(0, equals)), trimmed(line->substr(equals + 1)));
+    const std::string key = trimmed(line->substr(0, equals)), value = line->substr(equals + 1);
+    if (known.count(key) || key.starts_with("ElementToIntensityFunction"))
+      fields.add(key, trimmed(value));
+    else
+      others.emplace(key, trimmed(value));
   }
+  const auto itks = {"BinaryDataByteOrderMSB", "CompressedData", "TransformMatrix", "Offset",
+                     "ElementSpacing",         "DimSize"};
+  const bool all = std::ranges::all_of(itks, [&](const char* key) { return fields.has(key); });
+  for (const auto& [key, value] : others)
+    if (!all) fields.add(key, value);
   return fields;
 }
 
 bool flag(const HeaderFields& fields, const std::string& key) {
-  const std::string text = fields.text(key, "False");
-  if (text != "True" && text != "False") fields.wrong(key);
-  return text == "True";
+  const char first = fields.text(key, "False")[0];  // all that ITK looks at
+  const bool yes = first == 'T' || first == 't' || first == '1';
+  if (!yes && first != 'F' && first != 'f' && first != '0') fields.wrong(key);
+  return yes;
 }
 
 // Row i of TransformMatrix is the direction of axis i.
@@ -118,6 +139,29 @@ RawVolume raw_volume(const HeaderFields& fields, const std::string& name) {
   return raw;
 }
 
+// " 1 0.5": the shortest numbers that read as the same.
+std::string row_of(std::initializer_list<double> numbers) {
+  std::string text;
+  for (const double n : numbers) {
+    char digits[40];
+    text += ' ';
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, n == 0 ? 0 : n).ptr);
+  }
+  return text + "\n";
+}
+
+std::string geometry_text(const Matrix4& m) {
+  const auto spacing = spacing_of(m);
+  const auto along = [&](std::size_t axis, std::size_t row) {
+    return (row < 2 ? -1 : 1) * m[4 * row + axis] / spacing[axis];
+  };
+  return "TransformMatrix =" +
+         row_of({along(0, 0), along(0, 1), along(0, 2), along(1, 0), along(1, 1), along(1, 2),
+                 along(2, 0), along(2, 1), along(2, 2)}) +
+         "Offset =" + row_of({-m[3], -m[7], m[11]}) + "CenterOfRotation = 0 0 0\nElementSpacing =" +
+         row_of({spacing[0], spacing[1], spacing[2]});
+}
+
 VoxelSource source_of(const HeaderFields& fields, std::size_t header_end, std::size_t file_size,
                       const std::string& name) {
   VoxelSource source;
@@ -148,6 +192,35 @@ Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype,
   const RawVolume raw = raw_volume(fields, name);
   const VoxelSource source = source_of(fields, lines.position(), file.size(), name);
   return read_voxels(raw, source, std::move(file), path, dtype, read);
+}
+
+void write_meta_image(const std::filesystem::path& path, const at::Tensor& data,
+                      const Matrix4& affine, const std::string& dtype, int level) {
+  const std::string name = path.string();
+  const at::Tensor all = data.dim() == 3 ? data.unsqueeze(0) : data;
+  if (all.dim() != 4 || all.numel() == 0)
+    refuse(name, "a volume has 3 axes, or 4 with channels, not " + c10::str(data.sizes()));
+  check_affine(affine, 3, name);
+  const VoxelType type = voxel_type(dtype);
+  const at::Tensor voxels = stored_as(all.permute({3, 2, 1, 0}), type, name);
+  std::span<const std::uint8_t> bytes{static_cast<const std::uint8_t*>(voxels.const_data_ptr()),
+                                      voxels.nbytes()};
+  FileBytes packed;
+  if (level > 0) {
+    packed = deflate_zlib(bytes, level);
+    bytes = packed.view();
+  }
+  const auto* row = std::ranges::find(types, type, &TypeName::type);
+  std::string head =
+      "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n";
+  head += level > 0 ? "CompressedData = True\nCompressedDataSize = " + std::to_string(bytes.size())
+                    : "CompressedData = False";
+  head += "\n" + geometry_text(affine);
+  if (all.size(0) > 1) head += "ElementNumberOfChannels = " + std::to_string(all.size(0)) + "\n";
+  head += "DimSize =";
+  for (const auto n : all.sizes().slice(1)) head += " " + std::to_string(n);
+  head += std::string("\nElementType = ") + row->name + "\nElementDataFile = LOCAL\n";
+  write_file(path, {{reinterpret_cast<const std::uint8_t*>(head.data()), head.size()}, bytes});
 }
 
 }  // namespace sluice

@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 
-#include <cmath>
 #include <limits>
 
 #include "engine/base/error.h"
@@ -10,51 +9,6 @@
 
 namespace sluice {
 namespace {
-
-at::ScalarType tensor_type(NiftiType type) {
-  switch (type) {
-    case NiftiType::uint8:
-      return at::kByte;
-    case NiftiType::int8:
-      return at::kChar;
-    case NiftiType::uint16:
-      return at::kUInt16;
-    case NiftiType::int16:
-      return at::kShort;
-    case NiftiType::uint32:
-      return at::kUInt32;
-    case NiftiType::int32:
-      return at::kInt;
-    case NiftiType::uint64:
-      return at::kUInt64;
-    case NiftiType::int64:
-      return at::kLong;
-    case NiftiType::float32:
-      return at::kFloat;
-    case NiftiType::float64:
-      return at::kDouble;
-  }
-  throw std::invalid_argument("no such NIfTI datatype");
-}
-
-// The tensor in the file's type; refuses what an integer type cannot hold.
-at::Tensor cast_for(const at::Tensor& data, NiftiType type, const std::string& name) {
-  const at::Tensor in = data.detach().cpu().contiguous();
-  if (at::isIntegralType(tensor_type(type), false) && in.scalar_type() != tensor_type(type)) {
-    double low = 0, above = 0;
-    with_voxel_type(type, [&](auto zero) {
-      low = static_cast<double>(std::numeric_limits<decltype(zero)>::min());
-      above = std::ldexp(1.0, std::numeric_limits<decltype(zero)>::digits);
-    });
-    const at::Tensor wide = in.to(at::kDouble);
-    const double least = wide.min().item<double>(), most = wide.max().item<double>();
-    // Truncation saves what lies less than one beyond the limits. NaN fails both comparisons.
-    if (!(least > low - 1 && most < above))
-      throw DataError(name + ": values from " + std::to_string(least) + " to " +
-                      std::to_string(most) + " do not fit " + name_of(type));
-  }
-  return in.to(tensor_type(type)).contiguous();
-}
 
 NiftiHeader header_for(const at::Tensor& data, const Matrix4& affine, NiftiType type,
                        const std::string& name) {
@@ -76,7 +30,7 @@ NiftiHeader header_for(const at::Tensor& data, const Matrix4& affine, NiftiType 
 // `data`: what `h` says, the file's first axis last but its channels.
 void write(const std::filesystem::path& path, const NiftiHeader& h, const at::Tensor& data,
            int gzip_level) {
-  const at::Tensor cast = cast_for(data, h.type, path.string());
+  const at::Tensor cast = stored_as(data, h.type, path.string());
   write_nifti_file(path, h, cast.const_data_ptr(), gzip_level);
 }
 

@@ -2,12 +2,40 @@
 
 #include <ATen/Functions.h>
 
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "engine/base/error.h"
 
 namespace sluice {
 namespace {
+
+at::ScalarType tensor_type(VoxelType type) {
+  switch (type) {
+    case VoxelType::uint8:
+      return at::kByte;
+    case VoxelType::int8:
+      return at::kChar;
+    case VoxelType::uint16:
+      return at::kUInt16;
+    case VoxelType::int16:
+      return at::kShort;
+    case VoxelType::uint32:
+      return at::kUInt32;
+    case VoxelType::int32:
+      return at::kInt;
+    case VoxelType::uint64:
+      return at::kUInt64;
+    case VoxelType::int64:
+      return at::kLong;
+    case VoxelType::float32:
+      return at::kFloat;
+    case VoxelType::float64:
+      return at::kDouble;
+  }
+  throw std::invalid_argument("no such datatype of voxels");
+}
 
 template <class F>
 void with_tensor_type(at::ScalarType type, F&& f) {
@@ -46,6 +74,24 @@ at::Tensor to_tensor(std::span<const std::uint8_t> voxels, const RawVolume& raw,
 }
 
 }  // namespace
+
+at::Tensor stored_as(const at::Tensor& data, VoxelType type, const std::string& name) {
+  const at::Tensor in = data.detach().cpu().contiguous();
+  if (at::isIntegralType(tensor_type(type), false) && in.scalar_type() != tensor_type(type)) {
+    double low = 0, above = 0;
+    with_voxel_type(type, [&](auto zero) {
+      low = static_cast<double>(std::numeric_limits<decltype(zero)>::min());
+      above = std::ldexp(1.0, std::numeric_limits<decltype(zero)>::digits);
+    });
+    const at::Tensor wide = in.to(at::kDouble);
+    const double least = wide.min().item<double>(), most = wide.max().item<double>();
+    // Truncation saves what lies less than one beyond the limits. NaN fails both comparisons.
+    if (!(least > low - 1 && most < above))
+      throw DataError(name + ": values from " + std::to_string(least) + " to " +
+                      std::to_string(most) + " do not fit " + name_of(type));
+  }
+  return in.to(tensor_type(type)).contiguous();
+}
 
 Volume to_volume(const RawVolume& raw, FileBytes& file, std::size_t begin, at::ScalarType dtype,
                  const std::string& name) {

@@ -34,40 +34,57 @@ std::unique_ptr<TIFFOpenOptions, TiffFile::FreeOptions> TiffFile::options() {
   return o;
 }
 
-TiffFile::TiffFile(int fd, const std::string& name) : name_(name), source_{fd} {
-  const auto read = [](thandle_t h, void* to, tmsize_t n) -> tmsize_t {
-    auto& s = *static_cast<Source*>(h);
-    tmsize_t done = 0;
-    while (done < n) {
-      const ssize_t got = ::pread(s.fd, static_cast<char*>(to) + done,
-                                  static_cast<std::size_t>(n - done), static_cast<off_t>(s.at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      done += got;
-      s.at += static_cast<std::uint64_t>(got);
-    }
-    return done;
-  };
+void TiffFile::open_source(TIFFReadWriteProc read, TIFFSizeProc size) {
   const auto write = [](thandle_t, void*, tmsize_t) -> tmsize_t { return -1; };
-  const auto size = [](thandle_t h) -> toff_t {
-    struct stat s {};
-    return ::fstat(static_cast<Source*>(h)->fd, &s) == 0 ? static_cast<toff_t>(s.st_size) : 0;
-  };
   const auto seek = [](thandle_t h, toff_t to, int whence) -> toff_t {
     auto& s = *static_cast<Source*>(h);
     struct stat st {};
-    if (whence == SEEK_END && ::fstat(s.fd, &st) != 0) return static_cast<toff_t>(-1);
-    s.at = to + (whence == SEEK_CUR   ? s.at
-                 : whence == SEEK_END ? static_cast<std::uint64_t>(st.st_size)
-                                      : 0);
+    if (whence == SEEK_END && s.fd >= 0 && ::fstat(s.fd, &st) != 0) return static_cast<toff_t>(-1);
+    const auto end = s.fd >= 0 ? static_cast<std::uint64_t>(st.st_size) : s.bytes.size();
+    s.at = to + (whence == SEEK_CUR ? s.at : whence == SEEK_END ? end : 0);
     return s.at;
   };
   const auto close = [](thandle_t) { return 0; };
   // O: of a table of tiles only what is asked for is read; m: no memory map, which a file that is
   // shortened while it is read would turn into a signal.
-  tiff_.reset(TIFFClientOpenExt(name.c_str(), "rOm", &source_, read, write, seek, close, size,
+  tiff_.reset(TIFFClientOpenExt(name_.c_str(), "rOm", &source_, read, write, seek, close, size,
                                 nullptr, nullptr, options().get()));
-  if (!tiff_) throw DataError(name + ": is no TIFF file: " + said());
+  if (!tiff_) throw DataError(name_ + ": is no TIFF file: " + said());
+}
+
+TiffFile::TiffFile(int fd, const std::string& name) : name_(name), source_{fd, 0, {}} {
+  open_source(
+      [](thandle_t h, void* to, tmsize_t n) -> tmsize_t {
+        auto& s = *static_cast<Source*>(h);
+        tmsize_t done = 0;
+        while (done < n) {
+          const ssize_t got = ::pread(s.fd, static_cast<char*>(to) + done,
+                                      static_cast<std::size_t>(n - done), static_cast<off_t>(s.at));
+          if (got < 0 && errno == EINTR) continue;
+          if (got <= 0) break;
+          done += got;
+          s.at += static_cast<std::uint64_t>(got);
+        }
+        return done;
+      },
+      [](thandle_t h) -> toff_t {
+        struct stat s {};
+        return ::fstat(static_cast<Source*>(h)->fd, &s) == 0 ? static_cast<toff_t>(s.st_size) : 0;
+      });
+}
+
+TiffFile::TiffFile(std::span<const std::uint8_t> bytes, const std::string& name)
+    : name_(name), source_{-1, 0, bytes} {
+  open_source(
+      [](thandle_t h, void* to, tmsize_t n) -> tmsize_t {
+        auto& s = *static_cast<Source*>(h);
+        const std::uint64_t from = std::min<std::uint64_t>(s.at, s.bytes.size());
+        const auto rest = s.bytes.subspan(from, std::min(s.bytes.size() - from, std::size_t(n)));
+        std::copy(rest.begin(), rest.end(), static_cast<std::uint8_t*>(to));
+        s.at += rest.size();
+        return static_cast<tmsize_t>(rest.size());
+      },
+      [](thandle_t h) -> toff_t { return static_cast<Source*>(h)->bytes.size(); });
 }
 
 TiffFile::TiffFile(const std::filesystem::path& path, const char* mode) : name_(path.string()) {

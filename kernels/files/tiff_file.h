@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/base/error.h"
@@ -19,6 +20,8 @@ class TiffFile {
  public:
   // To read from `fd`, which stays the caller's; DataError where it is no TIFF.
   TiffFile(int fd, const std::string& name);
+  // The same of bytes in memory, which stay the caller's.
+  TiffFile(std::span<const std::uint8_t> bytes, const std::string& name);
   // To write a new file: mode "w", or "w8" for a BigTIFF.
   TiffFile(const std::filesystem::path& path, const char* mode);
   TiffFile(const TiffFile&) = delete;
@@ -45,9 +48,10 @@ class TiffFile {
   struct Messages {
     std::string text;
   };
-  struct Source {  // a position of one's own on a descriptor that is shared
+  struct Source {  // a position of one's own on a descriptor that is shared, or on bytes
     int fd = -1;
     std::uint64_t at = 0;
+    std::span<const std::uint8_t> bytes;
   };
   struct Close {
     void operator()(TIFF* t) const { TIFFClose(t); }
@@ -56,6 +60,7 @@ class TiffFile {
     void operator()(TIFFOpenOptions* o) const { TIFFOpenOptionsFree(o); }
   };
   std::unique_ptr<TIFFOpenOptions, FreeOptions> options();
+  void open_source(TIFFReadWriteProc read, TIFFSizeProc size);
 
   std::string name_;
   Messages messages_;

@@ -5,13 +5,15 @@
 #include <cctype>
 
 #include "engine/base/error.h"
+#include "kernels/files/bmp.h"
 #include "kernels/files/dicom.h"
-#include "kernels/files/itk_image.h"
 #include "kernels/files/jpeg.h"
 #include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
 #include "kernels/files/nrrd.h"
+#include "kernels/files/png_image.h"
+#include "kernels/files/tiff_image.h"
 
 namespace sluice {
 
@@ -74,9 +76,11 @@ Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, cons
   std::error_code problem;
   if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
+  if (path.extension() == ".dcm" || is_dicom_file(path))
+    return read_dicom_series(path, dtype, read);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and "
-                  ".npy are read, and folders with a DICOM series");
+                  ".npy are read, DICOM files, and folders with a DICOM series");
 }
 
 }  // namespace sluice

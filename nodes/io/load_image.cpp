@@ -38,9 +38,9 @@ struct LoadImage final : Node {
   static Spec spec() {
     return Spec("load_image",
                 "Reads each key's file: voxels as [C, X, Y, Z] and an RAS affine. "
-                ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, and folders with the "
-                "files of one DICOM series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif; NumPy's "
-                ".npy.")
+                ".nii, .nii.gz, .hdr with .img, .nrrd, .nhdr, .mha, .mhd, DICOM files, and folders "
+                "with the files of one series; pictures [C, X, Y]: .png, .jpg, .bmp and .tif; "
+                "NumPy's .npy.")
         .in("sample", "Fields with paths.")
         .out("sample")
         .param("keys", &Params::keys,
@@ -57,7 +57,9 @@ struct LoadImage final : Node {
                "Refuses a sample whose keys differ in spatial shape, or in affine by more than "
                "0.001.")
         .param("check_finite", &Params::check_finite, "Refuses NaN and infinite voxels.")
-        .param("label_keys", &Params::label_keys, "Which keys max_label holds for.")
+        .param("label_keys", &Params::label_keys,
+               "Which keys max_label holds for, and are the numbers, not the colours, of pictures "
+               "with a palette or one bit a pixel.")
         .param("max_label", &Params::max_label,
                "The highest class: label voxels must be whole numbers from 0 to it. null: any.")
         .at_least(0)
@@ -109,15 +111,17 @@ struct LoadImage final : Node {
     if (path.empty()) throw DataError("field \"" + p.keys[i] + "\" has no path to load from");
     const Volume v = read_volume(path, scalar_type(p.dtype[p.dtype.size() == 1 ? 0 : i]), read);
     if (p.check_finite && v.may_be_non_finite) check_finite(v.data, path);
-    if (p.max_label && std::ranges::find(p.label_keys, p.keys[i]) != p.label_keys.end())
-      check_labels(v.data, *p.max_label, path);
+    const bool label = std::ranges::find(p.label_keys, p.keys[i]) != p.label_keys.end();
+    const bool numbered = label && v.numbers.defined();
+    const at::Tensor& voxels = numbered ? v.numbers : v.data;
+    if (p.max_label && label) check_labels(voxels, *p.max_label, path);
     auto meta = std::make_shared<Meta>();
     meta->path = path;
     meta->affine = v.affine;
     meta->has_affine = v.has_affine;
     if (p.channel_dim && path.ends_with(".npy"))
       return Field(channels_first(v.data[0], *p.channel_dim, 0, path), std::move(meta));
-    return Field(v.data.dim() == 3 ? converted(v.data) : v.data, std::move(meta));
+    return Field(voxels.dim() == 3 && !numbered ? converted(voxels) : voxels, std::move(meta));
   }
 
   // Of grey, grey and alpha, colours, or colours and alpha, [C, X, Y].

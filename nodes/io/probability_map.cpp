@@ -121,7 +121,6 @@ struct ProbabilityMap final : Node {
     out.set(p.slide_key, Field(at::Tensor(), meta));
     if (folder.empty()) return out;
     const std::string postfix = p.output_postfix.empty() ? "" : "_" + p.output_postfix;
-    fs::create_directories(folder);
     write_npy(folder / (out.name + postfix + ".npy"), values[0]);
     return out;
   }

@@ -60,7 +60,6 @@ struct SaveClassScores final : Node {
     const fs::path path =
         (p.separate_folder ? folder / name : folder) /
         (name + (p.output_postfix.empty() ? "" : "_" + p.output_postfix) + ".json");
-    fs::create_directories(path.parent_path());
     const std::string text = all.dump();
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }

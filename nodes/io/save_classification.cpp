@@ -58,11 +58,10 @@ struct SaveClassification final : Node {
 
   void flush(Flush&) override {
     std::string text = lines;
-    if (!p.overwrite && fs::exists(path)) {
+    if (!p.overwrite && fs::exists(path) && !fs::is_empty(path)) {
       const FileBytes old = read_file(path);
       text.insert(0, std::string(reinterpret_cast<const char*>(old.data()), old.size()));
     }
-    fs::create_directories(path.parent_path());
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
     lines.clear();
   }

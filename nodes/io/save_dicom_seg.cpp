@@ -81,7 +81,6 @@ struct SaveDicomSeg final : Node {
       const fs::path path = folder / (out.name + "_" + per_key(p.output_postfix, i) + ".dcm");
       const FileBytes file =
           dicom_segmentation(series, labels_of(field, p.keys[i]), field.geometry().affine, about);
-      fs::create_directories(path.parent_path());
       write_file(path, {file.view()});
       auto meta = std::make_shared<Meta>(field.geometry());
       meta->path = path.string();

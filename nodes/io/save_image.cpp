@@ -2,12 +2,15 @@
 // to its image's grid (invert) before it where that is wanted.
 #include <ATen/Functions.h>
 
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
+#include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/png.h"
 #include "kernels/lists/data_list.h"
@@ -35,7 +38,7 @@ struct SaveImage final : Node {
 
   static Spec spec() {
     return Spec("save_image",
-                "Writes fields as NIfTI files, name/name_postfix.nii.gz, or pictures.")
+                "Writes fields as NIfTI files, name/name_postfix.nii.gz, MetaImage or pictures.")
         .in("sample", "[C, X, Y, Z] or [C, X, Y].")
         .out("sample", "The same; the written fields' paths are the new files.")
         .param("keys", &Params::keys, "Fields to write.")
@@ -47,9 +50,9 @@ struct SaveImage final : Node {
         .per("keys")
         .param(
             "output_ext", &Params::output_ext,
-            "Extension. A .png is a picture [C, X, Y] of one or three channels, X across, with 8 "
-            "bits, whatever output_dtype says.")
-        .choices({".nii.gz", ".nii", ".png"})
+            "Extension. A .mha is compressed unless gzip_level is 0. A .png is a picture [C, X, Y] "
+            "of one or three channels, X across, with 8 bits, whatever output_dtype says.")
+        .choices({".nii.gz", ".nii", ".mha", ".png"})
         .param("output_dtype", &Params::output_dtype,
                "Datatype on disk. Integers are reached by truncation; a value out of range is "
                "refused.")
@@ -89,7 +92,8 @@ struct SaveImage final : Node {
       throw Error(Exit::usage, context.node +
                                    ": several keys would be written to one file; give "
                                    "each an output_postfix of its own");
-    if (p.displacements.size() == 1 || (!p.displacements.empty() && p.output_ext == ".png"))
+    if (p.displacements.size() == 1 ||
+        (!p.displacements.empty() && !p.output_ext.starts_with(".nii")))
       throw Error(Exit::usage, context.node + ": displacements names two fields, of NIfTI files");
   }
 
@@ -105,6 +109,7 @@ struct SaveImage final : Node {
       const std::string& postfix = p.output_postfix[p.output_postfix.size() == 1 ? 0 : i];
       const fs::path path = (p.separate_folder ? into / name : into) /
                             (name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
+      claim(path.string(), f.stamp(), field.geometry().path);
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
         write_picture(path, data, p.keys[i]);
@@ -115,8 +120,8 @@ struct SaveImage final : Node {
         write_displacements(path, data, affine(0), affine(1), static_cast<int>(p.gzip_level));
       } else {
         if (data.dim() == 3) data = data.unsqueeze(-1);  // [C, X, Y]: a volume of one slice
-        write_nifti(path, data, field.geometry().affine, p.output_dtype,
-                    static_cast<int>(p.gzip_level));
+        const auto write = p.output_ext == ".mha" ? write_meta_image : write_nifti;
+        write(path, data, field.geometry().affine, p.output_dtype, static_cast<int>(p.gzip_level));
       }
       auto meta = std::make_shared<Meta>(field.geometry());
       meta->path = path.string();
@@ -126,6 +131,17 @@ struct SaveImage final : Node {
   }
 
  private:
+  // What another sample of the epoch wrote there would be lost.
+  void claim(const std::string& path, const Stamp& stamp, const std::string& source) {
+    std::lock_guard lock(mutex_);
+    auto& [by, of] = written_.try_emplace(path, stamp, source).first->second;
+    if (by.epoch == stamp.epoch && by != stamp)
+      throw DataError(path + " is the file of two samples, made of \"" + of + "\" and \"" + source +
+                      "\"; name_by \"file\" with data_root_dir keeps the folders of their files");
+    by = stamp;
+    of = source;
+  }
+
   // The folder of a field's file, and its name.
   std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {
     const fs::path file = field.geometry().path;
@@ -153,9 +169,11 @@ struct SaveImage final : Node {
     const std::string bytes =
         encode_png(rows.const_data_ptr<std::uint8_t>(), static_cast<int>(rows.size(1)),
                    static_cast<int>(rows.size(0)), static_cast<int>(rows.size(2)));
-    fs::create_directories(path.parent_path());
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
   }
+
+  std::mutex mutex_;
+  std::map<std::string, std::pair<Stamp, std::string>> written_;  // by whom, and of which file
 };
 
 const Register<SaveImage> registered;

@@ -122,14 +122,17 @@ struct SlideGrid final : Node {
       for (std::int64_t x = per_key(p.offset, d); x < end; x += step) at[d].push_back(x);
     }
     const double ratio = slide.level(p.mask_level).downsample;
+    const std::array<std::int64_t, 2> map{slide.level(p.mask_level).rows,
+                                          slide.level(p.mask_level).columns};
     std::vector<std::int64_t> places, masks;
     for (const std::int64_t y : at[0])
       for (const std::int64_t x : at[1]) {
         places.insert(places.end(), {y, x});
         const std::array<std::int64_t, 2> corner{y, x};
-        for (std::size_t d = 0; d < 2; ++d)
-          masks.push_back(
-              std::llrint((static_cast<double>(corner[d]) + std::floor(size[d] / 2)) / ratio));
+        for (std::size_t d = 0; d < 2; ++d)  // the middle of a small patch may round to the edge
+          masks.push_back(std::min<std::int64_t>(
+              std::llrint((static_cast<double>(corner[d]) + std::floor(size[d] / 2)) / ratio),
+              map[d] - 1));
       }
     return {at::tensor(places, at::kLong).view({-1, 2}),
             at::tensor(masks, at::kLong).view({-1, 2})};

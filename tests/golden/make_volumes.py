@@ -91,6 +91,11 @@ mha("skip.mhd", meta + "HeaderSize = 9\nElementType = MET_SHORT\n", b"123456789"
 mha("skip_all.mhd", meta + "HeaderSize = -1\nElementType = MET_SHORT\n", b"123456789" + voxels("i2"),
     "mhd_skip_all.raw")
 mha("vector.mha", meta + "ElementNumberOfChannels = 3\nElementType = MET_FLOAT\n", voxels("f4", 3))
+# As SimpleITK writes what it read from NIfTI.
+mha("others_fields.mha", "BinaryDataByteOrderMSB = False\n" + meta + "ITK_original_spacing = 1.5 2 3\n"
+    "dim[0] = 3\nqform_code_name = NIFTI_XFORM_SCANNER_ANAT\nscl_slope = 2\nElementType = MET_SHORT\n",
+    voxels("i2"))
+mha("long.mha", "BinaryDataByteOrderMSB = false\n" + meta + "ElementType = MET_LONG\n", voxels("i4"))
 mha("size.mha", f"NDims = 3\nDimSize = {X} {Y} {Z}\nElementSize = 1 2 3\nPosition = 1 2 3\n"
     "ElementType = MET_UCHAR\n", voxels("u1"))
 

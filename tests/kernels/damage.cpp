@@ -48,10 +48,6 @@ Volume read_any(const std::string& extension, const Bytes& bytes, const fs::path
     v.data = parse_npy(bytes, "base.npy");
     return v;
   }
-  // ITK reads the file itself.
-  if (extension == ".png" || extension == ".tif" || extension == ".bmp")
-    std::ofstream(scratch, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   return read_volume(scratch, at::kFloat, given);
 }
 

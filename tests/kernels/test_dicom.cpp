@@ -56,6 +56,21 @@ TEST_CASE("A rescale of a slice's own is applied, an oblique series keeps its ax
   CHECK(v.data[0][1][2][1].item<double>() == 0.5 * (1 + 20 + 100 - 50) - 1000);
 }
 
+TEST_CASE("A DICOM file alone is a volume, whatever its name") {
+  const Series series(0);
+  const Bytes slice = dicom_series::dicom({.number = 2, .slope = "2", .intercept = "-5"});
+  series.folder.write("s/only", slice);
+  const Volume in_folder = series.read();
+  for (const char* name : {"x/chest.dcm", "x/IM0001"}) {
+    const Volume v = read_volume(series.folder.write(name, slice), at::kDouble);
+    CHECK(v.data.equal(in_folder.data));
+    CHECK(v.data.sizes() == at::IntArrayRef({1, 5, 4, 1}));
+    CHECK(v.data[0][1][2][0].item<double>() == 2 * (1 + 20 + 200 - 50) - 5);
+    CHECK(v.affine == in_folder.affine);
+  }
+  CHECK(contains(message_of([&] { read_volume(series.folder / "gone.dcm"); }), "no such file"));
+}
+
 TEST_CASE("What is wrong with a DICOM series is said with the file's name") {
   {
     const Series s;

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
 #include "kernels/lists/manifest.h"
 #include "tests/temporary_folder.h"
@@ -110,6 +111,35 @@ TEST_CASE("NRRD and MetaImage of every kind are read as ITK reads them") {
         at::tensor(expected.at("voxels").get<std::vector<double>>(), at::kDouble);
     CHECK(v.data.flatten().equal(voxels));
   }
+}
+
+// SimpleITK 2.5.7 reads these with origin (-10, 20, 30.5), spacing (1.5, 2, 3), that direction, and
+// (0, 12), (4, 16), (8, 20), (2, 14) as the first pixels.
+TEST_CASE("A MetaImage is written as ITK reads it, and comes back") {
+  const TemporaryFolder folder;
+  const at::Tensor data = at::arange(24, at::kFloat).view({2, 3, 2, 2});
+  const Matrix4 affine{0, -2, 0, 10, 1.5, 0, 0, -20, 0, 0, 3, 30.5, 0, 0, 0, 1};
+  write_meta_image(folder / "a/plain.mha", data, affine, "int16", 0);
+  const Bytes bytes = bytes_of(folder / "a/plain.mha");
+  const std::string head =
+      "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n"
+      "CompressedData = False\nTransformMatrix = 0 -1 0 1 0 0 0 0 1\nOffset = -10 20 30.5\n"
+      "CenterOfRotation = 0 0 0\nElementSpacing = 1.5 2 3\nElementNumberOfChannels = 2\n"
+      "DimSize = 3 2 2\nElementType = MET_SHORT\nElementDataFile = LOCAL\n";
+  REQUIRE(bytes.size() == head.size() + 48);
+  CHECK(std::string(bytes.begin(), bytes.begin() + long(head.size())) == head);
+  const std::vector<std::uint8_t> first{0, 0, 12, 0, 4, 0, 16, 0, 8, 0, 20, 0, 2, 0, 14, 0};
+  CHECK(std::equal(first.begin(), first.end(), bytes.begin() + long(head.size())));
+  write_meta_image(folder / "packed.mha", data[0], affine, "float32", 6);
+  for (const auto& [name, expected] :
+       {std::pair{"a/plain.mha", data}, std::pair{"packed.mha", data.narrow(0, 0, 1)}}) {
+    const Volume v = read_volume(folder / name);
+    CHECK(v.data.equal(expected));
+    CHECK(v.affine == affine);
+  }
+  CHECK(contains(message_of([&] { write_meta_image(folder / "b.mha", data, affine, "int8x"); }),
+                 "int8x"));
+  CHECK_THROWS_AS(write_meta_image(folder / "b.mha", data - 1, affine, "uint8"), DataError);
 }
 
 TEST_CASE("A manifest lists digests that sha256sum has too, and refuses to be cut or edited") {

@@ -55,12 +55,16 @@ Bytes tiff() {
   return b;
 }
 
-Sample loaded(const std::filesystem::path& path) {
+Sample path_sample(const std::filesystem::path& path) {
   Sample sample;
   auto meta = std::make_shared<Meta>();
   meta->path = path.string();
-  sample.set("image", Field(at::Tensor(), std::move(meta)));
-  return drive("load_image", {{"keys", "image"}}, {sample}).at(0);
+  for (const char* key : {"image", "label"}) sample.set(key, Field(at::Tensor(), meta));
+  return sample;
+}
+
+Sample loaded(const std::filesystem::path& path) {
+  return drive("load_image", {{"keys", "image"}}, {path_sample(path)}).at(0);
 }
 
 double largest_error(const at::Tensor& image, double base = 0) {
@@ -92,6 +96,22 @@ TEST_CASE("pictures become channels, columns, rows, without geometry") {
   CHECK(largest_error(t, 1000) == 0);
 }
 
+// 3 x 2 of one bit, with black and white as its colours.
+TEST_CASE("a label of one bit a pixel holds 0 and 1, an image black and white") {
+  TemporaryFolder folder;
+  Bytes b{'B', 'M'};
+  for (std::uint32_t n : {70u, 0u, 62u, 40u, 3u, 2u}) append(b, n, 4);
+  append(b, 1, 2);
+  append(b, 1, 2);
+  for (std::uint32_t n : {0u, 8u, 0u, 0u, 2u, 0u}) append(b, n, 4);
+  for (std::uint32_t n : {0u, 0xffffffu, 0x20u, 0xA0u}) append(b, n, 4);  // rows from the bottom
+  const Sample paths = path_sample(folder.write("mask.bmp", b));
+  const Sample read = drive("load_image", {{"max_label", 1}}, {paths}).at(0);
+  const at::Tensor mask = at::tensor({1., 0., 1., 0., 0., 1.}).view({2, 3}).t().unsqueeze(0);
+  CHECK(read.tensor("label").to(at::kDouble).equal(mask));
+  CHECK(read.tensor("image").to(at::kDouble).equal(255 * mask));
+}
+
 TEST_CASE("pictures that end early or are no pictures are refused by name") {
   TemporaryFolder folder;
   const auto refused = [&](const std::string& name, Bytes bytes, std::size_t size) {
@@ -104,7 +124,7 @@ TEST_CASE("pictures that end early or are no pictures are refused by name") {
   CHECK(contains(refused("a.jpg", Bytes(100, 'x'), 100), "a.jpg: Not a JPEG file"));
   CHECK(contains(refused("a.bmp", bmp(), 77), "a.bmp: BMP ends early"));
   CHECK(contains(refused("a.bmp", bmp(), 20), "a.bmp: BMP ends early"));
-  CHECK(contains(refused("a.tif", tiff(), 100), "a.tif: TIFF ends early"));
+  CHECK(contains(refused("a.tif", tiff(), 100), "a.tif: is no TIFF file: "));
   Bytes far = tiff();
   far[22 + 12 * 5 + 8] = 200;  // the strip's place
   CHECK(contains(refused("a.tif", far, far.size()), "a.tif: TIFF ends early"));
@@ -141,6 +161,22 @@ TEST_CASE("image_folder numbers the classes by name and splits all images once")
       seen.insert(part.fire({}, at_index(i)).samples().at(0).name);
   }
   CHECK(seen == std::multiset<std::string>{"a/3", "a/4", "b/1", "b/2", "c/5", "c/6"});
+}
+
+TEST_CASE("image_folder goes through links, ends at loops, and leaves out what is hidden") {
+  TemporaryFolder folder;
+  for (const char* name : {"set/a/1.jpg", "set/b/2.jpg", "far/3.jpg", "far/deep/4.jpg",
+                           "set/a/.ipynb_checkpoints/1-checkpoint.jpg"})
+    folder.write(name, {});
+  std::filesystem::create_directory_symlink("../../far", folder / "set/a/far");
+  std::filesystem::create_directory_symlink("../a", folder / "set/b/a");
+  std::filesystem::create_directory_symlink("../b", folder / "set/a/b");
+  std::filesystem::create_directory_symlink("..", folder / "set/a/up");
+  Driver source("image_folder", {{"root", (folder / "set").string()}});
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; i < source.node().epoch_size().value(); ++i)
+    names.push_back(source.fire({}, at_index(i)).samples().at(0).name);
+  CHECK(names == std::vector<std::string>{"a/1", "a/2", "a/3", "a/4", "b/2", "b/1", "b/3", "b/4"});
 }
 
 TEST_CASE("a folder that holds no classes is refused in words") {

@@ -1,4 +1,4 @@
-// save_class_scores: what stands in its files, and of which images.
+// save_class_scores and save_classification: what stands in their files, and of which images.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
@@ -30,4 +30,15 @@ TEST_CASE(
   std::ifstream file(folder.path / "case.json");
   REQUIRE(file);
   CHECK(Json::parse(file)[1] == Json{{"idx", 1}, {"label", "label_1"}, {"score", 0.0}});
+}
+
+TEST_CASE("save_classification adds to the file of an epoch that had no image") {
+  const TemporaryFolder folder;
+  Driver node("save_classification",
+              {{"output_dir", (folder / "new").string()}, {"overwrite", false}});
+  node.flush();
+  node.fire({sample_of("pred", at::tensor({0.25}))});
+  node.flush();
+  std::ifstream file(folder / "new/predictions.csv");
+  CHECK(std::string{std::istreambuf_iterator<char>(file), {}} == "case,0.25\n");
 }

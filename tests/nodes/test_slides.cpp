@@ -236,6 +236,13 @@ TEST_CASE("slide_grid lists the places of MONAI's sliding and masked data sets")
                  "s.tif: has no level 4; its levels are 0 to 3"));
   CHECK(Driver("slide_grid", {{"size", 4096}, {"mask_level", 0}}).fire({s}).samples().size() ==
         1);  // cut to the slide
+  // 298 / 8.064 is 37: the map has the rows 0 to 36.
+  const auto small =
+      drive("slide_grid", {{"size", 4}, {"mask_level", 3}}, {slide_sample(folder / "s.tif")});
+  for (const Sample& at : small) {
+    CHECK(at.tensor("mask_location")[0].item<std::int64_t>() < 37);
+    CHECK(at.tensor("mask_location")[1].item<std::int64_t>() < 50);
+  }
 }
 
 TEST_CASE("read_region reads about a centre, from a corner, by level or by micrometres") {

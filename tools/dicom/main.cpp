@@ -2,7 +2,7 @@
 // own. GDCM and DCMTK parse what strangers wrote and are known for faults in it; here a file can at
 // worst end this process, which has little memory, little time and nothing to write to.
 //
-//   sluice_dicom MEMORY_BYTES SECONDS FOLDER [seg]
+//   sluice_dicom MEMORY_BYTES SECONDS FOLDER_OR_FILE [seg]
 //
 // stdout: one line of JSON, {"error": why} or {"type", "dim", "affine"}, and after that line the
 // voxels, X fastest. The affine is RAS. With seg, stdin has a line of JSON and labels

@@ -160,10 +160,13 @@ double length(const Vec3& v) { return std::sqrt(dot(v, v)); }
 
 std::vector<Slice> slices_in(const fs::path& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with('.') && name != "DICOMDIR") files.push_back(entry.path().string());
-  }
+  if (!fs::is_directory(folder))
+    files.push_back(folder.string());
+  else
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with('.') && name != "DICOMDIR") files.push_back(entry.path().string());
+    }
   std::sort(files.begin(), files.end());
   if (files.empty()) fail(folder.string() + ": is an empty folder");
   std::vector<Slice> slices;

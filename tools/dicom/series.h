@@ -25,7 +25,8 @@ struct Slice {
 // Throws std::runtime_error; its message names the file.
 [[noreturn]] void fail(const std::string& why);
 
-// In the order of their places along the normal. What does not fit together is an error.
+// Of a folder's files, or of one file: in the order of their places along the normal. What does not
+// fit together is an error.
 std::vector<Slice> slices_in(const std::filesystem::path& folder);
 
 // The true step from slice to slice: that of a tilted gantry is not along the normal.

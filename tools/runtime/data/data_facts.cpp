@@ -42,23 +42,24 @@ void look_at_range(FileFacts& facts, const T* v, std::int64_t n) {
 
 void describe(FileFacts& facts, const Volume& v, bool is_label) {
   facts.readable = true;
-  facts.channels = v.data.size(0);
-  facts.shape = v.data.sizes().slice(1).vec();
+  const at::Tensor& voxels = is_label && v.numbers.defined() ? v.numbers : v.data;
+  facts.channels = voxels.size(0);
+  facts.shape = voxels.sizes().slice(1).vec();
   facts.affine = v.affine;
   facts.spacing = v.spacing;
   facts.has_affine = v.has_affine;
   facts.placed = v.placed;
   facts.dtype = v.disk_dtype;
-  const std::int64_t n = v.data.numel();
+  const std::int64_t n = voxels.numel();
   if (is_label) {
-    look_at_range(facts, v.data.const_data_ptr<double>(), n);
-    count_values(facts, v.data.const_data_ptr<double>(), n);
+    look_at_range(facts, voxels.const_data_ptr<double>(), n);
+    count_values(facts, voxels.const_data_ptr<double>(), n);
   } else {
-    look_at_range(facts, v.data.const_data_ptr<float>(), n);
+    look_at_range(facts, voxels.const_data_ptr<float>(), n);
   }
   CacheDigest digest;
   digest.add(facts.shape.data(), facts.shape.size() * sizeof(std::int64_t));
-  facts.voxels = digest.add(v.data.const_data_ptr(), v.data.nbytes()).key();
+  facts.voxels = digest.add(voxels.const_data_ptr(), voxels.nbytes()).key();
 }
 
 }  // namespace
