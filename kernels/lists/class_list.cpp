@@ -1,36 +1,34 @@
 #include "kernels/lists/class_list.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/base/error.h"
-#include "kernels/files/file_io.h"
 #include "kernels/files/volume.h"
 #include "kernels/lists/numpy_random.h"
+#include "kernels/lists/walk.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
 std::vector<fs::path> sub_folders(const fs::path& root) {
-  std::error_code error;
+  std::error_code none;
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(root, error))
-    if (entry.is_directory() && !hidden(entry.path())) found.push_back(entry.path());
-  if (error) fail_to_list(root, error);
+  walk(root, 0, [&](const fs::directory_entry& entry, int) {
+    if (entry.is_directory(none)) found.push_back(entry.path());
+  });
   std::sort(found.begin(), found.end());
   return found;
 }
 
 std::vector<fs::path> images_below(const fs::path& folder) {
-  std::error_code error;
+  std::error_code none;
   std::vector<fs::path> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
-    if (entry.is_regular_file() && !hidden(entry.path()) && is_volume_name(entry.path()))
-      found.push_back(entry.path());
-  if (error) fail_to_list(folder, error);
+  walk(folder, std::numeric_limits<int>::max(), [&](const fs::directory_entry& entry, int) {
+    if (entry.is_regular_file(none) && is_volume_name(entry.path())) found.push_back(entry.path());
+  });
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -15,7 +15,7 @@ struct ClassList {
   std::vector<std::int64_t> labels;  // by item
 };
 
-// Files whose extension read_volume() knows, also in folders below the class's.
+// Files whose extension read_volume() knows, also in folders below the class's (walk.h).
 ClassList class_folder(const std::filesystem::path& root, const std::string& key);
 
 // "training" or "validation" of MONAI's split of the whole list (split_indices).

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
+#include "kernels/lists/walk.h"
 
 namespace sluice {
 namespace {
@@ -117,12 +118,31 @@ class Columns {
   const CsvText& text_;
 };
 
-double number_in(const std::string& field, const CsvText& text) {
+struct NumberColumn {
+  std::size_t at;
+  std::optional<double> otherwise;  // of an empty field
+};
+
+// As pandas reads it, so blanks may stand around it.
+double number_in(const std::string& field, const NumberColumn& column, const CsvText& text) {
+  std::string_view digits = field;
+  digits.remove_prefix(std::min(digits.find_first_not_of(" \t"), digits.size()));
+  digits.remove_suffix(digits.size() - (digits.find_last_not_of(" \t") + 1));
+  if (digits.empty() && column.otherwise) return *column.otherwise;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value))
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
     text.fail("\"" + field + "\" is no number");
   return value;
+}
+
+// Each member of what was given is one of the fields that it may speak of.
+void must_be_fields(const nlohmann::ordered_json& given, const std::string& name,
+                    const std::vector<std::string>& fields, const CsvText& text) {
+  for (const auto& [key, value] : given.items())
+    if (std::find(fields.begin(), fields.end(), key) == fields.end())
+      text.fail(name + "." + key + ": there is no such field");
 }
 
 }  // namespace
@@ -133,19 +153,32 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
   Row first, row;
   text.next(first);
   const Columns columns(first, asked, text);
-  std::vector<std::size_t> paths, numbers;
+  std::vector<std::string> fields = asked.values;
+  fields.insert(fields.end(), asked.keys.begin(), asked.keys.end());
+  must_be_fields(asked.columns, "columns", fields, text);
+  fields = asked.values;
+  for (const auto& [key, group] : asked.groups.items()) fields.push_back(key);
+  must_be_fields(asked.defaults, "defaults", fields, text);
+  const auto otherwise = [&](const std::string& key) -> std::optional<double> {
+    const auto found = asked.defaults.find(key);
+    if (found == asked.defaults.end()) return std::nullopt;
+    if (!found->is_number()) text.fail("defaults." + key + " is no number");
+    return found->get<double>();
+  };
+  std::vector<std::size_t> paths;
+  std::vector<NumberColumn> numbers;
   for (const auto& key : asked.keys) paths.push_back(columns.of(key));
   CsvList list;
   for (const auto& key : asked.values) {
     list.values.push_back({key, {}, numbers.size(), 1});
-    numbers.push_back(columns.of(key));
+    numbers.push_back({columns.of(key), otherwise(key)});
   }
   for (const auto& [key, group] : asked.groups.items()) {
     CsvList::Value value{key, {}, numbers.size(), 0};
     std::vector<std::size_t> all;
     columns.add(group, key, 0, value.shape, all);
     value.count = all.size();
-    numbers.insert(numbers.end(), all.begin(), all.end());
+    for (const std::size_t column : all) numbers.push_back({column, otherwise(key)});
     list.values.push_back(std::move(value));
   }
   for (bool more = asked.header ? text.next(row) : (row = first, true); more;
@@ -162,7 +195,8 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
     item.name = file_stem(item.files.front().second);
     list.items.push_back(std::move(item));
     list.numbers.emplace_back();
-    for (const auto column : numbers) list.numbers.back().push_back(number_in(row[column], text));
+    for (const NumberColumn& column : numbers)
+      list.numbers.back().push_back(number_in(row[column.at], column, text));
   }
   if (list.items.empty())
     throw DataError(file.string() + ": has no rows" +
@@ -195,23 +229,19 @@ std::map<std::string, std::string> matches(const fs::path& root, const std::stri
   const std::regex regex = regex_of(pattern);
   const auto depth = std::count(pattern.begin(), pattern.end(), '/');
   std::map<std::string, std::string> found;
-  std::error_code problem;
-  for (fs::recursive_directory_iterator at(root, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    if (at->path().filename().string().starts_with('.') || at.depth() >= depth)
-      at.disable_recursion_pending();
-    const std::string path = at->path().lexically_relative(root).string();
+  std::error_code none;
+  walk(root, static_cast<int>(depth), [&](const fs::directory_entry& entry, int at_depth) {
+    const std::string path = entry.path().lexically_relative(root).string();
     std::smatch groups;
-    if (at.depth() != depth || at->is_directory(problem) != folders ||
+    if (at_depth != depth || entry.is_directory(none) != folders ||
         !std::regex_match(path, groups, regex))
-      continue;
+      return;
     std::string stars;
     for (std::size_t g = 1; g < groups.size(); ++g)
       stars.append(g > 1 ? "_" : "").append(groups[g].str());
-    if (!found.emplace(stars, at->path().string()).second)
+    if (!found.emplace(stars, entry.path().string()).second)
       throw DataError(root.string() + ": two files fit \"" + given + "\" with \"" + stars + "\"");
-  }
-  if (problem) fail_to_list(root, problem);
+  });
   if (found.empty()) throw DataError(root.string() + ": no file matches \"" + given + "\"");
   return found;
 }

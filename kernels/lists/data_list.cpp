@@ -32,19 +32,20 @@ const Json& member(const Json& document, const std::string& key, const std::stri
   return *found;
 }
 
+const std::string& path_in(const Json& path, const std::string& where) {
+  if (!path.is_string() || path.get_ref<const std::string&>().empty())
+    throw DataError(where + ": expected a path, found " + path.dump().substr(0, 60));
+  return path.get_ref<const std::string&>();
+}
+
 // An entry is {"image": path, "label": path}, or a path alone, as "test" has it.
-template <class Resolve>
-DataItem parse_item(const Json& entry, const std::string& where, Resolve&& resolve) {
+template <class Add>
+DataItem parse_item(const Json& entry, const std::string& where, Add&& add) {
   DataItem item;
-  const auto add = [&](const std::string& key, const Json& path) {
-    if (!path.is_string() || path.get_ref<const std::string&>().empty())
-      throw DataError(where + "." + key + ": expected a path, found " + path.dump());
-    item.files.emplace_back(key, resolve(path.get_ref<const std::string&>()).string());
-  };
   if (entry.is_object())
-    for (const auto& [key, path] : entry.items()) add(key, path);
+    for (const auto& [key, path] : entry.items()) add(item, key, path);
   else
-    add("image", entry);
+    add(item, "image", entry);
   if (item.files.empty()) throw DataError(where + ": names no file");
   item.name = file_stem(item.files.front().second);
   return item;
@@ -55,7 +56,13 @@ DataList parse_list(const Json& entries, const fs::path& root, const std::string
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string here = where + "[" + std::to_string(i) + "]";
     list.push_back(
-        parse_item(entries[i], here, [&](const std::string& p) { return inside(root, p, here); }));
+        parse_item(entries[i], here, [&](DataItem& item, const std::string& key, const Json& path) {
+          if (path.is_array())
+            throw DataError(here + "." + key + ": is a list of files, which datalist reads");
+          if (path.is_number() && key != "image" && key != "label") return;
+          item.files.emplace_back(key,
+                                  inside(root, path_in(path, here + "." + key), here).string());
+        }));
   }
   return list;
 }
@@ -74,8 +81,8 @@ std::string file_stem(const fs::path& path) {
   return name.stem().string();
 }
 
-Json read_json(const fs::path& path) {
-  const FileBytes text = read_file(path, 16u << 20);
+Json read_json(const fs::path& path, std::uint64_t limit) {
+  const FileBytes text = read_file(path, limit);
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
     if (depth > 64) throw DataError(path.string() + ": is nested more than 64 levels deep");
     return true;
@@ -108,14 +115,28 @@ DataList decathlon_list(const fs::path& root, const std::string& split, double v
   return list;
 }
 
+void add_files(DataItem& item, const std::string& key, const Json& files, const fs::path& root,
+               const std::string& where) {
+  std::size_t n = 0;
+  for (const Json& path : files.is_array() && !files.empty() ? files : Json::array({files})) {
+    item.files.emplace_back(n == 0 ? key : key + "#" + std::to_string(n),
+                            (root / path_in(path, where + "." + key)).string());
+    ++n;
+  }
+}
+
 DataList list_of_items(const Json& items, const fs::path& root, const std::string& where) {
   if (!items.is_array() || items.empty())
     throw DataError(where + ": expected a list of {key: path}, found " +
                     items.dump().substr(0, 60));
   DataList list;
-  for (std::size_t i = 0; i < items.size(); ++i)
-    list.push_back(parse_item(items[i], where + "[" + std::to_string(i) + "]",
-                              [&](const std::string& p) { return root / p; }));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string here = where + "[" + std::to_string(i) + "]";
+    list.push_back(
+        parse_item(items[i], here, [&](DataItem& item, const std::string& key, const Json& files) {
+          add_files(item, key, files, root, here);
+        }));
+  }
   return list;
 }
 

@@ -26,15 +26,22 @@ using DataList = std::vector<DataItem>;
 // "a/b_001.nii.gz" -> "b_001"
 std::string file_stem(const std::filesystem::path& path);
 
-// Strict JSON of at most 16 MiB and 64 levels.
-nlohmann::ordered_json read_json(const std::filesystem::path& path);
+// Strict JSON of at most `limit` bytes and 64 levels.
+nlohmann::ordered_json read_json(const std::filesystem::path& path,
+                                 std::uint64_t limit = 16u << 20);
+
+// A path, or a list of paths, which become the fields key, key#1, key#2, ...; relative ones stand
+// under `root`.
+void add_files(DataItem& item, const std::string& key, const nlohmann::ordered_json& files,
+               const std::filesystem::path& root, const std::string& where);
 
 // One list of root/dataset.json: "training", "validation" or "test". Where it keeps no
 // "validation" and the fraction is above 0, "training" is split as MONAI's DecathlonDataset does.
+// Numbers beside an item's files, such as its "fold", are passed over.
 DataList decathlon_list(const std::filesystem::path& root, const std::string& split,
                         double validation_fraction, std::uint32_t seed);
 
-// [{"image": "a.nii.gz", "label": "b.nii.gz"}, ...]; relative paths stand under `root`.
+// [{"image": "a.nii.gz", "label": "b.nii.gz"}, ...], as add_files() has them.
 // `where` names the list in messages.
 DataList list_of_items(const nlohmann::ordered_json& items, const std::filesystem::path& root,
                        const std::string& where);
@@ -53,6 +60,8 @@ struct CsvColumns {
   nlohmann::ordered_json columns;
   bool header = true;  // the first line has the columns' names; else they have numbers alone
   std::string suffix;  // put behind each path
+  // A value's or a group's number where a row's field is empty.
+  nlohmann::ordered_json defaults;
 };
 struct CsvList {
   DataList items;

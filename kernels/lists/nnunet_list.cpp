@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "engine/base/error.h"
-#include "kernels/files/file_io.h"
+#include "kernels/lists/walk.h"
 
 namespace sluice {
 namespace {
@@ -35,13 +36,44 @@ std::string case_of(std::string name, const std::string& ending) {
 
 std::vector<std::string> cases_in(const fs::path& folder, const std::string& ending) {
   std::set<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
+  walk(folder, 0, [&](const fs::directory_entry& entry, int) {
     if (const std::string name = case_of(entry.path().filename().string(), ending); !name.empty())
       names.insert(name);
-  if (error) fail_to_list(folder, error);
+  });
   if (names.empty()) throw DataError(folder.string() + ": no file is named CASE_0000" + ending);
   return {names.begin(), names.end()};
+}
+
+std::vector<std::string> cases_of(const NnunetFolder& folder, bool labelled) {
+  if (!labelled || folder.dataset.is_null())
+    return cases_in(folder.root / (labelled ? "imagesTr" : "imagesTs"), folder.ending);
+  std::set<std::string> names;
+  for (const auto& [name, files] : folder.dataset.items()) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+// A file a channel, and then the label's.
+std::vector<fs::path> files_of(const NnunetFolder& folder, const std::string& name, bool labelled) {
+  std::vector<fs::path> files;
+  if (!labelled || folder.dataset.is_null()) {
+    const fs::path images = folder.root / (labelled ? "imagesTr" : "imagesTs");
+    for (std::size_t c = 0; c < folder.channels.size(); ++c)
+      files.push_back(images / (name + channel_suffix(c) + folder.ending));
+    if (labelled) files.push_back(folder.root / "labelsTr" / (name + folder.ending));
+    return files;
+  }
+  try {
+    const Json& given = folder.dataset.at(name);
+    for (const Json& file : given.at("images"))
+      files.push_back((folder.root / file.get<std::string>()).lexically_normal());
+    files.push_back((folder.root / given.at("label").get<std::string>()).lexically_normal());
+  } catch (const Json::exception&) {
+    files.clear();
+  }
+  if (files.size() != folder.channels.size() + 1)
+    throw DataError((folder.root / "dataset.json").string() + ": dataset." + name +
+                    " is not {\"images\": [a path for each channel], \"label\": path}");
+  return files;
 }
 
 void must_exist(const fs::path& file, const std::string& why) {
@@ -140,6 +172,9 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
     throw DataError(where + ": file_ending is not like \".nii.gz\"");
   folder.ending = ending.get<std::string>();
   if (document.contains("labels")) folder.labels = document["labels"];
+  if (document.contains("dataset")) folder.dataset = document["dataset"];
+  if (!folder.dataset.is_null() && (!folder.dataset.is_object() || folder.dataset.empty()))
+    throw DataError(where + ": \"dataset\" is no object with a member for each case");
   return folder;
 }
 
@@ -157,20 +192,17 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
     throw DataError(folder.root.string() + ": has " + std::to_string(folder.channels.size()) +
                     " channels, one file each; keys names " + std::to_string(keys.size()));
   const bool labelled = which.split != "test";
-  const fs::path images = folder.root / (labelled ? "imagesTr" : "imagesTs");
-  const auto cases = cases_in(images, folder.ending);
   DataList list;
-  for (const auto& name : chosen(folder, cases, which)) {
+  for (const auto& name : chosen(folder, cases_of(folder, labelled), which)) {
     DataItem item{name, {}};
+    const auto files = files_of(folder, name, labelled);
     for (std::size_t c = 0; c < keys.size(); ++c) {
-      const fs::path file = images / (name + channel_suffix(c) + folder.ending);
-      must_exist(file, "channel_names has " + std::to_string(keys.size()) + " channels");
-      item.files.emplace_back(keys[c], file.string());
+      must_exist(files[c], "channel_names has " + std::to_string(keys.size()) + " channels");
+      item.files.emplace_back(keys[c], files[c].string());
     }
-    const fs::path label = folder.root / "labelsTr" / (name + folder.ending);
     if (labelled) {
-      must_exist(label, "every image of imagesTr has one");
-      item.files.emplace_back(label_key, label.string());
+      must_exist(files.back(), "every image of training has one");
+      item.files.emplace_back(label_key, files.back().string());
     }
     list.push_back(std::move(item));
   }
@@ -186,11 +218,11 @@ void add_predictions(DataList& list, const std::string& ending, const fs::path& 
   if (!fs::is_directory(predictions))
     throw DataError(predictions.string() + ": no such folder; " + remedy);
   std::map<std::string, std::vector<std::string>> files;  // by name
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(predictions, error))
-    if (entry.is_regular_file())
+  std::error_code none;
+  walk(predictions, std::numeric_limits<int>::max(), [&](const fs::directory_entry& entry, int) {
+    if (entry.is_regular_file(none))
       files[entry.path().filename().string()].push_back(entry.path().string());
-  if (error) fail_to_list(predictions, error);
+  });
   for (DataItem& item : list) {
     auto& found = files[item.name + ending];
     if (found.empty())

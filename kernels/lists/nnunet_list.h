@@ -1,5 +1,6 @@
 // Lists of samples from an nnU-Net (version 2) raw data set: dataset.json with channel_names and
-// file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs. A
+// file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs; or
+// "dataset": {CASE: {"images": [path, ...], "label": path}} in place of imagesTr and labelsTr. A
 // decathlon folder is one too, as it lies: its "training" and "test" lists, channels in one file.
 //
 // Invariant: as data_list.h's; cases are in the order of their names, and a fold is nnU-Net's own:
@@ -19,6 +20,7 @@ struct NnunetFolder {
   std::string ending;                 // ".nii.gz"
   nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
   bool decathlon = false;
+  nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
 };
 
 // Whether a dataset.json has nnU-Net's members.

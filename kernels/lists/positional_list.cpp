@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -12,6 +13,8 @@ namespace sluice {
 namespace {
 
 using Names = std::vector<std::string>;
+using Items = std::vector<std::size_t>;
+using Json = nlohmann::ordered_json;
 
 Names sorted_glob(const std::string& pattern) {
   if (pattern.find("**") != std::string::npos)
@@ -38,38 +41,79 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-std::string under(const std::filesystem::path& root, const std::string& path) {
-  const std::filesystem::path p = path;
-  return (p.is_absolute() || root.empty() ? p : root / p).lexically_normal().string();
-}
-
-std::vector<double> numbers(const nlohmann::ordered_json& value, const std::string& where) {
-  std::vector<double> out;
-  for (const auto& number : value.is_array() ? value : nlohmann::ordered_json::array({value})) {
+JsonList::Numbers numbers(const Json& value, const std::string& where) {
+  JsonList::Numbers out;
+  const auto add = [&](const Json& number) {
     if (!number.is_number()) throw DataError(where + " is no number");
-    out.push_back(number.get<double>());
+    out.all.push_back(number.get<double>());
+  };
+  if (!value.is_array()) {
+    add(value);
+    return out;
+  }
+  out.shape = {std::ssize(value)};
+  const bool rows = !value.empty() && value[0].is_array();
+  if (rows) out.shape.push_back(std::ssize(value[0]));
+  for (const Json& row : value) {
+    if (rows && (!row.is_array() || row.size() != value[0].size()))
+      throw DataError(where + " has rows of different lengths");
+    for (const Json& number : rows ? row : Json::array({row})) add(number);
   }
   return out;
 }
 
+std::vector<Items> partitions(Items items, const Part& part) {
+  if (part.shuffle_shares) NumpyRandom(static_cast<std::uint32_t>(part.share_seed)).shuffle(items);
+  std::vector<Items> parts(static_cast<std::size_t>(part.num_partitions.value_or(0)));
+  if (!parts.empty()) {
+    for (std::size_t i = 0; i < items.size(); ++i) parts[i % parts.size()].push_back(items[i]);
+    return parts;
+  }
+  const double sum = std::accumulate(part.shares.begin(), part.shares.end(), 0.0);
+  auto from = items.begin();
+  for (const double share : part.shares) {
+    const double wanted = share / sum * static_cast<double>(items.size()) + 0.5;
+    const auto to = from + std::min(static_cast<std::ptrdiff_t>(wanted), items.end() - from);
+    parts.emplace_back(from, to);
+    from = to;
+  }
+  return parts;
+}
+
 }  // namespace
 
-Names names_of(const nlohmann::ordered_json& list, const std::string& where) {
+Names names_of(const Json& list, const std::string& where) {
   if (list.is_string()) return sorted_glob(list.get<std::string>());
   if (!list.is_object() || list.contains("glob") == list.contains("csv"))
     throw Error(Exit::usage, where + ": is a pattern, or has either \"glob\" or \"csv\"");
+  std::vector<std::array<std::string, 2>> replaced;
+  for (const auto& [name, given] : list.items()) {
+    if (name == "replace") try {
+        replaced = given.get<decltype(replaced)>();
+      } catch (const Json::exception&) {
+        throw Error(Exit::usage, where + ".replace: expected [[old, new], ...], found " +
+                                     given.dump().substr(0, 60));
+      }
+    else if (name != "glob" && name != "csv" && name != "prefix" &&
+             (name != "column" || list.contains("glob")))
+      throw Error(Exit::usage, where + ": \"" + name + "\" is not known here");
+    else if (!given.is_string())
+      throw Error(Exit::usage,
+                  where + "." + name + ": expected a text, found " + given.dump().substr(0, 60));
+  }
+  if (list.contains("csv") && !list.contains("column"))
+    throw Error(Exit::usage, where + ": \"csv\" needs a \"column\"");
   Names names = list.contains("glob")
                     ? sorted_glob(list["glob"].get<std::string>())
-                    : column(list["csv"].get<std::string>(), list.value("column", ""));
+                    : column(list["csv"].get<std::string>(), list["column"].get<std::string>());
   for (auto& name : names) {
-    for (const auto& pair : list.value("replace", nlohmann::ordered_json::array()))
-      replace_all(name, pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
+    for (const auto& [from, to] : replaced) replace_all(name, from, to);
     name = list.value("prefix", "") + name;
   }
   return names;
 }
 
-DataList list_side_by_side(const nlohmann::ordered_json& lists, const std::string& where) {
+DataList list_side_by_side(const Json& lists, const std::string& where) {
   if (!lists.is_object() || lists.empty())
     throw Error(Exit::usage, where + ": is a dictionary of lists by field");
   DataList out;
@@ -88,7 +132,7 @@ DataList list_side_by_side(const nlohmann::ordered_json& lists, const std::strin
 JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
                       const std::filesystem::path& root, const std::vector<std::string>& keys,
                       const std::vector<std::string>& values) {
-  const auto whole = read_json(file);
+  const Json whole = read_json(file, 256u << 20);
   if (!key.empty() && (!whole.is_object() || !whole.contains(key)))
     throw DataError(file.string() + ": has no list \"" + key + "\"");
   const auto& list = key.empty() ? whole : whole.at(key);
@@ -96,23 +140,19 @@ JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
   JsonList out;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string where = file.string() + ": sample " + std::to_string(i);
-    const auto entry = list[i].is_string() ? nlohmann::ordered_json{{"image", list[i]}} : list[i];
+    const Json entry = list[i].is_string() ? Json{{"image", list[i]}} : list[i];
     if (!entry.is_object()) throw DataError(where + " is neither a path nor a dictionary");
     DataItem item;
     item.row = i;
     for (const auto& field : keys) {
       if (!entry.contains(field)) throw DataError(where + " has no \"" + field + "\"");
-      const auto& files = entry.at(field);
-      std::size_t n = 0;
-      for (const auto& path : files.is_array() ? files : nlohmann::ordered_json::array({files})) {
-        if (!path.is_string()) throw DataError(where + ": \"" + field + "\" is no path");
-        item.files.emplace_back(n == 0 ? field : field + "#" + std::to_string(n),
-                                under(root, path.get<std::string>()));
-        ++n;
-      }
+      add_files(item, field, entry.at(field), root, where);
     }
     if (item.files.empty()) throw DataError(where + " has no file");
+    for (auto& [_, path] : item.files)
+      path = std::filesystem::path(path).lexically_normal().string();
     item.name = file_stem(item.files.front().second);
+    out.folds.push_back(entry.value("fold", Json()));
     out.values.emplace_back();
     for (const auto& field : values) {
       if (!entry.contains(field)) throw DataError(where + " has no \"" + field + "\"");
@@ -123,29 +163,27 @@ JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
   return out;
 }
 
-std::vector<std::size_t> part_of(std::size_t n, const Part& part, const std::string& where) {
+Items part_of(std::size_t n, const Part& part, const std::string& where) {
   const auto all = static_cast<std::int64_t>(n);
   const auto place = [&](std::int64_t i) {
     return std::clamp<std::int64_t>(i < 0 ? i + all : i, 0, all);
   };
   const auto begin = place(part.from), end = std::max(begin, place(part.to.value_or(all)));
-  std::vector<std::size_t> items(static_cast<std::size_t>(end - begin));
+  Items items(static_cast<std::size_t>(end - begin));
   std::iota(items.begin(), items.end(), static_cast<std::size_t>(begin));
-  if (!part.shares.empty()) {
-    if (part.share >= std::ssize(part.shares))
-      throw Error(Exit::usage, where + ": share is not below the number of shares");
-    if (part.shuffle_shares)
-      NumpyRandom(static_cast<std::uint32_t>(part.share_seed)).shuffle(items);
-    const double sum = std::accumulate(part.shares.begin(), part.shares.end(), 0.0);
-    const auto count = static_cast<double>(items.size());
-    std::size_t from = 0, to = 0;
-    for (std::int64_t s = 0; s <= part.share; ++s) {
-      from = to;
-      const double wanted = part.shares[static_cast<std::size_t>(s)] / sum * count + 0.5;
-      to = std::min(from + static_cast<std::size_t>(wanted), items.size());
+  if (!part.shares.empty() || part.num_partitions) {
+    const std::vector<Items> parts = partitions(std::exchange(items, {}), part);
+    for (const std::int64_t share : part.share) {
+      if (share >= std::ssize(parts))
+        throw Error(Exit::usage, where + ": share " + std::to_string(share) +
+                                     " is not below the number of shares, " +
+                                     std::to_string(parts.size()));
+      const Items& chosen = parts[static_cast<std::size_t>(share)];
+      items.insert(items.end(), chosen.begin(), chosen.end());
     }
-    items = std::vector<std::size_t>(items.begin() + static_cast<std::ptrdiff_t>(from),
-                                     items.begin() + static_cast<std::ptrdiff_t>(to));
+  } else if (part.shuffle_shares || part.share != std::vector<std::int64_t>{0}) {
+    throw Error(Exit::usage,
+                where + ": share and shuffle_shares are of shares or num_partitions: give these");
   }
   if (items.empty())
     throw DataError(where + ": nothing is left of its " + std::to_string(n) + " samples");

@@ -15,14 +15,17 @@ namespace sluice {
 namespace {
 
 // "a,b,c,+5": names until a file name would become unwieldy, then how many more; of one more, its
-// name, so that there are never as many words as members unless all are names (decollate).
+// name, so that there are never as many words as members unless all are names (decollate). A comma
+// of a name's own becomes "\,".
 std::string joined_names(std::span<const SamplePtr> members) {
-  constexpr std::size_t longest = 80;
+  constexpr std::size_t longest = 240;
+  if (members.size() == 1) return members[0]->name;
   std::string out;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (i > 0 && i + 1 < members.size() && out.size() + members[i]->name.size() > longest)
       return out + ",+" + std::to_string(members.size() - i);
-    out += (i > 0 ? "," : "") + members[i]->name;
+    if (i > 0) out += ',';
+    for (const char c : members[i]->name) out.append(c == ',' ? "\\" : "").push_back(c);
   }
   return out;
 }

@@ -52,12 +52,15 @@ struct Decollate final : Node {
   }
   // `batch` lists its members' names, unless these are too many: "a,b,c".
   static std::string name_of(const std::string& batch, std::size_t i, std::size_t members) {
+    if (members == 1) return batch;
     std::vector<std::string> names(1);
     for (const char c : batch)
-      if (c == ',')
-        names.emplace_back();
-      else
+      if (c != ',')
         names.back() += c;
+      else if (names.back().ends_with('\\'))
+        names.back().back() = c;
+      else
+        names.emplace_back();
     return names.size() == members ? names[i] : batch + "_" + std::to_string(i);
   }
 };

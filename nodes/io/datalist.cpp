@@ -1,6 +1,12 @@
 // datalist: the records of a list in a JSON file; MONAI's load_decathlon_datalist, and plain lists.
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/state/list_field.h"
 #include "nodes/io/part_params.h"
 
 namespace sluice {
@@ -8,9 +14,10 @@ namespace {
 
 struct Datalist final : Node {
   struct Params : Part {
-    std::string file, list_key, root;
+    std::string file, list_key, root, split = "training";
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::string> values;
+    std::int64_t fold = -1;
     bool shuffle = false, by_shard = false;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
@@ -19,8 +26,9 @@ struct Datalist final : Node {
     Spec s("datalist",
            "Emits a record for each entry of a list in a JSON file: paths, and numbers.");
     s.out("sample",
-          "A field for each of the entries asked for: its path, or its number [] or numbers [N]. "
-          "Of several files the further ones are key#1, key#2, ..., which load_image joins.")
+          "A field for each of the entries asked for: its path, its number [], or its numbers "
+          "[N] or [N, K], of which a batch fills shorter lists up with -1. Of several files the "
+          "further ones are key#1, key#2, ..., which load_image joins.")
         .param("file", &Params::file, "The JSON file.")
         .required()
         .param("list_key", &Params::list_key,
@@ -29,7 +37,14 @@ struct Datalist final : Node {
         .param("keys", &Params::keys,
                "Entries with paths; a text in the list's place is \"image\".")
         .param("values", &Params::values,
-               "Entries with numbers: int64 where every sample has whole ones, else float32.");
+               "Entries with numbers: int64 where every sample has whole ones, else float32; "
+               "lists of lists, such as boxes, are float32.")
+        .param("fold", &Params::fold,
+               "Entries whose own \"fold\" this is are the validation, the others for training "
+               "(Auto3DSeg's datafold_read); -1: all are meant.")
+        .at_least(-1)
+        .param("split", &Params::split, "Which part of a fold.")
+        .choices({"training", "validation"});
     return add_part_params<Params>(s)
         .lane(LaneKind::io)
         .source()
@@ -42,22 +57,10 @@ struct Datalist final : Node {
     const JsonList all = list_of_json(
         file, p.list_key, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
         p.keys, p.values);
-    const auto items = part_of(all.items.size(), p, context.node);
+    std::vector<std::size_t> items = of_fold(all.folds);
+    items = chosen(items, part_of(items.size(), p, context.node));
     list_ = chosen(all.items, items);
-    for (std::size_t v = 0; v < p.values.size(); ++v) {
-      bool whole = true;
-      for (const auto& row : all.values)
-        for (const double number : row[v])
-          whole = whole && number == std::floor(number) && std::abs(number) < 9e15;
-      types_.push_back(whole ? at::kLong : at::kFloat);
-    }
-    for (const auto& row : chosen(all.values, items)) {
-      values_.emplace_back();
-      for (std::size_t v = 0; v < p.values.size(); ++v) {
-        at::Tensor t = at::tensor(row[v]).to(types_[v]);
-        values_.back().push_back(row[v].size() == 1 ? t.squeeze(0) : t);
-      }
-    }
+    for (std::size_t v = 0; v < p.values.size(); ++v) fields_.push_back(fields(all, v, items));
   }
 
   void process(Firing& f) override {
@@ -66,17 +69,50 @@ struct Datalist final : Node {
 
   SamplePtr item_record(std::uint64_t i) const override {
     Sample sample = record_of(list_.at(i));
-    for (std::size_t v = 0; v < p.values.size(); ++v)
-      sample.set(p.values[v], Field(values_[i][v], std::make_shared<const Meta>()));
+    for (std::size_t v = 0; v < p.values.size(); ++v) sample.set(p.values[v], fields_[v][i]);
     return std::make_shared<const Sample>(std::move(sample));
   }
 
   std::optional<std::uint64_t> epoch_size() const override { return list_.size(); }
 
  private:
+  std::vector<std::size_t> of_fold(const std::vector<Json>& folds) const {
+    std::vector<std::size_t> items(folds.size());
+    std::iota(items.begin(), items.end(), std::size_t{0});
+    if (p.fold < 0 && p.split == "training") return items;
+    if (p.fold < 0) throw Error(Exit::usage, "without a fold there is no validation");
+    if (std::find(folds.begin(), folds.end(), p.fold) == folds.end())
+      throw DataError(p.file + ": no sample has the \"fold\" " + std::to_string(p.fold));
+    std::erase_if(items,
+                  [&](std::size_t i) { return (folds[i] == p.fold) != (p.split == "validation"); });
+    return items;
+  }
+
+  // A value's field of each item; their form is one for the whole file.
+  static std::vector<Field> fields(const JsonList& all, std::size_t v,
+                                   const std::vector<std::size_t>& items) {
+    bool whole = true, differ = false;
+    std::int64_t columns = 0;
+    for (const auto& row : all.values) {
+      for (const double n : row[v].all) whole &= n == std::floor(n) && std::abs(n) < 9e15;
+      differ |= row[v].shape != all.values[0][v].shape;
+      if (row[v].shape.size() == 2) columns = row[v].shape[1];
+    }
+    const auto type = whole && columns == 0 ? at::kLong : at::kFloat;
+    std::vector<Field> out;
+    for (const std::size_t i : items) {
+      auto [shape, numbers] = all.values[i][v];
+      if (columns > 0 && numbers.empty()) shape = {0, columns};
+      const at::Tensor t =
+          at::tensor(at::ArrayRef<double>(numbers), at::kDouble).view(shape).to(type);
+      out.push_back(differ && !shape.empty() ? list_field(t)
+                                             : Field(t, std::make_shared<const Meta>()));
+    }
+    return out;
+  }
+
   DataList list_;
-  std::vector<at::ScalarType> types_;
-  std::vector<std::vector<at::Tensor>> values_;
+  std::vector<std::vector<Field>> fields_;  // by value, then item
 };
 
 const Register<Datalist> registered;

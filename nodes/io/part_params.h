@@ -9,14 +9,22 @@ namespace sluice {
 template <class Params>
 Spec& add_part_params(Spec& s) {
   using Number = std::int64_t Params::*;
-  using Numbers = std::vector<double> Params::*;
+  using OptionalNumber = std::optional<std::int64_t> Params::*;
+  using Numbers = std::vector<std::int64_t> Params::*;
+  using Reals = std::vector<double> Params::*;
   return s.param("from", Number{&Params::from}, "The first sample; negative: from the end.")
-      .param("to", static_cast<std::optional<std::int64_t> Params::*>(&Params::to),
+      .param("to", OptionalNumber{&Params::to},
              "The sample after the last; negative: from the end; null: all.")
-      .param("shares", Numbers{&Params::shares},
+      .param("shares", Reals{&Params::shares},
              "Divides what is left in this proportion (MONAI's partition_dataset).")
       .above(0)
-      .param("share", Number{&Params::share}, "Which of the shares is meant, from 0.")
+      .param("num_partitions", OptionalNumber{&Params::num_partitions},
+             "Or into so many shares, as one deals cards; null: not.")
+      .at_least(1)
+      .exclusive("shares", "num_partitions")
+      .param("share", Numbers{&Params::share},
+             "Which of the shares is meant, from 0; several: one after the other (MONAI's "
+             "select_cross_validation_folds).")
       .at_least(0)
       .param("shuffle_shares", static_cast<bool Params::*>(&Params::shuffle_shares),
              "Shuffles before dividing.")

@@ -158,7 +158,7 @@ std::string dataset_json(const std::string& lists) { return "{\"name\": \"x\", "
 TEST_CASE("decathlon emits the list of its split in the file's order") {
   TemporaryFolder folder;
   folder.write_text("dataset.json", dataset_json(R"(
-    "training": [{"image": "./imagesTr/a_1.nii.gz", "label": "./labelsTr/a_1.nii.gz"},
+    "training": [{"fold": 0, "image": "./imagesTr/a_1.nii.gz", "label": "./labelsTr/a_1.nii.gz"},
                  {"image": "./imagesTr/a_2.nii.gz", "label": "./labelsTr/a_2.nii.gz"}],
     "test": ["./imagesTs/t.nii.gz"])"));
   Driver source("decathlon", {{"root", folder.path.string()}});
@@ -166,6 +166,7 @@ TEST_CASE("decathlon emits the list of its split in the file's order") {
   CHECK(first.at("image").geometry().path == (folder / "imagesTr/a_1.nii.gz").string());
   CHECK(first.at("label").geometry().path == (folder / "labelsTr/a_1.nii.gz").string());
   CHECK_FALSE(first.tensor("image").defined());
+  CHECK_FALSE(first.has("fold"));
   CHECK(epoch(source).first == std::vector<std::string>{"a_1", "a_2"});
   CHECK(source.node().epoch_size() == 2);
   Driver test("decathlon", {{"root", folder.path.string()}, {"split", "test"}});
@@ -210,6 +211,10 @@ TEST_CASE("file_list takes items, and repeat gives the same files many names") {
   Driver listed("file_list",
                 {{"items", {{{"image", "a/b.nii.gz"}, {"label", "c.nii"}}}}, {"root", "/data"}});
   CHECK(listed.fire({}).samples().at(0).at("label").geometry().path == "/data/c.nii");
+  Driver several("file_list", {{"items", {{{"image", {"t1.nii", "t2.nii"}}}}}});
+  const Sample both = several.fire({}).samples().at(0);
+  CHECK(both.name == "t1");
+  CHECK(both.at("image#1").geometry().path == "t2.nii");
   Driver repeat("repeat", {{"files", {{"image", "/x/scan.nii.gz"}}}, {"times", 3}});
   const auto seen = epoch(repeat);
   CHECK(seen.first == std::vector<std::string>{"sample_000", "sample_001", "sample_002"});
@@ -234,6 +239,8 @@ TEST_CASE("A list that cannot be used says which file and why") {
   CHECK(contains(open("{\"training\": []}"), "the list \"training\" is empty"));
   CHECK(contains(open("{\"training\": [{\"image\": 3}]}"), "training[0].image: expected a path"));
   CHECK(contains(open("{\"training\": [{}]}"), "training[0]: names no file"));
+  CHECK(contains(open("{\"training\": [{\"fold\": 1}]}"), "training[0]: names no file"));
+  CHECK(contains(open("{\"training\": [{\"image\": [\"a\"]}]}"), "which datalist reads"));
   CHECK(contains(open("{\"training\": [\"../x.nii\"]}"), "does not lie under"));
   CHECK(contains(open("{\"training\": [\"/etc/x.nii\"]}"), "does not lie under"));
   CHECK(contains(open("{\"training\": [\"x.nii\"]}", {{"split", "validation"}}), "val_frac"));
@@ -245,6 +252,7 @@ TEST_CASE("A list that cannot be used says which file and why") {
       contains(listed({{"root", folder.path.string()}, {"pattern", "*.nii"}}), "no file matches"));
   CHECK(contains(listed({{"root", "/no/such"}, {"pattern", "*"}}), "/no/such: cannot list"));
   CHECK(contains(listed({{"items", Json::array()}}), "file_list.items: expected a list"));
+  CHECK(contains(listed({{"items", {{{"image", Json::array()}}}}}), "items[0].image: expected a"));
   CHECK(contains(listed(Json::object()), "either items or pattern"));
 }
 
@@ -401,6 +409,8 @@ TEST_CASE("A header that would mislead ITK is refused") {
   };
   CHECK(contains(bad_mha("DimSize = 3 2 2 2"), "\"DimSize\" cannot be 3 2 2 2"));
   CHECK(contains(bad_mha("DimSizf = 3 2 2"), "not read: \"DimSizf\""));
+  CHECK(bad_mha("DimSize = 3 2 2\nqform_code = 1").empty());  // of ITK's users
+  CHECK(contains(bad_mha("DimSize = 3 2 2\nElementToIntensityFunctionSlope = 2"), "not read"));
   CHECK(contains(bad_mha("DimSize = 3 2 x"), "cannot be 3 2 x"));
   CHECK(contains(bad_mha("DimSize = 3 2 3"), "expected 36 bytes of voxels, got 24"));
   CHECK(contains(bad_mha("DimSize = 3000000000 3000000000 3000000000"), "declares more than"));
@@ -433,9 +443,39 @@ TEST_CASE("save_image writes MONAI's names and passes the new path on") {
                   {"separate_folder", false}};
   drive("save_image", flat, {in});
   CHECK(std::filesystem::exists(folder / "case.nii"));
+  Json meta_image = flat;
+  meta_image["output_ext"] = ".mha";
+  drive("save_image", meta_image, {in});
+  const Volume mha = read_volume(folder / "case.mha");
+  CHECK(mha.data.equal(in.tensor("pred")));
+  CHECK(mha.affine == some_affine);
   CHECK_THROWS_AS(Driver("save_image", {{"keys", {"a", "b"}}}), Error);
   in.name = "../case";
   CHECK(contains(message_of([&] { drive("save_image", flat, {in}); }), "cannot be the name"));
+}
+
+TEST_CASE("save_image refuses a file that another sample of the epoch has written") {
+  TemporaryFolder folder;
+  const auto made_of = [&](const char* file) {
+    Sample s = sample_of("pred", at::ones({1, 2, 2, 2}));
+    auto meta = std::make_shared<Meta>(s.at("pred").geometry());
+    meta->path = file;
+    s.set("pred", Field(s.tensor("pred"), std::move(meta)));
+    return s;
+  };
+  const Json params{{"keys", "pred"}, {"output_dir", folder.path.string()}};
+  Driver save("save_image", params);
+  save.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
+  CHECK(contains(
+      message_of([&] { save.fire({made_of("/d/2/image.nii.gz")}, at_index(1)); }),
+      "is the file of two samples, made of \"/d/1/image.nii.gz\" and \"/d/2/image.nii.gz\""));
+  save.fire({made_of("/d/2/image.nii.gz")}, at_index(1, 1));  // the next epoch's
+  Json apart = params;
+  apart.update({{"name_by", "file"}, {"data_root_dir", "/d/"}});
+  Driver by_file("save_image", apart);
+  by_file.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
+  by_file.fire({made_of("/d/2/image.nii.gz")}, at_index(1));
+  CHECK(std::filesystem::exists(folder / "2/image/image_trans.nii.gz"));
 }
 
 TEST_CASE("A data set that was written is a decathlon again") {

@@ -135,6 +135,30 @@ TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
   CHECK(contains(why("image,b\n,x\n"), "bad.csv:2: the field \"image\" is empty"));
   CHECK(contains(why("image\n"), "has no rows"));
   CHECK(contains(why("image\na\n", {{"keys", Json::array()}}), "keys"));
+  CHECK(contains(why("image,b\na,1\n", {{"columns", {{"imag", "b"}}}}),
+                 "columns.imag: there is no such field"));
+  CHECK(contains(why("image,b\na,\n", {{"values", "b"}}), "bad.csv:2: \"\" is no number"));
+  CHECK(contains(why("image,b\na,1 2\n", {{"values", "b"}}), "\"1 2\" is no number"));
+  CHECK(contains(why("image,b\na,\n", {{"values", "b"}, {"defaults", {{"c", 0}}}}),
+                 "defaults.c: there is no such field"));
+  CHECK(contains(why("image,b\na,\n", {{"values", "b"}, {"defaults", {{"b", "0"}}}}),
+                 "defaults.b is no number"));
+}
+
+TEST_CASE("csv_list's numbers may stand between blanks, and empty fields have a default") {
+  TemporaryFolder folder;
+  const std::string file =
+      folder.write_text("list.csv", "image,age,x,y\na, 61,+1.5,\nb,, ,2\t\n").string();
+  Driver source("csv_list", {{"file", file},
+                             {"values", "age"},
+                             {"groups", {{"at", {"x", "y"}}}},
+                             {"defaults", {{"age", -1}, {"at", 0.5}}}});
+  const auto all = epoch(source);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].tensor("age").equal(at::scalar_tensor(61, at::kLong)));
+  CHECK(all[1].tensor("age").equal(at::scalar_tensor(-1, at::kLong)));
+  CHECK(all[0].tensor("at").equal(at::tensor({1.5f, 0.5f})));
+  CHECK(all[1].tensor("at").equal(at::tensor({0.5f, 2.f})));
 }
 
 TEST_CASE("file_patterns puts together what the stars stand for, and says what is alone") {
@@ -160,6 +184,23 @@ TEST_CASE("file_patterns puts together what the stars stand for, and says what i
   std::filesystem::remove(folder / "d/t1.nii");
   folder.write_text("e/seg.nii", "x");
   CHECK(contains(why(patterns), "nothing matches the other patterns for \"e\""));
+}
+
+TEST_CASE("file_patterns goes through links to folders, and sees nothing that is hidden") {
+  TemporaryFolder folder;
+  for (const char* name : {"far/a/t1.nii", "near/b/t1.nii", "near/b/._t1.nii", "near/.c/t1.nii"})
+    folder.write_text(name, "x");
+  std::filesystem::create_directory_symlink("../far/a", folder / "near/a");
+  std::filesystem::create_directory_symlink("..", folder / "near/up");
+  std::filesystem::create_symlink("nowhere", folder / "near/broken");
+  const auto found = [&](const std::string& pattern) {
+    Driver source("file_patterns",
+                  {{"root", (folder / "near").string()}, {"patterns", {{"image", pattern}}}});
+    return names(epoch(source));
+  };
+  using Names = std::vector<std::string>;
+  CHECK(found("*/t1.nii") == Names{"a", "b"});
+  CHECK(found("*/*.nii") == Names{"a_t1", "b_t1"});  // as Python's glob; not macOS's "._t1.nii"
 }
 
 TEST_CASE("Folds are scikit-learn's KFold with a seed, and every item is held out once") {

@@ -63,12 +63,43 @@ TEST_CASE("nnunet emits a record a case with a field a channel") {
   CHECK(s.at("t1").geometry().path == (made / "imagesTr/case_03_0000.nii.gz").string());
   CHECK(s.at("t2").geometry().path == (made / "imagesTr/case_03_0001.nii.gz").string());
   CHECK(s.at("label").geometry().path == (made / "labelsTr/case_03.nii.gz").string());
+  made.write_text("imagesTr/._case_00_0000.nii.gz", "");  // as macOS puts into archives
   CHECK(names(made.params({{"fold", -1}})).size() == 12);
   CHECK(names(made.params({{"fold", -1}, {"limit", 2}})) == Names{"case_00", "case_01"});
   Driver test("nnunet", made.params({{"split", "test"}}));
   const Fired other = test.fire({}, at_index(0));
   CHECK(other.outs.at(0).sample->name == "other_1");
   CHECK_FALSE(other.outs.at(0).sample->has("label"));
+}
+
+TEST_CASE("nnunet takes files that dataset.json lists, as nnU-Net does") {
+  TemporaryFolder folder;
+  for (const char* name : {"raw/b1.nii.gz", "raw/b2.nii.gz", "raw/a1.nii.gz", "raw/a2.nii.gz",
+                           "raw/seg_a.nii.gz", "raw/seg_b.nii.gz"})
+    folder.write_text(name, "");
+  const auto document = [&](const std::string& a) {
+    folder.write_text("set/dataset.json",
+                      R"({"channel_names": {"0": "T1", "1": "T2"}, "labels": {"background": 0},
+                          "file_ending": ".nii.gz", "dataset": {
+                            "b": {"images": ["../raw/b1.nii.gz", "../raw/b2.nii.gz"],
+                                  "label": "../raw/seg_b.nii.gz"}, "a": )" +
+                          a + "}}");
+    return Json{{"root", (folder / "set").string()}, {"keys", {"t1", "t2"}}, {"fold", -1}};
+  };
+  const std::string raw = (folder / "raw").string();
+  const Json params = document(R"({"images": [")" + raw + R"(/a1.nii.gz", "../raw/a2.nii.gz"],
+                                   "label": "../raw/seg_a.nii.gz"})");
+  CHECK(names(params) == Names{"a", "b"});
+  Driver source("nnunet", params);
+  const Sample first = source.fire({}, at_index(0)).samples().at(0);
+  CHECK(first.at("t1").geometry().path == raw + "/a1.nii.gz");
+  CHECK(first.at("t2").geometry().path == raw + "/a2.nii.gz");
+  CHECK(first.at("label").geometry().path == raw + "/seg_a.nii.gz");
+  CHECK(contains(refusal(document(R"({"images": ["x"], "label": "y"})")),
+                 "dataset.a is not {\"images\": [a path for each channel]"));
+  CHECK(contains(refusal(document(R"({"images": "x"})")), "dataset.a is not"));
+  CHECK(contains(refusal(document(R"({"images": ["x", "y"], "label": "z"})")),
+                 "x: no such file; channel_names has 2 channels"));
 }
 
 TEST_CASE("nnunet's folds are nnU-Net's") {

@@ -64,16 +64,44 @@ TEST_CASE("path_lists pairs sorted files by position, replaces in names, and tak
   CHECK(contains(why({{"lists", {{"image", root + "/**/a.nii"}}}}), "** is not read"));
   CHECK(
       contains(why({{"lists", {{"image", a}}}, {"from", 9}}), "nothing is left of its 4 samples"));
+  const auto faulty = [&](const Json& more) {
+    Json list = {{"glob", a}};
+    list.update(more);
+    return why({{"lists", {{"image", list}}}});
+  };
+  CHECK(contains(faulty({{"replac", {{"a", "b"}}}}), "image: \"replac\" is not known here"));
+  CHECK(contains(faulty({{"column", "t2"}}), "image: \"column\" is not known here"));
+  CHECK(contains(faulty({{"replace", "x"}}), "image.replace: expected [[old, new], ...]"));
+  CHECK(contains(faulty({{"replace", Json::parse(R"([["x"]])")}}),
+                 "image.replace: expected [[old, new], ...]"));
+  CHECK(contains(faulty({{"glob", Json::array({a})}}), "image.glob: expected a text"));
+  CHECK(contains(why({{"lists", {{"image", {{"csv", root + "/list.csv"}}}}}}),
+                 "\"csv\" needs a \"column\""));
 }
 
 TEST_CASE("shares of a list are those of MONAI's partition_dataset") {
   // monai.data.partition_dataset(list(range(10)), (4, 1), shuffle=True, seed=0), and by (8, 1, 1)
   Part part{.shares = {4, 1}, .shuffle_shares = true};
   CHECK(part_of(10, part, "") == std::vector<std::size_t>{2, 8, 4, 9, 1, 6, 7, 3});
-  part.share = 1;
+  part.share = {1};
   CHECK(part_of(10, part, "") == std::vector<std::size_t>{0, 5});
-  const Part third{.shares = {8, 1, 1}, .share = 2};
+  const Part third{.shares = {8, 1, 1}, .share = {2}};
   CHECK(part_of(10, third, "") == std::vector<std::size_t>{9});
+  // partition_dataset(list(range(10)), num_partitions=3, shuffle=True, seed=0), of which
+  // select_cross_validation_folds takes 1, and then 0 and 2
+  Part fold{.num_partitions = 3, .share = {1}, .shuffle_shares = true};
+  CHECK(part_of(10, fold, "") == std::vector<std::size_t>{8, 1, 3});
+  fold.share = {0, 2};
+  CHECK(part_of(10, fold, "") == std::vector<std::size_t>{2, 9, 7, 5, 4, 6, 0});
+  const Part dealt{.num_partitions = 2};
+  CHECK(part_of(5, dealt, "") == std::vector<std::size_t>{0, 2, 4});
+  fold.share = {3};
+  CHECK(contains(message_of([&] { part_of(10, fold, "list"); }),
+                 "list: share 3 is not below the number of shares, 3"));
+  // which nothing reads
+  for (const Part& alone : {Part{.share = {1}}, Part{.shuffle_shares = true}})
+    CHECK(contains(message_of([&] { part_of(10, alone, "list"); }),
+                   "are of shares or num_partitions"));
 }
 
 TEST_CASE("datalist reads paths, numbers and several files of a key, which load_image joins") {
@@ -101,7 +129,65 @@ TEST_CASE("datalist reads paths, numbers and several files of a key, which load_
   CHECK(path_of(whole_epoch(test).at(0), "image") == "t2.nii");
   const auto why = [&](Json params) { return message_of([&] { Driver("datalist", params); }); };
   CHECK(contains(why({{"file", file}, {"list_key", "none"}}), "has no list \"none\""));
-  CHECK(contains(why({{"file", file}, {"list_key", "training"}}), "\"label\" is no path"));
+  CHECK(contains(why({{"file", file}, {"list_key", "training"}}),
+                 "sample 0.label: expected a path, found 3"));
+}
+
+TEST_CASE("datalist's fold is that of the entries, as Auto3DSeg's datafold_read takes them") {
+  TemporaryFolder folder;
+  Json list = Json::array();
+  for (int i = 0; i < 5; ++i)
+    list.push_back(Json{{"image", std::to_string(i) + ".nii"}, {"fold", i % 3}});
+  list.push_back(Json{{"image", "n.nii"}});
+  const std::string file = folder.write_text("list.json", list.dump()).string();
+  const auto part = [&](const std::string& split, int fold, Json more = Json::object()) {
+    more.update({{"file", file}, {"keys", "image"}, {"split", split}, {"fold", fold}});
+    Driver source("datalist", more);
+    std::string names;
+    for (const Sample& s : whole_epoch(source)) names += s.name;
+    return names;
+  };
+  CHECK(part("training", 1) == "023n");
+  CHECK(part("validation", 1) == "14");
+  CHECK(part("training", -1) == "01234n");
+  CHECK(part("training", 1, {{"from", 1}, {"to", 3}}) == "23");
+  CHECK(contains(message_of([&] { part("validation", -1); }), "without a fold"));
+  CHECK(contains(message_of([&] { part("training", 3); }), "no sample has the \"fold\" 3"));
+}
+
+TEST_CASE("datalist reads boxes, of which samples have different numbers") {
+  TemporaryFolder folder;
+  folder.write_text("list.json", R"([
+      {"image": "a.nii", "box": [[1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 7]], "label": [0, 1],
+       "one": [3]},
+      {"image": "b.nii", "box": [], "label": [], "one": [4]},
+      {"image": "c.nii", "box": [[7, 7, 7, 8, 8, 8]], "label": [2], "one": [5]}])");
+  const std::string file = (folder.path / "list.json").string();
+  Driver source("datalist",
+                {{"file", file}, {"keys", "image"}, {"values", {"box", "label", "one"}}});
+  const auto all = whole_epoch(source);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].tensor("box").is_floating_point());
+  CHECK(all[0].tensor("box")[1][5].item<float>() == 7);
+  CHECK(all[1].tensor("box").sizes() == at::IntArrayRef({0, 6}));
+  CHECK(all[1].tensor("label").sizes() == at::IntArrayRef({0}));
+  CHECK(all[2].tensor("label").sizes() == at::IntArrayRef({1}));
+  CHECK(all[2].tensor("one").sizes() == at::IntArrayRef({1}));  // a list as all are
+  const Sample batch = Driver("batch", {{"size", 3}}).gather(all).samples().at(0);
+  CHECK(batch.tensor("box").sizes() == at::IntArrayRef({3, 2, 6}));
+  CHECK(batch.tensor("box")[1].eq(-1).all().item<bool>());
+  CHECK(
+      at::equal(batch.tensor("label"), at::tensor({0, 1, -1, -1, 2, -1}, at::kLong).view({3, 2})));
+  const auto why = [&](const std::string& box) {
+    folder.write_text("list.json", R"([{"image": "a.nii", "box": )" + box + "}]");
+    return message_of([&] {
+      Driver("datalist", {{"file", file}, {"keys", "image"}, {"values", "box"}});
+    });
+  };
+  CHECK(contains(why("[[1, 2], [3]]"), "\"box\" has rows of different lengths"));
+  CHECK(contains(why("[[1, 2], 3]"), "\"box\" has rows of different lengths"));
+  CHECK(contains(why("[[1, \"x\"]]"), "\"box\" is no number"));
+  CHECK(contains(why("[1, [2]]"), "\"box\" is no number"));
 }
 
 TEST_CASE("merge_channels gives the label of the first channel in order that is above 0") {
