@@ -26,6 +26,7 @@ void Range::widen(float magnitude) {
 void Range::add(const at::Tensor& values) {
   const at::Tensor x = values.detach().to(at::kCPU, at::kFloat).contiguous();
   if (x.numel() == 0) return;
+  any_ = true;
   const auto [low, high] = at::aminmax(x);
   if (!std::isfinite(low.item<float>()) || !std::isfinite(high.item<float>())) {
     nan_ = true;

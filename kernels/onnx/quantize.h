@@ -29,6 +29,7 @@ class Range {
  public:
   void add(const at::Tensor& values);
   bool saw_nan() const { return nan_; }
+  bool empty() const { return !any_; }
   bool only_zeros() const { return !nan_ && low_ == 0 && high_ == 0; }
   float low() const { return low_; }
   float high() const { return high_; }
@@ -46,7 +47,7 @@ class Range {
   std::array<std::int64_t, bins> counts_{};  // of magnitudes, 0 .. width_
   double width_ = 0x1p-24;                   // of all bins
   float low_ = 0, high_ = 0;                 // zero is always there: padding is
-  bool nan_ = false;
+  bool nan_ = false, any_ = false;
 };
 
 struct Scale {

@@ -78,7 +78,7 @@ struct PatchInferer final : Node {
     const std::int64_t axes = field.tensor.dim() - 1;
     const at::Tensor volume = to_volume(field.tensor.to(at::kFloat));
     const Shape3 shape = shape_of(volume);
-    const Layout layout = laid_out(shape, axes);
+    Layout layout = laid_out(shape, axes);
     const at::Tensor image =
         layout.filled == shape
             ? volume
@@ -86,17 +86,15 @@ struct PatchInferer final : Node {
                        p.pad_value);
     at::Tensor out = merged(image, layout, axes, f);
     if (!out.defined()) return;
-    Shape3 size = shape_of(out);
     if (p.match_spatial_shape)
-      for (std::size_t d = 0; d < 3; ++d) {
-        size[d] = scaled(shape[d], size[d], layout.filled[d]);
-        out = out.narrow(static_cast<std::int64_t>(d) + 1, 0, size[d]);
-      }
+      for (std::size_t d = 0; d < 3; ++d)
+        out = out.narrow(static_cast<std::int64_t>(d) + 1, 0,
+                         scaled(shape[d], layout.made[d], layout.patch[d]));
     Field made = field;
     made.tensor = from_volume(out.contiguous(), axes);
-    if (size != shape) {
+    if (layout.made != layout.patch) {
       auto meta = std::make_shared<Meta>(field.geometry());
-      meta->affine = multiply(meta->affine, resize_affine(shape, size));
+      meta->affine = multiply(meta->affine, resize_affine(layout.patch, layout.made));
       made.meta = {std::move(meta)};
     }
     Sample sample = f.in();
@@ -106,7 +104,7 @@ struct PatchInferer final : Node {
 
  private:
   struct Layout {
-    Shape3 patch{1, 1, 1}, filled{1, 1, 1};
+    Shape3 patch{1, 1, 1}, filled{1, 1, 1}, made{};  // made: of a patch's output
     std::array<std::vector<std::int64_t>, 3> starts{{{0}, {0}, {0}}};
   };
 
@@ -143,14 +141,14 @@ struct PatchInferer final : Node {
     return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(n) * ratio));
   }
 
-  at::Tensor merged(const at::Tensor& image, const Layout& l, std::int64_t axes, Firing& f) const {
+  at::Tensor merged(const at::Tensor& image, Layout& l, std::int64_t axes, Firing& f) const {
     std::vector<Shape3> places;
     for (const std::int64_t x : l.starts[0])
       for (const std::int64_t y : l.starts[1])
         for (const std::int64_t z : l.starts[2]) places.push_back({x, y, z});
     if (places.empty()) throw DataError("no patch fits into the image: name a pad_mode");
     at::Tensor sums, counts;
-    Shape3 made{};  // of an output's patch
+    Shape3& made = l.made;
     const auto step = static_cast<std::size_t>(p.batch_size);
     for (std::size_t i = 0; i < places.size(); i += step) {
       if (f.stopped()) return {};
@@ -158,6 +156,11 @@ struct PatchInferer final : Node {
       for (std::size_t k = i; k < std::min(i + step, places.size()); ++k)
         patches.push_back(from_volume(window(image, places[k], l.patch), axes));
       at::Tensor y = network_->forward(at::stack(patches)).to(at::kFloat);
+      if (!y.isfinite().all().item<bool>())
+        throw Error(Exit::non_finite, "the network's output is NaN or infinite in the patches " +
+                                          std::to_string(i + 1) + " to " +
+                                          std::to_string(i + patches.size()) + " of " +
+                                          std::to_string(places.size()));
       if (axes == 2) y = y.unsqueeze(-1);
       if (!sums.defined()) {
         Shape3 whole{};

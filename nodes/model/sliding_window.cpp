@@ -62,8 +62,8 @@ struct SlidingWindow final : Node {
                "channel of uint8. Of a network with several outputs a list, the main one first.")
         .length(1)
         .param("roi_size", &Params::roi_size,
-               "The window in voxels, a number a spatial axis; one number: a cube. 0 or less: the "
-               "image's extent.")
+               "The window in voxels, a number a spatial axis; one number: for each axis. 0 or "
+               "less: the image's extent.")
         .required()
         .length(1)
         .param("roi_divisible", &Params::roi_divisible,
@@ -149,6 +149,7 @@ struct SlidingWindow final : Node {
                                    std::to_string(p.output_key.size()) + " are named");
     if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
+    axes_ = p.roi_size.size() > 1 ? p.roi_size.size() : axes_of(*net_);
     require_per_axis("overlap", p.overlap.size());
     require_per_axis("sigma_scale", p.sigma_scale.size());
     require_per_axis("roi_divisible", p.roi_divisible.size());
@@ -171,7 +172,7 @@ struct SlidingWindow final : Node {
   void process(Firing& f) override {
     const at::NoGradGuard no_grad;
     const Field& field = f.in().at(p.key);
-    const auto rank = static_cast<std::int64_t>(axes());
+    const auto rank = static_cast<std::int64_t>(axes_);
     const bool batch = field.tensor.defined() && field.tensor.dim() == rank + 2;
     if (!field.tensor.defined() || (!batch && field.tensor.dim() != rank + 1))
       throw DataError("field \"" + p.key + "\" is neither a sample nor a batch of " +
@@ -197,11 +198,15 @@ struct SlidingWindow final : Node {
  private:
   using Outputs = Network::Tensors;  // none where the run was stopped
 
-  // One number for the window says nothing about the rank: then volumes are meant.
-  std::size_t axes() const { return p.roi_size.size() > 1 ? p.roi_size.size() : 3; }
+  // One number for the window: as many axes as the network's weights have, and 3 where none says.
+  static std::size_t axes_of(const Network& net) {
+    std::int64_t most = 0;
+    for (const auto& [name, t] : net.parameters()) most = std::max(most, t.dim() - 2);
+    return most == 2 ? 2 : 3;
+  }
   void require_per_axis(const std::string& name, std::size_t numbers) const {
-    if (numbers > 1 && numbers != axes())
-      throw Error(Exit::usage, name + " has one number or " + std::to_string(axes()) +
+    if (numbers > 1 && numbers != axes_)
+      throw Error(Exit::usage, name + " has one number or " + std::to_string(axes_) +
                                    ", one an axis, found " + std::to_string(numbers));
   }
 
@@ -483,6 +488,7 @@ struct SlidingWindow final : Node {
     return window_;
   }
 
+  std::size_t axes_ = 3;                   // of the image
   Network::Tensors further_;               // of this firing, [N, ...]
   std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
   BlendWindow window_;                     // of the last firing, whose window was

@@ -76,49 +76,35 @@ struct OnnxNetwork final : Network {
 
   Tensors forward(const Tensors& x, std::size_t count) override {
     const at::Tensor& image = x[0];
+    if (x.size() != 1) refuse("takes one image, got " + std::to_string(x.size()) + " inputs");
     if (count > head_.outputs.size())
       refuse("has " + std::to_string(head_.outputs.size()) + " outputs, and " +
              std::to_string(count) + " are asked for");
     const auto& extents = head_.inputs[0].extents;
-    for (std::int64_t a = 1; a < image.dim(); ++a)
-      if (const auto& e = extents[static_cast<std::size_t>(a)];
-          e.symbol.empty() && e.number != image.size(a))
-        refuse("was exported for images of " + text(extents) + ", got " + c10::str(image.sizes()) +
-               ": `sluice export --size` makes one of another size");
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < count; ++i) names.push_back(head_.outputs[i].name);
-    // A batch of as many samples as the file was made for at a time.
-    const std::int64_t samples = image.size(0);
-    const std::int64_t most = extents[0].symbol.empty() ? extents[0].number : samples;
-    if (samples % most != 0)
-      refuse("was exported for batches of " + std::to_string(most) + ", got " +
-             std::to_string(samples));
+    bool fits = image.dim() == std::ssize(extents);
+    for (std::size_t a = 1; fits && a < extents.size(); ++a)
+      fits = !extents[a].symbol.empty() ||
+             extents[a].number == image.size(static_cast<std::int64_t>(a));
+    if (!fits)
+      refuse("was exported for images of " + text(extents) + ", got " + c10::str(image.sizes()) +
+             ": `sluice export --size` makes one of another size");
     if (!engine_) {
       options_.size = image.sizes().vec();
       engine_.emplace(p.file, options_);
     }
-    if (engine_->provider() == "tensorrt") return filled_up(image, names);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(head_.outputs[i].name);
+    const std::int64_t samples = image.size(0), at_a_time = batch(samples);
     std::vector<Tensors> parts(count);
-    for (std::int64_t n = 0; n < samples; n += most) {
-      const auto y = engine_->run({head_.inputs[0].name}, {image.narrow(0, n, most).cpu()}, names);
-      for (std::size_t i = 0; i < count; ++i) parts[i].push_back(y[i].to(at::kFloat));
+    for (std::int64_t n = 0; n < samples; n += at_a_time) {
+      const std::int64_t here = std::min(at_a_time, samples - n);
+      const at::Tensor part = image.narrow(0, n, here).cpu();
+      const Tensors y = engine_->run({head_.inputs[0].name}, {filled_up(part, at_a_time)}, names);
+      for (std::size_t i = 0; i < count; ++i)
+        parts[i].push_back(y[i].narrow(0, 0, here).to(at::kFloat));
     }
     Tensors all;
     for (const auto& part : parts) all.push_back(at::cat(part).to(image.device()));
-    return all;
-  }
-  // A smaller batch than TensorRT's engine was built for is filled up with its first sample.
-  Tensors filled_up(const at::Tensor& image, const std::vector<std::string>& names) {
-    const std::int64_t n = image.size(0), whole = options_.size[0];
-    at::Tensor x = image.cpu();
-    if (n < whole) {
-      auto more = x.sizes().vec();
-      more[0] = whole - n;
-      x = at::cat({x, x.narrow(0, 0, 1).expand(more)});
-    }
-    Tensors all;
-    for (const auto& y : engine_->run({head_.inputs[0].name}, {x}, names))
-      all.push_back(y.narrow(0, 0, n).to(at::kFloat).to(image.device()));
     return all;
   }
   Named parameters() const override { return {}; }
@@ -134,6 +120,18 @@ struct OnnxNetwork final : Network {
     if (known && port.extents[1].number != wanted)
       refuse("has " + std::to_string(port.extents[1].number) + " channels in \"" + port.name +
              "\", " + name + " is " + std::to_string(wanted));
+  }
+  // As many samples as the file was made for, or TensorRT's engine was built for.
+  std::int64_t batch(std::int64_t samples) const {
+    const onnx::Extent& n = head_.inputs[0].extents[0];
+    if (n.symbol.empty()) return n.number;
+    return engine_->provider() == "tensorrt" ? options_.size[0] : samples;
+  }
+  // With its first sample.
+  static at::Tensor filled_up(const at::Tensor& x, std::int64_t samples) {
+    auto more = x.sizes().vec();
+    more[0] = samples - x.size(0);
+    return more[0] == 0 ? x : at::cat({x, x.narrow(0, 0, 1).expand(more)});
   }
   static std::string text(const std::vector<onnx::Extent>& extents) {
     std::string all;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/script.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/base/read_file.h"
 #include "engine/run/registry.h"
@@ -42,9 +44,11 @@ struct TorchScript final : Network {
       throw DataError(p.file +
                       ": is no TorchScript module: " + std::string(e.what_without_backtrace()));
     }
-    const auto arguments = module.get_method("forward").function().getSchema().arguments().size();
-    if (arguments != 2)  // itself, and the image
-      throw Error(Exit::usage, p.file + ": its forward takes " + std::to_string(arguments - 1) +
+    const auto arguments = module.get_method("forward").function().getSchema().arguments();
+    const auto needed =
+        std::ranges::count_if(arguments, [](const c10::Argument& a) { return !a.default_value(); });
+    if (needed != 2)  // itself, and the image
+      throw Error(Exit::usage, p.file + ": its forward takes " + std::to_string(needed - 1) +
                                    " inputs; one image is given");
   }
 
@@ -79,6 +83,11 @@ struct TorchScript final : Network {
   void train(bool on) override { module.train(on); }
   void key_draws(std::uint64_t key) override { key_ = key; }
   void initialise(std::uint64_t) override {}  // the file's weights
+  std::size_t output_count() const override {
+    const auto& returns = module.get_method("forward").function().getSchema().returns();
+    const auto tuple = returns.empty() ? nullptr : returns[0].type()->cast<c10::TupleType>();
+    return tuple ? std::max<std::size_t>(1, tuple->elements().size()) : 1;
+  }
 
  private:
   template <class List>

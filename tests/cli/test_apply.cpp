@@ -436,6 +436,16 @@ TEST_CASE("apply answers with a network, and writes gradients to its inputs and 
   CHECK(checked.out.find("image ") != std::string::npos);
 }
 
+TEST_CASE("apply says a network's name once") {
+  Workplace w;
+  npy::write(w.in("x.npy"), sines({1, 2, 8, 8}, 0, 1));
+  const auto r = w.apply(
+      "unet --param spatial_dims=2 in_channels=1 out_channels=2 channels='[2,3]' strides='[2]' "
+      "--in image=x.npy");
+  CHECK(r.code == 3);
+  CHECK(r.err == "error: unet takes [N, 1] and 2 spatial axes, got 2 axes and 2 channels\n");
+}
+
 TEST_CASE("apply says what a network's inputs, outputs and parameters are called") {
   Workplace w;
   npy::write(w.in("x.npy"), sines({1, 1, 8, 8}, 0, 1));

@@ -77,6 +77,26 @@ TEST_CASE("scales that do not belong to a network are refused") {
   p.refused(calibrate + "--net other -o s.json", 2, "no network is called other");
 }
 
+TEST_CASE("heads of deep supervision, which a prediction leaves out, need no scale") {
+  const Packaged p;
+  json g = json::parse(packaged_training);
+  g["models"]["net"] = json::parse(R"({ "type": "dynunet", "spatial_dims": 3, "in_channels": 1,
+      "out_channels": 2, "kernel_size": [3, 3, 3], "strides": [1, 2, 2], "filters": [4, 8, 8],
+      "upsample_kernel_size": [2, 2], "deep_supervision": true, "deep_supr_num": 1 })");
+  p.folder.write("deep.json", g.dump());
+  const auto r = p.sh(
+      "$SLUICE run deep.json --quiet --out deep && $SLUICE export deep --package d && "
+      "$SLUICE calibrate d/graph.json --set vars.package=d --set vars.images=data/images -o s.json "
+      "&& $SLUICE export deep --precision int8 --scales s.json -o m.onnx");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const std::string scales = p.folder.read("s.json");
+  CHECK(scales.find("output_block") != std::string::npos);
+  CHECK(scales.find("deep_supervision_heads") == std::string::npos);
+  p.refused("$SLUICE export deep --precision int8 --scales s.json --outputs 2 -o m.onnx", 2,
+            "the scales have none for it");
+}
+
 TEST_CASE("a signal ends a calibration, with its code and without a file") {
   const Packaged p;
   const auto r = p.sh(

@@ -76,6 +76,56 @@ TEST_CASE("--check holds the file against this build, or says that nothing was c
                  "16x16x32)"));
 }
 
+TEST_CASE("--check refuses a network whose numbers are NaN") {
+  if (!python_has("onnxruntime")) return;
+  const Trained t;
+  const auto r = t.sh(python + R"( - <<'E'
+import json, struct
+b = bytearray(open('a/checkpoints/last/model.safetensors', 'rb').read())
+n = struct.unpack('<Q', b[:8])[0]
+begin, end = json.loads(b[8:8 + n])['net.model.0.conv.weight']['data_offsets']
+b[8 + n + begin:8 + n + end] = struct.pack('<f', float('nan')) * ((end - begin) // 4)
+open('nan.safetensors', 'wb').write(b)
+E
+for head in logits argmax; do
+  $SLUICE export a --weights nan.safetensors --check --head $head -o m.onnx
+  echo $?
+done)");
+  INFO(r.err);
+  CHECK(r.out == "8\n8\n");
+  CHECK(contains(r.err, "m.onnx: output \"logits\" is of numbers that are NaN or infinite"));
+}
+
+TEST_CASE("one number for the window is the extent along each axis") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1 --set nodes.infer.roi_size=[16]").code == 0);
+  for (const std::string more : {"", "--size 8"}) {
+    const auto r = shell::run(t.in_folder + "$SLUICE export a -o m.onnx --json " + more);
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    const int n = more.empty() ? 16 : 8;
+    CHECK(json::parse(r.out).at("extents") == json{n, n, n});
+  }
+}
+
+TEST_CASE("a file takes one image of its own axes") {
+  if (!python_has("onnxruntime")) return;
+  const Trained t;
+  REQUIRE(t.sh("$SLUICE export a -o m.onnx").code == 0);
+  npy::write(t.folder.path / "x.npy", {{1, 1, 4, 4, 4}, std::vector<float>(64)});
+  npy::write(t.folder.path / "flat.npy", {{1, 1, 4, 4}, std::vector<float>(16)});
+  npy::write(t.folder.path / "more.npy", {{1, 1, 4, 4, 4, 4}, std::vector<float>(256)});
+  const auto applied = [&](const std::string& in) {
+    return t.sh(
+        "$SLUICE apply onnx --param file=m.onnx spatial_dims=3 in_channels=1 "
+        "out_channels=2 --in " +
+        in);
+  };
+  CHECK(applied("image=x.npy").code == 0);
+  CHECK(contains(applied("image=x.npy other=x.npy").err, "m.onnx takes one image, got 2 inputs"));
+  CHECK(contains(applied("image=flat.npy").err, "got [1, 1, 4, 4]"));
+  CHECK(contains(applied("image=more.npy").err, "got [1, 1, 4, 4, 4, 4]"));
+}
+
 TEST_CASE("a file predicts as the network that it was exported from") {
   if (!python_has("onnxruntime")) return;
   const Trained t;

@@ -86,5 +86,5 @@ TEST_CASE("a network that cannot be drawn is said") {
   };
   refused("g.json --net other", "no network is called other; there are net");
   refused("g.json g.json --net net", "--net takes one graph or run");
-  refused("g.json --net net --size 16", "--size wants 3 numbers above 0");
+  refused("g.json --net net --size 16,16", "--size wants 3 numbers above 0");
 }

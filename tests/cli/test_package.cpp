@@ -112,6 +112,41 @@ TEST_CASE("what cannot be packaged is said") {
   CHECK_FALSE(fs::exists(p.at("q")));
 }
 
+TEST_CASE("a made image has the window's one number along each axis") {
+  const Packaged p;
+  json g = json::parse(packaged_training);
+  g["nodes"]["infer"]["roi_size"] = 24;
+  p.folder.write("one.json", g.dump());
+  const auto r = p.sh(
+      "$SLUICE run one.json --quiet --out one && $SLUICE export one --package q && "
+      "$SLUICE verify q");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(r.out.find("selftest: 32,768 voxels, 0 differ") != std::string::npos);
+}
+
+TEST_CASE("flat images and regions that overlap are refused of a package") {
+  const Packaged p;
+  const auto refused = [&](const json& g, const std::string& why) {
+    fs::create_directories(p.at("other"));
+    p.folder.write("other/graph.json", g.dump());
+    p.refused(
+        "$SLUICE export other --package q", 2,
+        "other: a package segments volumes by the largest of two or more output channels; " + why);
+    CHECK_FALSE(fs::exists(p.at("q")));
+  };
+  const json whole = json::parse(packaged_training);
+  json g = whole;
+  g["models"]["net"]["spatial_dims"] = 2;
+  g["nodes"]["infer"]["roi_size"] = {16, 16};
+  refused(g, "this network takes images of 2 axes");
+  g = whole;
+  g["nodes"]["loss"] = {{"type", "dice_loss"}, {"in", "fwd"}, {"sigmoid", true}};
+  refused(g, "this one's are regions that may overlap, by nodes.loss.sigmoid");
+  g = whole;
+  g["models"]["net"]["out_channels"] = 1;
+  refused(g, "this network has 1");
+}
+
 TEST_CASE("a package has the weights that are named, and says so as one document") {
   const Packaged p;
   REQUIRE(p.sh("$SLUICE run g.json --quiet --out other --set run.seed=2").code == 0);

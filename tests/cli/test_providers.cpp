@@ -81,6 +81,25 @@ TEST_CASE("a provider that is not there is refused with what it needs") {
   p.refused(predict("cuda"), 2, "was built without provider \"cuda\": pip install onnxruntime-gpu");
 }
 
+TEST_CASE("a file that takes so many samples at a time predicts any number of them") {
+  const Packaged p;
+  if (p.sh(SLUICE_PYTHON " -c 'import onnx, onnxruntime'").code != 0) {
+    MESSAGE("skipped: no onnx and onnxruntime");
+    return;
+  }
+  const auto r = p.sh(predict("cpu") + "mv out any\n" SLUICE_PYTHON R"( - <<'E'
+import onnx
+m = onnx.load('p/model.onnx')
+for port in (m.graph.input[0], m.graph.output[0]):
+    port.type.tensor_type.shape.dim[0].dim_value = 2
+onnx.save(m, 'p/model.onnx')
+E
+)" + predict("cpu") + "diff -r any/segmentations out/segmentations");
+  INFO(r.err);
+  INFO(r.out);
+  CHECK(r.code == 0);
+}
+
 TEST_CASE(
     "an ONNX Runtime that is too old, an operator that it lacks, two inputs and other extents are "
     "refused") {

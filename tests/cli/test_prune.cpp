@@ -30,6 +30,29 @@ TEST_CASE("a pruned network is an ordinary one, which its graph trains on") {
   CHECK(digest("s/model.safetensors") == digest("c --strip-prefix net."));
 }
 
+TEST_CASE("a mean of weights is pruned with the network that it follows") {
+  const TinyTraining t;
+  json g = json::parse(tiny_training);
+  g["models"]["net"]["channels"] = {4, 8};
+  g["models"]["mean"] = g["models"]["net"];
+  g["nodes"]["ema"] = {{"type", "ema"}, {"in", "step"}, {"net", "mean"}, {"of", "net"}};
+  g["nodes"]["val"]["after"] = "ema";
+  g["nodes"]["infer"]["net"] = "mean";
+  t.folder.write("e.json", g.dump());
+  for (const std::string net : {"net", "mean"}) {
+    const auto r = shell::run(t.in_folder + "$SLUICE run e.json --quiet --overwrite --out a && " +
+                              "$SLUICE prune a --net " + net + " --channels 0.5 -o " + net +
+                              " && $SLUICE run " + net + "/graph.json --quiet --out of_" + net);
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    const json models = t.json_of(net + "/graph.json").at("models");
+    for (const char* each : {"net", "mean"}) {
+      CHECK(models.at(each).at("channels") == json{2, 4});
+      CHECK(models.at(each).at("weights") == net + "/model.safetensors");
+    }
+  }
+}
+
 TEST_CASE("what cannot be pruned is said, and nothing is written") {
   const TinyTraining t;
   REQUIRE(t.run("--out a --set run.epochs=1").code == 0);

@@ -1,6 +1,7 @@
 // Networks that begin with weights from PyTorch, and `sluice weights`.
 #include <doctest/doctest.h>
 
+#include "tests/cli/npy.h"
 #include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
@@ -97,4 +98,45 @@ TEST_CASE("a TorchScript module trains, and a resume ends with its bits, dropout
             "state.pt\",\"spatial_dims\":3,\"in_channels\":1,\"out_channels\":2}'");
   CHECK(refused.code == 3);
   CHECK(contains(refused.err, "state.pt: is no TorchScript module"));
+}
+
+TEST_CASE("a TorchScript module may take more with defaults, and answer with a tuple") {
+  const TinyTraining t;
+  t.folder.write("net.py", R"(
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c = torch.nn.Conv3d(1, 2, 1)
+    def forward(self, x, twice: bool = False):
+        return self.c(x) * (2 if twice else 1)
+class Two(Net):
+    def forward(self, x, y):
+        return self.c(x + y)
+class Pair(Net):
+    def forward(self, x):
+        return self.c(x), 2 * x
+torch.jit.script(Net()).save('one.pt')
+torch.jit.script(Pair()).save('pair.pt')
+torch.jit.script(Two()).save('two.pt')
+)");
+  if (shell::run(t.in_folder + SLUICE_PYTHON " net.py").code != 0) {
+    MESSAGE("skipped: no torch");
+    return;
+  }
+  const auto run = [&](const std::string& file) {
+    return t.run("--no-out --set 'models.net={\"type\":\"torchscript\",\"file\":\"" + file +
+                 "\",\"spatial_dims\":3,\"in_channels\":1,\"out_channels\":2}'");
+  };
+  const auto one = run("one.pt");
+  CHECK_MESSAGE(one.code == 0, one.err);
+  const auto two = run("two.pt");
+  CHECK(two.code == 2);
+  CHECK(contains(two.err, "two.pt: its forward takes 2 inputs; one image is given"));
+  npy::write(t.folder.path / "x.npy", {{1, 1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}});
+  const auto pair = shell::run(t.in_folder +
+                               "$SLUICE apply torchscript --param file=pair.pt spatial_dims=3 "
+                               "in_channels=1 out_channels=2 --in image=x.npy --out pred_1=y.npy");
+  CHECK_MESSAGE(pair.code == 0, pair.err);
+  CHECK(npy::read(t.folder.path / "y.npy") == std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16});
 }

@@ -385,6 +385,25 @@ TEST_CASE("sliding_window names a rank that does not fit") {
   }
 }
 
+TEST_CASE("one number for the window counts along each axis that the network has") {
+  struct Flat final : Network {
+    Tensors forward(const Tensors& x, std::size_t) override {
+      CHECK(x[0].sizes() == at::IntArrayRef{1, 1, 4, 4});
+      return {x[0] * 2};
+    }
+    Named parameters() const override { return {{"weight", at::ones({1, 1, 3, 3})}}; }
+    void initialise(std::uint64_t) override {}
+  };
+  OpenContext context;
+  context.resources = std::make_shared<Resources>();
+  context.resources->add("net", std::make_shared<Flat>());
+  Driver driver("sliding_window", {{"net", "net"}, {"roi_size", 4}, {"overlap", {0.5, 0}}},
+                context);
+  for (const at::Tensor& image : {golden_image({1, 7, 6}), golden_image({1, 1, 7, 6})})
+    CHECK(at::allclose(driver.fire({sample_of("image", image)}).samples().at(0).tensor("pred"),
+                       image * 2));
+}
+
 TEST_CASE("sliding_window names an axis that is too short to be repeated up to its window") {
   const at::Tensor image = golden_image({1, 3, 4, 4});
   CHECK_THROWS_WITH_AS(Inferred({{"roi_size", {20, 0, 0}}, {"padding_mode", "circular"}}, image),

@@ -163,10 +163,9 @@ void nnunet_options(CLI::App* command, Options& o) {
 }
 
 CLI::Option* size(CLI::App* command, Options& o) {
-  return one_each_time(
-             command->add_option(
-                 "--size", o.size,
-                 "Extents of an image, 64,64,64; else those of the graph's windows or crops"))
+  return one_each_time(command->add_option("--size", o.size,
+                                           "Extents of an image, 64,64,64 or one number; else "
+                                           "those of the graph's windows or crops"))
       ->delimiter(',')
       ->option_text("X,Y,Z");
 }

@@ -203,6 +203,7 @@ int apply_command(const Json& request) {
   try {
     return spec.is_network ? apply_network(request, spec) : apply(request, spec);
   } catch (...) {
+    if (cause(Exit::data).text.starts_with(spec.name)) throw;  // a network names itself
     rethrow_with(spec.name, Exit::data);
   }
 }

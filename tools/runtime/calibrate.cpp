@@ -117,12 +117,13 @@ int calibrate_command(const Json& request) {
   Json values = Json::object();
   for (const auto& [conv, observed] : observe(*session, o, built->net())) {
     const Range& r = observed.range;
-    if (r.only_zeros())
-      throw DataError("what " + conv + " reads is zero everywhere, or was never seen");
+    if (r.empty()) continue;  // of an output that the graph does not ask for, as deep supervision's
+    if (r.only_zeros()) throw DataError("what " + conv + " reads is zero everywhere");
     const onnx::Scale s = scale_of(r, method_of(request.at("method")), symmetric);
     values[conv] = {
         {"scale", s.scale}, {"zero_point", s.zero_point}, {"min", r.low()}, {"max", r.high()}};
   }
+  if (values.empty()) throw DataError("no convolution of models." + name + " was asked");
   std::map<std::string, at::Tensor> tensors;
   for (const auto& named : {network.parameters(), network.buffers()})
     for (const auto& [key, t] : named) tensors[key] = t;

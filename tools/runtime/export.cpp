@@ -49,6 +49,10 @@ double difference(const fs::path& file, BuiltNetwork& network, const onnx::Expor
   const auto got = onnx::Engine(file, 0).run(inputs, x, outputs);
   double worst = 0;
   for (std::size_t i = 0; i < own.size(); ++i) {
+    for (const at::Tensor& y : {own[i], got[i]})
+      if (!y.isfinite().all().item<bool>())
+        throw Error(Exit::non_finite, file.string() + ": output \"" + outputs[i] +
+                                          "\" is of numbers that are NaN or infinite");
     const at::Tensor want = i == 0 ? headed(own[i], o.head) : own[i];
     const at::Tensor apart = (got[i].to(at::kFloat) - want).abs();
     worst = std::max(worst, i == 0 && o.head == "argmax"

@@ -44,12 +44,13 @@ Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& aske
   const auto take = [&](const Json& params, const char* key) {
     if (size.empty() && params.contains(key) && !params[key].is_null())
       size = params[key].is_array() ? params[key].get<Numbers>()
-                                    : Numbers(axes, params[key].get<std::int64_t>());
+                                    : Numbers{params[key].get<std::int64_t>()};
   };
   for (const char* key : {"img_size", "image_size"}) take(model.params, key);
   for (const auto& node : graph.nodes)
     if (node.params.value("net", "") == model.name) take(node.params, "roi_size");
   for (const auto& node : graph.nodes) take(node.params, "spatial_size");
+  if (size.size() == 1) size = Numbers(axes, size[0]);
   const bool usable = size.size() == axes &&
                       std::all_of(size.begin(), size.end(), [](std::int64_t n) { return n > 0; });
   if (!asked.empty() && !usable)

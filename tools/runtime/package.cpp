@@ -47,10 +47,12 @@ void predict(const fs::path& package, const fs::path& out) {
 // Balls on noise, a quarter larger than a window along each axis, on the network's own grid. No
 // patient's image leaves the house unasked.
 void make_image(const fs::path& file, const Trained& trained, std::uint64_t seed) {
+  const Json& given = trained.window.at("roi_size");
+  const auto roi = given.is_array() ? given.get<std::vector<std::int64_t>>()
+                                    : std::vector<std::int64_t>{given.get<std::int64_t>()};
   std::vector<std::int64_t> size;
-  for (const Json& n : trained.window.at("roi_size"))
-    size.push_back(std::max<std::int64_t>(32, n.get<std::int64_t>() * 5 / 4));
-  while (size.size() < 3) size.push_back(1);
+  for (std::size_t a = 0; a < 3; ++a)
+    size.push_back(std::max<std::int64_t>(32, roi[std::min(a, roi.size() - 1)] * 5 / 4));
   std::vector<double> spacing(3, 1.0);
   for (const Json& node : trained.transforms)
     if (node.value("type", "") == "spacing" && node.contains("pixdim") && node["pixdim"].is_array())
@@ -84,6 +86,19 @@ Json labels_of(const Graph& graph, std::int64_t classes) {
                                 : c == 0       ? "background"
                                                : "class_" + std::to_string(c);
   return labels;
+}
+
+// Why a network's answers are no classes of a volume's voxels; "": they are.
+std::string unfit(const GraphNetwork& made, const Trained& trained, std::int64_t classes) {
+  if (classes < 2) return "this network has " + std::to_string(classes);
+  if (made.built->spatial_dims() < 3 && trained.window.value("slice_axis", -1) < 0)
+    return "this network takes images of " + std::to_string(made.built->spatial_dims()) +
+           " axes, and no sliding_window with slice_axis shows it slices";
+  for (const GraphNode& n : made.graph.nodes)
+    if (n.spec->family == "loss" && n.params.value("sigmoid", false) &&
+        !n.params.value("to_onehot_y", false))
+      return "this one's are regions that may overlap, by nodes." + n.path + ".sigmoid";
+  return "";
 }
 
 struct Compared {
@@ -139,14 +154,14 @@ int package_command(const Json& request) {
   const std::string selftest = request.at("selftest"), weights = request.at("weights");
   const GraphNetwork made = build_network(run.string(), request.at("net"), {});
   const Trained trained = read_trained(run, Registry::global().catalogue(), made.model->name);
+  const auto classes = made.model->params.value("out_channels", std::int64_t{0});
+  if (const std::string why = unfit(made, trained, classes); !why.empty())
+    throw Error(Exit::usage, run.string() +
+                                 ": a package segments volumes by the largest of two or "
+                                 "more output channels; " +
+                                 why);
   begin_with(*made.network, made.model->name, {.file = weights.empty() ? run.string() : weights},
              true);
-  const auto classes = made.model->params.value("out_channels", std::int64_t{0});
-  if (classes < 2)
-    throw Error(Exit::usage, run.string() +
-                                 ": a package segments by the largest of two or more "
-                                 "output channels; this network has " +
-                                 std::to_string(classes));
   if (!selftest.empty() && trained.keys.size() > 1)
     throw Error(Exit::usage, "--selftest is one file; this network's images have " +
                                  std::to_string(trained.keys.size()));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
@@ -50,8 +51,22 @@ Json pruned(const Json& params, double share, std::int64_t multiple, std::string
                                  "share or --multiple takes some out");
   }
   throw Error(Exit::usage,
-              fmt::format("the network has none of {}, so its channels cannot be chosen",
+              fmt::format("the graph gives the network none of {}: write its channels into it",
                           fmt::join(channel_params, ", ")));
+}
+
+// The network, and those that follow it or that it follows: they have one shape.
+std::set<std::string> of_one_shape(const Graph& graph, const std::string& name) {
+  std::set<std::string> all{name};
+  for (std::size_t before = 0; before != all.size();) {
+    before = all.size();
+    for (const GraphNode& n : graph.nodes) {
+      if (n.spec->follows_param.empty()) continue;
+      const std::string mean = n.params.at("net"), of = n.params.at(n.spec->follows_param);
+      if (all.contains(mean) || all.contains(of)) all.insert({mean, of});
+    }
+  }
+  return all;
 }
 
 double multiply_adds(const BuiltNetwork& network) { return network.last_work().multiply_adds; }
@@ -92,10 +107,12 @@ int prune_command(const Json& request) {
     for (const auto& [name, t] : named) tensors[name] = t;
   write_safetensors(folder.path() / "model.safetensors", tensors);
   Json graph = read_json(run / "graph.json");
-  Json& entry = graph["models"][model.name];
-  entry[changed] = params[changed];
-  entry["weights"] = (folder.place() / "model.safetensors").string();
-  for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
+  for (const std::string& name : of_one_shape(made.graph, model.name)) {
+    Json& entry = graph["models"][name];
+    entry[changed] = params[changed];
+    entry["weights"] = (folder.place() / "model.safetensors").string();
+    for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
+  }
   const std::int64_t epochs = made.graph.run.epochs;
   graph["run"]["epochs"] = std::max<std::int64_t>(1, (2 * epochs + 2) / 3);
   write_text(folder.path() / "graph.json", graph.dump(2) + "\n");
