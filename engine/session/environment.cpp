@@ -61,6 +61,8 @@ std::string utc_now() {
   return text;
 }
 
+std::string itk_version() { return SLUICE_ITK_VERSION; }
+
 Json environment() {
   utsname kernel{};
   uname(&kernel);
@@ -79,7 +81,7 @@ Json environment() {
            {{"sluice", version},
             {"torch", TORCH_VERSION},
             {"tbb", TBB_runtime_version()},
-            {"itk", SLUICE_ITK_VERSION}}},
+            {"itk", itk_version()}}},
           {"variables", settings()}};
 }
 

@@ -8,6 +8,7 @@
 namespace sluice {
 
 Json environment();
-std::string utc_now();  // "2026-11-21T09:18:04Z"
+std::string utc_now();      // "2026-11-21T09:18:04Z"
+std::string itk_version();  // "5.2.1", of what reads DICOM
 
 }  // namespace sluice

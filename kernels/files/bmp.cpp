@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "engine/base/error.h"
+#include "kernels/files/palette.h"
 
 namespace sluice {
 namespace {
@@ -43,12 +44,8 @@ class Bmp {
       return v;
     }
     const at::Tensor p = palette();
-    if (pixels.max().item<std::int64_t>() >= p.size(0))
-      fail("BMP has pixels beyond its palette of " + std::to_string(p.size(0)) + " colours");
     const bool grey = p.eq(p.narrow(1, 0, 1)).all().item<bool>();
-    const at::Tensor shown = p.narrow(1, 0, grey ? 1 : 3)
-                                 .index_select(0, pixels.flatten().to(at::kLong))
-                                 .view({height_, width_, -1});
+    const at::Tensor shown = coloured(pixels, p.narrow(1, 0, grey ? 1 : 3), name_ + ": BMP");
     v.data = exactly(shown.permute({2, 1, 0}), dtype, name_);
     if (!grey || !shown.equal(pixels)) v.numbers = exactly(pixels.permute({2, 1, 0}), dtype, name_);
     return v;
@@ -78,12 +75,8 @@ class Bmp {
   at::Tensor numbers() const {  // [rows, columns, 1]
     at::Tensor out = at::empty({height_, width_, 1}, at::kByte);
     auto* to = out.mutable_data_ptr<std::uint8_t>();
-    const int in_byte = 8 / bits_;
     for (std::int64_t y = 0; y < height_; ++y)
-      for (std::int64_t x = 0; x < width_; ++x)
-        *to++ = static_cast<std::uint8_t>(row(y)[x / in_byte] >>
-                                              (8 - bits_ - static_cast<int>(x % in_byte) * bits_) &
-                                          ((1 << bits_) - 1));
+      for (std::int64_t x = 0; x < width_; ++x) *to++ = packed_number(row(y), x, bits_);
     return out;
   }
 

@@ -29,7 +29,7 @@ std::uint32_t big_endian(const std::uint8_t* p) {
   return std::uint32_t{p[0]} << 24 | std::uint32_t{p[1]} << 16 | std::uint32_t{p[2]} << 8 | p[3];
 }
 
-// What libpng takes; of anything else it would tell ITK by a jump that ITK does not expect.
+// What libpng takes.
 bool png_header_can_be(const std::uint8_t* header, std::uint64_t width, std::uint64_t height) {
   constexpr std::uint64_t most = 1'000'000;  // libpng's own limit
   const int depth = header[8], colour = header[9];

@@ -1,5 +1,4 @@
-// What must hold of a PNG file before ITK may read it: its reader accepts truncated data without a
-// word.
+// What must hold of a PNG file before libpng decodes it.
 //
 // Invariant: a PNG that passes is whole and its checksums hold.
 #pragma once

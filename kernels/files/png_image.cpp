@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "kernels/files/image_check.h"
+#include "kernels/files/palette.h"
 
 namespace sluice {
 namespace {
@@ -52,11 +53,15 @@ class PngDecoder {
     png_read_end(png_, nullptr);
     return true;
   }
-  std::span<const png_color> colours() const {
+  at::Tensor colours() const {  // [colours, 3]
     png_colorp first = nullptr;
     int n = 0;
     png_get_PLTE(png_, info_, &first, &n);
-    return {first, static_cast<std::size_t>(n)};
+    at::Tensor all = at::empty({n, 3}, at::kByte);
+    auto* to = all.mutable_data_ptr<std::uint8_t>();
+    for (int i = 0; i < n; ++i)
+      for (const auto v : {first[i].red, first[i].green, first[i].blue}) *to++ = v;
+    return all;
   }
   const char* message() const { return text_; }
 
@@ -84,20 +89,6 @@ class PngDecoder {
   char text_[256] = "";
 };
 
-// [rows, columns, 3] of numbers [rows, columns, 1].
-at::Tensor coloured(const at::Tensor& numbers, std::span<const png_color> palette,
-                    const std::string& name) {
-  if (numbers.max().item<std::int64_t>() >= std::ssize(palette))
-    throw DataError(name + ": has pixels beyond its palette of " + std::to_string(palette.size()) +
-                    " colours");
-  at::Tensor colours = at::empty({std::ssize(palette), 3}, at::kByte);
-  auto* to = colours.mutable_data_ptr<std::uint8_t>();
-  for (const png_color& c : palette)
-    for (const auto v : {c.red, c.green, c.blue}) *to++ = v;
-  return colours.index_select(0, numbers.flatten().to(at::kLong))
-      .view({numbers.size(0), numbers.size(1), 3});
-}
-
 }  // namespace
 
 Volume read_png(const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read) {
@@ -119,7 +110,7 @@ Volume read_png(const std::filesystem::path& path, at::ScalarType dtype, const R
   v.disk_dtype = words ? "uint16" : "uint8";
   if (png.palette || png.bits == 1) v.numbers = volume(pixels);
   if (png.palette)
-    pixels = coloured(pixels, png.colours(), name);
+    pixels = coloured(pixels, png.colours(), name + ":");
   else if (png.bits < 8)
     pixels = pixels * (255 / ((1 << png.bits) - 1));
   v.data = volume(pixels);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/files/gzip.h"
+#include "kernels/files/palette.h"
 #include "kernels/files/tiff_file.h"
 
 namespace sluice {
@@ -84,8 +85,7 @@ class TiffImage {
     Volume v;
     if (has_palette || first.bits == 1) v.numbers = volume(all);
     if (has_palette)
-      all = colours.index_select(0, all.flatten().to(at::kLong))
-                .view({1, first.rows, first.columns, 3});
+      all = coloured(all, colours, name_ + ": TIFF");
     else if (first.bits < 8)
       all = all * (255 / ((1 << first.bits) - 1));
     v.data = volume(all);
@@ -215,13 +215,13 @@ class TiffImage {
            " is damaged: " + why);
   }
 
-  // The first of a byte stands in its highest bits. White is the largest number.
+  // White is the largest number.
   static void unpack(const std::uint8_t* from, std::int64_t values, const TiffPage& p,
                      std::uint8_t* to) {
-    const int in_byte = 8 / p.bits, most = (1 << p.bits) - 1;
+    const int most = (1 << p.bits) - 1;
     for (std::int64_t i = 0; i < values; ++i) {
-      const int v = from[i / in_byte] >> (8 - p.bits - i % in_byte * p.bits) & most;
-      to[i] = static_cast<std::uint8_t>(p.photometric == PHOTOMETRIC_MINISWHITE ? most - v : v);
+      const std::uint8_t v = packed_number(from, i, p.bits);
+      to[i] = p.photometric == PHOTOMETRIC_MINISWHITE ? static_cast<std::uint8_t>(most - v) : v;
     }
   }
 

@@ -113,10 +113,7 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
             {.channels = shape[0], .axes = axes});
   }
   Value start(const Scope& s, const Value& seg) const {
-    const auto nearest = [size = smallest()](In t) {
-      return size.size() == 3 ? at::upsample_nearest3d(t[0], size)
-                              : at::upsample_nearest2d(t[0], size);
-    };
+    const auto nearest = [size = smallest()](In t) { return nearest_to(t[0], size); };
     const Value x =
         seg.op("resize", nearest, {.attributes = {{"mode", "nearest"}, {"size", smallest()}}});
     // MONAI's Convolution with its own norm and activation.

@@ -8,7 +8,7 @@
 
 #include "engine/base/version.h"
 #include "engine/graph/spec.h"
-#include "kernels/files/itk_image.h"
+#include "engine/session/environment.h"
 
 extern "C" const char* sluice_runtime_versions() {
   using namespace sluice;
