@@ -37,13 +37,14 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level) {
 }
 
 bool has_direct_conv(const ConvSpec& spec, at::ScalarType type) {
+  const auto products = products_for(type);
+  if (!products) return false;
   if (is_grouped(spec)) {
     const ConvSpec bundle = bundle_of(spec);
-    const auto p = products_for(type);
-    const bool as_float = type == at::kBFloat16 && p && numbers_a_word(*p) == 1;
-    return winograd_fits(bundle, type) || (as_float && has_direct_conv(bundle, type));
+    const bool as_float = type == at::kBFloat16 && numbers_a_word(*products) == 1;
+    return winograd_fits(bundle, type, *products) || (as_float && has_direct_conv(bundle, type));
   }
-  if (is_dilated(spec)) return winograd_fits(spec, type);
+  if (is_dilated(spec)) return winograd_fits(spec, type, *products);
   const Size3 k = three(spec.kernel, 1);
   return is_depthwise(spec) || (spec.groups == 1 && k[0] * k[1] <= max_rows);
 }
@@ -81,8 +82,8 @@ Gather::Gather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Pro
   if (merged_) block_ = static_cast<int>(16 / (out_step_[2] * out_channels_));
   lanes_ = static_cast<int>(merged_ ? block_ * out_step_[2] * out_channels_ : out_channels_);
   vectors_ = (lanes_ + 15) / 16;
-  if (winograd_pays(spec, type, weight, out)) {
-    winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products);
+  if (winograd_pays(spec, type, products, weight, out)) {
+    winograd_ = std::make_shared<const WinogradGather>(spec, weight, adjoint, products, type);
     return;
   }
   if (is_grouped(spec)) {

@@ -8,8 +8,7 @@
 //
 //   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
 //
-// In float32, three to five numbers along y and x take a quarter of the products
-// (direct_conv_winograd.h).
+// Three to five numbers along y and x take a quarter of the products (direct_conv_winograd.h).
 //
 // Three channels would fill three of a vector's sixteen lanes. Float32 goes by planes then
 // (direct_conv_planes.h); else neighbouring outputs along x share a vector, with weights in a band:
@@ -48,8 +47,8 @@ std::optional<Products> products_for(at::ScalarType type, CpuLevel level = cpu_l
 // Whether there are loops for it. They are LibTorch's equals or better but for a few of thick
 // layers (tools/bench/convolutions.cpp), whose gradients in bfloat16 are not to be had of oneDNN:
 // it reads memory that nobody wrote where an image is two voxels wide.
-// Dilated ones have loops in float32 alone; groups of several channels where their tiles are
-// Winograd's, or where bfloat16 is multiplied as float32.
+// Dilated ones, and groups of several channels, have loops where their tiles are Winograd's; such
+// groups too where bfloat16 is multiplied as float32.
 bool has_direct_conv(const ConvSpec& spec, at::ScalarType type);
 
 class GroupedGather;

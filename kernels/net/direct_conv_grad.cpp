@@ -409,9 +409,10 @@ at::Tensor direct_weight_grad(const ConvSpec& spec, const at::Tensor& x, const a
   if (is_depthwise(spec)) return depthwise_weight_grad(spec, x, grad, products);
   if (products == Products::tiles && tile_weight_grad_fits(spec))
     return tile_weight_grad(spec, x, grad);
+  const bool by_winograd = winograd_grad_pays(spec, grad, products);
   products = without_tiles(products);
   if (plane_weight_grad_fits(spec, products)) return plane_weight_grad(spec, x, grad, products);
-  if (winograd_fits(spec, x.scalar_type())) return winograd_weight_grad(spec, x, grad, products);
+  if (by_winograd) return winograd_weight_grad(spec, x, grad, products);
   return with_u_and_v(spec, x, grad, [&]<class T>(const at::Tensor& u, const at::Tensor& v, T) {
     return weight_grad<T>(spec, u, v, products);
   });

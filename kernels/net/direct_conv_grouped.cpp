@@ -65,11 +65,11 @@ GroupedGather::GroupedGather(const ConvSpec& spec, const at::Tensor& weight, boo
   const ConvSpec one = bundle_of(spec);
   in_ = adjoint ? one.out : one.in;
   out_ = adjoint ? one.in : one.out;
-  const bool by_tiles = winograd_pays(one, type, {}, out);
+  const bool by_tiles = winograd_pays(one, type, products, {}, out);
   for (std::int64_t i = 0; i < spec.in / one.in; ++i) {
     const at::Tensor w = bundle_weight(spec, weight.detach(), i);
     if (by_tiles)
-      winograd_.emplace_back(one, w, adjoint, products);
+      winograd_.emplace_back(one, w, adjoint, products, type);
     else
       gathers_.emplace_back(one, w, adjoint, products, type, out);
   }
@@ -94,7 +94,7 @@ at::Tensor grouped_weight_grad(const ConvSpec& spec, const at::Tensor& x, const 
   const ConvSpec one = bundle_of(spec);
   const at::Tensor all = at::empty(weight_shape(spec), at::kFloat);
   for (std::int64_t i = 0; i < spec.in / one.in; ++i) {
-    const at::Tensor dw = winograd_fits(one, x.scalar_type())
+    const at::Tensor dw = winograd_grad_pays(one, grad, products)
                               ? winograd_weight_grad(one, x, grad, products, i)
                               : direct_weight_grad(one, bundle_from(x, one.in, i),
                                                    bundle_from(grad, one.out, i), products);

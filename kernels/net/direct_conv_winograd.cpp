@@ -20,15 +20,33 @@ using winograd::most_outputs, winograd::outputs_of_tile;
 constexpr std::int64_t side = winograd::sums, sums = side * side;  // of a tile
 constexpr std::int64_t least_channels = 16;                        // on either side
 constexpr std::int64_t cached = 300'000;  // numbers of images that the cache holds
-// A list of a weight's vectors takes as long where that share of them is kept. A kernel's sums are
-// several times its numbers, and each is read once an image: few outputs do not pay for that.
-constexpr double least_kept = 0.15, of_weights = 60;
+// When sums are quicker than products in full (tools/bench/convolutions.cpp). A list of a weight's
+// vectors takes as long where that share of them is kept. A kernel's sums are several times its
+// numbers, and each is made once a step and read once an image, its gradient's summed once an
+// image: few outputs do not pay for that.
+struct Threshold {
+  double kept, of_weights;    // of vectors; outputs that pay for one more time all of them
+  std::int64_t for_gradient;  // outputs
+};
+Threshold threshold(at::ScalarType type, Products p) {
+  if (type == at::kFloat) return {0.15, 60, 0};
+  return p == Products::pairs ? Threshold{0.7, 200, 700} : Threshold{0.15, 60, 300};
+}
 
 std::int64_t vectors_of(std::int64_t channels) { return (channels + 15) / 16; }
 
 // Planes that do not meet: samples are done as one.
 bool is_flat(const ConvSpec& spec) {
   return three(spec.kernel, 1)[0] == 1 && three(spec.padding, 0)[0] == 0;
+}
+
+// Sums are numbers of float32, whatever the images are of.
+Products of_numbers(Products p) { return p == Products::avx2 ? p : Products::avx512; }
+// Whether no instruction at hand multiplies so many numbers of the type at once that all products
+// take less time than a quarter of them as float32: pairs come to twice as many, tiles to eight
+// times.
+bool multiplies_numbers(at::ScalarType type, Products p) {
+  return type == at::kFloat || (type == at::kBFloat16 && p != Products::tiles);
 }
 
 // The share of a weight's vectors, 16 outputs of one input and position, that are not zero.
@@ -51,18 +69,19 @@ double vectors_kept(const at::Tensor& weight) {
 
 // One sample, channels last; or, with `all`, all of them as one with more planes. Of its channels
 // those of one group of so many.
+template <class T>
 struct Sample {
-  float* data;
+  T* data;
   Size3 size;
   std::int64_t channels, step;  // the group's; from one position to the next
   Sample(const at::Tensor& t, std::int64_t n, bool all, std::int64_t channels, std::int64_t group)
-      : data(static_cast<float*>(t.data_ptr()) + n * (t.numel() / t.size(0)) + group * channels),
+      : data(static_cast<T*>(t.data_ptr()) + n * (t.numel() / t.size(0)) + group * channels),
         size(spatial(t)),
         channels(channels),
         step(t.size(1)) {
     if (all) size[0] *= t.size(0);
   }
-  float* at(std::int64_t z, std::int64_t y, std::int64_t x) const {
+  T* at(std::int64_t z, std::int64_t y, std::int64_t x) const {
     return data + ((z * size[1] + y) * size[2] + x) * step;
   }
 };
@@ -135,14 +154,15 @@ SLUICE_INLINE inline void with_outputs(const Grid& g, const Body& body) {
 }
 
 // A row of tiles of the input's sums; what lies outside of the sample is zero.
-void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
+template <class T>
+void input_sums(const Images& images, std::int64_t first_tile, const Sample<T>& s, const Grid& g,
                 std::int64_t z, std::int64_t row) {
   const std::int64_t C = s.channels, n = images.of_one, tiles = g.across;
   if (z < 0 || z >= s.size[0]) {
     for (std::int64_t k = 0; k < sums; ++k) std::fill_n(images.at(k, first_tile), tiles * C, 0.F);
     return;
   }
-  const std::vector<float> zeros(static_cast<std::size_t>(C));
+  const std::vector<T> zeros(static_cast<std::size_t>(C));
   const auto tile = [&](float* to, const auto& from) SLUICE_INLINE {
     each(C, [&]<class V>(V, std::int64_t c) SLUICE_INLINE {
       V half[side][side];  // [sum][x]
@@ -172,7 +192,7 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
       float* const to = images.at(0, first_tile + t);
       const std::int64_t x0 = g.first_x(t) - g.pad[2];
       if (rows_inside && x0 >= 0 && x0 + (side - 1) * dx < s.size[2]) {
-        const float* const first = s.at(z, y0, x0);
+        const T* const first = s.at(z, y0, x0);
         tile(to, [=](std::int64_t i, std::int64_t j)
                      SLUICE_INLINE { return first + i * row_step + j * column_step; });
         continue;
@@ -187,8 +207,9 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample& s, 
 }
 
 // A row of tiles of outputs, of their sums, and what is added to each output.
-void outputs_of(const Images& images, std::int64_t first_tile, const Sample& s, const Grid& g,
-                std::int64_t z, std::int64_t row, const float* bias, const float* residual) {
+template <class O, class T>
+void outputs_of(const Images& images, std::int64_t first_tile, const Sample<O>& s, const Grid& g,
+                std::int64_t z, std::int64_t row, const float* bias, const T* residual) {
   const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row),
                      row_step = g.dilation[1] * g.out[2] * s.step,
                      column_step = g.dilation[2] * s.step;
@@ -245,15 +266,16 @@ struct Lanes {
 };
 
 // A row of tiles of the sums of outputs' gradients.
-void output_sums(const Images& images, const Lanes& lanes, std::int64_t first_tile, const Sample& s,
-                 const Grid& g, std::int64_t z, std::int64_t row) {
+template <class T>
+void output_sums(const Images& images, const Lanes& lanes, std::int64_t first_tile,
+                 const Sample<T>& s, const Grid& g, std::int64_t z, std::int64_t row) {
   const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row);
-  const std::vector<float> zeros(static_cast<std::size_t>(C));
+  const std::vector<T> zeros(static_cast<std::size_t>(C));
   simd([&]() SLUICE_INLINE {
     with_outputs(g, [&](auto out_y, auto out_x) SLUICE_INLINE {
       for (std::int64_t t = 0; t < g.across; ++t) {
         const std::int64_t x0 = g.first_x(t), columns = g.real_x(t);
-        const float* from[most_outputs][most_outputs];
+        const T* from[most_outputs][most_outputs];
         for (std::int64_t i = 0; i < most_outputs; ++i)
           for (std::int64_t j = 0; j < most_outputs; ++j)
             from[i][j] = i < rows && j < columns
@@ -322,8 +344,8 @@ Chunk largest_chunk(const Grid& g, std::int64_t in, std::int64_t out) {
 }
 
 // body(chunk, the input's images, where its planes are).
-template <class Body>
-void each_chunk(const Sample& in, const Grid& g, const Chunk& most, const Body& body) {
+template <class T, class Body>
+void each_chunk(const Sample<T>& in, const Grid& g, const Chunk& most, const Body& body) {
   const std::int64_t depth = g.depth();
   const Ring ring(most.planes, depth);
   const Images images(ring.slots() * most.tiles, in.channels);
@@ -348,30 +370,41 @@ void each_chunk(const Sample& in, const Grid& g, const Chunk& most, const Body& 
 
 }  // namespace
 
-bool winograd_fits(const ConvSpec& spec, at::ScalarType type) {
+bool winograd_fits(const ConvSpec& spec, at::ScalarType type, Products products) {
   const auto ones = [](const std::vector<std::int64_t>& v) {
     return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
   };
   const auto of_tile = [](std::int64_t n) { return n >= 3 && n <= winograd::most_kernel; };
   const Size3 kernel = three(spec.kernel, 1);
-  return type == at::kFloat && !spec.transposed && spec.groups == 1 && ones(spec.stride) &&
-         of_tile(kernel[1]) && of_tile(kernel[2]) && std::min(spec.in, spec.out) >= least_channels;
+  return multiplies_numbers(type, products) && !spec.transposed && spec.groups == 1 &&
+         ones(spec.stride) && of_tile(kernel[1]) && of_tile(kernel[2]) &&
+         std::min(spec.in, spec.out) >= least_channels;
 }
 
-bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& weight,
-                   at::IntArrayRef out) {
-  if (!winograd_fits(spec, type) || is_dilated(spec)) return winograd_fits(spec, type);
+bool winograd_pays(const ConvSpec& spec, at::ScalarType type, Products products,
+                   const at::Tensor& weight, at::IntArrayRef out) {
+  if (!winograd_fits(spec, type, products)) return false;
+  if (is_dilated(spec)) return true;  // nothing else is
   const std::int64_t outputs =
       out.empty() ? 1 << 30 : c10::multiply_integers(out) / out[0] / out[1];
   const double kept = weight.defined() ? vectors_kept(weight) : 1;
-  return kept > least_kept + of_weights / static_cast<double>(outputs);
+  const Threshold t = threshold(type, products);
+  return kept > t.kept + t.of_weights / static_cast<double>(outputs);
+}
+
+bool winograd_grad_pays(const ConvSpec& spec, const at::Tensor& grad, Products products) {
+  const at::ScalarType type = grad.scalar_type();
+  if (!winograd_fits(spec, type, products)) return false;
+  if (is_dilated(spec)) return true;
+  const std::int64_t samples = is_flat(spec) ? 1 : grad.size(0);
+  return grad.numel() / grad.size(1) / samples >= threshold(type, products).for_gradient;
 }
 
 // ---- forward ------------------------------------------------------------------------------------
 
 WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
-                               Products products)
-    : products_(products),
+                               Products products, at::ScalarType type)
+    : products_(of_numbers(products)),
       kernel_(three(spec.kernel, 1)),
       pad_(three(spec.padding, 0)),
       dilation_(dilation_of(spec)),
@@ -381,7 +414,7 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
       weights_(sums * of_one_) {
   if (adjoint)
     for (int d = 0; d < 3; ++d) pad_[d] = (kernel_[d] - 1) * dilation_[d] - pad_[d];
-  pack(weight.detach().to(at::kFloat).contiguous(), adjoint);
+  pack(weight.detach().to(type).to(at::kFloat).contiguous(), adjoint);
 }
 
 // 16 outputs' kernels of one input at a time. Seen from the output's gradient, a kernel is turned
@@ -430,17 +463,26 @@ void WinogradGather::pack(const at::Tensor& weight, bool adjoint) {
 
 void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
                          at::Tensor& out, std::int64_t group) const {
+  if (in.scalar_type() == at::kFloat)
+    run_as<float, float>(in, bias, residual, out, group);
+  else if (out.scalar_type() == at::kFloat)
+    run_as<Bf16Bits, float>(in, bias, residual, out, group);
+  else
+    run_as<Bf16Bits, Bf16Bits>(in, bias, residual, out, group);
+}
+
+template <class T, class O>
+void WinogradGather::run_as(const at::Tensor& in, const at::Tensor& bias,
+                            const at::Tensor& residual, at::Tensor& out, std::int64_t group) const {
   const bool flat = kernel_[0] == 1 && pad_[0] == 0;
   const float* const b =
       bias.defined() ? bias.const_data_ptr<float>() + group * out_channels_ : nullptr;
   const std::int64_t C = in_channels_, vectors = vectors_of(out_channels_), depth = kernel_[0];
   const MicroTile tile = micro_tile_of(products_);
   for (std::int64_t n = 0; n < (flat ? 1 : in.size(0)); ++n) {
-    const auto of_outputs = [&](const at::Tensor& t) {
-      return Sample(t, n, flat, out_channels_, group);
-    };
-    const Sample to = of_outputs(out);
-    const float* const more = residual.defined() ? of_outputs(residual).data : nullptr;
+    const Sample<O> to(out, n, flat, out_channels_, group);
+    const T* const more =
+        residual.defined() ? Sample<T>(residual, n, flat, out_channels_, group).data : nullptr;
     const Grid g(kernel_, pad_, dilation_, to.size);
     const Chunk most = largest_chunk(g, C, out_channels_);
     const Images made(most.planes * most.tiles, 16 * vectors);
@@ -469,7 +511,7 @@ void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at:
         }
       }
     };
-    const Sample from(in, n, flat, C, group);
+    const Sample<T> from(in, n, flat, C, group);
     each_chunk(from, g, most, [&](const Chunk& c, const Images& images, const Ring& ring) {
       const std::int64_t run = ring.run(c, g.depth());
       team_for(sums, [&](std::int64_t begin, std::int64_t end) {
@@ -497,8 +539,8 @@ namespace {
 class WinogradWeightGrad {
  public:
   WinogradWeightGrad(const ConvSpec& spec, Products products)
-      : products_(products),
-        tile_(micro_tile_of(products)),
+      : products_(of_numbers(products)),
+        tile_(micro_tile_of(products_)),
         kernel_(three(spec.kernel, 1)),
         pad_(three(spec.padding, 0)),
         dilation_(dilation_of(spec)),
@@ -506,7 +548,8 @@ class WinogradWeightGrad {
         B_(spec.out),
         vectors_(vectors_of(B_)),
         sums_(sums * of_one()) {}
-  void add(const Sample& x, const Sample& grad);
+  template <class T>
+  void add(const Sample<T>& x, const Sample<T>& grad);
   at::Tensor result(at::IntArrayRef shape) const;
 
  private:
@@ -554,7 +597,8 @@ void WinogradWeightGrad::multiply(std::int64_t sum, const Chunk& c, const Images
   }
 }
 
-void WinogradWeightGrad::add(const Sample& x, const Sample& grad) {
+template <class T>
+void WinogradWeightGrad::add(const Sample<T>& x, const Sample<T>& grad) {
   const Grid g(kernel_, pad_, dilation_, grad.size);
   const Chunk most = largest_chunk(g, A_, B_);
   const Images there(most.planes * most.tiles, 16 * vectors_);
@@ -615,8 +659,14 @@ at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const
                                 Products products, std::int64_t group) {
   const bool flat = is_flat(spec);
   WinogradWeightGrad sum(spec, products);
-  for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
-    sum.add(Sample(x, n, flat, spec.in, group), Sample(grad, n, flat, spec.out, group));
+  const auto add_all = [&]<class T>(T) {
+    for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
+      sum.add(Sample<T>(x, n, flat, spec.in, group), Sample<T>(grad, n, flat, spec.out, group));
+  };
+  if (x.scalar_type() == at::kFloat)
+    add_all(float{});
+  else
+    add_all(Bf16Bits{});
   return sum.result(weight_shape(spec));
 }
 

@@ -1,7 +1,7 @@
-// Convolutions of float32 whose kernel has three to five numbers along y and x, with a quarter of
-// the products (Winograd's F(4 x 4, 3 x 3), F(3 x 3, 4 x 4) and F(2 x 2, 5 x 5); Lavin, Gray 2016):
-// a tile of 16 outputs takes 36 products of the input's and the kernel's sums (winograd_axis.h),
-// where it would take 144; four outputs of a kernel of five take 36, not 100.
+// Convolutions whose kernel has three to five numbers along y and x, with a quarter of the products
+// (Winograd's F(4 x 4, 3 x 3), F(3 x 3, 4 x 4) and F(2 x 2, 5 x 5); Lavin, Gray 2016): a tile of 16
+// outputs takes 36 products of the input's and the kernel's sums (winograd_axis.h), where it would
+// take 144; four outputs of a kernel of five take 36, not 100.
 //
 //   out = A' [ (G w G') . (B' in B) ] A       . : product by product, then summed over z and
 //   channels dw  = G' [ (A dout A') . (B' in B) ] G    the same form, turned round
@@ -11,6 +11,10 @@
 // Images are made plane by plane, for some rows of tiles, so that the second-level cache holds them
 // from their making to their reading; planes that a kernel's next position along z reads again stay
 // in a ring.
+//
+// Images of bfloat16 have their sums in float32: bfloat16's numbers have too few digits for sums of
+// sums, and a quarter of the products as float32 takes less time than all of them as pairs
+// (AVX512_BF16). AMX's tiles are quicker than either.
 //
 // A dilated kernel sees as many images as its dilation along each axis, one between the other.
 //
@@ -31,13 +35,17 @@ namespace sluice {
 class WinogradGather {
  public:
   // As Gather's, where winograd_fits.
-  WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products);
+  WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
+                 at::ScalarType type);
   // `group`: the images' channels are several groups of the convolution's, of which it does one.
   void run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
            at::Tensor& out, std::int64_t group = 0) const;
 
  private:
   void pack(const at::Tensor& weight, bool adjoint);
+  template <class T, class O>
+  void run_as(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+              at::Tensor& out, std::int64_t group) const;
 
   Products products_;
   Size3 kernel_, pad_, dilation_;
@@ -46,13 +54,17 @@ class WinogradGather {
   Buffer<float> weights_;  // [sum][group of vectors][z][channel][vector][16]
 };
 
-// Whether that is quicker: numbers of float32, a step of one, and channels enough to pay for sums.
-bool winograd_fits(const ConvSpec& spec, at::ScalarType type);
+// Whether that is quicker: numbers of float32 or, without AMX, bfloat16, a step of one, and
+// channels enough to pay for sums.
+bool winograd_fits(const ConvSpec& spec, at::ScalarType type, Products products);
 // Whether it is for this weight ({}: of no zeros) and size of the result ({}: a large one), the
 // same for any number of samples: not where most of its vectors are zero, which a list
 // (direct_conv.h) passes over, nor for an image of few voxels.
-bool winograd_pays(const ConvSpec& spec, at::ScalarType type, const at::Tensor& weight,
-                   at::IntArrayRef out);
+bool winograd_pays(const ConvSpec& spec, at::ScalarType type, Products products,
+                   const at::Tensor& weight, at::IntArrayRef out);
+
+// The same for the weight's gradient from an output's.
+bool winograd_grad_pays(const ConvSpec& spec, const at::Tensor& grad, Products products);
 
 // As direct_weight_grad's.
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
