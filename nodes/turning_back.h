@@ -8,7 +8,7 @@
 namespace sluice {
 
 // [C, ...] onto the grid of `affine` and `shape`, whose affine map the field's geometry has
-// recorded; without a history.
+// recorded; without a history. It has the axes of `shape`, also those that a transform took away.
 inline Field turned_back(const Field& field, const Affine& affine,
                          const std::vector<std::int64_t>& shape, Interpolation mode) {
   Shape3 size{1, 1, 1};
@@ -16,12 +16,13 @@ inline Field turned_back(const Field& field, const Affine& affine,
   Sampling how;
   how.mode = mode;
   const Meta& meta = field.geometry();
-  const at::Tensor volume =
-      resample(to_volume(field.tensor), multiply(inverse(meta.affine), affine), size, how);
+  at::Tensor volume = field.tensor;
+  while (volume.dim() < 4) volume = volume.unsqueeze(-1);
+  volume = resample(volume.contiguous(), multiply(inverse(meta.affine), affine), size, how);
   auto back = std::make_shared<Meta>(meta);
   back->affine = affine;
   back->history.clear();
-  return Field(from_volume(volume, field.tensor.dim() - 1), std::move(back));
+  return Field(from_volume(volume, std::ssize(shape)), std::move(back));
 }
 
 }  // namespace sluice

@@ -109,6 +109,9 @@ struct PatchInferer final : Node {
   };
 
   Layout laid_out(const Shape3& shape, std::int64_t axes) const {
+    require_one_an_axis(p.patch_size.size(), "patch_size", axes);
+    require_one_an_axis(p.overlap.size(), "overlap", axes);
+    require_one_an_axis(p.offset.size(), "offset", axes);
     Layout l;
     for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d) {
       const std::int64_t n = shape[d], asked = per_key(p.patch_size, d);

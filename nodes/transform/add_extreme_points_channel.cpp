@@ -73,7 +73,7 @@ struct AddExtremePointsChannel final : Node {
         voxel.fill_(1);
       }
     const at::Tensor smooth =
-        from_volume(gaussian(to_volume(points), one_an_axis(p.sigma, axes)), axes);
+        from_volume(gaussian(to_volume(points), one_an_axis(p.sigma, axes, "sigma")), axes);
     const auto [low, high] = at::aminmax(smooth);
     return (smooth - low) / (high - low) * (p.rescale_max - p.rescale_min) + p.rescale_min;
   }

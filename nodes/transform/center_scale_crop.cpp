@@ -22,7 +22,8 @@ struct CenterScaleCrop final : FusedNode {
   void process(Firing& f) override {
     Sample out = f.in();
     crop(out, p, "center_scale_crop", [this](const Shape3& shape, std::int64_t axes) {
-      return box_at_centre(shape, fall_back(scaled(p.roi_scale, shape, axes), shape, axes));
+      return box_at_centre(shape,
+                           fall_back(scaled(p.roi_scale, shape, axes, "roi_scale"), shape, axes));
     });
     finish(f, std::move(out));
   }

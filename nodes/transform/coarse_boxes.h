@@ -31,6 +31,9 @@ struct CoarseParams {
       const Shape3 size = fall_back(spatial_size, shape, axes);
       const Shape3 most = max_spatial_size ? fall_back(*max_spatial_size, shape, axes) : size;
       for (std::size_t d = 0; d < 3; ++d) {
+        if (most[d] < size[d])
+          throw DataError("max_spatial_size " + std::to_string(most[d]) + " of axis " +
+                          std::to_string(d) + " is below spatial_size " + std::to_string(size[d]));
         box.size[d] = std::min(between(size[d], most[d]), shape[d]);
         box.start[d] = between(0, shape[d] - box.size[d]);
       }

@@ -21,6 +21,7 @@ inline Spec& add_applied_labels(Spec& s) {
              "Label maps [1, X, Y(, Z)] or one-hot [C, X, Y(, Z)]; their type stays.")
       .param("applied_labels", &Params::applied_labels,
              "Labels (channels, where one-hot) to work on; null: all but 0.")
+      .length(1)
       .takes("@keys", Form::image, 2, 3);
 }
 

@@ -1,5 +1,5 @@
 // crop_foreground: MONAI's CropForegroundd. One box, found in source_key, for all keys.
-#include <ATen/ops/stack.h>
+#include <ATen/Functions.h>
 
 #include "kernels/image/filling.h"
 #include "kernels/image/foreground_box.h"
@@ -19,6 +19,7 @@ struct CropForeground final : Node {
     bool allow_smaller = false, allow_empty = false;
     std::vector<std::string> mode{"constant"};
     double value = 0;
+    std::optional<std::string> start_coord_key, end_coord_key;
     bool allow_missing_keys = false;
   } p;
 
@@ -40,7 +41,17 @@ struct CropForeground final : Node {
         .choices(filling_names)
         .per("keys")
         .param("value", &Params::value, "The constant.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+        .param("start_coord_key", &Params::start_coord_key,
+               "Field for the box's first voxel, int64 [axes]: below 0 where it sticks out; null: "
+               "none.")
+        .param("end_coord_key", &Params::end_coord_key, "Field for the voxel after its last.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .gives("@start_coord_key", Form::any)
+        .dtype("int64")
+        .when("start_coord_key")
+        .gives("@end_coord_key", Form::any)
+        .dtype("int64")
+        .when("end_coord_key");
   }
 
   void process(Firing& f) override {
@@ -48,6 +59,7 @@ struct CropForeground final : Node {
     const Field& source = out.at(p.source_key);
     require_spatial(source.tensor, p.source_key);
     const std::optional<Box> box = find_box(source.tensor);
+    set_corners(out, box.value_or(Box{}), source.tensor.dim() - 1);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       require_spatial(field.tensor, p.keys[i]);
       const auto axes = field.tensor.dim() - 1;
@@ -64,6 +76,17 @@ struct CropForeground final : Node {
              multiply(field.geometry().affine, box_affine(*box)), "crop_foreground", numbers(*box));
     });
     f.emit(std::move(out));
+  }
+
+  void set_corners(Sample& out, const Box& box, std::int64_t axes) const {
+    std::vector<std::int64_t> start, end;
+    for (std::int64_t d = 0; d < axes; ++d) {
+      start.push_back(box.start[d]);
+      end.push_back(box.start[d] + box.size[d]);
+    }
+    const auto meta = std::make_shared<const Meta>();
+    if (p.start_coord_key) out.set(*p.start_coord_key, Field(at::tensor(start, at::kLong), meta));
+    if (p.end_coord_key) out.set(*p.end_coord_key, Field(at::tensor(end, at::kLong), meta));
   }
 
   // None: there is no foreground, and that is allowed.

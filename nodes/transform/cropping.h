@@ -43,13 +43,13 @@ inline Box box_at_centre(const Shape3& shape, Shape3 size) {
   return centre_box(shape, size);
 }
 
-// ceil(scale n); one scale, or one an axis.
+// ceil(scale n); one scale, or one an axis, of the parameter `name`.
 inline std::vector<std::int64_t> scaled(const std::vector<double>& scale, const Shape3& shape,
-                                        std::int64_t axes) {
+                                        std::int64_t axes, const char* name) {
   std::vector<std::int64_t> out;
-  for (std::int64_t d = 0; d < axes; ++d)
-    out.push_back(static_cast<std::int64_t>(
-        std::ceil(static_cast<double>(shape[d]) * per_key(scale, static_cast<std::size_t>(d)))));
+  for (const double share : one_an_axis(scale, axes, name))
+    out.push_back(
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(shape[out.size()]) * share)));
   return out;
 }
 
@@ -114,11 +114,17 @@ inline Shape3 patch_size(const std::vector<std::int64_t>& spatial_size, const Sh
   return size;
 }
 
-// All keys cropped to the patch around a voxel, moved inside of the image.
-inline Sample patch_around(const Sample& in, const CropParams& p, const char* name,
-                           const Shape3& centre, const Shape3& size, const Shape3& shape) {
+// The patch around a voxel, moved inside of the image.
+inline Box patch_box(const Shape3& centre, const Shape3& size, const Shape3& shape) {
   Box box{corrected_start(centre, size, shape), size};
   for (int d = 0; d < 3; ++d) box.size[d] = std::min(size[d], shape[d] - box.start[d]);
+  return box;
+}
+
+// All keys cropped to it.
+inline Sample patch_around(const Sample& in, const CropParams& p, const char* name,
+                           const Shape3& centre, const Shape3& size, const Shape3& shape) {
+  const Box box = patch_box(centre, size, shape);
   Sample out = in;
   for_each_pending(out, p.keys, p.allow_missing_keys,
                    [&](Field& field, const Shape3& here, std::int64_t, std::size_t i) {

@@ -25,8 +25,8 @@ struct DistanceTransformEdt final : EachKey<DistanceTransformEdt> {
 
   void change(Field& field, std::size_t i) const {
     require_spatial(field.tensor, p.keys[i]);
-    const std::vector<double> spacing =
-        one_an_axis(p.sampling.value_or(std::vector<double>{1}), field.tensor.dim() - 1);
+    const std::vector<double> spacing = one_an_axis(p.sampling.value_or(std::vector<double>{1}),
+                                                    field.tensor.dim() - 1, "sampling");
     std::vector<at::Tensor> out;
     for (const at::Tensor& channel : field.tensor.unbind(0))
       out.push_back(kernels::distance_to(at::eq(channel, 0), spacing));

@@ -40,20 +40,17 @@ struct FgBgToIndices final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_image(
-        out, p.keys, p.allow_missing_keys, [&](const std::string& key, const Field& field) {
-          const at::Tensor label = to_volume(field.tensor);
-          at::Tensor image;
-          if (p.image_key) image = to_volume(out.tensor(*p.image_key));
-          if (image.defined() && shape_of(image) != shape_of(label))
-            throw DataError("\"" + *p.image_key + "\" has shape " + list_text(shape_of(image)) +
-                            ", \"" + key + "\" " + list_text(field.tensor.sizes()));
-          const at::Tensor foreground = foreground_bits(label);
-          const at::Tensor background = background_bits(
-              label, foreground, image.defined() ? &image : nullptr, p.image_threshold);
-          out.set(key + p.fg_postfix, Field(foreground, field.meta));
-          out.set(key + p.bg_postfix, Field(background, field.meta));
-        });
+    for_each_image(out, p.keys, p.allow_missing_keys,
+                   [&](const std::string& key, const Field& field) {
+                     const at::Tensor label = to_volume(field.tensor);
+                     at::Tensor image;
+                     if (p.image_key) image = volume_like(out, *p.image_key, shape_of(label), key);
+                     const at::Tensor foreground = foreground_bits(label);
+                     const at::Tensor background = background_bits(
+                         label, foreground, image.defined() ? &image : nullptr, p.image_threshold);
+                     out.set(key + p.fg_postfix, Field(foreground, field.meta));
+                     out.set(key + p.bg_postfix, Field(background, field.meta));
+                   });
     f.emit(std::move(out));
   }
 };

@@ -124,12 +124,6 @@ inline void require_sigmas(const at::Tensor& sigmas, const char* name, std::int6
                       " is no finite number above 0");
 }
 
-inline void require_one_an_axis(std::size_t count, const char* name, std::int64_t axes) {
-  if (count != 1 && static_cast<std::int64_t>(count) != axes)
-    throw DataError(std::string(name) + ": " + std::to_string(count) + " for " +
-                    std::to_string(axes) + " axes");
-}
-
 inline void require_odd(const char* name, std::int64_t size) {
   if (size % 2 == 0)
     throw Error(Exit::usage,

@@ -32,8 +32,8 @@ struct GaussianSharpen final : EachVolume<GaussianSharpen> {
   }
 
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
-    return sharpen(volume, one_an_axis(p.sigma1, axes), one_an_axis(p.sigma2, axes), p.alpha,
-                   p.approx);
+    return sharpen(volume, one_an_axis(p.sigma1, axes, "sigma1"),
+                   one_an_axis(p.sigma2, axes, "sigma2"), p.alpha, p.approx);
   }
 };
 

@@ -27,7 +27,7 @@ struct GaussianSmooth final : EachVolume<GaussianSmooth> {
   }
 
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
-    return gaussian(volume, one_an_axis(p.sigma, axes), p.approx);
+    return gaussian(volume, one_an_axis(p.sigma, axes, "sigma"), p.approx);
   }
 };
 

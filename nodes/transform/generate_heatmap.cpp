@@ -66,6 +66,7 @@ struct GenerateHeatmap final : Node {
       const at::Tensor points = out.tensor(key).to(at::kDouble).contiguous();
       if (points.dim() != 2 || points.size(1) < 2 || points.size(1) > 3)
         throw shape_error(key, points, "; points are [N, 2] or [N, 3]");
+      require_one_an_axis(p.sigma.size(), "sigma", points.size(1));
       const Field* image = p.ref_image_keys ? &out.at(per_key(*p.ref_image_keys, i)) : nullptr;
       const auto shape = shape_for(image, points.size(1), key);
       const bool world = per_key(p.coordinate_space, i) == "world";

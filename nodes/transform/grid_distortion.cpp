@@ -47,6 +47,7 @@ struct GridDistortion final : Node {
                         throw DataError("field \"" + p.keys[i] + "\" has " + std::to_string(axes) +
                                         " spatial axes, distort_steps " +
                                         std::to_string(p.distort_steps.size()) + " lists");
+                      require_one_an_axis(p.num_cells.size(), "num_cells", axes);
                       record_distorted(field, volume, axes, p.distort_steps, p.sampling(i),
                                        "grid_distortion");
                     });

@@ -77,6 +77,7 @@ GridPatches grid_patches(const at::Tensor& image, const std::string& key, const 
   if (p.patch_size.size() != axes)
     throw DataError("patch_size has " + std::to_string(p.patch_size.size()) + " axes, \"" + key +
                     "\" " + list_text(image.sizes()));
+  const auto overlap = one_an_axis(p.overlap, image.dim() - 1, "overlap");
   const Shape3 shape = shape_of(volume);
   Box box{{}, {1, 1, 1}};
   Shape3 first{}, end{1, 1, 1}, step{1, 1, 1};
@@ -87,8 +88,7 @@ GridPatches grid_patches(const at::Tensor& image, const std::string& key, const 
                       : std::min(p.patch_size[d], p.pad_mode.empty() ? shape[d] : p.patch_size[d]);
     first[d] = offset[d];
     end[d] = p.pad_mode.empty() || whole ? shape[d] - box.size[d] + 1 : shape[d];
-    step[d] =
-        std::llrint(static_cast<double>(box.size[d]) * (1 - (whole ? 0 : per_key(p.overlap, d))));
+    step[d] = std::llrint(static_cast<double>(box.size[d]) * (1 - (whole ? 0 : overlap[d])));
     if (step[d] < 1)
       throw DataError("overlap leaves no step between patches of " + std::to_string(box.size[d]));
   }

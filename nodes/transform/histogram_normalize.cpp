@@ -32,11 +32,14 @@ struct HistogramNormalize final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor x = field.tensor.to(at::kFloat).contiguous();
       at::Tensor counted = x;
-      if (p.mask_key)
-        counted = x.masked_select(at::ne(f.in().tensor(*p.mask_key), 0).expand_as(x)).contiguous();
+      if (p.mask_key) {
+        const at::Tensor& mask = f.in().tensor(*p.mask_key);
+        require_mask(mask, x, p.keys[i]);
+        counted = x.masked_select(at::ne(mask, 0).expand_as(x)).contiguous();
+      }
       if (counted.numel() == 0) throw DataError("no voxel is there to count");
       field.tensor = equalised(x, counted);
     });

@@ -23,7 +23,10 @@ struct Invert final : Node {
     return Spec("invert", "Resamples fields to the grid of the image as it was loaded.")
         .in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields [C, X, Y, Z] with the history of their image.")
+        .param("keys", &Params::keys,
+               "Fields [C, X, Y, Z], or with fewer axes, with the history of their image; they get "
+               "the "
+               "axes that it had.")
         .param("mode", &Params::mode, "nearest for labels, bilinear for logits; one, or one a key.")
         .choices({"nearest", "bilinear"})
         .per("keys")
@@ -31,7 +34,7 @@ struct Invert final : Node {
                "How a resize that came last is undone first, as resize would do it: MONAI takes "
                "the mode of that one. null: with all the rest, by mode.")
         .choices(resizing_names)
-        .takes("@keys", Form::image, 2, 3)
+        .takes("@keys", Form::image)
         .resizes("@keys");
   }
 
@@ -76,8 +79,9 @@ struct Invert final : Node {
     before->affine = last.affine_before;
     Shape3 size{1, 1, 1};
     std::copy(last.shape_before.begin(), last.shape_before.end(), size.begin());
+    const bool align = last.values.size() > last.shape_before.size() && last.values.back() != 0;
     const at::Tensor volume =
-        resize(to_volume(field.tensor).to(at::kFloat), size, parse_resizing(*p.resize_mode));
+        resize(to_volume(field.tensor).to(at::kFloat), size, parse_resizing(*p.resize_mode), align);
     return Field(from_volume(volume, field.tensor.dim() - 1), std::move(before));
   }
 };

@@ -28,6 +28,9 @@ struct KeepLargestConnectedComponent final : EachVolume<KeepLargestConnectedComp
 
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
     const bool one_hot = p.is_onehot.value_or(volume.size(0) > 1);
+    if (!one_hot && volume.size(0) != 1)
+      throw DataError("a label map has one channel, not " + std::to_string(volume.size(0)) +
+                      "; see is_onehot");
     const auto labels = labels_in(volume, one_hot, p.applied_labels);
     const int connectivity = connectivity_of(p.connectivity, axes);
     at::Tensor out = volume.clone();
@@ -35,8 +38,10 @@ struct KeepLargestConnectedComponent final : EachVolume<KeepLargestConnectedComp
       return at::ne(mask, largest_components(mask, connectivity, p.num_components));
     };
     if (p.independent) {
-      for (const double label : labels)
-        out[channel(one_hot, label)].masked_fill_(lost(mask_of(volume, one_hot, label)), 0);
+      for (const double label : labels) {
+        const at::Tensor gone = lost(mask_of(volume, one_hot, label));
+        out[channel(one_hot, label)].masked_fill_(gone, 0);
+      }
       return out;
     }
     at::Tensor all;

@@ -42,10 +42,7 @@ at::Tensor class_bits(const Sample& sample, const std::string& key, const ClassR
     throw DataError("\"" + key + "\" has one channel: num_classes says how many classes it has");
   at::Tensor allowed;
   if (rule.image_key) {
-    const at::Tensor image = to_volume(sample.tensor(*rule.image_key));
-    if (shape_of(image) != shape_of(label))
-      throw DataError("\"" + *rule.image_key + "\" has shape " + list_text(shape_of(image)) +
-                      ", \"" + key + "\" " + list_text(shape_of(label)));
+    const at::Tensor image = volume_like(sample, *rule.image_key, shape_of(label), key);
     allowed = at::gt(image, rule.image_threshold).any(0);
   }
   std::vector<at::Tensor> bits;

@@ -16,6 +16,7 @@ struct LabelFilter final : EachKey<LabelFilter> {
                                  "Fields to change, each [C, ...].")
         .param("applied_labels", &Params::applied_labels, "The labels to keep.")
         .required()
+        .length(1)
         .takes("@keys", Form::image);
   }
 

@@ -35,10 +35,7 @@ struct MaskIntensity final : Node {
     const at::Tensor mask = f.in().tensor(p.mask_key);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor& x = field.tensor;
-      if (!mask.defined() || x.dim() != mask.dim() || spatial_shape(x) != spatial_shape(mask) ||
-          (mask.size(0) != 1 && mask.size(0) != x.size(0)))
-        throw shape_error(p.keys[i], x,
-                          ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
+      require_mask(mask, x, p.keys[i]);
       const at::Tensor inside = p.select_fn == "is_positive" ? at::gt(mask, 0) : at::ge(mask, 0);
       field.tensor = at::mul(x, inside.to(x.scalar_type()));
     });

@@ -23,8 +23,9 @@ struct MeanEnsemble final : Node {
     const bool fits = read(p.weights, 0, shape, values);
     if (!fits || values.empty() || c10::multiply_integers(shape) != std::ssize(values))
       throw Error(Exit::usage, "weights must be a list of numbers, or of lists of one length");
-    const at::Tensor w = at::tensor(values).view(shape);
-    weights_ = w / w.mean(0, true);
+    const at::Tensor w = at::tensor(values).view(shape), mean = w.mean(0, true);
+    if (mean.eq(0).any().item<bool>()) throw Error(Exit::usage, "weights add up to 0");
+    weights_ = w / mean;
   }
 
   void process(Firing& f) override {

@@ -26,9 +26,7 @@ struct MedianSmooth final : EachKey<MedianSmooth> {
 
   void change(Field& field, std::size_t i) const {
     require_spatial(field.tensor, p.keys[i]);
-    std::vector<std::int64_t> radius;
-    for (std::int64_t a = 0; a < field.tensor.dim() - 1; ++a)
-      radius.push_back(per_key(p.radius, static_cast<std::size_t>(a)));
+    const auto radius = one_an_axis(p.radius, field.tensor.dim() - 1, "radius");
     field.tensor = median_filter(field.tensor.to(at::kFloat).unsqueeze(0), radius).squeeze(0);
   }
 };

@@ -56,13 +56,11 @@ struct ProbNms final : Node {
     const std::int64_t axes = field.tensor.dim() - 1;
     at::Tensor map = field.tensor;
     if (std::any_of(p.sigma.begin(), p.sigma.end(), [](double s) { return s > 0; }))
-      map = from_volume(gaussian(to_volume(map), one_an_axis(p.sigma, axes)), axes);
+      map = from_volume(gaussian(to_volume(map), one_an_axis(p.sigma, axes, "sigma")), axes);
     if (!map.isfinite().all().item<bool>())
       throw DataError("field \"" + p.key + "\" has probabilities that are not finite");
-    std::vector<std::int64_t> box;
-    for (std::size_t d = 0; d < static_cast<std::size_t>(axes); ++d)
-      box.push_back(per_key(p.box_size, d));
-    Detections found = prob_nms(map[0], p.prob_threshold, box);
+    Detections found =
+        prob_nms(map[0], p.prob_threshold, one_an_axis(p.box_size, axes, "box_size"));
     if (p.resolution_level)
       found.coords =
           ((found.coords.to(at::kDouble) + 0.5) * std::pow(2.0, *p.resolution_level)).to(at::kLong);

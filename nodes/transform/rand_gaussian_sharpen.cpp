@@ -49,13 +49,12 @@ struct RandGaussianSharpen final : Node {
     }
     const double alpha = draw(random, p.alpha);
     Sample out = f.in();
-    for_each_volume(
-        out, p.keys, p.allow_missing_keys,
-        [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
-          field.tensor = from_volume(
-              sharpen(volume, one_an_axis(first, axes), one_an_axis(second, axes), alpha, p.approx),
-              axes);
-        });
+    for_each_volume(out, p.keys, p.allow_missing_keys,
+                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t) {
+                      field.tensor = from_volume(sharpen(volume, first_axes(first, axes),
+                                                         first_axes(second, axes), alpha, p.approx),
+                                                 axes);
+                    });
     f.emit(std::move(out));
   }
 };

@@ -42,7 +42,7 @@ struct RandGaussianSmooth final : FusedNode {
     Sample out = f.in();
     for_each_pending(out, p.keys, p.allow_missing_keys,
                      [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                       append(field, smoothed(one_an_axis(drawn, axes)));
+                       append(field, smoothed(first_axes(drawn, axes)));
                      });
     finish(f, std::move(out));
   }

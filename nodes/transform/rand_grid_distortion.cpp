@@ -40,6 +40,7 @@ struct RandGridDistortion final : Node {
     Sample out = f.in();
     for_each_volume(out, p.keys, p.allow_missing_keys,
                     [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
+                      require_one_an_axis(p.num_cells.size(), "num_cells", axes);
                       record_distorted(field, volume, axes, steps, p.sampling(i),
                                        "rand_grid_distortion");
                     });

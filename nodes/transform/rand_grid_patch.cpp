@@ -34,6 +34,10 @@ struct RandGridPatch final : Node {
     split_into_patches(
         out, p,
         [&](const at::Tensor& image) {
+          if (p.min_offset)
+            require_one_an_axis(p.min_offset->size(), "min_offset", image.dim() - 1);
+          if (p.max_offset)
+            require_one_an_axis(p.max_offset->size(), "max_offset", image.dim() - 1);
           for (std::size_t d = drawn.size(); d < p.patch_size.size(); ++d) {
             const std::int64_t n = image.size(static_cast<std::int64_t>(d) + 1),
                                size = p.patch_size[d];

@@ -27,8 +27,9 @@ struct RandScaleCrop final : FusedNode {
     Random random = f.random();
     crop_alike(out, p, "rand_scale_crop", [&](const Shape3& shape, std::int64_t axes) {
       std::optional<std::vector<std::int64_t>> most;
-      if (p.max_roi_scale) most = scaled(*p.max_roi_scale, shape, axes);
-      return random_box(random, p, scaled(p.roi_scale, shape, axes), most, shape, axes);
+      if (p.max_roi_scale) most = scaled(*p.max_roi_scale, shape, axes, "max_roi_scale");
+      return random_box(random, p, scaled(p.roi_scale, shape, axes, "roi_scale"), most, shape,
+                        axes);
     });
     finish(f, std::move(out));
   }

@@ -33,6 +33,8 @@ struct RandWeightedCrop final : FusedNode {
   void process(Firing& f) override {
     const at::Tensor& weights = f.in().tensor(p.w_key);
     require_spatial(weights, p.w_key);
+    if (weights.size(0) != 1)
+      throw shape_error(p.w_key, weights, "; a map of weights has one channel");
     const at::Tensor volume = to_volume(weights);
     const Shape3 shape = shape_of(volume);
     Shape3 size = fall_back(p.spatial_size, shape, weights.dim() - 1), first{}, places{};

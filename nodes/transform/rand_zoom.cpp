@@ -39,6 +39,7 @@ struct RandZoom final : FusedNode {
       Vec3 factors{drawn.front(), drawn.front(), drawn.front()};
       const bool shared = drawn.size() == 2 && axes == 3;  // X and Y share the first
       if (shared) factors[2] = drawn[1];
+      if (!shared) require_one_an_axis(drawn.size(), "min_zoom", axes);
       for (std::size_t d = 0; d < drawn.size() && !shared; ++d) factors[d] = drawn[d];
       return factors;
     });

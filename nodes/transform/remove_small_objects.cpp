@@ -60,10 +60,11 @@ struct RemoveSmallObjects final : EachKey<RemoveSmallObjects> {
   double least_voxels(const Field& field, std::int64_t axes) const {
     if (!p.by_measure) return p.min_size;
     double measure = 1;
-    for (std::int64_t d = 0; d < axes; ++d) {
-      const Affine& m = field.geometry().affine;
-      measure *= p.pixdim ? per_key(*p.pixdim, static_cast<std::size_t>(d))
-                          : std::hypot(m[d], m[4 + d], m[8 + d]);
+    if (p.pixdim) {
+      for (const double size : one_an_axis(*p.pixdim, axes, "pixdim")) measure *= size;
+    } else {
+      const Vec3 spacing = voxel_spacing(field.geometry().affine);
+      for (std::int64_t d = 0; d < axes; ++d) measure *= spacing[static_cast<std::size_t>(d)];
     }
     return std::ceil(p.min_size / (measure == 0 ? 1 : measure));
   }

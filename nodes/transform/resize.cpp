@@ -71,10 +71,12 @@ struct Resize final : Node {
                       at::Tensor smooth = volume;
                       if (flag(p.anti_aliasing, i)) smooth = smoothed(volume, shape, size, axes);
                       const auto mode = parse_resizing(per_key(p.mode, i));
-                      // values: the sizes.
+                      // values: the sizes, then 1 where corners were aligned.
+                      std::vector<double> values{size.begin(), size.begin() + axes};
+                      values.push_back(align);
                       record(field, from_volume(sluice::resize(smooth, size, mode, align), axes),
                              multiply(field.geometry().affine, resize_affine(shape, size, align)),
-                             "resize", {size.begin(), size.begin() + axes});
+                             "resize", std::move(values));
                     });
     f.emit(std::move(out));
   }
@@ -91,13 +93,14 @@ struct Resize final : Node {
 
   at::Tensor smoothed(const at::Tensor& volume, const Shape3& shape, const Shape3& size,
                       std::int64_t axes) const {
-    std::vector<double> sigma(static_cast<std::size_t>(axes));
+    std::vector<double> sigma(static_cast<std::size_t>(axes)), given;
+    if (p.anti_aliasing_sigma)
+      given = one_an_axis(*p.anti_aliasing_sigma, axes, "anti_aliasing_sigma");
     bool shrinks = false;
     for (std::size_t d = 0; d < sigma.size(); ++d) {
       const double factor = static_cast<double>(shape[d]) / static_cast<double>(size[d]);
       shrinks |= factor > 1;
-      sigma[d] = std::max(0.0, (factor - 1) / 2);
-      if (p.anti_aliasing_sigma) sigma[d] = factor > 1 ? per_key(*p.anti_aliasing_sigma, d) : 0;
+      if (factor > 1) sigma[d] = given.empty() ? (factor - 1) / 2 : given[d];
     }
     return shrinks ? gaussian(volume, sigma) : volume;
   }

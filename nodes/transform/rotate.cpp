@@ -23,6 +23,9 @@ struct Rotate final : FusedNode {
 
   void process(Firing& f) override {
     Sample out = f.in();
+    for_each_image(out, p.keys, p.allow_missing_keys, [&](const std::string&, const Field& field) {
+      require_one_an_axis(p.angle.size(), "angle", field.tensor.dim() == 3 ? 1 : 3);
+    });
     turn(out, p, "rotate", {per_key(p.angle, 0), per_key(p.angle, 1), per_key(p.angle, 2)});
     finish(f, std::move(out));
   }

@@ -26,8 +26,14 @@ struct SpatialCrop final : FusedNode {
   void open(const OpenContext& context) override {
     FusedNode::open(context);
     if (p.roi_center.has_value() != p.roi_size.has_value() ||
-        p.roi_start.has_value() != p.roi_end.has_value())
+        p.roi_start.has_value() != p.roi_end.has_value() || (!p.roi_center && !p.roi_start))
       throw Error(Exit::usage, "roi_center goes with roi_size, and roi_start with roi_end");
+    const std::size_t a = first().size(), b = second().size();
+    if (a != b && a != 1 && b != 1)
+      throw Error(Exit::usage,
+                  std::string(p.roi_center ? "roi_center and roi_size" : "roi_start and roi_end") +
+                      " have " + std::to_string(a) + " and " + std::to_string(b) +
+                      " numbers; one of them may have one for all axes");
   }
 
   void process(Firing& f) override {
@@ -38,20 +44,28 @@ struct SpatialCrop final : FusedNode {
   }
 
   Box box(const Shape3& shape, std::int64_t axes) const {
-    const auto& a = p.roi_center ? *p.roi_center : *p.roi_start;
-    const auto& b = p.roi_center ? *p.roi_size : *p.roi_end;
-    const auto given = static_cast<std::int64_t>(std::max(a.size(), b.size()));
+    const auto given = static_cast<std::int64_t>(std::max(first().size(), second().size()));
+    if (given > axes)
+      throw DataError("the box has " + std::to_string(given) + " axes, the image " +
+                      std::to_string(axes));
     Box box{{}, shape};
-    for (std::int64_t d = 0; d < std::min(axes, given); ++d) {
-      const std::int64_t first = per_key(a, static_cast<std::size_t>(d)),
-                         second = per_key(b, static_cast<std::size_t>(d));
-      const std::int64_t start =
-          std::max<std::int64_t>(p.roi_center ? first - second / 2 : first, 0);
-      const std::int64_t end = p.roi_center ? start + second : second;
+    for (std::int64_t d = 0; d < given; ++d) {
+      const std::int64_t a = per_key(first(), static_cast<std::size_t>(d)),
+                         b = per_key(second(), static_cast<std::size_t>(d));
+      const std::int64_t start = std::max<std::int64_t>(p.roi_center ? a - b / 2 : a, 0);
+      const std::int64_t end = p.roi_center ? start + b : b;
       box.start[d] = start;
       box.size[d] = std::min(end, shape[d]) - start;
     }
     return box;
+  }
+
+ private:
+  const std::vector<std::int64_t>& first() const {
+    return p.roi_center ? *p.roi_center : *p.roi_start;
+  }
+  const std::vector<std::int64_t>& second() const {
+    return p.roi_center ? *p.roi_size : *p.roi_end;
   }
 };
 

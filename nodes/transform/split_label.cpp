@@ -57,7 +57,11 @@ struct SplitLabel final : Node {
       object = label.masked_fill(label.ge(p.others_value), 0);
       value = object.max().item<double>();
     }
-    if (p.to_binary_mask) object = object.gt(0);
+    if (p.to_binary_mask)
+      object = object.gt(0);
+    else if (value < 0 || value > 255)
+      throw DataError("object " + std::to_string(std::llround(value)) + " of \"" + p.keys +
+                      "\" is no uint8; see to_binary_mask");
     const at::Tensor rest = label.ne(value).logical_and(label.gt(0));
     out.set(p.keys, Field(object.to(at::kByte), meta));
     out.set(p.others, Field(numbered(rest), meta));

@@ -34,11 +34,17 @@ inline bool flag(const std::vector<bool>& settings, std::size_t i) {
   return !settings.empty() && settings[std::min(i, settings.size() - 1)];
 }
 
-// One value for all axes, or one each.
-inline std::vector<double> one_an_axis(const std::vector<double>& values, std::int64_t axes) {
-  std::vector<double> out(static_cast<std::size_t>(axes));
-  for (std::size_t d = 0; d < out.size(); ++d) out[d] = per_key(values, d);
-  return out;
+// The parameter `name` as a list of one value an axis: one for all of them, or one each.
+template <class T>
+std::vector<T> one_an_axis(const std::vector<T>& values, std::int64_t axes, const char* name) {
+  require_one_an_axis(values.size(), name, axes);
+  if (values.size() > 1) return values;
+  return std::vector<T>(static_cast<std::size_t>(axes), values[0]);
+}
+
+// Of what was drawn for three axes that of the axes there are.
+inline std::vector<double> first_axes(const std::vector<double>& drawn, std::int64_t axes) {
+  return {drawn.begin(), drawn.begin() + axes};
 }
 
 // In how many coordinates neighbours differ: in all, where nothing is said.
@@ -61,6 +67,26 @@ void for_each_image(const Sample& sample, const std::vector<std::string>& keys, 
     require_spatial(field.tensor, key);
     fn(key, field);
   }
+}
+
+// The field `key` as a volume; a DataError where it has not the spatial shape of the field `other`.
+inline at::Tensor volume_like(const Sample& sample, const std::string& key, const Shape3& shape,
+                              const std::string& other) {
+  const at::Tensor& t = sample.tensor(key);
+  require_spatial(t, key);
+  const at::Tensor volume = to_volume(t);
+  if (shape_of(volume) != shape)
+    throw DataError("\"" + key + "\" has shape " + list_text(shape_of(volume)) + ", \"" + other +
+                    "\" " + list_text(shape));
+  return volume;
+}
+
+// Refuses a mask that is not of an image's spatial shape, with one channel or one for each.
+inline void require_mask(const at::Tensor& mask, const at::Tensor& image, const std::string& key) {
+  if (!mask.defined() || image.dim() != mask.dim() || spatial_shape(image) != spatial_shape(mask) ||
+      (mask.size(0) != 1 && mask.size(0) != image.size(0)))
+    throw shape_error(key, image,
+                      ", the mask " + (mask.defined() ? list_text(mask.sizes()) : "none"));
 }
 
 // Calls fn(field, volume [C, X, Y, Z], spatial axes, i) for the i-th key; 2-D images have Z = 1.

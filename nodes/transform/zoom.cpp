@@ -23,8 +23,10 @@ struct Zoom final : FusedNode {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    zoom(out, p, "zoom", [this](std::int64_t) {
-      return Vec3{per_key(p.zoom, 0), per_key(p.zoom, 1), per_key(p.zoom, 2)};
+    zoom(out, p, "zoom", [this](std::int64_t axes) {
+      Vec3 factors{1, 1, 1};
+      std::ranges::copy(one_an_axis(p.zoom, axes, "zoom"), factors.begin());
+      return factors;
     });
     finish(f, std::move(out));
   }

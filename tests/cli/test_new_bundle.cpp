@@ -1113,9 +1113,18 @@ TEST_CASE("a training on one nucleus of a patch: labels split by number, points,
       {{"_target_", "BasicUNet"}, {"spatial_dims", 2}, {"in_channels", 5}, {"out_channels", 1}},
       {{"_target_", "DiceLoss"}, {"sigmoid", true}},
       {{{"_target_", "AddPointGuidanceSignald"}, {"image", "image"}, {"use_distance", true}},
+       {{"_target_", "Affined"}, {"keys", {"image", "label"}}, {"translate_params", {1, 2}}},
+       {{"_target_", "CropForegroundd"},
+        {"keys", {"image", "label"}},
+        {"source_key", "image"},
+        {"start_coord_key", "first"},
+        {"end_coord_key", nullptr}},
        {{"_target_", "SelectItemsd"}, {"keys", {"image", "label", "image_meta_dict"}}}}));
   CHECK(points["nodes"]["split_label"]["mask_value"] == nullptr);
   CHECK(points["nodes"]["add_point_guidance_signal"]["use_distance"] == true);
+  // Of both keys, as MONAI's default.
+  CHECK(points["nodes"]["affine"].value("mode", "") == "bilinear");
+  CHECK(points["nodes"]["crop_foreground"].value("start_coord_key", "") == "first");
   CHECK(points["nodes"]["select_items"]["keys"] == json{"image", "label"});
   const json classes = graph_of(training(
       {{"_target_", "DenseNet121"}, {"spatial_dims", 2}, {"in_channels", 4}, {"out_channels", 4}},

@@ -273,7 +273,8 @@ def of_boxes(name, data, *, out, **params):
     for key, value in list(params.items()):
         if isinstance(value, torch.dtype):
             params.pop(key)
-    return entry(snake(name), params, data, {k: made[k] for k in out}, affine=False, tolerance=FLOAT64)
+    outs = made if isinstance(made, list) else [made]
+    return entry(snake(name), params, data, [{k: o[k] for k in out} for o in outs], affine=False, tolerance=FLOAT64)
 
 
 def detection(i):
@@ -305,6 +306,12 @@ def detection(i):
     around = {**data, "box": some * 1.5 - 2}
     yield of_boxes("ClipBoxToImage", around, out=["box", "label"], box_keys="box", label_keys=["label"],
                    box_ref_image_keys="image", remove_empty=True)
+    # Around a box of one voxel a patch of two or three has one place.
+    at = [int(i.rng.integers(n)) for n in shape]
+    one = torch.tensor([at + [n + 1 for n in at]] * 2, dtype=torch.float32)
+    yield of_boxes("RandCropBoxByPosNegLabel", {"image": image, "box": one, "label": labels[:2].to(torch.int32)},
+                   out=["image", "box", "label"], image_keys=["image"], box_keys="box", label_keys=["label"],
+                   spatial_size=[int(n) for n in i.rng.integers(2, 4, axes)], neg=0, num_samples=2)
     case = of_boxes("BoxToMask", data, out=["box_mask"], box_keys="box", box_mask_keys="box_mask",
                     label_keys="label", box_ref_image_keys="image", min_fg_label=0, ellipse_mask=i.flag())
     yield case

@@ -173,7 +173,8 @@ def crops(i):
     data = i.pair()
     shape = data["image"].shape[1:]
     yield same("CropForeground", data, keys=BOTH, source_key="label", margin=int(i.rng.integers(0, 3)),
-               k_divisible=[int(k) for k in i.rng.integers(1, 5, 3)], allow_smaller=i.flag())
+               k_divisible=[int(k) for k in i.rng.integers(1, 5, 3)], allow_smaller=i.flag(),
+               start_coord_key="start", end_coord_key="end", out=[*BOTH, "start", "end"])
     size = [int(n) for n in i.rng.integers(2, 5, 3)]
     centre = [int(i.rng.integers(n)) for n in shape]
     one = data["label"].clone()

@@ -88,6 +88,58 @@ TEST_CASE("of a class with many voxels evenly spaced ones count") {
   CHECK(seen == std::set<double>{0, 60, 119});  // round(0, 59.5, 119), half to even
 }
 
+TEST_CASE("patches around boxes hold a whole box or a part of one, and the boxes are cut to them") {
+  // Pixel (x, y) of the image is 12 x + y.
+  Sample in = sample_of("image", at::arange(144, at::kFloat).view({1, 12, 12}));
+  in.set("box", sample_of("box", at::tensor({4, 5, 6, 8}, at::kFloat).view({1, 4})).at("box"));
+  in.set("label", sample_of("label", at::tensor({7}, at::kLong)).at("label"));
+  const char* const type = "rand_crop_box_by_pos_neg_label";
+  // Where the patches begin, by the centres that MONAI takes for foreground.
+  struct Starts {
+    bool whole;
+    std::set<std::int64_t> x, y;
+  };
+  for (const Starts& want :
+       {Starts{true, {1, 2, 3}, {2, 3, 4}}, {false, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4, 5, 6}}}) {
+    CAPTURE(want.whole);
+    Starts seen{want.whole, {}, {}};
+    const Json params = {
+        {"spatial_size", 6}, {"neg", 0}, {"whole_box", want.whole}, {"num_samples", 400}};
+    for (const Sample& s : drive(type, params, {in})) {
+      REQUIRE(s.tensor("image").sizes().vec() == std::vector<std::int64_t>{1, 6, 6});
+      const auto first = s.tensor("image")[0][0][0].item<std::int64_t>();
+      const std::int64_t x = first / 12, y = first % 12;
+      seen.x.insert(x);
+      seen.y.insert(y);
+      CHECK(s.tensor("box").equal((in.tensor("box") - at::tensor({x, y, x, y})).clamp(0, 6)));
+      CHECK(s.tensor("label").equal(in.tensor("label")));
+    }
+    CHECK(seen.x == want.x);
+    CHECK(seen.y == want.y);
+  }
+  // One pixel is background; its patch lies beside the box.
+  at::Tensor light = at::zeros({1, 12, 12});
+  light[0][10][10] = 3;
+  in.set("light", sample_of("light", light).at("light"));
+  const Json beside = {
+      {"spatial_size", 6}, {"pos", 0}, {"thresh_image_key", "light"}, {"image_threshold", 2}};
+  const Sample patch = drive(type, beside, {in}).at(0);
+  CHECK(patch.tensor("image")[0][0][0].item<std::int64_t>() == 6 * 12 + 6);
+  CHECK(patch.tensor("box").sizes().vec() == std::vector<std::int64_t>{0, 4});
+  CHECK(patch.tensor("label").numel() == 0);
+
+  CHECK_THROWS_WITH_AS(drive(type, {{"spatial_size", {6, 20}}}, {in}),
+                       doctest::Contains("see allow_smaller"), DataError);
+  const Json smaller = {{"spatial_size", {6, 20}}, {"allow_smaller", true}};
+  CHECK(drive(type, smaller, {in})[0].tensor("image").sizes().vec() ==
+        std::vector<std::int64_t>{1, 6, 12});
+  CHECK_THROWS_WITH_AS(drive(type, {{"spatial_size", 6}, {"pos", 0}, {"neg", 0}}, {in}),
+                       doctest::Contains("both 0"), Error);
+  in.set("box", sample_of("box", at::zeros({1, 6})).at("box"));
+  CHECK_THROWS_WITH_AS(drive(type, {{"spatial_size", 6}}, {in}), doctest::Contains("3 axes"),
+                       DataError);
+}
+
 TEST_CASE("crops by weights have centres where the weights are, and never stick out") {
   Sample in = numbered();
   at::Tensor weight = at::zeros({1, 6, 5, 4});
@@ -136,6 +188,128 @@ TEST_CASE("fields go by name or by pattern, and one that is not there is named")
   CHECK_FALSE(out.has("label"));
   CHECK_THROWS_WITH_AS(drive("delete_items", {{"keys", "nothing"}}, {in}),
                        doctest::Contains("nothing"), DataError);
+  // As MONAI's re.search: anywhere in the name.
+  const Sample none = drive("delete_items", {{"keys", "ma"}, {"use_re", true}}, {in}).at(0);
+  CHECK(none.has("label"));
+  CHECK_FALSE(none.has("image"));
+  CHECK_FALSE(none.has("image_a"));
+  CHECK_THROWS_WITH_AS(Driver("delete_items", {{"keys", "image("}, {"use_re", true}}),
+                       doctest::Contains("\"image(\" is no regular expression"), Error);
+}
+
+TEST_CASE("a list that has neither one entry nor one an axis is refused by its name") {
+  Sample volume = numbered(), picture = sample_of("image", at::ones({1, 6, 5}));
+  picture.set("points", sample_of("points", at::ones({2, 2})).at("points"));
+  const Json two{1, 2}, shares{0.5, 0.75}, ones{1, 1};
+  struct Case {
+    const char* type;
+    Json params;
+    const char* why;
+    bool flat = false;
+  };
+  const Case all[] = {
+      {"gaussian_smooth", {{"sigma", two}}, "sigma: 2 for 3 axes"},
+      {"gaussian_sharpen", {{"sigma1", two}}, "sigma1: 2 for 3 axes"},
+      {"gaussian_sharpen", {{"sigma2", two}}, "sigma2: 2 for 3 axes"},
+      {"median_smooth", {{"radius", two}}, "radius: 2 for 3 axes"},
+      {"distance_transform_edt", {{"sampling", two}}, "sampling: 2 for 3 axes"},
+      {"add_extreme_points_channel", {{"sigma", two}}, "sigma: 2 for 3 axes"},
+      {"remove_small_objects", {{"by_measure", true}, {"pixdim", two}}, "pixdim: 2 for 3 axes"},
+      {"zoom", {{"zoom", two}}, "zoom: 2 for 3 axes"},
+      {"zoom", {{"zoom", {1, 1, 2}}}, "zoom: 3 for 2 axes", true},
+      {"rand_zoom",
+       {{"prob", 1}, {"min_zoom", {1, 1, 1}}, {"max_zoom", {1, 1, 2}}},
+       "min_zoom: 3 for 2 axes",
+       true},
+      {"rotate", {{"angle", two}}, "angle: 2 for 3 axes"},
+      {"rotate", {{"angle", {1, 2, 3}}}, "angle: 3 for 1 axes", true},
+      {"resize",
+       {{"spatial_size", 3}, {"anti_aliasing", true}, {"anti_aliasing_sigma", two}},
+       "anti_aliasing_sigma: 2 for 3 axes"},
+      {"center_scale_crop", {{"roi_scale", shares}}, "roi_scale: 2 for 3 axes"},
+      {"rand_scale_crop", {{"roi_scale", shares}}, "roi_scale: 2 for 3 axes"},
+      {"rand_scale_crop",
+       {{"roi_scale", 0.5}, {"max_roi_scale", shares}, {"random_size", true}},
+       "max_roi_scale: 2 for 3 axes"},
+      {"grid_distortion",
+       {{"num_cells", ones}, {"distort_steps", {ones, ones, ones}}},
+       "num_cells: 2 for 3 axes"},
+      {"rand_grid_distortion", {{"prob", 1}, {"num_cells", two}}, "num_cells: 2 for 3 axes"},
+      {"rand_spacing", {{"min_pixdim", two}, {"max_pixdim", 3}}, "min_pixdim: 2 for 3 axes"},
+      {"grid_patch", {{"patch_size", {2, 2, 2}}, {"overlap", shares}}, "overlap: 2 for 3 axes"},
+      {"rand_grid_patch",
+       {{"patch_size", {2, 2, 2}}, {"min_offset", ones}},
+       "min_offset: 2 for 3 axes"},
+      {"rand_grid_patch",
+       {{"patch_size", {2, 2, 2}}, {"max_offset", ones}},
+       "max_offset: 2 for 3 axes"},
+      {"generate_heatmap",
+       {{"keys", "points"}, {"spatial_shape", 8}, {"sigma", {1, 2, 3}}},
+       "sigma: 3 for 2 axes",
+       true},
+      {"prob_nms", {{"key", "image"}, {"sigma", two}}, "sigma: 2 for 3 axes"},
+      {"prob_nms", {{"key", "image"}, {"box_size", two}}, "box_size: 2 for 3 axes"},
+      {"spatial_crop",
+       {{"roi_start", two}, {"roi_end", {3, 3, 3}}},
+       "roi_start and roi_end have 2 and 3 numbers"},
+      {"spatial_crop", {{"roi_center", {1, 1, 1}}, {"roi_size", 2}}, "3 axes, the image 2", true}};
+  for (const Case& one : all) {
+    CAPTURE(std::string(one.type));
+    Json params = one.params;
+    if (!params.contains("keys") && !params.contains("key")) params["keys"] = "image";
+    CHECK_THROWS_WITH_AS(drive(one.type, params, {one.flat ? picture : volume}),
+                         doctest::Contains(one.why), Error);
+  }
+}
+
+TEST_CASE("masks, weights and sizes that do not go together are refused in words") {
+  Sample in = numbered();
+  in.set("flat", sample_of("flat", at::ones({1, 5, 4})).at("flat"));
+  in.set("two", sample_of("two", at::ones({2, 6, 5, 4})).at("two"));
+  in.set("row", sample_of("row", at::ones({1, 6})).at("row"));
+  struct Case {
+    const char* type;
+    Json params;
+    const char* why;
+  };
+  const Case all[] = {
+      {"histogram_normalize", {{"mask_key", "flat"}}, "the mask [1, 5, 4]"},
+      {"histogram_normalize", {{"mask_key", "two"}}, "the mask [2, 6, 5, 4]"},
+      {"mask_intensity", {{"mask_key", "flat"}}, "the mask [1, 5, 4]"},
+      {"rand_weighted_crop", {{"w_key", "two"}, {"spatial_size", 2}}, "weights has one channel"},
+      {"rand_coarse_dropout",
+       {{"holes", 1}, {"prob", 1}, {"spatial_size", 3}, {"max_spatial_size", {4, 2, 4}}},
+       "max_spatial_size 2 of axis 1 is below spatial_size 3"},
+      {"mean_ensemble", {{"weights", {1, -1}}}, "weights add up to 0"},
+      {"fg_bg_to_indices", {{"image_key", "flat"}}, "\"flat\" has shape [5, 4, 1]"},
+      {"rand_crop_by_pos_neg_label",
+       {{"image_key", "row"}, {"spatial_size", 2}},
+       "\"row\" has shape [1, 6]"},
+      {"classes_to_indices", {{"image_key", "row"}, {"num_classes", 3}}, "has shape [1, 6]"}};
+  for (const Case& one : all) {
+    CAPTURE(std::string(one.type));
+    Json params = one.params;
+    params["keys"] = "image";
+    CHECK_THROWS_WITH_AS(drive(one.type, params, {in}), doctest::Contains(one.why), Error);
+  }
+}
+
+TEST_CASE("labels of several channels, and labels and objects that are not there, are named") {
+  const Sample hot = sample_of("pred", at::ones({2, 4, 4}, at::kByte));
+  const char* const largest = "keep_largest_connected_component";
+  CHECK_THROWS_WITH_AS(drive(largest, {{"is_onehot", false}}, {hot}),
+                       doctest::Contains("a label map has one channel, not 2"), DataError);
+  for (const char* const type : {largest, "fill_holes"}) {
+    CHECK_THROWS_WITH_AS(drive(type, {{"applied_labels", 5}}, {hot}),
+                         doctest::Contains("label 5 is none of 2 channels"), DataError);
+    CHECK_THROWS(drive(type, {{"applied_labels", Json::array()}}, {hot}));
+  }
+  CHECK_THROWS(drive("label_filter", {{"keys", "pred"}, {"applied_labels", Json::array()}}, {hot}));
+  Sample far = sample_of("label", at::full({1, 4, 4}, 300, at::kInt));
+  far.set("mask_value", sample_of("mask_value", at::full({1}, 300, at::kInt)).at("mask_value"));
+  CHECK(drive("split_label", Json::object(), {far})[0].tensor("label").sum().item<int>() == 16);
+  CHECK_THROWS_WITH_AS(drive("split_label", {{"to_binary_mask", false}}, {far}),
+                       doctest::Contains("object 300 of \"label\" is no uint8"), DataError);
 }
 
 TEST_CASE("axes and channels that are not there are refused in words") {

@@ -1,6 +1,9 @@
-// invert: a resize that came last, undone in its own mode.
+// invert: what transforms did to the last axis or took away, and a resize that came last, undone in
+// its own mode.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "tests/nodes/drive.h"
 
@@ -49,4 +52,66 @@ TEST_CASE("what a crop took away comes back as 0, and an image of larger voxels 
     CHECK(around.slice(1, 0, 1).count_nonzero().item<std::int64_t>() == 0);
     CHECK(around.slice(3, 6).count_nonzero().item<std::int64_t>() == 0);
   }
+}
+
+TEST_CASE("what was done along the last axis comes back, of pictures and of volumes") {
+  const Affine affine{0, -2, 0, 5, 1.5, 0, 0, -7, 0, 0, 3, 9, 0, 0, 0, 1};
+  for (const bool flat : {true, false}) {
+    const at::Tensor image = flat ? at::arange(20, at::kFloat).view({1, 4, 5}) + 1
+                                  : at::arange(60, at::kFloat).view({1, 3, 4, 5}) + 1;
+    const auto of = [flat](Json picture, Json volume) { return flat ? picture : volume; };
+    const std::pair<const char*, Json> all[] = {
+        {"flip", {{"spatial_axis", -1}}},
+        {"rotate90", {{"spatial_axes", of({0, 1}, {1, 2})}}},
+        {"border_pad", {{"spatial_border", of({0, 0, 2, 1}, {0, 0, 0, 0, 2, 1})}}},
+        {"spatial_pad", {{"spatial_size", of({4, 9}, {3, 4, 9})}}},
+        {"resize", {{"spatial_size", of({4, 10}, {3, 4, 10})}, {"mode", "nearest"}}},
+        {"zoom", {{"zoom", of({1, 2}, {1, 1, 2})}, {"keep_size", false}, {"mode", "nearest"}}},
+        {"spacing", {{"pixdim", of({1.5, 1}, {1.5, 2, 1.5})}, {"mode", "nearest"}}},
+        {"transpose", {{"indices", of({0, 2, 1}, {0, 1, 3, 2})}, {"geometry", true}}}};
+    for (auto [type, params] : all) {
+      CAPTURE(std::string(type));
+      CAPTURE(flat);
+      params["keys"] = "image";
+      const Sample moved = drive(type, params, {sample_of("image", image, affine)}).at(0);
+      CHECK_FALSE(moved.tensor("image").equal(image));
+      const Sample back = drive("invert", {{"keys", "image"}}, {moved}).at(0);
+      CHECK(back.tensor("image").equal(image));
+      CHECK(back.at("image").geometry().affine == affine);
+    }
+  }
+}
+
+TEST_CASE("axes that were squeezed away come back, of planes and of lines") {
+  const at::Tensor voxels = at::arange(12, at::kFloat) + 1;
+  const auto squeezed = [](Sample s, std::int64_t dim) {
+    return drive("squeeze_dim", {{"keys", "image"}, {"dim", dim}}, {std::move(s)}).at(0);
+  };
+  const auto back = [](Sample s) {
+    return drive("invert", {{"keys", "image"}}, {std::move(s)}).at(0).tensor("image");
+  };
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{1, 4, 3, 1}, {1, 4, 1, 3}, {1, 1, 4, 3}}) {
+    const at::Tensor image = voxels.view(shape);
+    const std::int64_t thin = std::find(shape.begin() + 1, shape.end(), 1) - shape.begin();
+    const Sample plane = squeezed(sample_of("image", image), thin);
+    CHECK(plane.tensor("image").dim() == 3);
+    const Json last = {{"keys", "image"}, {"spatial_axis", -1}};
+    CHECK(back(drive("flip", last, {plane}).at(0)).equal(image));
+  }
+  const at::Tensor image = voxels.view({1, 1, 12, 1});
+  CHECK(back(squeezed(squeezed(sample_of("image", image), 1), 2)).equal(image));
+}
+
+TEST_CASE("a resize with aligned corners is undone with aligned corners") {
+  const Sample s = sample_of("image", at::arange(20, at::kFloat).square().view({1, 5, 4}));
+  const auto resized = [](const Sample& in, const Json& size) {
+    const Json params = {
+        {"keys", "image"}, {"spatial_size", size}, {"mode", "bilinear"}, {"align_corners", true}};
+    return drive("resize", params, {in}).at(0);
+  };
+  const Sample small = resized(s, {3, 3});
+  const Sample back =
+      drive("invert", {{"keys", "image"}, {"resize_mode", "bilinear"}}, {small}).at(0);
+  CHECK(back.tensor("image").equal(resized(small, {5, 4}).tensor("image")));
 }

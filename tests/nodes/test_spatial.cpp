@@ -155,6 +155,20 @@ TEST_CASE("the foreground of one key crops all keys") {
   CHECK(done.values == std::vector<double>{2, 4, 1, 3, 5, 6});
 }
 
+TEST_CASE("the corners of the foreground's box are fields where they are asked for") {
+  at::Tensor image = at::zeros({1, 8, 9});
+  image[0].narrow(0, 1, 3).narrow(1, 4, 4).fill_(1);
+  const Json params = {
+      {"keys", "image"}, {"margin", 2}, {"start_coord_key", "first"}, {"end_coord_key", "behind"}};
+  const Sample out = drive("crop_foreground", params, {sample_of("image", image)}).at(0);
+  CHECK(out.tensor("image").sizes() == at::IntArrayRef({1, 7, 8}));
+  CHECK(out.tensor("first").equal(at::tensor({-1, 2}, at::kLong)));
+  CHECK(out.tensor("behind").equal(at::tensor({6, 10}, at::kLong)));
+  CHECK_FALSE(drive("crop_foreground", {{"keys", "image"}}, {sample_of("image", image)})
+                  .at(0)
+                  .has("foreground_start_coord"));
+}
+
 TEST_CASE("an empty foreground, a missing key and a wrong rank are data errors with the numbers") {
   const Sample dark = pair(at::zeros({1, 4, 5, 6}), at::zeros({1, 4, 5, 6}));
   CHECK(contains(refusal("crop_foreground", Json::object(), dark), "[1, 4, 5, 6]"));

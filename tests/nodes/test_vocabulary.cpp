@@ -329,6 +329,15 @@ TEST_CASE("patches give the image again, whatever their overlap and where they e
     CHECK(some.eq(image).logical_or(some.isnan()).all().item<bool>());
     CHECK_THROWS_AS(predicted("patch_inferer", {{"patch_size", 3}, {"offset", 7}}, in), DataError);
     CHECK_THROWS_AS(predicted("patch_inferer", {{"patch_size", 3}, {"overlap", 3}}, in), DataError);
+    const Json wrong = image.dim() == 3 ? Json{1, 1, 1} : Json{1, 1};
+    for (const char* name : {"patch_size", "overlap", "offset"}) {
+      Json params = {{"patch_size", 3}};
+      params[name] = wrong;
+      CHECK_THROWS_WITH_AS(
+          predicted("patch_inferer", params, in),
+          doctest::Contains((std::string(name) + ": " + std::to_string(wrong.size())).c_str()),
+          DataError);
+    }
   }
 }
 
