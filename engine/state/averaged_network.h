@@ -24,6 +24,7 @@ class AveragedNetwork final : public Network {
   void initialise(std::uint64_t seed) override;
   const std::vector<std::shared_ptr<Network>>& members() const { return members_; }
   std::size_t output_count() const override { return members_.front()->output_count(); }
+  int spatial_axes() const override { return members_.front()->spatial_axes(); }
 
  private:
   std::vector<std::shared_ptr<Network>> members_;

@@ -61,6 +61,8 @@ class Network {
   // Draws the initial weights (PyTorch's rules), a pure function of the seed.
   virtual void initialise(std::uint64_t seed) = 0;
   virtual std::size_t output_count() const { return 1; }
+  // Of the images that it takes; 0: nobody knows.
+  virtual int spatial_axes() const { return 0; }
 };
 
 class Resources {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/net/constant.h"
+
 namespace sluice {
 namespace {
 
@@ -89,13 +91,15 @@ void unread(const Scope& s, std::int64_t in) {
 }
 
 Value as_imagenet(const Value& image) {
-  return image.op("transform_input", [](In t) {
-    const auto numbers = [&](double r, double g, double b) {
-      return at::tensor({r, g, b}, at::kDouble).to(t[0].options()).view({1, 3, 1, 1});
-    };
-    const at::Tensor mean = numbers(0.485, 0.456, 0.406), deviation = numbers(0.229, 0.224, 0.225);
+  const auto numbers = [](double r, double g, double b) {
+    return NetConstant(at::tensor({r, g, b}, at::kDouble).view({1, 3, 1, 1}));
+  };
+  const auto function = [means = numbers(0.485, 0.456, 0.406),
+                         deviations = numbers(0.229, 0.224, 0.225)](In t) {
+    const at::Tensor mean = means.like(t[0].options()), deviation = deviations.like(t[0].options());
     return t[0] * (deviation / 0.5) + (mean - 0.5) / 0.5;
-  });
+  };
+  return image.op("transform_input", function);
 }
 
 }  // namespace

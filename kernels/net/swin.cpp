@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/net/blocks.h"
+#include "kernels/net/constant.h"
 
 namespace sluice {
 namespace {
@@ -139,14 +140,15 @@ struct Block {
     for (const auto n : window) rows *= 2 * n - 1;
     const int table =
         s.parameter("relative_position_bias_table", {rows, heads}, Init::normal(0.02));
-    const at::Tensor index = relative_position_index(window);
-    s.buffer("relative_position_index", index);  // a constant, for state_dict
+    const at::Tensor positions = relative_position_index(window);
+    s.buffer("relative_position_index", positions);  // for state_dict
+    const NetConstant index(positions);
     const Value qkv = linear(s / "qkv", x, 3 * x.channels, {.bias = o.qkv_bias});
     const auto shares_of = [=](In t) {  // [N, windows * heads * T, T]
       const Windows w(t[1], window, shift);
       const auto n = w.tokens();
       const at::Tensor q = heads_within(t[0], n, heads, 0), k = heads_within(t[0], n, heads, 1);
-      const at::Tensor at = index.narrow(0, 0, n).narrow(1, 0, n).to(t[2].device());
+      const at::Tensor at = index.on(t[2].device()).narrow(0, 0, n).narrow(1, 0, n);
       at::Tensor shares = at::matmul(q * scale, k.transpose(-2, -1)) +
                           t[2].index_select(0, at.flatten()).view({n, n, heads}).permute({2, 0, 1});
       if (w.shifted) shares = shares + w.mask(shares.options()).unsqueeze(1);

@@ -149,7 +149,9 @@ struct SlidingWindow final : Node {
                                    std::to_string(p.output_key.size()) + " are named");
     if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
     if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
-    axes_ = p.roi_size.size() > 1 ? p.roi_size.size() : axes_of(*net_);
+    // One number counts along each axis of the network's images: three where it does not say.
+    axes_ = p.roi_size.size();
+    if (axes_ == 1) axes_ = net_->spatial_axes() > 0 ? net_->spatial_axes() : 3;
     require_per_axis("overlap", p.overlap.size());
     require_per_axis("sigma_scale", p.sigma_scale.size());
     require_per_axis("roi_divisible", p.roi_divisible.size());
@@ -198,12 +200,6 @@ struct SlidingWindow final : Node {
  private:
   using Outputs = Network::Tensors;  // none where the run was stopped
 
-  // One number for the window: as many axes as the network's weights have, and 3 where none says.
-  static std::size_t axes_of(const Network& net) {
-    std::int64_t most = 0;
-    for (const auto& [name, t] : net.parameters()) most = std::max(most, t.dim() - 2);
-    return most == 2 ? 2 : 3;
-  }
   void require_per_axis(const std::string& name, std::size_t numbers) const {
     if (numbers > 1 && numbers != axes_)
       throw Error(Exit::usage, name + " has one number or " + std::to_string(axes_) +

@@ -6,7 +6,6 @@
 //                └─ ...                                   upsampled lower level
 #include <ATen/ATen.h>
 
-#include "nodes/network/strides.h"
 #include "nodes/network/unet_levels.h"
 
 namespace sluice {
@@ -24,7 +23,7 @@ struct AttentionUnet final : ImageNetwork<AttentionUnet> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (const std::string wrong = p.wrong(); !wrong.empty()) refuse(wrong);
+    p.check();
     const Scope m = s / "model";
     const Value x = level(m / 1, conv_block(m / 0, image, p.channels[0], 1), 0);
     return {conv(m / "2.conv", x, p.out_channels, {.kernel = 1})};

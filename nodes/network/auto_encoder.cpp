@@ -5,7 +5,9 @@
 //   var_auto_encoder, between the last two: linear mu, logvar ─ z = mu + deviation * noise ─ linear
 #include <ATen/ATen.h>
 
+#include "nodes/network/latent.h"
 #include "nodes/network/layered_params.h"
+#include "nodes/network/unit.h"
 
 namespace sluice {
 namespace {
@@ -33,24 +35,17 @@ Spec coder_spec(Spec s) {
 struct Coder {
   const CoderParams& p;
 
-  void check(const Scope& s) const {
-    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
-      for (const auto k : kernel)
-        if (k % 2 == 0) s.refuse("kernel sizes must be odd, found " + std::to_string(k));
-    if (!p.inter_dilations.empty() && p.inter_dilations.size() != p.inter_channels.size())
-      s.refuse("inter_dilations has a number for each of inter_channels");
+  void check() const {
+    p.check();
+    require_odd_kernels(p.up_kernel_size);
+    if (!p.inter_dilations.empty())
+      require_length("inter_dilations", p.inter_dilations.size(), "inter_channels",
+                     p.inter_channels.size());
   }
   Value unit(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
              std::int64_t subunits, bool last = false, std::int64_t dilation = 1) const {
-    if (subunits > 0)
-      return residual_unit(s, x, out,
-                           {stride, p.kernel_size, subunits, p.adn(), p.bias, last, dilation});
-    return convolution(s, x, out,
-                       {.strides = stride,
-                        .kernel_size = p.kernel_size,
-                        .adn = p.adn(),
-                        .bias = p.bias,
-                        .dilation = dilation});
+    return unit_or_convolution(s, x, out,
+                               {stride, p.kernel_size, subunits, p.adn(), p.bias, last, dilation});
   }
   Value encoded(const Scope& s, Value x) const {
     for (std::size_t i = 0; i < p.channels.size(); ++i)
@@ -78,11 +73,6 @@ struct Coder {
     }
     return x;
   }
-  std::int64_t step() const {
-    std::int64_t product = 1;
-    for (const auto stride : p.strides) product *= stride;
-    return product;
-  }
 };
 
 struct AutoEncoder final : ImageNetwork<AutoEncoder> {
@@ -96,16 +86,15 @@ struct AutoEncoder final : ImageNetwork<AutoEncoder> {
   }
   Values build(const Scope& s, const Value& image) const {
     const Coder coder{p};
-    coder.check(s);
+    coder.check();
     return {coder.decoded(s, coder.encoded(s, image))};
   }
 };
 
 struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
-  struct Params : CoderParams {
+  struct Params : CoderParams, LatentParams {
     Numbers in_shape;
-    std::int64_t latent_size = 0;
-    bool use_sigmoid = true, use_mean_at_inference = false;
+    bool use_sigmoid = true;
   } p;
   static constexpr int least_axes = 1;
   static Spec spec() {
@@ -114,18 +103,14 @@ struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
         "Autoencoder with normally distributed latent numbers (MONAI's VarAutoEncoder). Further "
         "outputs: mu, logvar and the latent numbers z.",
         true, "Channels of the output.");
-    std::erase_if(s.params, [](const auto& q) { return q.name == "in_channels"; });
-    return coder_spec<Params>(std::move(s))
-        .param("in_shape", &Params::in_shape, "Channels and extents of the image.")
-        .at_least(1)
-        .length(3, 4)
-        .required()
-        .param("latent_size", &Params::latent_size, "Latent numbers.")
-        .at_least(1)
-        .required()
-        .param("use_sigmoid", &Params::use_sigmoid, "The output is between 0 and 1.")
-        .param("use_mean_at_inference", &Params::use_mean_at_inference,
-               "Outside training z is mu; else mu + deviation, as in MONAI.");
+    leave_out(s, {"in_channels"});
+    s = coder_spec<Params>(std::move(s))
+            .param("in_shape", &Params::in_shape, "Channels and extents of the image.")
+            .at_least(1)
+            .length(2, 4)
+            .required()
+            .param("use_sigmoid", &Params::use_sigmoid, "The output is between 0 and 1.");
+    return add_latent_params<Params>(s);
   }
 
   void open(const Spec& spec) {
@@ -134,33 +119,20 @@ struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
   }
   Values build(const Scope& s, const Value& image) const {
     const Coder coder{p};
-    coder.check(s);
-    if (p.in_shape.size() != static_cast<std::size_t>(image.axes + 1))
-      refuse("in_shape needs the channels and a number for each axis");
+    coder.check();
+    require_per_axis("in_shape, after the channels,", p.in_shape.size() - 1, image.axes);
     if (!p.inter_channels.empty() && p.inter_channels.back() != p.channels.back())
       refuse("the last of inter_channels must be the last of channels");
-    Numbers smallest{p.channels.back()};
-    std::int64_t voxels = 1;
-    for (std::size_t a = 1; a < p.in_shape.size(); ++a) {
-      std::int64_t n = p.in_shape[a];
-      for (const auto stride : p.strides) n = (n - 1) / stride + 1;
-      smallest.push_back(n);
-      voxels *= n;
-    }
-    const Value x = flatten(coder.encoded(s, image), voxels);
-    const Value mu = linear(s / "mu", x, p.latent_size);
-    const Value logvar = linear(s / "logvar", x, p.latent_size);
-    const Value z = mu.op("noised", [](In t) { return t[0] + at::exp(0.5 * t[1]) * t[2]; },
-                          {.with = {logvar, normals(mu, p.use_mean_at_inference ? 0 : 1)}});
-    const auto to_image = [smallest](In t) { return t[0].unflatten(1, smallest); };
-    const Value y = relu(linear(s / "decodeL", z, x.channels))
-                        .op("to_image", to_image, {.channels = smallest[0], .axes = image.axes});
+    Numbers smallest = p.extents_after_strides(p.in_shape);
+    const Value x = flatten(coder.encoded(s, image), product_of(smallest));
+    smallest.insert(smallest.begin(), p.channels.back());
+    const auto [mu, logvar, z] = latent_of(s, x, p);
+    const Value y = image_of(relu(linear(s / "decodeL", z, x.channels)), smallest);
     const Value out = coder.decoded(s, y);
     return {p.use_sigmoid ? sigmoid(out) : out, mu, logvar, z};
   }
   std::string unfit(at::IntArrayRef extents) const override {
-    if (extents.equals(at::IntArrayRef(p.in_shape).slice(1))) return "";
-    return "was made for images of in_shape, got " + c10::str(extents);
+    return unless_made_for(extents, "in_shape", IntList(p.in_shape).slice(1));
   }
 };
 

@@ -12,6 +12,7 @@
 #include "kernels/net/generative.h"
 #include "kernels/net/up.h"
 #include "nodes/network/generative_params.h"
+#include "nodes/network/latent.h"
 
 namespace sluice {
 namespace {
@@ -41,7 +42,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
             ". Further outputs, by the model node's output_keys: the latent image's mean and "
             "deviation.",
         false, "Channels of the reconstruction.");
-    s.params.front().required = true;  // spatial_dims
+    declared(s, "spatial_dims").required = true;
     if (with_spade)
       add_spade_params<Params>(s);
     else
@@ -71,13 +72,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
   }
 
   Values build(const Scope& s, const Values& inputs) const {
-    for (const std::int64_t c : p.channels)
-      if (c % p.norm_num_groups != 0)
-        this->refuse("channels must be multiples of norm_num_groups, " +
-                     std::to_string(p.norm_num_groups) + ", found " + std::to_string(c));
-    if (p.num_res_blocks.size() != 1 && p.num_res_blocks.size() != p.channels.size())
-      this->refuse("num_res_blocks has one number or " + std::to_string(p.channels.size()) +
-                   ", found " + std::to_string(p.num_res_blocks.size()));
+    require_generative_levels(p);
     Values made;
     if (!decodes_only()) made = latent(s, inputs[0]);
     if (p.part == "encoder") return made;
@@ -98,9 +93,7 @@ struct AutoencoderKL final : ImageNetwork<AutoencoderKL<with_spade>> {
         conv(s / "quant_conv_log_sigma.conv", x, p.latent_channels, one).op("deviation", [](In t) {
           return at::exp(t[0].clamp(-30, 20) / 2);
         });
-    const Value z = mean.op("noised", [](In t) { return t[0] + t[1] * t[2]; },
-                            {.with = {deviation, normals(mean)}});
-    return {z, mean, deviation};
+    return {noised(mean, deviation), mean, deviation};
   }
   // Blocks are numbered in their order.
   Value encoded(const Scope& s, const Value& image) const {

@@ -35,20 +35,13 @@ Spec basic_spec(std::string name, std::string doc) {
       .param("features", &Params::features, "Channels of five levels, and of the last block.")
       .at_least(1)
       .length(6, 6)
-      .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("act", &Params::act, monai_name_doc)
       .param("norm", &Params::norm, "The same.")
-      .param("bias", &Params::bias, "Convolutions have a bias.")
-      .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+      .param("bias", &Params::bias, conv_bias_doc)
+      .param("dropout", &Params::dropout, dropout_doc)
       .range(0, 0.99)
       .param("upsample", &Params::upsample, "How extents are doubled.")
       .choices(upsample_modes());
-}
-
-std::string too_small(at::IntArrayRef extents) {
-  for (const std::int64_t n : extents)
-    if (n < 16)
-      return "halves images four times; an extent must be 16 or more, got " + c10::str(extents);
-  return "";
 }
 
 struct BasicUNet final : ImageNetwork<BasicUNet> {
@@ -72,7 +65,9 @@ struct BasicUNet final : ImageNetwork<BasicUNet> {
     return {conv(s / "final_conv", x, p.out_channels, {.kernel = 1})};
   }
 
-  std::string unfit(at::IntArrayRef extents) const override { return too_small(extents); }
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_at_least(extents, 16);  // halved four times
+  }
 };
 
 struct BasicUNetPlusPlus final : ImageNetwork<BasicUNetPlusPlus> {
@@ -107,7 +102,9 @@ struct BasicUNetPlusPlus final : ImageNetwork<BasicUNetPlusPlus> {
     return p.deep_supervision ? outputs : Values{outputs.back()};
   }
 
-  std::string unfit(at::IntArrayRef extents) const override { return too_small(extents); }
+  std::string unfit(at::IntArrayRef extents) const override {
+    return unless_at_least(extents, 16);  // halved four times
+  }
 };
 
 const RegisterNetwork<BasicUNet> registered;

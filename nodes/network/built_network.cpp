@@ -23,7 +23,7 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
                         const std::function<Values(const Scope&, const Values&)>& build) {
   type_ = type;
   inputs_ = std::move(inputs);
-  dims_ = shared.spatial_dims;
+  dims_ = static_cast<int>(shared.spatial_dims);
   const std::string precision =
       shared.precision == "auto" ? precision_here(false) : shared.precision;
   const auto compute = precision == "bfloat16"  ? at::kBFloat16
@@ -34,7 +34,7 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
     Values x;
     for (const NetInput& in : inputs_) {
       const bool image = in.kind == NetInput::Kind::image;
-      x.push_back(b.input(in.channels, image ? static_cast<int>(dims_) : 0));
+      x.push_back(b.input(in.channels, image ? dims_ : 0));
       x.back().tokens = in.kind == NetInput::Kind::tokens;
     }
     net_ = b.finish(build(b.scope(), x), {compute, channels_last});
@@ -240,14 +240,6 @@ LayerView BuiltNetwork::view_layer(const std::string& layer, const at::Tensor& x
   return {y.detach(), watch.output(), watch.gradient()};
 }
 
-std::string unless_multiples(at::IntArrayRef extents, std::int64_t step) {
-  for (const std::int64_t n : extents)
-    if (n % step != 0)
-      return "takes extents that are multiples of " + std::to_string(step) + ", got " +
-             c10::str(extents);
-  return "";
-}
-
 // ---- MONAI's names ------------------------------------------------------------------------------
 
 namespace {
@@ -364,7 +356,9 @@ NormOptions norm_of(const Json& given) {
   NormOptions o{.kind = kind};
   o.affine = n.argument("affine", known->second.affine);
   o.eps = n.argument("eps", o.eps);
+  n.require(o.eps >= 0, "eps", "a number from 0");
   o.momentum = n.argument("momentum", o.momentum);
+  n.require(o.momentum >= 0 && o.momentum <= 1, "momentum", "a number from 0 to 1");
   o.groups = n.argument("num_groups", o.groups);
   return o;
 }

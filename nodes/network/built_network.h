@@ -10,6 +10,8 @@
 #include "engine/state/resource.h"
 #include "kernels/net/blocks.h"
 #include "kernels/net/sparsity.h"
+#include "nodes/network/checks.h"
+#include "nodes/network/shared_params.h"
 
 namespace sluice {
 
@@ -76,9 +78,6 @@ Spec class_net(std::string name, std::string doc, bool given = true) {
 NormOptions norm_of(const Json& given);
 Act act_of(const Json& given);
 
-// What BuiltNetwork::unfit() says of extents that `step` does not divide; "": it divides all.
-std::string unless_multiples(at::IntArrayRef extents, std::int64_t step);
-
 // What a network takes, under the key by which `sluice apply` and messages name it.
 struct NetInput {
   // [N, C, ...], [N, T, C], [N, ...], or of any shape and flattened to [N, C].
@@ -122,7 +121,7 @@ class BuiltNetwork : public Network, public Layered {
   // Of the inputs for one sample whose first image has these extents; of tokens 8.
   std::vector<Step::Size> input_sizes(const std::vector<std::int64_t>& extents) const;
   std::int64_t channels() const { return inputs_[0].channels; }  // of the first image
-  std::int64_t spatial_dims() const { return dims_; }
+  int spatial_axes() const override { return dims_; }
   // Why an image of these spatial extents does not fit; "": it does.
   virtual std::string unfit(at::IntArrayRef /*extents*/) const { return ""; }
 
@@ -146,7 +145,7 @@ class BuiltNetwork : public Network, public Layered {
   bool zeros_chosen_ = false;
   std::string type_;
   std::vector<NetInput> inputs_;
-  std::int64_t dims_ = 0;
+  int dims_ = 0;  // spatial axes
   bool training_ = false;
   std::uint64_t key_ = 0;
 };
@@ -176,12 +175,11 @@ template <class T>
 struct RegisterNetwork {
   explicit RegisterNetwork(const char* file = __builtin_FILE()) {
     Spec spec = T::spec();
-    if constexpr (requires { T::least_axes; })
-      for (ParamSpec& p : spec.params)
-        if (p.name == "spatial_dims") {
-          p.min = T::least_axes;
-          p.doc = "1, 2 or 3.";
-        }
+    if constexpr (requires { T::least_axes; }) {
+      ParamSpec& axes = declared(spec, "spatial_dims");
+      axes.min = T::least_axes;
+      axes.doc = "1, 2 or 3.";
+    }
     Registry::global().add(
         std::move(spec), nullptr,
         [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {

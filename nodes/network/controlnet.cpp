@@ -22,7 +22,7 @@ struct ControlNet final : ImageNetwork<ControlNet> {
         "ControlNet). Inputs: image, timesteps [N], controlnet_cond, then context and "
         "class_labels where there are such. Outputs: for each skip, then for the middle.",
         true));
-    std::erase_if(s.params, [](const auto& q) { return q.name == "out_channels"; });
+    leave_out(s, {"out_channels"});
     return s
         .param("conditioning_embedding_in_channels", &Params::conditioning_embedding_in_channels,
                "Channels of controlnet_cond, whose extents are the image's, doubled once less than "

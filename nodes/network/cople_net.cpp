@@ -25,7 +25,7 @@ struct CopleNet final : ImageNetwork<CopleNet> {
                                "[N, C, D, H, W] is seen "
                                "as the slices of its first axis.",
                                false);
-    std::erase_if(s.params, [](const ParamSpec& q) { return q.name == "spatial_dims"; });
+    leave_out(s, {"spatial_dims"});
     s.param("feature_channels", &Params::feature_channels,
             "Channels of the five levels, each twice those before it.")
         .at_least(4)

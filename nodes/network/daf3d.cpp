@@ -26,7 +26,7 @@ struct Daf3d final : ImageNetwork<Daf3d> {
         "node's output_keys: four of the layers, four of the layers with attention, and with "
         "visual_output four of the attention.",
         true);
-    std::erase_if(s.params, [](const auto& q) { return q.name == "spatial_dims"; });
+    leave_out(s, {"spatial_dims"});
     return s.param("visual_output", &Params::visual_output, "Maps of attention are outputs too.");
   }
 

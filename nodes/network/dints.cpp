@@ -49,7 +49,7 @@ struct Dints final : ImageNetwork<Dints> {
         .param("num_depths", &Params::num_depths, "Resolutions.")
         .range(1, 8)
         .param("use_downsample", &Params::use_downsample, "The stem halves once more.")
-        .param("act_name", &Params::act_name, "As in MONAI: a name, or [name, {arguments}].")
+        .param("act_name", &Params::act_name, monai_name_doc)
         .param("norm_name", &Params::norm_name, "The same.");
   }
 

@@ -4,7 +4,7 @@
 //   x ─ input_block ─────────────────────────── upsamples.n ─ output_block ─▶ output 0: logits
 //        └─ downsamples.0 ─────────── upsamples.n-1 ─ head 0 ─ resized ─▶ output 1, ...
 //             └─ ... bottleneck ─ upsamples.0 ─┘
-#include "nodes/network/strides.h"
+#include "nodes/network/built_network.h"
 
 namespace sluice {
 namespace {
@@ -41,9 +41,9 @@ struct DynUNet final : ImageNetwork<DynUNet> {
         .param("filters", &Params::filters,
                "Channels of every block; null: 32, doubled, at most 320 (2-D: 512).")
         .at_least(1)
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
-        .param("norm_name", &Params::norm_name, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm_name", &Params::norm_name, monai_name_doc)
         .param("act_name", &Params::act_name, "The same.")
         .param(
             "deep_supervision", &Params::deep_supervision,
@@ -58,10 +58,9 @@ struct DynUNet final : ImageNetwork<DynUNet> {
 
   Values build(const Scope& s, const Value& image) const {
     const std::size_t levels = p.strides.size();
-    if (p.kernel_size.size() != levels || levels < 3)
-      refuse("kernel_size and strides need one length, 3 or more");
-    if (p.upsample_kernel_size.size() + 1 != levels)
-      refuse("upsample_kernel_size needs one entry fewer than strides");
+    if (levels < 3) refuse("strides needs 3 entries or more");
+    require_length("kernel_size", p.kernel_size.size(), "strides", levels);
+    require_length("upsample_kernel_size", p.upsample_kernel_size.size(), "strides", levels, -1);
     for (std::size_t i = 1; i < levels; ++i)  // MONAI's concatenation fails
       if (PerAxis(p.upsample_kernel_size[i - 1]).over(image.axes) !=
           PerAxis(p.strides[i]).over(image.axes))

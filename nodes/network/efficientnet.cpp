@@ -29,7 +29,7 @@ struct EfficientNet final : ImageNetwork<EfficientNet> {
         .param("model_name", &Params::model_name, "Which one: width, depth, dropout.")
         .choices(efficientnet_names())
         .required()
-        .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}].");
+        .param("norm", &Params::norm, monai_name_doc);
   }
 
   Values build(const Scope& s, const Value& image) const {

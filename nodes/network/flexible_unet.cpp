@@ -28,7 +28,7 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
     Spec s = image_net<Params>("flexible_unet",
                                "U-Net on the features of a network of classes (MONAI's "
                                "FlexibleUNet).");
-    s.params.front().required = false;  // spatial_dims
+    declared(s, "spatial_dims").required = false;
     return s.param("backbone", &Params::backbone, "Which network.")
         .choices(backbones())
         .required()
@@ -37,7 +37,7 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
         .length(5)
         .param("norm", &Params::norm, "On the way up, as in MONAI: a name, or [name, {arguments}].")
         .param("act", &Params::act, "The same.")
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
         .param("decoder_bias", &Params::decoder_bias, "Convolutions on the way up have a bias.")
         .param("upsample", &Params::upsample, "How extents are doubled.")

@@ -5,9 +5,8 @@
 //   fully_connected_net      x ─ linear, activation, ... ─ linear ─▶
 //   var_fully_connected_net  x ─ linear, ... ─ mu, logvar ─ z ─ linear, relu ─ linear, ... ─
 //   sigmoid
-#include <ATen/ATen.h>
-
 #include "nodes/network/built_network.h"
+#include "nodes/network/latent.h"
 
 namespace sluice {
 namespace {
@@ -25,15 +24,14 @@ struct VectorParams : ImageNet {
 template <class Params>
 Spec vector_spec(const char* name, const char* doc) {
   Spec s = image_net<Params>(name, doc, true, "Numbers of the output.");
-  std::erase_if(s.params, [](const auto& q) { return q.name == "spatial_dims"; });
-  for (auto& q : s.params)
-    if (q.name == "in_channels") q.doc = "Numbers of a sample, whatever its shape.";
+  leave_out(s, {"spatial_dims"});
+  declared(s, "in_channels").doc = "Numbers of a sample, whatever its shape.";
   return s.gives("logits", Form::any)
       .dtype("float32")
       .param("dropout", &Params::dropout,
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)
-      .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("act", &Params::act, monai_name_doc)
       .param("bias", &Params::bias, "Linear layers have a bias.")
       .param("adn_ordering", &Params::adn_ordering,
              "Order of activation (A) and dropout (D); null: NDA.");
@@ -76,27 +74,21 @@ struct FullyConnectedNet final : VectorNetwork<FullyConnectedNet> {
 };
 
 struct VarFullyConnectedNet final : VectorNetwork<VarFullyConnectedNet> {
-  struct Params : VectorParams {
-    std::int64_t latent_size = 0;
+  struct Params : VectorParams, LatentParams {
     Numbers encode_channels, decode_channels;
-    bool use_mean_at_inference = false;
   } p;
   static Spec spec() {
-    return vector_spec<Params>(
-               "var_fully_connected_net",
-               "Autoencoder of linear layers with normally distributed latent numbers (MONAI's "
-               "VarFullyConnectedNet). Further outputs: mu, logvar and the latent numbers z.")
-        .param("latent_size", &Params::latent_size, "Latent numbers.")
-        .at_least(1)
-        .required()
+    Spec s = vector_spec<Params>(
+        "var_fully_connected_net",
+        "Autoencoder of linear layers with normally distributed latent numbers (MONAI's "
+        "VarFullyConnectedNet). Further outputs: mu, logvar and the latent numbers z.");
+    return add_latent_params<Params>(s)
         .param("encode_channels", &Params::encode_channels, "Of the layers before them.")
         .at_least(1)
         .required()
         .param("decode_channels", &Params::decode_channels, "Of those after them.")
         .at_least(1)
-        .required()
-        .param("use_mean_at_inference", &Params::use_mean_at_inference,
-               "Outside training z is mu; else mu + deviation, as in MONAI.");
+        .required();
   }
   Values build(const Scope& s, const Values& x) const {
     // MONAI's layers share one activation, which has the first one's name.
@@ -109,10 +101,7 @@ struct VarFullyConnectedNet final : VectorNetwork<VarFullyConnectedNet> {
     Value y = x[0];
     for (std::size_t i = 0; i < p.encode_channels.size(); ++i)
       y = layer(s / "encode" / ("encode_" + std::to_string(i)), y, p.encode_channels[i]);
-    const Value mu = linear(s / "mu", y, p.latent_size);
-    const Value logvar = linear(s / "logvar", y, p.latent_size);
-    const Value z = mu.op("noised", [](In t) { return t[0] + at::exp(0.5 * t[1]) * t[2]; },
-                          {.with = {logvar, normals(mu, p.use_mean_at_inference ? 0 : 1)}});
+    const auto [mu, logvar, z] = latent_of(s, y, p);
     y = relu(linear(s / "decodeL", z, y.channels));
     for (std::size_t i = 0; i < p.decode_channels.size(); ++i)
       y = layer(s / "decode" / ("decode" + std::to_string(i)), y, p.decode_channels[i]);

@@ -1,30 +1,15 @@
 #include "nodes/network/generative_params.h"
 
 namespace sluice {
-namespace {
-
-std::vector<std::int64_t> by_level(const char* name, const std::vector<std::int64_t>& given,
-                                   std::size_t levels) {
-  if (given.size() == 1) return std::vector<std::int64_t>(levels, given[0]);
-  if (given.size() == levels) return given;
-  throw Error(Exit::usage, std::string(name) + " has one number or " + std::to_string(levels) +
-                               ", found " + std::to_string(given.size()));
-}
-
-}  // namespace
 
 DiffusionOptions DiffusionParams::options() const {
-  for (const std::int64_t c : channels)
-    if (c % norm_num_groups != 0)
-      throw Error(Exit::usage, "channels must be multiples of norm_num_groups, " +
-                                   std::to_string(norm_num_groups) + ", found " +
-                                   std::to_string(c));
+  require_generative_levels(*this);
   if (with_conditioning != cross_attention_dim.has_value())
     throw Error(Exit::usage, "with_conditioning and cross_attention_dim go together");
   DiffusionOptions o;
-  o.num_res_blocks = by_level("num_res_blocks", num_res_blocks, channels.size());
+  o.num_res_blocks = each_of("num_res_blocks", num_res_blocks, channels.size());
   o.channels = channels;
-  o.num_head_channels = by_level("num_head_channels", num_head_channels, channels.size());
+  o.num_head_channels = each_of("num_head_channels", num_head_channels, channels.size());
   o.attention_levels = attention_levels;
   o.norm = {.kind = Norm::group, .eps = norm_eps, .groups = norm_num_groups};
   o.resblock_updown = resblock_updown;

@@ -27,6 +27,13 @@ Spec& add_generative_levels(Spec& s) {
              "One linear layer for queries, keys and values.");
 }
 
+// Of parameters with these members.
+inline void require_generative_levels(const auto& p) {
+  require_multiples("channels", p.channels, p.norm_num_groups, "norm_num_groups");
+  require_one_or("num_res_blocks", p.num_res_blocks.size(), p.channels.size());
+  require_length("attention_levels", p.attention_levels.size(), "channels", p.channels.size());
+}
+
 template <class Params>
 Spec& add_spade_params(Spec& s) {
   return s.param("label_nc", &Params::label_nc, "Channels of seg, a class each.")

@@ -3,8 +3,7 @@
 //
 //   z ─ linear ─ image of start_shape ─ transposed convolutions with strides, residual units ─▶
 //   image
-#include <ATen/ATen.h>
-
+#include "nodes/network/latent.h"
 #include "nodes/network/layered_params.h"
 
 namespace sluice {
@@ -22,7 +21,7 @@ struct Generator final : ImageNetwork<Generator> {
                           "Images from latent numbers (MONAI's Generator). Each layer multiplies "
                           "extents by its stride; the last one's channels are the output's.",
                           false);
-    std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
+    leave_only(s, "precision");
     s.gives("logits", Form::any)
         .dtype("float32")
         .param("latent_shape", &Params::latent_shape, "Shape of a sample's latent numbers.")
@@ -38,17 +37,12 @@ struct Generator final : ImageNetwork<Generator> {
   }
 
   std::vector<NetInput> inputs() const {
-    return {{NetInput::Kind::vector, "latent", product(p.latent_shape)}};
+    return {{NetInput::Kind::vector, "latent", product_of(p.latent_shape)}};
   }
   Values build(const Scope& s, const Values& latent) const {
-    for (const std::int64_t k : p.kernel_size)
-      if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    p.check();
     const Adn adn = p.adn();
-    const auto to_image = [shape = p.start_shape](In t) { return t[0].unflatten(1, shape); };
-    Value x =
-        linear(s / "linear", latent[0], product(p.start_shape))
-            .op("to_image", to_image,
-                {.channels = p.start_shape[0], .axes = static_cast<int>(p.start_shape.size()) - 1});
+    Value x = image_of(linear(s / "linear", latent[0], product_of(p.start_shape)), p.start_shape);
     const bool plain = p.num_res_units == 0;
     for (std::size_t i = 0; i < p.channels.size(); ++i) {
       const Scope at = s / ("conv.layer_" + std::to_string(i));
@@ -65,13 +59,6 @@ struct Generator final : ImageNetwork<Generator> {
                           {1, p.kernel_size, p.num_res_units, adn, p.bias, last});
     }
     return {x};
-  }
-
- private:
-  static std::int64_t product(const Numbers& shape) {
-    std::int64_t all = 1;
-    for (const std::int64_t n : shape) all *= n;
-    return all;
   }
 };
 

@@ -33,11 +33,11 @@ struct HighResNet final : ImageNetwork<HighResNet> {
                              "Network of one resolution with dilated convolutions (MONAI's "
                              "HighResNet).",
                              false)
-        .param("norm_type", &Params::norm_type, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm_type", &Params::norm_type, monai_name_doc)
         .param("acti_type", &Params::acti_type, "The same.")
         .param("dropout_prob", &Params::dropout_prob, "Dropout of the last two convolutions.")
         .range(0, 0.99)
-        .param("bias", &Params::bias, "Convolutions have a bias.")
+        .param("bias", &Params::bias, conv_bias_doc)
         .param("layer_params", &Params::layer_params,
                "As in MONAI: the first convolution, kinds of blocks, the last two convolutions.")
         .param("channel_matching", &Params::channel_matching,
@@ -73,7 +73,7 @@ struct HighResNet final : ImageNetwork<HighResNet> {
   }
   Value plain(const Scope& s, const Value& x, const Json& layer, const char* ordering) const {
     const std::int64_t kernel = asked(layer, "kernel_size");
-    if (kernel % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(kernel));
+    require_odd_kernels(kernel);
     return convolution(s, x, asked(layer, "n_features"),
                        {.kernel_size = kernel, .adn = adn(ordering), .bias = p.bias});
   }
@@ -84,8 +84,9 @@ struct HighResNet final : ImageNetwork<HighResNet> {
     Value y = x;
     std::int64_t i = 0;
     for (const Json& kernel : layer["kernels"]) {
-      if (!kernel.is_number_integer() || kernel < 1 || kernel.get<std::int64_t>() % 2 == 0)
-        refuse("kernel sizes must be odd, found " + kernel.dump());
+      if (!kernel.is_number_integer() || kernel < 1)
+        refuse("kernels are numbers from 1, found " + kernel.dump());
+      require_odd_kernels(kernel.get<std::int64_t>());
       y = sluice::adn(s / "layers" / i++, y, adn("NA"));
       ConvOptions c{.kernel = kernel.get<std::int64_t>(), .dilation = dilation, .bias = p.bias};
       y = conv(s / "layers" / i++ / "conv", y, out, c);

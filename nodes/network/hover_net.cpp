@@ -48,9 +48,7 @@ struct HoverNet final : ImageNetwork<HoverNet> {
         "Nuclei of cells in slides (MONAI's HoVerNet). Outputs, by the model node's output_keys: "
         "nucleus_prediction, horizontal_vertical, and type_prediction with out_classes.",
         false);
-    std::erase_if(s.params, [](const auto& q) {
-      return q.name == "spatial_dims" || q.name == "out_channels";
-    });
+    leave_out(s, {"spatial_dims", "out_channels"});
     return s
         .param("mode", &Params::mode,
                "FAST: kernels 3 in the branches; ORIGINAL: kernels 5 and no padding at all.")

@@ -34,10 +34,19 @@ Value filtered(const std::string& kind, const Values& x, OpOptions o,
       o);
 }
 
+// Lists of a number, or of one for each of x's axes.
+void check_extents(const Value& x, const P& p) {
+  const auto axes = static_cast<std::size_t>(x.axes);
+  require_one_or("spatial_sigma", p.spatial_sigma.size(), axes);
+  require_one_or("sigma", p.sigma.size(), axes);
+  require_one_or("radius", p.radius.size(), axes);
+}
+
 template <class Filter>
 LayerType plain(Spec spec, Filter filter) {
   const std::string kind = spec.name;
   return {std::move(spec), 1, 1, [kind, filter](const Scope&, const Values& x, const P& p) {
+            check_extents(x[0], p);
             return filtered(kind, x, {}, [p, filter](In t) { return filter(t[0], p); });
           }};
 }
@@ -60,9 +69,8 @@ LayerType trainable_bilateral(bool guided) {
   return {with_sigmas(s), inputs, inputs, [=](const Scope& at, const Values& x, const P& p) {
             for (const Value& value : x)
               if (value.channels != 1) at.refuse(kind + " takes one channel");
+            check_extents(x[0], p);
             const auto axes = static_cast<std::size_t>(x[0].axes);
-            if (p.spatial_sigma.size() != 1 && p.spatial_sigma.size() != axes)
-              at.refuse("spatial_sigma: one number, or one an axis");
             OpOptions o;
             for (std::size_t a = 0; a < axes; ++a)
               o.parameters.push_back(at.parameter(
@@ -145,7 +153,7 @@ LayerType savitzky_golay_type() {
                 .param("mode", &P::mode, "What lies outside.")
                 .choices(padding_names));
   return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
-            if (p.window_length % 2 == 0) at.refuse("window_length: expected an odd number");
+            require_odd_kernels(p.window_length, "window_length");
             if (p.order >= p.window_length) at.refuse("order: expected less than window_length");
             return filtered("savitzky_golay_filter", x, {},
                             [axis = layer_axis(at, x[0], p.axis), mode = p.mode,
@@ -213,8 +221,8 @@ template <at::Tensor (*kernel)(std::int64_t, std::int64_t)>
 LayerType with_kernel(const char* name, const char* doc) {
   Spec s(name, doc);
   s.param("size", &P::size, "Of the kernel on each axis, odd.").at_least(1);
-  return {s, 1, 1, [=](const Scope& at, const Values& x, const P& p) {
-            if (p.size % 2 == 0) at.refuse("size: expected an odd number");
+  return {s, 1, 1, [=](const Scope&, const Values& x, const P& p) {
+            require_odd_kernels(p.size, "size");
             return filtered(name, x, {}, [size = p.size](In t) {
               return apply_filter(t[0], kernel(t[0].dim() - 2, size));
             });
@@ -265,6 +273,7 @@ std::vector<LayerType> filter_types() {
   all.push_back(with_kernel<laplace_kernel>("laplace_filter", "MONAI's LaplaceFilter."));
   all.push_back(with_kernel<elliptical_kernel>("elliptical_filter", "MONAI's EllipticalFilter."));
   all.push_back(with_kernel<sharpen_kernel>("sharpen_filter", "MONAI's SharpenFilter."));
+  for (LayerType& t : all) t.recordable = t.spec.name == "lltm";  // kernels are made on the host
   return all;
 }
 

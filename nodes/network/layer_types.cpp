@@ -17,6 +17,42 @@ std::optional<PerAxis> per_axis(const std::optional<std::vector<std::int64_t>>& 
 
 using P = LayerParams;
 
+// Lists of a number, or of one for each of x's axes.
+void check_sizes(const Value& x, const P& p) {
+  const auto check = [&](const char* name, const Step::Size& given) {
+    require_one_or(name, given.size(), static_cast<std::size_t>(x.axes));
+  };
+  check("kernel_size", p.kernel_size);
+  check("strides", p.strides);
+  check("dilation", p.dilation);
+  check("pool_size", p.pool_size);
+  check("strides", p.pool_strides.value_or(Step::Size{1}));
+  check("padding", p.padding.value_or(Step::Size{0}));
+  check("output_padding", p.output_padding.value_or(Step::Size{0}));
+}
+// What PyTorch takes of a pool ...
+void check_pool(const Value& x, const P& p) {
+  check_sizes(x, p);
+  const Step::Size size = PerAxis(p.pool_size).over(x.axes),
+                   padding = PerAxis(p.padding.value_or(Step::Size{0})).over(x.axes);
+  for (std::size_t a = 0; a < size.size(); ++a)
+    if (2 * padding[a] > size[a])
+      throw Error(Exit::usage, "padding is at most half of pool_size, " + std::to_string(size[a]) +
+                                   ", found " + std::to_string(padding[a]));
+}
+// ... and of a transposed convolution.
+void check_output_padding(const Value& x, const P& p) {
+  check_sizes(x, p);
+  const Step::Size more = PerAxis(p.output_padding.value_or(Step::Size{0})).over(x.axes),
+                   stride = PerAxis(p.strides).over(x.axes);
+  for (std::size_t a = 0; a < more.size(); ++a)
+    if (more[a] > 0 && (!p.is_transposed || more[a] >= stride[a]))
+      throw Error(Exit::usage,
+                  "output_padding is of a transposed convolution and below its "
+                  "stride, found " +
+                      std::to_string(more[a]));
+}
+
 Spec& with_channels(Spec& s) {
   return s.param("out_channels", &P::out_channels, "Channels of what it makes.")
       .at_least(1)
@@ -32,7 +68,7 @@ Spec& with_bias(Spec& s) { return s.param("bias", &P::bias, "The convolution has
 Spec& with_adn(Spec& s) {
   return s.param("act", &P::act, "MONAI's name, or [name, {arguments}]; null: none.")
       .param("norm", &P::norm, "MONAI's name, or [name, {arguments}]; null: none.")
-      .param("dropout", &P::dropout, "Probability that a number becomes 0 in training.")
+      .param("dropout", &P::dropout, dropout_doc)
       .range(0, 0.99)
       .param("adn_ordering", &P::adn_ordering, "Order of Activation, Dropout, Normalisation.");
 }
@@ -43,8 +79,11 @@ LayerType convolution_type() {
       .param("is_transposed", &P::is_transposed, "A transposed convolution.")
       .param("conv_only", &P::conv_only, "Nothing after the convolution.")
       .param("padding", &P::padding, "null: (kernel_size - 1) / 2.")
-      .param("output_padding", &P::output_padding, "Transposed; null: strides - 1.");
+      .at_least(0)
+      .param("output_padding", &P::output_padding, "Transposed; null: strides - 1.")
+      .at_least(0);
   return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            check_output_padding(x[0], p);
             ConvolutionOptions o{.strides = p.strides,
                                  .kernel_size = p.kernel_size,
                                  .adn = adn_of(p),
@@ -64,6 +103,7 @@ LayerType residual_unit_type() {
       .at_least(1)
       .param("last_conv_only", &P::last_conv_only, "Nothing after the last convolution.");
   return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            check_sizes(x[0], p);
             return residual_unit(
                 at, x[0], p.out_channels,
                 {p.strides, p.kernel_size, p.subunits, adn_of(p), p.bias, p.last_conv_only});
@@ -92,12 +132,15 @@ LayerType conv_type() {
   with_bias(with_strides(with_kernel(with_channels(s))))
       .param("is_transposed", &P::is_transposed, "A transposed convolution.")
       .param("padding", &P::padding, "null: (kernel_size - 1) / 2, times the dilation.")
+      .at_least(0)
       .param("output_padding", &P::output_padding, "Of a transposed one; null: 0.")
+      .at_least(0)
       .param("groups", &P::groups, "Groups of channels that do not mix.")
       .at_least(1)
       .param("dilation", &P::dilation, "Distance between the kernel's voxels.")
       .at_least(1);
   return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            check_output_padding(x[0], p);
             ConvOptions o{.kernel = p.kernel_size, .stride = p.strides};
             o.padding = per_axis(p.padding);
             if (p.output_padding) o.output_padding = *p.output_padding;
@@ -127,25 +170,27 @@ std::vector<LayerType> small_types() {
            .param("dropout", &P::dropout, "How probably.")
            .range(0, 0.99),
        1, 1, [](const Scope&, const Values& x, const P& p) { return dropout(x[0], p.dropout); }});
-  const auto pool = [&](const char* name, const char* doc) {
-    return spec(name, doc)
-        .param("pool_size", &P::pool_size, "A number, or one a spatial axis.")
-        .at_least(1)
-        .param("strides", &P::pool_strides, "null: pool_size.")
-        .param("padding", &P::padding, "Of max_pool; null: 0.");
+  const auto pool = [&](const char* name, const char* doc, const char* padding,
+                        Value (*pooled)(const Value&, const PoolOptions&)) {
+    all.push_back({spec(name, doc)
+                       .param("pool_size", &P::pool_size, "A number, or one a spatial axis.")
+                       .at_least(1)
+                       .param("strides", &P::pool_strides, "The same; null: pool_size.")
+                       .at_least(1)
+                       .param("padding", &P::padding, padding)
+                       .at_least(0),
+                   1, 1, [pooled](const Scope&, const Values& x, const P& p) {
+                     check_pool(x[0], p);
+                     PoolOptions o{.kernel = p.pool_size};
+                     o.stride = per_axis(p.pool_strides);
+                     if (p.padding) o.padding = *p.padding;
+                     return pooled(x[0], o);
+                   }});
   };
-  const auto pool_options = [](const P& p) {
-    PoolOptions o{.kernel = p.pool_size};
-    o.stride = per_axis(p.pool_strides);
-    if (p.padding) o.padding = *p.padding;
-    return o;
-  };
-  all.push_back(
-      {pool("max_pool", "The largest of each block."), 1, 1,
-       [=](const Scope&, const Values& x, const P& p) { return max_pool(x[0], pool_options(p)); }});
-  all.push_back(
-      {pool("avg_pool", "The mean of each block."), 1, 1,
-       [=](const Scope&, const Values& x, const P& p) { return avg_pool(x[0], pool_options(p)); }});
+  pool("max_pool", "The largest of each block.",
+       "Voxels around the image that are no maxima, at most half of pool_size; null: 0.", max_pool);
+  pool("avg_pool", "The mean of each block.",
+       "Zeros around the image, which count; at most half of pool_size; null: 0.", avg_pool);
   all.push_back({spec("global_avg_pool", "The mean of each channel."), 1, 1, one(global_avg_pool)});
   all.push_back(
       {spec("flatten", "All axes but the first in one.")
@@ -175,6 +220,7 @@ std::vector<LayerType> small_types() {
   all.push_back({spec("sigmoid", "The logistic function."), 1, 1, one(sigmoid)});
   all.push_back({unet_block_spec("unet_block", "MONAI's UnetBasicBlock."), 1, 1,
                  [](const Scope& s, const Values& x, const P& p) {
+                   check_sizes(x[0], p);
                    return unet_block(s, x[0], p.out_channels, unet_options(p));
                  }});
   return all;

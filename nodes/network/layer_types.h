@@ -32,6 +32,7 @@ struct LayerType {
   Spec spec;
   std::size_t least, most;  // values that it reads
   std::function<Value(const Scope&, const Values&, const LayerParams&)> make;
+  bool recordable = true;  // a pass copies nothing from the host's memory (Network::recordable)
 };
 
 const std::vector<LayerType>& layer_types();

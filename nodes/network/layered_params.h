@@ -14,6 +14,17 @@ struct LayeredParams : ImageNet {
   std::optional<double> dropout;
   bool bias = true;
 
+  void check() const {
+    require_length("strides", strides.size(), "channels", channels.size());
+    require_odd_kernels(kernel_size);
+  }
+  // What an image of this shape, channels first, has left of its extents after the last layer.
+  Numbers extents_after_strides(const Numbers& shape) const {
+    Numbers left{shape.begin() + 1, shape.end()};
+    for (auto& n : left)
+      for (const std::int64_t stride : strides) n = (n - 1) / stride + 1;
+    return left;
+  }
   Adn adn() const {
     return {.norm = norm_of(norm), .act = act_of(act), .dropout = dropout.value_or(0)};
   }
@@ -35,12 +46,12 @@ Spec& add_layered_params(Spec& s, const std::string& plain = "plain convolutions
       .param("num_res_units", static_cast<std::int64_t P::*>(&P::num_res_units),
              "Convolutions in a residual unit; 0: " + plain + ".")
       .at_least(0)
-      .param("act", &P::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("act", &P::act, monai_name_doc)
       .param("norm", &P::norm, "The same.")
       .param("dropout", static_cast<std::optional<double> P::*>(&P::dropout),
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)
-      .param("bias", &P::bias, "Convolutions have a bias.");
+      .param("bias", &P::bias, conv_bias_doc);
 }
 
 }  // namespace sluice

@@ -131,6 +131,13 @@ struct Layers final : ImageNetwork<Layers> {
         .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.");
   }
 
+  bool recordable() const override {
+    for (const LayerType& type : layer_types())
+      for (const auto& [name, layer] : p.layers.items())
+        if (!type.recordable && layer["type"] == type.spec.name) return false;
+    return BuiltNetwork::recordable();
+  }
+
   Values build(const Scope& s, const Value& x) const {
     LayerGraph graph(s, p.layers, {x});
     std::vector<std::string> names = p.outputs;

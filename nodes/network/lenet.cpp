@@ -42,10 +42,7 @@ struct LeNet final : ImageNetwork<LeNet> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    const std::string side = std::to_string(p.image_size);
-    if (extents[0] == p.image_size && extents[1] == p.image_size) return "";
-    return "was made for images of " + side + " x " + side + ", got " + std::to_string(extents[0]) +
-           " x " + std::to_string(extents[1]);
+    return unless_made_for(extents, "image_size", {p.image_size, p.image_size});
   }
 };
 

@@ -26,7 +26,7 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
         "Vision transformer that guesses patches which it was not shown (MONAI's "
         "MaskedAutoEncoderViT). Second output, by the model node's output_keys: the mask [N, T].",
         false);
-    std::erase_if(s.params, [](const auto& q) { return q.name == "out_channels"; });
+    leave_out(s, {"out_channels"});
     s.gives("logits", Form::any).dtype("float32");
     add_transformer_params<Params>(s)
         .param("masking_ratio", &Params::masking_ratio, "The share of patches that is masked.")
@@ -51,14 +51,14 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
 
   Values build(const Scope& s, const Value& image) const {
     const VitOptions o = encoder(image.axes), d = decoder(image.axes);
+    require_patches_divide(o);
+    require_multiples("hidden_size", o.hidden, o.heads, "num_heads");
+    require_multiples("decoder_hidden_size", d.hidden, d.heads, "decoder_num_heads");
     std::int64_t tokens = 1, voxels = p.in_channels;
     for (std::size_t a = 0; a < o.patch.size(); ++a) {
-      if (o.img_size[a] % o.patch[a] != 0) refuse("patch_size must divide img_size");
       tokens *= o.img_size[a] / o.patch[a];
       voxels *= o.patch[a];
     }
-    for (const VitOptions& part : {o, d})
-      if (part.hidden % part.heads != 0) refuse("heads must divide their layers' channels");
     const auto shown =
         static_cast<std::int64_t>((1 - p.masking_ratio) * static_cast<double>(tokens));
     if (shown < 1 || shown == tokens) refuse("masking_ratio leaves no patch shown, or none masked");

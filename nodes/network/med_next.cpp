@@ -54,11 +54,11 @@ struct MedNext final : ImageNetwork<MedNext> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (p.kernel_size % 2 == 0)
-      refuse("kernel sizes must be odd, found " + std::to_string(p.kernel_size));
+    require_odd_kernels(p.kernel_size);
     const std::size_t levels = p.blocks_down.size();
-    if (p.blocks_up.size() != levels) refuse("blocks_up needs as many entries as blocks_down");
-    const auto down = ratios(p.encoder_expansion_ratio), up = ratios(p.decoder_expansion_ratio);
+    require_length("blocks_up", p.blocks_up.size(), "blocks_down", levels);
+    const auto down = each_of("encoder_expansion_ratio", p.encoder_expansion_ratio, levels),
+               up = each_of("decoder_expansion_ratio", p.decoder_expansion_ratio, levels);
     Value x = conv(s / "stem", image, p.init_filters, {.kernel = 1});
     Values skips, outputs;
     for (std::size_t i = 0; i < levels; ++i) {
@@ -79,12 +79,6 @@ struct MedNext final : ImageNetwork<MedNext> {
   }
 
  private:
-  std::vector<std::int64_t> ratios(const std::vector<std::int64_t>& given) const {
-    const std::size_t levels = p.blocks_down.size();
-    if (given.size() == 1) return std::vector<std::int64_t>(levels, given[0]);
-    if (given.size() != levels) refuse("expansion ratios are one number or one for each level");
-    return given;
-  }
   // A convolution and what follows in a block.
   Value mixed(const Scope& s, const Value& x, std::int64_t out, std::int64_t ratio, ConvOptions c,
               bool response) const {

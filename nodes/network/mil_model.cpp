@@ -26,10 +26,8 @@ struct MilModel final : ImageNetwork<MilModel> {
                                "Classes of bags of images [N, instances, 3, X, Y] (MONAI's "
                                "MILModel without pretrained weights; num_classes is out_channels).",
                                false);
-    std::erase_if(s.params, [](const auto& q) {
-      return q.name == "spatial_dims" || q.name == "in_channels";
-    });
-    s.params.front().required = true;  // out_channels
+    leave_out(s, {"spatial_dims", "in_channels"});
+    declared(s, "out_channels").required = true;
     return s
         .param("mil_mode", &Params::mil_mode,
                "How instances come together: the mean or the maximum of their logits, attention, "

@@ -109,6 +109,7 @@ struct OnnxNetwork final : Network {
   }
   Named parameters() const override { return {}; }
   void initialise(std::uint64_t) override {}  // the file's weights
+  int spatial_axes() const override { return static_cast<int>(p.spatial_dims); }
   std::size_t output_count() const override { return head_.outputs.size(); }
 
  private:

@@ -19,7 +19,7 @@ struct PatchParams : ImageNet {
 
 template <class Params>
 Spec patch_spec(Spec s) {
-  s.params[0].required = s.params[1].required = true;  // spatial_dims, in_channels
+  for (const char* name : {"spatial_dims", "in_channels"}) declared(s, name).required = true;
   return s.gives("logits", Form::any)
       .dtype("float32")
       .param("channels", &Params::channels, "Of the first layer; each has twice the one before.")
@@ -29,10 +29,10 @@ Spec patch_spec(Spec s) {
       .at_least(1)
       .param("kernel_size", &Params::kernel_size, "Of the convolutions.")
       .at_least(1)
-      .param("activation", &Params::activation, "As in MONAI: a name, or [name, {arguments}].")
+      .param("activation", &Params::activation, monai_name_doc)
       .param("norm", &Params::norm, "The same.")
       .param("bias", &Params::bias, "Convolutions before a norm have a bias.")
-      .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+      .param("dropout", &Params::dropout, dropout_doc)
       .range(0, 0.99);
 }
 
@@ -103,8 +103,7 @@ struct MultiScale final : ImageNetwork<MultiScale> {
                           "(MONAI's MultiScalePatchDiscriminator). Outputs: the judgement of each, "
                           "then what their layers make, one after the other.",
                           false, "Channels of the judgements."));
-    for (auto& q : s.params)
-      if (q.name == "num_layers_d") q.required = true;
+    declared(s, "num_layers_d").required = true;
     return s.param("num_d", &Params::num_d, "How many.")
         .at_least(1)
         .required()

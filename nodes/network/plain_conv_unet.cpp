@@ -5,7 +5,7 @@
 //
 //   x ─ stage 0 ──────────────────── concat ─ stage ─ 1x1 ─▶ logits      decoder.stages.I, I = 0
 //        └ stage 1, stride ─ ... ─ up ─┘       └ 1x1 ─▶ deep supervision   being the lowest
-#include "nodes/network/strides.h"
+#include "nodes/network/built_network.h"
 
 namespace sluice {
 namespace {
@@ -37,8 +37,8 @@ Spec nnunet_spec(std::string name, std::string doc) {
       .param("n_conv_per_stage_decoder", &Params::n_conv_per_stage_decoder,
              "Convolutions on the way up, bottom first: a number or one a stage.")
       .at_least(1)
-      .param("conv_bias", &Params::conv_bias, "Convolutions have a bias.")
-      .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}].")
+      .param("conv_bias", &Params::conv_bias, conv_bias_doc)
+      .param("norm", &Params::norm, monai_name_doc)
       .param("act", &Params::act, "The same.")
       .param("dropout", &Params::dropout,
              "Probability that a channel becomes 0 in training, after each convolution.")
@@ -56,19 +56,10 @@ struct Nnunet {
 
   std::size_t stages() const { return p.features_per_stage.size(); }
   void check(const Scope& s) const {
-    if (stages() < 2 || p.kernel_sizes.size() != stages() || p.strides.size() != stages())
-      s.refuse("features_per_stage, kernel_sizes and strides need one length, 2 or more");
-    for (const auto& kernel : p.kernel_sizes)
-      for (const auto k : kernel)
-        if (k % 2 == 0) s.refuse("kernel sizes must be odd, found " + std::to_string(k));
-  }
-  std::vector<std::int64_t> each(const Scope& s, const std::vector<std::int64_t>& given,
-                                 std::size_t count, const char* name) const {
-    if (given.size() == 1) return std::vector<std::int64_t>(count, given[0]);
-    if (given.size() != count)
-      s.refuse(std::string(name) + " has one number or " + std::to_string(count) + ", found " +
-               std::to_string(given.size()));
-    return given;
+    if (stages() < 2) s.refuse("features_per_stage needs 2 entries or more");
+    require_length("kernel_sizes", p.kernel_sizes.size(), "features_per_stage", stages());
+    require_length("strides", p.strides.size(), "features_per_stage", stages());
+    for (const auto& kernel : p.kernel_sizes) require_odd_kernels(kernel);
   }
   Value normed(const Scope& s, const Value& x, std::int64_t out, const PerAxis& kernel,
                const PerAxis& stride, bool bias, bool drops, double norm_weight = 1) const {
@@ -108,7 +99,7 @@ struct Nnunet {
   }
   Values decoded(const Scope& s, const Values& skips) const {
     const auto counts =
-        each(s, p.n_conv_per_stage_decoder, stages() - 1, "n_conv_per_stage_decoder");
+        each_of("n_conv_per_stage_decoder", p.n_conv_per_stage_decoder, stages() - 1);
     Values outputs;
     Value x = skips.back();
     for (std::size_t i = 0; i + 1 < stages(); ++i) {
@@ -147,7 +138,7 @@ struct PlainConvUNet final : ImageNetwork<PlainConvUNet> {
   Values build(const Scope& s, const Value& image) const {
     const Nnunet net{p};
     net.check(s);
-    const auto counts = net.each(s, p.n_conv_per_stage, net.stages(), "n_conv_per_stage");
+    const auto counts = each_of("n_conv_per_stage", p.n_conv_per_stage, net.stages());
     Values skips{image};
     for (std::size_t i = 0; i < net.stages(); ++i)
       skips.push_back(net.stacked(s / "encoder.stages" / static_cast<std::int64_t>(i) / 0,
@@ -178,7 +169,7 @@ struct ResidualEncoderUNet final : ImageNetwork<ResidualEncoderUNet> {
   Values build(const Scope& s, const Value& image) const {
     const Nnunet net{p};
     net.check(s);
-    const auto counts = net.each(s, p.n_blocks_per_stage, net.stages(), "n_blocks_per_stage");
+    const auto counts = each_of("n_blocks_per_stage", p.n_blocks_per_stage, net.stages());
     Value x =
         net.stacked(s / "encoder.stem", image, 1, p.features_per_stage[0], p.kernel_sizes[0], 1);
     Values skips;

@@ -49,8 +49,7 @@ struct Quicknat final : ImageNetwork<Quicknat> {
 
   Values build(const Scope& s, const Value& image) const {
     if (p.spatial_dims != 2) refuse("spatial_dims must be 2");
-    for (const auto k : p.kernel_size)
-      if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    require_odd_kernels(p.kernel_size);
     blocks_ = 0;
     const Scope m = s / "model";
     const Value x = level(m, image, 1);

@@ -27,8 +27,7 @@ template <class Params>
 Spec reg_spec(std::string name, std::string doc) {
   Spec s = image_net<Params>(std::move(name), std::move(doc), true,
                              "Channels of the output: a displacement along each axis.");
-  for (auto& param : s.params)
-    if (param.name == "out_channels") param.required = false;
+  declared(s, "out_channels").required = false;
   return s
       .param("num_channel_initial", &Params::num_channel_initial,
              "Channels of the first level, doubled by each.")
@@ -78,8 +77,7 @@ struct Reg {
   }
   // Bottom first, up to level `least`.
   Values decoded(const Scope& s, const Value& image, std::int64_t least) const {
-    for (const auto k : kernels)
-      if (k % 2 == 0) s.refuse("kernel sizes must be odd, found " + std::to_string(k));
+    require_odd_kernels(kernels);
     Values skips;
     Value x = image;
     for (std::int64_t d = 0; d < depth; ++d) {
@@ -123,11 +121,7 @@ struct Reg {
 };
 
 std::vector<std::int64_t> each_level(const std::vector<std::int64_t>& kernels, std::int64_t depth) {
-  const auto count = static_cast<std::size_t>(depth + 1);
-  if (kernels.size() == 1) return std::vector<std::int64_t>(count, kernels[0]);
-  if (kernels.size() == count) return kernels;
-  throw Error(Exit::usage, "encode_kernel_sizes has one number or one more than depth, found " +
-                               std::to_string(kernels.size()));
+  return each_of("encode_kernel_sizes", kernels, static_cast<std::size_t>(depth + 1));
 }
 
 template <class Params>
@@ -185,11 +179,10 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
         .param("save_theta", &Params::save_theta, "Not read: nothing is kept.");
   }
   Values build(const Scope& s, const Value& image) const {
-    if (p.image_size.size() != static_cast<std::size_t>(image.axes))
-      refuse("image_size needs a number for each axis");
+    require_per_axis("image_size", p.image_size.size(), image.axes);
     if (p.out_channels != image.axes) refuse("out_channels must be spatial_dims");
     const Reg r{p, each_level(p.encode_kernel_sizes, p.depth), p.depth, false, Reg::deconv};
-    if (const std::string why = r.unfit(p.image_size); !why.empty()) refuse(why);
+    require_multiples("image_size", p.image_size, std::int64_t{1} << p.depth);
     std::int64_t voxels = 1;
     for (const auto n : p.image_size) voxels *= n >> p.depth;
     const Value x = r.decoded(s, image, p.depth)[0];
@@ -214,9 +207,7 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
                  {.channels = axes, .axes = image.axes, .attributes = {{"size", p.image_size}}})};
   }
   std::string unfit(at::IntArrayRef extents) const override {
-    return extents == at::IntArrayRef(p.image_size)
-               ? ""
-               : "was made for images of image_size, got " + c10::str(extents);
+    return unless_made_for(extents, "image_size", p.image_size);
   }
 };
 

@@ -3,7 +3,9 @@
 //
 //   x ─ residual units (or convolutions), each with its stride ─ linear ─▶ numbers of out_shape
 //   critic: the mean over all channels and voxels instead of the linear layer
+#include "nodes/network/latent.h"
 #include "nodes/network/layered_params.h"
+#include "nodes/network/unit.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +37,7 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
             ? "How true an image is, from 0 to 1 (MONAI's Discriminator)."
             : "How true an image is, a number (MONAI's Critic).",
         false);
-    std::erase_if(s.params, [](const auto& q) { return q.name != "precision"; });
+    leave_only(s, "precision");
     s.param("in_shape", &Params::in_shape, "Channels and extents of the image.")
         .at_least(1)
         .length(2, 4)
@@ -60,35 +62,21 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    for (const std::int64_t k : p.kernel_size)
-      if (k % 2 == 0) this->refuse("kernel sizes must be odd, found " + std::to_string(k));
+    p.check();
     const Adn adn = p.adn();
-    Numbers left{p.in_shape.begin() + 1, p.in_shape.end()};
     Value x = image;
     for (std::size_t i = 0; i < p.channels.size(); ++i) {
       const Scope at = s / ("net.layer_" + std::to_string(i));
       const bool last = i + 1 == p.channels.size();
-      const std::int64_t stride = p.strides[i];
-      if (p.num_res_units > 0)
-        x = residual_unit(at, x, p.channels[i],
-                          {stride, p.kernel_size, p.num_res_units, adn, p.bias, last});
-      else
-        x = convolution(at, x, p.channels[i],
-                        {.strides = stride,
-                         .kernel_size = p.kernel_size,
-                         .adn = adn,
-                         .bias = p.bias,
-                         .conv_only = last});
-      for (auto& n : left) n = (n - 1) / stride + 1;
+      x = unit_or_convolution(at, x, p.channels[i],
+                              {p.strides[i], p.kernel_size, p.num_res_units, adn, p.bias, last});
     }
     if (kind == Regressing::critic)
       return {x.op("mean", [](In t) { return t[0].flatten(1).mean(1, /*keepdim=*/true); },
                    {.channels = 1, .axes = 0})};
-    std::int64_t voxels = 1, numbers = 1;
-    for (const std::int64_t n : left) voxels *= n;
+    const std::int64_t voxels = product_of(p.extents_after_strides(p.in_shape));
     const auto out_shape = kind == Regressing::regressor ? p.out_shape : Numbers{p.classes};
-    for (const std::int64_t n : out_shape) numbers *= n;
-    x = linear(s / "final.1", flatten(x, voxels), numbers);
+    x = linear(s / "final.1", flatten(x, voxels), product_of(out_shape));
     if (p.last_act) x = act(s / "final.lastact", x, act_of(*p.last_act));
     if (out_shape.size() == 1) return {x};
     return {x.op("reshape", [out_shape](In t) { return t[0].unflatten(1, out_shape); },
@@ -96,8 +84,7 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    if (extents.equals(at::IntArrayRef(p.in_shape).slice(1))) return "";
-    return "was made for images of in_shape, got " + c10::str(extents);
+    return unless_made_for(extents, "in_shape", IntList(p.in_shape).slice(1));
   }
 };
 

@@ -42,8 +42,7 @@ Spec& add_resnet_params(Spec& s) {
 }
 
 inline ResNetOptions resnet_options(const ResNetBackbone& p, int layers) {
-  for (const std::int64_t k : p.conv1_t_size)
-    if (k % 2 == 0) throw Error(Exit::usage, "conv1_t_size must be odd");
+  require_odd_kernels(p.conv1_t_size, "conv1_t_size");
   return {.kind = resnet_kind(layers),
           .conv1_size = p.conv1_t_size,
           .conv1_stride = p.conv1_t_stride,

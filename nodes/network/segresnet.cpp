@@ -19,7 +19,7 @@ struct SegResNet final : ImageNetwork<SegResNet> {
   }
   Values build(const Scope& s, const Value& image) const {
     const SegRes net{p};
-    net.check(s);
+    net.check();
     return {net.logits(s, net.encode(s, image))};
   }
   std::string unfit(at::IntArrayRef extents) const override { return SegRes{p}.unfit(extents); }

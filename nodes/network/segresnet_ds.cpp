@@ -25,7 +25,7 @@ struct SegResNetDs final : ImageNetwork<SegResNetDs<twice>> {
         .param("init_filters", &Params::init_filters,
                "Channels of the first level, doubled by each.")
         .at_least(1)
-        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+        .param("act", &Params::act, monai_name_doc)
         .param("norm", &Params::norm, "The same.")
         .param("blocks_down", &Params::blocks_down, "Residual blocks of every level, top first.")
         .at_least(1)

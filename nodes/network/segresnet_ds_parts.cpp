@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/net/up.h"
-#include "nodes/network/strides.h"
 
 namespace sluice {
 namespace {
@@ -59,8 +58,7 @@ Value head(const SegResDsParams& p, const Scope& s, const Value& x) {
 }  // namespace
 
 Values SegResDs::way_down(const Scope& s, const Value& image) const {
-  if (p.resolution && p.resolution->size() != static_cast<std::size_t>(image.axes))
-    s.refuse("resolution needs a number for each axis");
+  if (p.resolution) require_per_axis("resolution", p.resolution->size(), image.axes);
   const auto scales = scales_of(p);
   Value x = bare(s / "conv_init", image, p.init_filters, scales[0], 1);
   Values skips;
@@ -79,7 +77,7 @@ Values SegResDs::way_down(const Scope& s, const Value& image) const {
 Values SegResDs::way_up(const Scope& s, const Values& skips) const {
   const std::size_t levels = skips.size();
   const Sizes blocks = p.blocks_up.value_or(Sizes(levels - 1, 1));
-  if (blocks.size() + 1 != levels) s.refuse("blocks_up needs one entry fewer than blocks_down");
+  require_length("blocks_up", blocks.size(), "blocks_down", levels, -1);
   const auto scales = scales_of(p);
   Value x = skips.back();
   Values outputs;

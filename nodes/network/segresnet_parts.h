@@ -29,7 +29,7 @@ Spec seg_res_spec(std::string name, std::string doc) {
       .param("num_groups", &Params::num_groups, "Groups of the group norms.")
       .at_least(1)
       .param("norm", &Params::norm, "As in MONAI: [name, {arguments}]; null: groups of num_groups.")
-      .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+      .param("act", &Params::act, monai_name_doc)
       .param("use_conv_final", &Params::use_conv_final, "Norm, activation and 1x1 at the end.")
       .param("blocks_down", &Params::blocks_down, "Residual blocks of every level, top first.")
       .at_least(1)
@@ -44,11 +44,9 @@ Spec seg_res_spec(std::string name, std::string doc) {
 struct SegRes {
   const SegResParams& p;
 
-  void check(const Scope& s) const {
-    if (!p.norm && p.init_filters % p.num_groups != 0)
-      s.refuse("init_filters is no multiple of num_groups");
-    if (p.blocks_up.size() + 1 != p.blocks_down.size())
-      s.refuse("blocks_up needs one entry fewer than blocks_down");
+  void check() const {
+    if (!p.norm) require_multiples("init_filters", p.init_filters, p.num_groups, "num_groups");
+    require_length("blocks_up", p.blocks_up.size(), "blocks_down", p.blocks_down.size(), -1);
   }
   // The activation outside of blocks, one for the whole network.
   static Scope act_mod(const Scope& s) { return {s.builder, "act_mod"}; }

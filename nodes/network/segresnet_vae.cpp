@@ -5,6 +5,7 @@
 //   bottom ─ mean (+ noise) ─ the way up again, without skips ─▶ x? ─▶ loss
 #include <ATen/ATen.h>
 
+#include "nodes/network/latent.h"
 #include "nodes/network/segresnet_parts.h"
 
 namespace sluice {
@@ -36,9 +37,8 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
 
   Values build(const Scope& s, const Value& image) const {
     const SegRes net{p};
-    net.check(s);
-    if (p.input_image_size.size() != static_cast<std::size_t>(image.axes))
-      refuse("input_image_size needs a number for each axis");
+    net.check();
+    require_per_axis("input_image_size", p.input_image_size.size(), image.axes);
     const Values levels = net.encode(s, image);
     return {net.logits(s, levels), loss(s, net, image, levels.back())};
   }
@@ -47,30 +47,19 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
   static constexpr std::int64_t narrowest = 16;  // MONAI's smallest_filters
 
   Value loss(const Scope& s, const SegRes& net, const Value& image, const Value& bottom) const {
-    std::vector<std::int64_t> extents;
-    std::int64_t voxels = 1;
-    for (const auto n : p.input_image_size) {
-      extents.push_back(n >> p.blocks_down.size());
-      voxels *= extents.back();
-    }
+    std::vector<std::int64_t> smallest{narrowest};
+    for (const auto n : p.input_image_size) smallest.push_back(n >> p.blocks_down.size());
+    const std::int64_t numbers = product_of(smallest);
     const Scope down = s / "vae_down", act = SegRes::act_mod(s);
     Value y = conv(down / "2.conv", net.norm_act(down / 0, act, bottom), narrowest, {.stride = 2});
-    y = flatten(net.norm_act(down / 3, act, y), voxels);
+    y = flatten(net.norm_act(down / 3, act, y), numbers / narrowest);
     const Value mean = linear(s / "vae_fc1", y, p.vae_nz);
     const Value deviation =
         linear(s / "vae_fc2", y, p.vae_nz).op("softplus", [](In t) { return at::softplus(t[0]); });
-    const Value noise = normals(mean);
-    const auto estimated = [](In t) { return t[0] + t[1] * t[2]; };
     const auto usual = [by = p.vae_default_std](In t) { return t[0] + by * t[1]; };
-    Value z = p.vae_estimate_std ? mean.op("noised", estimated, {.with = {deviation, noise}})
-                                 : mean.op("noised", usual, {.with = {noise}});
-    z = net.activated(act, linear(s / "vae_fc3", z, narrowest * voxels));
-    const auto to_image = [extents](In t) {
-      std::vector<std::int64_t> size{t[0].size(0), narrowest};
-      size.insert(size.end(), extents.begin(), extents.end());
-      return t[0].reshape(size);
-    };
-    z = z.op("to_image", to_image, {.channels = narrowest, .axes = image.axes});
+    Value z = p.vae_estimate_std ? noised(mean, deviation)
+                                 : mean.op("noised", usual, {.with = {normals(mean)}});
+    z = image_of(net.activated(act, linear(s / "vae_fc3", z, numbers)), smallest);
     const Scope up = s / "vae_fc_up_sample";
     z = conv(up / "0.conv", z, bottom.channels, {.kernel = 1, .bias = false});
     z = net.norm_act(up / 2, act, net.twice(up / 1, z));
@@ -92,9 +81,8 @@ struct SegResNetVae final : ImageNetwork<SegResNetVae> {
                               : mse.op("vae_loss", means, {.with = {mean}});
   }
   std::string unfit(at::IntArrayRef extents) const override {
-    if (extents != at::IntArrayRef(p.input_image_size))
-      return "was made for images of input_image_size, got " + c10::str(extents);
-    return SegRes{p}.unfit(extents);
+    const std::string why = unless_made_for(extents, "input_image_size", p.input_image_size);
+    return why.empty() ? SegRes{p}.unfit(extents) : why;
   }
 };
 

@@ -44,7 +44,7 @@ struct SeNet final : ImageNetwork<SeNet<kind>> {
     Spec s = class_net<Params>(it.name,
                                "ResNet with squeeze and excitation for classes of whole images, "
                                "2-D or 3-D (MONAI's SENet; num_classes is out_channels).");
-    s.params[2].required = false;  // out_channels
+    declared(s, "out_channels").required = false;
     return s.param("layers", &Params::layers, "Blocks of each of the four layers.")
         .at_least(1)
         .length(4, 4)
@@ -64,7 +64,7 @@ struct SeNet final : ImageNetwork<SeNet<kind>> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (p.downsample_kernel_size % 2 == 0) this->refuse("downsample_kernel_size must be odd");
+    require_odd_kernels(p.downsample_kernel_size, "downsample_kernel_size");
     Value x = image;
     const auto first = [&](int i, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
       const ConvOptions o{
@@ -118,11 +118,7 @@ struct SeNet final : ImageNetwork<SeNet<kind>> {
     return relu(product(y, z) + (same ? x : unit(s / "project", x, out, beside, stride, false)));
   }
 
-  std::string unfit(at::IntArrayRef extents) const override {
-    for (const std::int64_t n : extents)
-      if (n < 3) return "takes extents of 3 or more, got " + c10::str(extents);
-    return "";
-  }
+  std::string unfit(at::IntArrayRef extents) const override { return unless_at_least(extents, 3); }
 };
 
 const RegisterNetwork<SeNet<0>> senet154;

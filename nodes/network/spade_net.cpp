@@ -8,6 +8,7 @@
 #include "kernels/net/generative.h"
 #include "kernels/net/up.h"
 #include "nodes/network/built_network.h"
+#include "nodes/network/latent.h"
 
 namespace sluice {
 namespace {
@@ -47,7 +48,7 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
         .param("spade_intermediate_channels", &Params::spade_intermediate_channels,
                "Channels between seg and the norms' scales.")
         .at_least(1)
-        .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm", &Params::norm, monai_name_doc)
         .param("act", &Params::act, "The same.")
         .param("last_act", &Params::last_act, "After the last convolution; null: none.")
         .param("kernel_size", &Params::kernel_size, "Odd.")
@@ -64,35 +65,27 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
 
   Values build(const Scope& s, const Values& x) const {
     const Value& seg = x[0];
-    if (p.kernel_size % 2 == 0)
-      refuse("kernel sizes must be odd, found " + std::to_string(p.kernel_size));
+    require_odd_kernels(p.kernel_size);
     if (p.is_vae && !p.z_dim) refuse("is_vae needs z_dim");
-    if (p.input_shape.size() != static_cast<std::size_t>(seg.axes))
-      refuse("input_shape needs a number for each axis");
-    const std::string why = unless_multiples(p.input_shape, std::int64_t{1} << p.channels.size());
-    if (!why.empty()) refuse("input_shape: " + why);
+    require_per_axis("input_shape", p.input_shape.size(), seg.axes);
+    require_multiples("input_shape", p.input_shape, std::int64_t{1} << p.channels.size());
     if (!p.is_vae) return {decoded(s / "decoder", start(s / "decoder", seg), seg)};
     const auto [mu, logvar] = encoded(s / "encoder", x[1]);
-    const Value z = mu.op("noised", [](In t) { return t[0] + at::exp(0.5 * t[1]) * t[2]; },
-                          {.with = {logvar, normals(mu)}});
-    return {decoded(s / "decoder", from(s / "decoder.fc", z, seg.axes), seg), mu, logvar};
+    Numbers shape = smallest();
+    shape.insert(shape.begin(), p.channels.back());
+    const Value z = noised_by_logvar(mu, logvar);
+    const Value first = image_of(linear(s / "decoder.fc", z, product_of(shape)), shape);
+    return {decoded(s / "decoder", first, seg), mu, logvar};
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    return extents.equals(p.input_shape)
-               ? ""
-               : "was made for images of input_shape, got " + c10::str(extents);
+    return unless_made_for(extents, "input_shape", p.input_shape);
   }
 
  private:
   Numbers smallest() const {
     Numbers all = p.input_shape;
     for (auto& n : all) n >>= p.channels.size();
-    return all;
-  }
-  std::int64_t smallest_voxels() const {
-    std::int64_t all = 1;
-    for (const auto n : smallest()) all *= n;
     return all;
   }
   std::pair<Value, Value> encoded(const Scope& s, const Value& image) const {
@@ -102,15 +95,8 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
                       {.strides = 2,
                        .kernel_size = p.kernel_size,
                        .adn = {.norm = norm_of(p.norm), .act = act_of(p.act)}});
-    x = flatten(x, smallest_voxels());
+    x = flatten(x, product_of(smallest()));
     return {linear(s / "fc_mu", x, *p.z_dim), linear(s / "fc_var", x, *p.z_dim)};
-  }
-  Value from(const Scope& s, const Value& z, int axes) const {
-    Numbers shape = smallest();
-    shape.insert(shape.begin(), p.channels.back());
-    return linear(s, z, p.channels.back() * smallest_voxels())
-        .op("to_image", [shape](In t) { return t[0].unflatten(1, shape); },
-            {.channels = shape[0], .axes = axes});
   }
   Value start(const Scope& s, const Value& seg) const {
     const auto nearest = [size = smallest()](In t) { return nearest_to(t[0], size); };

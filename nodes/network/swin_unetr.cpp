@@ -7,6 +7,7 @@
 //                             stage 2 ─ ... stage 4 ─ encoder10 ─┘
 #include "kernels/net/swin.h"
 #include "nodes/network/built_network.h"
+#include "nodes/network/unetr_decoder.h"
 
 namespace sluice {
 namespace {
@@ -24,10 +25,11 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
   } p;
 
   static Spec spec() {
-    return image_net<Params>("swin_unetr",
-                             "Swin transformer as encoder, convolutional decoder (MONAI's "
-                             "SwinUNETR).")
-        .param("depths", &Params::depths, "Blocks of every stage, four.")
+    Spec s = image_net<Params>("swin_unetr",
+                               "Swin transformer as encoder, convolutional decoder (MONAI's "
+                               "SwinUNETR).");
+    declared(s, "spatial_dims").required = false;
+    return s.param("depths", &Params::depths, "Blocks of every stage, four.")
         .at_least(1)
         .length(4, 4)
         .param("num_heads", &Params::num_heads, "Heads of attention of every stage, four.")
@@ -35,12 +37,12 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
         .length(4, 4)
         .param("window_size", &Params::window_size, "Of attention: a number or one an axis.")
         .at_least(1)
-        .param("qkv_bias", &Params::qkv_bias, "Queries, keys and values have a bias.")
+        .param("qkv_bias", &Params::qkv_bias, qkv_bias_doc)
         .param("mlp_ratio", &Params::mlp_ratio, "A perceptron's channels, in those of its tokens.")
         .above(0)
         .param("feature_size", &Params::feature_size, "Channels of the first stage; 12 divides it.")
         .at_least(12)
-        .param("norm_name", &Params::norm_name, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm_name", &Params::norm_name, monai_name_doc)
         .param("drop_rate", &Params::drop_rate, "Dropout of tokens.")
         .range(0, 0.99)
         .param("attn_drop_rate", &Params::attn_drop_rate, "Dropout of attention's shares.")
@@ -56,7 +58,7 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (p.feature_size % 12 != 0) refuse("feature_size must be a multiple of 12");
+    require_multiples("feature_size", p.feature_size, 12);
     const Values h = encoder(s / "swinViT", image);
     const auto f = p.feature_size;
     const UnetBlockOptions b{.norm = norm_of(p.norm_name), .residual = true};
@@ -64,13 +66,8 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
     const Value e1 = unet_block(s / "encoder2.layer", h[0], f, b);
     const Value e2 = unet_block(s / "encoder3.layer", h[1], 2 * f, b);
     const Value e3 = unet_block(s / "encoder4.layer", h[2], 4 * f, b);
-    Value d = unet_block(s / "encoder10.layer", h[4], 16 * f, b);
-    d = unet_up_block(s / "decoder5", d, h[3], 8 * f, 2, b);
-    d = unet_up_block(s / "decoder4", d, e3, 4 * f, 2, b);
-    d = unet_up_block(s / "decoder3", d, e2, 2 * f, 2, b);
-    d = unet_up_block(s / "decoder2", d, e1, f, 2, b);
-    d = unet_up_block(s / "decoder1", d, e0, f, 2, b);
-    return {conv(s / "out.conv.conv", d, p.out_channels, {.kernel = 1})};
+    const Value d = unet_block(s / "encoder10.layer", h[4], 16 * f, b);
+    return {unetr_decoder(s, d, {h[3], e3, e2, e1, e0}, b, p.out_channels)};
   }
 
  private:
@@ -97,8 +94,7 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
       o.attn_drop = p.attn_drop_rate;
       o.merging_v2 = p.downsample == "mergingv2";
       for (std::int64_t b = 0; b < o.depth; ++b, ++before)
-        o.drop_path.push_back(p.dropout_path_rate * static_cast<double>(before) /
-                              static_cast<double>(std::max<std::int64_t>(1, blocks - 1)));
+        o.drop_path.push_back(drop_path_of(p.dropout_path_rate, before, blocks));
       x = swin_stage(s / (name + ".0"), x, o);
       all.push_back(shown(x));
     }

@@ -83,6 +83,7 @@ struct TorchScript final : Network {
   void train(bool on) override { module.train(on); }
   void key_draws(std::uint64_t key) override { key_ = key; }
   void initialise(std::uint64_t) override {}  // the file's weights
+  int spatial_axes() const override { return static_cast<int>(p.spatial_dims); }
   std::size_t output_count() const override {
     const auto& returns = module.get_method("forward").function().getSchema().returns();
     const auto tuple = returns.empty() ? nullptr : returns[0].type()->cast<c10::TupleType>();

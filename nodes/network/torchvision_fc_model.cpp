@@ -30,7 +30,7 @@ struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
         "own (MONAI's TorchVisionFCModel; num_classes is out_channels, and in_channels "
         "counts the image's).",
         false);
-    s.params.front().max = 2;  // spatial_dims
+    declared(s, "spatial_dims").max = 2;
     return s.param("model_name", &Params::model_name, "Which one.")
         .choices(model_names())
         .param("use_conv", &Params::use_conv,

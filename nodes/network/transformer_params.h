@@ -26,11 +26,15 @@ struct VitParams : ImageNet {
   }
   // What is wrong with images of such extents; empty: nothing.
   std::string unfit(at::IntArrayRef extents) const {
-    return extents.equals(PerAxis(img_size).over(static_cast<int>(extents.size())))
-               ? ""
-               : "was made for images of img_size, got " + c10::str(extents);
+    return unless_made_for(extents, "img_size",
+                           PerAxis(img_size).over(static_cast<int>(extents.size())));
   }
 };
+
+inline void require_patches_divide(const VitOptions& o) {
+  for (std::size_t a = 0; a < o.patch.size(); ++a)
+    require_multiples("img_size", o.img_size[a], o.patch[a], "patch_size");
+}
 
 // `P` has img_size, patch_size, hidden_size, mlp_dim, num_layers, num_heads. The cast makes the
 // default that of P, not of a base.
@@ -50,7 +54,7 @@ Spec& add_transformer_params(Spec& s) {
       .at_least(1)
       .param("num_layers", &P::num_layers, "Layers of attention and perceptron.")
       .at_least(1)
-      .param("num_heads", &P::num_heads, "Heads of attention; they divide hidden_size.")
+      .param("num_heads", &P::num_heads, heads_doc)
       .at_least(1);
 }
 
@@ -59,7 +63,7 @@ template <class P>
 Spec& add_attention_params(Spec& s) {
   return s.param("dropout_rate", &P::dropout_rate, "Of tokens and of attention's shares.")
       .range(0, 0.99)
-      .param("qkv_bias", &P::qkv_bias, "Queries, keys and values have a bias.");
+      .param("qkv_bias", &P::qkv_bias, qkv_bias_doc);
 }
 
 }  // namespace sluice

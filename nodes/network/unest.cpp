@@ -14,6 +14,7 @@
 
 #include "kernels/net/swin.h"
 #include "nodes/network/built_network.h"
+#include "nodes/network/unetr_decoder.h"
 
 namespace sluice {
 namespace {
@@ -73,7 +74,7 @@ struct Unest final : ImageNetwork<Unest> {
     Spec s = image_net<Params>("unest",
                                "Nested transformer as encoder, convolutional decoder (the Model "
                                "Zoo's UNesT), of cubes.");
-    std::erase_if(s.params, [](const auto& q) { return q.name == "spatial_dims"; });
+    leave_out(s, {"spatial_dims"});
     return s.param("img_size", &Params::img_size, "Extent of the images along each axis.")
         .at_least(32)
         .param("feature_size", &Params::feature_size,
@@ -97,7 +98,7 @@ struct Unest final : ImageNetwork<Unest> {
   }
 
   Values build(const Scope& s, const Value& image) const {
-    if (p.img_size % 32 != 0) refuse("img_size must be a multiple of 32");
+    require_multiples("img_size", p.img_size, 32);
     if (p.embed_dim[2] != 32 * p.feature_size)
       refuse("embed_dim must end with 32 times feature_size, which is " +
              std::to_string(32 * p.feature_size));
@@ -111,17 +112,13 @@ struct Unest final : ImageNetwork<Unest> {
     const Value e1 = up(s / "encoder2", h[0], 4 * f);
     const Value e2 = layer("encoder3", h[1], 8 * f);
     const Value e3 = layer("encoder4", h[2], 16 * f);
-    Value d = convolution(s / "encoder10", h[4], 64 * f,
-                          {.strides = 2,
-                           .adn = {.ordering = "ADN",
-                                   .norm = NormOptions{.kind = Norm::instance, .affine = false},
-                                   .act = Act{Act::Kind::prelu, 0.25}}});
-    d = unet_up_block(s / "decoder5", d, h[3], 32 * f, 2, b);
-    d = unet_up_block(s / "decoder4", d, e3, 16 * f, 2, b);
-    d = unet_up_block(s / "decoder3", d, e2, 8 * f, 2, b);
-    d = unet_up_block(s / "decoder2", d, e1, 4 * f, 2, b);
-    d = unet_up_block(s / "decoder1", d, e0, 2 * f, 2, b);
-    return {conv(s / "out.conv.conv", d, p.out_channels, {.kernel = 1})};
+    const Value d =
+        convolution(s / "encoder10", h[4], 64 * f,
+                    {.strides = 2,
+                     .adn = {.ordering = "ADN",
+                             .norm = NormOptions{.kind = Norm::instance, .affine = false},
+                             .act = Act{Act::Kind::prelu, 0.25}}});
+    return {unetr_decoder(s, d, {h[3], e3, e2, e1, e0}, b, p.out_channels)};
   }
 
  private:
@@ -142,7 +139,7 @@ struct Unest final : ImageNetwork<Unest> {
     for (std::size_t i = 0; i < 3; ++i) {
       const Scope at = s / "levels" / static_cast<std::int64_t>(i);
       const std::int64_t grid = std::int64_t{4} >> i, c = p.embed_dim[i];
-      if (c % p.num_heads[i] != 0) refuse("num_heads must divide embed_dim");
+      require_multiples("embed_dim", c, p.num_heads[i], "num_heads");
       const int places =
           at.parameter("pos_embed", {1, grid * grid * grid, within, c}, Init::normal(0.02));
       if (i > 0)
@@ -152,8 +149,7 @@ struct Unest final : ImageNetwork<Unest> {
                                 {.parameters = {places}, .name = at.name});
       for (std::int64_t k = 0; k < p.depths[i]; ++k, ++before)
         x = layer(at / "transformer_encoder" / k, x, p.num_heads[i], within,
-                  p.dropout_path_rate * static_cast<double>(before) /
-                      static_cast<double>(std::max<std::int64_t>(1, layers - 1)));
+                  drop_path_of(p.dropout_path_rate, before, layers));
       x = blocks_joined(x, edge, grid);
       all.push_back(x);
     }
@@ -175,11 +171,7 @@ struct Unest final : ImageNetwork<Unest> {
   }
 
   std::string unfit(at::IntArrayRef extents) const override {
-    for (const auto n : extents)
-      if (n != p.img_size)
-        return "was made for images of img_size " + std::to_string(p.img_size) +
-               " along each axis, got " + c10::str(extents);
-    return "";
+    return unless_made_for(extents, "img_size", std::vector(extents.size(), p.img_size));
   }
 };
 

@@ -5,8 +5,8 @@
 //                 └─ down 1 ──┬──── concat ── up 1 ─┘                        model.1.submodule.*
 //                             └─ bottom ─┘
 #include "nodes/network/staged_network.h"
-#include "nodes/network/strides.h"
 #include "nodes/network/unet_levels.h"
+#include "nodes/network/unit.h"
 
 namespace sluice {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 struct UNet final : StagedNetwork<UNet> {
   struct Params : UNetLevels, InStages {
     std::int64_t num_res_units = 0;
-    std::string act = "PRELU", norm = "INSTANCE";
+    Json act = "PRELU", norm = "INSTANCE";
     bool bias = true;
     std::string adn_ordering = "NDA";
     bool channels_last = true;
@@ -28,18 +28,16 @@ struct UNet final : StagedNetwork<UNet> {
         .param("num_res_units", &Params::num_res_units,
                "Convolutions in a residual unit; 0: plain convolutions.")
         .at_least(0)
-        .param("act", &Params::act, "Activation; PRELU has one learned slope, 0.25 at first.")
-        .choices({"PRELU", "RELU", "LEAKYRELU"})
-        .param("norm", &Params::norm, "INSTANCE (without parameters) or BATCH (with).")
-        .choices({"INSTANCE", "BATCH"})
-        .param("bias", &Params::bias, "Convolutions have a bias.")
+        .param("act", &Params::act, monai_name_doc)
+        .param("norm", &Params::norm, "The same.")
+        .param("bias", &Params::bias, conv_bias_doc)
         .param("adn_ordering", &Params::adn_ordering,
                "Order of Activation, Dropout and Normalisation; a letter left out is left out.")
         .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.");
   }
 
   Values build(const Scope& s, const Value& x) const {
-    if (const std::string wrong = p.wrong(); !wrong.empty()) refuse(wrong);
+    p.check();
     return {level(s / "model", 0, x, p.out_channels)};
   }
 
@@ -64,14 +62,12 @@ struct UNet final : StagedNetwork<UNet> {
     return plain ? y : unit(s / "2.1", y, out, 1, 1, top);
   }
   Value down_layer(const Scope& s, const Value& x, std::int64_t out, const PerAxis& stride) const {
-    if (p.num_res_units > 0) return unit(s, x, out, stride, p.num_res_units, false);
-    return convolution(
-        s, x, out, {.strides = stride, .kernel_size = p.kernel_size, .adn = adn(), .bias = p.bias});
+    return unit(s, x, out, stride, p.num_res_units, false);
   }
   Value unit(const Scope& s, const Value& x, std::int64_t out, const PerAxis& stride,
              std::int64_t subunits, bool last_conv_only) const {
-    return residual_unit(s, x, out,
-                         {stride, p.kernel_size, subunits, adn(), p.bias, last_conv_only});
+    return unit_or_convolution(s, x, out,
+                               {stride, p.kernel_size, subunits, adn(), p.bias, last_conv_only});
   }
 };
 

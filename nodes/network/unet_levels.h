@@ -12,15 +12,9 @@ struct UNetLevels : ImageNet {
   std::vector<std::int64_t> kernel_size{3}, up_kernel_size{3};
   double dropout = 0;
 
-  // What is wrong with the levels; empty: nothing.
-  std::string wrong() const {
-    if (strides.size() + 1 != channels.size())
-      return "strides needs one entry fewer than channels (" + std::to_string(channels.size() - 1) +
-             "), found " + std::to_string(strides.size());
-    for (const auto& kernel : {kernel_size, up_kernel_size})
-      for (const auto k : kernel)
-        if (k % 2 == 0) return "kernel sizes must be odd, found " + std::to_string(k);
-    return "";
+  void check() const {
+    require_length("strides", strides.size(), "channels", channels.size(), -1);
+    for (const auto& kernel : {kernel_size, up_kernel_size}) require_odd_kernels(kernel);
   }
 };
 
@@ -39,7 +33,7 @@ Spec& add_unet_levels(Spec& s, int least_channels) {
       .at_least(1)
       .param("up_kernel_size", &P::up_kernel_size, "The same for the upward path.")
       .at_least(1)
-      .param("dropout", &P::dropout, "Probability that a value becomes 0 in training.")
+      .param("dropout", &P::dropout, dropout_doc)
       .range(0, 0.99)
       .extents_multiple_of("strides");
 }

@@ -6,26 +6,26 @@
 //                      3 layers ─ encoder3 ─ decoder4 ─┘
 //                      3 layers ─ encoder4 ─ decoder5 ─┘
 //                      3 layers ─ norm ───────┘
-#include "nodes/network/built_network.h"
+#include "nodes/network/transformer_params.h"
+#include "nodes/network/unetr_decoder.h"
 
 namespace sluice {
 namespace {
 
 struct Unetr final : ImageNetwork<Unetr> {
-  struct Params : ImageNet {
-    std::vector<std::int64_t> img_size;
-    std::int64_t feature_size = 16, hidden_size = 768, mlp_dim = 3072, num_heads = 12;
-    std::string proj_type = "conv";
+  struct Params : VitParams {
+    std::int64_t feature_size = 16;
     Json norm_name = "instance";
-    bool conv_block = true, res_block = true, qkv_bias = false;
-    double dropout_rate = 0;
+    bool conv_block = true, res_block = true;
+    Params() { patch_size = {16}; }
   } p;
 
   static constexpr int least_axes = 1;
   static Spec spec() {
-    return image_net<Params>("unetr",
-                             "Transformer encoder and convolutional decoder (MONAI's UNETR).")
-        .param("img_size", &Params::img_size, "Extents of the images; one number: of all axes.")
+    Spec s = image_net<Params>("unetr",
+                               "Transformer encoder and convolutional decoder (MONAI's UNETR).");
+    declared(s, "spatial_dims").required = false;
+    return s.param("img_size", &Params::img_size, "Extents of the images; one number: of all axes.")
         .at_least(16)
         .required()
         .param("feature_size", &Params::feature_size, "Channels at the images' resolution.")
@@ -34,30 +34,21 @@ struct Unetr final : ImageNetwork<Unetr> {
         .at_least(1)
         .param("mlp_dim", &Params::mlp_dim, "Channels within a layer's perceptron.")
         .at_least(1)
-        .param("num_heads", &Params::num_heads, "Heads of attention; they divide hidden_size.")
+        .param("num_heads", &Params::num_heads, heads_doc)
         .at_least(1)
         .param("proj_type", &Params::proj_type, "How a patch becomes a token.")
         .choices({"conv", "perceptron"})
-        .param("norm_name", &Params::norm_name, "As in MONAI: a name, or [name, {arguments}].")
+        .param("norm_name", &Params::norm_name, monai_name_doc)
         .param("conv_block", &Params::conv_block, "Blocks after the encoders' upsampling.")
         .param("res_block", &Params::res_block, "Blocks are residual.")
         .param("dropout_rate", &Params::dropout_rate, "Of the transformer.")
         .range(0, 0.99)
-        .param("qkv_bias", &Params::qkv_bias, "Queries, keys and values have a bias.");
+        .param("qkv_bias", &Params::qkv_bias, qkv_bias_doc);
   }
 
   Values build(const Scope& s, const Value& image) const {
-    for (const std::int64_t n : p.img_size)
-      if (n % 16 != 0)
-        refuse("img_size must be multiples of 16, a patch's extent, found " + std::to_string(n));
-    VitOptions o{.img_size = PerAxis(p.img_size).over(image.axes),
-                 .patch = PerAxis(16).over(image.axes),
-                 .hidden = p.hidden_size};
-    o.mlp = p.mlp_dim;
-    o.heads = p.num_heads;
-    o.proj_type = p.proj_type;
-    o.qkv_bias = p.qkv_bias;
-    o.dropout = p.dropout_rate;
+    require_multiples("img_size", p.img_size, 16, "a patch's extent");
+    const VitOptions o = p.options(image.axes);
     const std::vector<std::int64_t> grid = o.grid();
     const Vit v = vit(s / "vit", image, o);
     const auto f = p.feature_size;
@@ -66,11 +57,7 @@ struct Unetr final : ImageNetwork<Unetr> {
     const Value e2 = up_only(s / "encoder2", to_image(v.hidden[3], grid), 2 * f, 2);
     const Value e3 = up_only(s / "encoder3", to_image(v.hidden[6], grid), 4 * f, 1);
     const Value e4 = up_only(s / "encoder4", to_image(v.hidden[9], grid), 8 * f, 0);
-    Value d = unet_up_block(s / "decoder5", to_image(v.out, grid), e4, 8 * f, 2, b);
-    d = unet_up_block(s / "decoder4", d, e3, 4 * f, 2, b);
-    d = unet_up_block(s / "decoder3", d, e2, 2 * f, 2, b);
-    d = unet_up_block(s / "decoder2", d, e1, f, 2, b);
-    return {conv(s / "out.conv.conv", d, p.out_channels, {.kernel = 1})};
+    return {unetr_decoder(s, to_image(v.out, grid), {e4, e3, e2, e1}, b, p.out_channels)};
   }
 
  private:
@@ -87,12 +74,7 @@ struct Unetr final : ImageNetwork<Unetr> {
     return y;
   }
 
-  std::string unfit(at::IntArrayRef extents) const override {
-    for (std::size_t a = 0; a < extents.size(); ++a)
-      if (extents[a] != p.img_size[p.img_size.size() > 1 ? a : 0])
-        return "was made for images of img_size, got " + c10::str(extents);
-    return "";
-  }
+  std::string unfit(at::IntArrayRef extents) const override { return p.unfit(extents); }
 };
 
 const RegisterNetwork<Unetr> registered;

@@ -32,9 +32,7 @@ struct Vista3d final : ImageNetwork<Vista3d> {
         "prompts, points, 3] in voxels of the image and point_labels [N, prompts, points]: 1 "
         "inside, 0 outside, 3 and 2 the same for classes such as tumours, -1 no point.",
         false);
-    std::erase_if(s.params, [](const auto& q) {
-      return q.name == "spatial_dims" || q.name == "out_channels";
-    });
+    leave_out(s, {"spatial_dims", "out_channels"});
     return s
         .param("prompts", &Params::prompts,
                "What asks: classes, points, or both, where the points' maps replace those of the "
@@ -73,7 +71,7 @@ struct Vista3d final : ImageNetwork<Vista3d> {
   }
 
   Values build(const Scope& s, const Values& x) const {
-    if (p.encoder_embed_dim % 8 != 0) refuse("encoder_embed_dim must be a multiple of 8");
+    require_multiples("encoder_embed_dim", p.encoder_embed_dim, 8);
     const SegResDsParams encoder = encoder_params();
     const SegResDs net{encoder};
     const Scope at = s / "image_encoder";

@@ -84,11 +84,11 @@ struct VitAutoEnc final : OfImageSize<VitAutoEnc> {
 
   Values build(const Scope& s, const Value& image) const {
     const VitOptions o = p.options(image.axes);
+    require_patches_divide(o);
     std::vector<std::int64_t> up;
-    for (std::size_t a = 0; a < o.patch.size(); ++a) {
-      up.push_back(std::llround(std::sqrt(static_cast<double>(o.patch[a]))));
-      if (up[a] * up[a] != o.patch[a]) refuse("patch_size must be squares");
-      if (o.img_size[a] % o.patch[a] != 0) refuse("patch_size must divide img_size");
+    for (const std::int64_t n : o.patch) {
+      up.push_back(std::llround(std::sqrt(static_cast<double>(n))));
+      if (up.back() * up.back() != n) refuse("patch_size must be squares");
     }
     const ConvOptions twice{.kernel = up, .stride = up, .padding = 0, .transposed = true};
     const Vit v = vit(s, image, o);

@@ -25,7 +25,7 @@ struct VNet final : ImageNetwork<VNet> {
 
   static Spec spec() {
     return image_net<Params>("vnet", "V-Net, 2-D or 3-D (MONAI's VNet).", false)
-        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+        .param("act", &Params::act, monai_name_doc)
         .param("dropout_prob_down", &Params::dropout_prob_down,
                "Dropout of the two lowest levels on the way down; null: none.")
         .range(0, 0.99)

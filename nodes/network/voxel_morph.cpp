@@ -50,9 +50,9 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
         .at_least(1)
         .param("act", &Params::act, "As final_conv_act.")
         .param("norm", &Params::norm, "As in MONAI: a name, or [name, {arguments}]; null: none.")
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
-        .param("bias", &Params::bias, "Convolutions have a bias.")
+        .param("bias", &Params::bias, conv_bias_doc)
         .param("use_maxpool", &Params::use_maxpool, "Levels halve by pools, and not by strides.")
         .param("adn_ordering", &Params::adn_ordering, "Order of activation, dropout and norm.")
         .param("integration_steps", &Params::integration_steps,
@@ -69,9 +69,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
   Values build(const Scope& s, const Values& both) const {
     if (p.channels.size() % 2 != 0) refuse("channels needs pairs");
     if (p.in_channels != p.out_channels) refuse("out_channels must be in_channels");
-    for (const auto& kernel : {p.kernel_size, p.up_kernel_size})
-      for (const auto k : kernel)
-        if (k % 2 == 0) refuse("kernel sizes must be odd, found " + std::to_string(k));
+    for (const auto& kernel : {p.kernel_size, p.up_kernel_size}) require_odd_kernels(kernel);
     const Scope net = s / "backbone.net";
     Value x = level(net / 0, concat(both), p.unet_out_channels, 0);
     std::int64_t i = 0;

@@ -5,6 +5,8 @@
 //                                               └─▶ output 1: what the code is away from its table
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "kernels/net/quantize_step.h"
 #include "nodes/network/built_network.h"
 
@@ -55,9 +57,9 @@ struct VqVae final : ImageNetwork<VqVae> {
         .range(0, 1)
         .param("epsilon", &Params::epsilon, "Keeps rows that nothing is assigned to finite.")
         .above(0)
-        .param("dropout", &Params::dropout, "Probability that a value becomes 0 in training.")
+        .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
-        .param("act", &Params::act, "As in MONAI: a name, or [name, {arguments}].")
+        .param("act", &Params::act, monai_name_doc)
         .param("output_act", &Params::output_act, "After the last convolution; null: none.");
   }
 
@@ -82,24 +84,32 @@ struct VqVae final : ImageNetwork<VqVae> {
   }
 
  private:
-  // One list for all levels, or one a level; each of `count` numbers.
-  Lists by_level(const char* name, const Lists& given, std::size_t count) const {
+  // One list for all levels, or one a level; each of `count` numbers: stride, kernel, dilation,
+  // padding, and the padding of an output.
+  Lists by_level(const std::string& name, const Lists& given, std::size_t count) const {
     Lists all = given;
-    if (all.size() == count && all[0].size() == 1) {  // numbers, and not lists of them
+    const auto is_number = [](const Numbers& n) { return n.size() == 1; };
+    if (std::all_of(all.begin(), all.end(), is_number)) {  // numbers, and not lists of them
       Numbers one;
-      for (const Numbers& n : all) one.push_back(n.at(0));
+      for (const Numbers& n : all) one.push_back(n[0]);
       all = Lists(p.channels.size(), one);
     }
-    if (all.size() != p.channels.size() ||
-        std::any_of(all.begin(), all.end(), [&](const auto& n) { return n.size() != count; }))
-      refuse(std::string(name) + " has " + std::to_string(count) +
-             " numbers, or as many for each " + "of channels");
+    require_length(name, all.size(), "channels", p.channels.size());
+    for (const Numbers& n : all) {
+      const auto wrong = [&](const char* what) {
+        refuse(name + what + ", found " + c10::str(IntList(n)));
+      };
+      if (n.size() != count)
+        wrong(count == 4 ? " has lists of 4 numbers" : " has lists of 5 numbers");
+      if (*std::min_element(n.begin(), n.begin() + 3) < 1)
+        wrong(" has strides, kernels and dilations from 1");
+      if (count == 5 && n[4] >= std::max(n[0], n[2]))
+        wrong(" has paddings of the output below the stride");
+    }
     return all;
   }
   std::int64_t res_channels(std::size_t level) const {
-    if (p.num_res_channels.size() != 1 && p.num_res_channels.size() != p.channels.size())
-      refuse("num_res_channels has one number or one for each of channels");
-    return p.num_res_channels[p.num_res_channels.size() > 1 ? level : 0];
+    return each_of("num_res_channels", p.num_res_channels, p.channels.size())[level];
   }
   Adn activated(double dropout) const {
     return {.ordering = "DA", .act = act_of(p.act), .dropout = dropout};

@@ -199,7 +199,7 @@ TEST_CASE("a bundle's inference becomes a graph that says where each part stood,
   const json nodes = b.graph()["nodes"];
   CHECK(nodes["spacing"]["pixdim"] == json{2, 2, 2});
   CHECK(nodes["invert"]["mode"] == "bilinear");
-  CHECK(b.graph()["models"]["net"]["norm"] == "BATCH");
+  CHECK(b.graph()["models"]["net"]["norm"] == "batch");
   b.succeeds("run graph.json --quiet --no-out");
   CHECK(std::filesystem::exists(b.folder.path / "b/eval/one/one_seg.nii.gz"));
   CHECK(std::filesystem::exists(b.folder.path / "b/eval/two/two_seg.nii.gz"));
@@ -539,7 +539,7 @@ TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command lin
                          "files='$glob.glob(\"x/*.nii\")'")
                          .first;
   CHECK(graph["models"]["net"]["channels"] == json{2, 4});
-  CHECK(graph["models"]["net"]["norm"] == "BATCH");
+  CHECK(graph["models"]["net"]["norm"] == "batch");
   CHECK(graph["nodes"]["train"]["lists"]["image"].get<std::string>().ends_with("x/*.nii"));
 }
 

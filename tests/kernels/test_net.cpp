@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "kernels/net/blocks.h"
+#include "kernels/net/constant.h"
 #include "kernels/net/pass.h"
 
 using namespace sluice;
@@ -277,6 +278,17 @@ TEST_CASE("a mean over windows counts the zeros around an image, as LibTorch's")
   });
   check_gradients(signal, {image(2, 3).flatten(2)},
                   [](const Tensors& t) { return at::avg_pool1d(t[0], {3}, {2}, {1}); });
+}
+
+TEST_CASE("a constant has one copy of each type and device, and is itself where it fits") {
+  const at::Tensor numbers = at::arange(4, at::kDouble);
+  const NetConstant constant(numbers), again = constant;
+  CHECK(constant.on(at::kCPU).is_same(numbers));
+  const at::Tensor halves = constant.like(at::dtype(at::kBFloat16).device(at::kCPU));
+  CHECK(halves.equal(numbers.to(at::kBFloat16)));
+  CHECK(again.like(halves.options()).is_same(halves));
+  CHECK(constant.like(at::dtype(at::kFloat).device(at::kCPU)).equal(numbers.to(at::kFloat)));
+  CHECK(constant.on(at::kMeta).is_same(constant.on(at::kMeta)));
 }
 
 TEST_CASE("threads' sums of a gradient do not go into the one that the network was given") {

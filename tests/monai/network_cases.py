@@ -27,8 +27,10 @@ def shared(r, least=2):
 
 def unet(r):
     a = shared(r, 1) | dict(channels=[4 * r.randint(1, 2) for _ in range(3)], strides=[2, r.choice([1, 2])],
-                            kernel_size=r.choice([3, 5]), num_res_units=r.randint(0, 3), norm=r.choice(["INSTANCE", "BATCH"]),
-                            act=r.choice(["PRELU", "RELU", "LEAKYRELU"]), bias=r.random() < 0.5)
+                            kernel_size=r.choice([3, 5]), num_res_units=r.randint(0, 3),
+                            norm=r.choice(["INSTANCE", "BATCH", "batch", ["Instance", {"affine": True}], ["batch", {"eps": 1e-2}]]),
+                            act=r.choice(["PRELU", "ReLU", "leakyrelu", ["LeakyReLU", {"negative_slope": 0.2}], "elu"]),
+                            bias=r.random() < 0.5)
     return nets.UNet, a, image(r, a["spatial_dims"], a["in_channels"], 4)
 
 

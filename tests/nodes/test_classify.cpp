@@ -71,7 +71,7 @@ TEST_CASE("classifiers have the names of MONAI's state_dict, in order, and count
 TEST_CASE("lenet refuses images of another size and number of channels in words") {
   const auto net = Registry::global().make_network("lenet", Json::object());
   CHECK_THROWS_WITH_AS(net->forward(at::zeros({1, 3, 28, 28})),
-                       "lenet was made for images of 32 x 32, got 28 x 28", DataError);
+                       "lenet was made for images of image_size [32, 32], got [28, 28]", DataError);
   CHECK_THROWS_WITH_AS(net->forward(at::zeros({1, 1, 32, 32})),
                        "lenet takes [N, 3] and 2 spatial axes, got 2 axes and 1 channels",
                        DataError);

@@ -10,6 +10,7 @@
 
 #include "drive.h"
 #include "engine/base/error.h"
+#include "engine/state/averaged_network.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/resource.h"
 #include "golden.h"
@@ -387,11 +388,13 @@ TEST_CASE("sliding_window names a rank that does not fit") {
 
 TEST_CASE("one number for the window counts along each axis that the network has") {
   struct Flat final : Network {
+    int spatial_axes() const override { return 2; }
     Tensors forward(const Tensors& x, std::size_t) override {
       CHECK(x[0].sizes() == at::IntArrayRef{1, 1, 4, 4});
       return {x[0] * 2};
     }
-    Named parameters() const override { return {{"weight", at::ones({1, 1, 3, 3})}}; }
+    // Of as many axes as a 3-D convolution's.
+    Named parameters() const override { return {{"places", at::ones({1, 4, 4, 3, 3})}}; }
     void initialise(std::uint64_t) override {}
   };
   OpenContext context;
@@ -402,6 +405,12 @@ TEST_CASE("one number for the window counts along each axis that the network has
   for (const at::Tensor& image : {golden_image({1, 7, 6}), golden_image({1, 1, 7, 6})})
     CHECK(at::allclose(driver.fire({sample_of("image", image)}).samples().at(0).tensor("pred"),
                        image * 2));
+  CHECK(AveragedNetwork({std::make_shared<Flat>(), std::make_shared<Flat>()}).spatial_axes() == 2);
+  CHECK(Toy().spatial_axes() == 0);
+  for (const int axes : {2, 3}) {
+    const Json params{{"spatial_dims", axes}, {"in_channels", 1}, {"out_channels", 2}};
+    CHECK(Registry::global().make_network("basic_unet", params)->spatial_axes() == axes);
+  }
 }
 
 TEST_CASE("sliding_window names an axis that is too short to be repeated up to its window") {

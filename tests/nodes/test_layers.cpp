@@ -265,6 +265,81 @@ TEST_CASE("a norm of single values is refused where torch refuses it") {
   }
 }
 
+TEST_CASE("filters, whose kernels are made on the host, are not recorded") {
+  const auto recordable = [](const char* type) {
+    const Json params{{"spatial_dims", 2},
+                      {"in_channels", 1},
+                      {"out_channels", 1},
+                      {"layers", {{"a", {{"type", type}, {"in", "image"}}}}}};
+    return Registry::global().make_network("layers", params)->recordable();
+  };
+  CHECK(recordable("max_pool"));
+  for (const char* type : {"gaussian_filter", "mean_filter", "median_filter", "bilateral_filter"})
+    CHECK_FALSE(recordable(type));
+}
+
+TEST_CASE("sizes of pools, convolutions and filters are refused with the layer's name") {
+  const auto of = [](const char* type, Json more) {
+    more["type"] = type;
+    more["in"] = "image";
+    return refusal({{"a", more}}, {{"out_channels", more.value("out_channels", 1)}});
+  };
+  const auto conv = [&](Json more, const char* type = "conv") {
+    more["out_channels"] = 2;
+    return of(type, more);
+  };
+  for (const char* pool : {"max_pool", "avg_pool"}) {
+    CAPTURE(pool);
+    CHECK(of(pool, {{"pool_size", {3, 2}}, {"strides", 1}, {"padding", {1, 0}}}).empty());
+    for (const char* list : {"pool_size", "strides", "padding"}) {
+      CHECK(of(pool, {{list, {1, 1, 1}}}) ==
+            "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+      CHECK(of(pool, {{list, -1}}).find("layers.a." + std::string(list) + ": ") !=
+            std::string::npos);
+    }
+    CHECK(of(pool, {{"pool_size", 0}}).find("layers.a.pool_size: ") != std::string::npos);
+    CHECK(of(pool, {{"strides", {1, 0}}}).find("layers.a.strides: ") != std::string::npos);
+    CHECK(of(pool, {{"pool_size", {4, 3}}, {"padding", 2}}) ==
+          "layers: layers.a: padding is at most half of pool_size, 3, found 2");
+  }
+  for (const char* type : {"conv", "convolution", "residual_unit", "unet_block"}) {
+    CAPTURE(type);
+    for (const char* list : {"kernel_size", "strides"}) {
+      CHECK(conv({{list, {1, 1, 1}}}, type) ==
+            "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+      CHECK(conv({{list, {1, 0}}}, type).find("layers.a." + std::string(list) + ": ") !=
+            std::string::npos);
+    }
+  }
+  CHECK(conv({{"dilation", {1, 1, 1}}}).find("dilation has one number or 2, found 3") !=
+        std::string::npos);
+  for (const char* type : {"conv", "convolution"}) {
+    CHECK(conv({{"padding", -1}}, type).find("layers.a.padding: ") != std::string::npos);
+    const Json up{{"is_transposed", true}, {"strides", 2}, {"output_padding", {1, 0}}};
+    CHECK(conv(up, type).empty());
+    Json wrong = up;
+    wrong["output_padding"] = 2;
+    CHECK(conv(wrong, type)
+              .find("layers.a: output_padding is of a transposed convolution and "
+                    "below its stride, found 2") != std::string::npos);
+    wrong = up;
+    wrong["is_transposed"] = false;
+    CHECK(conv(wrong, type).find("output_padding is of a transposed") != std::string::npos);
+  }
+  const Json three{1, 1, 1};
+  const std::pair<const char*, const char*> filters[] = {
+      {"bilateral_filter", "spatial_sigma"},
+      {"trainable_bilateral_filter", "spatial_sigma"},
+      {"gaussian_filter", "sigma"},
+      {"median_filter", "radius"}};
+  for (const auto& [filter, list] : filters)
+    CHECK(of(filter, {{list, three}}) ==
+          "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+  CHECK(of("mean_filter", {{"size", 4}}) == "layers: layers.a: size must be odd, found 4");
+  CHECK(of("savitzky_golay_filter", {{"window_length", 4}}) ==
+        "layers: layers.a: window_length must be odd, found 4");
+}
+
 TEST_CASE("a network of layers that is wrong is refused with the layer's name") {
   const Json conv = {{"type", "conv"}, {"in", "image"}, {"out_channels", 2}};
   const auto with = [&](Json more) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
@@ -388,7 +389,239 @@ TEST_CASE("arguments of norms and activations that are unknown or no numbers are
   CHECK(said("group", "relu").find("a group norm needs its num_groups") != std::string::npos);
   CHECK(said({"batch", {{"num_groups", 2}}}, "relu") ==
         "basic_unet: no norm argument is called num_groups; there are affine, eps, momentum");
+  for (const char* norm : {"batch", "instance"})
+    CHECK(said({norm, {{"eps", -1}}}, "relu") ==
+          "basic_unet: " + std::string(norm) + ": eps is a number from 0, found -1");
+  CHECK(
+      said({"group", {{"num_groups", 1}, {"eps", -1e-5}}}, "relu").find("eps is a number from 0") !=
+      std::string::npos);
+  CHECK(said({"batch", {{"momentum", 2}}}, "relu") ==
+        "basic_unet: batch: momentum is a number from 0 to 1, found 2");
+  CHECK(said({"batch", {{"eps", 0}, {"momentum", 1}}}, "relu").empty());
   CHECK_NOTHROW(make("segresnet_ds", {{"norm", {"batch"}}}));
+}
+
+TEST_CASE("unet takes norms and activations as MONAI does: in any case, and with arguments") {
+  const auto unet = [](const Json& norm, const Json& act) {
+    const auto net = make("unet", {{"channels", {4, 8}},
+                                   {"strides", {2}},
+                                   {"num_res_units", 1},
+                                   {"norm", norm},
+                                   {"act", act}});
+    fill(*net);
+    net->train(true);
+    return net->forward(sines({2, 1, 8, 8}));
+  };
+  const Json slope{{"negative_slope", 0.01}, {"inplace", true}};
+  const std::pair<Json, Json> as_one[][2] = {
+      {{"BATCH", "PRELU"}, {"batch", "prelu"}},
+      {{"BATCH", "PRELU"}, {{"Batch", {{"affine", true}}}, {"PReLU", {{"init", 0.25}}}}},
+      {{"INSTANCE", "RELU"}, {"Instance", "ReLU"}},
+      {{"INSTANCE", "LEAKYRELU"}, {{"instance", {{"affine", false}}}, {"leakyrelu", slope}}}};
+  for (const auto& [one, other] : as_one) {
+    CAPTURE(other.first.dump());
+    CHECK(unet(one.first, one.second).equal(unet(other.first, other.second)));
+  }
+  CHECK_FALSE(
+      unet("batch", {"leakyrelu", {{"negative_slope", 0.5}}}).equal(unet("batch", "leakyrelu")));
+  CHECK_NOTHROW(unet({"group", {{"num_groups", 2}}}, "gelu"));
+  CHECK_THROWS_WITH(unet("bach", "relu"), doctest::Contains("unet: no norm is called bach; "));
+  CHECK_THROWS_WITH(unet("batch", {"prelu", {{"slope", 1}}}),
+                    doctest::Contains("unet: no prelu argument is called slope"));
+}
+
+TEST_CASE("what networks refuse alike they refuse in the same words") {
+  const std::tuple<const char*, Json, const char*> cases[] = {
+      // Kernels without a middle.
+      {"auto_encoder",
+       {{"channels", {2}}, {"strides", {2}}, {"up_kernel_size", 4}},
+       "kernel sizes must be odd, found 4"},
+      {"generator",
+       {{"latent_shape", 2},
+        {"start_shape", {2, 2}},
+        {"channels", {2}},
+        {"strides", {2}},
+        {"kernel_size", 2}},
+       "kernel sizes must be odd, found 2"},
+      {"resnet10", {{"conv1_t_size", {3, 4}}}, "conv1_t_size must be odd, found 4"},
+      {"se_resnet50",
+       {{"downsample_kernel_size", 2}},
+       "downsample_kernel_size must be odd, found 2"},
+      // Lists of other lengths than others.
+      {"auto_encoder",
+       {{"channels", {2, 2}}, {"strides", {2}}},
+       "strides needs as many entries as channels (2), found 1"},
+      {"regressor",
+       {{"in_shape", {1, 8, 8}}, {"channels", {2, 2}}, {"strides", {2}}},
+       "strides needs as many entries as channels (2), found 1"},
+      {"auto_encoder",
+       {{"channels", {2}}, {"strides", {2}}, {"inter_channels", {2, 2}}, {"inter_dilations", 2}},
+       "inter_dilations needs as many entries as inter_channels (2), found 1"},
+      {"attention_unet",
+       {{"channels", {4, 8}}, {"strides", {2, 2}}},
+       "strides needs one entry fewer than channels (1), found 2"},
+      {"dynunet",
+       {{"kernel_size", {3, 3, 3}}, {"strides", {1, 2, 2}}, {"upsample_kernel_size", {2}}},
+       "upsample_kernel_size needs one entry fewer than strides (2), found 1"},
+      {"segresnet",
+       {{"blocks_up", {1}}},
+       "blocks_up needs one entry fewer than blocks_down (3), found 1"},
+      {"segresnet_ds",
+       {{"blocks_up", {1}}},
+       "blocks_up needs one entry fewer than blocks_down (3), found 1"},
+      {"med_next",
+       {{"blocks_up", {1}}},
+       "blocks_up needs as many entries as blocks_down (4), found 1"},
+      {"plain_conv_unet",
+       {{"features_per_stage", {2, 2}}, {"kernel_sizes", {3}}, {"strides", {1, 2}}},
+       "kernel_sizes needs as many entries as features_per_stage (2), found 1"},
+      {"autoencoder_kl",
+       {{"channels", {4, 4}},
+        {"norm_num_groups", 2},
+        {"num_res_blocks", 1},
+        {"attention_levels", {false}}},
+       "attention_levels needs as many entries as channels (2), found 1"},
+      // One number, or one for each.
+      {"med_next",
+       {{"decoder_expansion_ratio", {2, 2}}},
+       "decoder_expansion_ratio has one number or 4, found 2"},
+      {"autoencoder_kl",
+       {{"channels", {4, 4}},
+        {"norm_num_groups", 2},
+        {"attention_levels", {false, false}},
+        {"num_res_blocks", {1, 1, 1}}},
+       "num_res_blocks has one number or 2, found 3"},
+      {"diffusion_model_unet",
+       {{"channels", {4, 4}},
+        {"norm_num_groups", 2},
+        {"attention_levels", {false, false}},
+        {"num_head_channels", {2, 2, 2}},
+        {"num_res_blocks", 1}},
+       "num_head_channels has one number or 2, found 3"},
+      {"reg_unet",
+       {{"num_channel_initial", 2}, {"depth", 2}, {"encode_kernel_sizes", {3, 3}}},
+       "encode_kernel_sizes has one number or 3, found 2"},
+      {"vqvae", {{"num_res_channels", {2, 2}}}, "num_res_channels has one number or 3, found 2"},
+      // One number an axis.
+      {"segresnet_ds",
+       {{"resolution", {1, 1, 1}}},
+       "resolution needs a number for each axis, 2, found 3"},
+      {"segresnet_vae",
+       {{"input_image_size", {8}}},
+       "input_image_size needs a number for each axis, 2, found 1"},
+      {"spade_net",
+       {{"label_nc", 2}, {"input_shape", {8}}, {"channels", {2}}, {"z_dim", 2}},
+       "input_shape needs a number for each axis, 2, found 1"},
+      // Multiples.
+      {"autoencoder_kl",
+       {{"channels", {4, 6}}, {"norm_num_groups", 4}, {"attention_levels", {false, false}}},
+       "channels must be multiples of norm_num_groups, 4, found 6"},
+      {"diffusion_model_unet",
+       {{"channels", {4, 6}}, {"norm_num_groups", 4}, {"attention_levels", {false, false}}},
+       "channels must be multiples of norm_num_groups, 4, found 6"},
+      {"segresnet",
+       {{"init_filters", 12}},
+       "init_filters must be a multiple of num_groups, 8, found 12"},
+      {"swin_unetr", {{"feature_size", 20}}, "feature_size must be a multiple of 12, found 20"},
+      {"vit_auto_enc",
+       {{"img_size", {18, 16}}, {"patch_size", 4}},
+       "img_size must be a multiple of patch_size, 4, found 18"},
+      {"masked_auto_encoder_vit",
+       {{"img_size", 16}, {"patch_size", 4}, {"decoder_hidden_size", 30}},
+       "decoder_hidden_size must be a multiple of decoder_num_heads, 12, found 30"},
+      {"spade_net",
+       {{"label_nc", 2}, {"input_shape", {8, 6}}, {"channels", {2, 2}}, {"z_dim", 2}},
+       "input_shape must be multiples of 4, found 6"}};
+  for (const auto& [type, params, why] : cases) {
+    CAPTURE(type);
+    CHECK_THROWS_WITH_AS(make(type, params), (type + std::string(": ") + why).c_str(), Error);
+  }
+  const std::tuple<const char*, Json, std::vector<std::int64_t>, const char*> extents[] = {
+      {"unetr",
+       {{"img_size", 16}, {"hidden_size", 12}},
+       {16, 32},
+       "was made for images of img_size [16, 16], got [16, 32]"},
+      {"vit",
+       {{"img_size", 16}, {"patch_size", 8}, {"hidden_size", 12}, {"num_layers", 1}},
+       {16, 8},
+       "was made for images of img_size [16, 16], got [16, 8]"},
+      {"classifier",
+       {{"in_shape", {1, 8, 8}}, {"classes", 2}, {"channels", {2}}, {"strides", {2}}},
+       {8, 4},
+       "was made for images of in_shape [8, 8], got [8, 4]"},
+      {"global_net",
+       {{"image_size", {8, 8}}, {"num_channel_initial", 2}, {"depth", 1}},
+       {8, 4},
+       "was made for images of image_size [8, 8], got [8, 4]"},
+      {"basic_unet", Json::object(), {16, 15}, "takes extents of 16 or more, got [16, 15]"},
+      {"se_resnet50", Json::object(), {2, 3}, "takes extents of 3 or more, got [2, 3]"}};
+  for (const auto& [type, params, size, why] : extents) {
+    CAPTURE(type);
+    CHECK_THROWS_WITH_AS(make(type, params)->forward(at::zeros({1, 1, size[0], size[1]})),
+                         (type + std::string(" ") + why).c_str(), DataError);
+  }
+}
+
+TEST_CASE("vqvae refuses lists that MONAI or PyTorch refuses") {
+  const auto said = [](const char* list, const Json& given) -> std::string {
+    try {
+      make("vqvae", {{"channels", {2, 2}}, {"num_res_channels", 2}, {list, given}});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const char *down = "downsample_parameters", *up = "upsample_parameters";
+  const Json halves{2, 4, 1, 1}, doubles{2, 4, 1, 1, 0};
+  const auto so = [&](const Json& d, const Json& u) {
+    make("vqvae", {{"channels", {2, 2}}, {"num_res_channels", 2}, {down, d}, {up, u}});
+  };
+  CHECK_NOTHROW(so(halves, doubles));
+  CHECK_NOTHROW(so({halves, halves}, {doubles, doubles}));
+  // The defaults are of three levels.
+  CHECK(said(down, halves) ==
+        "vqvae: upsample_parameters needs as many entries as channels (2), found 3");
+  CHECK(said(up, doubles) ==
+        "vqvae: downsample_parameters needs as many entries as channels (2), found 3");
+  const auto first = [&](const Json& d) { return said(down, d); };
+  CHECK(first(Json::array({halves})).find("needs as many entries as channels (2), found 1") !=
+        std::string::npos);
+  CHECK(first({2, 4, 1}) == "vqvae: downsample_parameters has lists of 4 numbers, found [2, 4, 1]");
+  CHECK(first({halves, {2, 4, 1}}) ==
+        "vqvae: downsample_parameters has lists of 4 numbers, found [2, 4, 1]");
+  CHECK(first({{2}, {4, 9}, {1}, {1}}).find("needs as many entries") != std::string::npos);
+  CHECK(first(Json::array()).find("has lists of 4 numbers, found []") != std::string::npos);
+  for (std::size_t i = 0; i < 3; ++i) {
+    Json wrong = halves;
+    wrong[i] = 0;
+    CHECK(first(wrong).find("has strides, kernels and dilations from 1, found ") !=
+          std::string::npos);
+  }
+  CHECK_THROWS_WITH(so(halves, {2, 4, 1, 1, 2}),
+                    "vqvae: upsample_parameters has paddings of the output below the stride, found "
+                    "[2, 4, 1, 1, 2]");
+}
+
+TEST_CASE("what MONAI has a default for may be left out") {
+  for (const char* type : {"unetr", "swin_unetr"}) {
+    const ParamSpec* axes = Registry::global().catalogue().find(type)->find_param("spatial_dims");
+    CHECK_FALSE(axes->required);
+    CHECK(axes->fallback == 3);
+  }
+}
+
+TEST_CASE("var_auto_encoder takes signals, whose in_shape is two numbers") {
+  const ParamSpec* shape =
+      Registry::global().catalogue().find("var_auto_encoder")->find_param("in_shape");
+  CHECK_FALSE(shape->reject({1, 16}).has_value());
+  CHECK(shape->reject(1).has_value());
+  CHECK(make("var_auto_encoder", {{"spatial_dims", 1},
+                                  {"in_shape", {1, 16}},
+                                  {"latent_size", 2},
+                                  {"channels", {2, 4}},
+                                  {"strides", {2, 2}}})
+            ->forward(at::zeros({2, 1, 16}))
+            .sizes() == at::IntArrayRef{2, 2, 16});
 }
 
 TEST_CASE("networks say in words what they cannot be and what does not fit") {
@@ -401,7 +634,7 @@ TEST_CASE("networks say in words what they cannot be and what does not fit") {
                                  {"upsample_kernel_size", {{2, 2}, {2, 1}}},
                                  {"filters", {2, 2, 2}}}));
   CHECK_THROWS_WITH(make("unetr", {{"img_size", {32, 40}}}),
-                    "unetr: img_size must be multiples of 16, a patch's extent, found 40");
+                    "unetr: img_size must be multiples of a patch's extent, 16, found 40");
   CHECK_THROWS_WITH(
       make("segresnet_ds", {{"resolution", {1, 5}}, {"upsample_mode", "pixelshuffle"}}),
       doctest::Contains("pixelshuffle has one factor for all axes, found [2, 1]"));

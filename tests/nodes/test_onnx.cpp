@@ -44,7 +44,7 @@ struct Case {
     const auto size = c["size"].get<std::vector<std::int64_t>>();
     samples = size[0];
     options.channels = built.channels();
-    options.extents.assign(size.end() - built.spatial_dims(), size.end());  // slices are samples
+    options.extents.assign(size.end() - built.spatial_axes(), size.end());  // slices are samples
     options.fits = [this](const auto& extents) { return built.unfit(extents).empty(); };
   }
   std::vector<at::Tensor> images(const onnx::Exported& e, std::int64_t batch,

@@ -137,5 +137,5 @@ TEST_CASE("prompts that do not fit vista3d are refused") {
   Json params = net_params({"class"});
   params["encoder_embed_dim"] = 12;
   CHECK_THROWS_WITH_AS(Registry::global().make_network("vista3d", params),
-                       "vista3d: encoder_embed_dim must be a multiple of 8", Error);
+                       "vista3d: encoder_embed_dim must be a multiple of 8, found 12", Error);
 }

@@ -72,7 +72,7 @@ GraphNetwork build_network(const std::string& run, const std::string& name, cons
     throw Error(Exit::usage, "a network of type " + type +
                                  " is a file of its own, whose steps are not known here");
   n.network->initialise(0);
-  n.extents = size_of(n.graph, *n.model, size, static_cast<std::size_t>(n.built->spatial_dims()));
+  n.extents = size_of(n.graph, *n.model, size, static_cast<std::size_t>(n.built->spatial_axes()));
   if (const std::string why = n.built->unfit(n.extents); !why.empty())
     throw Error(Exit::usage, type + " " + why + ": give --size");
   return n;

@@ -91,8 +91,8 @@ Json labels_of(const Graph& graph, std::int64_t classes) {
 // Why a network's answers are no classes of a volume's voxels; "": they are.
 std::string unfit(const GraphNetwork& made, const Trained& trained, std::int64_t classes) {
   if (classes < 2) return "this network has " + std::to_string(classes);
-  if (made.built->spatial_dims() < 3 && trained.window.value("slice_axis", -1) < 0)
-    return "this network takes images of " + std::to_string(made.built->spatial_dims()) +
+  if (made.built->spatial_axes() < 3 && trained.window.value("slice_axis", -1) < 0)
+    return "this network takes images of " + std::to_string(made.built->spatial_axes()) +
            " axes, and no sliding_window with slice_axis shows it slices";
   for (const GraphNode& n : made.graph.nodes)
     if (n.spec->family == "loss" && n.params.value("sigmoid", false) &&

@@ -15,7 +15,7 @@ std::int64_t largest(BuiltNetwork& network, std::int64_t budget, MemoryPolicy::K
   const Net& net = network.net();
   std::int64_t fits = 0;
   for (std::int64_t n = step; n <= most; n += step) {
-    const std::vector<std::int64_t> extents(static_cast<std::size_t>(network.spatial_dims()), n);
+    const std::vector<std::int64_t> extents(static_cast<std::size_t>(network.spatial_axes()), n);
     if (!network.unfit(extents).empty()) continue;
     Step::Size image{1, network.channels()};
     image.insert(image.end(), extents.begin(), extents.end());
@@ -46,7 +46,7 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
                              : nullptr;
     auto* built = dynamic_cast<BuiltNetwork*>(network.get());
     if (!built) continue;
-    LargestPatch p{m.name, built->spatial_dims(), bytes};
+    LargestPatch p{m.name, built->spatial_axes(), bytes};
     if (const Json given = m.params.value("memory_budget", Json()); given.is_number())
       p.budget = given;
     try {
