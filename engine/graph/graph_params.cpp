@@ -216,13 +216,14 @@ class RuleCheck {
     if (a.is_null() || b.is_null()) return;
     const std::int64_t wanted = length(b) + rule_.shift, found = length(a);
     const bool per = rule_.kind == ParamRule::Kind::per, by_default = !written_.find(rule_.a);
-    if (found == wanted || (per && (found == 1 || (found > wanted && may_be_longer(by_default)))))
-      return;
+    const bool none_is_meant = by_default && found == 0,
+               longer = found > wanted && may_be_longer(by_default);
+    if (found == wanted || (per && (found == 1 || none_is_meant || longer))) return;
     error("SL0234",
           "\"" + rule_.a + "\": expected " + std::to_string(wanted) +
               (wanted == 1 ? " entry" : " entries") +
               (per && wanted != 1 ? ", or one for all" : "") + ", found " + std::to_string(found) +
-              (by_default ? " by default" : ""),
+              (by_default ? " (by default)" : ""),
           "\"" + rule_.b + "\" has " + std::to_string(length(b)));
   }
 

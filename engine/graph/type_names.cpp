@@ -40,7 +40,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"ConfusionMatrixMetric", "confusion_matrix"},
     {"ControlNetDiffusionInferer", "diffusion_inferer"},
     {"ControlNetLatentDiffusionInferer", "diffusion_inferer"},
-    {"CrossValidation", "decathlon"},
+    {"CrossValidation", "datalist"},
     {"DataLoader", "batch"},
     {"Dataset", "file_list"},
     {"DecathlonDataset", "decathlon"},

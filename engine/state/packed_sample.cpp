@@ -274,12 +274,14 @@ std::optional<PackedSample> pack(const Sample& sample, const Sample& record) {
     fields.push_back(std::move(j));
   }
   out.header = {{"name", sample.name}, {"fields", std::move(fields)}};
+  if (!sample.members.empty()) out.header["members"] = sample.members;
   return out;
 }
 
 SamplePtr unpack(const CachedEntry& entry, const Sample& record) try {
   auto sample = std::make_shared<Sample>();
   sample->name = entry.header.at("name").get<std::string>();
+  sample->members = entry.header.value("members", sample->members);
   for (const Json& j : entry.header.at("fields")) {
     Field field;
     field.meta.clear();

@@ -60,6 +60,7 @@ struct Field {
 class Sample {
  public:
   std::string name;  // for messages and output files: the item's stem, "hippocampus_001"
+  std::vector<std::string> members;  // of a batch: its samples' names
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
   const Field* find(std::string_view key) const;

@@ -87,8 +87,12 @@ TraceEncoder::TraceEncoder(const Plan& plan)
   packet(0, memory.text, 60);
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     if (plan.nodes[i].is_source()) continue;
-    Writer queue = track(first_queue + i, "queue of " + plan.nodes[i].path());
+    Writer queue = track(first_queue + i, trace_queue + plan.nodes[i].path());
     queue.number(5, process_track).message(8, Writer().number(3, 2));  // a count
+    std::string inputs;  // the track's description: what the node reads, a line each
+    for (const GraphInput& in : plan.nodes[i].inputs)
+      inputs += (inputs.empty() ? "" : "\n") + plan.nodes[static_cast<std::size_t>(in.from)].path();
+    queue.bytes(14, inputs);
     packet(0, queue.text, 60);
   }
 }

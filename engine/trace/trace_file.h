@@ -23,6 +23,9 @@
 
 namespace sluice {
 
+// What a node's queue is called, before the node's path.
+inline constexpr const char* trace_queue = "queue of ";
+
 // Turns events into packets. Not thread-safe.
 class TraceEncoder final : public EventRings::Sink {
  public:

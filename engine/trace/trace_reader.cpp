@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/protobuf.h"
 #include "engine/base/read_file.h"
+#include "engine/trace/trace_file.h"
 
 namespace sluice {
 namespace {
@@ -47,14 +49,19 @@ class Decoder {
   void track(std::string_view text) {
     Field f;
     std::uint64_t id = 0;
-    std::string name;
+    std::string name, about;
     bool is_thread = false;
     for (Reader r(text); r.next(f);) {
       if (f.number == 1) id = f.value;
       if (f.number == 2) name = f.bytes;
+      if (f.number == 14) about = f.bytes;
       is_thread |= f.number == 4;
     }
     if (is_thread) data.threads.emplace_back(id, name);
+    if (about.empty() || !name.starts_with(trace_queue)) return;
+    std::istringstream lines(about);
+    auto& inputs = data.inputs[name.substr(std::string_view(trace_queue).size())];
+    for (std::string line; std::getline(lines, line);) inputs.push_back(line);
   }
 
   void track_event(std::string_view text, std::uint64_t time) {
@@ -133,6 +140,44 @@ TraceData read_trace(const std::string& file) {
   for (std::size_t i = 0; i < slices.size(); ++i)
     for (const auto flow : slices[i].flows) decoder.data.of_flow[flow].push_back(i);
   return std::move(decoder.data);
+}
+
+namespace {
+
+// When `node` had sent a life's sample to the body `to`: the same child, where that is known, else
+// the last one; 0 where the node did nothing before it.
+std::uint64_t sent_at(const TraceData& data, const std::vector<std::size_t>& life,
+                      const std::string& node, const TraceSlice& to) {
+  const bool gathers = to.flows.size() > 1;
+  std::uint64_t last = 0, same_child = 0;
+  for (const std::size_t i : life) {
+    const TraceSlice& s = data.slices[i];
+    if (s.name != node || !s.in.empty() || s.end > to.begin) continue;
+    last = std::max(last, s.end);
+    if (s.child == to.child) same_child = std::max(same_child, s.end);
+  }
+  return same_child && !gathers ? same_child : last;
+}
+
+// As ready_at(), for a body of whoever stands in `node`'s place.
+std::uint64_t sent_to(const TraceData& data, const std::vector<std::size_t>& life,
+                      const std::string& node, const TraceSlice& to) {
+  const auto inputs = data.inputs.find(node);
+  if (inputs == data.inputs.end()) return 0;
+  std::uint64_t ready = 0;
+  for (const std::string& input : inputs->second) {
+    const std::uint64_t sent = sent_at(data, life, input, to);
+    ready = std::max(ready, sent ? sent : sent_to(data, life, input, to));  // a cache had it
+  }
+  return ready;
+}
+
+}  // namespace
+
+std::uint64_t ready_at(const TraceData& data, const std::vector<std::size_t>& life,
+                       const TraceSlice& slice) {
+  const std::uint64_t ready = slice.in.empty() ? sent_to(data, life, slice.name, slice) : 0;
+  return ready ? ready : slice.begin;
 }
 
 std::vector<std::size_t> life_of(const TraceData& data, std::size_t source) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,6 +25,7 @@ struct TraceData {
   std::vector<std::pair<std::uint64_t, std::string>> threads;           // track -> name
   std::vector<TraceSlice> slices;                                       // by begin
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> of_flow;  // slices that name it
+  std::map<std::string, std::vector<std::string>> inputs;  // node -> the nodes that it reads
   const std::string& thread(std::uint64_t track) const;
 };
 
@@ -33,5 +35,11 @@ TraceData read_trace(const std::string& file);
 // The slices that a sample goes through from `source` (an index of slices) on, in order; as long as
 // the life takes, however long the trace is.
 std::vector<std::size_t> life_of(const TraceData& data, std::size_t source);
+
+// When the last of what a slice of a life works on had been sent to its node: the ends of the nodes
+// that this one reads, whatever else the sample went through meanwhile. A source's, and a pass's
+// within another body: its begin.
+std::uint64_t ready_at(const TraceData& data, const std::vector<std::size_t>& life,
+                       const TraceSlice& slice);
 
 }  // namespace sluice

@@ -52,30 +52,6 @@ std::vector<std::string> cases_of(const NnunetFolder& folder, bool labelled) {
   return {names.begin(), names.end()};
 }
 
-// A file a channel, and then the label's.
-std::vector<fs::path> files_of(const NnunetFolder& folder, const std::string& name, bool labelled) {
-  std::vector<fs::path> files;
-  if (!labelled || folder.dataset.is_null()) {
-    const fs::path images = folder.root / (labelled ? "imagesTr" : "imagesTs");
-    for (std::size_t c = 0; c < folder.channels.size(); ++c)
-      files.push_back(images / (name + channel_suffix(c) + folder.ending));
-    if (labelled) files.push_back(folder.root / "labelsTr" / (name + folder.ending));
-    return files;
-  }
-  try {
-    const Json& given = folder.dataset.at(name);
-    for (const Json& file : given.at("images"))
-      files.push_back((folder.root / file.get<std::string>()).lexically_normal());
-    files.push_back((folder.root / given.at("label").get<std::string>()).lexically_normal());
-  } catch (const Json::exception&) {
-    files.clear();
-  }
-  if (files.size() != folder.channels.size() + 1)
-    throw DataError((folder.root / "dataset.json").string() + ": dataset." + name +
-                    " is not {\"images\": [a path for each channel], \"label\": path}");
-  return files;
-}
-
 void must_exist(const fs::path& file, const std::string& why) {
   if (!fs::exists(file)) throw DataError(file.string() + ": no such file; " + why);
 }
@@ -145,7 +121,29 @@ DataList decathlon_fold(const NnunetFolder& folder, const NnunetSplit& which,
 
 bool is_nnunet(const Json& document) {
   return document.is_object() && document.contains("channel_names") &&
-         document.contains("file_ending");
+         document.contains("file_ending") && !document.contains("training");
+}
+
+std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string& name,
+                                   bool training) {
+  std::vector<fs::path> files;
+  if (!training || folder.dataset.is_null()) {
+    const fs::path images = folder.root / (training ? "imagesTr" : "imagesTs");
+    for (std::size_t c = 0; c < folder.channels.size(); ++c)
+      files.push_back(images / (name + channel_suffix(c) + folder.ending));
+    if (training) files.push_back(folder.root / "labelsTr" / (name + folder.ending));
+    return files;
+  }
+  try {
+    const Json& given = folder.dataset.at(name);
+    for (const Json& file : given.at("images"))
+      files.push_back((folder.root / file.get<std::string>()).lexically_normal());
+    files.push_back((folder.root / given.at("label").get<std::string>()).lexically_normal());
+  } catch (const Json::exception&) {
+    files.clear();
+  }
+  if (files.size() != folder.channels.size() + 1) files.clear();
+  return files;
 }
 
 NnunetFolder read_nnunet_folder(const fs::path& root) {
@@ -195,7 +193,10 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
   DataList list;
   for (const auto& name : chosen(folder, cases_of(folder, labelled), which)) {
     DataItem item{name, {}};
-    const auto files = files_of(folder, name, labelled);
+    const auto files = nnunet_files(folder, name, labelled);
+    if (files.empty())
+      throw DataError((folder.root / "dataset.json").string() + ": dataset." + name + " is not " +
+                      nnunet_entry);
     for (std::size_t c = 0; c < keys.size(); ++c) {
       must_exist(files[c], "channel_names has " + std::to_string(keys.size()) + " channels");
       item.files.emplace_back(keys[c], files[c].string());

@@ -23,9 +23,16 @@ struct NnunetFolder {
   nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
 };
 
-// Whether a dataset.json has nnU-Net's members.
+// Whether a dataset.json has nnU-Net's members, and no "training", which makes it the decathlon's.
 bool is_nnunet(const nlohmann::ordered_json& document);
 NnunetFolder read_nnunet_folder(const std::filesystem::path& root);
+
+// A case's files: one for each channel, and for training the label's. Empty where the entry of
+// "dataset" is not as nnunet_entry says.
+std::vector<std::filesystem::path> nnunet_files(const NnunetFolder& folder, const std::string& name,
+                                                bool training);
+inline constexpr const char* nnunet_entry =
+    "{\"images\": [a path for each channel], \"label\": path}";
 
 struct NnunetSplit {
   std::string split = "training";  // "training", "validation" or "test" (imagesTs, no labels)

@@ -61,8 +61,10 @@ std::string tensorrt_version() {
 }
 
 std::string engine_name(const std::string& file_sha256, const std::string& gpu,
-                        const std::string& tensorrt, const std::string& runtime) {
+                        const std::string& tensorrt, const std::string& runtime,
+                        const std::vector<std::int64_t>& size) {
   std::string name = file_sha256 + "-" + gpu + "-tensorrt " + tensorrt + "-onnxruntime " + runtime;
+  for (const std::int64_t n : size) name += "-" + std::to_string(n);
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
   return name;

@@ -1,8 +1,9 @@
 // Where ONNX Runtime computes: its providers for the CPU, CUDA and TensorRT, the strings that
 // TensorRT's is told, and the folder in which an engine that TensorRT has built is found again.
 //
-// An engine is right for one file, GPU model, driver, TensorRT and ONNX Runtime: its folder is
-// named after all of them, so another is a miss. So is one whose files are not as they were left.
+// An engine is right for one file, GPU model, driver, TensorRT, ONNX Runtime and size of a batch:
+// its folder is named after all of them, so another is a miss. So is one whose files are not as
+// they were left.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ std::string gpu_identity();
 std::string tensorrt_version();
 
 std::string engine_name(const std::string& file_sha256, const std::string& gpu,
-                        const std::string& tensorrt, const std::string& runtime);
+                        const std::string& tensorrt, const std::string& runtime,
+                        const std::vector<std::int64_t>& size);
 using ProviderOptions = std::vector<std::pair<std::string, std::string>>;
 ProviderOptions tensorrt_options(const EngineOptions& options, const std::filesystem::path& engine);
 

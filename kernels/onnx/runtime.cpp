@@ -147,8 +147,8 @@ void Engine::open(const EngineOptions& options, const std::string& provider) {
 void Engine::open_tensorrt(const EngineOptions& options, void* session_options) {
   const Table& t = table();
   const std::string gpu = gpu_identity();
-  const fs::path engine =
-      options.cache / engine_name(sha256_of_file(file_), gpu, tensorrt_version(), t.version);
+  const fs::path engine = options.cache / engine_name(sha256_of_file(file_), gpu,
+                                                      tensorrt_version(), t.version, options.size);
   const bool known = is_sealed(engine);
   if (!known) {
     tell("building an engine for " + gpu + " (once; minutes): " + engine.string());

@@ -14,18 +14,14 @@
 namespace sluice {
 namespace {
 
-// "a,b,c,+5": names until a file name would become unwieldy, then how many more; of one more, its
-// name, so that there are never as many words as members unless all are names (decollate). A comma
-// of a name's own becomes "\,".
-std::string joined_names(std::span<const SamplePtr> members) {
+// "a,b,c,+5", for messages: names until a line would become unwieldy, then how many more.
+std::string joined_names(const std::vector<std::string>& names) {
   constexpr std::size_t longest = 240;
-  if (members.size() == 1) return members[0]->name;
-  std::string out;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i > 0 && i + 1 < members.size() && out.size() + members[i]->name.size() > longest)
-      return out + ",+" + std::to_string(members.size() - i);
-    if (i > 0) out += ',';
-    for (const char c : members[i]->name) out.append(c == ',' ? "\\" : "").push_back(c);
+  std::string out = names[0];
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    if (out.size() + names[i].size() > longest)
+      return out + ",+" + std::to_string(names.size() - i);
+    out += "," + names[i];
   }
   return out;
 }
@@ -158,7 +154,8 @@ struct Batch final : Node {
                         " has " + std::to_string(members[0]->fields().size()) + ", " +
                         member->name + " has " + std::to_string(member->fields().size()));
     Sample out;
-    out.name = joined_names(members);
+    for (const auto& member : members) out.members.push_back(member->name);
+    out.name = joined_names(out.members);
     for (const auto& [key, field] : members[0]->fields())
       out.set(key, stacked(key, members, lazy_));
     f.emit(std::move(out));

@@ -33,7 +33,9 @@ struct Decollate final : Node {
   // A field that is no batch, such as a loss, goes to each.
   static Sample member(const Sample& batch, std::size_t i, std::size_t members) {
     Sample out;
-    out.name = name_of(batch.name, i, members);
+    out.name = batch.members.size() == members ? batch.members[i]
+               : members == 1                  ? batch.name
+                                               : batch.name + "_" + std::to_string(i);
     for (const auto& [key, field] : batch.fields()) {
       if (field.meta.size() != members || (field.tensor.defined() && field.tensor.dim() == 0)) {
         out.set(key, field);
@@ -49,19 +51,6 @@ struct Decollate final : Node {
                     field.meta[i]));
     }
     return out;
-  }
-  // `batch` lists its members' names, unless these are too many: "a,b,c".
-  static std::string name_of(const std::string& batch, std::size_t i, std::size_t members) {
-    if (members == 1) return batch;
-    std::vector<std::string> names(1);
-    for (const char c : batch)
-      if (c != ',')
-        names.back() += c;
-      else if (names.back().ends_with('\\'))
-        names.back().back() = c;
-      else
-        names.emplace_back();
-    return names.size() == members ? names[i] : batch + "_" + std::to_string(i);
   }
 };
 

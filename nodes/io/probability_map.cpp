@@ -10,6 +10,7 @@
 #include "kernels/files/npy.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -82,7 +83,7 @@ struct ProbabilityMap final : Node {
                         list_text(size));
     map.values[0][at[0]][at[1]].fill_(probability.to(at::kCPU).item<double>());
     if (--map.missing > 0) return f.skip("not the slide's last patch");
-    f.emit(finished(in, path, map.values));
+    f.emit(finished(in, path, map.values, f.stamp()));
     maps_.erase(path);
   }
 
@@ -112,7 +113,8 @@ struct ProbabilityMap final : Node {
     std::int64_t missing = 0;
   };
 
-  Sample finished(const Sample& last, const std::string& path, const at::Tensor& values) const {
+  Sample finished(const Sample& last, const std::string& path, const at::Tensor& values,
+                  const Stamp& stamp) {
     Sample out = last;
     out.name = file_stem(path);
     auto meta = std::make_shared<Meta>();
@@ -121,11 +123,14 @@ struct ProbabilityMap final : Node {
     out.set(p.slide_key, Field(at::Tensor(), meta));
     if (folder.empty()) return out;
     const std::string postfix = p.output_postfix.empty() ? "" : "_" + p.output_postfix;
-    write_npy(folder / (out.name + postfix + ".npy"), values[0]);
+    const fs::path file = folder / (out.name + postfix + ".npy");
+    written_.claim(file, stamp, out.name, path);
+    write_npy(file, values[0]);
     return out;
   }
 
   std::map<std::string, Unfinished> maps_;  // by the slide's path
+  WrittenFiles written_;
 };
 
 const Register<ProbabilityMap> registered;

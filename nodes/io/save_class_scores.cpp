@@ -7,6 +7,7 @@
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 #include "kernels/lists/data_list.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -56,13 +57,17 @@ struct SaveClassScores final : Node {
                      {"score", scores.const_data_ptr<double>()[i]}});
     }
     const std::string& file = field.geometry().path;
-    const std::string name = file.empty() ? f.in().name : file_stem(file);
+    const std::string name = must_name_a_file(file.empty() ? f.in().name : file_stem(file));
     const fs::path path =
         (p.separate_folder ? folder / name : folder) /
         (name + (p.output_postfix.empty() ? "" : "_" + p.output_postfix) + ".json");
+    written_.claim(path, f.stamp(), f.in().name, file);
     const std::string text = all.dump();
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }
+
+ private:
+  WrittenFiles written_;
 };
 
 const Register<SaveClassScores> registered;

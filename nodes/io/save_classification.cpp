@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "engine/base/csv.h"
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/checkpoint.h"
@@ -50,7 +51,7 @@ struct SaveClassification final : Node {
     const at::Tensor values =
         field.tensor.detach().to(at::kCPU, at::kDouble).flatten().contiguous();
     const std::string& file = field.geometry().path;
-    lines += file.empty() ? f.in().name : file;
+    lines += csv_field(file.empty() ? f.in().name : file, p.delimiter);
     for (std::int64_t i = 0; i < values.numel(); ++i)
       lines += p.delimiter + number(values.const_data_ptr<double>()[i]);
     lines += "\n";

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "engine/base/csv.h"
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/checkpoint.h"
@@ -50,7 +51,7 @@ struct SaveDetections final : Node {
                       " are no points with a probability each");
     for (std::int64_t i = 0; i < probs.numel(); ++i) {
       char digits[40];
-      lines += f.in().name + ",";
+      lines += csv_field(f.in().name) + ",";
       lines.append(
           digits,
           std::to_chars(digits, digits + sizeof digits, probs.const_data_ptr<double>()[i]).ptr);

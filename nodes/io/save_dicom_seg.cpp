@@ -8,6 +8,7 @@
 #include "engine/run/registry.h"
 #include "kernels/files/dicom.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -77,10 +78,12 @@ struct SaveDicomSeg final : Node {
     if (!fs::is_directory(series))
       throw DataError("field \"" + p.source + "\" was loaded from \"" + series.string() +
                       "\", which is no folder of a DICOM series");
+    must_name_a_file(out.name);
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
       const fs::path path = folder / (out.name + "_" + per_key(p.output_postfix, i) + ".dcm");
       const FileBytes file =
           dicom_segmentation(series, labels_of(field, p.keys[i]), field.geometry().affine, about);
+      written_.claim(path, f.stamp(), out.name, series.string());
       write_file(path, {file.view()});
       auto meta = std::make_shared<Meta>(field.geometry());
       meta->path = path.string();
@@ -128,6 +131,8 @@ struct SaveDicomSeg final : Node {
                       std::to_string(p.labels.size()) + ", the number of labels");
     return bytes;
   }
+
+  WrittenFiles written_;
 };
 
 const Register<SaveDicomSeg> registered;

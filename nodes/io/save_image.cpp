@@ -2,8 +2,6 @@
 // to its image's grid (invert) before it where that is wanted.
 #include <ATen/Functions.h>
 
-#include <map>
-#include <mutex>
 #include <set>
 
 #include "engine/base/error.h"
@@ -15,6 +13,7 @@
 #include "kernels/files/png.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -104,12 +103,12 @@ struct SaveImage final : Node {
       if (field.meta.size() != 1)
         throw DataError("field \"" + p.keys[i] + "\" is a batch; decollate it before saving");
       const auto [into, name] = place_of(out.name, field);
-      if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-        throw DataError("\"" + name + "\" cannot be the name of a file");
+      must_name_a_file(name);
       const std::string& postfix = p.output_postfix[p.output_postfix.size() == 1 ? 0 : i];
       const fs::path path = (p.separate_folder ? into / name : into) /
                             (name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
-      claim(path.string(), f.stamp(), field.geometry().path);
+      written_.claim(path, f.stamp(), out.name, field.geometry().path,
+                     "; name_by \"file\" with data_root_dir keeps the folders of their files");
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
         write_picture(path, data, p.keys[i]);
@@ -131,17 +130,6 @@ struct SaveImage final : Node {
   }
 
  private:
-  // What another sample of the epoch wrote there would be lost.
-  void claim(const std::string& path, const Stamp& stamp, const std::string& source) {
-    std::lock_guard lock(mutex_);
-    auto& [by, of] = written_.try_emplace(path, stamp, source).first->second;
-    if (by.epoch == stamp.epoch && by != stamp)
-      throw DataError(path + " is the file of two samples, made of \"" + of + "\" and \"" + source +
-                      "\"; name_by \"file\" with data_root_dir keeps the folders of their files");
-    by = stamp;
-    of = source;
-  }
-
   // The folder of a field's file, and its name.
   std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {
     const fs::path file = field.geometry().path;
@@ -172,8 +160,7 @@ struct SaveImage final : Node {
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
   }
 
-  std::mutex mutex_;
-  std::map<std::string, std::pair<Stamp, std::string>> written_;  // by whom, and of which file
+  WrittenFiles written_;
 };
 
 const Register<SaveImage> registered;

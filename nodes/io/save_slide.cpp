@@ -4,6 +4,7 @@
 #include "engine/state/sample.h"
 #include "kernels/files/slide.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -62,9 +63,7 @@ struct SaveSlide final : Node {
     const Field& field = out.at(p.key);
     const at::Tensor& image = field.tensor;
     require_spatial(image, p.key, 2, 2);
-    if (out.name.empty() || out.name.find('/') != std::string::npos || out.name == ".." ||
-        out.name == ".")
-      throw DataError("\"" + out.name + "\" cannot be the name of a file");
+    must_name_a_file(out.name);
     at::Tensor pixels = image;
     if (p.scale != 1 || image.scalar_type() != at::kByte) {
       pixels = (image.to(at::kDouble) * p.scale).round();
@@ -74,6 +73,7 @@ struct SaveSlide final : Node {
     pixels = pixels.to(at::kByte).permute({1, 2, 0}).contiguous();
     const fs::path path =
         folder / (out.name + (p.output_postfix.empty() ? "" : "_" + p.output_postfix) + ".tif");
+    written_.claim(path, f.stamp(), out.name, field.geometry().path);
     const std::int64_t row = pixels.size(1) * pixels.size(2);
     write_slide(path, pixels.size(0), pixels.size(1), pixels.size(2),
                 {.tile = p.tile,
@@ -90,6 +90,9 @@ struct SaveSlide final : Node {
     out.set(p.key, Field(image, std::move(meta)));
     f.emit(std::move(out));
   }
+
+ private:
+  WrittenFiles written_;
 };
 
 const Register<SaveSlide> registered;

@@ -4,6 +4,7 @@
 #include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -42,7 +43,7 @@ struct WriteDatalist final : Node {
         .at_least(0)
         .lane(LaneKind::io)
         .ordered()
-        .takes("@keys", Form::any);
+        .takes("@keys", Form::record);
   }
 
   void open(const OpenContext& context) override {
@@ -51,7 +52,7 @@ struct WriteDatalist final : Node {
 
   void process(Firing& f) override {
     Json entry = Json::object();
-    for (const auto& key : p.keys) entry[key] = relative(f.in().at(key).geometry().path, key);
+    for (const auto& key : p.keys) entry[key] = relative(file_of(f.in(), key));
     entries.push_back(std::move(entry));
   }
 
@@ -80,8 +81,7 @@ struct WriteDatalist final : Node {
   void load(const State& state) override { entries = state.values.at("entries"); }
 
  private:
-  std::string relative(const std::string& file, const std::string& key) const {
-    if (file.empty()) throw DataError("field \"" + key + "\" has no file to list");
+  std::string relative(const std::string& file) const {
     const fs::path below =
         fs::absolute(file).lexically_normal().lexically_relative(path.parent_path());
     if (below.empty() || *below.begin() == "..")

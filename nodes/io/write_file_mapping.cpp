@@ -5,6 +5,7 @@
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -34,7 +35,7 @@ struct WriteFileMapping final : Node {
         .lane(LaneKind::io)
         .ordered()
         .takes("@keys", Form::any, 0)
-        .takes("@source_keys", Form::any, 0);
+        .takes("@source_keys", Form::record);
   }
 
   void open(const OpenContext& context) override {
@@ -44,7 +45,7 @@ struct WriteFileMapping final : Node {
   void process(Firing& f) override {
     for (std::size_t i = 0; i < p.keys.size(); ++i) {
       const std::string& source = per_key(p.source_keys, i);
-      const std::string &from = path_of(f.in(), source), &to = path_of(f.in(), p.keys[i]);
+      const std::string &from = file_of(f.in(), source), &to = file_of(f.in(), p.keys[i]);
       if (from == to)
         throw DataError("fields \"" + source + "\" and \"" + p.keys[i] + "\" are one file, " + to +
                         ": put save_image in front");
@@ -70,13 +71,6 @@ struct WriteFileMapping final : Node {
 
   void save(State& state) const override { state.values["entries"] = entries; }
   void load(const State& state) override { entries = state.values.at("entries"); }
-
- private:
-  static const std::string& path_of(const Sample& sample, const std::string& key) {
-    const std::string& file = sample.at(key).geometry().path;
-    if (file.empty()) throw DataError("field \"" + key + "\" is of no file");
-    return file;
-  }
 };
 
 const Register<WriteFileMapping> registered;

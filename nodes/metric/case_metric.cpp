@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/csv.h"
 #include "engine/group/ranks.h"
 #include "kernels/files/file_io.h"
 #include "nodes/fields.h"
@@ -91,21 +92,13 @@ void CaseMetricBase::report(Flush& end) const {
   }
 }
 
-// As RFC 4180 has it.
-static std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
-  return out + "\"";
-}
-
 void CaseMetricBase::write_cases() const {
   const auto each = static_cast<std::int64_t>(numbers()), columns = width() / each;
   std::string text = "case";
   for (std::int64_t c = 0; c < columns; ++c)
-    text.append(",").append(classes() > 0 ? quoted(class_metric(first() + c)) : "value");
+    text.append(",").append(classes() > 0 ? csv_field(class_metric(first() + c)) : "value");
   for (std::int64_t i = 0; i < count(); ++i) {
-    text.append("\n").append(quoted(name(i)));
+    text.append("\n").append(csv_field(name(i)));
     for (std::int64_t c = 0; c < columns; ++c) {
       const double value = metric_of(row(i) + c * each);
       text.append(",").append(std::isnan(value) ? "" : Json(value).dump());

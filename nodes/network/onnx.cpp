@@ -68,7 +68,7 @@ struct OnnxNetwork final : Network {
                 .input = in.name};
     if (p.engine_cache.starts_with("~/"))
       if (const char* home = std::getenv("HOME")) options_.cache = home + p.engine_cache.substr(1);
-    // TensorRT builds for a size, which the first batch has.
+    // TensorRT builds for a size, which a batch has.
     const auto there = onnx::providers();
     const bool builds = std::ranges::find(there, "tensorrt") != there.end();
     if (!builds || p.provider == "cpu" || p.provider == "cuda") engine_.emplace(p.file, options_);
@@ -88,7 +88,7 @@ struct OnnxNetwork final : Network {
     if (!fits)
       refuse("was exported for images of " + text(extents) + ", got " + c10::str(image.sizes()) +
              ": `sluice export --size` makes one of another size");
-    if (!engine_) {
+    if (!engine_ || !is_built_for(image)) {
       options_.size = image.sizes().vec();
       engine_.emplace(p.file, options_);
     }
@@ -121,6 +121,10 @@ struct OnnxNetwork final : Network {
     if (known && port.extents[1].number != wanted)
       refuse("has " + std::to_string(port.extents[1].number) + " channels in \"" + port.name +
              "\", " + name + " is " + std::to_string(wanted));
+  }
+  bool is_built_for(const at::Tensor& image) const {
+    return engine_->provider() != "tensorrt" ||
+           image.sizes().slice(1) == at::IntArrayRef(options_.size).slice(1);
   }
   // As many samples as the file was made for, or TensorRT's engine was built for.
   std::int64_t batch(std::int64_t samples) const {

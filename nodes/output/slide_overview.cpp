@@ -3,6 +3,7 @@
 
 #include "kernels/files/png.h"
 #include "nodes/slide_params.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -62,8 +63,9 @@ struct SlideOverview final : Node {
     const std::string png =
         encode_png(picture.const_data_ptr<std::uint8_t>(), static_cast<int>(drawn.columns),
                    static_cast<int>(drawn.rows), 3);
-    write_file(folder_ / (fs::path(slide->path()).stem().string() + ".png"),
-               {{reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}});
+    const fs::path file = folder_ / (fs::path(slide->path()).stem().string() + ".png");
+    written_.claim(file, f.stamp(), f.in().name, slide->path());
+    write_file(file, {{reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}});
   }
 
  private:
@@ -106,6 +108,7 @@ struct SlideOverview final : Node {
 
   fs::path folder_;
   std::unique_ptr<SlideReader> reader_;
+  WrittenFiles written_;
 };
 
 const Register<SlideOverview> registered;

@@ -28,6 +28,7 @@ struct SelectItems final : FusedNode {
   void process(Firing& f) override {
     Sample out;
     out.name = f.in().name;
+    out.members = f.in().members;
     for (const auto& key : p.keys)
       if (!p.allow_missing_keys || f.in().has(key)) out.set(key, f.in().at(key));
     finish(f, std::move(out));

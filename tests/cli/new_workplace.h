@@ -23,6 +23,7 @@ struct NewWorkplace {
     INFO(checked.err);
     CHECK(checked.code == 0);
     CHECK(checked.err.empty());  // no warning either
+    CHECK(run("fmt --check graph.json").out.empty());
     const auto ran = run("run graph.json --quiet --out run --set run.epochs=1");
     INFO(ran.err);
     REQUIRE(ran.code == 0);

@@ -117,6 +117,14 @@ TEST_CASE("cache list and prune say what they find, and touch no other folder") 
   r = shell::run("$SLUICE cache prune " + (f.folder.path / "data").string() + " --budget 0");
   CHECK(r.code == 2);
   CHECK(r.err.find("is no folder of a cache") != std::string::npos);
+  // The folder that is meant unless one is named, before any cache has been kept there.
+  const std::string none =
+      "XDG_CACHE_HOME=" + (f.folder.path / "none").string() + " $SLUICE cache ";
+  r = shell::run(none + "list");
+  CHECK(r.code == 0);
+  CHECK(r.out.find("none/sluice: no cache has been kept there yet") != std::string::npos);
+  CHECK(json::parse(shell::run(none + "list --json").out).at("entries") == 0);
+  CHECK(json::parse(shell::run(none + "prune --budget 0 --json").out).at("left").at("bytes") == 0);
   CHECK(shell::run("$SLUICE cache lst " + f.cache).err.find("did you mean \"list\"?") !=
         std::string::npos);
   r = shell::run("LD_DEBUG=files $SLUICE cache list " + f.cache +

@@ -404,6 +404,26 @@ TEST_CASE("data check says everything at once, with the voxels' place") {
     CHECK_MESSAGE(r.out.find(text) != std::string::npos, text, " in ", r.out);
 }
 
+TEST_CASE("data check reads the cases that nnU-Net's dataset.json lists by their files") {
+  Set set;
+  set.list = {{"channel_names", {{"0", "MRI"}}},
+              {"labels", {{"background", 0}, {"front", 1}, {"back", 2}}},
+              {"file_ending", ".nii"},
+              {"dataset", json::object()}};
+  for (int i = 0; i < 5; ++i)
+    set.list["dataset"]["case_" + std::to_string(i)] = {
+        {"images", json::array({Set::image_name(i)})}, {"label", Set::label_name(i)}};
+  CHECK(found_in(set) == Found{{"unreferenced", Set::image_name(5)}});
+  CHECK(set.run("check .").out.find("5 training; 10 files") != std::string::npos);
+  set.list["dataset"]["case_4"].erase("label");
+  set.write(label1, with(label(1).bytes(), at(4, 4, 3, 1), std::uint8_t{9}));
+  CHECK(found_in(set) == Found{{"list", "dataset.json"},
+                               {"label_value", label1},
+                               {"unreferenced", Set::image_name(4)},
+                               {"unreferenced", Set::label_name(4)},
+                               {"unreferenced", Set::image_name(5)}});
+}
+
 TEST_CASE("data check looks at what a graph's sources list, and takes its labels from load_image") {
   Set set;
   set.write(Set::image_name(4), image(1));

@@ -62,7 +62,7 @@ TEST_CASE("settings a key are one for all, or one for each key") {
         "SL0234 nodes.grid.mode: \"mode\": expected 1 entry, found 2 (\"keys\" has 1)\n");
   CHECK(grid(R"(, "keys": ["image", "label", "other"])")
             .find("SL0234 nodes.grid.keys: \"mode\": expected 3 entries, or one for all, found 2 "
-                  "by default (\"keys\" has 3)") != std::string::npos);
+                  "(by default) (\"keys\" has 3)") != std::string::npos);
   // A part stands for several keys or for one.
   const std::string part = R"("parts": { "same": { "in": "x", "out": "grid",
     "params": { "keys": ["image", "label"] }, "nodes": {
@@ -143,6 +143,27 @@ TEST_CASE("paths, single samples and batches are told apart") {
   CHECK(said(graph(R"("fwd": { "type": "model", "in": "load", "net": "net" })")) ==
         "SL0604 nodes.fwd.in: \"fwd\" takes a batch [N, C, X, Y, Z], but \"image\" is a single "
         "sample (put a batch node in front)\n");
+}
+
+TEST_CASE("a default that has an entry a key is asked for where there are more keys") {
+  const auto with = [](const std::string& more) {
+    return said(R"({ "nodes": { "s": { "type": "file_list", "items":
+      [{ "t1": "a.nii", "t2": "b.nii", "label": "c.nii" }] },
+    "load": { "type": "load_image", "in": "s", "keys": ["t1", "t2", "label"] },
+    "grid": { "type": "spacing", "in": "load", "keys": ["t1", "t2", "label"], "pixdim": 1)" +
+                more + " } } }");
+  };
+  CHECK(
+      with("") ==
+      "SL0234 nodes.grid.keys: \"mode\": expected 3 entries, or one for all, found 2 (by default) "
+      "(\"keys\" has 3)\n");
+  CHECK(with(R"(, "mode": ["bilinear", "bilinear", "nearest"])") == "");
+  CHECK(with(R"(, "mode": "bilinear")") == "");
+}
+
+TEST_CASE("what needs files' paths alone stands behind a source too") {
+  CHECK(said(graph(R"("list": { "type": "write_datalist", "in": "cases",
+                               "output": "dataset.json" })")) == "");
 }
 
 TEST_CASE("a loss or an optimizer without what it needs is found") {

@@ -141,6 +141,35 @@ TEST_CASE("new prediction of a folder runs without weights, and says that they a
         std::string::npos);
 }
 
+TEST_CASE("new prediction with a run's overlapping regions keeps each as a channel") {
+  Workplace w;
+  nii::write_pair(w.at("data/b.nii"), "", {16, 16, 16}, {2, 2, 2});
+  const auto graph_of = [&](const json& loss) {
+    json nodes{{"cases", {{"type", "file_list"}, {"root", "data"}, {"pattern", "*.nii"}}},
+               {"load", {{"type", "load_image"}, {"in", "cases"}, {"keys", "image"}}},
+               {"batch", {{"type", "batch"}, {"in", "load"}}},
+               {"fwd", {{"type", "model"}, {"in", "batch"}, {"net", "net"}}},
+               {"loss", {{"type", "dice_loss"}, {"in", "fwd"}}}};
+    nodes["loss"].update(loss);
+    const json net{{"type", "unet"},    {"spatial_dims", 3},  {"in_channels", 1},
+                   {"out_channels", 3}, {"channels", {4, 8}}, {"strides", json::array({2})}};
+    w.folder.write("run/graph.json", json{{"models", {{"net", net}}}, {"nodes", nodes}}.dump());
+    std::filesystem::remove(w.at("graph.json"));
+    const auto made = w.run("new prediction data --weights run -o graph.json");
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    CHECK(w.run("check graph.json && $SLUICE fmt --check graph.json").code == 0);
+    return w.graph().at("nodes");
+  };
+  const json regions = graph_of({{"sigmoid", true}});
+  CHECK(regions.at("prob").at("sigmoid") == true);
+  CHECK(regions.at("native").at("in") == "prob");
+  CHECK(regions.at("label").at("type") == "as_discrete");
+  CHECK(regions.at("label").at("threshold") == 0.5);
+  for (const json& loss : {json{{"sigmoid", true}, {"to_onehot_y", true}}, json{{"softmax", true}}})
+    CHECK(graph_of(loss).at("label").at("type") == "argmax");
+}
+
 TEST_CASE("new names odd cases, and its graph leaves them out") {
   Workplace w;
   make_decathlon(w, 8, {16, 16, 16}, {1, 1, 1});

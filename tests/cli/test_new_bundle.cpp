@@ -193,6 +193,7 @@ TEST_CASE("a bundle's inference becomes a graph that says where each part stood,
   const std::string text = b.folder.read("graph.json");
   CHECK(text.find("// configs/inference.json:") != std::string::npos);
   CHECK(text.find("preprocessing.transforms.3 (Spacingd)") != std::string::npos);
+  CHECK(b.run("fmt --check graph.json").out.empty());
   // Every component is in one line of the report.
   const std::string report = b.folder.read("graph.import.txt");
   CHECK(count(report, "\n") == count(inference().dump(), "_target_"));
@@ -776,6 +777,49 @@ TEST_CASE("a generator's bundle: drawn latents are its network's input, pictures
   for (const char* name : {"0", "1", "2"})
     CHECK(
         std::filesystem::exists(b.folder.path / "b/outputs" / (std::string(name) + "_trans.png")));
+}
+
+TEST_CASE("new says that --set is of a bundle's items, not of a graph's") {
+  const std::string help = shell::run("$SLUICE new --help").out;
+  CHECK(help.find("bundle: changes an item of its") != std::string::npos);
+  CHECK(help.find("nodes.step.lr") == std::string::npos);
+}
+
+TEST_CASE("parts of a list by their number, folds of them, and the folds of a file") {
+  json config = inference();
+  const auto source = [&](const char* data) {
+    config["dataset"]["data"] = data;
+    const json nodes = Bundle().graph_of(config)["nodes"];
+    for (const json& node : nodes)
+      if (node["type"] == "datalist") return node;
+    return json();
+  };
+  config["list"] = "$monai.data.load_decathlon_datalist('all.json', True, 'training', 'data')";
+  config["parts"] = "$monai.data.partition_dataset(@list, num_partitions=3, shuffle=True, seed=7)";
+  json node = source("$@parts[-1]");
+  CHECK(node["num_partitions"] == 3);
+  CHECK(node["share"] == 2);
+  CHECK(node["shuffle_shares"] == true);
+  CHECK(node["share_seed"] == 7);
+  CHECK(!node.contains("shares"));
+  node = source("$monai.data.select_cross_validation_folds(@parts, folds=[0, -1])");
+  CHECK(node["share"] == json{0, 2});
+  CHECK(source("$monai.data.select_cross_validation_folds(@parts, 1)")["share"] == 1);
+  node = source("$monai.auto3dseg.datafold_read('folds.json', 'data', fold=1)[1]");
+  CHECK(node["fold"] == 1);
+  CHECK(node["split"] == "validation");
+  CHECK(node["list_key"] == "training");
+  for (const auto& [data, why] :
+       {std::pair{"$@parts[3]", "there are 3 parts"},
+        {"$monai.data.partition_dataset(@parts[0], [1, 1])[0]", "of a part"},
+        {"$monai.data.partition_dataset(@list)[0]", "neither ratios nor a number of parts"},
+        {"$monai.data.partition_dataset(@list, num_partitions=2, even_divisible=True)[0]",
+         "num_partitions alone"}}) {
+    config["dataset"]["data"] = data;
+    const Bundle b;
+    b.write(config);
+    check_refused(b.make(), why);
+  }
 }
 
 TEST_CASE("a training on rows of an .npz file: shares, draws with replacement, repeated batches") {

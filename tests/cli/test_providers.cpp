@@ -51,6 +51,19 @@ TEST_CASE("TensorRT is told windows' size, batches and where its engine is kept"
   CHECK(contains(damaged.err, "building an engine for "));
 }
 
+TEST_CASE("TensorRT builds anew for images of another size") {
+  const Packaged p;
+  nii::write_pair(p.at("data/images/a2.nii"), "", {16, 16, 16}, {1, 1, 1});
+  std::string whole = predict("tensorrt");
+  whole.insert(whole.find(" --set"), " --set 'nodes.infer.roi_size=[0, 0, 0]'");
+  for (const int times : {0, 1}) {
+    const auto r = p.sh(with_tensorrt + whole + "grep -c CreateSession log");
+    INFO(r.err);
+    CHECK(r.out == "2\n");
+    CHECK(contains(r.err, "building an engine for ") == (times == 0));
+  }
+}
+
 TEST_CASE("auto goes on with the next provider and says so once") {
   const Packaged p;
   const auto cuda = p.sh(with_tensorrt + "export FAKE_NO_TENSORRT=1\n" + predict("auto"));

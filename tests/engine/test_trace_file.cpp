@@ -143,6 +143,38 @@ TEST_CASE("lives are found in no more than the time of their own length") {
     REQUIRE(life_of(data, i) == std::vector<std::size_t>{i, i + 1, i + 2});
 }
 
+TEST_CASE("what waits at a fork waits from the end of the node that it reads") {
+  Builder b;
+  const int s = b.source("s", 1);
+  const int a = b.add("a", plain("a"), forward, {{s, 0}});
+  const int left = b.add("left", sink("left"), [](Firing&) {}, {{a, 0}});
+  const int right = b.add("right", sink("right"), [](Firing&) {}, {{a, 0}});
+  REQUIRE(b.plan());
+  TraceEncoder encoder(*b.made);
+  encoder.thread(0, "t", 1);
+  encoder.named({s, 0, 0, "x"});
+  const auto body = [&](int node, std::int64_t start, std::int64_t end) {
+    Event e;
+    e.node = node;
+    e.start = start;
+    e.end = end;
+    encoder.event(0, e);
+  };
+  body(s, 10, 20);
+  body(a, 25, 40);
+  body(left, 50, 90);
+  body(right, 95, 99);
+  TemporaryFolder folder;
+  const auto file = folder / "trace";
+  std::ofstream(file, std::ios::binary) << encoder.take();
+  const TraceData data = read_trace(file.string());
+  const auto life = life_of(data, 0);
+  REQUIRE(life.size() == 4);
+  std::vector<std::uint64_t> ready;
+  for (const std::size_t i : life) ready.push_back(ready_at(data, life, data.slices[i]));
+  CHECK(ready == std::vector<std::uint64_t>{10, 20, 40, 40});
+}
+
 TEST_CASE("a full ring drops what is new and counts it, and what is kept is in order") {
   EventRings rings(8);
   rings.start();

@@ -191,12 +191,18 @@ TEST_CASE("numbers beyond float16 are refused by name") {
 }
 
 TEST_CASE(
-    "an engine's name tells files, GPUs and versions apart, and one that was touched is none") {
-  const auto name = onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12080", "10.13.3", "1.31.1");
+    "an engine's name tells files, GPUs, versions and sizes apart, and one that was touched is "
+    "none") {
+  using Size = std::vector<std::int64_t>;
+  const std::string gpu = "NVIDIA H200, 9.0, driver 12080";
+  const auto name = onnx::engine_name("abc", gpu, "10.13.3", "1.31.1", {});
   CHECK(name == "abc-NVIDIA_H200__9.0__driver_12080-tensorrt_10.13.3-onnxruntime_1.31.1");
-  CHECK(name != onnx::engine_name("abd", "NVIDIA H200, 9.0, driver 12080", "10.13.3", "1.31.1"));
-  CHECK(name != onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12090", "10.13.3", "1.31.1"));
-  CHECK(name != onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12080", "10.13.4", "1.31.1"));
+  CHECK(onnx::engine_name("abc", gpu, "10.13.3", "1.31.1", Size{3, 1, 16, 8}) ==
+        name + "-3-1-16-8");
+  CHECK(name != onnx::engine_name("abd", gpu, "10.13.3", "1.31.1", {}));
+  CHECK(name !=
+        onnx::engine_name("abc", "NVIDIA H200, 9.0, driver 12090", "10.13.3", "1.31.1", {}));
+  CHECK(name != onnx::engine_name("abc", gpu, "10.13.4", "1.31.1", {}));
   const TemporaryFolder folder;
   CHECK_FALSE(onnx::is_sealed(folder / "e"));
   folder.write_text("e/a.engine", "an engine");

@@ -148,6 +148,7 @@ Sample random_sample(std::mt19937& random) {
                                   at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
   Sample sample;
   sample.name = "case " + std::to_string(pick(100));
+  for (auto n = pick(3); n > 0; --n) sample.members.push_back("member " + std::to_string(n));
   for (int k = 0; k < 3; ++k) {
     std::vector<std::int64_t> shape;
     for (std::int64_t d = pick(5); d > 0; --d) shape.push_back(pick(40) == 0 ? 0 : 1 + pick(17));
@@ -192,6 +193,7 @@ TEST_CASE("a sample comes back from a cache's file bit for bit") {
     const SamplePtr back = unpack(*entry, record);
     REQUIRE(back);
     CHECK(same_sample(sample, *back));
+    CHECK(sample.members == back->members);
   }
   CHECK(cache.figures().entries == 300);
   CHECK(cache.figures().damaged == 0);

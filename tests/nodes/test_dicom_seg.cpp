@@ -144,6 +144,20 @@ TEST_CASE("save_dicom_seg refuses what does not fit its series, with slices' num
   }
 }
 
+TEST_CASE("save_dicom_seg refuses a file that another sample of the epoch has written") {
+  const dicom_series::Series series;
+  const TemporaryFolder out;
+  const Sample one = labels_on(series.folder / "s", two_labels());
+  Driver node("save_dicom_seg", {{"labels", codes}, {"output_dir", out.path.string()}});
+  node.fire({one}, at_index(0));
+  CHECK(contains(message_of([&] { node.fire({one}, at_index(1)); }),
+                 "case_seg.dcm is the file of two samples, \"case\" of "));
+  node.fire({one}, at_index(0, 1));  // the next epoch's
+  Sample outside = one;
+  outside.name = "../case";
+  CHECK(contains(message_of([&] { node.fire({outside}, at_index(2)); }), "cannot be the name"));
+}
+
 TEST_CASE("save_dicom_seg refuses labels that it has no name for, and names that are none") {
   const dicom_series::Series series;
   const Sample good = labels_on(series.folder / "s", two_labels());

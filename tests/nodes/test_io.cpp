@@ -468,7 +468,8 @@ TEST_CASE("save_image refuses a file that another sample of the epoch has writte
   save.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
   CHECK(contains(
       message_of([&] { save.fire({made_of("/d/2/image.nii.gz")}, at_index(1)); }),
-      "is the file of two samples, made of \"/d/1/image.nii.gz\" and \"/d/2/image.nii.gz\""));
+      "case_trans.nii.gz is the file of two samples, \"case\" of /d/1/image.nii.gz and \"case\" of "
+      "/d/2/image.nii.gz; name_by"));
   save.fire({made_of("/d/2/image.nii.gz")}, at_index(1, 1));  // the next epoch's
   Json apart = params;
   apart.update({{"name_by", "file"}, {"data_root_dir", "/d/"}});
@@ -502,6 +503,9 @@ TEST_CASE("A data set that was written is a decathlon again") {
   CHECK(last.tensor("image").equal(at::full({1, 2, 2, 2}, 2.0f)));
   Driver outside("write_datalist", {{"output", "x/dataset.json"}, {"keys", "image"}}, context);
   CHECK(contains(message_of([&] { outside.fire({last}); }), "does not lie under"));
+  Sample two = last;
+  two.set("image", Field(at::Tensor(), {two.at("image").meta[0], two.at("image").meta[0]}));
+  CHECK(contains(message_of([&] { list.fire({two}); }), "is a batch; decollate it"));
 }
 
 TEST_CASE("The real hippocampus set loads whole, with its labels and geometry checked") {

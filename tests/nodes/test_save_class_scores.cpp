@@ -32,6 +32,24 @@ TEST_CASE(
   CHECK(Json::parse(file)[1] == Json{{"idx", 1}, {"label", "label_1"}, {"score", 0.0}});
 }
 
+TEST_CASE("save_class_scores refuses a file that another sample of the epoch has written") {
+  const TemporaryFolder folder;
+  const auto of = [](const char* file) {
+    Sample s = sample_of("pred", at::tensor({1.0, 0.0}));
+    auto meta = std::make_shared<Meta>();
+    meta->path = file;
+    s.set("pred", Field(s.tensor("pred"), std::move(meta)));
+    return s;
+  };
+  Driver node("save_class_scores", {{"output_dir", folder.path.string()}});
+  node.fire({of("/d/1/x.png")}, at_index(0));
+  CHECK(
+      contains(message_of([&] { node.fire({of("/d/2/x.png")}, at_index(1)); }),
+               "x/x_trans.json is the file of two samples, \"case\" of /d/1/x.png and \"case\" of "
+               "/d/2/x.png"));
+  node.fire({of("/d/2/x.png")}, at_index(1, 1));  // the next epoch's
+}
+
 TEST_CASE("save_classification adds to the file of an epoch that had no image") {
   const TemporaryFolder folder;
   Driver node("save_classification",
@@ -41,4 +59,14 @@ TEST_CASE("save_classification adds to the file of an epoch that had no image") 
   node.flush();
   std::ifstream file(folder / "new/predictions.csv");
   CHECK(std::string{std::istreambuf_iterator<char>(file), {}} == "case,0.25\n");
+  Driver semicolons("save_classification",
+                    {{"output_dir", (folder / "s").string()}, {"delimiter", ";"}});
+  for (const char* name : {"a,b", "a;b"}) {
+    Sample s = sample_of("pred", at::tensor({0.25}));
+    s.name = name;
+    semicolons.fire({s});
+  }
+  semicolons.flush();
+  std::ifstream quoted(folder / "s/predictions.csv");
+  CHECK(std::string{std::istreambuf_iterator<char>(quoted), {}} == "a,b;0.25\n\"a;b\";0.25\n");
 }

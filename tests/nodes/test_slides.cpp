@@ -324,6 +324,31 @@ TEST_CASE("probability_map waits for a slide's last patch, and is whole or an er
   CHECK(contains(message_of([&] { map.fire({batch}); }), "one number a patch"));
 }
 
+TEST_CASE("two slides of one name are refused instead of one file for both") {
+  TemporaryFolder folder;
+  OpenContext context;
+  context.out_dir = folder.path;
+  Driver map("probability_map", {{"output_dir", "maps"}}, context),
+      draw("slide_overview", Json::object(), context);
+  const auto patch_of = [&](std::uint64_t i, const char* of) {
+    std::filesystem::create_directories(folder / of);
+    const auto file = folder / of / "s.tif";
+    write(file, tissue(64, 64), {.levels = 1});
+    Sample s = drive("slide_grid", {{"size", 64}, {"mask_level", 0}}, {slide_sample(file)}).at(0);
+    s.set("pred", Field(at::zeros({1}), s.at("location").meta));
+    s.set("num_patches", Field(at::ones({1}, at::kLong), s.at("location").meta));
+    draw.fire({map.fire({s}, at_index(i)).samples().at(0)}, at_index(i));
+  };
+  patch_of(0, "a");
+  const std::string why = message_of([&] { patch_of(1, "b"); });
+  CHECK(contains(why, "maps/s.npy is the file of two samples, \"s\" of "));
+  CHECK(contains(why, "a/s.tif and \"s\" of "));
+  Sample other = slide_sample(folder / "b/s.tif");
+  other.set("prob_map", Field(at::zeros({1, 1, 1}), other.at("image").meta));
+  CHECK(contains(message_of([&] { draw.fire({other}, at_index(1)); }),
+                 "overviews/s.png is the file of two samples"));
+}
+
 TEST_CASE("lesion_froc has MONAI's score, and masks that are no masks are refused") {
   TemporaryFolder folder;
   const Json& all = golden("slides.json");
@@ -381,6 +406,8 @@ TEST_CASE("save_slide writes what read_region reads") {
               context);
   s.set("image", Field(at::tensor({0.0, 0.5, 1.0, 0.25}).view({1, 2, 2}), s.at("image").meta));
   maps.fire({s});
+  CHECK(contains(message_of([&] { maps.fire({s}, at_index(1)); }),
+                 "case_map.tif is the file of two samples, \"case\" and \"case\""));
   at = placed(folder / "case_map.tif", 0, 0);
   const at::Tensor map =
       drive("read_region", {{"size", 2}, {"channels", 1}, {"center", false}}, {at})[0].tensor(
@@ -484,6 +511,11 @@ TEST_CASE("save_detections writes a line a point") {
   node.flush();
   const Bytes bytes = bytes_of(folder / "detections.csv");
   CHECK(std::string(bytes.begin(), bytes.end()) == "case,0.75,3,4\ncase,0.5,5,6\n");
+  s.name = "Smith, \"J\"";
+  node.fire({s});
+  node.flush();
+  const Bytes named = bytes_of(folder / "detections.csv");
+  CHECK(std::string(named.begin(), named.end()).starts_with("\"Smith, \"\"J\"\"\",0.75,3,4\n"));
   s.set("coords", Field(at::zeros({3, 2}), s.at("probs").meta));
   CHECK(contains(message_of([&] { node.fire({s}); }), "are no points"));
 }

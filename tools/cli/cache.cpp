@@ -89,8 +89,9 @@ int list(const fs::path& folder, const Options& o) {
 }
 
 int prune(const fs::path& folder, const Options& o) {
+  const bool kept = is_cache_folder(folder);
   Pruned bad;
-  if (o.verify)
+  if (o.verify && kept)
     for (const CachedFile& f : cached_files(folder)) {
       const auto key = CacheKey::from_hex(f.path.filename().string());
       if (read_entry(f.path, *key) || ::unlink(f.path.c_str()) != 0) continue;
@@ -99,7 +100,7 @@ int prune(const fs::path& folder, const Options& o) {
     }
   std::optional<std::int64_t> since;
   if (o.days) since = now_ns() - static_cast<std::int64_t>(*o.days * day_ns);
-  Pruned done = prune_cache(folder, o.budget, since);
+  Pruned done = kept ? prune_cache(folder, o.budget, since) : Pruned();
   done.entries += bad.entries;
   done.bytes += bad.bytes;
   if (o.json)
@@ -124,9 +125,13 @@ int cache(const Options& o) {
     return code(Exit::usage);
   }
   const fs::path folder = o.data.empty() ? default_cache_folder() : fs::path(o.data);
-  if (!is_cache_folder(folder)) {
+  if (!is_cache_folder(folder) && !o.data.empty()) {
     print_error(folder.string() + " is no folder of a cache");
     return code(Exit::usage);
+  }
+  if (!is_cache_folder(folder) && !o.json) {
+    std::printf("%s: no cache has been kept there yet\n", folder.c_str());
+    return code(Exit::done);
   }
   return o.name == "list" ? list(folder, o) : prune(folder, o);
 }

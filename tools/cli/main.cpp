@@ -25,12 +25,11 @@ CLI::Option* one_each_time(CLI::Option* option) {
       CLI::MultiOptionPolicy::TakeAll);
 }
 
-void set(CLI::App* command, Options& o) {
-  one_each_time(
-      command->add_option("--set", o.set,
-                          "Changes a value of the graph: nodes.step.lr=3e-4, vars.root=/data; "
-                          "+path=value adds, ~path removes"))
-      ->option_text("PATH=VALUE");
+void set(CLI::App* command, Options& o,
+         const std::string& what =
+             "Changes a value of the graph: nodes.step.lr=3e-4, "
+             "vars.root=/data; +path=value adds, ~path removes") {
+  one_each_time(command->add_option("--set", o.set, what))->option_text("PATH=VALUE");
 }
 
 void thread_options(CLI::App* command, Options& o) {
@@ -124,7 +123,9 @@ void bundle_options(CLI::App* command, Options& o) {
                           "bundle: a file, or a name in its configs; several are merged left to "
                           "right"))
       ->option_text("FILE");
-  set(command, o);
+  set(command, o,
+      "bundle: changes an item of its configuration: dataset_dir=/data, "
+      "train#trainer#max_epochs=50; +item=value adds to a list or dictionary");
   command->add_option("--task", o.task, "bundle: inference unless told")
       ->option_text("inference|train");
   command->add_flag("--strict", o.strict, "bundle: refuses what another thing would replace, too");

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <set>
 
+#include "engine/base/csv.h"
 #include "engine/base/message.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/runs.h"
@@ -104,14 +105,6 @@ void print_runs(const Json& rows, const std::string& sorted_by) {
   print_table(table, 3);
 }
 
-// As RFC 4180 has it.
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
-
 void print_csv(const Json& rows) {
   std::set<std::string> metrics, set;
   for (const Json& r : rows) {
@@ -121,12 +114,12 @@ void print_csv(const Json& rows) {
   static constexpr const char* plain[] = {"name",   "title", "status", "started",
                                           "epochs", "steps", "wall_s", "note"};
   for (const char* key : plain) std::cout << (key == plain[0] ? "" : ",") << key;
-  for (const auto& path : set) std::cout << ',' << quoted(path);
+  for (const auto& path : set) std::cout << ',' << csv_field(path);
   for (const auto& name : metrics)
-    std::cout << ',' << quoted(name + " last") << ',' << quoted(name + " best");
+    std::cout << ',' << csv_field(name + " last") << ',' << csv_field(name + " best");
   std::cout << '\n';
   const auto cell = [](const Json& j) {
-    return j.is_null() ? "" : quoted(j.is_string() ? j.get<std::string>() : j.dump());
+    return j.is_null() ? "" : csv_field(j.is_string() ? j.get<std::string>() : j.dump());
   };
   for (const Json& r : rows) {
     for (const char* key : plain) std::cout << (key == plain[0] ? "" : ",") << cell(r[key]);

@@ -25,22 +25,22 @@ bool begins(const TraceSlice& s) { return !s.sample.empty(); }
 Json life_json(const TraceData& data, const std::vector<std::size_t>& life) {
   const TraceSlice& first = data.slices[life.front()];
   Json rows = Json::array();
-  std::uint64_t free = first.begin;  // when the sample was ready for the next node
+  std::uint64_t last = first.begin;
   for (const std::size_t i : life) {
     const TraceSlice& s = data.slices[i];
     if (s.is_instant) continue;
     rows.push_back({{"node", s.name},
                     {"child", s.child},
                     {"at_ms", ms(s.begin - first.begin)},
-                    {"waited_ms", s.begin > free ? ms(s.begin - free) : 0.0},
+                    {"waited_ms", ms(s.begin - ready_at(data, life, s))},
                     {"took_ms", ms(s.took)},
                     {"thread", data.thread(s.track)}});
     if (!s.in.empty()) rows.back()["in"] = s.in;
-    free = std::max(free, s.end);
+    last = std::max(last, s.end);
   }
   return {{"sample", first.sample},
           {"epoch", first.epoch},
-          {"total_ms", ms(free - first.begin)},
+          {"total_ms", ms(last - first.begin)},
           {"life", std::move(rows)}};
 }
 

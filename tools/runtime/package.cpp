@@ -19,8 +19,8 @@
 #include "tools/runtime/map_manifests.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
+#include "tools/runtime/write_graph.h"
 #include "tools/runtime/write_onnx.h"
-#include "tools/runtime/write_text.h"
 
 namespace sluice {
 namespace {
@@ -94,10 +94,8 @@ std::string unfit(const GraphNetwork& made, const Trained& trained, std::int64_t
   if (made.built->spatial_axes() < 3 && trained.window.value("slice_axis", -1) < 0)
     return "this network takes images of " + std::to_string(made.built->spatial_axes()) +
            " axes, and no sliding_window with slice_axis shows it slices";
-  for (const GraphNode& n : made.graph.nodes)
-    if (n.spec->family == "loss" && n.params.value("sigmoid", false) &&
-        !n.params.value("to_onehot_y", false))
-      return "this one's are regions that may overlap, by nodes." + n.path + ".sigmoid";
+  if (!trained.regions_by.empty())
+    return "this one's are regions that may overlap, by nodes." + trained.regions_by + ".sigmoid";
   return "";
 }
 
@@ -167,7 +165,7 @@ int package_command(const Json& request) {
                                  std::to_string(trained.keys.size()));
 
   const std::string name = made.graph.name.empty() ? "package" : made.graph.name;
-  write_text(package / "graph.json", package_graph(trained, name));
+  write_graph(package / "graph.json", package_graph(trained, name));
   const auto tensors = made.tensors();
   write_safetensors(package / "weights.safetensors", tensors);
   write_json(package / "labels.json", labels_of(made.graph, classes));

@@ -7,7 +7,7 @@
 #include "engine/plan/plan.h"
 #include "engine/run/registry.h"
 #include "tools/runtime/bundle/translate.h"
-#include "tools/runtime/write_text.h"
+#include "tools/runtime/write_graph.h"
 
 namespace sluice {
 namespace {
@@ -128,12 +128,8 @@ int new_bundle(const Json& request) {
     throw Error(Exit::data, folder.string() +
                                 ": parts between the data and the output have no counterpart; " +
                                 "they are listed above; --partial writes the graph without them");
-  if (out.empty()) {
-    std::cout << text << std::flush;
-  } else {
-    write_text(out, text);
-    tell("wrote " + out + "; `sluice run " + out + "` runs it");
-  }
+  write_graph(out, text);
+  if (!out.empty()) tell("wrote " + out + "; `sluice run " + out + "` runs it");
   return static_cast<int>(Exit::done);
 }
 

@@ -523,9 +523,13 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
   const auto part = [&](const Records& r) {
     if (r.from != 0) body["from"] = r.from;
     if (r.to) body["to"] = *r.to;
-    if (r.shares.empty()) return;
-    body["shares"] = r.shares;
-    body["share"] = r.share;
+    if (r.fold >= 0) body.update({{"fold", r.fold}, {"split", r.split}});
+    if (r.parts() == 0) return;
+    if (r.shares.empty())
+      body["num_partitions"] = r.num_partitions;
+    else
+      body["shares"] = r.shares;
+    body["share"] = r.share.size() == 1 ? Json(r.share[0]) : Json(r.share);
     if (r.shuffles) {
       body["shuffle_shares"] = true;
       body["share_seed"] = r.seed;

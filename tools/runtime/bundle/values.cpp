@@ -442,13 +442,7 @@ struct Evaluation {
       return records_value(records);
     }
     if (!is_whole(i)) refuse("an index that is " + i.describe());
-    if (v.is(Sort::parts)) {
-      auto records = copy_of_records(v);
-      records->share = whole(i);
-      if (records->share < 0 || records->share >= std::ssize(records->shares))
-        refuse("there are " + std::to_string(records->shares.size()) + " parts");
-      return records_value(records);
-    }
+    if (v.is(Sort::parts)) return chosen_parts(v, {i});
     if (v.is(Sort::records)) return of_kind(Sort::opaque, "a sample");
     if (!v.is_list()) refuse("an element of " + v.describe());
     const std::int64_t n = std::ssize(v.items), k = whole(i) + (whole(i) < 0 ? n : 0);
@@ -478,7 +472,7 @@ struct Evaluation {
         if (!v.records && !v.items.empty()) refuse("a slice of zip()");
         if (v.records) *records = *v.records;
       }
-      if (records->from != 0 || records->to || !records->shares.empty())
+      if (records->from != 0 || records->to || records->parts() > 0 || records->fold >= 0)
         refuse("a slice of a slice");
       records->from = from.value_or(0);
       records->to = to;
@@ -850,7 +844,9 @@ struct Evaluation {
       return v;
     }
     if (last == "load_decathlon_datalist") return decathlon(args);
+    if (last == "datafold_read") return datafold(args);
     if (last == "partition_dataset") return partition(args);
+    if (last == "select_cross_validation_folds") return folds_of_parts(args);
     if (name == "dict") return dictionary(args);
     if (!args.at(0)) return nothing_given(name);
     return function_of(name, *args.at(0), args);
@@ -983,19 +979,71 @@ struct Evaluation {
     return records_value(records);
   }
 
+  // The training and the validation list.
+  Value datafold(Args& args) {
+    const Value *file = args.find("datalist", 0), *base = args.find("basedir", 1),
+                *fold = args.find("fold", 2), *key = args.find("key", 3);
+    if (!file || !file->is_text() || !base || !base->is_text() || (key && !key->is_text()) ||
+        (fold && (!is_whole(*fold) || whole(*fold) < 0)))
+      refuse("datafold_read() of other than a file, its folder and a fold's number");
+    Value both = of_kind(Sort::tuple);
+    for (const char* split : {"training", "validation"}) {
+      auto records = std::make_shared<Records>();
+      records->is_decathlon = true;
+      records->file = values.path(file->text());
+      records->base = values.path(base->text());
+      records->key = key ? key->text() : "training";
+      records->fold = fold ? whole(*fold) : 0;
+      records->split = split;
+      both.items.push_back(records_value(records));
+    }
+    return both;
+  }
+
   Value partition(Args& args) {
-    const Value *data = args.find("data", 0), *ratios = args.find("ratios", 1);
-    if (!data || !data->is(Sort::records) || !ratios || !ratios->is_list())
-      refuse("partition_dataset() of other than a list of files by ratios");
+    const Value *data = args.find("data", 0), *ratios = args.find("ratios", 1),
+                *number = args.find("num_partitions", 2);
+    if (!data || !data->is(Sort::records))
+      refuse("partition_dataset() of other than a list of files");
+    if (data->records->parts() > 0) refuse("partition_dataset() of a part");
     auto records = copy_of_records(*data);
-    for (const Value& ratio : ratios->items) records->shares.push_back(real(ratio));
-    args.passes_over("num_partitions", 2);  // of use without ratios
+    if (ratios && ratios->is_list())
+      for (const Value& ratio : ratios->items) records->shares.push_back(real(ratio));
+    else if (number && is_whole(*number))
+      records->num_partitions = whole(*number);
+    if (records->parts() < 1) refuse("partition_dataset() by neither ratios nor a number of parts");
+    args.passes_over("drop_last", 5);  // of use with even_divisible
+    const Value* even = args.find("even_divisible", 6);
+    if (even && even->truth() && records->shares.empty())
+      refuse(
+          "partition_dataset() with even_divisible; num_partitions alone makes parts that differ "
+          "by "
+          "one sample at most, and a run on several processes shares its batches out by itself");
     const Value *shuffle = args.find("shuffle", 3), *seed = args.find("seed", 4);
     records->shuffles = shuffle && shuffle->truth();
     records->seed = seed && is_whole(*seed) ? whole(*seed) : 0;
     Value v = of_kind(Sort::parts);
     v.records = records;
     return v;
+  }
+
+  Value folds_of_parts(Args& args) {
+    const Value *parts = args.find("partitions", 0), *folds = args.find("folds", 1);
+    if (!parts || !parts->is(Sort::parts) || !folds)
+      refuse("select_cross_validation_folds() of other than partition_dataset()'s parts");
+    return chosen_parts(*parts, folds->is_list() ? folds->items : std::vector<Value>{*folds});
+  }
+
+  // One after the other, as Python counts them: from the end below 0.
+  Value chosen_parts(const Value& parts, const std::vector<Value>& which) {
+    auto records = copy_of_records(parts);
+    for (const Value& one : which) {
+      if (!is_whole(one)) refuse("a part that is " + one.describe());
+      const std::int64_t n = records->parts(), k = whole(one) + (whole(one) < 0 ? n : 0);
+      if (k < 0 || k >= n) refuse("there are " + std::to_string(n) + " parts");
+      records->share.push_back(k);
+    }
+    return records_value(records);
   }
 
   // ---- built-ins --------------------------------------------------------------------------------

@@ -32,9 +32,14 @@ struct Records {
   ItemPtr rows;  // or the data set of an .npz file's rows
   std::int64_t from = 0;
   std::optional<std::int64_t> to;
-  std::vector<double> shares;  // partition_dataset's
-  std::int64_t share = 0, seed = 0;
+  std::int64_t fold = -1;  // datafold_read's
+  std::string split = "training";
+  std::vector<double> shares;       // partition_dataset's ratios
+  std::int64_t num_partitions = 0;  // or its number
+  std::vector<std::int64_t> share;  // which of these are meant
+  std::int64_t seed = 0;
   bool shuffles = false;
+  std::int64_t parts() const { return shares.empty() ? num_partitions : std::ssize(shares); }
 };
 
 struct Value {

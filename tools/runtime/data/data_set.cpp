@@ -152,24 +152,28 @@ std::set<std::string> case_names(const fs::path& folder, const std::string& endi
 void read_nnunet(DataSet& set, const NnunetFolder& folder) {
   set.layout = "nnU-Net, version 2";
   read_nnunet_labels(set, folder.labels);
-  const auto add = [&](const std::string& name, const std::string& split, const char* images) {
+  const auto add = [&](const std::string& name, const std::string& split) {
+    const auto files = nnunet_files(folder, name, split == "training");
+    if (files.empty())
+      return set.find("list", (set.root / "dataset.json").string(),
+                      "dataset." + name + " is not " + nnunet_entry);
     DataCase one{name, split, {}};
-    for (std::size_t c = 0; c < folder.channels.size(); ++c) {
-      const std::string number = std::to_string(c);
-      const std::string suffix =
-          "_" + std::string(4 - std::min<std::size_t>(4, number.size()), '0') + number;
-      one.files.emplace_back(c == 0 ? "image" : "image" + number,
-                             (set.root / images / (name + suffix + folder.ending)).string());
+    for (std::size_t c = 0; c < files.size(); ++c) {
+      const std::string key = c == folder.channels.size() ? "label"
+                              : c == 0                    ? "image"
+                                                          : "image" + std::to_string(c);
+      one.files.emplace_back(key, files[c].string());
     }
-    if (split == "training")
-      one.files.emplace_back("label", (set.root / "labelsTr" / (name + folder.ending)).string());
     set.cases.push_back(std::move(one));
   };
-  auto names = case_names(set.root / "imagesTr", folder.ending, true);
-  names.merge(case_names(set.root / "labelsTr", folder.ending, false));
-  for (const auto& name : names) add(name, "training", "imagesTr");
-  for (const auto& name : case_names(set.root / "imagesTs", folder.ending, true))
-    add(name, "test", "imagesTs");
+  std::set<std::string> names;
+  if (folder.dataset.is_null()) {
+    names = case_names(set.root / "imagesTr", folder.ending, true);
+    names.merge(case_names(set.root / "labelsTr", folder.ending, false));
+  }
+  for (const auto& [name, files] : folder.dataset.items()) names.insert(name);
+  for (const auto& name : names) add(name, "training");
+  for (const auto& name : case_names(set.root / "imagesTs", folder.ending, true)) add(name, "test");
 }
 
 // ---- folders ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 #include "tools/runtime/nnunet/postprocessing.h"
 #include "tools/runtime/nnunet/prediction.h"
 #include "tools/runtime/nnunet/recipe.h"
-#include "tools/runtime/write_text.h"
+#include "tools/runtime/write_graph.h"
 
 namespace sluice {
 
@@ -31,15 +31,6 @@ namespace {
 
 void say_written(const std::string& graph) {
   tell("wrote " + graph + "; `sluice run " + graph + "` runs it");
-}
-
-void write(const std::string& text, const std::string& out) {
-  if (out.empty()) {
-    std::cout << text << std::flush;
-    return;
-  }
-  write_text(out, text);
-  say_written(out);
 }
 
 template <class S>
@@ -100,7 +91,7 @@ int new_best_configuration(const Json& request) {
   must_be_right(graph);
   write_text(made.path() / "inference_information.json",
              nnunet::inference_information(found).dump(2) + "\n");
-  write_text(made.path() / "predict.json", graph);
+  write_graph(made.path() / "predict.json", graph);
   made.keep();
   tell("wrote " + (made.place() / "inference_information.json").string());
   say_written((made.place() / "predict.json").string());
@@ -121,7 +112,8 @@ int new_command(const Json& request) {
                            : kind == "postprocessing" ? graph_for_folds(request)
                                                       : graph_for(request, kind == "segmentation");
   must_be_right(text);
-  write(text, out);
+  write_graph(out, text);
+  if (!out.empty()) say_written(out);
   return static_cast<int>(Exit::done);
 }
 

@@ -18,6 +18,8 @@ struct Trained {
   std::vector<Json> transforms;  // nodes between load_image and the network, for the image alone
   std::vector<std::string> keys{"image"};  // what load_image reads
   Json window;                             // the sliding_window's parameters, with roi_size
+  // The loss node whose sigmoid makes the outputs regions that may overlap; "": one class a voxel.
+  std::string regions_by;
 };
 // `net`: which network; "": the first that a sliding window shows whole volumes, else the first
 // that a model node reads. DataError where the folder holds no run that a prediction can be made

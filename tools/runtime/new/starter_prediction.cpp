@@ -73,6 +73,17 @@ void follow(const Json& nodes, const std::string& reader, const Catalogue& catal
   throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
 }
 
+// "loss" where its sigmoid is of channels that are not one class a voxel.
+std::string overlapping_by(const Json& nodes, const Catalogue& catalogue) {
+  for (const auto& [name, node] : nodes.items()) {
+    const Spec* spec = catalogue.find(node.value("type", ""));
+    if (spec && spec->family == "loss" && node.value("sigmoid", Json()) == true &&
+        node.value("to_onehot_y", Json()) != true)
+      return name;
+  }
+  return "";
+}
+
 // roi_size of the sliding window; else the size that images have before the network.
 void find_window(const Json& reader, Trained& t) {
   t.window = reader;
@@ -146,7 +157,23 @@ struct Prediction {
   std::vector<std::string> keys;
   Chain before;
   Json window;
+  bool regions = false;
 };
+
+// From the network's output on to voxels of the image's own grid.
+std::string answer_text(bool regions) {
+  if (!regions)
+    return R"(    // Back to the grid of the image's file, then one class a voxel.
+    "native": { "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" },
+    "label": { "type": "argmax", "in": "native" },
+)";
+  return R"(    // Regions may overlap: back on the grid of the image's file each is a channel of its own, 1
+    // where it is likelier than not.
+    "prob": { "type": "activations", "in": "host", "keys": "pred", "sigmoid": true },
+    "native": { "type": "invert", "in": "prob", "keys": "pred", "mode": "bilinear" },
+    "label": { "type": "as_discrete", "in": "native", "keys": "pred", "threshold": 0.5 },
+)";
+}
 
 std::string text_of(const Prediction& p) {
   return fmt::format(
@@ -165,16 +192,14 @@ std::string text_of(const Prediction& p) {
     "gpu": {{ "type": "to_device", "in": {} }},
     "infer": {{ {} }},
     "host": {{ "type": "to_device", "in": "infer", "device": "cpu" }},
-    // Back to the grid of the image's file, then one class a voxel.
-    "native": {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
-    "label": {{ "type": "argmax", "in": "native" }},
-    "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
+{}    "save": {{ "type": "save_image", "in": "label", "keys": "pred", "output_dir": "segmentations",
               "output_postfix": "seg", "separate_folder": false, "output_dtype": "uint8" }}
   }}
 }}
 )",
       p.remark, json_text(p.name), p.vars, json_text(p.net), p.network, p.source, list_of(p.keys),
-      p.on_error, p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15));
+      p.on_error, p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15),
+      answer_text(p.regions));
 }
 
 std::string network_of(const Trained& trained, const std::string& weights) {
@@ -216,6 +241,7 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const s
     t.network.erase(key);
   follow(nodes, reader.node, catalogue, t);
   find_window(nodes[reader.node], t);
+  t.regions_by = overlapping_by(nodes, catalogue);
   return t;
 }
 
@@ -236,6 +262,7 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
       trained ? "The network and what stands in front of it are those of " + trained->folder + "."
               : "Each number's rule stands beside it.");
   p.name = s.name + "_prediction";
+  p.regions = trained && !trained->regions_by.empty();
   p.vars = prediction_vars(s, r, trained);
   if (trained) p.net = trained->name;  // by which a checkpoint has its tensors
   p.network = trained ? network_of(*trained, "@weights") : network_text(s, r, true);

@@ -8,7 +8,7 @@
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/nnunet/measure.h"
 #include "tools/runtime/nnunet/training.h"
-#include "tools/runtime/write_text.h"
+#include "tools/runtime/write_graph.h"
 
 namespace sluice {
 namespace {
@@ -81,7 +81,7 @@ int write_graphs(const Json& request, const Plans& plans) {
                        request.value("probabilities", false));
     must_be_right(text);
     const fs::path file = out / (c.name + ".json");
-    write_text(file, text);
+    write_graph(file, text);
     tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
          (out / c.name).string() + " --each vars.fold=" + folds + "` trains its folds");
   }
