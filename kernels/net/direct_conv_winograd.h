@@ -3,8 +3,9 @@
 // outputs takes 36 products of the input's and the kernel's sums (winograd_axis.h), where it would
 // take 144; four outputs of a kernel of five take 36, not 100.
 //
-//   out = A' [ (G w G') . (B' in B) ] A       . : product by product, then summed over z and
-//   channels dw  = G' [ (A dout A') . (B' in B) ] G    the same form, turned round
+//   out = A' [ (G w G') . (B' in B) ] A     . : product by product, summed over z and channels
+//
+//   dw = G' [ (A dout A') . (B' in B) ] G   the same form, turned round
 //
 //   in ──B'──▶ 36 images, a number a tile ──36 products of matrices──▶ 36 images ──A'──▶ out
 //

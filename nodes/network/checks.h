@@ -1,7 +1,9 @@
 // What networks refuse, each in one wording.
 //
-// require_...  of parameters: throws Error(usage), before which BuiltNetwork puts the network's
-// name unless_...   of an image's extents: what BuiltNetwork::unfit() says; "": they fit
+// require_...: of parameters. Throws Error(usage), before which BuiltNetwork puts the network's
+// name.
+//
+// unless_...: of an image's extents. What BuiltNetwork::unfit() says; "": they fit.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
