@@ -216,22 +216,15 @@ class RuleCheck {
     if (a.is_null() || b.is_null()) return;
     const std::int64_t wanted = length(b) + rule_.shift, found = length(a);
     const bool per = rule_.kind == ParamRule::Kind::per, by_default = !written_.find(rule_.a);
-    const bool none_is_meant = by_default && found == 0,
-               longer = found > wanted && may_be_longer(by_default);
-    if (found == wanted || (per && (found == 1 || none_is_meant || longer))) return;
+    // A longer list may be meant for a part that is used with several keys or with one.
+    const bool enough = found == 1 || found > wanted || (by_default && found == 0);
+    if (found == wanted || (per && enough)) return;
     error("SL0234",
           "\"" + rule_.a + "\": expected " + std::to_string(wanted) +
               (wanted == 1 ? " entry" : " entries") +
               (per && wanted != 1 ? ", or one for all" : "") + ", found " + std::to_string(found) +
               (by_default ? " (by default)" : ""),
           "\"" + rule_.b + "\" has " + std::to_string(length(b)));
-  }
-
-  // A default is for as many as there may be, and so is what stands in a part that is used with
-  // several keys or with one.
-  bool may_be_longer(bool by_default) const {
-    const Field* b = written_.find(rule_.b);
-    return by_default || (b && b->origin(""));
   }
 
   void error(const char* code, const std::string& message, const std::string& hint) {

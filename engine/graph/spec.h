@@ -155,7 +155,7 @@ struct ParamRule {
     exclusive,  // at most one of two is set (neither null, "" nor false)
     one_of,     // exactly one of two is set
     length,     // the list `a` has as many elements as the list `b`, plus `shift`
-    per,        // ... or one for all of them; in a part, whose `b` may be shorter, also more
+    per,        // ... or one for all of them; more do no harm
   } kind;
   std::string a, b;
   std::int64_t shift = 0;

@@ -112,6 +112,7 @@ TEST_CASE("new segmentation of an nnU-Net folder joins its channels, and new pre
   const json summary = w.makes_and_runs("segmentation");
   CHECK(summary.at("samples").at("emitted") == 5);
   CHECK(w.graph().at("models").at("net").at("in_channels") == 2);
+  CHECK(w.run("check run/graph.json").code == 0);  // without its parts
 
   const auto made = w.run("new prediction data --weights run -o predict.json");
   INFO(made.err);

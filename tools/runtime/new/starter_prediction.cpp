@@ -44,11 +44,22 @@ Json for_image(const Json& node, const Spec& spec) {
   if (!keys) return out;
   Json named = node.value("keys", keys->fallback);
   if (named.is_string()) named = Json::array({named});
-  Json kept = Json::array();
-  for (const auto& key : named)
-    if (key.is_string() && key != "label" && key != "mask" && key != "seg") kept.push_back(key);
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < named.size(); ++i)
+    if (const Json& key = named[i];
+        key.is_string() && key != "label" && key != "mask" && key != "seg")
+      kept.push_back(i);
   if (kept.empty()) return nullptr;
-  out["keys"] = kept;
+  const auto of_kept = [&](const Json& all) {
+    Json some = Json::array();
+    for (const std::size_t i : kept) some.push_back(all[i]);
+    return some;
+  };
+  out["keys"] = of_kept(named);
+  for (const ParamRule& rule : spec.param_rules)  // lists with an entry a key
+    if (const Json all = out.value(rule.a, Json());
+        rule.b == "keys" && all.is_array() && all.size() == named.size())
+      out[rule.a] = of_kept(all);
   return out;
 }
 
