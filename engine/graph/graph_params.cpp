@@ -5,6 +5,7 @@
 
 #include "engine/graph/graph_reader.h"
 #include "engine/graph/inner_nodes.h"
+#include "engine/graph/named_choice.h"
 #include "engine/graph/param_names.h"
 #include "engine/graph/parameter_groups.h"
 #include "engine/graph/type_names.h"
@@ -112,6 +113,17 @@ static const char* code_of(Refusal::Why why) {
   }
 }
 
+// Where case does not matter: in capitals if the word is written so, for the most part.
+std::string nearest_choice(const std::string& word, const ParamSpec& spec) {
+  if (!takes_a_name(spec)) return did_you_mean(word, spec.choices);
+  const auto capital = [](unsigned char c) { return std::isupper(c) != 0; };
+  const bool capitals = 2 * std::count_if(word.begin(), word.end(), capital) > std::ssize(word);
+  const auto spelled = capitals ? upper_case : lower_case;
+  std::vector<std::string> known = spec.choices;
+  for (std::string& one : known) one = spelled(one);
+  return did_you_mean(spelled(word), known);
+}
+
 bool accepts(const Reading& reading, const Field& field, const ParamSpec& spec,
              const std::string& path) {
   if (!field.value) return false;
@@ -125,7 +137,7 @@ bool accepts(const Reading& reading, const Field& field, const ParamSpec& spec,
     faulty = &faulty->at(i);
   }
   if (refused->why == Refusal::Why::choice)
-    refused->hint = did_you_mean(faulty->get<std::string>(), spec.choices);
+    refused->hint = nearest_choice(faulty->get<std::string>(), spec);
   if (refused->why == Refusal::Why::null && pointer.empty() && !spec.required)
     refused->hint = "leave it out for the default, " + spec.fallback.dump();
   reading.error_at(field, code_of(refused->why), "\"" + spec.name + "\": " + refused->text,

@@ -2,6 +2,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/graph/inner_nodes.h"
+#include "engine/graph/named_choice.h"
 
 namespace sluice {
 namespace {
@@ -48,6 +49,24 @@ Json number_schema(const ParamSpec& p, bool whole) {
   return j;
 }
 
+// One of the choices in any case, alone or before its arguments; what else a value may be, its
+// reader says.
+Json named_choice(const ParamSpec& p) {
+  std::string pattern;
+  for (const std::string& choice : p.choices) {
+    pattern += pattern.empty() ? "^(" : "|";
+    for (const char c : lower_case(choice)) {
+      const char upper = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      pattern += upper == c ? std::string(1, c) : std::string{'[', c, upper, ']'};
+    }
+  }
+  const Json name = {{"if", {{"type", "string"}}},
+                     {"then", any_of({{{"pattern", pattern + ")$"}}, ref("reference")})}};
+  Json j = name;
+  j["else"] = {{"if", {{"type", "array"}}}, {"then", {{"items", Json::array({name})}}}};
+  return j;
+}
+
 // What a value of this type may be, as the type spells it: "list<int>?".
 void alternatives(std::string_view type, const ParamSpec& p, bool outermost, Choices& all) {
   if (type.ends_with('?')) {
@@ -69,6 +88,8 @@ void alternatives(std::string_view type, const ParamSpec& p, bool outermost, Cho
     all.push_back(number_schema(p, type == "int"));
   } else if (type == "bool") {
     all.push_back({{"type", "boolean"}});
+  } else if (type == "json") {
+    all.push_back(takes_a_name(p) ? named_choice(p) : Json::object());
   } else if (!p.choices.empty()) {
     all.push_back({{"type", "string"}, {"enum", p.choices}});
   } else {
@@ -78,7 +99,7 @@ void alternatives(std::string_view type, const ParamSpec& p, bool outermost, Cho
 
 Json param_schema(const ParamSpec& p) {
   Json j = Json::object();
-  if (p.type != "json") {
+  if (p.type != "json" || takes_a_name(p)) {
     Choices all;
     alternatives(p.type, p, true, all);
     all.push_back(ref("reference"));

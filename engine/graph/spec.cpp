@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/graph/named_choice.h"
+
 namespace sluice {
 
 std::string describe_json(const Json& value) {
@@ -158,8 +160,30 @@ Refused out_of_range(const ParamSpec& p, const Json& value) {
   return Refusal{Why::range, "expected " + expected + ", found " + value.dump(), "", {}};
 }
 
+Refusal no_choice(const ParamSpec& p, const Json& value) {
+  return Refusal{Why::choice,
+                 "expected " + std::string(p.choices.size() > 1 ? "one of " : "") +
+                     in_quotes(p.choices) + ", found " + value.dump(),
+                 "",
+                 {}};
+}
+
+Refused unknown_name(const ParamSpec& p, const Json& value) {
+  const bool has_arguments = value.is_array() && !value.empty();
+  const Json& name = has_arguments ? value[0] : value;
+  if (!name.is_string()) return std::nullopt;  // whoever reads it says what is wrong
+  const std::string wanted = lower_case(name.get<std::string>());
+  if (std::any_of(p.choices.begin(), p.choices.end(),
+                  [&](const auto& one) { return lower_case(one) == wanted; }))
+    return std::nullopt;
+  Refusal refused = no_choice(p, name);
+  if (has_arguments) refused.at = {0};
+  return refused;
+}
+
 // Bounds and choices hold for a value and for every leaf of a list.
 Refused not_allowed(const ParamSpec& p, const Json& value) {
+  if (takes_a_name(p)) return unknown_name(p, value);
   if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i)
       if (auto refused = not_allowed(p, value[i])) {
@@ -173,11 +197,7 @@ Refused not_allowed(const ParamSpec& p, const Json& value) {
   if (std::find(p.choices.begin(), p.choices.end(), value.get_ref<const std::string&>()) !=
       p.choices.end())
     return std::nullopt;
-  return Refusal{Why::choice,
-                 "expected " + std::string(p.choices.size() > 1 ? "one of " : "") +
-                     in_quotes(p.choices) + ", found " + value.dump(),
-                 "",
-                 {}};
+  return no_choice(p, value);
 }
 
 Refused wrong_length(const ParamSpec& p, const Json& value) {

@@ -341,10 +341,21 @@ const std::map<std::string, KnownAct>& known_acts() {
 
 }  // namespace
 
+const std::vector<std::string>& norm_names() {
+  static const Words all{"instance", "batch", "group"};
+  return all;
+}
+
+const std::vector<std::string>& act_names() {
+  static const Words all{"relu", "leakyrelu", "prelu", "gelu",    "swish", "memswish",
+                         "elu",  "relu6",     "selu",  "sigmoid", "tanh",  "mish"};
+  return all;
+}
+
 NormOptions norm_of(const Json& given) {
   const Named n = read(given, "a norm");
   const auto known = known_norms().find(n.name);
-  if (known == known_norms().end()) unknown("norm", n.name, {"instance", "batch", "group"});
+  if (known == known_norms().end()) unknown("norm", n.name, norm_names());
   check_arguments(n, "norm", known->second.arguments);
   const Norm kind = known->second.kind;
   if (kind == Norm::group && !n.arguments.contains("num_groups"))
@@ -366,10 +377,7 @@ NormOptions norm_of(const Json& given) {
 Act act_of(const Json& given) {
   const Named n = read(given, "an activation");
   const auto found = known_acts().find(n.name);
-  if (found == known_acts().end())
-    unknown("activation", n.name,
-            {"relu", "leakyrelu", "prelu", "gelu", "swish", "elu", "relu6", "selu", "sigmoid",
-             "tanh", "mish"});
+  if (found == known_acts().end()) unknown("activation", n.name, act_names());
   const KnownAct& known = found->second;
   check_arguments(n, n.name.c_str(), known.arguments);
   n.argument("inplace", false);  // nothing changes with it

@@ -74,7 +74,10 @@ Spec class_net(std::string name, std::string doc, bool given = true) {
       .dtype("float32");
 }
 
-// MONAI's "norm" and "act": a name, or [name, {arguments}].
+// MONAI's "norm" and "act": a name, or [name, {arguments}]; the names, of which case does not
+// matter.
+const std::vector<std::string>& norm_names();
+const std::vector<std::string>& act_names();
 NormOptions norm_of(const Json& given);
 Act act_of(const Json& given);
 

@@ -50,7 +50,9 @@ struct Dints final : ImageNetwork<Dints> {
         .range(1, 8)
         .param("use_downsample", &Params::use_downsample, "The stem halves once more.")
         .param("act_name", &Params::act_name, monai_name_doc)
-        .param("norm_name", &Params::norm_name, "The same.");
+        .choices(act_names())
+        .param("norm_name", &Params::norm_name, "The same.")
+        .choices(norm_names());
   }
 
   Values build(const Scope& s, const Value& image) const {

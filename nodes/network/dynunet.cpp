@@ -44,7 +44,9 @@ struct DynUNet final : ImageNetwork<DynUNet> {
         .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
         .param("norm_name", &Params::norm_name, monai_name_doc)
+        .choices(norm_names())
         .param("act_name", &Params::act_name, "The same.")
+        .choices(act_names())
         .param(
             "deep_supervision", &Params::deep_supervision,
             "Lower levels have outputs too, resized to the first one's extents: name them in the "

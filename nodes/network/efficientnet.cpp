@@ -29,7 +29,8 @@ struct EfficientNet final : ImageNetwork<EfficientNet> {
         .param("model_name", &Params::model_name, "Which one: width, depth, dropout.")
         .choices(efficientnet_names())
         .required()
-        .param("norm", &Params::norm, monai_name_doc);
+        .param("norm", &Params::norm, monai_name_doc)
+        .choices(norm_names());
   }
 
   Values build(const Scope& s, const Value& image) const {

@@ -32,6 +32,7 @@ Spec vector_spec(const char* name, const char* doc) {
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)
       .param("act", &Params::act, monai_name_doc)
+      .choices(act_names())
       .param("bias", &Params::bias, "Linear layers have a bias.")
       .param("adn_ordering", &Params::adn_ordering,
              "Order of activation (A) and dropout (D); null: NDA.");

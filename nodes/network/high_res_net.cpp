@@ -34,7 +34,9 @@ struct HighResNet final : ImageNetwork<HighResNet> {
                              "HighResNet).",
                              false)
         .param("norm_type", &Params::norm_type, monai_name_doc)
+        .choices(norm_names())
         .param("acti_type", &Params::acti_type, "The same.")
+        .choices(act_names())
         .param("dropout_prob", &Params::dropout_prob, "Dropout of the last two convolutions.")
         .range(0, 0.99)
         .param("bias", &Params::bias, conv_bias_doc)

@@ -59,7 +59,9 @@ struct HoverNet final : ImageNetwork<HoverNet> {
                "Channels of type_prediction; 0: there is no such branch.")
         .range(0, 128)
         .param("act", &Params::act, "Of the encoder: a name, or [name, {arguments}].")
+        .choices(act_names())
         .param("norm", &Params::norm, "The same.")
+        .choices(norm_names())
         .param("decoder_padding", &Params::decoder_padding,
                "Branches pad, so that outputs have the image's extents.")
         .param("dropout_prob", &Params::dropout_prob,

@@ -47,7 +47,9 @@ Spec& add_layered_params(Spec& s, const std::string& plain = "plain convolutions
              "Convolutions in a residual unit; 0: " + plain + ".")
       .at_least(0)
       .param("act", &P::act, monai_name_doc)
+      .choices(act_names())
       .param("norm", &P::norm, "The same.")
+      .choices(norm_names())
       .param("dropout", static_cast<std::optional<double> P::*>(&P::dropout),
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)

@@ -30,7 +30,9 @@ Spec patch_spec(Spec s) {
       .param("kernel_size", &Params::kernel_size, "Of the convolutions.")
       .at_least(1)
       .param("activation", &Params::activation, monai_name_doc)
+      .choices(act_names())
       .param("norm", &Params::norm, "The same.")
+      .choices(norm_names())
       .param("bias", &Params::bias, "Convolutions before a norm have a bias.")
       .param("dropout", &Params::dropout, dropout_doc)
       .range(0, 0.99);

@@ -39,7 +39,9 @@ Spec nnunet_spec(std::string name, std::string doc) {
       .at_least(1)
       .param("conv_bias", &Params::conv_bias, conv_bias_doc)
       .param("norm", &Params::norm, monai_name_doc)
+      .choices(norm_names())
       .param("act", &Params::act, "The same.")
+      .choices(act_names())
       .param("dropout", &Params::dropout,
              "Probability that a channel becomes 0 in training, after each convolution.")
       .range(0, 0.99)

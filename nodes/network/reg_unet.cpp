@@ -37,6 +37,7 @@ Spec reg_spec(std::string name, std::string doc) {
              "How the last convolutions begin; kaiming_uniform is normal, as in MONAI.")
       .choices({"kaiming_uniform", "zeros"})
       .param("out_activation", &Params::out_activation, "Activation of the output; null: none.")
+      .choices(act_names())
       .param("pooling", &Params::pooling, "Levels halve by pools, and not by convolutions.")
       .param("concat_skip", &Params::concat_skip, "Skips are beside what they join, not added.");
 }

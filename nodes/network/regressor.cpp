@@ -51,7 +51,8 @@ struct Regressor final : ImageNetwork<Regressor<kind>> {
       s.param("classes", &Params::classes, "How many.").at_least(1).required();
     add_layered_params<Params>(s);
     if (kind == Regressing::classifier || kind == Regressing::discriminator)
-      s.param("last_act", &Params::last_act, "After the linear layer; null: none.");
+      s.param("last_act", &Params::last_act, "After the linear layer; null: none.")
+          .choices(act_names());
     return s;
   }
 

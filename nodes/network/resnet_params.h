@@ -35,7 +35,9 @@ Spec& add_resnet_params(Spec& s) {
              "The convolutions of B have a bias.")
       .param("act", Any{&ResNetBackbone::act},
              "After the first norm: a name, or [name, {arguments}].")
+      .choices(act_names())
       .param("norm", Any{&ResNetBackbone::norm}, "The first norm: a name, or [name, {arguments}].")
+      .choices(norm_names())
       .param("widen_factor", static_cast<double Params::*>(&ResNetBackbone::widen_factor),
              "Factor of all channels.")
       .above(0);

@@ -43,6 +43,7 @@ struct SwinUnetr final : ImageNetwork<SwinUnetr> {
         .param("feature_size", &Params::feature_size, "Channels of the first stage; 12 divides it.")
         .at_least(12)
         .param("norm_name", &Params::norm_name, monai_name_doc)
+        .choices(norm_names())
         .param("drop_rate", &Params::drop_rate, "Dropout of tokens.")
         .range(0, 0.99)
         .param("attn_drop_rate", &Params::attn_drop_rate, "Dropout of attention's shares.")

@@ -94,6 +94,7 @@ struct Unest final : ImageNetwork<Unest> {
         .range(0, 0.99)
         .param("norm_name", &Params::norm_name,
                "Of convolutions, as in MONAI: a name, or [name, {arguments}].")
+        .choices(norm_names())
         .param("res_block", &Params::res_block, "Blocks of convolutions are residual.");
   }
 

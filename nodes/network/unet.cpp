@@ -29,7 +29,9 @@ struct UNet final : StagedNetwork<UNet> {
                "Convolutions in a residual unit; 0: plain convolutions.")
         .at_least(0)
         .param("act", &Params::act, monai_name_doc)
+        .choices(act_names())
         .param("norm", &Params::norm, "The same.")
+        .choices(norm_names())
         .param("bias", &Params::bias, conv_bias_doc)
         .param("adn_ordering", &Params::adn_ordering,
                "Order of Activation, Dropout and Normalisation; a letter left out is left out.")

@@ -39,6 +39,7 @@ struct Unetr final : ImageNetwork<Unetr> {
         .param("proj_type", &Params::proj_type, "How a patch becomes a token.")
         .choices({"conv", "perceptron"})
         .param("norm_name", &Params::norm_name, monai_name_doc)
+        .choices(norm_names())
         .param("conv_block", &Params::conv_block, "Blocks after the encoders' upsampling.")
         .param("res_block", &Params::res_block, "Blocks are residual.")
         .param("dropout_rate", &Params::dropout_rate, "Of the transformer.")

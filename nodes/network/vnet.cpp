@@ -26,6 +26,7 @@ struct VNet final : ImageNetwork<VNet> {
   static Spec spec() {
     return image_net<Params>("vnet", "V-Net, 2-D or 3-D (MONAI's VNet).", false)
         .param("act", &Params::act, monai_name_doc)
+        .choices(act_names())
         .param("dropout_prob_down", &Params::dropout_prob_down,
                "Dropout of the two lowest levels on the way down; null: none.")
         .range(0, 0.99)

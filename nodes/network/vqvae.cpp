@@ -60,7 +60,9 @@ struct VqVae final : ImageNetwork<VqVae> {
         .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
         .param("act", &Params::act, monai_name_doc)
-        .param("output_act", &Params::output_act, "After the last convolution; null: none.");
+        .choices(act_names())
+        .param("output_act", &Params::output_act, "After the last convolution; null: none.")
+        .choices(act_names());
   }
 
   Values build(const Scope& s, const Value& image) const {

@@ -61,6 +61,22 @@ TEST_CASE("settings a key are one for all, or one for each key") {
                   "(by default) (\"keys\" has 3)") != std::string::npos);
 }
 
+TEST_CASE(
+    "a norm and an activation are names that check knows, in any case, alone or with arguments") {
+  const auto net = [](const std::string& more) {
+    return said(graph(forward, R"("type": "unet", "spatial_dims": 3, "in_channels": 1,
+      "out_channels": 2, "channels": [4, 8, 16], "strides": [2, 2], )" +
+                                   more));
+  };
+  for (const char* good : {R"("norm": "Batch", "act": "LeakyReLU")",
+                           R"("norm": ["GROUP", { "num_groups": 2 }], "act": ["elu"])"})
+    CHECK(net(good).find("SL0230") == std::string::npos);
+  CHECK(net(R"("norm": "BACTH")")
+            .find("SL0230 models.net.norm: \"norm\": expected one of \"instance\", \"batch\", "
+                  "\"group\", found \"BACTH\" (did you mean \"BATCH\"?)") == 0);
+  CHECK(net(R"("act": ["rleu", { "inplace": true }])").find("SL0230 models.net.act.0: ") == 0);
+}
+
 TEST_CASE("a field that does not arrive is named, with those that do and the nearest one") {
   CHECK(
       said(graph(R"("flip": { "type": "rand_flip", "in": "load", "keys": ["image", "labl"] })")) ==

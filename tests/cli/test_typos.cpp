@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "engine/graph/named_choice.h"
 #include "tests/campaign.h"
 #include "tests/cli/types.h"
 
@@ -24,6 +25,9 @@ struct Site {
   bool is_key = false;
   std::size_t offset = 0;  // of the name in the string
   Names known;             // all that could stand there
+  bool any_case = false;   // which does not matter: what is suggested may have another
+
+  std::string cased(const std::string& text) const { return any_case ? lower_case(text) : text; }
 };
 
 // ---- an independent measure of what is near -----------------------------------------------------
@@ -286,7 +290,10 @@ class Sites {
         };
     for (const auto& [name, value] : object.items()) {
       const ParamSpec* p = spec.find_param(name);
+      const std::size_t first = all.size();
       walk(value, below(at, name), p ? p->choices : Names{});
+      if (p && takes_a_name(*p))
+        for (std::size_t i = first; i < all.size(); ++i) all[i].any_case = true;
     }
   }
 
@@ -363,7 +370,7 @@ void check_hint(const Diagnostics& found, const Site& site, const std::string& t
   }
   // "did you mean "load"?", as itself or within "@load", "val_dice.mean" or nodes.load.keys.
   const bool right = hints.starts_with("did you mean ") &&
-                     hints.find(site.name) != std::string::npos &&
+                     site.cased(hints).find(site.cased(site.name)) != std::string::npos &&
                      hints.find('|') + 1 == hints.size();
   CHECK_MESSAGE(right, site.kind << " " << site.pointer << ": \"" << typo << "\" for \""
                                  << site.name << "\":\n"
@@ -376,8 +383,10 @@ void try_site(const Site& site, const Check& check, std::mt19937& random, Tally&
   if (site.name.empty()) return;  // a choice that is "" has no letter
   for (int e = 0; e < edits; ++e) {
     const std::string typo = edited(site.name, static_cast<Edit>(e), random);
-    if (typo == site.name || typo.empty() || typo == "ui" || typo.starts_with("x-")) continue;
-    if (is_clear(typo, site.name, site.known)) {
+    if (site.cased(typo) == site.cased(site.name) || typo.empty() || typo == "ui" ||
+        typo.starts_with("x-"))
+      continue;
+    if (is_clear(site.cased(typo), site.cased(site.name), site.known)) {
       ++tally.tried[site.kind];
       check_hint(check(typo), site, typo);
     } else {

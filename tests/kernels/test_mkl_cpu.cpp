@@ -3,8 +3,8 @@
 
 #include <string>
 
-// Else AMD's processors multiply matrices at half their speed (kernels/base/mkl_cpu.cpp): the linker
-// must have put the function where LibTorch's call finds it.
+// Else AMD's processors multiply matrices at half their speed (kernels/base/mkl_cpu.cpp): the
+// linker must have put the function where LibTorch's call finds it.
 TEST_CASE("MKL's question for the processor's maker is answered by us") {
   void* const answer = dlsym(RTLD_DEFAULT, "mkl_serv_intel_cpu_true");
   REQUIRE(answer);

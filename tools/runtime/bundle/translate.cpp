@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/graph/named_choice.h"
 #include "engine/graph/type_names.h"
 
 namespace sluice::bundle {
@@ -12,11 +13,6 @@ std::string class_name(const std::string& target);
 namespace {
 
 std::string last_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 // A text in the spelling of the parameter's choices; lists element by element.
 Json spelled(const Json& value, const ParamSpec& param) {

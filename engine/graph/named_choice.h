@@ -1,0 +1,31 @@
+// Parameters of any JSON that take a name, alone or with arguments, as MONAI's norms and
+// activations do: "instance", "INSTANCE", ["instance", {"affine": true}].
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "engine/graph/spec.h"
+
+namespace sluice {
+
+// Whether its value, or the first entry of a list, is one of its choices; their case does not
+// matter.
+inline bool takes_a_name(const ParamSpec& p) {
+  return p.type.starts_with("json") && !p.choices.empty();
+}
+
+inline std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+inline std::string upper_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+}  // namespace sluice
