@@ -2,10 +2,7 @@
 // activations do: "instance", "INSTANCE", ["instance", {"affine": true}].
 #pragma once
 
-#include <algorithm>
-#include <cctype>
-#include <string>
-
+#include "engine/base/letter_case.h"
 #include "engine/graph/spec.h"
 
 namespace sluice {
@@ -14,18 +11,6 @@ namespace sluice {
 // matter.
 inline bool takes_a_name(const ParamSpec& p) {
   return p.type.starts_with("json") && !p.choices.empty();
-}
-
-inline std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-inline std::string upper_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/diagnostic.h"
+#include "engine/base/letter_case.h"
 #include "engine/graph/graph_reader.h"
 
 namespace sluice {
@@ -145,8 +146,7 @@ std::string plain(std::string_view name, const std::vector<std::string>& known) 
     if (class_name == name && has(known, type)) return std::string(type);
   const std::string own = snake_case(name);
   if (has(known, own)) return own;
-  std::string together(name);  // "AdamW"
-  for (char& c : together) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string together = lower_case(std::string(name));  // "AdamW"
   return has(known, together) ? together : "";
 }
 
@@ -166,8 +166,7 @@ std::string type_for_class(const std::string& name, const std::vector<std::strin
 
 std::vector<std::string> types_with(const std::string& word,
                                     const std::vector<std::string>& known) {
-  std::string small = word;
-  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string small = lower_case(word);
   std::vector<std::string> found;
   for (const auto& name : known)
     if (name.find(small) != std::string::npos) found.push_back(name);

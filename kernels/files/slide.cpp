@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 
 namespace sluice {
 
@@ -36,8 +37,7 @@ std::shared_ptr<Slide> SlideReader::open(const std::string& path) {
     open_.splice(open_.begin(), open_, found);
     return open_.front();
   }
-  std::string extension = std::filesystem::path(path).extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = lower_case(std::filesystem::path(path).extension().string());
   const auto ours = {".tif", ".tiff", ".btf", ".tf8"};
   const bool tiff =
       backend_ == "tiff" || (backend_ == "auto" && std::ranges::count(ours, extension));

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "kernels/files/bmp.h"
 #include "kernels/files/dicom.h"
 #include "kernels/files/jpeg.h"
@@ -53,9 +54,7 @@ const Extension extensions[] = {
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  std::string lower = name;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string name = path.filename().string(), lower = lower_case(name);
   for (const Extension& e : extensions)
     if ((e.any_case ? lower : name).ends_with(e.text)) return &e;
   return nullptr;

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 
 namespace sluice {
 
@@ -47,8 +48,7 @@ namespace {
 
 // Without the letters that nothing is set for.
 std::string effective(const Adn& o) {
-  std::string order = o.ordering;
-  for (char& c : order) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string order = upper_case(o.ordering);
   if (order.find_first_not_of("ADN") != std::string::npos)
     throw Error(Exit::usage, "adn_ordering is made of A, D and N, found \"" + o.ordering + "\"");
   if (!o.norm) std::erase(order, 'N');

@@ -45,7 +45,7 @@ Products of_numbers(Products p) { return p == Products::avx2 ? p : Products::avx
 // Whether no instruction at hand multiplies so many numbers of the type at once that all products
 // take less time than a quarter of them as float32: pairs come to twice as many, tiles to eight
 // times.
-bool multiplies_numbers(at::ScalarType type, Products p) {
+bool quicker_as_numbers(at::ScalarType type, Products p) {
   return type == at::kFloat || (type == at::kBFloat16 && p != Products::tiles);
 }
 
@@ -376,7 +376,7 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type, Products products)
   };
   const auto of_tile = [](std::int64_t n) { return n >= 3 && n <= winograd::most_kernel; };
   const Size3 kernel = three(spec.kernel, 1);
-  return multiplies_numbers(type, products) && !spec.transposed && spec.groups == 1 &&
+  return quicker_as_numbers(type, products) && !spec.transposed && spec.groups == 1 &&
          ones(spec.stride) && of_tile(kernel[1]) && of_tile(kernel[2]) &&
          std::min(spec.in, spec.out) >= least_channels;
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "engine/base/diagnostic.h"
+#include "engine/base/letter_case.h"
 #include "engine/base/message.h"
 #include "engine/session/precision.h"
 #include "kernels/net/layer_watch.h"
@@ -278,8 +279,7 @@ Named read(const Json& given, const char* what) {
       (told && !given[1].is_object()))
     throw Error(Exit::usage,
                 std::string(what) + " is a name or [name, {arguments}], found " + given.dump());
-  n.name = name.get<std::string>();
-  for (char& c : n.name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  n.name = lower_case(name.get<std::string>());
   if (told) n.arguments = given[1];
   return n;
 }

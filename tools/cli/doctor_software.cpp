@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/base/letter_case.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/doctor.h"
 
@@ -100,8 +101,7 @@ void look_at_openmp(Findings& findings) {
   const auto note = [&](const char* name, const std::string& advice) {
     findings.push_back({Level::note, name, variable(name), advice});
   };
-  std::string policy = variable("OMP_WAIT_POLICY");
-  std::transform(policy.begin(), policy.end(), policy.begin(), ::tolower);
+  const std::string policy = lower_case(variable("OMP_WAIT_POLICY"));
   if (policy == "active")
     note("OMP_WAIT_POLICY",
          "the training region's threads then spin between two operations while "
@@ -113,8 +113,7 @@ void look_at_openmp(Findings& findings) {
   if (!variable("OMP_NUM_THREADS").empty())
     note("OMP_NUM_THREADS",
          "--step-threads says how many threads the training region has; unset it");
-  std::string bind = variable("OMP_PROC_BIND");
-  std::transform(bind.begin(), bind.end(), bind.begin(), ::tolower);
+  const std::string bind = lower_case(variable("OMP_PROC_BIND"));
   if (!bind.empty() && bind != "false")
     note("OMP_PROC_BIND",
          "threads that are bound to cores cannot make way for data work: unset it");

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <iostream>
 
+#include "engine/base/letter_case.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -12,9 +13,7 @@ int explain(const Options& options) {
     for (const CodeText& c : all_codes()) std::cout << c.code << "  " << c.title << '\n';
     return code(Exit::done);
   }
-  std::string name = options.name;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const std::string name = upper_case(options.name);
   const CodeText* found = find_code(name);
   if (!found) {
     std::vector<std::string> known;

@@ -8,16 +8,13 @@
 #include <cerrno>
 #include <charconv>
 
+#include "engine/base/letter_case.h"
+
 namespace sluice::lsp {
 namespace {
 
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_header = 8192;
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 }  // namespace
 
@@ -67,7 +64,7 @@ std::optional<std::string> Input::take() {
       fault_ = "a header without a colon";
       return std::nullopt;
     }
-    if (lower(line.substr(0, colon)) != "content-length") continue;
+    if (lower_case(line.substr(0, colon)) != "content-length") continue;
     const auto digits = std::min(line.find_first_not_of(' ', colon + 1), line.size());
     std::size_t n = 0;
     const auto [rest, problem] =

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "tools/nnunet/configuration.h"
 #include "tools/nnunet/statistics.h"
 #include "tools/nnunet/wording.h"
@@ -118,8 +119,8 @@ std::vector<Normalization> normalization_of(const Dataset& d, const Fingerprint&
       {"rescale_to_0_1", "RescaleTo01Normalization"},
       {"rgb_to_0_1", "RGBTo01Normalization"}};
   std::vector<Normalization> all;
-  for (std::string channel : d.channels) {
-    std::transform(channel.begin(), channel.end(), channel.begin(), ::tolower);
+  for (const std::string& given : d.channels) {
+    const std::string channel = lower_case(given);
     Normalization n{"ZScoreNormalization", f.relative_size < 0.75};
     for (const auto& [name, scheme] : by_name)
       if (name == channel) n = {scheme, false};

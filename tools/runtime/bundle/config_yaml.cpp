@@ -5,6 +5,7 @@
 #include <cmath>
 #include <regex>
 
+#include "engine/base/letter_case.h"
 #include "tools/runtime/bundle/config.h"
 
 namespace sluice::bundle {
@@ -47,7 +48,7 @@ double in_sixties(const std::string& text, int base) {
 Json value_of(const std::string& tag, std::string text) {
   if (tag == "null") return nullptr;
   if (tag != "bool" && tag != "int" && tag != "float") return text;
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  text = lower_case(text);
   if (tag == "bool") {
     if (tag_of(text) != "bool") throw std::invalid_argument(text);
     return text == "yes" || text == "true" || text == "on";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "engine/state/torch_file.h"
 #include "kernels/lists/manifest.h"
 
@@ -63,11 +64,6 @@ std::string dtype_name(const std::string& name) {
                             "int16", "uint32", "int32", "uint64", "int64", "bool"})
     if (type == known) return type;
   return "";
-}
-
-std::string lowered(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
 }
 
 // True is 1 and False is 0 where Python compares.
@@ -219,7 +215,7 @@ struct Evaluation {
       if (name == type) return plain(name);
     if (name.ends_with(".pi")) return plain(std::numbers::pi);
     if (name.starts_with("monai.utils.") && std::count(name.begin(), name.end(), '.') == 3)
-      return plain(lowered(last_part(name)));  // a member of an enumeration
+      return plain(lower_case(last_part(name)));  // a member of an enumeration
     if (name == "dist.get_rank" || name == "torch.backends.cudnn")
       return of_kind(Sort::opaque, name);
     if (name.starts_with("monai.") || name.starts_with("scripts."))
@@ -771,7 +767,7 @@ struct Evaluation {
     };
     if (name == "lower") {
       if (characters(text).size() != text.size()) refuse("lower() of letters beyond ASCII");
-      return plain(lowered(text));
+      return plain(lower_case(text));
     }
     if (name == "replace") {
       const std::string from = arg(0), to = arg(1);
@@ -1248,7 +1244,7 @@ bool Values::is_disabled(const Item& item) {
   const std::string text = v.text();
   const auto begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
   const bool disabled = v.is_text() ? begin != std::string::npos &&
-                                          lowered(text.substr(begin, end - begin + 1)) == "true"
+                                          lower_case(text.substr(begin, end - begin + 1)) == "true"
                                     : v.truth();
   if (disabled)
     left_out.emplace_back(std::make_shared<Item>(item), said->is_text() ? said->text() : "true");
@@ -1324,7 +1320,7 @@ bool Values::is_true(const Item& component, std::string_view key, bool otherwise
 }
 
 bool Values::is_true(const ItemPtr& item, const Value& value) {
-  if (value.is_text() && !value.text().empty() && lowered(value.text()) != "true")
+  if (value.is_text() && !value.text().empty() && lower_case(value.text()) != "true")
     true_texts.emplace_back(item, value.text());
   return value.truth();
 }

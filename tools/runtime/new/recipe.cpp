@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 
 namespace sluice {
 namespace {
@@ -119,8 +120,7 @@ void size_training(Recipe& r, const Survey& s) {
 
 bool names_sides(const Survey& s) {
   for (const auto& [value, name] : s.labels) {
-    std::string low = name;
-    std::transform(low.begin(), low.end(), low.begin(), ::tolower);
+    const std::string low = lower_case(name);
     if (low.find("left") != std::string::npos || low.find("right") != std::string::npos)
       return true;
   }

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "kernels/files/nifti.h"
 
 namespace sluice {
@@ -169,8 +170,8 @@ double median(std::vector<double> v) {
 }  // namespace
 
 bool Survey::is_ct() const {
-  const auto names_ct = [](std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(), ::toupper);
+  const auto names_ct = [](const std::string& given) {
+    const std::string name = upper_case(given);
     return name == "CT" || name.starts_with("CT ") || name.starts_with("CT_");
   };
   if (!channels.empty()) return std::all_of(channels.begin(), channels.end(), names_ct);
