@@ -8,7 +8,7 @@
 //
 //   out[os j + r] = sum over taps t of W[t] in[is j + offset_t]
 //
-// Three to five numbers along y and x take a quarter of the products (direct_conv_winograd.h).
+// Three numbers or more along y and x take a quarter of the products (direct_conv_winograd.h).
 //
 // Three channels would fill three of a vector's sixteen lanes. Float32 goes by planes then
 // (direct_conv_planes.h); else neighbouring outputs along x share a vector, with weights in a band:

@@ -49,6 +49,38 @@ bool quicker_as_numbers(at::ScalarType type, Products p) {
   return type == at::kFloat || (type == at::kBFloat16 && p != Products::tiles);
 }
 
+// Some of a kernel's numbers along an axis.
+struct Taps {
+  std::int64_t first, count;
+};
+std::vector<Taps> parts_of(std::int64_t kernel) {
+  const std::int64_t parts = kernel <= winograd::most_kernel ? 1 : (kernel + 3) / 4;
+  std::vector<Taps> all;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t first = kernel * i / parts;
+    all.push_back({first, kernel * (i + 1) / parts - first});
+  }
+  return all;
+}
+
+// body(the convolution with some of the kernel's numbers along y and x; those of a weight of all).
+template <class Body>
+void each_part(const ConvSpec& spec, const Body& body) {
+  const std::size_t y = spec.kernel.size() - 2, x = y + 1;
+  const Size3 dilation = dilation_of(spec);
+  for (const Taps& down : parts_of(spec.kernel[y]))
+    for (const Taps& across : parts_of(spec.kernel[x])) {
+      ConvSpec part = spec;
+      part.kernel[y] = down.count;
+      part.kernel[x] = across.count;
+      part.padding[y] -= down.first * dilation[1];
+      part.padding[x] -= across.first * dilation[2];
+      body(part, [=](const at::Tensor& weight) {
+        return weight.narrow(-2, down.first, down.count).narrow(-1, across.first, across.count);
+      });
+    }
+}
+
 // The share of a weight's vectors, 16 outputs of one input and position, that are not zero.
 double vectors_kept(const at::Tensor& weight) {
   const at::Tensor w = weight.detach().to(at::kFloat).contiguous();
@@ -209,7 +241,7 @@ void input_sums(const Images& images, std::int64_t first_tile, const Sample<T>& 
 // A row of tiles of outputs, of their sums, and what is added to each output.
 template <class O, class T>
 void outputs_of(const Images& images, std::int64_t first_tile, const Sample<O>& s, const Grid& g,
-                std::int64_t z, std::int64_t row, const float* bias, const T* residual) {
+                std::int64_t z, std::int64_t row, const float* bias, const T* residual, bool adds) {
   const std::int64_t C = s.channels, n = images.of_one, y0 = g.first_y(row), rows = g.real_y(row),
                      row_step = g.dilation[1] * g.out[2] * s.step,
                      column_step = g.dilation[2] * s.step;
@@ -243,6 +275,7 @@ void outputs_of(const Images& images, std::int64_t first_tile, const Sample<O>& 
               if (j >= columns) break;
               y[j] += more;
               if (residual) y[j] += load<V>(residual + at + j * column_step);
+              if (adds) y[j] += load<V>(s.data + at + j * column_step);
               store(s.data + at + j * column_step, y[j]);
             }
           }
@@ -374,10 +407,9 @@ bool winograd_fits(const ConvSpec& spec, at::ScalarType type, Products products)
   const auto ones = [](const std::vector<std::int64_t>& v) {
     return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n == 1; });
   };
-  const auto of_tile = [](std::int64_t n) { return n >= 3 && n <= winograd::most_kernel; };
   const Size3 kernel = three(spec.kernel, 1);
   return quicker_as_numbers(type, products) && !spec.transposed && spec.groups == 1 &&
-         ones(spec.stride) && of_tile(kernel[1]) && of_tile(kernel[2]) &&
+         ones(spec.stride) && std::min(kernel[1], kernel[2]) >= 3 &&
          std::min(spec.in, spec.out) >= least_channels;
 }
 
@@ -404,6 +436,29 @@ bool winograd_grad_pays(const ConvSpec& spec, const at::Tensor& grad, Products p
 
 WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
                                Products products, at::ScalarType type)
+    : out_channels_(adjoint ? spec.in : spec.out) {
+  each_part(spec, [&](const ConvSpec& part, const auto& of_weight) {
+    parts_.emplace_back(part, of_weight(weight), adjoint, products, type);
+  });
+}
+
+// Parts are added up as float32.
+void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+                         at::Tensor& out, std::int64_t group) const {
+  const bool in_place = parts_.size() == 1 || out.scalar_type() == at::kFloat;
+  at::Tensor sum = in_place ? out : at::empty_like(out, out.options().dtype(at::kFloat));
+  for (const Part& part : parts_) {
+    const bool first = &part == parts_.data();
+    part.run(in, first ? bias : at::Tensor(), first ? residual : at::Tensor(), sum, group, !first);
+  }
+  const auto of_group = [&](const at::Tensor& t) {
+    return t.narrow(1, group * out_channels_, out_channels_);
+  };
+  if (!in_place) of_group(out).copy_(of_group(sum));
+}
+
+WinogradGather::Part::Part(const ConvSpec& spec, const at::Tensor& weight, bool adjoint,
+                           Products products, at::ScalarType type)
     : products_(of_numbers(products)),
       kernel_(three(spec.kernel, 1)),
       pad_(three(spec.padding, 0)),
@@ -419,7 +474,7 @@ WinogradGather::WinogradGather(const ConvSpec& spec, const at::Tensor& weight, b
 
 // 16 outputs' kernels of one input at a time. Seen from the output's gradient, a kernel is turned
 // round.
-void WinogradGather::pack(const at::Tensor& weight, bool adjoint) {
+void WinogradGather::Part::pack(const at::Tensor& weight, bool adjoint) {
   const std::int64_t plane = kernel_[1] * kernel_[2], volume = kernel_[0] * plane, C = in_channels_,
                      vectors = vectors_of(out_channels_),
                      together = micro_tile_of(products_).vectors;
@@ -461,19 +516,21 @@ void WinogradGather::pack(const at::Tensor& weight, bool adjoint) {
   });
 }
 
-void WinogradGather::run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-                         at::Tensor& out, std::int64_t group) const {
+void WinogradGather::Part::run(const at::Tensor& in, const at::Tensor& bias,
+                               const at::Tensor& residual, at::Tensor& out, std::int64_t group,
+                               bool adds) const {
   if (in.scalar_type() == at::kFloat)
-    run_as<float, float>(in, bias, residual, out, group);
+    run_as<float, float>(in, bias, residual, out, group, adds);
   else if (out.scalar_type() == at::kFloat)
-    run_as<Bf16Bits, float>(in, bias, residual, out, group);
+    run_as<Bf16Bits, float>(in, bias, residual, out, group, adds);
   else
-    run_as<Bf16Bits, Bf16Bits>(in, bias, residual, out, group);
+    run_as<Bf16Bits, Bf16Bits>(in, bias, residual, out, group, adds);
 }
 
 template <class T, class O>
-void WinogradGather::run_as(const at::Tensor& in, const at::Tensor& bias,
-                            const at::Tensor& residual, at::Tensor& out, std::int64_t group) const {
+void WinogradGather::Part::run_as(const at::Tensor& in, const at::Tensor& bias,
+                                  const at::Tensor& residual, at::Tensor& out, std::int64_t group,
+                                  bool adds) const {
   const bool flat = kernel_[0] == 1 && pad_[0] == 0;
   const float* const b =
       bias.defined() ? bias.const_data_ptr<float>() + group * out_channels_ : nullptr;
@@ -526,7 +583,8 @@ void WinogradGather::run_as(const at::Tensor& in, const at::Tensor& bias,
       });
       team_for(c.planes * c.rows, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i)
-          outputs_of(made, i * g.across, to, g, c.z + i / c.rows, c.row + i % c.rows, b, more);
+          outputs_of(made, i * g.across, to, g, c.z + i / c.rows, c.row + i % c.rows, b, more,
+                     adds);
       });
     });
   }
@@ -658,16 +716,20 @@ at::Tensor WinogradWeightGrad::result(at::IntArrayRef shape) const {
 at::Tensor winograd_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad,
                                 Products products, std::int64_t group) {
   const bool flat = is_flat(spec);
-  WinogradWeightGrad sum(spec, products);
-  const auto add_all = [&]<class T>(T) {
-    for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
-      sum.add(Sample<T>(x, n, flat, spec.in, group), Sample<T>(grad, n, flat, spec.out, group));
-  };
-  if (x.scalar_type() == at::kFloat)
-    add_all(float{});
-  else
-    add_all(Bf16Bits{});
-  return sum.result(weight_shape(spec));
+  const at::Tensor whole = at::empty(weight_shape(spec));
+  each_part(spec, [&](const ConvSpec& part, const auto& of_weight) {
+    WinogradWeightGrad sum(part, products);
+    const auto add_all = [&]<class T>(T) {
+      for (std::int64_t n = 0; n < (flat ? 1 : x.size(0)); ++n)
+        sum.add(Sample<T>(x, n, flat, spec.in, group), Sample<T>(grad, n, flat, spec.out, group));
+    };
+    if (x.scalar_type() == at::kFloat)
+      add_all(float{});
+    else
+      add_all(Bf16Bits{});
+    of_weight(whole).copy_(sum.result(weight_shape(part)));
+  });
+  return whole;
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Convolutions whose kernel has three to five numbers along y and x, with a quarter of the products
+// Convolutions whose kernel has three numbers or more along y and x, with a quarter of the products
 // (Winograd's F(4 x 4, 3 x 3), F(3 x 3, 4 x 4) and F(2 x 2, 5 x 5); Lavin, Gray 2016): a tile of 16
 // outputs takes 36 products of the input's and the kernel's sums (winograd_axis.h), where it would
 // take 144; four outputs of a kernel of five take 36, not 100.
@@ -17,7 +17,9 @@
 // sums, and a quarter of the products as float32 takes less time than all of them as pairs
 // (AVX512_BF16). AMX's tiles are quicker than either.
 //
-// A dilated kernel sees as many images as its dilation along each axis, one between the other.
+// A dilated kernel sees as many images as its dilation along each axis, one between the other. A
+// kernel of more than five numbers is several of three or four, whose outputs are added up: seven
+// along both axes take 12.25 products, not 49.
 //
 // Invariant: every output is summed in one order, and a weight's gradient chunk by chunk, so
 // results depend on no number of threads. Their error is near 1e-6 of the largest output, as that
@@ -25,6 +27,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <vector>
 
 #include "kernels/base/buffer.h"
 #include "kernels/net/conv_spec.h"
@@ -43,16 +47,29 @@ class WinogradGather {
            at::Tensor& out, std::int64_t group = 0) const;
 
  private:
-  void pack(const at::Tensor& weight, bool adjoint);
-  template <class T, class O>
-  void run_as(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
-              at::Tensor& out, std::int64_t group) const;
+  // Three to five of the kernel's numbers along y and x.
+  class Part {
+   public:
+    Part(const ConvSpec& spec, const at::Tensor& weight, bool adjoint, Products products,
+         at::ScalarType type);
+    // `adds`: to the numbers that are there.
+    void run(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+             at::Tensor& out, std::int64_t group, bool adds) const;
 
-  Products products_;
-  Size3 kernel_, pad_, dilation_;
-  std::int64_t in_channels_, out_channels_;
-  std::int64_t of_one_;    // weights of one of the sums
-  Buffer<float> weights_;  // [sum][group of vectors][z][channel][vector][16]
+   private:
+    void pack(const at::Tensor& weight, bool adjoint);
+    template <class T, class O>
+    void run_as(const at::Tensor& in, const at::Tensor& bias, const at::Tensor& residual,
+                at::Tensor& out, std::int64_t group, bool adds) const;
+
+    Products products_;
+    Size3 kernel_, pad_, dilation_;
+    std::int64_t in_channels_, out_channels_;
+    std::int64_t of_one_;    // weights of one of the sums
+    Buffer<float> weights_;  // [sum][group of vectors][z][channel][vector][16]
+  };
+  std::vector<Part> parts_;
+  std::int64_t out_channels_;
 };
 
 // Whether that is quicker: numbers of float32 or, without AMX, bfloat16, a step of one, and

@@ -114,9 +114,17 @@ std::vector<Case> cases() {
         c.spec.output_padding = {0, transposed ? 1 : 0, transposed ? 1 : 0};
         out.push_back(c);
       }
-  // Three to five numbers along x, at every number of outputs of the last tile, and other borders.
-  for (const std::vector<std::int64_t>& kernel : std::vector<std::vector<std::int64_t>>{
-           {3, 3, 3}, {1, 3, 3}, {5, 1, 3}, {3, 3}, {5, 5, 5}, {3, 5}, {3, 1, 4}})
+  // Three numbers or more along x, at every number of outputs of the last tile, and other borders.
+  for (const std::vector<std::int64_t>& kernel : std::vector<std::vector<std::int64_t>>{{3, 3, 3},
+                                                                                        {1, 3, 3},
+                                                                                        {5, 1, 3},
+                                                                                        {3, 3},
+                                                                                        {5, 5, 5},
+                                                                                        {3, 5},
+                                                                                        {3, 1, 4},
+                                                                                        {3, 7, 7},
+                                                                                        {6, 3},
+                                                                                        {9, 7}})
     for (std::int64_t width = 5; width < 13; ++width) {
       Case c{spec(false, 16 + width % 2, 32, kernel, {1, 1, 1}), {5, 4, width}};
       c.spec.stride.resize(kernel.size());
