@@ -21,10 +21,11 @@ from monai.networks.nets import (
     UNETR, VarAutoEncoder, VarFullyConnectedNet, ViT, ViTAutoEnc, VNet, resnet10, resnet18, resnet34, resnet50, resnet101,
     resnet152, resnet200)
 
+import peer_nets
 from filled import fill, number, parts, sines
 from peer_nets import (
     CopleNet, JudgementFirst, LeNet, PlainVae, RanzcrNet, Sampled, UNetPipe, controlling, hovered, masked, moved,
-    multi_scale_judge, nnunet, of_bags, resting, retina, searched, spade, spade_autoencoder, timed, with_commitment)
+    multi_scale_judge, of_bags, resting, retina, searched, spade, spade_autoencoder, timed, with_commitment)
 from prompted import prompted
 
 HERE = pathlib.Path(__file__).parent
@@ -358,10 +359,7 @@ def med_next():
             case(MedNeXt, solid, [1, 1, 8, 12, 8], True)]
 
 
-def nnunets(cls, name):
-    def make(**args):
-        return nnunet(cls, **args)
-
+def nnunets(make, name):
     # n_conv_per_stage or n_blocks_per_stage.
     flat = dict(spatial_dims=2, in_channels=2, out_channels=3, features_per_stage=[4, 6, 6], conv_bias=True,
                 kernel_sizes=[3, [5, 3], 3], strides=[1, [2, 1], 2], n_conv_per_stage_decoder=[1, 2],
@@ -373,15 +371,11 @@ def nnunets(cls, name):
 
 
 def plain_conv_unet():
-    from dynamic_network_architectures.architectures.unet import PlainConvUNet
-
-    return nnunets(PlainConvUNet, "n_conv_per_stage")
+    return nnunets(peer_nets.plain_conv_unet, "n_conv_per_stage")
 
 
 def residual_encoder_unet():
-    from dynamic_network_architectures.architectures.unet import ResidualEncoderUNet
-
-    return nnunets(ResidualEncoderUNet, "n_blocks_per_stage")
+    return nnunets(peer_nets.residual_encoder_unet, "n_blocks_per_stage")
 
 
 # Not in training, where MONAI's dropout draws other numbers than ours.

@@ -7,6 +7,7 @@ import io
 
 import numpy
 import torch
+from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
 from monai.apps.detection.networks.retinanet_network import RetinaNet, resnet_fpn_feature_extractor
 from monai.networks import nets
 from monai.networks.blocks import Convolution, MaxAvgPool, ResidualSELayer, SimpleASPP, UpSample
@@ -15,6 +16,8 @@ from monai.networks.nets import (
     MultiScalePatchDiscriminator, PatchDiscriminator, SegResNetVAE, SPADEAutoencoderKL, SPADENet, TopologyInstance,
     VoxelMorph, VoxelMorphUNet, VQVAE)
 from monai.networks.nets.basic_unet import UpCat
+
+from prompted import prompted  # noqa: F401  (for those who look here)
 
 
 # MONAI's research contribution (coplenet.py), of MONAI's blocks.
@@ -133,6 +136,14 @@ def nnunet(cls, spatial_dims, in_channels, out_channels, features_per_stage, dro
                conv_op=conv, num_classes=out_channels, norm_op=norm, norm_op_kwargs=dict(affine=True, eps=1e-5),
                dropout_op=(nn.Dropout2d, nn.Dropout3d)[spatial_dims - 2] if dropout else None,
                dropout_op_kwargs=dict(p=dropout), nonlin=nn.LeakyReLU, nonlin_kwargs=dict(inplace=True), **args)
+
+
+def plain_conv_unet(**args):
+    return nnunet(PlainConvUNet, **args)
+
+
+def residual_encoder_unet(**args):
+    return nnunet(ResidualEncoderUNet, **args)
 
 
 def moved(integration_steps=7, half_res=False, **unet):

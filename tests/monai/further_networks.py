@@ -1,6 +1,5 @@
 """Random configurations of the networks that network_cases.py does not have, as there."""
 import torch
-from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
 from monai.networks import nets
 from monai.networks.nets import SPADEDiffusionModelUNet
 
@@ -78,7 +77,7 @@ def voxel_morph(r):
                                           ours=dict(in_channels=1))
 
 
-def nnunet(cls, blocks):
+def nnunet(make, blocks):
     def draw(r):
         stages = r.randint(2, 3)
         a = dict(spatial_dims=r.choice([2, 3]), in_channels=r.randint(1, 3), out_channels=r.randint(2, 4),
@@ -87,7 +86,7 @@ def nnunet(cls, blocks):
                  n_conv_per_stage_decoder=[r.randint(1, 2) for _ in range(stages - 1)],
                  deep_supervision=r.random() < 0.5, **{blocks: [r.randint(1, 2) for _ in range(stages)]})
         size = image(r, a["spatial_dims"], a["in_channels"], 2 ** (stages - 1), 2, 4)
-        return (lambda **args: peer_nets.nnunet(cls, **args)), a, size, dict(outputs=stages - 1 if a["deep_supervision"] else 1)
+        return make, a, size, dict(outputs=stages - 1 if a["deep_supervision"] else 1)
 
     return draw
 
@@ -278,8 +277,8 @@ def spade_net(r):
 CASES = dict(
     basic_unet_plus_plus=basic_unet_plus_plus, ahnet=ahnet, quicknat=quicknat, flexible_unet=flexible_unet,
     global_net=global_net, local_net=local_net, voxel_morph=voxel_morph, dints=dints, cople_net=cople_net,
-    plain_conv_unet=nnunet(PlainConvUNet, "n_conv_per_stage"), unet_pipe=unet_pipe,
-    residual_encoder_unet=nnunet(ResidualEncoderUNet, "n_blocks_per_stage"),
+    plain_conv_unet=nnunet(peer_nets.plain_conv_unet, "n_conv_per_stage"), unet_pipe=unet_pipe,
+    residual_encoder_unet=nnunet(peer_nets.residual_encoder_unet, "n_blocks_per_stage"),
     se_resnet50=senet(nets.SEResNet50), se_resnext50=senet(nets.SEResNext50), senet154=senet(nets.SENet154, groups=8),
     segresnet_vae=segresnet_vae, segresnet_ds2=segresnet_ds2, vit_auto_enc=vit_auto_enc,
     masked_auto_encoder_vit=masked_auto_encoder_vit, hover_net=hover_net, mil_model=mil_model,

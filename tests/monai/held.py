@@ -15,6 +15,8 @@ def held(what, columns, kinds, one, width, cases):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("kinds", nargs="*")
     given = parser.parse_args()
+    if unknown := set(given.kinds) - set(kinds):
+        parser.error(f"no {what} here: {', '.join(sorted(unknown))}; there are {', '.join(kinds)}")
     failed = 0
     print(f"{what:<{width}}{'cases':>6}{''.join(f'{c:>11}' for c in columns)}")
     with tempfile.TemporaryDirectory() as name:

@@ -1,9 +1,11 @@
-// One network's training step without its optimizer: forward, the mean of the outputs' squares, and
+// One network's training step without its optimizer: forward, the means of the outputs' squares, and
 // backward; or a prediction alone. What networks.py and prediction.py run.
 //
 //   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
 //                          "precision": "float32", "steps": 5, "threads": 2, "predict": false,
-//                          "layers": "kind"}
+//                          "layers": "kind", "more": [[3, 900], {"size": [2, 3]}], "outputs": 1}
+//
+// "more" are further inputs, by size or as values; the loss reads the first "outputs" outputs.
 //
 // Prints a JSON object: milliseconds of the fastest and the median step, the process's CPU time a
 // step, and by how many MB the resident set grew at most. With "layers": milliseconds of each kind
@@ -48,6 +50,18 @@ Json costs_by(const std::string& what, const Network& net, std::int64_t samples)
   return costs;
 }
 
+at::Tensor waves(const std::vector<std::int64_t>& size) {
+  return at::sin(at::arange(c10::multiply_integers(size), at::kFloat)).reshape(size).contiguous();
+}
+
+// Of lists of numbers, or of lists of such lists, all of one length.
+at::Tensor values(const Json& lists) {
+  if (lists.front().is_number()) return at::tensor(lists.get<std::vector<float>>());
+  std::vector<at::Tensor> rows;
+  for (const Json& row : lists) rows.push_back(values(row));
+  return at::stack(rows);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -64,16 +78,21 @@ int main(int, char** argv) {
   net->train(!predicts);
   const c10::AutoGradMode mode(!predicts);
   const auto size = job["size"].get<std::vector<std::int64_t>>();
-  const at::Tensor x =
-      at::sin(at::arange(c10::multiply_integers(size), at::kFloat)).reshape(size).contiguous();
+  Network::Tensors x{waves(size)};
+  for (const Json& more : job.value("more", Json::array()))
+    x.push_back(more.is_object() ? waves(more["size"].get<std::vector<std::int64_t>>())
+                                 : values(more));
+  const std::size_t outputs = job.value("outputs", 1);
   const double before = resident("VmRSS");
   std::vector<double> times;
   double cpu = 0;
   const int steps = job.value("steps", 5);
   for (int i = -1; i < steps; ++i) {
     const double start = seconds(), cpu_start = cpu_seconds();
-    const at::Tensor y = net->forward(x);
-    if (!predicts) y.square().mean().backward();
+    at::Tensor loss;
+    for (const at::Tensor& y : net->forward(x, outputs))
+      if (!predicts) loss = loss.defined() ? loss + y.square().mean() : y.square().mean();
+    if (!predicts) loss.backward();
     for (auto& [name, p] : net->parameters()) p.mutable_grad().reset();
     if (i < 0) continue;  // the first fills caches
     times.push_back(1e3 * (seconds() - start));

@@ -3,13 +3,14 @@
 usage: networks.py PYTHON [TYPE ...] [--precision float32 bfloat16] [--repeats 3] [--steps 4]
                    [--threads 2] [--cpu avx2] [--limit 240] [--out F.json]
 
-PYTHON has MONAI and torch. Its arms: eager, and eager in channels-last; bfloat16 by autocast; glibc's
+PYTHON has MONAI, torch and dynamic_network_architectures (of nnunetv2). Its arms: eager, and eager in channels-last; bfloat16 by autocast; glibc's
 thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
 MONAI's better arm divided by ours, and the memory of that arm and ours. --cpu sets SLUICE_CPU for us.
 An arm of MONAI's that takes longer than the limit, in seconds, counts as infinitely slow.
 """
 import argparse
 import json
+import math
 import os
 import signal
 import statistics
@@ -17,65 +18,11 @@ import subprocess
 import sys
 
 from measures import raised
+from network_rows import NETS, renamed
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-solid, flat = [2, 1, 64, 64, 64], [2, 1, 256, 256]
-one, two = dict(in_channels=1, out_channels=2), dict(spatial_dims=2)
-three = dict(spatial_dims=3)
-halving = dict(channels=[16, 32, 64, 128], strides=[2, 2, 2])
-judge = dict(in_shape=[1, 64, 64, 64], channels=[16, 32, 64], strides=[2, 2, 2])
-resnets = dict(**three, n_input_channels=1, num_classes=2)
-
-# name: our type, MONAI's class, its parameters, size. Ours have the same names, but for `renamed`.
-renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
-NETS = {
-    "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
-                                    "num_res_units": 1}, solid),
-    "unet spleen": ("unet", "UNet", {**three, **one, "channels": [16, 32, 64, 128, 256],
-                                     "strides": [2, 2, 2, 2], "num_res_units": 2, "norm": "batch"},
-                    [2, 1, 96, 96, 96]),
-    "unet 2-D": ("unet", "UNet", {**two, **one, **halving, "num_res_units": 2}, flat),
-    "dynunet": ("dynunet", "DynUNet", {**three, **one, "kernel_size": [3, 3, 3, 3], "strides": [1, 2, 2, 2],
-                                       "upsample_kernel_size": [2, 2, 2]}, solid),
-    "segresnet": ("segresnet", "SegResNet", {**three, **one, "init_filters": 16}, solid),
-    "unetr": ("unetr", "UNETR", {**one, "img_size": [64, 64, 64]}, solid),
-    "densenet121": ("densenet121", "DenseNet121", {**two, **one}, flat),
-    "resnet18": ("resnet18", "resnet18", resnets, solid),
-    "efficientnet": ("efficientnet", "EfficientNetBN", {**two, "in_channels": 1, "num_classes": 2, "pretrained": False,
-                                                        "model_name": "efficientnet-b0"}, flat),
-    "attention_unet": ("attention_unet", "AttentionUnet", {**three, **one, **halving}, solid),
-    "basic_unet": ("basic_unet", "BasicUNet", {**three, **one}, solid),
-    "segresnet_ds": ("segresnet_ds", "SegResNetDS", {**three, **one, "init_filters": 16}, solid),
-    "segresnet_vae": ("segresnet_vae", "SegResNetVAE", {**one, "input_image_size": [64, 64, 64]}, solid),
-    "vnet": ("vnet", "VNet", {**three, **one}, solid),
-    "high_res_net": ("high_res_net", "HighResNet", {**three, **one}, solid),
-    "vit": ("vit", "ViT", {"in_channels": 1, "img_size": [64, 64, 64], "patch_size": [16, 16, 16],
-                           "classification": True, "num_classes": 2}, solid),
-    "swin_unetr": ("swin_unetr", "SwinUNETR", {**one}, solid),
-    "med_next": ("med_next", "MedNeXt", {**three, **one}, solid),
-    "resnet10": ("resnet10", "resnet10", resnets, solid),
-    "resnet50": ("resnet50", "resnet50", resnets, solid),
-    "se_resnet50": ("se_resnet50", "SEResNet50", {**two, "in_channels": 1, "num_classes": 2}, flat),
-    "classifier": ("classifier", "Classifier", {**judge, "classes": 2}, solid),
-    "regressor": ("regressor", "Regressor", {**judge, "out_shape": [2]}, solid),
-    "discriminator": ("discriminator", "Discriminator", judge, solid),
-    "critic": ("critic", "Critic", judge, solid),
-    "auto_encoder": ("auto_encoder", "AutoEncoder", {**three, **one, "channels": [16, 32, 64],
-                                                    "strides": [2, 2, 2]}, solid),
-    "autoencoder_kl": ("autoencoder_kl", "AutoencoderKL", {**two, "in_channels": 1, "out_channels": 1}, flat),
-    "vqvae": ("vqvae", "VQVAE", {**two, "in_channels": 1, "out_channels": 1}, flat),
-    "patch_discriminator": ("patch_discriminator", "PatchDiscriminator", {**two, "channels": 64, "in_channels": 1}, flat),
-    "reg_unet": ("reg_unet", "RegUNet", {**three, "in_channels": 1, "num_channel_initial": 16, "depth": 3,
-                                         "out_channels": 3}, solid),
-    "flexible_unet": ("flexible_unet", "FlexibleUNet", {**two, **one, "backbone": "efficientnet-b0"}, flat),
-    "ahnet": ("ahnet", "AHNet", {**three, **one}, [1, 1, 128, 128, 128]),
-    "daf3d": ("daf3d", "DAF3D", {**one}, solid),
-    "quicknat": ("quicknat", "Quicknat", {"num_classes": 2, "num_channels": 1}, flat),
-    "hover_net": ("hover_net", "HoVerNet", {"in_channels": 3, "out_classes": 5}, [2, 3, 256, 256]),
-}
-
-
+sys.path.insert(0, f"{root}/tests/golden")  # peer_nets
 def ours(job, cpu):
     env = {**os.environ, **({"SLUICE_CPU": cpu} if cpu else {})}
     text = subprocess.run([f"{root}/build/bench_network", json.dumps(job)], check=True, env=env,
@@ -105,31 +52,40 @@ def resident(which):
             return int(line.split()[1]) / 1024
 
 
+def listed(y):
+    parts = y.values() if isinstance(y, dict) else y if isinstance(y, (list, tuple)) else None
+    return [y] if parts is None else [t for part in parts for t in listed(part)]
+
+
 def peer_step(job):
     import time
     import torch
     from monai.networks import nets
+    import peer_nets
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
-    net = getattr(nets, job["class"])(**job["params"]).train()
+    make = getattr(nets, job["class"], None) or getattr(peer_nets, job["class"])
+    net = make(**job["params"]).train()
     size, layout = job["size"], torch.contiguous_format
     if job["last"]:
         layout = torch.channels_last_3d if len(size) == 5 else torch.channels_last
     net = net.to(memory_format=layout)
-    n = 1
-    for s in size:
-        n *= s
-    x = torch.sin(torch.arange(n, dtype=torch.float32)).reshape(size).contiguous(memory_format=layout)
+
+    def waves(size):
+        x = torch.sin(torch.arange(math.prod(size), dtype=torch.float32)).reshape(size)
+        return x.contiguous(memory_format=layout) if x.dim() == len(job["size"]) > 3 else x
+
+    x = waves(size)
+    more = [waves(m["size"]) if isinstance(m, dict) else torch.tensor(m, dtype=torch.float32) for m in job["more"]]
     open("/proc/self/clear_refs", "w").write("5")
     before, times, cpu = resident("VmRSS"), [], 0
     for i in range(-1, job["steps"]):
         start, cpu_start = time.perf_counter(), time.process_time()
         with torch.autocast("cpu", torch.bfloat16, enabled=job["precision"] == "bfloat16"):
-            y = net(x)
-        # The last of a discriminator's features is what it says; else the first output.
-        y = y[-1 if job["class"] == "PatchDiscriminator" else 0] if isinstance(y, (tuple, list)) else y
-        y = next(iter(y.values())) if isinstance(y, dict) else y
-        y.float().square().mean().backward()
+            y = net(x, *more)
+        # The last of a discriminator's features is what it says.
+        y = listed(y)[-1:] if job["class"] == "PatchDiscriminator" else listed(y)[:job["outputs"]]
+        sum(t.float().square().mean() for t in y).backward()
         net.zero_grad(set_to_none=True)
         if i >= 0:
             times.append(1e3 * (time.perf_counter() - start))
@@ -139,7 +95,7 @@ def peer_step(job):
 
 
 def serve():
-    from monai.networks import nets  # noqa: F401  (before the first fork)
+    import peer_nets  # noqa: F401  (before the first fork)
     print("ready", flush=True)
     for line in sys.stdin:
         child = os.fork()
@@ -170,10 +126,11 @@ def main():
     peer, rows = Peer(a.python), []
     print("| network | precision | ours ms | MONAI's better ms | its layout | MONAI / ours | memory MB |\n|---|---|---|---|---|---|---|")
     for name in a.types or NETS:
-        kind, cls, params, size = NETS[name]
-        named = {renamed.get(k, k): v for k, v in params.items() if k != "pretrained"}
+        kind, cls, params, size, *options = NETS[name]
+        options = {"outputs": 1, "more": [], "ours": {}, **(options[0] if options else {})}
+        named = {renamed.get(k, k): v for k, v in params.items() if k != "pretrained"} | options.pop("ours")
         for precision in a.precision:
-            job = dict(size=size, precision=precision, steps=a.steps, threads=a.threads, limit=a.limit)
+            job = dict(options, size=size, precision=precision, steps=a.steps, threads=a.threads, limit=a.limit)
             arms = {"ours": [], "channels first": [], "channels last": []}
             for _ in range(a.repeats):
                 arms["ours"].append(ours({**job, "type": kind, "params": named}, a.cpu))
