@@ -69,7 +69,8 @@ class Net {
   // A batch on the first of these devices is from now on shared by all of them, as under PyTorch's
   // nn.DataParallel: parts of even size, one less where the batch is small; gradients added up in
   // the devices' order. Batch norm takes a part's own statistics, and the running ones follow those
-  // of the first part. Weights, gradients, inputs and outputs stay on the first device.
+  // of the first part. Of a network in stages (stages.h) each device does its stages of the whole
+  // batch, with the bits of one device. Weights, gradients, inputs and outputs stay on the first.
   void spread(std::vector<at::Device> devices);
   // Copies on other devices, and weights in the form that steps compute with, are made anew by each
   // pass that keeps something for a backward one, and by the first pass after this call; others use

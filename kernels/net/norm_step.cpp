@@ -40,6 +40,11 @@ std::vector<int> NormActStep::parameters() const {
   return all;
 }
 
+std::vector<int> NormActStep::buffers() const {
+  if (norm != Norm::batch) return {};
+  return {running_mean, running_var, batches};
+}
+
 // Mean and rstd are constants.
 bool NormActStep::is_frozen(const Frame& f) const {
   return norm == Norm::none || (norm == Norm::batch && !f.training);

@@ -23,6 +23,7 @@ struct NormActStep final : Step {
   std::string kind() const override;
   Attributes attributes() const override;
   std::vector<int> parameters() const override;
+  std::vector<int> buffers() const override;
   Layout layout() const override { return Layout::channels_last; }
   bool mixes_samples() const override { return norm == Norm::batch; }
   bool shares_grad(std::size_t input) const override { return input == 1; }

@@ -42,20 +42,23 @@ struct Spread {
   std::uint64_t version_ = 0;
 };
 
-// Several lanes do the frames one after the other, each when the lane before it has done it.
+// Several lanes do the frames one after the other, each when the lane before it has done it. Who
+// waits for a lane so waits for all lanes before it, on the devices too.
 class Turns {
  public:
-  explicit Turns(int lanes) : done_(static_cast<std::size_t>(lanes), 0) {}
+  Turns(int lanes, at::DeviceType type) : type_(type), done_(static_cast<std::size_t>(lanes)) {}
   // False: another lane has failed.
   bool wait(int lane, std::size_t frame) {
     if (lane == 0) return true;
     std::unique_lock lock(mutex_);
-    moved_.wait(lock, [&] { return failed_ || done_[lane - 1] > frame; });
+    const std::vector<Mark>& before = done_[lane - 1];
+    moved_.wait(lock, [&] { return failed_ || before.size() > frame; });
+    if (!failed_) before[frame].await();
     return !failed_;
   }
   void end(int lane) {
     std::lock_guard lock(mutex_);
-    ++done_[lane];
+    done_[lane].emplace_back(type_);
     moved_.notify_all();
   }
   void fail() {
@@ -67,7 +70,8 @@ class Turns {
  private:
   std::mutex mutex_;
   std::condition_variable moved_;
-  std::vector<std::size_t> done_;  // by lane: frames
+  const at::DeviceType type_;
+  std::vector<std::vector<Mark>> done_;  // by lane, by frame
   bool failed_ = false;
 };
 
@@ -106,7 +110,7 @@ const Stages& Pass::stages(const Net& net, const Schedule& schedule,
   auto& made = parts.made[static_cast<std::size_t>(&schedule - net.schedules_.data())];
   if (!made) {
     made = std::make_shared<const Stages>(stages_of(net, schedule, *parts.cuts));
-    if (parts.lanes > 1) check_lanes(net, *made);
+    if (net.spread_) check_lanes(net, *made);
   }
   return *made;
 }
@@ -138,7 +142,7 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
     f.replica = replicas_[0].get();
     f.training = training;
     f.keep = keep;
-    f.leads = !away(static_cast<int>(i));
+    f.leads = lanes_ > 1 || !away(static_cast<int>(i));
     f.first_sample = bounds_[i];
     f.key = key;
     f.wants = wants;
@@ -153,7 +157,7 @@ std::shared_ptr<const Replica> Pass::own() {
     Replica own;
     for (const auto& q : net_.parameters) own.weights.push_back(q.tensor.detach());
     for (const auto& b : net_.buffers) own.buffers.push_back(b.tensor);
-    return prepared(std::move(own));
+    return prepared(std::move(own), 0);
   };
   Prepared& kept = *net_.prepared_;
   std::lock_guard lock(kept.mutex);
@@ -196,18 +200,21 @@ bool Pass::is_mostly_weights() const {
 // One frame for all samples where they depend on each other or are quicker at once; else
 // frames of about 2^16 voxels, by the shape alone, and a fixed share of them for every thread; few
 // that remain are done by all threads together, which would else wait for the one that has them.
-// Where several devices share the batch, one frame for each. Stages on devices add up gradients
-// frame by frame, as one thread does.
+// Where several devices share the batch, one frame for each. Stages on devices have the frames of
+// one thread, and add up gradients as it does.
 void Pass::cut(const at::Tensor& x) {
   const std::int64_t n = x.size(0), voxels = x.numel() / std::max<std::int64_t>(1, n * x.size(1));
-  if (net_.spread_ && n > 1 && net_.spread_->places.device(0) == x.device()) {
+  const bool is_home = net_.spread_ && net_.spread_->places.device(0) == x.device();
+  if (is_home && stages_.size() > 1) {
+    spread_ = net_.spread_;
+    lanes_ = std::min(spread_->places.size(), stages_.size());
+  } else if (is_home && n > 1) {
     spread_ = net_.spread_;
     bounds_ = spread_->places.bounds(n);
     threads_ = static_cast<int>(bounds_.size()) - 1;
     alone_ = frame_count();
     return;
   }
-  lanes_ = std::min(net_.prepared_->parts.lanes, stages_.size());
   const bool together = (net_.mixes_samples_ && training_) || (keep_ && is_mostly_weights());
   std::int64_t count = 1;
   if (!together && x.device().is_cpu() && n > 1) {
@@ -255,29 +262,32 @@ at::Tensor Pass::room(const std::vector<std::int64_t>& size, at::Device device) 
 at::Tensor Pass::part(const at::Tensor& t, std::size_t i) const {
   return t.narrow(0, bounds_[i], bounds_[i + 1] - bounds_[i]);
 }
-Pass::Tensors Pass::parts(const Tensors& all, std::size_t i, int thread) const {
+Pass::Tensors Pass::parts(const Tensors& all, std::size_t i) const {
   Tensors mine;
-  for (const auto& t : all)
-    mine.push_back(t.defined() ? brought(part(t, i), thread) : at::Tensor());
+  for (const auto& t : all) mine.push_back(t.defined() ? part(t, i) : at::Tensor());
   return mine;
 }
 at::Tensor Pass::to_compute(const at::Tensor& t) const { return net_.laid_out(t.to(net_.compute)); }
 
-// body(thread, frame) for every frame on its thread, in order.
-template <class F>
-void Pass::each_frame(const F& body) {
+// body(thread, frame) for every frame on its thread, in order; before and after a thread's share
+// begin(thread) and end(thread).
+template <class Begin, class Body, class End>
+void Pass::each_frame(const Begin& begin, const Body& body, const End& end) {
   const auto share = [&](int t) {
     at::NoGradGuard no_grad;
+    begin(t);
     for (std::size_t i = first_of(t); i < first_of(t + 1); ++i) body(t, i);
+    end(t);
   };
   spread_ ? spread_->places.run(threads_, share) : team_run(threads_, share);
   at::NoGradGuard no_grad;
   for (std::size_t i = alone_; i < frame_count(); ++i) body(0, i);
 }
 
-// body(thread, frame, stage) for every stage of every frame.
-template <class F>
-void Pass::each_part(Way way, const F& body) {
+// body(thread, frame, stage) for every stage of every frame. Lane 0 is the one that begins: the
+// first place's forward, the last one's backward.
+template <class Begin, class Body, class End>
+void Pass::each_part(Way way, const Begin& begin, const Body& body, const End& end) {
   const int count = stages_.size();
   const auto in_order = [&](int first, int last, const auto& stage) {
     if (way == Way::forward)
@@ -287,54 +297,62 @@ void Pass::each_part(Way way, const F& body) {
   };
   if (lanes_ == 1)
     return each_frame(
-        [&](int t, std::size_t i) { in_order(0, count, [&](int s) { body(t, i, s); }); });
-  Turns turns(lanes_);
+        begin, [&](int t, std::size_t i) { in_order(0, count, [&](int s) { body(t, i, s); }); },
+        end);
+  Turns turns(lanes_, results_[0].device().type());
   const auto since = Costs::Clock::now();
   const auto elapsed = [](Costs::Clock::time_point from) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Costs::Clock::now() - from).count();
   };
-  // Lane 0 is the one that begins. In turn, where no threads can be had, they do not wait either.
-  team_run(lanes_, [&](int lane) {
+  const auto share = [&](int place) {
     at::NoGradGuard no_grad;
-    const int device = way == Way::forward ? lane : lanes_ - 1 - lane;
-    const int first = count * device / lanes_, last = count * (device + 1) / lanes_;
+    const int lane = way == Way::forward ? place : lanes_ - 1 - place;
+    const int first = count * place / lanes_, last = count * (place + 1) / lanes_;
     try {
-      for (std::size_t i = 0; i < frame_count() && turns.wait(lane, i); ++i) {
+      begin(place);
+      for (std::size_t i = 0; i < frame_count(); ++i) {
+        if (!turns.wait(lane, i)) return;
         const auto begun = Costs::Clock::now();
-        in_order(first, last, [&](int s) { body(0, i, s); });
+        in_order(first, last, [&](int s) { body(place, i, s); });
         net_.prepared_->parts.busy += elapsed(begun);
         turns.end(lane);
       }
+      end(place);
     } catch (...) {
       turns.fail();
       throw;
     }
-  });
-  net_.prepared_->parts.whole += lanes_ * elapsed(since);
+  };
+  using Order = Places::Order;
+  spread_->places.run(lanes_, share, way == Way::forward ? Order::from_first : Order::from_last);
+  if (timed_) net_.prepared_->parts.whole += lanes_ * elapsed(since);
 }
 
 Pass::Tensors Pass::forward(const Tensors& x) {
   at::NoGradGuard no_grad;
   Tensors input;
   for (const auto& t : x) input.push_back(t.detach());
-  const Packed weights = spread_ ? packed() : Packed{};
-  each_part(Way::forward, [&](int t, std::size_t i, int stage) {
+  const std::vector<Packed> weights = spread_ ? packed() : std::vector<Packed>();
+  const auto begin = [&](int t) {
+    if (away(t) && !replicas_[t]) replicas_[t] = copied(weights[t], t);
+  };
+  const auto body = [&](int t, std::size_t i, int stage) {
     Frame& f = frame(i, stage);
-    if (away(t)) {
-      if (!replicas_[t]) replicas_[t] = copied(weights, place(t));
-      f.replica = replicas_[t].get();
-    }
-    Tensors mine;
-    for (const auto& result : results_) {
-      mine.push_back(part(result, i));
-      f.results.push_back(away(t) ? at::empty_like(mine.back(), place(t)) : mine.back());
-    }
-    const Tensors there = f.results;
-    take_values(i, stage, parts(input, i, t));
+    if (away(t)) f.replica = replicas_[t].get();
+    const auto sends = [&](std::size_t k) { return away(t) && is_made_in(net_.outputs[k], stage); };
+    const Tensors home = parts(results_, i);
+    for (std::size_t k = 0; k < home.size(); ++k)
+      f.results.push_back(sends(k) ? at::empty_like(home[k], place(t)) : home[k]);
+    const Tensors made = f.results;
+    take_values(i, stage, t, parts(input, i));
     forward_frame(f, stage);
-    for (std::size_t k = 0; away(t) && k < mine.size(); ++k)
-      mine[k].copy_(there[k], /*non_blocking=*/true);
-  });
+    for (std::size_t k = 0; k < home.size(); ++k)
+      if (sends(k)) home[k].copy_(made[k], /*non_blocking=*/true);
+  };
+  const auto end = [&](int t) {
+    if (away(t) && lanes_ > 1 && training_) send_statistics(t);
+  };
+  each_part(Way::forward, begin, body, end);
   if (timed_) net_.costs_->end_forward(x[0].size(0));
   if (timed_ && keep_ && net_.costs_->counts_kept()) net_.costs_->end_counting(x[0].size(0));
   if (spread_ && may_keep_copies()) {
@@ -347,18 +365,19 @@ Pass::Tensors Pass::forward(const Tensors& x) {
 
 // From the stages that made them; an input from the first that reads it, which has it from the
 // caller. Whoever has no more readers after this one and does not keep it lets go of it.
-void Pass::take_values(std::size_t i, int stage, const Tensors& x) {
+void Pass::take_values(std::size_t i, int stage, int t, const Tensors& x) {
   Frame& f = frame(i, stage);
   f.values.resize(net_.values);
   for (const int v : stages_.all[stage].in) {
     const int from = stages_.at[v].front();
     if (from == stage) {
       // Numbers of samples, such as times and classes, need all their digits.
-      f.values[v] = x[v].dim() > 1 ? to_compute(x[v]) : x[v];
+      const at::Tensor mine = brought(x[v], t);
+      f.values[v] = mine.dim() > 1 ? to_compute(mine) : mine;
       continue;
     }
     at::Tensor& there = frame(i, from).values[v];
-    f.values[v] = there;
+    f.values[v] = crosses(from, stage) ? taken_over(there, place(t)) : there;
     if (stages_.is_last(v, stage) && !(keep_ && retained_[from][v])) there = at::Tensor();
   }
 }
@@ -376,13 +395,12 @@ void Pass::forward_frame(Frame& f, int stage) {
       if (schedule.last_use[v] == n) let_go(v, f, stage);
   }
   if (timed_ && keep_ && net_.costs_->counts_kept()) count_kept(f, stage);
-  const auto is_made_here = [&](int v) { return std::max(stages_.maker[v], 0) == stage; };
   for (std::size_t i = 0; i < f.results.size(); ++i) {
     const at::Tensor& y = f.values[net_.outputs[i]];
-    if (is_made_here(net_.outputs[i]) && !y.is_same(f.results[i])) f.results[i].copy_(y);
+    if (is_made_in(net_.outputs[i], stage) && !y.is_same(f.results[i])) f.results[i].copy_(y);
   }
   for (std::size_t i = 0; i < f.results.size(); ++i)
-    if (const int v = net_.outputs[i]; is_made_here(v) && !stays(v, stage))
+    if (const int v = net_.outputs[i]; is_made_in(v, stage) && !stays(v, stage))
       f.values[v] = at::Tensor();
   f.results.clear();
 }
@@ -457,39 +475,59 @@ void Pass::count_kept(const Frame& f, int stage) const {
 }
 
 Pass::Tensors Pass::backward(const Tensors& grads) {
-  parameter_grads_.assign(threads_, std::vector<at::Tensor>(net_.parameters.size()));
+  parameter_grads_.assign(workers(), std::vector<at::Tensor>(net_.parameters.size()));
   const at::Device device = results_[0].device();
   listen();
-  std::vector<Packed> sums(threads_);  // of other places, on the first
-  for (int t = 1; t < threads_ && spread_; ++t)
-    sums[t] = Packed::like(replicas_[0]->weights, device);
+  std::vector<Packed> sums(workers());  // of other places, on the first
+  for (int t = 1; t < workers() && spread_; ++t)
+    sums[t] = Packed::like(replicas_[t]->weights, device);
   Tensors out(input_sizes_.size());
   for (std::size_t k = 0; k < out.size(); ++k)
     if (frames_[0].wants[k]) out[k] = room(input_sizes_[k], device);
   for (std::size_t k = 0; k < out.size(); ++k)
     if (out[k].defined() && stages_.at[k].empty()) out[k].zero_();
-  each_part(Way::backward, [&](int t, std::size_t i, int stage) {
-    Frame& f = frame(i, stage);
-    f.parameter_grads = &parameter_grads_[t];
-    backward_frame(f, stage, parts(grads, i, t), is_last_of(t, i));
+  const auto body = [&](int t, std::size_t i, int stage) {
+    frame(i, stage).parameter_grads = &parameter_grads_[t];
+    take_grads(i, stage);
+    backward_frame(i, stage, t, parts(grads, i));
     hand_back_grads(i, stage, out);
-    if (away(t)) send_home(parameter_grads_[t], sums[t]);
-  });
+  };
+  const auto end = [&](int t) {
+    if (away(t)) send_grads(t, sums[t]);
+  };
+  each_part(
+      Way::backward, [](int) {}, body, end);
   if (timed_) net_.costs_->end_backward(input_sizes_[0][0]);
-  // What no output that has a gradient needs, has none either, in no frame.
+  // What no output that has a gradient needs, has none either, in no frame. Of what one lane alone
+  // reads its sum is the gradient.
   Tensors to, from;
-  for (int t = 1; t < threads_ && !ready_; ++t) {
+  for (int t = 1; t < workers() && !ready_; ++t) {
     to.clear();
     from.clear();
     for (std::size_t p = 0; p < net_.parameters.size(); ++p) {
-      if (!parameter_grads_[0][p].defined()) continue;
-      to.push_back(parameter_grads_[0][p]);
-      from.push_back(spread_ ? sums[t].views[p] : parameter_grads_[t][p]);
+      if (!parameter_grads_[t][p].defined()) continue;
+      const at::Tensor& its = spread_ ? sums[t].views[p] : parameter_grads_[t][p];
+      at::Tensor& sum = parameter_grads_[0][p];
+      if (!sum.defined()) {
+        sum = its;
+        continue;
+      }
+      to.push_back(sum);
+      from.push_back(its);
     }
     if (!to.empty()) at::_foreach_add_(to, from);
   }
   for (at::Tensor& grad : parameter_grads_[0]) out.push_back(std::move(grad));
   return out;
+}
+
+// What later stages have handed back, where another place holds it.
+void Pass::take_grads(std::size_t i, int stage) {
+  if (lanes_ == 1) return;
+  std::vector<at::Tensor>& grads = frame(i, stage).grads;
+  for (std::size_t v = 0; v < grads.size(); ++v)
+    if (grads[v].defined() && crosses(stages_.after(static_cast<int>(v), stage), stage))
+      grads[v] = taken_over(grads[v], place(place_of(stage)));
 }
 
 // To the stage before that has a part in the value, which adds its own; of an input to the caller.
@@ -511,13 +549,14 @@ void Pass::hand_back_grads(std::size_t i, int stage, const Tensors& out) {
 }
 
 // The gradient of an output begins where the output is read last.
-void Pass::backward_frame(Frame& f, int stage, const Tensors& grads, bool is_last) {
+void Pass::backward_frame(std::size_t frame, int stage, int t, const Tensors& grads) {
+  Frame& f = this->frame(frame, stage);
   f.grads.resize(net_.values);
   for (std::size_t i = 0; i < grads.size(); ++i) {
     const auto& at = stages_.at[net_.outputs[i]];
     if (!grads[i].defined() || (at.empty() ? 0 : at.back()) != stage) continue;
     at::Tensor& sum = f.grads[net_.outputs[i]];
-    const at::Tensor g = to_compute(grads[i]);
+    const at::Tensor g = to_compute(brought(grads[i], t));
     sum = sum.defined() ? sum + g : g;
   }
   const auto& steps = f.schedule->steps;
@@ -536,7 +575,7 @@ void Pass::backward_frame(Frame& f, int stage, const Tensors& grads, bool is_las
     f.grads[s.output] = at::Tensor();
     f.values[s.output] = at::Tensor();
     f.saved[s.number].clear();
-    if (ready_ && is_last) pass_step(n);
+    if (ready_ && is_last_of(t, frame)) pass_step(n);
   }
   f.values.clear();
   store_of(f).clear();
@@ -549,54 +588,78 @@ at::Tensor Pass::brought(const at::Tensor& t, int thread) const {
   return away(thread) ? copied_to(t, place(thread)) : t;
 }
 
-// Everything that passes read of the network, for those places that have no copy of it.
-Packed Pass::packed() {
+// What those places read that have no copy of it. Places that share a batch read the same.
+std::vector<Packed> Pass::packed() {
   auto own = replicas_[0];
   if (!may_keep_copies()) spread_->keep({});
   replicas_ = spread_->kept(version_of(net_));
   replicas_[0] = std::move(own);
-  if (std::all_of(replicas_.begin(), replicas_.begin() + threads_, [](auto& r) { return !!r; }))
-    return {};
-  const std::vector<at::Tensor> all = read_by_passes();
-  Packed p = Packed::like(all, place(0));
-  p.fill(all);
-  return p;
-}
-
-std::vector<at::Tensor> Pass::read_by_passes() const {
-  std::vector<at::Tensor> all = replicas_[0]->weights;
-  for (const auto& b : replicas_[0]->buffers)
-    all.push_back(b.scalar_type() == at::kFloat ? b : at::Tensor());
+  std::vector<Packed> all(workers());
+  for (int t = 1; t < workers(); ++t) {
+    if (replicas_[t]) continue;
+    all[t] = all[t - 1];
+    if (lanes_ == 1 && all[t].flat.defined()) continue;
+    const std::vector<at::Tensor> read = read_by(t);
+    all[t] = Packed::like(read, place(0));
+    all[t].fill(read);
+  }
   return all;
 }
 
-std::shared_ptr<const Replica> Pass::copied(const Packed& weights, at::Device device) const {
-  const Packed there = Packed::like(weights.views, device);
-  there.flat.copy_(weights.flat, /*non_blocking=*/true);
-  const auto buffers = there.views.begin() + static_cast<std::ptrdiff_t>(net_.parameters.size());
-  return prepared({{there.views.begin(), buffers}, {buffers, there.views.end()}, {}});
+// Weights, then buffers in float32; undefined: no step of the place reads it.
+std::vector<at::Tensor> Pass::read_by(int t) const {
+  const auto &weights = replicas_[0]->weights, &buffers = replicas_[0]->buffers;
+  std::vector<at::Tensor> all(weights.size() + buffers.size());
+  for (const auto& s : net_.steps) {
+    if (!is_done_by(*s, t)) continue;
+    for (const int p : s->parameters()) all[p] = weights[p];
+    for (const int b : s->buffers())
+      if (buffers[b].scalar_type() == at::kFloat) all[weights.size() + b] = buffers[b];
+  }
+  return all;
 }
 
-std::shared_ptr<const Replica> Pass::prepared(Replica r) const {
-  const bool cpu = r.weights.empty() || r.weights[0].device().is_cpu();
+std::shared_ptr<const Replica> Pass::copied(const Packed& weights, int t) const {
+  const Packed there = Packed::like(weights.views, place(t));
+  there.flat.copy_(weights.flat, /*non_blocking=*/true);
+  const auto buffers = there.views.begin() + static_cast<std::ptrdiff_t>(net_.parameters.size());
+  Replica r{{there.views.begin(), buffers}, {buffers, there.views.end()}, {}};
+  for (std::size_t b = 0; b < r.buffers.size(); ++b)
+    if (const at::Tensor& own = replicas_[0]->buffers[b]; own.scalar_type() != at::kFloat)
+      r.buffers[b] = own;
+  return prepared(std::move(r), t);
+}
+
+std::shared_ptr<const Replica> Pass::prepared(Replica r, int t) const {
+  const bool cpu = results_[0].is_cpu();
   const Preparation preparation{net_,
                                 r.weights,
                                 r.buffers,
                                 net_.sizes(input_sizes_),
                                 cpu,
                                 keep_,
-                                spread_ || frame_count() == 1};
-  for (const auto& s : net_.steps) r.prepared.push_back(s->prepare(preparation));
+                                (spread_ && lanes_ == 1) || frame_count() == 1};
+  for (const auto& s : net_.steps)
+    r.prepared.push_back(is_done_by(*s, t) ? s->prepare(preparation) : nullptr);
   return std::make_shared<const Replica>(std::move(r));
 }
 
-// In the order of all weights, with those left out that have no gradient.
-void Pass::send_home(const std::vector<at::Tensor>& grads, const Packed& home) const {
-  const auto first = std::find_if(grads.begin(), grads.end(), [](auto& g) { return g.defined(); });
-  if (first == grads.end()) return;
-  Packed here = Packed::like(replicas_[0]->weights, first->device());
+// As the place's steps have left them.
+void Pass::send_statistics(int t) const {
+  const auto &home = replicas_[0]->buffers, &here = replicas_[t]->buffers;
+  for (std::size_t b = 0; b < home.size(); ++b)
+    if (here[b].defined() && !here[b].is_same(home[b]))
+      home[b].copy_(here[b], /*non_blocking=*/true);
+}
+
+// In the order of the place's weights; zeros for those that have no gradient.
+void Pass::send_grads(int t, const Packed& home) const {
+  const std::vector<at::Tensor>& grads = parameter_grads_[t];
+  if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return;
+  Packed here = Packed::like(replicas_[t]->weights, place(t));
   for (std::size_t i = 0; i < grads.size(); ++i)
-    if (!grads[i].defined()) here.views[i].zero_(), here.views[i] = at::Tensor();
+    if (at::Tensor& view = here.views[i]; view.defined() && !grads[i].defined())
+      std::exchange(view, at::Tensor()).zero_();
   here.fill(grads);
   home.flat.copy_(here.flat, /*non_blocking=*/true);
 }
@@ -651,12 +714,7 @@ struct NetBackward final : torch::autograd::Node {
 }  // namespace
 
 void Net::spread(std::vector<at::Device> devices) {
-  if (Parts& parts = prepared_->parts; parts.division.stages > 1) {
-    parts.lanes = static_cast<int>(devices.size());
-    if (parts.lanes > 1 && !devices.front().is_cpu())
-      throw Error(Exit::usage, "stages on several GPUs are not there yet: give run.devices 1");
-    return;
-  }
+  forget_copies();
   spread_ = devices.size() > 1 ? std::make_shared<Spread>(std::move(devices)) : nullptr;
 }
 

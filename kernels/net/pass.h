@@ -6,8 +6,12 @@
 //   device 0   F0 F1 F2 F3 ·  ·             ·  ·  B0 B1 B2 B3
 //   device 1   ·  F0 F1 F2 F3 ·    (loss)   ·  B0 B1 B2 B3 ·
 //   device 2   ·  ·  F0 F1 F2 F3            B0 B1 B2 B3 ·  ·
+//
+// The first device is the network's. Another one has copies of what its steps read, sends home what
+// they change, and takes over values, and gradients on the way back, as places.h says.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -52,11 +56,11 @@ class Pass {
   bool is_mostly_weights() const;
   void cut(const at::Tensor& x);
   void plan();
-  template <class F>
-  void each_frame(const F& body);
+  template <class Begin, class Body, class End>
+  void each_frame(const Begin& begin, const Body& body, const End& end);
   enum class Way { forward, backward };
-  template <class F>
-  void each_part(Way way, const F& body);
+  template <class Begin, class Body, class End>
+  void each_part(Way way, const Begin& begin, const Body& body, const End& end);
   Frame& frame(std::size_t i, int stage) { return frames_[i * stages_.all.size() + stage]; }
   std::size_t frame_count() const { return bounds_.size() - 1; }
   // The first of the frames that a thread does alone.
@@ -65,7 +69,8 @@ class Pass {
     return frame + 1 ==
            (thread == 0 && alone_ < frame_count() ? frame_count() : first_of(thread + 1));
   }
-  void take_values(std::size_t i, int stage, const Tensors& x);
+  void take_values(std::size_t i, int stage, int thread, const Tensors& x);
+  void take_grads(std::size_t i, int stage);
   void hand_back_grads(std::size_t i, int stage, const Tensors& out);
   void forward_frame(Frame& f, int stage);
   void run(const Step& s, Frame& f) const;
@@ -76,12 +81,14 @@ class Pass {
   void make_again(int step, Frame& f) const;
   void prepare_backward(const Step& s, Frame& f) const;
   bool drops_saved(const Step& s) const;
+  // An output that is an input, or is not computed, is the first stage's.
+  bool is_made_in(int value, int stage) const { return std::max(stages_.maker[value], 0) == stage; }
   // Whether it outlives the stage's forward pass: for the backward one, or for a stage after it.
   bool stays(int value, int stage) const {
     return (keep_ && retained_[stage][value]) ||
            (stages_.at[value].size() > 1 && stages_.at[value].front() == stage);
   }
-  void backward_frame(Frame& f, int stage, const Tensors& grads, bool is_last);
+  void backward_frame(std::size_t frame, int stage, int thread, const Tensors& grads);
   void listen();
   void pass_step(int step);
   std::vector<bool> wanted(const Tensors& x) const;
@@ -89,20 +96,28 @@ class Pass {
 
   at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;
   at::Tensor part(const at::Tensor& t, std::size_t frame) const;
-  Tensors parts(const Tensors& all, std::size_t frame, int thread) const;
+  Tensors parts(const Tensors& all, std::size_t frame) const;
   at::Tensor to_compute(const at::Tensor& t) const;
 
   // On other devices.
   bool away(int thread) const { return spread_ && thread > 0; }
   at::Device place(int thread) const;
   at::Tensor brought(const at::Tensor& t, int thread) const;
+  int workers() const { return std::max(threads_, lanes_); }
+  // Each lane does the stages count * lane / lanes_ to count * (lane + 1) / lanes_.
+  int place_of(int stage) const { return ((stage + 1) * lanes_ - 1) / stages_.size(); }
+  bool crosses(int from, int to) const { return place_of(from) != place_of(to); }
+  bool is_done_by(const Step& s, int thread) const {
+    return lanes_ == 1 || place_of(stages_.of_step[s.number]) == thread;
+  }
   bool may_keep_copies() const { return !keep_ && !training_; }
-  Packed packed();
-  std::vector<at::Tensor> read_by_passes() const;
-  std::shared_ptr<const Replica> copied(const Packed& weights, at::Device device) const;
+  std::vector<Packed> packed();
+  std::vector<at::Tensor> read_by(int thread) const;
+  std::shared_ptr<const Replica> copied(const Packed& weights, int thread) const;
   std::shared_ptr<const Replica> own();
-  std::shared_ptr<const Replica> prepared(Replica r) const;
-  void send_home(const std::vector<at::Tensor>& grads, const Packed& home) const;
+  std::shared_ptr<const Replica> prepared(Replica r, int thread) const;
+  void send_statistics(int thread) const;
+  void send_grads(int thread, const Packed& home) const;
 
   Net& net_;
   const Schedule& schedule_;
@@ -118,7 +133,8 @@ class Pass {
   int threads_ = 1;
   std::size_t alone_ =
       0;  // frames of which each is one thread's; those after them are all threads'
-  std::shared_ptr<Spread> spread_;  // where each thread has a place, and each place one frame
+  // Where each thread has a place, and each place one frame, or in stages a lane. Null: one device.
+  std::shared_ptr<Spread> spread_;
   std::vector<std::vector<at::Tensor>> parameter_grads_;  // by thread
   // Who is told of gradients during the backward pass; null: nobody.
   const ReadyScope::Tell* ready_ = nullptr;

@@ -1,7 +1,6 @@
 #include "kernels/net/places.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -18,6 +17,12 @@ void wait(const c10::Stream& later, const c10::Stream& before) {
   c10::Event event(before.device_type());
   event.record(before);
   event.block(later);
+}
+
+// The stream in which the thread's device works now.
+c10::Stream current_stream(at::DeviceType type) {
+  const c10::impl::VirtualGuardImpl guard(type);
+  return guard.getStream(guard.getDevice());
 }
 
 // These streams, and the device of the first of them, are the thread's current ones for a while.
@@ -61,17 +66,19 @@ std::vector<std::int64_t> Places::bounds(std::int64_t n) const {
   return at;
 }
 
-void Places::at_place(int place, const std::function<void(int)>& body) const {
-  if (place == 0 || streams_.empty()) return body(place);
-  const Streams& s = streams_[static_cast<std::size_t>(place - 1)];
-  const Entered entered(s.own, s.on_first);
-  body(place);
-}
-
-void Places::run(int count, const std::function<void(int)>& body) const {
-  const auto task = [&](int place) { at_place(place, body); };
-  if (streams_.empty()) return team_run(count, task);
+void Places::run(int count, const std::function<void(int)>& body, Order order) const {
+  const auto place_of = [&](int thread) {
+    return order == Order::from_first ? thread : count - 1 - thread;
+  };
+  if (streams_.empty()) return team_run(count, [&](int thread) { body(place_of(thread)); });
   const c10::Stream first = c10::impl::VirtualGuardImpl(devices_[0].type()).getStream(devices_[0]);
+  const auto task = [&](int thread) {
+    const int place = place_of(thread);
+    const Streams s =
+        place == 0 ? Streams{first, first} : streams_[static_cast<std::size_t>(place - 1)];
+    const Entered entered(s.own, s.on_first);
+    body(place);
+  };
   const auto each_stream = [&](const auto& call) {
     for (auto s = streams_.begin(); s != streams_.begin() + (count - 1); ++s) {
       call(s->own);
@@ -90,9 +97,30 @@ void Places::run(int count, const std::function<void(int)>& body) const {
   if (error) std::rethrow_exception(error);
 }
 
+Mark::Mark(at::DeviceType type) {
+  if (type == at::kCPU) return;
+  event_.emplace(type);
+  event_->record(current_stream(type));
+}
+
+void Mark::await() const {
+  if (event_) event_->block(current_stream(event_->device_type()));
+}
+
 at::Tensor copied_to(const at::Tensor& t, at::Device device) {
   at::Tensor copy = at::empty_like(t, t.options().device(device));
   return copy.copy_(t, /*non_blocking=*/true);
+}
+
+// LibTorch copies, and before that packs where it must, in the stream that this thread has on the
+// source's device.
+at::Tensor taken_over(const at::Tensor& t, at::Device device) {
+  if (device.is_cpu()) return copied_to(t, device);
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const c10::Stream reads = guard.getStream(t.device());
+  wait(reads, guard.getStream(device));  // which has waited for t
+  guard.recordDataPtrOnStream(t.storage().data_ptr(), reads);
+  return copied_to(t, device);
 }
 
 Packed Packed::like(const std::vector<at::Tensor>& tensors, at::Device device) {

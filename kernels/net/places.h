@@ -1,20 +1,28 @@
-// Devices that share the batches of a network: each takes a part, and has a thread, a stream and
-// copies of the tensors for it. The first is where the network is: it works on the thread that
-// calls, in the stream that is current there.
+// Devices that share the batches of a network, or its stages: each takes a part, and has a thread,
+// a stream and copies of the tensors for it. The first is where the network is: it works in the
+// stream that is current on the thread that calls.
 //
 //   the caller's stream    pack the weights ─┬─ its own part ─────────────────┬─ add up
 //   a place's stream                         └─ copy, its part, copy back ────┘
 //
-// Invariant: streams wait for each other at this fork and this join, and nowhere else. So memory
-// that both sides touch is the caller's, from before the fork until after the join, and what a
-// place allocates it alone uses.
+// Invariant: streams wait for each other at this fork and this join, and where a place awaits
+// another's mark. Memory that the caller and a place touch is the caller's, from before the fork
+// until after the join. What a place allocates it alone uses, but for what another one takes over:
+//
+//   place 0    make x ── Mark ── let go of x, go on
+//   place 1      await() └─ taken_over(x) ── use the copy
+//
+// A place takes over in its own streams, after it awaited a mark that was set after x was made; the
+// allocator knows of it, and gives x's memory to nobody before it is read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -31,12 +39,12 @@ class Places {
   // fewer than there are places where that is enough.
   std::vector<std::int64_t> bounds(std::int64_t n) const;
 
-  // body(0) .. body(count - 1), each on its place's thread, whose device and stream are current.
-  void run(int count, const std::function<void(int)>& body) const;
+  // body(0) .. body(count - 1), each on its place's thread, whose device and stream are current. A
+  // body may wait for those that the order has before it: without threads they are done in turn.
+  enum class Order { from_first, from_last };
+  void run(int count, const std::function<void(int)>& body, Order order = Order::from_first) const;
 
  private:
-  void at_place(int place, const std::function<void(int)>& body) const;
-
   std::vector<at::Device> devices_;
   struct Streams {
     c10::Stream own, on_first;  // the other one for copies from the first and to it
@@ -44,8 +52,21 @@ class Places {
   std::vector<Streams> streams_;  // by place, the first left out; none without devices' streams
 };
 
+// All that the thread's place has been given so far, for another place to wait for. On the host,
+// whose calls end when their work is done, it is nothing.
+class Mark {
+ public:
+  explicit Mark(at::DeviceType type);
+  void await() const;  // what the thread's place is given from now on does
+
+ private:
+  std::optional<c10::Event> event_;
+};
+
 // t on the device, in memory of its own even where it was there already.
 at::Tensor copied_to(const at::Tensor& t, at::Device device);
+// The same of another place's tensor, on the thread of the device's place.
+at::Tensor taken_over(const at::Tensor& t, at::Device device);
 
 // Tensors of float32 in one piece of memory, which one copy moves. Undefined ones stay so.
 struct Packed {

@@ -12,6 +12,7 @@ struct QuantizeStep final : Step {
   double decay = 0.99, epsilon = 1e-5;
   std::string kind() const override { return "quantize"; }
   Attributes attributes() const override { return {{"decay", decay}}; }
+  std::vector<int> buffers() const override { return {embedding, cluster_size, sums}; }
   bool mixes_samples() const override { return true; }
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override { f.add_grad(inputs[0], grad); }

@@ -47,6 +47,12 @@ int Stages::before(int value, int stage) const {
   return here == all.begin() ? -1 : *std::prev(here);
 }
 
+int Stages::after(int value, int stage) const {
+  const auto& all = at[value];
+  const auto next = std::upper_bound(all.begin(), all.end(), stage);
+  return next == all.end() ? -1 : *next;
+}
+
 Stages stages_of(const Net& net, const Schedule& schedule, const std::vector<int>& cuts) {
   const auto values = static_cast<std::size_t>(net.values);
   Stages s;
@@ -54,9 +60,10 @@ Stages stages_of(const Net& net, const Schedule& schedule, const std::vector<int
   s.at.resize(values);
   const Schedule empty{{}, std::vector<int>(values, -1), std::vector<bool>(values, false)};
   s.all.assign(cuts.size() + 1, {empty, {}, {}});
+  for (const auto& step : net.steps) s.of_step.push_back(stage_of(step->number, cuts));
   for (const int n : schedule.steps) {
     const Step& step = *net.steps[n];
-    const int at = stage_of(n, cuts);
+    const int at = s.of_step[n];
     NetStage& stage = s.all[at];
     stage.schedule.steps.push_back(n);
     s.maker[step.output] = at;

@@ -28,11 +28,13 @@ struct NetStage {
 
 struct Stages {
   std::vector<NetStage> all;
+  std::vector<int> of_step;          // by step: its stage, also where the schedule leaves it out
   std::vector<int> maker;            // by value: its stage; -1: an input, or not computed
   std::vector<std::vector<int>> at;  // by value: the stages that make or read it, in order
   int size() const { return static_cast<int>(all.size()); }
-  // The stage before this one that makes or reads the value; -1: none.
+  // The stage before this one, and after it, that makes or reads the value; -1: none.
   int before(int value, int stage) const;
+  int after(int value, int stage) const;
   bool is_last(int value, int stage) const { return at[value].back() == stage; }
 };
 
@@ -63,7 +65,7 @@ struct StageFigures {
 std::vector<StageFigures> stage_figures(const Net& net);  // empty: it is in one part
 std::int64_t micro_batches(const Net& net);
 // The share of the stages' time in which their devices waited for each other so far; nullopt: one
-// device does them all.
+// device does them all, or they are GPUs, whose work the host does not time.
 std::optional<double> measured_bubble(const Net& net);
 // (S - 1) / (S - 1 + K) of S stages that take equally long and K micro-batches (Huang et al. 2019).
 constexpr double expected_bubble(std::int64_t stages, std::int64_t micro_batches) {
@@ -100,7 +102,6 @@ MemoryPlan everything_again(const Net& net, const Schedule& schedule,
 // What a network's passes know of its stages.
 struct Parts {
   NetDivision division;
-  int lanes = 1;                                    // devices that take stages
   std::optional<std::vector<int>> cuts;             // made once, so that weights need not move
   std::vector<std::shared_ptr<const Stages>> made;  // by number of outputs, less one
   std::atomic<std::int64_t> busy = 0, whole = 0;    // nanoseconds of all lanes together

@@ -20,10 +20,11 @@ namespace sluice {
 class Net;
 struct Schedule;
 
-// A network's tensors as a pass reads them, on one device: the network's own, or copies.
+// A network's tensors as a pass reads them, on one device: the network's own, or copies of those
+// that the device's steps read. Buffers that are not float32, counters, are always the network's.
 struct Replica {
-  std::vector<at::Tensor> weights;                    // by parameter, without their history
-  std::vector<at::Tensor> buffers;                    // of copies, those in float32
+  std::vector<at::Tensor> weights;  // by parameter, without their history
+  std::vector<at::Tensor> buffers;
   std::vector<std::shared_ptr<const void>> prepared;  // by step
 };
 
@@ -40,7 +41,7 @@ struct Frame {
   std::vector<bool> wants;          // by value: its gradient is needed
   bool training = false;            // batch statistics, dropout
   bool keep = false;                // a backward pass will follow
-  bool leads = true;                // running statistics follow it, and not one on another device
+  bool leads = true;                // running statistics follow it, and not another device's part
   std::int64_t first_sample = 0;
   std::uint64_t key = 0;  // of this pass's random draws
 
@@ -86,6 +87,7 @@ class Step {
   virtual std::string kind() const = 0;
   virtual Attributes attributes() const { return {}; }
   virtual std::vector<int> parameters() const { return {}; }  // that it reads
+  virtual std::vector<int> buffers() const { return {}; }     // that it reads, and may change
   virtual Layout layout() const { return Layout::any; }
   virtual bool mixes_samples() const { return false; }  // in training
   virtual bool draws() const { return false; }          // random numbers

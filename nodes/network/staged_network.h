@@ -23,8 +23,9 @@ Spec add_stages(Spec s) {
   using Text = std::string Params::*;
   s.param("stages", Any{&InStages::stages},
           "The network in parts, done one after the other, each on a device of its own with "
-          "run.devices: so many, of about the same cost, or the first layers of all but the first, "
-          "as [\"model.1.submodule.0\"]. The result is the same to the bit. null: one.");
+          "run.devices (several GPUs have not been tried yet): so many, of about the same cost, or "
+          "the first layers of all but the first, as [\"model.1.submodule.0\"]. The result is the "
+          "same to the bit. null: one.");
   s.param("chunks", Number{&InStages::chunks},
           "Micro-batches that a training batch is cut into (torchgpipe's chunks); batch norm takes "
           "the statistics of each. null: by the samples' size; batch norm's of the whole batch.")

@@ -17,6 +17,7 @@ struct PositionWaves final : Step {
   int frequencies = -1;  // a buffer [3, C / 2]
   std::int64_t channels = 0;
   std::string kind() const override { return "position_waves"; }
+  std::vector<int> buffers() const override { return {frequencies}; }
   Size output_size(const std::vector<Size>& in) const override {
     if (in.size() > 1) return {in[1][0] * in[1][1], in[1][2], channels};
     return {1, c10::multiply_integers(at::IntArrayRef(in[0]).slice(2)), channels};

@@ -4,8 +4,10 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <doctest/doctest.h>
 
+#include <latch>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -92,7 +94,9 @@ struct Seen {
   Clock before;
 };
 
-std::vector<Seen> run(const Places& places, int count, int fails = -1) {
+using Order = Places::Order;
+
+std::vector<Seen> run(const Places& places, int count, int fails, Order order) {
   std::vector<Seen> seen(static_cast<std::size_t>(count));
   const auto body = [&](int place) {
     const int mine = places.device(place).index();
@@ -102,24 +106,30 @@ std::vector<Seen> run(const Places& places, int count, int fails = -1) {
     if (place == fails) throw std::runtime_error("out of memory");
   };
   try {
-    places.run(count, body);
+    places.run(count, body, order);
   } catch (const std::runtime_error&) {
     CHECK(fails >= 0);
   }
   return seen;
 }
 
-void check_order(const std::vector<at::Device>& devices, int count, int fails = -1) {
+// From here on the thread is on the first device, and has a stream of its own there.
+void play() {
   static const Guard guard;
   static const c10::impl::DeviceGuardImplRegistrar registered(played, &guard);
-  const Places places(devices);
   device = 0;
   current.clear();
   current[0] = 77;  // a lane's stream
+}
+
+void check_order(const std::vector<at::Device>& devices, int count, int fails = -1,
+                 Order order = Order::from_first) {
+  play();
+  const Places places(devices);
   std::set<Name> distinct;
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Clock fork = queue(0);
-    const std::vector<Seen> seen = run(places, count, fails);
+    const std::vector<Seen> seen = run(places, count, fails, order);
     const Clock join = queue(0);
     for (int place = 0; place < count; ++place) {
       CAPTURE(place);
@@ -160,8 +170,63 @@ TEST_CASE("the caller waits for all places where one of them fails") {
 TEST_CASE("places that find the team busy work one after the other, in their own streams") {
   team_run(2, [](int thread) {
     if (thread == 0) check_order({nth(0), nth(1), nth(2)}, 3);
+    if (thread == 0) check_order({nth(0), nth(1), nth(2)}, 3, -1, Order::from_last);
   });
 }
+
+TEST_CASE("where the last place is the first, the caller's stream is still the first place's") {
+  check_order({nth(0), nth(1), nth(2)}, 3, -1, Order::from_last);
+  check_order({nth(0), nth(0), nth(0)}, 3, -1, Order::from_last);
+  check_order({nth(0), nth(1), nth(2)}, 3, 2, Order::from_last);
+}
+
+TEST_CASE("without threads places are done in their order") {
+  const Places places({at::kCPU, at::kCPU, at::kCPU});
+  for (const Order order : {Order::from_first, Order::from_last}) {
+    std::vector<int> done;
+    const auto body = [&](int place) { done.push_back(place); };
+    team_run(2, [&](int thread) {
+      if (thread == 0) places.run(3, body, order);
+    });
+    const bool is_forward = order == Order::from_first;
+    CHECK(done == (is_forward ? std::vector<int>{0, 1, 2} : std::vector<int>{2, 1, 0}));
+  }
+}
+
+// A chain, as the lanes of a network in stages are one: the last knows of the first by the second.
+TEST_CASE("what a place awaits by a mark, and what that awaited, is done before its work") {
+  for (const Order order : {Order::from_first, Order::from_last}) {
+    play();
+    const Places places({nth(0), nth(1), nth(2)});
+    const auto lane_of = [&](int p) { return order == Order::from_first ? p : 2 - p; };
+    std::latch made[2] = {std::latch(1), std::latch(1)};
+    std::optional<Mark> marks[2];
+    Seen seen[3];
+    int worked[3] = {}, later[3] = {};  // on the lane's own stream, when it set its mark and after
+    const auto body = [&](int p) {
+      const int lane = lane_of(p), mine = places.device(p).index();
+      if (lane > 0) {
+        made[lane - 1].wait();
+        marks[lane - 1]->await();
+      }
+      seen[lane] = {device, here(mine), here(0), queue(mine)};
+      worked[lane] = seen[lane].before.at(here(mine));
+      if (lane == 2) return;
+      marks[lane].emplace(played);
+      later[lane] = queue(mine).at(here(mine));
+      made[lane].count_down();
+    };
+    places.run(3, body, order);
+    for (const int lane : {1, 2})
+      for (int before = 0; before < lane; ++before) {
+        const int known = seen[lane].before.at(seen[before].own);
+        CHECK(known >= worked[before]);
+        CHECK(known < later[before]);  // what comes after the mark may still run
+      }
+  }
+}
+
+TEST_CASE("a mark of the host is nothing to wait for") { Mark(at::kCPU).await(); }
 
 TEST_CASE("packed tensors are the tensors, and an undefined one stays so") {
   const std::vector<at::Tensor> tensors{at::arange(5, at::kFloat), at::Tensor(),

@@ -1,15 +1,21 @@
 // A network in parts has the bits of the whole, on one device and on several, and says what each
-// part takes.
+// part takes. Several devices are places on the host, which copy as others would.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "engine/base/error.h"
+#include "kernels/base/team.h"
 #include "kernels/net/stages.h"
 #include "tests/kernels/small_unet.h"
 #include "tests/temporary_folder.h"
@@ -24,19 +30,30 @@ struct Trained {
   Net::Memory memory;
 };
 
-Trained train(const NetDivision& division, Norm kind, int devices = 1, int threads = 1) {
-  at::set_num_threads(threads);
+Net divided(const NetDivision& division, Norm kind, int devices) {
   Net net = small_unet(kind, {8, 12, 16}, true);
   divide(net, division);
-  if (devices > 1) net.spread(std::vector<at::Device>(static_cast<std::size_t>(devices), at::kCPU));
+  net.spread(std::vector<at::Device>(static_cast<std::size_t>(devices), at::kCPU));
+  return net;
+}
+
+const Step::Size image_size{4, 1, 16, 8, 16};
+
+// Both outputs and the input's gradient.
+std::vector<at::Tensor> one_step(Net& net, std::uint64_t number) {
+  at::manual_seed(7 + number);
+  const at::Tensor x = at::randn(image_size).requires_grad_();
+  const auto y = net.forward({x}, 2, true, 5 + number);
+  ((y[0] * y[0]).mean() + (y[1] * y[1]).mean()).backward();
+  return {y[0].detach(), y[1].detach(), x.grad()};
+}
+
+Trained train(const NetDivision& division, Norm kind, int devices = 1, int threads = 1) {
+  at::set_num_threads(threads);
+  Net net = divided(division, kind, devices);
   Trained t;
-  for (int step = 0; step < 2; ++step) {
-    at::manual_seed(7 + static_cast<std::uint64_t>(step));
-    const at::Tensor x = at::randn({4, 1, 16, 8, 16}).requires_grad_();
-    const auto y = net.forward({x}, 2, true, 5 + std::uint64_t(step));
-    ((y[0] * y[0]).mean() + (y[1] * y[1]).mean()).backward();
-    for (const auto& one : {y[0].detach(), y[1].detach(), x.grad()}) t.all.push_back(one);
-  }
+  for (const std::uint64_t number : {0, 1})
+    for (auto& one : one_step(net, number)) t.all.push_back(std::move(one));
   for (const auto& p : net.parameters) t.all.push_back(p.tensor.grad());
   for (const auto& b : net.buffers) t.all.push_back(b.tensor);
   t.figures = stage_figures(net);
@@ -72,6 +89,132 @@ TEST_CASE("a network in stages has the bits of the whole one: outputs, gradients
           // Devices take turns as one thread would, whatever the threads of a step.
           check_equal(whole, train(division, kind, 4, 2));
         }
+    }
+}
+
+TEST_CASE("skips may cross several devices, and a device may have several stages") {
+  const Trained whole = train({.chunks = 2}, Norm::batch);
+  for (const bool recompute : {false, true})
+    for (const int devices : {2, 3, 7, 9}) {
+      CAPTURE(recompute);
+      CAPTURE(devices);
+      const NetDivision division{.stages = 7, .chunks = 2, .recompute = recompute};
+      check_equal(whole, train(division, Norm::batch, devices));
+    }
+}
+
+TEST_CASE("devices that find the team busy do their stages in turn, forward and backward") {
+  const NetDivision division{.stages = 4, .chunks = 2};
+  const Trained whole = train(division, Norm::batch);
+  team_run(2, [&](int thread) {
+    if (thread == 0) check_equal(whole, train(division, Norm::batch, 4));
+  });
+}
+
+// Stages are on devices of their own.
+static int device_of(const Net& net, int step) {
+  const auto cuts = stage_cuts(net, {image_size});
+  return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), step) - cuts.begin());
+}
+
+TEST_CASE("a device has copies of what its own steps read, prepared for them, and no others") {
+  constexpr int devices = 3;
+  Net net = divided({.stages = devices, .chunks = 2}, Norm::batch, devices);
+  std::vector<std::set<int>> weights(devices), buffers(devices);
+  for (const auto& s : net.steps) {
+    const int device = device_of(net, s->number);
+    for (const int p : s->parameters()) weights[device].insert(p);
+    for (const int b : s->buffers()) buffers[device].insert(b);
+  }
+  for (const auto& read : weights) CHECK(read.size() < net.parameters.size());
+  std::atomic<int> seen = 0, wrong = 0;
+  net.observer = [&](const Step& s, const Frame& f) {
+    const int device = device_of(net, s.number);
+    for (const auto& other : net.steps)
+      if (device_of(net, other->number) != device && f.replica->prepared[other->number]) ++wrong;
+    if (device == 0) return;
+    ++seen;
+    for (int p = 0; p < static_cast<int>(net.parameters.size()); ++p) {
+      const at::Tensor& w = f.weight(p);
+      if (w.defined() != weights[device].contains(p)) ++wrong;
+      if (w.defined() && w.data_ptr() == net.parameters[p].tensor.data_ptr()) ++wrong;
+    }
+    for (int b = 0; b < static_cast<int>(net.buffers.size()); ++b) {
+      const at::Tensor &own = net.buffers[b].tensor, &there = f.replica->buffers[b];
+      if (own.scalar_type() != at::kFloat) continue;
+      if (there.defined() != buffers[device].contains(b)) ++wrong;
+      if (there.is_same(own)) ++wrong;
+    }
+  };
+  one_step(net, 0);
+  CHECK(seen > 0);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("predictions in stages use their copies again until the weights change") {
+  at::set_num_threads(1);
+  const at::Tensor x = at::randn(image_size);
+  Net net = divided({.stages = 3}, Norm::batch, 3);
+  const auto seen = [&](Net& one) {
+    const at::NoGradGuard no_grad;
+    return one.forward({x}, 1, false, 0)[0];
+  };
+  const auto alone = [&] {  // what one device makes of these weights and statistics
+    const at::NoGradGuard no_grad;
+    Net one = small_unet(Norm::batch, {8, 12, 16}, true);
+    for (std::size_t p = 0; p < net.parameters.size(); ++p)
+      one.parameters[p].tensor.copy_(net.parameters[p].tensor);
+    for (std::size_t b = 0; b < net.buffers.size(); ++b)
+      one.buffers[b].tensor.copy_(net.buffers[b].tensor);
+    return seen(one);
+  };
+  const auto last = std::find_if(net.parameters.begin(), net.parameters.end(),
+                                 [](const auto& p) { return p.name == "last.weight"; });
+  REQUIRE(last != net.parameters.end());
+  const at::Tensor weight = last->tensor.detach();
+  // Past every version counter, as a kernel on a device writes.
+  const auto write = [&](float value) {
+    std::fill_n(static_cast<float*>(weight.data_ptr()), weight.numel(), value);
+  };
+  const at::Tensor before = seen(net);
+  CHECK(before.equal(alone()));
+  write(std::numeric_limits<float>::quiet_NaN());  // from here on only the copies are good
+  CHECK(seen(net).equal(before));
+  net.forget_copies();
+  CHECK_FALSE(seen(net).isfinite().any().item<bool>());
+  write(0.5f);
+  net.forget_copies();
+  CHECK(seen(net).equal(alone()));
+  weight.mul_(2);  // nobody says so, but versions do
+  CHECK(seen(net).equal(alone()));
+  one_step(net, 0);  // moves the statistics
+  CHECK(seen(net).equal(alone()));
+  write(0.25f);
+  one_step(net, 1);  // a training pass makes its own copies
+  CHECK(seen(net).equal(alone()));
+}
+
+TEST_CASE("what one device throws reaches the caller, and the next pass is right") {
+  at::set_num_threads(1);
+  const NetDivision division{.stages = 3, .chunks = 4};
+  Net whole = divided(division, Norm::instance, 1);
+  const auto expected = one_step(whole, 0);
+  for (const bool is_backward : {false, true})
+    for (const int device : {0, 1, 2}) {
+      CAPTURE(is_backward);
+      CAPTURE(device);
+      Net net = divided(division, Norm::instance, 3);
+      net.observer = [&](const Step& s, const Frame& f) {
+        if (f.grads.empty() != is_backward && f.first_sample == 1 &&
+            device_of(net, s.number) == device)
+          throw std::runtime_error("no memory");
+      };
+      CHECK(contains(message_of([&] { one_step(net, 0); }), "no memory"));
+      net.observer = nullptr;
+      const auto again = one_step(net, 0);
+      for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i].equal(expected[i]));
+      for (std::size_t p = 0; p < net.parameters.size(); ++p)
+        CHECK(net.parameters[p].tensor.grad().equal(whole.parameters[p].tensor.grad()));
     }
 }
 
@@ -169,12 +312,6 @@ TEST_CASE("stages that a network has not are refused") {
   CHECK(contains(message_of([&] { divide(away, {.stages = 2}); }),
                  "stages and memory \"offload\" do not go together"));
   divide(away, {.chunks = 2});
-  Net net = small_unet(Norm::instance, {8, 12, 16}, true);
-  divide(net, {.stages = 2});
-  CHECK(contains(message_of([&] {
-                   net.spread({at::Device(at::kCUDA, 0), at::Device(at::kCUDA, 1)});
-                 }),
-                 "stages on several GPUs are not there yet"));
 }
 
 // Stages that take equally long, on devices that sleep instead of working. A loaded machine makes

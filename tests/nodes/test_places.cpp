@@ -10,6 +10,7 @@
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "engine/state/tensor_device.h"
 #include "kernels/net/places.h"
 #include "tests/nodes/golden_train.h"
 
@@ -44,7 +45,7 @@ Pass pass(Network& net, const at::Tensor& image) {
   for (auto& [name, p] : net.parameters()) p.mutable_grad() = at::Tensor();
   at::Tensor x = image.detach().clone().requires_grad_();
   const at::Tensor y = net.forward(x);
-  (y * sines(y.sizes(), 5)).sum().backward();
+  (y * sines(y.sizes(), 5).to(y.device())).sum().backward();
   Pass out{y.detach(), x.grad(), {}};
   for (auto& [name, p] : net.parameters()) out.grads.push_back(p.grad());
   return out;
@@ -235,6 +236,40 @@ TEST_CASE("every pass of training and every evaluation behind it sees the weight
     const at::NoGradGuard no_grad;
     for (auto& [name, p] : net->parameters()) p.mul_(1.5);  // nobody says so, but versions do
     CHECK(relative(seen(*net, x), alone()) < 1e-6);
+  }
+}
+
+// SLUICE_DEVICE=gpu:2 takes one GPU as two.
+TEST_CASE("stages on several GPUs give what they give on one, in every pass") {
+  const auto device = find_device();
+  const std::vector<at::Device> gpus = device ? device->places() : std::vector<at::Device>();
+  if (gpus.size() < 2 || !gpus[0].is_cuda()) {
+    MESSAGE("fewer than two GPUs here: nothing was run");
+    return;
+  }
+  Json params = unet("BATCH");
+  params["stages"] = 4;
+  params["chunks"] = 3;
+  for (const char* recompute : {"none", "stage"}) {
+    CAPTURE(recompute);
+    params["recompute"] = recompute;
+    const at::Tensor x = images(6).to(gpus[0]);
+    const auto one = make("unet", params, 1), several = make("unet", params, 1);
+    several->spread(gpus);
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      CAPTURE(repeat);
+      const Pass expected = pass(*one, x), found = pass(*several, x);
+      CHECK(relative(found.y, expected.y) < 1e-5);
+      CHECK(relative(found.to_input, expected.to_input) < 1e-4);
+      CHECK(relative(found.grads, expected.grads) < 1e-4);
+      for (std::size_t i = 0; i < one->buffers().size(); ++i) {
+        const at::Tensor &a = several->buffers()[i].second, &b = one->buffers()[i].second;
+        CHECK(at::allclose(a, b, 1e-5, 1e-6));
+      }
+      for (Network* net : {one.get(), several.get()}) net->train(false);
+      for (int again = 0; again < 2; ++again)
+        CHECK(relative(seen(*several, x), seen(*one, x)) < 1e-5);
+    }
   }
 }
 
