@@ -6,7 +6,6 @@ import monai.transforms as mt
 import numpy as np
 import torch
 from monai.apps.detection.transforms import dictionary as boxes_of
-from monai.data import MetaTensor
 
 from cases import FLOAT64, affine_of, entry, half_way, modes, same, smooth_noise, snake
 

@@ -7,7 +7,6 @@ both take the same one. MONAI runs in a process of its own, as scripts of bundle
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
