@@ -266,12 +266,13 @@ void missing(const Reading& reading, const Spec& spec, const Written& written, c
 }
 
 // The nodes inside a node, checked as those of the graph are.
-void read_inner_nodes(const Reading& reading, const Field& field, const std::string& path) {
+void read_inner_nodes(const Reading& reading, const ParamSpec& param, const Field& field,
+                      const std::string& path) {
   if (!field.value) return;
   if (field.value->is_array()) {
     for (std::size_t i = 0; i < field.value->size(); ++i) {
       const std::string number = std::to_string(i);
-      read_inner_nodes(reading, field.member(number), path + "." + number);
+      read_inner_nodes(reading, param, field.member(number), path + "." + number);
     }
     return;
   }
@@ -287,15 +288,31 @@ void read_inner_nodes(const Reading& reading, const Field& field, const std::str
   written.fields = field.members();
   const Spec* spec = find_spec(reading, written, false);
   if (!spec) return;
-  if (!may_stand_inside(*spec)) {
+  const bool in_step = holds_a_step(param);
+  if (in_step ? !may_stand_in_step(*spec) : !may_stand_inside(*spec)) {
     reading.error_at(*written.find("type"), "SL0222",
-                     "expected a transform, found \"" + spec->name + "\" (" + spec->family + ")",
+                     std::string("expected ") + (in_step ? "a node of a step" : "a transform") +
+                         ", found \"" + spec->name + "\" (" + spec->family + ")",
                      path + ".type", "inside a node can stand what makes one sample of one");
     return;
   }
   Json params = Json::object();
   std::vector<std::string> given;
   read_params(reading, *spec, written, {"type"}, params, given);
+}
+
+// The nodes of a step, once each is known to be right.
+void check_step(const Reading& reading, const Spec& spec, const Written& written,
+                const Json& params) {
+  const auto param = std::find_if(spec.params.begin(), spec.params.end(), holds_a_step);
+  if (param == spec.params.end() || !params.contains(param->name)) return;
+  const Field* field = written.find(param->name);
+  const Json net = params.value("net", Json());
+  if (!field || !net.is_string()) return;
+  const std::string wrong = wrong_step(params[param->name], net, reading.catalogue);
+  if (!wrong.empty())
+    reading.error_at(*field, "SL0222", "\"" + param->name + "\": " + wrong,
+                     written.path + "." + param->name);
 }
 
 // An optimizer's groups of parameters, whose names only the network knows.
@@ -373,7 +390,7 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
     if (contains(reserved, p.name)) continue;
     if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
-      if (holds_nodes(p)) read_inner_nodes(reading, *field, written.path + "." + p.name);
+      if (holds_nodes(p)) read_inner_nodes(reading, p, *field, written.path + "." + p.name);
       if (holds_groups(p)) read_groups(reading, *field, written.path + "." + p.name);
       params[p.name] = *field->value;
       given.push_back(p.name);
@@ -386,6 +403,7 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
   for (const std::string& key : spec.params_with_networks())
     check_network_param(reading, key, written, params);
   check_count(reading, spec, written, params);
+  check_step(reading, spec, written, params);
   for (const ParamRule& rule : spec.param_rules) RuleCheck(reading, spec, written, params, rule);
 }
 

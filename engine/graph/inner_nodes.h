@@ -1,13 +1,17 @@
-// Nodes inside of a node (of one_of, some_of, interact): which parameters hold them, {"type": ...,
-// parameters} or lists of these, and which types may stand there.
+// Nodes inside of a node (of one_of, some_of, interact, several_steps): which parameters hold them,
+// {"type": ..., parameters} or lists of these, and which types may stand there.
 #pragma once
 
+#include "engine/graph/catalogue.h"
 #include "engine/graph/spec.h"
 
 namespace sluice {
 
+// "step": the nodes of one step of a network, from its pass to its updater.
+inline bool holds_a_step(const ParamSpec& p) { return p.type == "json" && p.name == "step"; }
+
 inline bool holds_nodes(const ParamSpec& p) {
-  return p.type == "json" && (p.name == "transforms" || p.name == "body");
+  return p.type == "json" && (p.name == "transforms" || p.name == "body" || holds_a_step(p));
 }
 
 // Those that make at most one sample of one, and keep nothing between two.
@@ -15,5 +19,15 @@ inline bool may_stand_inside(const Spec& s) {
   return !s.is_network && s.arity == Arity::one_to_one && s.ins.size() == 1 && s.outs.size() == 1 &&
          !s.is_ordered && !s.is_gate && s.access == Access::none;
 }
+
+// In a step also what reads a network, or updates it.
+inline bool may_stand_in_step(const Spec& s) {
+  return !s.is_network && s.arity == Arity::one_to_one && s.ins.size() == 1 && s.outs.size() == 1 &&
+         !s.is_gate && s.follows_param.empty() && (!s.is_ordered || s.access == Access::update);
+}
+
+// What is wrong with the nodes of a step of the network `net`; "" where nothing is. Types that
+// nobody knows are left to whoever reads them.
+std::string wrong_step(const Json& step, const std::string& net, const Catalogue& catalogue);
 
 }  // namespace sluice

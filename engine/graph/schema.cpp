@@ -105,7 +105,7 @@ Json param_schema(const ParamSpec& p) {
     all.push_back(ref("reference"));
     j = any_of(std::move(all));
   } else if (holds_nodes(p)) {
-    j["allOf"] = Json::array({ref("inside")});
+    j["allOf"] = Json::array({ref(holds_a_step(p) ? "in_step" : "inside")});
   }
   j["description"] = p.doc;
   j["markdownDescription"] = p.doc + "\n\n`" + p.type + "`" +
@@ -226,16 +226,18 @@ Json snippet(const Spec& spec) {
 }
 
 // An object whose "type" says which of the definitions it is: a "node", a "network", or a node
-// "inside" of another one.
+// "inside" of another one or "in_step", of a step's.
 Json by_type(const Catalogue& catalogue, const std::string& kind, Json& definitions) {
   Json names = Json::array(), cases = Json::array(), snippets = Json::array();
   for (const auto& spec : catalogue.all()) {
-    if (kind == "inside" ? !may_stand_inside(*spec) : spec->is_network != (kind == "network"))
+    if (kind == "inside"    ? !may_stand_inside(*spec)
+        : kind == "in_step" ? !may_stand_in_step(*spec)
+                            : spec->is_network != (kind == "network"))
       continue;
     const std::string key = kind + "." + spec->name;
     definitions[key] = kind == "node" ? node_schema(*spec) : typed_schema(*spec);
     names.push_back(spec->name);
-    if (kind != "inside") snippets.push_back(snippet(*spec));
+    if (!kind.starts_with("in")) snippets.push_back(snippet(*spec));
     // Where the type is missing or a variable, no case holds.
     cases.push_back(
         {{"if", {{"required", {"type"}}, {"properties", {{"type", {{"const", spec->name}}}}}}},
@@ -292,11 +294,13 @@ Json graph_schema(const Catalogue& catalogue) {
        {{"type", "string"}, {"pattern", "^@"}, {"description", "A variable: \"@name\"."}}}};
   definitions["network"] = by_type(catalogue, "network", definitions);
   Json typed = by_type(catalogue, "node", definitions);
-  Json inner = by_type(catalogue, "inside", definitions);
-  const Json list = {{"type", "array"}, {"items", ref("inside")}};
-  definitions["inside"] = {{"if", {{"type", "object"}}},
-                           {"then", std::move(inner)},
-                           {"else", any_of({list, ref("reference")})}};
+  for (const std::string kind : {"inside", "in_step"}) {
+    Json inner = by_type(catalogue, kind, definitions);
+    const Json list = {{"type", "array"}, {"items", ref(kind)}};
+    definitions[kind] = {{"if", {{"type", "object"}}},
+                         {"then", std::move(inner)},
+                         {"else", any_of({list, ref("reference")})}};
+  }
   definitions["use"] = use_schema();
   definitions["node"] = {
       {"if", {{"required", {"part"}}}}, {"then", ref("use")}, {"else", std::move(typed)}};

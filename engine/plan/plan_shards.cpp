@@ -1,6 +1,8 @@
 // How each stream's batches are divided over packets (run.shards) and over processes.
 #include <algorithm>
 
+#include "engine/graph/inner_nodes.h"
+#include "engine/graph/networks_of.h"
 #include "engine/plan/plan_pass.h"
 
 namespace sluice {
@@ -61,11 +63,28 @@ class Splits : PlanPass {
                             const std::string& hint) {
       error_at(i, key, "SL0450", "run.shards is " + std::to_string(shards) + ", but " + what, hint);
     };
-    for (int u : plan_.turns->updaters)
+    for (int u : plan_.turns->updaters) {
       if (param<std::int64_t>(node(u), "grad_accumulation", 1) > 1)
         return refuse(u, "grad_accumulation",
                       "\"" + path(u) + "\" adds up gradients of several batches",
                       "shards are such parts: give a larger batch and more shards");
+      const auto& params = node(u).spec->params;
+      if (std::any_of(params.begin(), params.end(), holds_a_step))
+        return refuse(
+            u, "",
+            "\"" + path(u) + "\" takes several steps of a batch, each of which needs all of it",
+            "train it as one process, without run.shards");
+      const std::string network = network_updated_by(*node(u).graph);
+      for (int i : downstream(u)) {
+        const std::vector<std::string> names = networks_of(*node(i).graph);
+        if (node(i).spec->access == Access::read &&
+            std::find(names.begin(), names.end(), network) != names.end())
+          return refuse(i, "",
+                        "\"" + path(i) + "\" reads network \"" + network + "\" behind \"" +
+                            path(u) + "\", which takes its step with the last shard",
+                        "train it as one process, or let the reader stand in front of the updater");
+      }
+    }
     if (c.gathers != 1)
       return refuse(stream.source, "",
                     "the stream of \"" + path(stream.source) + "\" has " +

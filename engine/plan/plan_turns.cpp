@@ -90,6 +90,21 @@ class Turns : PlanPass {
     return "";
   }
 
+  // Behind its updater, and between the region's gate and another updater: the region's credit is
+  // not home before this node is done, so it sees this batch's step and none of a later one.
+  bool sees_the_step(int i, const std::string& network) {
+    const int own = updater_of(network);
+    const std::set<int> before = upstream(i), behind = downstream(i);
+    if (before.count(own) == 0) return false;
+    const auto& updaters = plan_.turns->updaters;
+    const std::set<int> before_own = upstream(own);
+    return std::any_of(updaters.begin(), updaters.end(),
+                       [&](int u) { return behind.count(u) > 0; }) &&
+           std::any_of(before_own.begin(), before_own.end(), [&](int a) {
+             return node(a).gate && node(a).training && node(a).spec->access == Access::read;
+           });
+  }
+
   void reader(int i) {
     PlanNode& n = node(i);
     const std::vector<std::string> names = learners(i);
@@ -98,7 +113,7 @@ class Turns : PlanPass {
     // A network's own updater, not just one of the same turns: else that network might be updated
     // for this batch before or after it is read for it.
     const auto starved = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-      return behind.count(updater_of(name)) == 0;
+      return behind.count(updater_of(name)) == 0 && !sees_the_step(i, name);
     });
     const bool same_stream = n.stream == plan_.turns->train_stream;
     if (same_stream && starved != names.end()) {

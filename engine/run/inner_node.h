@@ -18,11 +18,13 @@ struct InnerNode {
   std::uint64_t key;
   bool fuses;
 
-  // `check` has said all of this; a node that a test or a tool makes is checked here.
-  static InnerNode make(const Json& entry, const std::string& path, OpenContext context) {
+  // `check` has said all of this; a node that a test or a tool makes is checked here. `may_stand`:
+  // which types its owner takes.
+  static InnerNode make(const Json& entry, const std::string& path, OpenContext context,
+                        bool (*may_stand)(const Spec&) = &may_stand_inside) {
     const std::string type = entry.is_object() ? entry.value("type", "") : "";
     const Spec* spec = Registry::global().catalogue().find(type);
-    if (!spec || !may_stand_inside(*spec))
+    if (!spec || !may_stand(*spec))
       throw Error(Exit::usage, path + ": \"" + type + "\" cannot stand inside a node");
     Json params = Json::object();
     for (const auto& [key, value] : entry.items()) {

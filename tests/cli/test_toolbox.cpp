@@ -78,3 +78,50 @@ TEST_CASE("the epoch with the best metric is kept, and what a resume keeps is th
   CHECK(wrong.code == 2);
   CHECK(wrong.err.find("run.checkpoint.best") != std::string::npos);
 }
+
+TEST_CASE("two networks against each other, the judge with three steps a batch, survive a cut") {
+  const char* const gan = R"({
+    "run": { "epochs": 2, "seed": 5 },
+    "models": {
+      "maker": { "type": "generator", "latent_shape": [4], "start_shape": [2, 4, 4],
+                 "channels": [2, 1], "strides": [2, 1] },
+      "judge": { "type": "discriminator", "in_shape": [1, 8, 8], "channels": [2, 1],
+                 "strides": [2, 2], "last_act": null } },
+    "nodes": {
+      "real":   { "type": "noise", "num_samples": 8, "shape": [1, 8, 8], "key": "image" },
+      "latent": { "type": "draw_latent", "in": "real", "shape": [4] },
+      "batch":  { "type": "batch", "in": "latent", "size": 2 },
+      "make":   { "type": "model", "in": "batch", "net": "maker", "keys": "latent",
+                  "output_keys": "made" },
+      "judge_steps": { "type": "several_steps", "in": "make", "net": "judge", "times": 3, "step": [
+        { "type": "model", "net": "judge", "keys": "made", "output_keys": "said" },
+        { "type": "patch_adversarial_loss", "key": "said", "criterion": "bce",
+          "target_is_real": false, "output_key": "no" },
+        { "type": "model", "net": "judge", "output_keys": "said_of_real" },
+        { "type": "patch_adversarial_loss", "key": "said_of_real", "criterion": "bce",
+          "output_key": "yes" },
+        { "type": "sum_losses", "keys": ["no", "yes"], "weights": [0.5, 0.5] },
+        { "type": "adam", "net": "judge", "lr": 0.01 } ] },
+      "judged": { "type": "model", "in": "judge_steps", "net": "judge", "keys": "made",
+                  "output_keys": "said" },
+      "fooled": { "type": "patch_adversarial_loss", "in": "judged", "key": "said",
+                  "criterion": "bce" },
+      "step":   { "type": "adam", "in": "fooled", "net": "maker", "lr": 0.01 } } })";
+  const TinyTraining t;
+  t.folder.write("gan.json", gan);
+  const auto run = [&](const std::string& more) {
+    return shell::run(t.in_folder + "$SLUICE run gan.json --quiet " + more);
+  };
+  const auto whole = run("--out whole");
+  INFO(whole.err);
+  REQUIRE(whole.code == 0);
+  CHECK(t.json_of("whole/summary.json")["metrics"].contains("judge_steps.loss"));
+  REQUIRE(run("--out threads --threads 3").code == 0);
+  CHECK(t.weights("threads") == t.weights("whole"));
+  // Each batch is four updates; the run is cut in the middle of an epoch.
+  REQUIRE(run("--out cut --steps 10").code == 0);
+  REQUIRE(shell::run(t.in_folder + "$SLUICE run --resume cut").code == 0);
+  CHECK(t.weights("cut") == t.weights("whole"));
+  REQUIRE(run("--out one --set nodes.judge_steps.times=1").code == 0);
+  CHECK(t.weights("one") != t.weights("whole"));
+}

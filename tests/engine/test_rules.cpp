@@ -442,6 +442,52 @@ TEST_CASE("of two readers in a row the first is the region's gate, and both see 
   CHECK(Values(seen.begin() + 1, seen.end()) == Values(stepped.begin(), stepped.end() - 1));
 }
 
+TEST_CASE("between the region's gate and a further updater a network is read behind its own") {
+  for (const bool gated : {true, false})
+    for (const bool goes_on : {true, false}) {
+      Builder b;
+      b.graph.run.epochs = 2;
+      std::uint64_t judge = 1;
+      Values read, stepped;
+      const int s = b.source("s", 6);
+      const int make =
+          gated ? b.add("make", reader_spec(), forward, {{s, 0}}, {{"net", "maker"}}) : s;
+      const int step = b.add("judge_step", updater_spec(),
+                             [&](Firing& f) {
+                               judge = mix(judge ^ f.in().value);
+                               stepped.push_back(judge);
+                               f.emit_ptr(f.ptr());
+                             },
+                             {{make, 0}}, {{"net", "judge"}});
+      const int judged = b.add("judged", reader_spec(),
+                               [&](Firing& f) {
+                                 read.push_back(judge);
+                                 f.emit_ptr(f.ptr());
+                               },
+                               {{step, 0}}, {{"net", "judge"}});
+      b.add("maker_step", updater_spec(), forward, {{goes_on ? judged : step, 0}},
+            {{"net", "maker"}});
+      CAPTURE(gated);
+      CAPTURE(goes_on);
+      if (!gated || !goes_on) {
+        CHECK_FALSE(b.plan(2));
+        CHECK(b.diagnostics.all().front().code == "SL0411");
+        continue;
+      }
+      REQUIRE(b.plan(2));
+      CHECK(b.made->nodes[static_cast<std::size_t>(judged)].segment == make);
+      CHECK_FALSE(b.made->nodes[static_cast<std::size_t>(judged)].gate);
+      for (const int threads : {1, 2, 8}) {
+        CAPTURE(threads);
+        read.clear();
+        stepped.clear();
+        CHECK(run(b, threads).status == Outcome::Status::done);
+        CHECK(read.size() == 12);
+        CHECK(read == stepped);
+      }
+    }
+}
+
 TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
   Training t(3, 3);
   int v = t.validate(t.b.source("v", 2));
