@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
+#include <cstring>
 #include <set>
 
 #include "engine/base/diagnostic.h"
@@ -57,6 +58,20 @@ static std::string listed(const std::vector<std::string>& all) {
   return all.size() > 3 ? text + " and " + std::to_string(all.size() - 3) + " more" : text;
 }
 
+// A parameter's name in MONAI Generative 0.2, from which MONAI took its networks over.
+static std::string former_name(std::string name) {
+  for (const auto& [now, then] : {std::pair{".attn.to_q.", ".to_q."},
+                                  {".attn.to_k.", ".to_k."},
+                                  {".attn.to_v.", ".to_v."},
+                                  {".attn.out_proj.", ".proj_attn."},
+                                  {".postconv.", ".conv."}})
+    if (const auto at = name.find(now); at != std::string::npos)
+      return name.replace(at, std::strlen(now), then);
+  const auto at = name.find(".out_proj.");
+  if (at == std::string::npos || name.find("transformer_blocks") == std::string::npos) return name;
+  return name.replace(at, std::strlen(".out_proj."), ".to_out.0.");
+}
+
 struct Fit {
   std::vector<std::string> filled, missing, misshapen, unused;
 };
@@ -71,6 +86,7 @@ static Fit copy(Network& network, const std::string& name, const Named& tensors,
   for (auto& [key, tensor] : mine) {
     auto it = tensors.find(name + "." + key);
     if (it == tensors.end()) it = tensors.find(key);
+    if (it == tensors.end()) it = tensors.find(former_name(key));
     // A network that had no zeros to keep has no masks.
     if (it == tensors.end() && key.ends_with(".mask")) continue;
     if (it == tensors.end()) {

@@ -11,6 +11,12 @@ DiffusionOptions DiffusionParams::options() const {
   o.channels = channels;
   o.num_head_channels = each_of("num_head_channels", num_head_channels, channels.size());
   o.attention_levels = attention_levels;
+  for (std::size_t level = 0; level < channels.size(); ++level)
+    if (o.num_head_channels[level] < 1 && (attention_levels[level] || level + 1 == channels.size()))
+      throw Error(Exit::usage, "num_head_channels: level " + std::to_string(level) +
+                                   (attention_levels[level] ? " has attention"
+                                                            : ", the last, is the middle's too") +
+                                   ", whose heads need channels");
   o.norm = {.kind = Norm::group, .eps = norm_eps, .groups = norm_num_groups};
   o.resblock_updown = resblock_updown;
   o.with_conditioning = with_conditioning;

@@ -69,8 +69,8 @@ Spec diffusion_spec(Spec s) {
       .param("resblock_updown", &Params::resblock_updown,
              "Residual blocks halve and double, and not convolutions.")
       .param("num_head_channels", &Params::num_head_channels,
-             "Channels of a head of attention: a number or one a level.")
-      .at_least(1)
+             "Channels of a head of attention: a number or one a level, 0 where there is none.")
+      .at_least(0)
       .param("with_conditioning", &Params::with_conditioning,
              "Attention reads a further input, tokens \"context\" [N, T, cross_attention_dim].")
       .param("transformer_num_layers", &Params::transformer_num_layers,

@@ -779,6 +779,149 @@ TEST_CASE("a generator's bundle: drawn latents are its network's input, pictures
         std::filesystem::exists(b.folder.path / "b/outputs" / (std::string(name) + "_trans.png")));
 }
 
+namespace {
+
+// Images of a latent diffusion model: a program of expressions, without an engine.
+json latent_sampling() {
+  return {{"device", "$torch.device('cpu')"},
+          {"steps", 3},
+          {"size", {4, 6}},
+          {"unet",
+           {{"_target_", "monai.networks.nets.DiffusionModelUNet"},
+            {"spatial_dims", 2},
+            {"in_channels", 2},
+            {"out_channels", 2},
+            {"channels", {4, 8}},
+            {"attention_levels", {false, true}},
+            {"num_head_channels", {0, 4}},
+            {"num_res_blocks", 1},
+            {"norm_num_groups", 2},
+            {"use_flash_attention", true}}},
+          {"vae",
+           {{"_target_", "monai.networks.nets.AutoencoderKL"},
+            {"spatial_dims", 2},
+            {"in_channels", 1},
+            {"out_channels", 1},
+            {"latent_channels", 2},
+            {"channels", {2, 4}},
+            {"attention_levels", {false, false}},
+            {"with_encoder_nonlocal_attn", false},
+            {"with_decoder_nonlocal_attn", false},
+            {"num_res_blocks", 1},
+            {"norm_num_groups", 2}}},
+          {"noise_plan",
+           {{"_target_", "DDIMScheduler"},
+            {"num_train_timesteps", 20},
+            {"schedule", "scaled_linear_beta"},
+            {"beta_start", 0.0015},
+            {"beta_end", 0.0195},
+            {"clip_sample", false}}},
+          {"plan_steps", "$@noise_plan.set_timesteps(num_inference_steps=@steps)"},
+          {"sampler",
+           {{"_target_", "LatentDiffusionInferer"},
+            {"_requires_", {"@plan_steps"}},
+            {"scheduler", "@noise_plan"},
+            {"scale_factor", 0.5}}},
+          {"start", "$torch.randn([1, 2] + @size).to(@device)"},
+          {"pictures",
+           "$@sampler.sample(@start, @vae.to(@device), @unet.to(@device), scheduler=@noise_plan)"},
+          {"writer",
+           {{"_target_", "SaveImage"},
+            {"output_dir", "out"},
+            {"output_postfix", "made"},
+            {"separate_folder", false}}},
+          {"run", {"$print('begins')", "$@writer(@pictures[0])"}}};
+}
+
+}  // namespace
+
+TEST_CASE("a program that samples a latent diffusion model becomes a graph that makes images") {
+  const Bundle b;
+  const json g = b.graph_of(latent_sampling());
+  const json& nodes = g["nodes"];
+  CHECK(nodes["noise"]["shape"] == json{2, 4, 6});
+  CHECK(nodes["noise"]["num_samples"] == 1);
+  CHECK(nodes["noise"]["distribution"] == "normal");
+  const json& made = nodes["made"];
+  CHECK(made["type"] == "diffusion_inferer");
+  CHECK(made["scheduler"] == "ddim");
+  CHECK(made["num_inference_steps"] == 3);
+  CHECK(made["num_train_timesteps"] == 20);
+  CHECK(made["clip_sample"] == false);
+  CHECK(made["beta_end"] == 0.0195);
+  CHECK(made["scale_factor"] == 0.5);
+  CHECK(g["models"]["decoder"]["part"] == "decoder");
+  CHECK(g["models"]["net"]["num_head_channels"] == json{0, 4});
+  b.succeeds("run graph.json --quiet --no-out");
+  CHECK(std::filesystem::exists(b.folder.path / "b/out/0_made.nii.gz"));
+  b.made("--set steps=7");
+  CHECK(b.graph()["nodes"]["made"]["num_inference_steps"] == 7);
+}
+
+TEST_CASE("a diffusion model that is called by a lambda, with a condition and weights of a file") {
+  const Bundle b;
+  json config = latent_sampling();
+  for (const char* key : {"vae", "plan_steps", "pictures", "writer", "run"}) config.erase(key);
+  config["unet"].update({{"with_conditioning", true}, {"cross_attention_dim", 2}});
+  config["noise_plan"] = {{"_target_", "monai.networks.schedulers.DDPMScheduler"},
+                          {"num_train_timesteps", 5}};
+  config["sampler"] = {{"_target_", "DiffusionInferer"}, {"scheduler", "@noise_plan"}};
+  config["start"] = "$torch.rand(2, 2, 8, 8)";
+  config["asked"] = "$torch.tensor([[0.5, @steps]]).to(@device).unsqueeze(1)";
+  config["draw"] =
+      "$lambda z: @sampler.sample(input_noise=z, diffusion_model=@unet, conditioning=@asked)";
+  config["load"] = "$@unet.load_old_state_dict";
+  config["weights"] = "$@load(torch.load('models/w.pt', weights_only=True)['model'])";
+  config["keep"] = {{"_target_", "Compose"},
+                    {"transforms",
+                     {{{"_target_", "ScaleIntensity"}, {"minv", 0.0}, {"maxv", 255.0}},
+                      {{"_target_", "ToTensor"}, {"track_meta", false}},
+                      {{"_target_", "SaveImage"},
+                       {"output_dir", "out"},
+                       {"output_ext", "jpg"},
+                       {"output_dtype", "$torch.uint8"},
+                       {"output_postfix", ""},
+                       {"resample", false}}}}};
+  config["as_tensor"] = {"@weights", "$torch.save(@draw(@start), 'out.pt')"};
+  config["to_picture"] = {"@weights", "$@keep(@draw(@start.to(@device))[0])"};
+  b.write(config);
+  const auto result = b.made();
+  CHECK(result.err.find("torch.save") != std::string::npos);
+  CHECK(result.err.find("without JPEG's losses") != std::string::npos);
+  const json g = b.graph(), nodes = g["nodes"];
+  CHECK(nodes["noise"]["num_samples"] == 1);  // the first of the two is kept
+  CHECK_FALSE(nodes["noise"].contains("distribution"));
+  CHECK(nodes["context"]["value"].dump() == "[[0.5,3]]");
+  CHECK(nodes["made"]["keys"] == json{"image", "context"});
+  CHECK(nodes["made"]["scheduler"] == "ddpm");
+  CHECK(nodes["made"]["num_inference_steps"] == 5);
+  CHECK(nodes["scale_intensity"]["keys"] == "pred");
+  CHECK(nodes["save"]["output_ext"] == ".png");
+  CHECK_FALSE(g["models"].contains("decoder"));
+  CHECK(g["models"]["net"]["weights"] == (b.folder.path / "b/models/w.pt").string());
+  CHECK(g["models"]["net"]["weights_key"] == "model");
+}
+
+TEST_CASE("what of a sampling program is not known is refused with its place") {
+  const Bundle b;
+  const auto refused = [&](const char* key, const json& value, const char* why) {
+    json changed = latent_sampling();
+    changed[key] = value;
+    b.write(changed);
+    const auto result = b.make();
+    CHECK(result.code == 3);
+    CHECK_MESSAGE(result.err.find(why) != std::string::npos, result.err);
+  };
+  refused("run", {"$@writer(@pictures[1])"}, "the first alone is known");
+  refused("run", {"$@writer(@start)"}, "other than images that are made here");
+  refused("sampler", {{"_target_", "scripts.own.Sampler"}}, "no counterpart");
+  refused("start", "$torch.randn(@size)", "is no torch.randn() of a batch");
+  refused("pictures", "$@sampler.sample(@start, @vae, @unet, conditioning=@start)",
+          "numbers of one image are known");
+  refused("pictures", "$@sampler.sample(@start, @vae, @unet, seg=@start)", "the argument seg=");
+  refused("noise_plan", {{"_target_", "OwnScheduler"}}, "DDPM, DDIM, PNDM and RFlow are known");
+}
+
 TEST_CASE("new says that --set is of a bundle's items, not of a graph's") {
   const std::string help = shell::run("$SLUICE new --help").out;
   CHECK(help.find("bundle: changes an item of its") != std::string::npos);

@@ -414,3 +414,27 @@ TEST_CASE("What a controlnet says has the gradient of the network that takes it,
     CHECK((gradient * way).sum().item<double>() == doctest::Approx(expected).epsilon(1e-2));
   }
 }
+
+TEST_CASE("given numbers become a field of their shape, or the channels of an image") {
+  const Sample image = [] {
+    Sample s;
+    s.set("image", Field(at::zeros({2, 3, 4}), std::make_shared<const Meta>()));
+    return s;
+  }();
+  const auto added = [&](Json params) {
+    params["key"] = "given";
+    return drive("add_constant", params, {image}).at(0).tensor("given");
+  };
+  CHECK(at::equal(added({{"value", {{0.5, 1}, {2, 3}}}}),
+                  at::tensor({0.5f, 1.f, 2.f, 3.f}).view({2, 2})));
+  CHECK(added({{"value", 2}}).dim() == 0);
+  const at::Tensor spread = added({{"value", {1, 2.5}}, {"over", "image"}});
+  CHECK(spread.sizes() == at::IntArrayRef{2, 3, 4});
+  CHECK(at::equal(spread[0], at::ones({3, 4})));
+  CHECK(at::equal(spread[1], at::full({3, 4}, 2.5f)));
+  for (const Json& wrong : {Json{{1, 2}, {3}}, Json{"a"}, Json::array(), Json{1, {2}}})
+    CHECK_THROWS_WITH_AS(added({{"value", wrong}}), doctest::Contains("lists of one length"),
+                         Error);
+  CHECK_THROWS_WITH_AS(added({{"value", Json::parse("[[1, 2]]")}, {"over", "image"}}),
+                       doctest::Contains("a list of numbers"), Error);
+}

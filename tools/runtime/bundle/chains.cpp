@@ -393,8 +393,14 @@ std::string Translator::save(const Item& item, const std::string& in) {
   if (type == "save_image") body["name_by"] = "file";
   // MONAI takes "png" as well.
   if (const Value ext = values.of(item, "output_ext");
-      type == "save_image" && ext.is_text() && !ext.text().empty() && ext.text().front() != '.')
-    body["output_ext"] = "." + ext.text();
+      type == "save_image" && ext.is_text() && !ext.text().empty()) {
+    body["output_ext"] = (ext.text().front() == '.' ? "" : ".") + ext.text();
+    if (body["output_ext"] == ".jpg" || body["output_ext"] == ".jpeg") {
+      body["output_ext"] = ".png";
+      report.add(*item.find("output_ext"), "SaveImage.output_ext", Fate::replaced,
+                 "pictures are written as .png, without JPEG's losses");
+    }
+  }
   if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
     body["data_root_dir"] = values.path(root.text());
   return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");

@@ -45,7 +45,7 @@ bool Translator::is_classifier() const {
   return false;
 }
 
-void Translator::network(const Value& value) {
+void Translator::network(const Value& value, const std::string& name) {
   if (!value.is(Value::Kind::object)) {
     report.add(*config_.root(), "network", Fate::missing, value.describe(), true);
     return;
@@ -77,7 +77,7 @@ void Translator::network(const Value& value) {
       step_["groups"] = {{{"match", "^res_blocks\\.(d0\\.layers|d[1-3])\\."}, {"frozen", true}}};
   }
   report.add(item, plain_name(item.target()), Fate::translated, type);
-  graph.models.push_back({"net", std::move(body), comment_of(item)});
+  graph.models.push_back({name, std::move(body), comment_of(item)});
 }
 
 // DiNTS takes its paths and operations from a TopologyInstance: [arch_code_a, arch_code_c].
@@ -495,6 +495,7 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
 
 void Translator::inference() {
   const ItemPtr evaluator = engine({"evaluator", "validate#evaluator"}, "Evaluator");
+  if (!evaluator && sampling()) return;
   if (!evaluator) {
     report.add(*config_.root(), "evaluator", Fate::missing, "no SupervisedEvaluator is there",
                true);

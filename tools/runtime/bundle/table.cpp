@@ -121,6 +121,9 @@ constexpr ParamRow params[]{
     {"TopologyInstance", "arch_code", "", ""},
     {"UNesT", "patch_size", "", "4"},
     {"SEResNet50", "num_classes", "out_channels", ""},
+    {"*", "use_flash_attention", "", ""},  // the same sums in another order
+    {"*", "use_checkpointing", "", ""},    // the same, with less memory: memory of the network
+    {"DiffusionModelUNet", "dropout_cattn", "", "0.0"},
     // Inferers.
     {"SlidingWindowInferer", "sw_device", "", ""},
     {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
@@ -311,6 +314,14 @@ constexpr LambdaRow lambdas[]{
 };
 
 constexpr ScriptRow scripts[]{
+    // brats_mri_generative_diffusion/scripts/ldm_sampler.py, and that of ..._axial_slices_...
+    {"LDMSampler", "b56f0c58917dd44009d52039f2c71d4723d68c6408311d4e705c8609bb5604d3",
+     "diffusion_inferer", "{}"},
+    {"LDMSampler", "b5055b85c1e7a48d8a8c5f2aac0beb51dedba4954e77f1e9a38269a9bc846287",
+     "diffusion_inferer", "{}"},
+    // brain_image_synthesis_latent_diffusion_model/scripts/sampler.py
+    {"Sampler", "3f285826aaa6aa4ffc43309a324e2624cb522e476f719821aebe88a1b3d9500f",
+     "diffusion_inferer", "{}"},
     // pathology_nuclei_classification/scripts/writer.py
     {"ClassificationWriter", "ebf214c69fa889205b4e4b23315dfa18e39a3cdcca92302efbe25061f22d263a",
      "save_class_scores",

@@ -187,6 +187,8 @@ std::string Translator::emit(const Item& component, const std::string& type, Jso
   PerKey per_key;
   Json filled = {{"type", type}};
   filled.update(body);
+  if (!field_.empty() && spec.find_param("keys") && !component.find("keys"))
+    filled["keys"] = field_;
   fill(component, spec, filled, blocks, &per_key);
   report.add(component, last_name(component.target()), Fate::translated, type);
   const std::string own = name.empty() ? type : name;

@@ -98,9 +98,21 @@ class Translator {
   std::string slides(const Item& set, const Value& data, Json body, const std::string& name,
                      std::vector<ItemPtr>& transforms);
 
+  // ---- sampling.cpp: images that a diffusion model makes of noise
+  bool sampling();  // whether the bundle's program makes such
+  std::vector<Value> program();
+  void told(const ItemPtr& item, std::vector<Value>& effects);
+  void required(const Item& item, std::vector<Value>& effects);
+  bool sampled_network(const Value* given, const std::string& name,
+                       const std::vector<Value>& effects);
+  std::string condition(const Json& numbers, const std::string& key, const std::string& over,
+                        const std::string& in, const std::string& comment);
+  bool noise_schedule(const Value& given, Json& body);
+  bool saved(const Value& save, std::string in);
+
   // ---- engines.cpp: networks, inference, training
   ItemPtr engine(const std::vector<std::string>& names, const std::string& ending);
-  void network(const Value& value);
+  void network(const Value& value, const std::string& name = "net");
   void architecture(const Item& item, const Spec& spec, Json& body);
   void weights(const Item& loader);
   void look_at_calls();
@@ -123,6 +135,8 @@ class Translator {
   void precision(const Item& engine);
   void look_at_batches(const Item& engine, const std::vector<ItemPtr>& post);
 
+  std::string field_;                           // what transforms that name none are of; "": image
+  std::set<std::string> asked_for_;             // whose _requires_ were worked out
   bool slides_ = false;                         // regions are what the network sees
   std::int64_t batch_size_ = 1;                 // of the evaluation
   ItemPtr map_;                                 // ProbMapProducer

@@ -238,6 +238,11 @@ struct Evaluation {
       v.paths.column = e.text;
       return v;
     }
+    if (of_whom.is(Sort::object) && loads_weights(e.text)) {
+      Value v = of_kind(Sort::bound, e.text);
+      v.item = of_whom.item;
+      return v;
+    }
     if (of_whom.is(Sort::opaque) && e.text == "shape")
       return of_kind(Sort::opaque, "the shape of " + of_whom.name);
     refuse("\"." + e.text + "\" of " + of_whom.describe() + " is not known here");
@@ -426,6 +431,12 @@ struct Evaluation {
     const Expr& at = *e.args[1];
     if (at.kind == Expr::Kind::slice) return sliced(v, at);
     const Value i = of(at);
+    if (v.is(Sort::made)) {  // the first image of the batch, then its channel
+      if (!is_whole(i) || whole(i) != 0) refuse("of made images the first alone is known");
+      Value out = v;
+      out.plain = (v.plain.is_null() ? 0 : v.plain.get<int>()) + 1;
+      return out;
+    }
     if (v.is(Sort::dict)) {
       for (const auto& [key, value] : v.entries)
         if (same(key, i.plain)) return value;
@@ -667,11 +678,13 @@ struct Evaluation {
     const bool is_function = !name.empty() && !bound;
     Value of_whom;
     if (!is_function) {
-      if (what.kind != Expr::Kind::attribute) return call_of(of(what));
+      if (what.kind != Expr::Kind::attribute) return call_of(of(what), e);
       of_whom = of(*what.args[0]);
       name = what.text;
     }
-    if (auto v = is_function ? told_by_name(name) : told_by_name(of_whom, name)) return *v;
+    const bool samples = of_whom.is(Sort::object) && signature_of(of_whom, name);
+    if (auto v = is_function ? told_by_name(name) : told_by_name(of_whom, name); v && !samples)
+      return *v;
     Args args = args_of(e);
     Value v = is_function ? function(name, args) : method(of_whom, name, args);
     if (const std::string left = args.left(); !left.empty())
@@ -679,11 +692,120 @@ struct Evaluation {
     return v;
   }
 
-  Value call_of(const Value& callee) const {
+  Value call_of(const Value& callee, const Expr& e) {
+    if (callee.is(Sort::lambda)) return called_lambda(callee, e);
+    if (callee.is(Sort::bound)) {
+      Args args = args_of(e);
+      Value v = loaded_weights(callee.item, args);
+      if (const std::string left = args.left(); !left.empty())
+        refuse("the argument " + left + " of " + callee.name + "() is not known here");
+      return v;
+    }
     if (!callee.is(Sort::object)) refuse("a call of " + callee.describe());
+    const std::string name = last_part(callee.item->target());
+    if (name == "SaveImage" || name == "Compose") {  // of one image
+      Args args = args_of(e);
+      const Value* image = args.at(0);
+      if (!image || !image->is(Sort::made) || !args.left().empty())
+        refuse("a call of " + callee.describe() + " with other than images that are made here");
+      Value v = of_kind(Sort::effect, "save");
+      v.item = callee.item;
+      v.items = {*image};
+      return v;
+    }
     Value v = of_kind(Sort::effect, "load");  // @checkpointloader(@evaluator)
     v.item = callee.item;
     return v;
+  }
+
+  // Its body, with what it is called with in place of its names.
+  Value called_lambda(const Value& lambda, const Expr& e) {
+    Args args = args_of(e);
+    const std::vector<Value> given = args.all();
+    if (!args.left().empty() || given.size() != lambda.expr->names.size())
+      refuse("a lambda of " + std::to_string(lambda.expr->names.size()) + " called with others");
+    if (++lambdas_ > 20) refuse("lambdas that call each other");
+    const std::size_t known = names.size();
+    for (std::size_t i = 0; i < given.size(); ++i)
+      names.emplace_back(lambda.expr->names[i], given[i]);
+    Value v = of(*lambda.expr->args[0]);
+    names.resize(known);
+    --lambdas_;
+    return v;
+  }
+  int lambdas_ = 0;
+
+  // ---- images of noise --------------------------------------------------------------------------
+
+  static bool loads_weights(const std::string& name) {
+    return name == "load_state_dict" || name == "load_old_state_dict";
+  }
+
+  // FILE, or torch.load(FILE)["key"], into a network: read when the graph runs. A file's older
+  // names of parameters are known there.
+  Value loaded_weights(const ItemPtr& network, Args& args) {
+    const Value* from = args.find("state_dict", 0);
+    if (!from) from = args.find("old_state_dict", 0);
+    args.passes_over("verbose");
+    const Value* strict = args.find("strict", 1);
+    if (!from || !from->is(Sort::opaque) || (strict && !strict->truth()))
+      refuse("weights that are not torch.load(FILE)");
+    Value v = of_kind(Sort::effect, "weights");
+    v.item = network;
+    v.plain = from->name;
+    return v;
+  }
+
+  // The arguments of an inferer's method that makes images, in their order; null of any other.
+  const std::vector<std::string>* signature_of(const Value& v, const std::string& method) const {
+    static const std::vector<std::string> of_images{
+        "input_noise",        "diffusion_model", "scheduler", "save_intermediates",
+        "intermediate_steps", "conditioning",    "mode",      "verbose"},
+        of_latents{"input_noise",
+                   "autoencoder_model",
+                   "diffusion_model",
+                   "scheduler",
+                   "save_intermediates",
+                   "intermediate_steps",
+                   "conditioning",
+                   "mode",
+                   "verbose"},
+        of_sampler{"input_noise", "autoencoder_model", "diffusion_model", "scheduler",
+                   "conditioning"},
+        of_saver{"input_noise", "autoencoder_model", "diffusion_model", "scheduler",
+                 "saver",       "conditioning"};
+    const std::string target = v.item->target(), name = last_part(target);
+    if (!target.starts_with("scripts."))
+      return method != "sample"                 ? nullptr
+             : name == "DiffusionInferer"       ? &of_images
+             : name == "LatentDiffusionInferer" ? &of_latents
+                                                : nullptr;
+    if (method != "run" && method != "sampling_fn") return nullptr;
+    const ScriptRow* row = known_script(values.config_.folder(), name);
+    if (!row || row->type != "diffusion_inferer") return nullptr;
+    return method == "run" ? &of_saver : &of_sampler;
+  }
+
+  Value sampled(const Value& inferer, const std::string& method,
+                const std::vector<std::string>& signature, Args& args) {
+    Value v = of_kind(Sort::made);
+    v.item = inferer.item;
+    for (std::size_t i = 0; i < signature.size(); ++i) {
+      const bool is_file = signature[i] == "saver";
+      const Value* given = args.find(signature[i], i);
+      if (!given && is_file) given = args.find("output_file", i);
+      if (given) v.entries.emplace_back(signature[i], *given);
+    }
+    if (method != "run") return v;
+    Value saved = of_kind(Sort::effect, "save");
+    for (const auto& [name, value] : v.entries)
+      if (name == "saver") {
+        saved.item = value.item;  // or a file's name
+        if (value.is_text()) saved.plain = value.plain;
+      }
+    v.plain = 1;
+    saved.items = {v};
+    return saved;
   }
 
   // Calls whose arguments say nothing here; they are not even worked out.
@@ -692,7 +814,9 @@ struct Evaluation {
     if (name == "print" || name == "sys.path.append" || name == "os.makedirs")
       return of_kind(Sort::effect, "none");
     if (name.ends_with("datetime.now")) return of_kind(Sort::opaque, "the time");
-    if (name == "torch.cuda.is_available") return plain(false);
+    if (name == "torch.cuda.is_available" || name == "dist.is_initialized" ||
+        name == "torch.distributed.is_initialized")
+      return plain(false);
     return {};
   }
   std::optional<Value> told_by_name(const Value& v, const std::string& name) const {
@@ -709,6 +833,33 @@ struct Evaluation {
   }
 
   Value method(const Value& v, const std::string& name, Args& args) {
+    if (v.is(Sort::object))
+      if (const auto* signature = signature_of(v, name)) return sampled(v, name, *signature, args);
+    if (v.is(Sort::object) && loads_weights(name)) return loaded_weights(v.item, args);
+    if (v.is(Sort::object) && name == "set_timesteps") {
+      Value timesteps = of_kind(Sort::effect, name.substr(4));
+      const Value* n = args.find("num_inference_steps", 0);
+      args.passes_over("device", 1);
+      if (!n || !is_whole(*n)) refuse("set_timesteps() of other than a number of steps");
+      timesteps.item = v.item;
+      timesteps.plain = n->plain;
+      return timesteps;
+    }
+    if (v.is(Sort::file) && name == "mkdir") {
+      args.all();
+      args.named();
+      return of_kind(Sort::effect, "none");
+    }
+    if ((v.is(Sort::opaque) || v.is(Sort::made) || v.is_list()) && name == "to") {
+      const Value* device = args.find("device", 0);
+      if (device && device->is(Sort::device)) return v;
+      refuse(".to() of other than a device");
+    }
+    if (v.is_list() && name == "unsqueeze") {
+      const Value* dim = args.find("dim", 0);
+      if (!dim || !is_whole(*dim) || whole(*dim) < 0) refuse("unsqueeze() of other than an axis");
+      return unsqueezed(v, whole(*dim));
+    }
     // CreateImageLabelList(FILE).create_dataset(KEY): the images and the labels of a JSON file.
     if (v.is(Sort::object) && name == "create_dataset" &&
         known_script(values.config_.folder(), last_part(v.item->target()))) {
@@ -757,6 +908,18 @@ struct Evaluation {
       return out;
     }
     refuse("\"." + name + "()\" of " + v.describe() + " is not known here");
+  }
+
+  // Another axis of one, `axis` axes from the front.
+  Value unsqueezed(const Value& v, std::int64_t axis) {
+    Value out = of_kind(Sort::list);
+    if (axis == 0) {
+      out.items = {v};
+      return out;
+    }
+    if (!v.is_list()) refuse("unsqueeze() behind the last axis");
+    for (const Value& one : v.items) out.items.push_back(unsqueezed(one, axis - 1));
+    return out;
   }
 
   Value text_method(std::string text, const std::string& name, Args& args) {
@@ -1223,6 +1386,10 @@ std::string Value::describe() const {
       return "a lambda";
     case Sort::effect:
       return "a call";
+    case Sort::bound:
+      return name + "()";
+    case Sort::made:
+      return "images that are made";
     case Sort::opaque:
       return name;
   }

@@ -57,7 +57,11 @@ struct Value {
     element,  // of `paths`, within a comprehension
     file,     // name: one that is opened
     lambda,   // expr
-    effect,   // name: run, seed, cudnn_benchmark, load, none; plain: its value; item: of whom
+    effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, save, none; plain: its
+              // value; item: of whom
+    bound,    // name: a method that is not called yet; item: of whom
+    made,     // images that a sampler makes: item, and what it was given in `entries`; plain: how
+              // many axes were left out in front
     opaque,   // name: what it is; means something at one place only
   } kind = Kind::plain;
   Json plain;

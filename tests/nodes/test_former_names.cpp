@@ -1,0 +1,89 @@
+// Weights whose parameters have the names of MONAI Generative 0.2, as bundles ship them.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "engine/base/error.h"
+#include "engine/run/registry.h"
+#include "engine/session/weights.h"
+
+using namespace sluice;
+
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// load_old_state_dict's rules, the other way round.
+std::string then(std::string name) {
+  for (const char* letter : {"q", "k", "v"})
+    name = replaced(name, std::string(".attn.to_") + letter, std::string(".to_") + letter);
+  name = replaced(name, ".attn.out_proj.", ".proj_attn.");
+  if (name.find("transformer_blocks") != std::string::npos)
+    name = replaced(name, ".out_proj.", ".to_out.0.");
+  return replaced(name, "postconv", "conv");
+}
+
+}  // namespace
+
+TEST_CASE("networks of MONAI Generative are loaded by the names that they had there") {
+  const Json unet = {{"spatial_dims", 2},
+                     {"in_channels", 2},
+                     {"out_channels", 2},
+                     {"channels", {4, 8}},
+                     {"num_res_blocks", 1},
+                     {"norm_num_groups", 2},
+                     {"attention_levels", {false, true}},
+                     {"num_head_channels", {0, 4}}};
+  Json asks = unet;
+  asks.update({{"with_conditioning", true}, {"cross_attention_dim", 3}});
+  const Json vae = {{"spatial_dims", 2},   {"in_channels", 1},
+                    {"out_channels", 1},   {"channels", {4, 8}},
+                    {"num_res_blocks", 1}, {"attention_levels", {false, true}},
+                    {"norm_num_groups", 2}};
+  for (const auto& [type, params] : {std::pair<const char*, Json>{"diffusion_model_unet", unet},
+                                     {"diffusion_model_unet", asks},
+                                     {"autoencoder_kl", vae}}) {
+    CAPTURE(type);
+    CAPTURE(params.dump());
+    const auto of = Registry::global().make_network(type, params),
+               to = Registry::global().make_network(type, params);
+    of->initialise(1);
+    to->initialise(2);
+    std::map<std::string, at::Tensor> file;
+    std::size_t renamed = 0;
+    for (const auto& [name, t] : of->parameters()) {
+      renamed += then(name) != name;
+      REQUIRE(file.emplace(then(name), t.detach().clone()).second);
+    }
+    CHECK(renamed > 4);
+    fill(*to, "net", file, "old.pt");
+    const auto expected = of->parameters(), found = to->parameters();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK_MESSAGE(at::equal(expected[i].second, found[i].second), expected[i].first);
+    file.erase(file.begin());
+    CHECK_THROWS_AS(fill(*to, "net", file, "old.pt"), Error);
+  }
+}
+
+TEST_CASE("a level without attention needs no heads, and one with it does") {
+  Json params = {{"spatial_dims", 2},
+                 {"in_channels", 1},
+                 {"out_channels", 1},
+                 {"channels", {4, 8}},
+                 {"num_res_blocks", 1},
+                 {"norm_num_groups", 2},
+                 {"attention_levels", {false, true}},
+                 {"num_head_channels", {0, 4}}};
+  CHECK_NOTHROW(Registry::global().make_network("diffusion_model_unet", params));
+  params["num_head_channels"] = {4, 0};
+  CHECK_THROWS_WITH_AS(Registry::global().make_network("diffusion_model_unet", params),
+                       doctest::Contains("level 1 has attention"), Error);
+  params["attention_levels"] = {false, false};
+  CHECK_THROWS_WITH_AS(Registry::global().make_network("diffusion_model_unet", params),
+                       doctest::Contains("is the middle's too"), Error);
+}

@@ -1,0 +1,256 @@
+// Images that a diffusion model makes of noise: a bundle whose program is an expression, not an
+// engine.
+//
+//   noise ─ batch ─ diffusion_inferer ─(decoder)─ decollate ─ what becomes of one image
+#include <algorithm>
+
+#include "tools/runtime/bundle/translate.h"
+
+namespace sluice::bundle {
+
+namespace {
+
+std::string last_name_of(const Item& item) {
+  const std::string target = item.target();
+  return target.substr(target.rfind('.') + 1);
+}
+
+const Value* entry(const Value& made, const std::string& name) {
+  for (const auto& [key, value] : made.entries)
+    if (key == name && !(value.is(Value::Kind::plain) && value.plain.is_null())) return &value;
+  return nullptr;
+}
+
+// What an item says as a program: a list's members one by one, or one expression.
+std::vector<ItemPtr> lines_of(const ItemPtr& item) {
+  return item->kind == Item::Kind::list ? item->elements : std::vector<ItemPtr>{item};
+}
+
+}  // namespace
+
+// What a part of the program and all that it requires say, in their order.
+void Translator::told(const ItemPtr& item, std::vector<Value>& effects) {
+  if (item->kind == Item::Kind::list) {
+    for (const auto& element : item->elements) told(element, effects);
+    return;
+  }
+  const Value v = values.of(item);
+  if (v.is(Value::Kind::object)) return required(*v.item, effects);
+  if (!v.is(Value::Kind::effect)) return;
+  if (v.name == "save") {
+    if (v.item) required(*v.item, effects);
+    for (const auto& [name, given] : v.items[0].entries)
+      if (given.is(Value::Kind::object)) required(*given.item, effects);
+    required(*v.items[0].item, effects);
+  }
+  effects.push_back(v);
+}
+
+void Translator::required(const Item& item, std::vector<Value>& effects) {
+  const ItemPtr needs = item.find("_requires_");
+  if (needs && asked_for_.insert(item.id).second) told(needs, effects);
+}
+
+// The program's part that saves images which are made, with all that it has done by then; nothing
+// where there is none.
+std::vector<Value> Translator::program() {
+  std::vector<std::pair<std::string, ItemPtr>> programs;
+  if (const ItemPtr run = config_.find("run")) programs.emplace_back("run", run);
+  for (const auto& [key, member] : config_.root()->members)
+    if (key != "run" && key != "imports" && member->kind == Item::Kind::list)
+      programs.emplace_back(key, member);
+  for (const auto& [key, item] : programs) {
+    std::vector<Value> effects;
+    asked_for_.clear();
+    try {
+      for (const auto& line : lines_of(item))
+        if (line->is_text() && (line->text().starts_with('$') || line->text().starts_with('@')))
+          told(line, effects);
+    } catch (const Refused& refused) {
+      report.add(*item, key, Fate::missing, refused.what(), key == "run");
+      continue;
+    }
+    if (std::any_of(effects.begin(), effects.end(),
+                    [](const Value& v) { return v.name == "save"; }))
+      return effects;
+  }
+  return {};
+}
+
+// A network of the program, with the weights that it loads.
+bool Translator::sampled_network(const Value* given, const std::string& name,
+                                 const std::vector<Value>& effects) {
+  if (!given) return false;
+  const std::size_t known = graph.models.size();
+  network(*given, name);
+  if (graph.models.size() == known) return false;
+  Json& body = graph.models.back().body;
+  if (name == "decoder") {
+    if (body["type"] != "autoencoder_kl") return false;
+    body["part"] = "decoder";
+  }
+  for (const Value& v : effects) {
+    if (v.name != "weights" || v.item->id != given->item->id) continue;
+    const std::string from = v.plain.get<std::string>(), file = from.substr(0, from.find('#'));
+    body["weights"] = file;
+    if (file.size() < from.size()) body["weights_key"] = from.substr(file.size() + 1);
+  }
+  return true;
+}
+
+// A field with a condition's numbers, the same in every sample.
+std::string Translator::condition(const Json& numbers, const std::string& key,
+                                  const std::string& over, const std::string& in,
+                                  const std::string& comment) {
+  Json body = {{"type", "add_constant"}, {"in", in}, {"key", key}, {"value", numbers}};
+  if (!over.empty()) body["over"] = over;
+  return add_node(key, std::move(body), comment);
+}
+
+bool Translator::sampling() {
+  const std::vector<Value> effects = program();
+  const auto save =
+      std::find_if(effects.begin(), effects.end(), [](const Value& v) { return v.name == "save"; });
+  if (save == effects.end()) return false;
+  const Value& made = save->items[0];
+  const Item& inferer = *made.item;
+  const std::string name = last_name_of(inferer);
+  const bool script = inferer.target().starts_with("scripts.");
+  const Value* decoder = entry(made, "autoencoder_model");
+  if (!sampled_network(entry(made, "diffusion_model"), "net", effects) ||
+      (decoder && !sampled_network(decoder, "decoder", effects))) {
+    missing(inferer, "its networks are not known", true);
+    return true;
+  }
+
+  look_at_calls();
+
+  // The noise: the first of the batch alone where the others are not saved.
+  const Value* noise = entry(made, "input_noise");
+  if (!noise || !noise->name.starts_with("torch.rand") || noise->items.size() < 3) {
+    missing(inferer, "its input_noise is no torch.randn() of a batch", true);
+    return true;
+  }
+  Json sizes = Json::array();
+  for (const Value& n : noise->items) sizes.push_back(n.json().value_or(Json()));
+  Json source = {{"type", "noise"},
+                 {"num_samples", made.plain.is_null() ? sizes[0] : Json(1)},
+                 {"shape", Json(std::vector<Json>(sizes.begin() + 1, sizes.end()))},
+                 {"key", "image"}};
+  if (noise->name == "torch.randn") source["distribution"] = "normal";
+  std::string last = add_node("noise", std::move(source), comment_of(inferer));
+
+  Json body = {{"net", "net"}, {"output_key", decoder ? "latent" : "pred"}};
+  if (const Value* given = entry(made, "conditioning")) {
+    const Value* mode = entry(made, "mode");
+    const auto numbers = given->json();
+    const bool is_one = numbers && numbers->is_array() && numbers->size() == 1;
+    const Json tokens = is_one ? numbers->at(0) : Json();
+    if ((mode && mode->text() != "crossattn") || !tokens.is_array() || tokens.empty() ||
+        !tokens[0].is_array() || (script && tokens.size() != 1)) {
+      missing(inferer,
+              "its conditioning is " + given->describe() +
+                  ": numbers of one image are known, in the mode crossattn",
+              true);
+      return true;
+    }
+    const std::string comment = comment_of(inferer) + ": conditioning";
+    last = condition(tokens, "context", "", last, comment);
+    body["keys"] = {"image", "context"};
+    if (script) {  // whose samplers also lay each number over the noise, as a channel
+      last = condition(tokens[0], "condition", "image", last, comment);
+      body["condition_key"] = "condition";
+    }
+  }
+  body["in"] =
+      add_node("batch", {{"type", "batch"}, {"in", last}, {"size", 1}}, comment_of(inferer));
+
+  const Value* given = entry(made, "scheduler");
+  const Value own = given ? *given : values.of(inferer, "scheduler");
+  if (!noise_schedule(own, body)) {
+    missing(inferer,
+            "its scheduler is " + own.describe() + ": DDPM, DDIM, PNDM and RFlow are known", true);
+    return true;
+  }
+  for (const Value& v : effects)
+    if (v.name == "timesteps" && v.item->id == own.item->id) body["num_inference_steps"] = v.plain;
+  if (!body.contains("num_inference_steps") && body.contains("num_train_timesteps"))
+    body["num_inference_steps"] = body["num_train_timesteps"];
+  if (values.given(inferer, "scale_factor")) {
+    const auto factor = values.of(inferer, "scale_factor").json();
+    if (factor && factor->is_number())
+      body["scale_factor"] = *factor;
+    else
+      missing(*inferer.find("scale_factor"), "a number is known", true);
+  }
+  values.of(inferer, "scheduler");
+  rest(inferer, "left out", true);
+  report.add(
+      inferer, name, Fate::translated,
+      script ? "diffusion_inferer in float32; the script's text is known" : "diffusion_inferer");
+  body["type"] = "diffusion_inferer";
+  last = add_node("made", std::move(body), comment_of(inferer));
+  if (decoder)
+    last = add_node("decode",
+                    {{"type", "model"}, {"in", last}, {"net", "decoder"}, {"keys", "latent"}},
+                    comment_of(inferer));
+  last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(inferer));
+  if (const Json axes = made.plain; axes.is_number() && axes.get<int>() > 1)
+    report.add(*save->item, last_name_of(*save->item), Fate::replaced,
+               "images keep their channel: without it MONAI's takes the first axis for channels");
+  return saved(*save, last);
+}
+
+// One image of a batch, by SaveImage, a chain that ends with it, or a script into a file.
+bool Translator::saved(const Value& save, std::string in) {
+  if (save.item) {
+    Value saver;
+    saver.kind = Value::Kind::object;
+    saver.item = save.item;
+    field_ = "pred";
+    chain(transforms_of(saver), in);
+    field_.clear();
+    return true;
+  }
+  const Item& script = *save.items[0].item;
+  const std::filesystem::path file = values.path(save.plain.get<std::string>());
+  const std::string comment = comment_of(script);
+  const auto next = [&](const char* type, Json body) {
+    body["type"] = type;
+    body["in"] = in;
+    body["keys"] = "pred";
+    in = add_node(type, std::move(body), comment);
+  };
+  next("threshold_intensity", {{"threshold", 0}});
+  next("scale_intensity", Json::object());
+  next("flip", {{"spatial_axis", {0, 1}}});
+  next("repeat_channel", {{"repeats", 3}});
+  next("save_image", {{"output_dir", file.parent_path().string()},
+                      {"output_postfix", file.stem().string()},
+                      {"output_ext", ".png"},
+                      {"separate_folder", false},
+                      {"scale", 255}});
+  report.add(script, last_name_of(script) + ".run", Fate::replaced,
+             "a picture from 0 to the greatest value, which is rounded where the script cuts off");
+  return true;
+}
+
+// A scheduler's settings into the body of a node that takes them.
+bool Translator::noise_schedule(const Value& given, Json& body) {
+  static const std::pair<const char*, const char*> known[]{{"DDPMScheduler", "ddpm"},
+                                                           {"DDIMScheduler", "ddim"},
+                                                           {"PNDMScheduler", "pndm"},
+                                                           {"RFlowScheduler", "rflow"}};
+  if (!given.is(Value::Kind::object)) return false;
+  const Item& item = *given.item;
+  for (const auto& [name, scheduler] : known) {
+    if (last_name_of(item) != name) continue;
+    body["scheduler"] = scheduler;
+    fill(item, *catalogue_.find("diffusion_inferer"), body, true);
+    report.add(item, name, Fate::translated, "scheduler and its settings");
+    return true;
+  }
+  return false;
+}
+
+}  // namespace sluice::bundle
