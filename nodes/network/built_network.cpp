@@ -54,6 +54,21 @@ void BuiltNetwork::make(const std::string& type, const ImageNet& shared, bool ch
   }
 }
 
+void BuiltNetwork::begin_normal(bool batch_norms) {
+  std::map<std::string, std::int64_t> axes;  // of each layer's weight
+  for (const Net::Parameter& p : net_.parameters)
+    if (p.name.ends_with("weight")) axes[p.name.substr(0, p.name.rfind('.') + 1)] = p.tensor.dim();
+  for (Net::Parameter& p : net_.parameters) {
+    const std::string layer = p.name.substr(0, p.name.rfind('.') + 1);
+    const bool is_weight = p.name.ends_with("weight");
+    const bool of_norm = p.init.rule == Init::Rule::fill && p.init.value == 1;
+    if (axes[layer] > 1)
+      p.init = is_weight ? Init::normal(0.02) : Init::fill(0);
+    else if (is_weight && of_norm && batch_norms)
+      p.init = Init::normal(0.02, 1);
+  }
+}
+
 namespace {
 
 // [N, 4, 8, 8], or of tokens [N, T, 12]; -1: any.

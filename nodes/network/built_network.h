@@ -133,6 +133,9 @@ class BuiltNetwork : public Network, public Layered {
   void make(const std::string& type, const ImageNet& shared, bool channels_last,
             std::vector<NetInput> inputs,
             const std::function<Values(const Scope&, const Values&)>& build);
+  // MONAI's normal_init: weights of layers are drawn around 0, their biases are 0; `batch_norms`:
+  // those of norms are drawn around 1.
+  void begin_normal(bool batch_norms);
   [[noreturn]] static void refuse(const std::string& why) { throw Error(Exit::usage, why); }
 
  private:
@@ -170,6 +173,8 @@ class ImageNetwork : public BuiltNetwork {
     else
       make(spec.name, self.p, channels_last, {{.channels = self.p.in_channels}},
            [&](const Scope& s, const Values& x) { return self.build(s, x[0]); });
+    if constexpr (requires { self.p.init; })
+      if (self.p.init == "normal") begin_normal(norm_of(self.p.norm).kind == Norm::batch);
   }
 };
 

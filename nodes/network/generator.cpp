@@ -12,6 +12,7 @@ namespace {
 struct Generator final : ImageNetwork<Generator> {
   struct Params : LayeredParams {
     Numbers latent_shape, start_shape;
+    std::optional<Json> last_act;
     Params() { spatial_dims = 0; }
   } p;
 
@@ -33,7 +34,9 @@ struct Generator final : ImageNetwork<Generator> {
         .at_least(1)
         .length(2, 4)
         .required();
-    return add_layered_params<Params>(s, "none");
+    return add_layered_params<Params>(s, "none")
+        .param("last_act", &Params::last_act, "After the last layer; null: none.")
+        .choices(act_names());
   }
 
   std::vector<NetInput> inputs() const {
@@ -58,6 +61,7 @@ struct Generator final : ImageNetwork<Generator> {
         x = residual_unit(at / 1, x, p.channels[i],
                           {1, p.kernel_size, p.num_res_units, adn, p.bias, last});
     }
+    if (p.last_act) x = act(s / "conv.activation", x, act_of(*p.last_act));
     return {x};
   }
 };

@@ -13,6 +13,7 @@ struct LayeredParams : ImageNet {
   Json act = "PRELU", norm = "INSTANCE";
   std::optional<double> dropout;
   bool bias = true;
+  std::string init = "default";
 
   void check() const {
     require_length("strides", strides.size(), "channels", channels.size());
@@ -53,7 +54,12 @@ Spec& add_layered_params(Spec& s, const std::string& plain = "plain convolutions
       .param("dropout", static_cast<std::optional<double> P::*>(&P::dropout),
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)
-      .param("bias", &P::bias, conv_bias_doc);
+      .param("bias", &P::bias, conv_bias_doc)
+      .param("init", static_cast<std::string P::*>(&P::init),
+             "How weights begin: default: as PyTorch's layers; normal: those of convolutions and "
+             "linear layers normal with the deviation 0.02, their biases 0, batch norm's around 1 "
+             "(MONAI's normal_init).")
+      .choices({"default", "normal"});
 }
 
 }  // namespace sluice

@@ -922,6 +922,127 @@ TEST_CASE("what of a sampling program is not known is refused with its place") {
   refused("noise_plan", {{"_target_", "OwnScheduler"}}, "DDPM, DDIM, PNDM and RFlow are known");
 }
 
+namespace {
+
+// Two networks against each other on small pictures.
+json adversaries() {
+  return {
+      {"device", "$torch.device('cpu')"},
+      {"pictures", "$list(sorted(glob.glob('data/*.nii')))"},
+      {"maker",
+       {{"_target_", "Generator"},
+        {"latent_shape", 5},
+        {"start_shape", {4, 2, 2, 2}},
+        {"channels", {4, 1}},
+        {"strides", {2, 2}}}},
+      {"judge",
+       {{"_target_", "Discriminator"},
+        {"in_shape", {1, 8, 8, 8}},
+        {"channels", {2, 1}},
+        {"strides", {2, 2}},
+        {"last_act", nullptr}}},
+      {"made_by", "$@maker.apply(monai.networks.normal_init).to(@device)"},
+      {"judged_by", "$@judge.to(@device)"},
+      {"criterion", {{"_target_", "PatchAdversarialLoss"}, {"criterion", "bce"}}},
+      {"prepare",
+       {{"_target_", "Compose"},
+        {"transforms",
+         {transform("LoadImaged", {{"keys", "reals"}}),
+          transform("EnsureChannelFirstd", {{"keys", "reals"}}),
+          transform("ScaleIntensityd", {{"keys", "reals"}}),
+          transform("Resized", {{"keys", "reals"}, {"spatial_size", {8, 8, 8}}}),
+          transform("RandFlipd", {{"keys", "reals"}, {"prob", 0.5}, {"spatial_axis", 0}})}}}},
+      {"loader",
+       {{"_target_", "DataLoader"},
+        {"batch_size", 2},
+        {"shuffle", true},
+        {"dataset",
+         {{"_target_", "CacheDataset"},
+          {"data", "$[{'reals': i} for i in @pictures]"},
+          {"transform", "@prepare"}}}}},
+      {"maker_step",
+       {{"_target_", "torch.optim.Adam"},
+        {"params", "$@made_by.parameters()"},
+        {"lr", 0.0003},
+        {"betas", {0.5, 0.999}}}},
+      {"judge_step",
+       {{"_target_", "torch.optim.Adam"}, {"params", "$@judged_by.parameters()"}, {"lr", 0.0002}}},
+      {"trainer",
+       {{"_target_", "GanTrainer"},
+        {"device", "@device"},
+        {"max_epochs", 2},
+        {"train_data_loader", "@loader"},
+        {"g_network", "@made_by"},
+        {"g_optimizer", "@maker_step"},
+        {"g_loss_function", "$lambda x: @criterion(@judged_by(x), True, False)"},
+        {"d_network", "@judged_by"},
+        {"d_optimizer", "@judge_step"},
+        {"d_loss_function",
+         "$lambda f, r: 0.5 * (@criterion(@judged_by(f.detach()), False, True) + "
+         "@criterion(@judged_by(r), target_is_real=True, for_discriminator=True))"},
+        {"d_train_steps", 3},
+        {"latent_shape", 5},
+        {"key_train_metric", "$None"},
+        {"train_handlers",
+         {{{"_target_", "CheckpointSaver"},
+           {"save_dir", "models"},
+           {"save_dict", {{"model", "@made_by"}}},
+           {"save_interval", 0},
+           {"save_final", true}}}}}},
+      {"training", {"$@made_by.conv.add_module('last', torch.nn.Sigmoid())", "$@trainer.run()"}}};
+}
+
+}  // namespace
+
+TEST_CASE("a bundle's networks against each other: the judge's steps, then the maker's") {
+  const Bundle b;
+  write_data(b);
+  b.folder.write("b/configs/train.json", adversaries().dump(1));
+  b.made("--task train");
+  const json g = b.graph();
+  CHECK(g["models"]["maker"]["last_act"] == "SIGMOID");
+  CHECK(g["models"]["maker"]["init"] == "normal");
+  CHECK_FALSE(g["models"]["judge"].contains("init"));
+  const json& nodes = g["nodes"];
+  CHECK(nodes["latent"]["shape"] == json{5});
+  CHECK(nodes["latent_again"]["key"] == "again");
+  CHECK(nodes["batch"]["size"] == 2);
+  const json& steps = nodes["judge_step"];
+  CHECK(steps["type"] == "several_steps");
+  CHECK(steps["times"] == 3);
+  REQUIRE(steps["step"].size() == 6);
+  CHECK(steps["step"][0]["keys"] == "fakes");
+  CHECK(steps["step"][1]["target_is_real"] == false);
+  CHECK(steps["step"][1]["criterion"] == "bce");
+  CHECK(steps["step"][2]["keys"] == "reals");
+  CHECK(steps["step"][3]["target_is_real"] == true);
+  CHECK(steps["step"][4]["weights"] == json{0.5, 0.5});
+  CHECK(steps["step"][5]["net"] == "judge");
+  CHECK(steps["step"][5]["lr"] == 0.0002);
+  CHECK(nodes["judged"]["in"] == "make_again");
+  CHECK(nodes["step"]["net"] == "maker");
+  CHECK(nodes["step"]["betas"] == json{0.5, 0.999});
+  b.succeeds("run graph.json --quiet --out run");
+  CHECK(b.folder.summary("run")["metrics"].contains("judge_step.loss"));
+
+  b.made("--task train --set trainer#g_update_latents=false");
+  CHECK_FALSE(b.graph()["nodes"].contains("latent_again"));
+  CHECK(b.graph()["nodes"]["judged"]["in"] == "judge_step");
+
+  const auto refused = [&](const std::string& more, const char* why) {
+    const auto result = b.make("--task train " + more);
+    CHECK(result.code == 3);
+    CHECK_MESSAGE(result.err.find(why) != std::string::npos, result.err);
+  };
+  refused("--set 'trainer#g_loss_function=$lambda x: @criterion(x, True, False)'", "is not known");
+  refused("--set 'trainer#d_loss_function=$scripts.own.loss'", "is not known");
+  refused("--set 'trainer#g_prepare_batch=$lambda **k: 0'", "GanTrainer.g_prepare_batch");
+  refused("--set 'maker_step#params=$@judged_by.parameters()'", "not those of this network");
+  json changed = adversaries();
+  changed["training"][0] = "$@made_by.conv.add_module('last', torch.nn.Tanh())";
+  check_refused(training_refused(changed), "torch.nn.Tanh");
+}
+
 TEST_CASE("new says that --set is of a bundle's items, not of a graph's") {
   const std::string help = shell::run("$SLUICE new --help").out;
   CHECK(help.find("bundle: changes an item of its") != std::string::npos);

@@ -307,6 +307,43 @@ TEST_CASE("a pixel shuffle's filters begin equal in groups, as with MONAI's icnr
   CHECK(w.square().mean().item<double>() == doctest::Approx(2.0 / (32 * 9)).epsilon(0.05));
 }
 
+TEST_CASE("normal_init: layers' weights of deviation 0.02, biases 0, batch norm's around 1") {
+  const auto net = Registry::global().make_network("generator", {{"latent_shape", 16},
+                                                                 {"start_shape", {32, 4, 4}},
+                                                                 {"channels", {32, 1}},
+                                                                 {"strides", {2, 1}},
+                                                                 {"norm", "BATCH"},
+                                                                 {"init", "normal"},
+                                                                 {"last_act", "SIGMOID"}});
+  net->initialise(3);
+  std::size_t norms = 0, slopes = 0;
+  for (const auto& [name, w] : net->parameters()) {
+    CAPTURE(name);
+    const double mean = w.mean().item<double>();
+    if (w.dim() > 1 && w.numel() > 200) {
+      CHECK(w.std().item<double>() == doctest::Approx(0.02).epsilon(0.15));
+      CHECK(std::abs(mean) < 0.005);
+    } else if (w.dim() > 1) {
+      CHECK(w.abs().max().item<double>() < 0.1);
+    } else if (name.ends_with("bias")) {
+      CHECK(w.abs().max().item<double>() == 0);
+    } else if (name.ends_with("N.weight")) {
+      ++norms;
+      CHECK(std::abs(mean - 1) < 0.1);
+      CHECK((w - 1).abs().max().item<double>() > 0);
+    } else {
+      ++slopes;
+      CHECK(mean == 0.25);  // PReLU's
+    }
+  }
+  CHECK(norms > 0);
+  CHECK(slopes > 0);
+  net->train(false);
+  const at::Tensor made = net->forward(at::sin(at::arange(32, at::kFloat)).view({2, 16}));
+  CHECK(made.min().item<double>() > 0);
+  CHECK(made.max().item<double>() < 1);
+}
+
 TEST_CASE(
     "weights begin as MONAI's: retina_net's pyramid uniform, a dynunet of signals as torch's") {
   const auto retina = make("retina_net", {{"num_anchors", 1}, {"backbone", "resnet10"}});

@@ -68,6 +68,12 @@ void Translator::network(const Value& value, const std::string& name) {
   // torchvision's own weights were trained on other numbers than images come with.
   if (body.value("model_name", "") == "inception_v3" && values.is_true(item, "pretrained"))
     body["transform_input"] = true;
+  if (value.name == "normal_init") {
+    if (spec->find_param("init"))
+      body["init"] = "normal";
+    else
+      missing(item, "normal_init of this network", true);
+  }
   if (type == "dints") architecture(item, *spec, body);
   if (type == "hover_net") {
     dims_ = 2;
@@ -566,7 +572,7 @@ void Translator::schedule(const Item& handler) {
   report.add(item, name, Fate::translated, "lr_schedule " + std::string(row->schedule));
 }
 
-void Translator::optimizer(const Item& item, const std::string& in) {
+void Translator::optimizer(const Item& item, const std::string& in, const std::string& net) {
   const std::string type = type_of(item.target());
   const Spec* spec = catalogue_.find(type);
   if (!spec || spec->family != "optimizer") {
@@ -577,17 +583,19 @@ void Translator::optimizer(const Item& item, const std::string& in) {
   if (!params.is(Value::Kind::weights))
     report.add(*item.find("params"), plain_name(item.target()) + ".params", Fate::missing,
                "all parameters would be trained; groups of the optimizer choose by name", true);
-  Json body = {{"in", in}, {"net", "net"}};
+  Json body = {{"in", in}, {"net", net}};
   body.update(step_);
   emit(item, type, std::move(body), true, "step");
 }
 
 void Translator::train() {
   const ItemPtr trainer = engine({"train#trainer", "trainer"}, "Trainer");
+  if (trainer && trainer->target() != "" && plain_name(trainer->target()) == "GanTrainer")
+    return gan(*trainer);
   if (!trainer || plain_name(trainer->target()) != "SupervisedTrainer") {
     report.add(trainer ? *trainer : *config_.root(),
                trainer ? plain_name(trainer->target()) : "trainer", Fate::missing,
-               "of trainers there is SupervisedTrainer", true);
+               "of trainers there are SupervisedTrainer and GanTrainer", true);
     return;
   }
   report.add(*trainer, "SupervisedTrainer", Fate::translated, "the nodes of the graph");

@@ -184,6 +184,13 @@ constexpr ParamRow params[]{
     {"SupervisedTrainer", "compile", "", ""},
     {"SupervisedTrainer", "compile_kwargs", "", ""},
     {"SupervisedTrainer", "accumulation_steps", "", "1"},
+    {"GanTrainer", "epoch_length", "", "null"},
+    {"GanTrainer", "metric_cmp_fn", "", ""},  // of a metric that is not measured
+    {"GanTrainer", "non_blocking", "", ""},
+    {"GanTrainer", "to_kwargs", "", ""},
+    {"GanTrainer", "amp_kwargs", "", ""},
+    {"GanTrainer", "optim_set_to_none", "", ""},
+    {"GanTrainer", "decollate", "", ""},  // of a postprocessing, which there is not
     {"SupervisedEvaluator", "epoch_length", "", "null"},
     {"SupervisedEvaluator", "non_blocking", "", ""},
     {"SupervisedEvaluator", "event_names", "", "null"},
@@ -319,6 +326,11 @@ constexpr ScriptRow scripts[]{
      "diffusion_inferer", "{}"},
     {"LDMSampler", "b5055b85c1e7a48d8a8c5f2aac0beb51dedba4954e77f1e9a38269a9bc846287",
      "diffusion_inferer", "{}"},
+    // mednist_gan/scripts/losses.py
+    {"generator_loss", "73c97234ec4d4c3b3454b97490605b47005bd96bb95ff80dfdbdf5abe92e3012",
+     "patch_adversarial_loss", R"({"criterion": "bce"})"},
+    {"discriminator_loss", "73c97234ec4d4c3b3454b97490605b47005bd96bb95ff80dfdbdf5abe92e3012",
+     "patch_adversarial_loss", R"({"criterion": "bce"})"},
     // brain_image_synthesis_latent_diffusion_model/scripts/sampler.py
     {"Sampler", "3f285826aaa6aa4ffc43309a324e2624cb522e476f719821aebe88a1b3d9500f",
      "diffusion_inferer", "{}"},

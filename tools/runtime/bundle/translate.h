@@ -110,6 +110,21 @@ class Translator {
   bool noise_schedule(const Value& given, Json& body);
   bool saved(const Value& save, std::string in);
 
+  // ---- adversaries.cpp: two networks against each other
+  // A loss of what the judge says of images.
+  struct Judging {
+    std::string of;  // "fakes" or "reals"
+    bool real = true;
+    double weight = 1;
+    Json loss = {};  // the node
+  };
+  void gan(const Item& trainer);
+  std::vector<Judging> judging(const Item& trainer, const char* key, const Item& judge,
+                               Json& judge_body);
+  bool judging_terms(const Expr& e, double weight, const Item& judge, const At& at,
+                     std::vector<Judging>& terms);
+  void look_at_appended(const Item& maker, Json& maker_body);
+
   // ---- engines.cpp: networks, inference, training
   ItemPtr engine(const std::vector<std::string>& names, const std::string& ending);
   void network(const Value& value, const std::string& name = "net");
@@ -131,7 +146,7 @@ class Translator {
   void look_at_iteration(const Item& engine);
   std::string interact(const Item& engine, const std::string& in, bool training);
   void schedule(const Item& handler);
-  void optimizer(const Item& item, const std::string& in);
+  void optimizer(const Item& item, const std::string& in, const std::string& net = "net");
   void precision(const Item& engine);
   void look_at_batches(const Item& engine, const std::vector<ItemPtr>& post);
 

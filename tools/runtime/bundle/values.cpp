@@ -122,7 +122,7 @@ std::int64_t whole(const Value& v) {
                               : v.plain.get<std::int64_t>();
 }
 
-// Of the script that declares the class; "" where there is none.
+// Of the script that declares the class or function; "" where there is none.
 std::string digest_of_script(const std::filesystem::path& folder, const std::string& name) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -132,8 +132,8 @@ std::string digest_of_script(const std::filesystem::path& folder, const std::str
     bool declares = false;
     for (std::string line; std::getline(in, line);) {
       line.resize(line.find_last_not_of(" \t\r") + 1);
-      declares =
-          declares || line.starts_with("class " + name + "(") || line == "class " + name + ":";
+      declares = declares || line.starts_with("class " + name + "(") ||
+                 line == "class " + name + ":" || line.starts_with("def " + name + "(");
       if (!line.empty()) text += line + "\n";
     }
     if (declares) return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
@@ -238,7 +238,7 @@ struct Evaluation {
       v.paths.column = e.text;
       return v;
     }
-    if (of_whom.is(Sort::object) && loads_weights(e.text)) {
+    if (of_whom.is(Sort::object) && (loads_weights(e.text) || e.text == "conv")) {
       Value v = of_kind(Sort::bound, e.text);
       v.item = of_whom.item;
       return v;
@@ -694,7 +694,7 @@ struct Evaluation {
 
   Value call_of(const Value& callee, const Expr& e) {
     if (callee.is(Sort::lambda)) return called_lambda(callee, e);
-    if (callee.is(Sort::bound)) {
+    if (callee.is(Sort::bound) && loads_weights(callee.name)) {
       Args args = args_of(e);
       Value v = loaded_weights(callee.item, args);
       if (const std::string left = args.left(); !left.empty())
@@ -836,6 +836,22 @@ struct Evaluation {
     if (v.is(Sort::object))
       if (const auto* signature = signature_of(v, name)) return sampled(v, name, *signature, args);
     if (v.is(Sort::object) && loads_weights(name)) return loaded_weights(v.item, args);
+    if (v.is(Sort::object) && name == "apply") {
+      const Value* how = args.at(0);
+      if (!how || !how->name.ends_with(".normal_init")) refuse("apply() of other than normal_init");
+      Value begun = v;
+      begun.name = "normal_init";
+      return begun;
+    }
+    if (v.is(Sort::bound) && v.name == "conv" && name == "add_module") {
+      args.passes_over("name", 0);
+      const Value* layer = args.find("module", 1);
+      if (!layer || !layer->name.starts_with("torch.nn.")) refuse("add_module() of other layers");
+      Value appended = of_kind(Sort::effect, "append");
+      appended.item = v.item;
+      appended.plain = last_part(layer->name);
+      return appended;
+    }
     if (v.is(Sort::object) && name == "set_timesteps") {
       Value timesteps = of_kind(Sort::effect, name.substr(4));
       const Value* n = args.find("num_inference_steps", 0);
@@ -1007,6 +1023,13 @@ struct Evaluation {
     if (last == "partition_dataset") return partition(args);
     if (last == "select_cross_validation_folds") return folds_of_parts(args);
     if (name == "dict") return dictionary(args);
+    if (name == "functools.partial" || name == "partial") {
+      const Value* of = args.at(0);
+      if (!of || !of->is(Sort::opaque)) refuse("partial() of other than a function's name");
+      Value v = *of;
+      for (auto& [key, value] : args.named()) v.entries.emplace_back(key, std::move(value));
+      return v;
+    }
     if (!args.at(0)) return nothing_given(name);
     return function_of(name, *args.at(0), args);
   }
@@ -1014,6 +1037,7 @@ struct Evaluation {
   Value nothing_given(const std::string& name) {
     if (name == "list" || name == "set") return of_kind(Sort::list);
     if (name == "tuple") return of_kind(Sort::tuple);
+    if (name == "torch.nn.Sigmoid") return of_kind(Sort::opaque, name);
     refuse("\"" + name + "()\" of nothing is not known here");
   }
 

@@ -48,7 +48,7 @@ struct Value {
     list,
     tuple,
     dict,    // entries
-    object,  // item: a component that is not made here
+    object,   // item: a component that is not made here; name: "normal_init" where it begins so
     device,
     weights,  // item: the network whose parameters these are
     paths,    // items[0...]: what zip() gave; else list
@@ -57,12 +57,12 @@ struct Value {
     element,  // of `paths`, within a comprehension
     file,     // name: one that is opened
     lambda,   // expr
-    effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, save, none; plain: its
-              // value; item: of whom
+    effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, append, save, none;
+              // plain: its value; item: of whom
     bound,    // name: a method that is not called yet; item: of whom
     made,     // images that a sampler makes: item, and what it was given in `entries`; plain: how
               // many axes were left out in front
-    opaque,   // name: what it is; means something at one place only
+    opaque,   // name: what it is; means something at one place only; entries: partial()'s
   } kind = Kind::plain;
   Json plain;
   std::vector<Value> items;
@@ -83,7 +83,8 @@ struct Value {
   std::string describe() const;  // "a list of files", for messages
 };
 
-// A class of the bundle's own scripts, by its name, where its script's text is one that is known.
+// A class or function of the bundle's own scripts, by its name, where its script's text is one that
+// is known.
 const ScriptRow* known_script(const std::filesystem::path& bundle, const std::string& name);
 
 class Values {
