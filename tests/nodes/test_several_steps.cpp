@@ -35,7 +35,7 @@ struct Two {
     context.resources->add("maker", maker);
     context.resources->add("judge", judge);
   }
-  Driver open(const std::string& type, const Json& params) { return {type, params, context}; }
+  Driver open(const std::string& type, const Json& params) { return Driver(type, params, context); }
 };
 
 const Json to_zero = {{{"type", "model"}, {"net", "judge"}},
