@@ -1043,6 +1043,89 @@ TEST_CASE("a bundle's networks against each other: the judge's steps, then the m
   check_refused(training_refused(changed), "torch.nn.Tanh");
 }
 
+namespace {
+
+// A diffusion model's training, which validates.
+json denoising() {
+  json config = training();
+  config["network_def"] = latent_sampling()["unet"];
+  config["network_def"].update({{"spatial_dims", 3}, {"in_channels", 1}, {"out_channels", 1}});
+  config["noise_plan"] = {{"_target_", "DDPMScheduler"},
+                          {"num_train_timesteps", 10},
+                          {"schedule", "scaled_linear_beta"},
+                          {"clip_sample", false}};
+  config["noise_inferer"] = {{"_target_", "monai.inferers.DiffusionInferer"},
+                             {"scheduler", "@noise_plan"}};
+  config["noise_batch"] = {{"_target_", "monai.engines.DiffusionPrepareBatch"},
+                           {"num_train_timesteps", 10}};
+  for (const char* engine : {"trainer", "evaluator"}) {
+    config[engine]["inferer"] = "@noise_inferer";
+    config[engine]["prepare_batch"] = "@noise_batch";
+  }
+  config["trainer"].update({{"max_epochs", 1}, {"loss_function", {{"_target_", "MSELoss"}}}});
+  config["evaluator"]["metric_cmp_fn"] = "$operator.lt";
+  config["evaluator"]["val_handlers"] = "$list(filter(bool, @quiet))";
+  config["quiet"] = {{{"_target_", "StatsHandler"}, {"_disabled_", "$dist.is_initialized()"}},
+                     nullptr};
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a diffusion model's training: noise in the batch, which is what the network is to say") {
+  const Bundle b;
+  write_data(b);
+  json config = denoising();
+  b.folder.write("b/configs/train.json", config.dump(1));
+  b.made("--task train");
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["noisy"]["type"] == "diffusion_prepare_batch");
+  CHECK(nodes["noisy"]["num_train_timesteps"] == 10);
+  CHECK(nodes["noisy"]["schedule"] == "scaled_linear_beta");
+  CHECK_FALSE(nodes["noisy"].contains("clip_sample"));  // of sampling alone
+  CHECK(nodes["forward"]["keys"] == json{"noisy", "timesteps"});
+  CHECK(nodes["loss"]["label_key"] == "target");
+  CHECK(nodes["ebatch"]["size"] == 1);
+  CHECK(nodes["infer"]["in"] == "noisy2");
+  CHECK(nodes["val_mse"]["keys"] == json{"pred", "target"});
+  b.succeeds("run graph.json --quiet --out run");
+  CHECK(b.folder.summary("run")["metrics"].dump().find("val_mse.") != std::string::npos);
+  config["noise_batch"]["num_train_timesteps"] = 20;
+  check_refused(training_refused(config), "it draws other timesteps than the scheduler has");
+}
+
+TEST_CASE("a task of the Decathlon by MONAI's class: its folder, its split, one of its channels") {
+  json config = denoising();
+  config["first"] = 1;
+  const json chain = {
+      {"_target_", "Compose"},
+      {"transforms",
+       {transform("LoadImaged", json::object()), transform("EnsureChannelFirstd", json::object()),
+        transform("Lambdad", {{"func", "$lambda x: x[@first, :, :, :]"}}),
+        transform("EnsureChannelFirstd", {{"channel_dim", "no_channel"}})}}};
+  const auto part = [&](const char* section) {
+    return json{{"_target_", "monai.apps.DecathlonDataset"},
+                {"root_dir", "medical"},
+                {"task", "Task01_BrainTumour"},
+                {"section", section},
+                {"cache_rate", 0.0},
+                {"download", false},
+                {"transform", chain}};
+  };
+  config["trainer"]["train_data_loader"]["dataset"] = part("training");
+  config["evaluator"]["val_data_loader"]["dataset"] = part("validation");
+  const json nodes = training_graph(config)["nodes"];
+  CHECK(nodes["train"]["type"] == "decathlon");
+  CHECK(nodes["train"]["root"].get<std::string>().ends_with("b/medical/Task01_BrainTumour"));
+  CHECK(nodes["train"]["split"] == "training");
+  CHECK(nodes["train"]["val_frac"] == 0.2);
+  CHECK(nodes["train"]["shuffle"] == true);
+  CHECK(nodes["images"]["keys"] == "image");
+  CHECK(nodes["select_channels"]["channels"] == json{1});
+  CHECK_FALSE(nodes.contains("cache"));
+  CHECK(nodes["val"]["split"] == "validation");
+}
+
 TEST_CASE("new says that --set is of a bundle's items, not of a graph's") {
   const std::string help = shell::run("$SLUICE new --help").out;
   CHECK(help.find("bundle: changes an item of its") != std::string::npos);

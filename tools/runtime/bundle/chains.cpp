@@ -604,6 +604,35 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
   return add_node(name, {{"type", "file_list"}, {"items", Json::array()}}, comment);
 }
 
+// A task of the Decathlon, by MONAI's split. Its labels' paths go where none are loaded.
+std::string Translator::decathlon(const Item& set, Json body, const std::string& name,
+                                  const std::vector<ItemPtr>& transforms) {
+  const Value root = values.of(set, "root_dir"), task = values.of(set, "task");
+  if (!root.is_text() || !task.is_text())
+    missing(set, "its root_dir and task are " + root.describe() + " and " + task.describe(), true);
+  Json whole = {{"type", "decathlon"},
+                {"root", values.path((std::filesystem::path(root.text()) / task.text()).string())},
+                {"val_frac", 0.2}};
+  for (const auto& [key, here] :
+       {std::pair{"section", "split"}, {"val_frac", "val_frac"}, {"seed", "seed"}})
+    if (const auto value = values.of(set, key).json(); value && !value->is_null())
+      whole[here] = *value;
+  whole.update(body);
+  const std::string last = add_node(name, std::move(whole), comment_of(set));
+  bool labels = transforms.empty();
+  for (const auto& item : transforms)
+    if (class_name(item->target()) == "LoadImage") {
+      const auto keys = values.of(*item, "keys").json();
+      labels =
+          labels ||
+          (keys && (*keys == "label" || (keys->is_array() && std::find(keys->begin(), keys->end(),
+                                                                       "label") != keys->end())));
+    }
+  if (labels) return last;
+  return add_node("images", {{"type", "select_items"}, {"in", last}, {"keys", "image"}},
+                  comment_of(set) + ": its labels are not loaded");
+}
+
 // WeightedRandomSampler. An epoch has as many steps as the sampler fills batches, of which each is
 // taken `repeats` times: so the sampler is asked for fewer (`repeated`: samples times repeats of a
 // batch).
@@ -672,16 +701,19 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   const std::string type = short_name(set.target());
   out.transforms = transforms_of(values.of(set, "transform"));
   const bool regions = type == "PatchWSIDataset" || type == "MaskedPatchWSIDataset";
-  const bool caches = type == "CacheDataset" || type == "PersistentDataset";
+  const bool decathlons = type == "DecathlonDataset";
+  const bool caches = type == "CacheDataset" || type == "PersistentDataset" || decathlons;
   if (!caches && !regions && type != "Dataset") {
-    missing(set, "of data sets there are Dataset, CacheDataset and PersistentDataset", true);
+    missing(set,
+            "of data sets there are Dataset, CacheDataset, PersistentDataset and DecathlonDataset",
+            true);
     return out;
   }
   Json body = more;
   if (shuffles) body["shuffle"] = true;
   Value data;
   try {
-    data = values.of(set, "data");
+    if (!decathlons) data = values.of(set, "data");
   } catch (const Refused& refused) {
     report.add(*set.find("data"), type + ".data", Fate::missing, refused.what(), true);
   }
@@ -693,12 +725,14 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     return out;
   }
   report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
-  std::string last = source(set, data, std::move(body), name, out.transforms, wanted);
+  std::string last = decathlons ? decathlon(set, std::move(body), name, out.transforms)
+                                : source(set, data, std::move(body), name, out.transforms, wanted);
   source_ = last;
   if (training && (values.given(item, "sampler") || out.repeats > 1))
     last = sampler(item, out.batch_size * out.repeats, last);
   preprocessing_ = out.transforms;
-  out.last = chain(out.transforms, last, caches ? dataset.item : nullptr);
+  const bool keeps_none = values.of(set, "cache_rate").json() == Json(0.0);
+  out.last = chain(out.transforms, last, caches && !keeps_none ? dataset.item : nullptr);
   rest(set, "left out", false);
   // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.
   for (const auto& transform : out.transforms) {

@@ -236,6 +236,8 @@ bool Translator::smaller_is_better(const Item& evaluator) {
   try {
     const Value compare = values.of(evaluator, "metric_cmp_fn");
     if (compare.name.ends_with("default_metric_cmp_fn")) return false;
+    if (compare.name == "operator.lt" || compare.name == "operator.le") return true;
+    if (compare.name == "operator.gt" || compare.name == "operator.ge") return false;
     for (const auto& [shape, smaller] : known)
       if (compare.is(Value::Kind::lambda) &&
           text_of(*compare.expr) == text_of(*parse_expression(shape, "", given->at)))
@@ -342,6 +344,7 @@ Value Translator::prepared_batch(const Item& engine) {
   const std::string name = plain_name(engine.target()) + ".prepare_batch";
   try {
     Value batch = values.of(engine, "prepare_batch");
+    if (!target_.empty()) return {};  // denoise() has read it
     // A sample is the network's input itself.
     const ExprPtr bare =
         parse_expression("lambda b, *_, **__: (b.to(@device), None, (), {})", "", given->at);
@@ -423,6 +426,7 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
                    "class_1, class_2, ... of the metric of all classes");
         continue;
       }
+      if (keys.size() == 2 && keys[1] == "label" && !target_.empty()) keys[1] = target_;
       if (keys.size() == 2 && spec->find_param("keys") && keys != Json{"pred", "label"})
         body["keys"] = keys;
     } catch (const Refused& refused) {
@@ -443,7 +447,7 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
 
 void Translator::evaluate(const Item& evaluator, const std::string& source_name, const Json& more) {
   precision(evaluator);
-  prepared_batch(evaluator);
+  target_.clear();
   look_at_iteration(evaluator);
   const bool measures =
       values.given(evaluator, "key_val_metric") || values.given(evaluator, "additional_metrics");
@@ -452,7 +456,18 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
              measures ? std::vector<std::string>{"label"} : std::vector<std::string>{}, more);
   if (data.last.empty()) return;
   const bool scored = is_classifier() || (measures && !outputs_.empty());
-  std::string last = infer(evaluator, data.last);
+  const std::size_t known = graph.nodes.size();
+  std::string last =
+      denoise(evaluator,
+              add_node(node_name("ebatch"),
+                       {{"type", "batch"}, {"in", data.last}, {"size", data.batch_size}},
+                       comment_of(evaluator)),
+              "infer");
+  prepared_batch(evaluator);
+  if (last.empty()) {
+    graph.nodes.resize(known);
+    last = infer(evaluator, data.last);
+  }
   const std::string scores = last;
   const auto post = transforms_of(values.of(evaluator, "postprocessing"));
   look_at_batches(evaluator, post);
@@ -592,13 +607,17 @@ void Translator::train() {
   const ItemPtr trainer = engine({"train#trainer", "trainer"}, "Trainer");
   if (trainer && trainer->target() != "" && plain_name(trainer->target()) == "GanTrainer")
     return gan(*trainer);
-  if (!trainer || plain_name(trainer->target()) != "SupervisedTrainer") {
+  const std::string kind = trainer ? plain_name(trainer->target()) : "";
+  const bool latent = kind == "LDMTrainer" && known_script(config_.folder(), kind);
+  if (kind != "SupervisedTrainer" && !latent) {
     report.add(trainer ? *trainer : *config_.root(),
                trainer ? plain_name(trainer->target()) : "trainer", Fate::missing,
                "of trainers there are SupervisedTrainer and GanTrainer", true);
     return;
   }
-  report.add(*trainer, "SupervisedTrainer", Fate::translated, "the nodes of the graph");
+  report.add(
+      *trainer, kind, Fate::translated,
+      latent ? "the nodes of the graph; the script's text is known" : "the nodes of the graph");
   precision(*trainer);
   network(values.of(*trainer, "network"));
   if (const auto epochs = values.of(*trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
@@ -618,16 +637,18 @@ void Translator::train() {
     batched =
         add_node("again", {{"type", "repeat_sample"}, {"in", batched}, {"times", data.repeats}},
                  "each batch is trained on " + std::to_string(data.repeats) + " times");
+  std::string forward = denoise(*trainer, batched, "forward");
   const Value inferer = values.of(*trainer, "inferer");
-  if (inferer.is(Value::Kind::object)) {
+  if (inferer.is(Value::Kind::object) && forward.empty()) {
     if (plain_name(inferer.item->target()) == "SimpleInferer")
       report.add(*inferer.item, "SimpleInferer", Fate::translated, "model");
     else
       missing(*inferer.item, "training shows the network whole batches", true);
   }
   look_at_iteration(*trainer);
-  const std::string forward =
-      add_node("forward", forward_node(interact(*trainer, batched, true)), comment_of(*trainer));
+  if (forward.empty())
+    forward =
+        add_node("forward", forward_node(interact(*trainer, batched, true)), comment_of(*trainer));
   const Value loss = values.of(*trainer, "loss_function");
   std::string last = forward;
   const std::string type = loss.is(Value::Kind::object) ? type_of(loss.item->target()) : "";
@@ -636,7 +657,10 @@ void Translator::train() {
     fields["nc_label_key"] = batch.items[0].text();
     fields["hv_label_key"] = batch.items[1].text();
   }
-  if (const Spec* spec = catalogue_.find(type); spec && spec->family == "loss")
+  const Spec* of_loss = catalogue_.find(type);
+  if (!target_.empty() && of_loss && of_loss->find_param("label_key"))
+    fields["label_key"] = target_;
+  if (of_loss && of_loss->family == "loss")
     last = emit(*loss.item, type, std::move(fields), true, "loss");
   else if (loss.is(Value::Kind::object))
     missing(*loss.item, "there is no such loss", true);

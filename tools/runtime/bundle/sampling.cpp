@@ -1,5 +1,5 @@
-// Images that a diffusion model makes of noise: a bundle whose program is an expression, not an
-// engine.
+// Diffusion models. What they make of noise, in a bundle whose program is an expression, not an
+// engine; and their training.
 //
 //   noise ─ batch ─ diffusion_inferer ─(decoder)─ decollate ─ what becomes of one image
 #include <algorithm>
@@ -85,9 +85,9 @@ bool Translator::sampled_network(const Value* given, const std::string& name,
   network(*given, name);
   if (graph.models.size() == known) return false;
   Json& body = graph.models.back().body;
-  if (name == "decoder") {
+  if (name == "decoder" || name == "encoder") {
     if (body["type"] != "autoencoder_kl") return false;
-    body["part"] = "decoder";
+    body["part"] = name;
   }
   for (const Value& v : effects) {
     if (v.name != "weights" || v.item->id != given->item->id) continue;
@@ -167,7 +167,7 @@ bool Translator::sampling() {
 
   const Value* given = entry(made, "scheduler");
   const Value own = given ? *given : values.of(inferer, "scheduler");
-  if (!noise_schedule(own, body)) {
+  if (!noise_schedule(own, "diffusion_inferer", body)) {
     missing(inferer,
             "its scheduler is " + own.describe() + ": DDPM, DDIM, PNDM and RFlow are known", true);
     return true;
@@ -235,8 +235,9 @@ bool Translator::saved(const Value& save, std::string in) {
   return true;
 }
 
-// A scheduler's settings into the body of a node that takes them.
-bool Translator::noise_schedule(const Value& given, Json& body) {
+// A scheduler's settings into the body of a node that takes them; those of sampling alone say
+// nothing in training.
+bool Translator::noise_schedule(const Value& given, const std::string& type, Json& body) {
   static const std::pair<const char*, const char*> known[]{{"DDPMScheduler", "ddpm"},
                                                            {"DDIMScheduler", "ddim"},
                                                            {"PNDMScheduler", "pndm"},
@@ -245,12 +246,93 @@ bool Translator::noise_schedule(const Value& given, Json& body) {
   const Item& item = *given.item;
   for (const auto& [name, scheduler] : known) {
     if (last_name_of(item) != name) continue;
-    body["scheduler"] = scheduler;
-    fill(item, *catalogue_.find("diffusion_inferer"), body, true);
+    Json settings = {{"scheduler", scheduler}};
+    fill(item, *catalogue_.find("diffusion_inferer"), settings, true);
+    for (const auto& [key, value] : settings.items())
+      if (catalogue_.find(type)->find_param(key)) body[key] = value;
     report.add(item, name, Fate::translated, "scheduler and its settings");
     return true;
   }
   return false;
+}
+
+// ---- training -----------------------------------------------------------------------------------
+
+// What DiffusionPrepareBatch, or the latent trainer of a script that is known, makes of a batch.
+std::string Translator::noisy(const Item& engine, const Value& inferer, std::string in) {
+  const bool latent = last_name_of(engine) == "LDMTrainer";
+  Json body = {{"type", "diffusion_prepare_batch"}};
+  if (latent) {
+    std::vector<Value> effects;
+    asked_for_.clear();
+    for (const char* key : {"initialize", "run", "training"})
+      if (const ItemPtr list = config_.find(key))
+        for (const auto& line : lines_of(list)) {
+          try {
+            told(line, effects);
+          } catch (const Refused&) {  // look_at_calls() has said so
+          }
+        }
+    const Value encoder = values.of(engine, "autoencoder_model");
+    if (!sampled_network(&encoder, "encoder", effects)) {
+      missing(engine, "its autoencoder_model is " + encoder.describe(), true);
+      return in;
+    }
+    values.of(engine, "latent_shape");  // the noise has the latent image's
+    in = add_node("latent",
+                  {{"type", "model"}, {"in", in}, {"net", "encoder"}, {"output_keys", "latent"}},
+                  comment_of(engine));
+    report.add(engine, "LDMTrainer.autoencoder_model", Fate::replaced,
+               "latent images are the encoder's mean, where MONAI draws about it");
+    body["key"] = "latent";
+    try {
+      const auto factor = values.of(*inferer.item, "scale_factor").json();
+      if (factor && factor->is_number()) body["scale_factor"] = *factor;
+    } catch (const Refused& refused) {
+      missing(*inferer.item, refused.what(), true);
+    }
+  }
+  body["in"] = in;
+  const Value scheduler = values.of(*inferer.item, "scheduler");
+  if (!noise_schedule(scheduler, "diffusion_prepare_batch", body))
+    missing(*inferer.item, "its scheduler is " + scheduler.describe(), true);
+  if (!latent) {
+    const Item& prepare = *values.of(engine, "prepare_batch").item;
+    const Json steps = values.of(prepare, "num_train_timesteps").json().value_or(Json());
+    if (steps != body.value("num_train_timesteps", Json(1000)))
+      missing(prepare, "it draws other timesteps than the scheduler has", true);
+    rest(prepare, "left out", true);
+    report.add(prepare, last_name_of(prepare), Fate::translated, "diffusion_prepare_batch");
+  }
+  rest(*inferer.item, "left out", true);
+  report.add(*inferer.item, last_name_of(*inferer.item), Fate::translated,
+             "diffusion_prepare_batch and model");
+  return add_node("noisy", std::move(body), comment_of(*inferer.item));
+}
+
+std::string Translator::denoise(const Item& engine, const std::string& in,
+                                const std::string& name) {
+  const Value inferer = values.of(engine, "inferer");
+  if (!inferer.is(Value::Kind::object)) return "";
+  const std::string kind = last_name_of(*inferer.item);
+  const bool latent = last_name_of(engine) == "LDMTrainer";
+  if (kind != (latent ? "LatentDiffusionInferer" : "DiffusionInferer")) return "";
+  if (!latent) {
+    Value prepare;
+    try {
+      prepare = values.of(engine, "prepare_batch");
+    } catch (const Refused&) {  // prepared_batch() says so
+    }
+    if (!prepare.is(Value::Kind::object) || last_name_of(*prepare.item) != "DiffusionPrepareBatch")
+      return "";
+  }
+  target_ = "target";
+  return add_node(name,
+                  {{"type", "model"},
+                   {"in", noisy(engine, inferer, in)},
+                   {"net", "net"},
+                   {"keys", {"noisy", "timesteps"}}},
+                  comment_of(engine));
 }
 
 }  // namespace sluice::bundle

@@ -170,6 +170,10 @@ constexpr ParamRow params[]{
     {"ThreadDataLoader", "repeats", "", "1"},
     {"CacheDataset", "runtime_cache", "", ""},
     {"CacheDataset", "copy_cache", "", ""},
+    {"DecathlonDataset", "download", "", ""},  // nothing is
+    {"DecathlonDataset", "copy_cache", "", ""},
+    {"DecathlonDataset", "as_contiguous", "", ""},
+    {"DecathlonDataset", "runtime_cache", "", ""},
     {"PatchWSIDataset", "reader", "", ""},
     {"MaskedPatchWSIDataset", "reader", "", ""},
     // Engines.
@@ -184,6 +188,14 @@ constexpr ParamRow params[]{
     {"SupervisedTrainer", "compile", "", ""},
     {"SupervisedTrainer", "compile_kwargs", "", ""},
     {"SupervisedTrainer", "accumulation_steps", "", "1"},
+    {"LDMTrainer", "epoch_length", "", "null"},
+    {"LDMTrainer", "metric_cmp_fn", "", ""},  // the best epoch is a validation's
+    {"LDMTrainer", "non_blocking", "", ""},
+    {"LDMTrainer", "event_names", "", "null"},
+    {"LDMTrainer", "event_to_attr", "", "null"},
+    {"LDMTrainer", "to_kwargs", "", ""},
+    {"LDMTrainer", "amp_kwargs", "", ""},
+    {"LDMTrainer", "optim_set_to_none", "", ""},
     {"GanTrainer", "epoch_length", "", "null"},
     {"GanTrainer", "metric_cmp_fn", "", ""},  // of a metric that is not measured
     {"GanTrainer", "non_blocking", "", ""},
@@ -301,6 +313,8 @@ constexpr LambdaRow lambdas[]{
     {"lambda x: x[:_A]", "select_channels", R"({"to": "_A"})"},
     {"lambda x: x[_A:_B]", "select_channels", R"({"from": "_A", "to": "_B"})"},
     {"lambda x: x[[_A]]", "select_channels", R"({"channels": ["_A"]})"},
+    // Fields keep their axis of channels.
+    {"lambda x: x[_A, :, :, :]", "select_channels", R"({"channels": ["_A"]})"},
     {"lambda x: x > _A", "as_discrete", R"({"threshold": "_A", "strict": true})"},
     {"lambda x: x >= _A", "as_discrete", R"({"threshold": "_A"})"},
     {"lambda x: x + _A", "shift_intensity", R"({"offset": "_A"})"},
@@ -326,6 +340,11 @@ constexpr ScriptRow scripts[]{
      "diffusion_inferer", "{}"},
     {"LDMSampler", "b5055b85c1e7a48d8a8c5f2aac0beb51dedba4954e77f1e9a38269a9bc846287",
      "diffusion_inferer", "{}"},
+    // brats_mri_generative_diffusion/scripts/ldm_trainer.py, and that of ..._axial_slices_...
+    {"LDMTrainer", "86fd34f66e499a2dcccd5e576e651c33506016285d40780b581a492e49bf4ace",
+     "diffusion_prepare_batch", "{}"},
+    {"LDMTrainer", "805f2abcfb5d1ded18bed29dcfbe0f612dfeccc3f25af4731a5be6f38e36d34b",
+     "diffusion_prepare_batch", "{}"},
     // mednist_gan/scripts/losses.py
     {"generator_loss", "73c97234ec4d4c3b3454b97490605b47005bd96bb95ff80dfdbdf5abe92e3012",
      "patch_adversarial_loss", R"({"criterion": "bce"})"},

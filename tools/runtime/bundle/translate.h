@@ -93,6 +93,8 @@ class Translator {
   Json captures(const std::string& shape, const Item& item);
 
   // ---- slides.cpp
+  std::string decathlon(const Item& set, Json body, const std::string& name,
+                        const std::vector<ItemPtr>& transforms);
   std::string slide_list(const Item& list, Json body, const std::string& name,
                          std::vector<ItemPtr>& transforms);
   std::string slides(const Item& set, const Value& data, Json body, const std::string& name,
@@ -107,7 +109,10 @@ class Translator {
                        const std::vector<Value>& effects);
   std::string condition(const Json& numbers, const std::string& key, const std::string& over,
                         const std::string& in, const std::string& comment);
-  bool noise_schedule(const Value& given, Json& body);
+  bool noise_schedule(const Value& given, const std::string& type, Json& body);
+  // Training: batches with noise, and the network on them; "" of an engine of other inferers.
+  std::string denoise(const Item& engine, const std::string& in, const std::string& name);
+  std::string noisy(const Item& engine, const Value& inferer, std::string in);
   bool saved(const Value& save, std::string in);
 
   // ---- adversaries.cpp: two networks against each other
@@ -151,6 +156,7 @@ class Translator {
   void look_at_batches(const Item& engine, const std::vector<ItemPtr>& post);
 
   std::string field_;                           // what transforms that name none are of; "": image
+  std::string target_;                          // what the network is to say; "": label
   std::set<std::string> asked_for_;             // whose _requires_ were worked out
   bool slides_ = false;                         // regions are what the network sees
   std::int64_t batch_size_ = 1;                 // of the evaluation

@@ -218,7 +218,7 @@ struct Evaluation {
       return plain(lower_case(last_part(name)));  // a member of an enumeration
     if (name == "dist.get_rank" || name == "torch.backends.cudnn")
       return of_kind(Sort::opaque, name);
-    if (name.starts_with("monai.") || name.starts_with("scripts."))
+    if (name.starts_with("monai.") || name.starts_with("scripts.") || name.starts_with("operator."))
       return of_kind(Sort::opaque, name);
     refuse("\"" + name + "\" is not known here");
   }
@@ -1047,6 +1047,11 @@ struct Evaluation {
     if (last == "deepcopy") return first;
     if (name == "filter") {
       const Value* of_what = args.at(1);
+      if (of_what && of_what->is_list() && first.plain == "bool") {  // those that are true
+        Value kept = *of_what;
+        std::erase_if(kept.items, [](const Value& one) { return !one.truth(); });
+        return kept;
+      }
       if (of_what && of_what->is(Sort::weights) && first.is(Sort::lambda) &&
           first.expr->args[0]->text == "requires_grad")
         return *of_what;
@@ -1488,8 +1493,8 @@ Value Values::of_id(const std::string& id, const At& at) {
   if (std::find(asking_.begin(), asking_.end(), id) != asking_.end())
     throw Refused(item->at, "@" + id + " refers to itself");
   asking_.push_back(id);
+  const auto asked = std::shared_ptr<void>(nullptr, [this](void*) { asking_.pop_back(); });
   Value v = of(item);
-  asking_.pop_back();
   known_[id] = v;
   return v;
 }

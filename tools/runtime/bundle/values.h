@@ -48,7 +48,7 @@ struct Value {
     list,
     tuple,
     dict,    // entries
-    object,   // item: a component that is not made here; name: "normal_init" where it begins so
+    object,  // item: a component that is not made here; name: "normal_init" where it begins so
     device,
     weights,  // item: the network whose parameters these are
     paths,    // items[0...]: what zip() gave; else list
