@@ -19,6 +19,7 @@
 
 #include "engine/base/error.h"
 #include "engine/state/sample.h"
+#include "nodes/one_or.h"
 
 namespace sluice {
 
@@ -44,11 +45,9 @@ const T& per_key(const std::vector<T>& settings, std::size_t i) {
   return settings[i < settings.size() ? i : settings.size() - 1];
 }
 
-// Refuses a list that has neither one entry nor one an axis.
-inline void require_one_an_axis(std::size_t count, const char* name, std::int64_t axes) {
-  if (count != 1 && static_cast<std::int64_t>(count) != axes)
-    throw DataError(std::string(name) + ": " + std::to_string(count) + " for " +
-                    std::to_string(axes) + " axes; give one, or one an axis");
+// require_one_or() for the axes of a sample.
+inline void require_one_an_axis(std::size_t found, const char* name, std::int64_t axes) {
+  require_one_or(name, found, static_cast<std::size_t>(axes), Exit::data);
 }
 
 // "[120, 132, 125]", for messages.

@@ -152,9 +152,9 @@ struct SlidingWindow final : Node {
     // One number counts along each axis of the network's images: three where it does not say.
     axes_ = p.roi_size.size();
     if (axes_ == 1) axes_ = net_->spatial_axes() > 0 ? net_->spatial_axes() : 3;
-    require_per_axis("overlap", p.overlap.size());
-    require_per_axis("sigma_scale", p.sigma_scale.size());
-    require_per_axis("roi_divisible", p.roi_divisible.size());
+    require_one_or("overlap", p.overlap.size(), axes_);
+    require_one_or("sigma_scale", p.sigma_scale.size(), axes_);
+    require_one_or("roi_divisible", p.roi_divisible.size(), axes_);
     if (p.slice_axis >= 0 && (p.roi_size.size() != 3 || per_key(p.roi_size, p.slice_axis) != 1))
       throw Error(Exit::usage, "with slice_axis, roi_size is 3 numbers, 1 along that axis");
     for (const std::string& key : p.point_keys)
@@ -199,12 +199,6 @@ struct SlidingWindow final : Node {
 
  private:
   using Outputs = Network::Tensors;  // none where the run was stopped
-
-  void require_per_axis(const std::string& name, std::size_t numbers) const {
-    if (numbers > 1 && numbers != axes_)
-      throw Error(Exit::usage, name + " has one number or " + std::to_string(axes_) +
-                                   ", one an axis, found " + std::to_string(numbers));
-  }
 
   // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
   // adds up whole volumes.

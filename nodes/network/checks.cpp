@@ -42,11 +42,6 @@ void require_length(const std::string& what, std::size_t found, const std::strin
          std::to_string(found));
 }
 
-void require_one_or(const std::string& what, std::size_t found, std::size_t count) {
-  if (found != 1 && found != count)
-    not_as(what + " has one number or " + std::to_string(count), std::to_string(found));
-}
-
 void require_per_axis(const std::string& what, std::size_t found, int axes) {
   if (found != static_cast<std::size_t>(axes))
     not_as(what + " needs a number for each axis, " + std::to_string(axes), std::to_string(found));

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "nodes/one_or.h"
+
 namespace sluice {
 
 using IntList = c10::ArrayRef<std::int64_t>;
@@ -24,8 +26,6 @@ void require_multiples(const std::string& what, IntList numbers, std::int64_t st
 // So many entries, that is `shift` more than the list `other` has.
 void require_length(const std::string& what, std::size_t found, const std::string& other,
                     std::size_t others, std::int64_t shift = 0);
-// One number for all, or one for each of `count`.
-void require_one_or(const std::string& what, std::size_t found, std::size_t count);
 void require_per_axis(const std::string& what, std::size_t found, int axes);
 
 // `given` as a number for each of `count`.

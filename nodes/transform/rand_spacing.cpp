@@ -43,8 +43,8 @@ struct RandSpacing final : Node {
   }
 
   void open(const OpenContext&) override {
-    require_one_an_axis(p.min_pixdim.size(), "min_pixdim", 3);
-    require_one_an_axis(p.max_pixdim.size(), "max_pixdim", 3);
+    require_one_or("min_pixdim", p.min_pixdim.size(), 3);
+    require_one_or("max_pixdim", p.max_pixdim.size(), 3);
     for (std::size_t d = 0; d < 3; ++d)
       if (per_key(p.min_pixdim, d) <= 0 || per_key(p.min_pixdim, d) > per_key(p.max_pixdim, d))
         throw Error(Exit::usage, "needed is 0 < min_pixdim <= max_pixdim on every axis");

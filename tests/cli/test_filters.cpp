@@ -204,7 +204,7 @@ TEST_CASE("the filters refuse what they cannot do in one line") {
        {"apply_filter --in kernel=deep.npy --param spatial_dims=1", 3, "needs a kernel of 1 to 3"},
        {"gaussian_filter --param spatial_dims=3", 3,
         "needed is [B, C, ...] or [C, ...] with 3 axes"},
-       {"median_filter --param spatial_dims=1 'radius=[1,1]'", 3, "2 for 1 axes"},
+       {"median_filter --param spatial_dims=1 'radius=[1,1]'", 3, "radius has one entry, found 2"},
        {"median_filter --param radius=-1", 2, "radius"},
        {"separable_filtering --param 'kernels=[1,2]'", 2, "odd number of weights, found 2"}});
 }
@@ -232,7 +232,8 @@ TEST_CASE("the filters refuse fields of other sizes and kinds, by name") {
        {"gaussian_mixture_model --in label=labels.npy --param mixture_count=0", 2, "mixture_count"},
        {"gaussian_filter --param sigma=0", 2, "sigma"},
        {"gaussian_filter --param spatial_dims=1 'sigma=[1,2]'", 3, "2 sigmas for 1 axes"},
-       {"separable_filtering --param spatial_dims=1 'kernels=[[1],[1]]'", 3, "2 for 1 axes"},
+       {"separable_filtering --param spatial_dims=1 'kernels=[[1],[1]]'", 3,
+        "kernels has one entry, found 2"},
        {"apply_filter --in kernel=three.npy image=two.npy --param spatial_dims=1", 3,
         "the image has 2 on that axis"},
        {"hilbert_transform --param n=0", 2, "\"n\": expected at least 1"},

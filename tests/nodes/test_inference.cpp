@@ -380,7 +380,7 @@ TEST_CASE("sliding_window names a rank that does not fit") {
   CHECK_THROWS_AS(Inferred({{"roi_size", {4, 4}}}, golden_image({1, 4, 4, 4, 4})), DataError);
   const at::Tensor image = golden_image({1, 4, 4, 4});
   for (const char* name : {"overlap", "sigma_scale", "roi_divisible"}) {
-    const std::string why = std::string(name) + " has one number or 3, one an axis, found 2";
+    const std::string why = std::string(name) + " has one entry or 3, found 2";
     CHECK_THROWS_WITH_AS(Inferred({{"roi_size", {4, 4, 4}}, {name, {0, 0}}}, image), why.c_str(),
                          Error);
   }

@@ -293,7 +293,7 @@ TEST_CASE("sizes of pools, convolutions and filters are refused with the layer's
     CHECK(of(pool, {{"pool_size", {3, 2}}, {"strides", 1}, {"padding", {1, 0}}}).empty());
     for (const char* list : {"pool_size", "strides", "padding"}) {
       CHECK(of(pool, {{list, {1, 1, 1}}}) ==
-            "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+            "layers: layers.a: " + std::string(list) + " has one entry or 2, found 3");
       CHECK(of(pool, {{list, -1}}).find("layers.a." + std::string(list) + ": ") !=
             std::string::npos);
     }
@@ -306,12 +306,12 @@ TEST_CASE("sizes of pools, convolutions and filters are refused with the layer's
     CAPTURE(type);
     for (const char* list : {"kernel_size", "strides"}) {
       CHECK(conv({{list, {1, 1, 1}}}, type) ==
-            "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+            "layers: layers.a: " + std::string(list) + " has one entry or 2, found 3");
       CHECK(conv({{list, {1, 0}}}, type).find("layers.a." + std::string(list) + ": ") !=
             std::string::npos);
     }
   }
-  CHECK(conv({{"dilation", {1, 1, 1}}}).find("dilation has one number or 2, found 3") !=
+  CHECK(conv({{"dilation", {1, 1, 1}}}).find("dilation has one entry or 2, found 3") !=
         std::string::npos);
   for (const char* type : {"conv", "convolution"}) {
     CHECK(conv({{"padding", -1}}, type).find("layers.a.padding: ") != std::string::npos);
@@ -334,7 +334,7 @@ TEST_CASE("sizes of pools, convolutions and filters are refused with the layer's
       {"median_filter", "radius"}};
   for (const auto& [filter, list] : filters)
     CHECK(of(filter, {{list, three}}) ==
-          "layers: layers.a: " + std::string(list) + " has one number or 2, found 3");
+          "layers: layers.a: " + std::string(list) + " has one entry or 2, found 3");
   CHECK(of("mean_filter", {{"size", 4}}) == "layers: layers.a: size must be odd, found 4");
   CHECK(of("savitzky_golay_filter", {{"window_length", 4}}) ==
         "layers: layers.a: window_length must be odd, found 4");

@@ -521,24 +521,24 @@ TEST_CASE("what networks refuse alike they refuse in the same words") {
       // One number, or one for each.
       {"med_next",
        {{"decoder_expansion_ratio", {2, 2}}},
-       "decoder_expansion_ratio has one number or 4, found 2"},
+       "decoder_expansion_ratio has one entry or 4, found 2"},
       {"autoencoder_kl",
        {{"channels", {4, 4}},
         {"norm_num_groups", 2},
         {"attention_levels", {false, false}},
         {"num_res_blocks", {1, 1, 1}}},
-       "num_res_blocks has one number or 2, found 3"},
+       "num_res_blocks has one entry or 2, found 3"},
       {"diffusion_model_unet",
        {{"channels", {4, 4}},
         {"norm_num_groups", 2},
         {"attention_levels", {false, false}},
         {"num_head_channels", {2, 2, 2}},
         {"num_res_blocks", 1}},
-       "num_head_channels has one number or 2, found 3"},
+       "num_head_channels has one entry or 2, found 3"},
       {"reg_unet",
        {{"num_channel_initial", 2}, {"depth", 2}, {"encode_kernel_sizes", {3, 3}}},
-       "encode_kernel_sizes has one number or 3, found 2"},
-      {"vqvae", {{"num_res_channels", {2, 2}}}, "num_res_channels has one number or 3, found 2"},
+       "encode_kernel_sizes has one entry or 3, found 2"},
+      {"vqvae", {{"num_res_channels", {2, 2}}}, "num_res_channels has one entry or 3, found 2"},
       // One number an axis.
       {"segresnet_ds",
        {{"resolution", {1, 1, 1}}},
@@ -694,7 +694,7 @@ TEST_CASE("networks say in words what they cannot be and what does not fit") {
                                              {"kernel_sizes", {3, 3}},
                                              {"strides", {1, 2}},
                                              {"n_conv_per_stage", {1, 2, 3}}}),
-                    "plain_conv_unet: n_conv_per_stage has one number or 2, found 3");
+                    "plain_conv_unet: n_conv_per_stage has one entry or 2, found 3");
   CHECK_THROWS_WITH(make("basic_unet", {{"act", "rely"}}),
                     doctest::Contains("basic_unet: no activation is called rely; did you mean "
                                       "\"relu\"? there are relu, leakyrelu"));
