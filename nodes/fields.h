@@ -38,6 +38,19 @@ void for_each_key(Sample& sample, const std::vector<std::string>& keys, bool all
   }
 }
 
+// Of files that a source lists under one key, as key, key#1, key#2, ..., the n-th one's.
+inline std::string further_key(const std::string& key, int n) {
+  return key + "#" + std::to_string(n);
+}
+
+// A field, with all of its files where nothing has loaded them yet, under `name`.
+inline void copy_field(const Sample& from, const std::string& key, Sample& to,
+                       const std::string& name) {
+  to.set(name, from.at(key));
+  for (int n = 1; const Field* more = from.find(further_key(key, n)); ++n)
+    to.set(further_key(name, n), *more);
+}
+
 // One setting a key: the i-th, or the last where there are fewer.
 template <class T>
 const T& per_key(const std::vector<T>& settings, std::size_t i) {

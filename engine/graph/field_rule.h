@@ -26,6 +26,7 @@ enum class Form : std::uint8_t {
   image,   // [C, X, Y(, Z)]
   batch,   // [N, C, X, Y(, Z)]
   scalar,  // []
+  value,   // any of these: what a node hands on without looking into it
 };
 
 struct FieldRule {
@@ -50,6 +51,7 @@ struct FieldRule {
   Form form = Form::any;
   int least = 1, most = 3;
   std::string like, channels, dtype;  // of gives and changes
+  bool each = false;                  // like: the i-th field is as the i-th of them, over and over
   std::string window;                 // of network
   std::string when;                   // a parameter: the rule holds only if it is `value`,
   nlohmann::ordered_json value;       // or, where `value` is null, if it is set at all

@@ -298,6 +298,7 @@ Json rules_json(const std::vector<FieldRule>& rules) {
                     {"least", r.least},
                     {"most", r.most},
                     {"like", r.like},
+                    {"each", r.each},
                     {"channels", r.channels},
                     {"dtype", r.dtype},
                     {"window", r.window},
@@ -318,6 +319,7 @@ std::vector<FieldRule> rules_from(const Json& list) {
     r.least = j.at("least");
     r.most = j.at("most");
     r.like = j.at("like");
+    r.each = j.at("each");
     r.channels = j.at("channels");
     r.dtype = j.at("dtype");
     r.window = j.at("window");

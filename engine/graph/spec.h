@@ -409,6 +409,10 @@ class Spec {
     rules.back().like = std::move(field);
     return *this;
   }
+  Spec& like_each(std::string fields) {
+    rules.back().each = true;
+    return like(std::move(fields));
+  }
   Spec& channels(std::string number) {
     rules.back().channels = std::move(number);
     return *this;

@@ -136,7 +136,7 @@ void Walk::missing(const std::string& name, const std::string& by) {
 
 bool Walk::form_fits(const FieldRule& rule, FieldInfo& f, const std::string& by) {
   const Form found = f.form;
-  if (found == Form::any || found == rule.form) return true;
+  if (found == Form::any || found == rule.form || rule.form == Form::value) return true;
   if (rule.form == Form::any && (found == Form::image || found == Form::batch)) return true;
   f.form = Form::any;
   if (found == Form::record)

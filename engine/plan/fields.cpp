@@ -308,7 +308,8 @@ void Walk::gives(const FieldRule& rule) {
     FieldInfo info;
     if (!rule.like.empty()) {
       const auto models = names(rule.like);
-      if (const FieldInfo* model = models.empty() ? nullptr : flow_.find(models.front()))
+      const std::size_t at = rule.each && !models.empty() ? i % models.size() : 0;
+      if (const FieldInfo* model = models.empty() ? nullptr : flow_.find(models[at]))
         info = *model;
       else
         info.form = rule.form;

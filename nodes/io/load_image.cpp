@@ -17,6 +17,7 @@
 #include "kernels/files/volume.h"
 #include "kernels/files/voxel_check.h"
 #include "kernels/lists/manifest.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {
@@ -141,7 +142,7 @@ struct LoadImage final : Node {
   void join_further(Sample& out, std::size_t i, Field& first) const {
     std::vector<at::Tensor> channels{first.tensor};
     for (int n = 1;; ++n) {
-      const std::string key = p.keys[i] + "#" + std::to_string(n);
+      const std::string key = further_key(p.keys[i], n);
       if (!out.has(key)) break;
       const Field more = load(out.at(key), i);
       check_same_geometry(first, more);

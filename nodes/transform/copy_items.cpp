@@ -1,4 +1,5 @@
-// copy_items: MONAI's CopyItemsd. A sample's fields never change, so a copy shares its memory.
+// copy_items: MONAI's CopyItemsd. A sample's fields never change, so a copy shares its memory; one
+// of a path that nothing has loaded yet is loaded by itself.
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -19,9 +20,9 @@ struct CopyItems final : Node {
                "The copies' names: those of the first copies by key, then of the second ones.")
         .required()
         .any_device()
-        .takes("@keys", Form::any)
+        .takes("@keys", Form::value)
         .gives("@names", Form::any)
-        .like("@keys");
+        .like_each("@keys");
   }
 
   void open(const OpenContext&) override {
@@ -38,7 +39,7 @@ struct CopyItems final : Node {
       if (p.allow_missing_keys && !f.in().has(key)) continue;
       if (f.in().has(p.names[i]))
         throw DataError("a field \"" + p.names[i] + "\" is already there");
-      out.set(p.names[i], f.in().at(key));
+      copy_field(f.in(), key, out, p.names[i]);
     }
     f.emit(std::move(out));
   }

@@ -19,7 +19,7 @@ struct SelectItems final : FusedNode {
         .required()
         .param("allow_missing_keys", &Params::allow_missing_keys,
                "Leave out keys that a sample lacks instead of failing.")
-        .takes("@keys", Form::any)
+        .takes("@keys", Form::value)
         .keeps("@keys")
         .fuses(Fuses::fields)
         .any_device();
@@ -30,7 +30,7 @@ struct SelectItems final : FusedNode {
     out.name = f.in().name;
     out.members = f.in().members;
     for (const auto& key : p.keys)
-      if (!p.allow_missing_keys || f.in().has(key)) out.set(key, f.in().at(key));
+      if (!p.allow_missing_keys || f.in().has(key)) copy_field(f.in(), key, out, key);
     finish(f, std::move(out));
   }
 };

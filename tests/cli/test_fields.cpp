@@ -171,6 +171,30 @@ TEST_CASE("what needs files' paths alone stands behind a source too") {
                                "output": "dataset.json" })")) == "");
 }
 
+TEST_CASE("paths may be copied and selected before they are loaded, and are known to be paths") {
+  const auto copied = [](const std::string& load, const std::string& flip) {
+    return said(graph(R"("twin": { "type": "copy_items", "in": "cases", "names": "raw" },
+      "only": { "type": "select_items", "in": "twin", "keys": ["label", "raw"] }, )" +
+                      load + R"("flip": { "type": "rand_flip", "in": )" + flip + " }"));
+  };
+  const std::string load = R"("loaded": { "type": "load_image", "in": "only", "keys": "raw" }, )";
+  CHECK(copied(load, R"("loaded", "keys": "raw")") == "");
+  CHECK(
+      copied("", R"("only", "keys": "raw")")
+          .starts_with("SL0602 nodes.flip.keys: \"flip\" works on \"raw\", which is only a path"));
+  CHECK(copied(load, R"("loaded", "keys": "image")").starts_with("SL0601 nodes.flip.keys: "));
+  // Each copy is what its own field is.
+  const auto mixed = [](const char* key) {
+    return said(graph(R"("one": { "type": "load_image", "in": "cases", "keys": "image" },
+      "twins": { "type": "copy_items", "in": "one", "keys": ["label", "image"],
+                 "names": ["a", "b"] },
+      "flip": { "type": "rand_flip", "in": "twins", "keys": )" +
+                      std::string(key) + " }"));
+  };
+  CHECK(mixed("\"b\"") == "");
+  CHECK(mixed("\"a\"").starts_with("SL0602 nodes.flip.keys: "));
+}
+
 TEST_CASE("a loss or an optimizer without what it needs is found") {
   const std::string size = R"("sized": { "type": "resize_with_pad_or_crop", "in": "load",
                                          "spatial_size": 32 },)";

@@ -222,6 +222,24 @@ TEST_CASE("file_list takes items, and repeat gives the same files many names") {
   CHECK(repeat.fire({}).samples().at(0).at("image").geometry().path == "/x/scan.nii.gz");
 }
 
+TEST_CASE("a path that was copied and selected is loaded as the first one, with all of its files") {
+  TemporaryFolder folder;
+  const at::Tensor voxels = at::arange(24, at::kFloat).view({2, 3, 4});
+  write_nifti(folder / "t1.nii", voxels, some_affine);
+  write_nifti(folder / "t2.nii", voxels + 100, some_affine);
+  const Sample in = record(
+      {{"image", folder / "t1.nii"}, {"image#1", folder / "t2.nii"}, {"label", folder / "t1.nii"}});
+  const Sample twins =
+      drive("copy_items", {{"keys", {"image", "label"}}, {"names", {"a", "b"}}}, {in}).at(0);
+  CHECK(twins.at("b").geometry().path == (folder / "t1.nii").string());
+  CHECK_FALSE(twins.has("b#1"));
+  const Sample one = drive("select_items", {{"keys", "a"}}, {twins}).at(0);
+  CHECK(one.fields().size() == 2);
+  const at::Tensor copy = drive("load_image", {{"keys", "a"}}, {one}).at(0).tensor("a");
+  CHECK(at::equal(copy, at::stack({voxels, voxels + 100})));
+  CHECK(at::equal(copy, drive("load_image", {{"keys", "image"}}, {in}).at(0).tensor("image")));
+}
+
 TEST_CASE("A list that cannot be used says which file and why") {
   TemporaryFolder folder;
   const auto open = [&](const std::string& text, Json more = Json::object()) {

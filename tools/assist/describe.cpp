@@ -36,6 +36,8 @@ std::string shape_of(const FieldRule& r) {
       return "[C, " + axes + "]";
     case Form::batch:
       return "[N, C, " + axes + "]";
+    case Form::value:
+      return "anything";
     case Form::any:
       return r.act == FieldRule::Act::takes ? "[C, ...] or [N, C, ...]" : "";
   }
