@@ -13,7 +13,8 @@ void check_members(const Json& written, const Spec& spec, const std::string& at,
     if (std::find(also.begin(), also.end(), key) != also.end()) continue;
     if (const ParamSpec* param = spec.find_param(key)) {
       if (const auto refusal = param->reject(value))
-        throw Error(Exit::usage, at + "." + key + ": " + refusal->text);
+        throw Error(Exit::usage, at + "." + key + ": " + refusal->text +
+                                     (refusal->hint.empty() ? "" : "; " + refusal->hint));
       continue;
     }
     std::vector<std::string> known = also;

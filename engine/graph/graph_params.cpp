@@ -1,11 +1,9 @@
 // Nodes and networks against their Specs: types, parameters, the settings every node has.
 #include <algorithm>
-#include <cctype>
 #include <regex>
 
 #include "engine/graph/graph_reader.h"
 #include "engine/graph/inner_nodes.h"
-#include "engine/graph/named_choice.h"
 #include "engine/graph/param_names.h"
 #include "engine/graph/parameter_groups.h"
 #include "engine/graph/type_names.h"
@@ -113,31 +111,16 @@ static const char* code_of(Refusal::Why why) {
   }
 }
 
-// Where case does not matter: in capitals if the word is written so, for the most part.
-std::string nearest_choice(const std::string& word, const ParamSpec& spec) {
-  if (!takes_a_name(spec)) return did_you_mean(word, spec.choices);
-  const auto capital = [](unsigned char c) { return std::isupper(c) != 0; };
-  const bool capitals = 2 * std::count_if(word.begin(), word.end(), capital) > std::ssize(word);
-  const auto spelled = capitals ? upper_case : lower_case;
-  std::vector<std::string> known = spec.choices;
-  for (std::string& one : known) one = spelled(one);
-  return did_you_mean(spelled(word), known);
-}
-
 bool accepts(const Reading& reading, const Field& field, const ParamSpec& spec,
              const std::string& path) {
   if (!field.value) return false;
   auto refused = spec.reject(*field.value);
   if (!refused) return true;
   std::string pointer, keys;
-  const Json* faulty = &*field.value;
   for (std::size_t i : refused->at) {
     pointer += "/" + std::to_string(i);
     keys += "." + std::to_string(i);
-    faulty = &faulty->at(i);
   }
-  if (refused->why == Refusal::Why::choice)
-    refused->hint = nearest_choice(faulty->get<std::string>(), spec);
   if (refused->why == Refusal::Why::null && pointer.empty() && !spec.required)
     refused->hint = "leave it out for the default, " + spec.fallback.dump();
   reading.error_at(field, code_of(refused->why), "\"" + spec.name + "\": " + refused->text,
@@ -315,6 +298,62 @@ void check_step(const Reading& reading, const Spec& spec, const Written& written
                      written.path + "." + param->name);
 }
 
+// Of a layer and its like: of which of the types it is.
+const Spec* find_member(const Reading& reading, const std::vector<Spec>& types,
+                        const Written& written) {
+  const Field* type = written.find("type");
+  if (!type) {
+    reading.error("SL0208", "\"" + name_of(written) + "\" has no \"type\"", written.place.key(),
+                  written.path);
+    return nullptr;
+  }
+  const std::string path = written.path + ".type";
+  if (!type->value) return nullptr;
+  if (!type->value->is_string()) {
+    reading.error_at(*type, "SL0201",
+                     "expected the name of a type, found " + describe_json(*type->value), path);
+    return nullptr;
+  }
+  const auto& name = type->value->get_ref<const std::string&>();
+  std::vector<std::string> known;
+  for (const Spec& spec : types) {
+    if (spec.name == name) return &spec;
+    known.push_back(spec.name);
+  }
+  const std::string hint = did_you_mean(name, known);
+  reading.error_at(*type, "SL0203", "unknown type \"" + name + "\"", path,
+                   hint.empty() ? "there are " + listed(known) : hint);
+  return nullptr;
+}
+
+// Objects by name, each of one of `types`. What they read, their maker looks up.
+void read_members(const Reading& reading, const Field& field, const std::vector<Spec>& types,
+                  const std::string& path) {
+  if (!field.value->is_object()) {
+    reading.error_at(field, "SL0222",
+                     "expected {\"name\": {\"type\": ...}}, found " + describe_json(*field.value),
+                     path);
+    return;
+  }
+  for (const Field& member : field.members()) {
+    Written written;
+    written.path = path + "." + member.key;
+    written.place = member.place;
+    if (!member.value->is_object()) {
+      reading.error_at(member, "SL0222",
+                       "expected {\"type\": ...}, found " + describe_json(*member.value),
+                       written.path);
+      continue;
+    }
+    written.fields = member.members();
+    const Spec* spec = find_member(reading, types, written);
+    if (!spec) continue;
+    Json params = Json::object();
+    std::vector<std::string> given;
+    read_params(reading, *spec, written, {"type", "in", "desc"}, params, given);
+  }
+}
+
 // An optimizer's groups of parameters, whose names only the network knows.
 void read_groups(const Reading& reading, const Field& field, const std::string& path) {
   if (!field.value || !field.value->is_array()) return;
@@ -383,15 +422,17 @@ void read_params(const Reading& reading, const Spec& spec, Written& written,
   std::vector<std::string> known;
   for (const auto& p : spec.params) known.push_back(p.name);
   known.insert(known.end(), reserved.begin(), reserved.end());
-  mend_keys(reading, written, known, reserved, unknown, "\"" + spec.name + "\"",
-            unknown == "SL0218" ? "known are " + listed(known)
-                                : "`sluice inspect " + spec.name + "` lists them");
+  const bool inspected = reading.catalogue.find(spec.name) == &spec;
+  mend_keys(
+      reading, written, known, reserved, unknown, "\"" + spec.name + "\"",
+      inspected ? "`sluice inspect " + spec.name + "` lists them" : "known are " + listed(known));
   for (const ParamSpec& p : spec.params) {
     if (contains(reserved, p.name)) continue;
     if (const Field* field = written.find(p.name)) {
       if (!accepts(reading, *field, p, written.path + "." + p.name)) continue;
       if (holds_nodes(p)) read_inner_nodes(reading, p, *field, written.path + "." + p.name);
       if (holds_groups(p)) read_groups(reading, *field, written.path + "." + p.name);
+      if (p.members) read_members(reading, *field, *p.members, written.path + "." + p.name);
       params[p.name] = *field->value;
       given.push_back(p.name);
     } else if (p.required) {

@@ -106,6 +106,8 @@ Json param_schema(const ParamSpec& p) {
     j = any_of(std::move(all));
   } else if (holds_nodes(p)) {
     j["allOf"] = Json::array({ref(holds_a_step(p) ? "in_step" : "inside")});
+  } else if (p.members) {
+    j["allOf"] = Json::array({ref(p.name)});
   }
   j["description"] = p.doc;
   j["markdownDescription"] = p.doc + "\n\n`" + p.type + "`" +
@@ -192,9 +194,9 @@ Json node_schema(const Spec& spec) {
   return j;
 }
 
-// A network, or a node inside of another one, which has no settings of its own.
-Json typed_schema(const Spec& spec) {
-  Json properties = {{"type", {{"const", spec.name}, {"description", spec.doc}}}};
+// A network, a node inside of another one, which has no settings of its own, or a layer.
+Json typed_schema(const Spec& spec, Json properties = Json::object()) {
+  properties["type"] = {{"const", spec.name}, {"description", spec.doc}};
   Json required = Json::array({"type"});
   if (spec.is_network) add_params(model_settings_spec(), properties, required);
   return object_schema(spec, std::move(properties), std::move(required));
@@ -225,10 +227,32 @@ Json snippet(const Spec& spec) {
   return {{"label", spec.name}, {"description", spec.doc}, {"body", std::move(body)}};
 }
 
-// An object whose "type" says which of the definitions it is: a "node", a "network", or a node
-// "inside" of another one or "in_step", of a step's.
+// An object whose "type" says which of some definitions it is.
+class ByType {
+ public:
+  void add(const std::string& type, const std::string& definition) {
+    names_.push_back(type);
+    // Where the type is missing or a variable, no case holds.
+    cases_.push_back(
+        {{"if", {{"required", {"type"}}, {"properties", {{"type", {{"const", type}}}}}}},
+         {"then", ref(definition)}});
+  }
+  Json schema(Json snippets) {
+    return {{"type", "object"},
+            {"required", {"type"}},
+            {"properties", {{"type", any_of({{{"enum", std::move(names_)}}, ref("reference")})}}},
+            {"allOf", std::move(cases_)},
+            {"defaultSnippets", std::move(snippets)}};
+  }
+
+ private:
+  Json names_ = Json::array(), cases_ = Json::array();
+};
+
+// A "node", a "network", or a node "inside" of another one or "in_step", of a step's.
 Json by_type(const Catalogue& catalogue, const std::string& kind, Json& definitions) {
-  Json names = Json::array(), cases = Json::array(), snippets = Json::array();
+  Json snippets = Json::array();
+  ByType all;
   for (const auto& spec : catalogue.all()) {
     if (kind == "inside"    ? !may_stand_inside(*spec)
         : kind == "in_step" ? !may_stand_in_step(*spec)
@@ -236,18 +260,25 @@ Json by_type(const Catalogue& catalogue, const std::string& kind, Json& definiti
       continue;
     const std::string key = kind + "." + spec->name;
     definitions[key] = kind == "node" ? node_schema(*spec) : typed_schema(*spec);
-    names.push_back(spec->name);
+    all.add(spec->name, key);
     if (!kind.starts_with("in")) snippets.push_back(snippet(*spec));
-    // Where the type is missing or a variable, no case holds.
-    cases.push_back(
-        {{"if", {{"required", {"type"}}, {"properties", {{"type", {{"const", spec->name}}}}}}},
-         {"then", ref(key)}});
   }
-  return {{"type", "object"},
-          {"required", {"type"}},
-          {"properties", {{"type", any_of({{{"enum", std::move(names)}}, ref("reference")})}}},
-          {"allOf", std::move(cases)},
-          {"defaultSnippets", std::move(snippets)}};
+  return all.schema(std::move(snippets));
+}
+
+// An object of objects by name, each of one of the parameter's types: a network's layers.
+Json members_schema(const ParamSpec& p, Json& definitions) {
+  const Json names = any_of({text, {{"type", "array"}, {"items", text}}});
+  ByType all;
+  for (const Spec& spec : *p.members) {
+    const std::string key = p.name + "." + spec.name;
+    definitions[key] = typed_schema(spec, {{"in", names}, {"desc", text}});
+    all.add(spec.name, key);
+  }
+  const auto object = [](Json then) -> Json {
+    return {{"if", {{"type", "object"}}}, {"then", std::move(then)}, {"else", ref("reference")}};
+  };
+  return object({{"additionalProperties", object(all.schema(Json::array()))}});
 }
 
 // ---- parts and the run --------------------------------------------------------------------------
@@ -293,6 +324,9 @@ Json graph_schema(const Catalogue& catalogue) {
       {"reference",
        {{"type", "string"}, {"pattern", "^@"}, {"description", "A variable: \"@name\"."}}}};
   definitions["network"] = by_type(catalogue, "network", definitions);
+  for (const auto& spec : catalogue.all())
+    for (const ParamSpec& p : spec->params)
+      if (p.members) definitions[p.name] = members_schema(p, definitions);
   Json typed = by_type(catalogue, "node", definitions);
   for (const std::string kind : {"inside", "in_step"}) {
     Json inner = by_type(catalogue, kind, definitions);

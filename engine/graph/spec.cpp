@@ -1,8 +1,10 @@
 #include "engine/graph/spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
+#include "engine/base/diagnostic.h"
 #include "engine/graph/named_choice.h"
 
 namespace sluice {
@@ -160,11 +162,22 @@ Refused out_of_range(const ParamSpec& p, const Json& value) {
   return Refusal{Why::range, "expected " + expected + ", found " + value.dump(), "", {}};
 }
 
+// Where case does not matter: in capitals if the word is written so, for the most part.
+std::string nearest_choice(const std::string& word, const ParamSpec& p) {
+  if (!takes_a_name(p)) return did_you_mean(word, p.choices);
+  const auto capital = [](unsigned char c) { return std::isupper(c) != 0; };
+  const bool capitals = 2 * std::count_if(word.begin(), word.end(), capital) > std::ssize(word);
+  const auto spelled = capitals ? upper_case : lower_case;
+  std::vector<std::string> known = p.choices;
+  for (std::string& one : known) one = spelled(one);
+  return did_you_mean(spelled(word), known);
+}
+
 Refusal no_choice(const ParamSpec& p, const Json& value) {
   return Refusal{Why::choice,
                  "expected " + std::string(p.choices.size() > 1 ? "one of " : "") +
                      in_quotes(p.choices) + ", found " + value.dump(),
-                 "",
+                 nearest_choice(value.get<std::string>(), p),
                  {}};
 }
 
@@ -378,6 +391,8 @@ Json Spec::to_json() const {
     if (p.below) q["below"] = *p.below;
     if (p.shortest) q["shortest"] = *p.shortest;
     if (p.longest) q["longest"] = *p.longest;
+    if (p.members)
+      for (const Spec& member : *p.members) q["members"].push_back(member.to_json());
     list.push_back(std::move(q));
   }
   j["params"] = std::move(list);
@@ -440,6 +455,11 @@ Spec Spec::from_json(const Json& j) {
     get("below", p.below);
     get("shortest", p.shortest);
     get("longest", p.longest);
+    if (q.contains("members")) {
+      std::vector<Spec> members;
+      for (const Json& member : q["members"]) members.push_back(from_json(member));
+      p.members = std::make_shared<const std::vector<Spec>>(std::move(members));
+    }
     s.params.push_back(std::move(p));
   }
   return s;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -134,6 +135,8 @@ struct Refusal {
   std::vector<std::size_t> at;  // indices of the element of a list that is to blame
 };
 
+class Spec;
+
 struct ParamSpec {
   std::string name, type, doc;
   Json fallback;  // the default; meaningless where required
@@ -143,6 +146,8 @@ struct ParamSpec {
   std::optional<double> min, max;                 // for numbers and lists of numbers, inclusive
   std::optional<double> above, below;             // the same, exclusive
   std::optional<std::int64_t> shortest, longest;  // elements of a list; a single value is one
+  // Of an object {"name": {"type": ..., parameters}}: the types, such as a network's layers have.
+  std::shared_ptr<const std::vector<Spec>> members;
   std::function<void(void* params, const Json& value)> set;
 
   // Nothing where `value` can be this parameter's.
@@ -232,6 +237,10 @@ class Spec {
   }
   Spec& choices(std::vector<std::string> c) {
     params.back().choices = std::move(c);
+    return *this;
+  }
+  Spec& members(std::vector<Spec> types) {
+    params.back().members = std::make_shared<const std::vector<Spec>>(std::move(types));
     return *this;
   }
   Spec& on_device(std::vector<std::string> c) {

@@ -67,7 +67,9 @@ Spec& with_strides(Spec& s) {
 Spec& with_bias(Spec& s) { return s.param("bias", &P::bias, "The convolution has a bias."); }
 Spec& with_adn(Spec& s) {
   return s.param("act", &P::act, "MONAI's name, or [name, {arguments}]; null: none.")
+      .choices(act_names())
       .param("norm", &P::norm, "MONAI's name, or [name, {arguments}]; null: none.")
+      .choices(norm_names())
       .param("dropout", &P::dropout, dropout_doc)
       .range(0, 0.99)
       .param("adn_ordering", &P::adn_ordering, "Order of Activation, Dropout, Normalisation.");
@@ -122,7 +124,9 @@ Spec unet_block_spec(const char* name, const char* doc) {
   Spec s(name, doc);
   with_strides(with_kernel(with_channels(s)))
       .param("act", &P::act, "MONAI's name, or [name, {arguments}].")
+      .choices(act_names())
       .param("norm", &P::norm, "MONAI's name, or [name, {arguments}].")
+      .choices(norm_names())
       .param("residual", &P::residual, "With a shortcut: UnetResBlock.");
   return s;
 }
@@ -159,11 +163,14 @@ std::vector<LayerType> small_types() {
     return [f](const Scope&, const Values& x, const P&) { return f(x[0]); };
   };
   std::vector<LayerType> all;
+  all.push_back({spec("norm", "A norm.")
+                     .param("norm", &P::norm, "MONAI's name or [name, {...}].")
+                     .choices(norm_names()),
+                 1, 1, [](const Scope& s, const Values& x, const P& p) {
+                   return norm(s, x[0], norm_of(p.norm));
+                 }});
   all.push_back(
-      {spec("norm", "A norm.").param("norm", &P::norm, "MONAI's name or [name, {...}]."), 1, 1,
-       [](const Scope& s, const Values& x, const P& p) { return norm(s, x[0], norm_of(p.norm)); }});
-  all.push_back(
-      {spec("act", "An activation.").param("act", &P::act, "Likewise."), 1, 1,
+      {spec("act", "An activation.").param("act", &P::act, "Likewise.").choices(act_names()), 1, 1,
        [](const Scope& s, const Values& x, const P& p) { return act(s, x[0], act_of(p.act)); }});
   all.push_back(
       {spec("dropout", "Numbers become 0 in training.")

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/image/crf.h"
+#include "kernels/image/filters.h"   // padding_names: made before whoever registers asks for types
+#include "kernels/image/gaussian.h"  // gaussian_names: likewise
 #include "nodes/network/built_network.h"
 
 namespace sluice {

@@ -119,6 +119,12 @@ struct Layers final : ImageNetwork<Layers> {
     bool channels_last = true;
   } p;
 
+  static std::vector<Spec> specs() {
+    std::vector<Spec> all;
+    for (const LayerType& type : layer_types()) all.push_back(type.spec);
+    return all;
+  }
+
   static Spec spec() {
     return image_net<Params>("layers", "A network of your own, written as a graph of layers.")
         .param(
@@ -126,6 +132,7 @@ struct Layers final : ImageNetwork<Layers> {
             "\"name\": {\"type\": ..., \"in\": a layer's name or a list, arguments}; \"image\" is "
             "the input. `graphs/README.md` lists the types.")
         .required()
+        .members(specs())
         .param("outputs", &Params::outputs,
                "Layers whose values are the outputs, the main one first; none: the last layer.")
         .param("channels_last", &Params::channels_last, "Memory layout; faster, same results.");

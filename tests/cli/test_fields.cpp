@@ -77,6 +77,39 @@ TEST_CASE(
   CHECK(net(R"("act": ["rleu", { "inplace": true }])").find("SL0230 models.net.act.0: ") == 0);
 }
 
+TEST_CASE("layers of a network of one's own are checked by their types, and so are their norms") {
+  const auto net = [](const std::string& layer) {
+    return said(graph(forward, R"("type": "layers", "spatial_dims": 3, "in_channels": 1,
+      "out_channels": 2, "layers": { "a": { "in": "image", )" +
+                                   layer + " } }"));
+  };
+  const auto refused = [&](const char* layer) {
+    const std::string all = net(layer);
+    return all.substr(0, all.find('\n'));
+  };
+  const char* const conv = R"("type": "convolution", "out_channels": 2, )";
+  for (const char* good : {R"("norm": "Batch", "act": "LeakyReLU")",
+                           R"("norm": ["GROUP", { "num_groups": 2 }], "act": null)"})
+    CHECK(net(conv + std::string(good)).find("models.net") == std::string::npos);
+  CHECK(refused(R"("type": "norm", "norm": "BACTH")") ==
+        "SL0230 models.net.layers.a.norm: \"norm\": expected one of \"instance\", \"batch\", "
+        "\"group\", found \"BACTH\" (did you mean \"BATCH\"?)");
+  CHECK(refused(R"("type": "act", "act": ["rleu", {}])")
+            .starts_with("SL0230 models.net.layers.a.act.0: "));
+  CHECK(refused(R"("type": "cnov", "out_channels": 2)") ==
+        "SL0203 models.net.layers.a.type: unknown type \"cnov\" (did you mean \"conv\"?)");
+  CHECK(refused(R"("type": "conv")").starts_with("SL0224 models.net.layers.a: "));
+  CHECK(refused(R"("type": "conv", "out_channels": 0)")
+            .starts_with("SL0223 models.net.layers.a.out_channels: "));
+  CHECK(
+      refused(R"("type": "conv", "out_chanels": 2)").ends_with("(did you mean \"out_channels\"?)"));
+  CHECK(refused(R"("desc": "no type")").starts_with("SL0208 models.net.layers.a: "));
+  const json schema = json::parse(shell::run("$SLUICE schema").out);
+  const json& norm = schema.at("definitions").at("layers.norm").at("properties").at("norm");
+  CHECK(norm["anyOf"][0]["then"]["anyOf"][0]["pattern"].get<std::string>().starts_with(
+      "^([iI][nN][sS][tT][aA][nN][cC][eE]|[bB][aA]"));
+}
+
 TEST_CASE("a field that does not arrive is named, with those that do and the nearest one") {
   CHECK(
       said(graph(R"("flip": { "type": "rand_flip", "in": "load", "keys": ["image", "labl"] })")) ==

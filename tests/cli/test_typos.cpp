@@ -329,6 +329,7 @@ Json sample(std::string type, const ParamSpec& p) {
   if (type == "int" || type == "float") return p.min.value_or(p.above ? *p.above + 1 : 1);
   if (type == "bool") return true;
   if (type == "string") return p.choices.empty() ? "x" : p.choices.front();
+  if (p.members) return {{"a", {{"type", p.members->front().name}, {"out_channels", 1}}}};
   return Json::array({{{"image", "x"}}});
 }
 

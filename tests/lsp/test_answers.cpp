@@ -96,6 +96,24 @@ TEST_CASE("lsp: types, networks and choices are completed where they stand") {
   CHECK(has(splits, "validation"));
 }
 
+TEST_CASE(
+    "lsp: layers of a network are completed by their types, their neighbours and their norms") {
+  const auto network = [](const std::string& layers) {
+    return with("\"type\": \"unet\"", "\"type\": \"layers\", \"layers\": { " + layers + " }");
+  };
+  const auto types = complete(network(R"("stem": { "type": "" })"), "\"stem\": { \"type\": \"", 19);
+  CHECK(has(types, "convolution"));
+  CHECK_FALSE(has(types, "unet"));
+  const std::string two = network(R"("stem": { "type": "conv", "in": "image" },
+      "last": { "type": "norm", "in": "", "norm": "" })");
+  const auto neighbours = complete(two, "\"norm\", \"in\": \"", 15);
+  CHECK(has(neighbours, "stem"));
+  CHECK(has(neighbours, "image"));
+  CHECK_FALSE(has(neighbours, "last"));
+  CHECK_FALSE(has(neighbours, "crop"));
+  CHECK(has(complete(two, "\"norm\": \"", 9), "instance"));
+}
+
 TEST_CASE("lsp: parameters that are there already are not offered again") {
   const std::string text = with("\"lr\": 0.001 }", "\"lr\": 0.001, \"\" }");
   const auto keys = complete(text, "\"lr\": 0.001, \"", 14);

@@ -154,7 +154,10 @@ class Completer {
       variables(o.scope);
       return;
     }
-    if (o.is == Is::ports || key == "in" || key == "after" || key == "requires" || key == "out")
+    if (o.is == Is::layer && key == "in")
+      layers(o);
+    else if (o.is == Is::ports || key == "in" || key == "after" || key == "requires" ||
+             key == "out")
       nodes(o, key);
     else if (key == "type")
       types(o);
@@ -222,7 +225,19 @@ class Completer {
     }
   }
 
+  void layers(const Owner& o) {
+    add_text("image", Candidate::Kind::node, "the network's input");
+    for (const Value& other : o.node->members)
+      if (&other != o.object)
+        add_text(other.name, Candidate::Kind::node, std::string(other.text_of("type")));
+  }
+
   void types(const Owner& o) {
+    if (o.types) {
+      for (const Spec& spec : *o.types)
+        add_text(spec.name, Candidate::Kind::type, "layer", spec.doc);
+      return;
+    }
     for (const auto& spec : a_.catalogue->all()) {
       if (spec->is_network != (o.is == Is::model)) continue;
       Candidate c{spec->name, Candidate::Kind::type,   spec->family,

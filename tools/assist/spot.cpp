@@ -72,6 +72,15 @@ Owner owner_of(const Analysis& a, const std::vector<const Value*>& path, std::si
     o.spec = a.catalogue->find(type_in(a, "models", *path[level]));
     if (o.spec && !o.spec->is_network) o.spec = nullptr;
     o.beside.push_back(&model_settings_spec());
+  } else if (i == 0 && at[0] == "models" && rest == 4) {
+    const Spec* network = a.catalogue->find(type_in(a, "models", *path[level - 2]));
+    const ParamSpec* all = network ? network->find_param(at[2]) : nullptr;
+    if (!all || !all->members) return o;
+    o.is = Is::layer;
+    o.node = path[level - 1];
+    o.types = all->members.get();
+    const auto type = std::ranges::find(*o.types, path[level]->text_of("type"), &Spec::name);
+    if (type != o.types->end()) o.spec = &*type;
   } else if (i == 0 && at[0] == "run" && rest == 1) {
     o.is = Is::run;
     o.spec = &run_spec();
@@ -132,6 +141,10 @@ std::vector<Key> plain_keys(const Owner& owner) {
               {"desc", "What it is for."}};
     case Is::held:
       return {{"type", "The transform's type."}};
+    case Is::layer:
+      return {{"type", "The layer's type."},
+              {"in", "The layer that it reads, or a list of them."},
+              desc};
     default:
       return {};
   }

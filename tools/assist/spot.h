@@ -21,13 +21,15 @@ struct Owner {
     part,
     ports,  // the object of an `in`
     held,   // a transform that another node holds
+    layer,  // an object with a type of its own in a network's parameter
     names,  // an object whose keys its author chooses: vars, nodes, models, parts
   } is = Is::unknown;
   const Value* object = nullptr;
   const Spec* spec = nullptr;       // of its parameters; null: none, or unknown
   std::vector<const Spec*> beside;  // whose parameters may stand there too
   std::string scope;                // the part that it stands in
-  const Value* node = nullptr;      // ports, held: the node around it
+  const Value* node = nullptr;      // ports, held: the node around it; layer: the object of all
+  const std::vector<Spec>* types = nullptr;  // layer: those that it may be of
 };
 
 // Of path[level], an object or a list's owner.
