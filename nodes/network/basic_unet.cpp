@@ -12,13 +12,16 @@ namespace {
 
 struct BasicParams : ImageNet {
   std::vector<std::int64_t> features{32, 32, 64, 128, 256, 32};
-  Json act = Json::array({"LeakyReLU", {{"negative_slope", 0.1}, {"inplace", true}}});
-  Json norm = Json::array({"instance", {{"affine", true}}});
+  std::optional<Json> act =
+      Json::array({"LeakyReLU", {{"negative_slope", 0.1}, {"inplace", true}}});
+  std::optional<Json> norm = Json::array({"instance", {{"affine", true}}});
   bool bias = true;
   double dropout = 0;
   std::string upsample = "deconv";
 
-  Adn adn() const { return {.norm = norm_of(norm), .act = act_of(act), .dropout = dropout}; }
+  Adn adn() const {
+    return {.norm = norm_or_none(norm), .act = act_or_none(act), .dropout = dropout};
+  }
   Value down(const Scope& s, const Value& x, std::size_t level) const {
     return two_conv(s / "convs", max_pool(x), features[level], adn(), bias);
   }
@@ -35,7 +38,7 @@ Spec basic_spec(std::string name, std::string doc) {
       .param("features", &Params::features, "Channels of five levels, and of the last block.")
       .at_least(1)
       .length(6, 6)
-      .param("act", &Params::act, monai_name_doc)
+      .param("act", &Params::act, monai_name_or_none_doc)
       .choices(act_names())
       .param("norm", &Params::norm, "The same.")
       .choices(norm_names())

@@ -404,4 +404,12 @@ Act act_of(const Json& given) {
   return a;
 }
 
+std::optional<NormOptions> norm_or_none(const std::optional<Json>& given) {
+  return given ? std::optional(norm_of(*given)) : std::nullopt;
+}
+
+std::optional<Act> act_or_none(const std::optional<Json>& given) {
+  return given ? std::optional(act_of(*given)) : std::nullopt;
+}
+
 }  // namespace sluice

@@ -80,6 +80,9 @@ const std::vector<std::string>& norm_names();
 const std::vector<std::string>& act_names();
 NormOptions norm_of(const Json& given);
 Act act_of(const Json& given);
+// Of MONAI's classes that are made of its Convolution and ADN alone, which take None for either.
+std::optional<NormOptions> norm_or_none(const std::optional<Json>& given);
+std::optional<Act> act_or_none(const std::optional<Json>& given);
 
 // What a network takes, under the key by which `sluice apply` and messages name it.
 struct NetInput {

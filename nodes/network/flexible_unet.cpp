@@ -15,8 +15,8 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
   struct Params : ImageNet {
     std::string backbone;
     std::vector<std::int64_t> decoder_channels{256, 128, 64, 32, 16};
-    Json norm = Json::array({"batch", {{"eps", 1e-3}, {"momentum", 0.1}}});
-    Json act = Json::array({"relu", {{"inplace", true}}});
+    std::optional<Json> norm = Json::array({"batch", {{"eps", 1e-3}, {"momentum", 0.1}}});
+    std::optional<Json> act = Json::array({"relu", {{"inplace", true}}});
     double dropout = 0;
     bool decoder_bias = false, is_pad = true;
     std::string upsample = "nontrainable", interp_mode = "nearest";
@@ -35,7 +35,8 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
         .param("decoder_channels", &Params::decoder_channels, "On the way up, bottom first.")
         .at_least(1)
         .length(5)
-        .param("norm", &Params::norm, "On the way up, as in MONAI: a name, or [name, {arguments}].")
+        .param("norm", &Params::norm,
+               "On the way up, as in MONAI: a name, or [name, {arguments}]; null: none.")
         .choices(norm_names())
         .param("act", &Params::act, "The same.")
         .choices(act_names())
@@ -80,7 +81,9 @@ struct FlexibleUNet final : ImageNetwork<FlexibleUNet> {
                             .bias_downsample = zeros});
   }
 
-  Adn adn() const { return {.norm = norm_of(p.norm), .act = act_of(p.act), .dropout = p.dropout}; }
+  Adn adn() const {
+    return {.norm = norm_or_none(p.norm), .act = act_or_none(p.act), .dropout = p.dropout};
+  }
   std::string unfit(at::IntArrayRef extents) const override {
     return unless_multiples(extents, p.is_pad ? 2 : 32);
   }

@@ -15,7 +15,7 @@ using Numbers = std::vector<std::int64_t>;
 
 struct VectorParams : ImageNet {
   std::optional<double> dropout;
-  Json act = "PRELU";
+  std::optional<Json> act = Json("PRELU");
   bool bias = true;
   std::optional<std::string> adn_ordering;
   VectorParams() { spatial_dims = 0; }
@@ -31,7 +31,7 @@ Spec vector_spec(const char* name, const char* doc) {
       .param("dropout", &Params::dropout,
              "Probability that a value becomes 0 in training; null: none.")
       .range(0, 0.99)
-      .param("act", &Params::act, monai_name_doc)
+      .param("act", &Params::act, monai_name_or_none_doc)
       .choices(act_names())
       .param("bias", &Params::bias, "Linear layers have a bias.")
       .param("adn_ordering", &Params::adn_ordering,
@@ -47,7 +47,7 @@ struct VectorNetwork : ImageNetwork<T> {
  protected:
   Adn adn() const {
     const VectorParams& p = self().p;
-    return {p.adn_ordering.value_or("NDA"), {}, act_of(p.act), p.dropout.value_or(0)};
+    return {p.adn_ordering.value_or("NDA"), {}, act_or_none(p.act), p.dropout.value_or(0)};
   }
 
  private:

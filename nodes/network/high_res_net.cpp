@@ -12,8 +12,8 @@ namespace {
 
 struct HighResNet final : ImageNetwork<HighResNet> {
   struct Params : ImageNet {
-    Json norm_type = Json::array({"batch", {{"affine", true}}});
-    Json acti_type = Json::array({"relu", {{"inplace", true}}});
+    std::optional<Json> norm_type = Json::array({"batch", {{"affine", true}}});
+    std::optional<Json> acti_type = Json::array({"relu", {{"inplace", true}}});
     std::optional<double> dropout_prob = 0.0;
     bool bias = false;
     Json layer_params =
@@ -33,7 +33,7 @@ struct HighResNet final : ImageNetwork<HighResNet> {
                              "Network of one resolution with dilated convolutions (MONAI's "
                              "HighResNet).",
                              false)
-        .param("norm_type", &Params::norm_type, monai_name_doc)
+        .param("norm_type", &Params::norm_type, monai_name_or_none_doc)
         .choices(norm_names())
         .param("acti_type", &Params::acti_type, "The same.")
         .choices(act_names())
@@ -71,7 +71,8 @@ struct HighResNet final : ImageNetwork<HighResNet> {
     return layer[what];
   }
   Adn adn(const char* ordering) const {
-    return {ordering, norm_of(p.norm_type), act_of(p.acti_type), p.dropout_prob.value_or(0)};
+    return {ordering, norm_or_none(p.norm_type), act_or_none(p.acti_type),
+            p.dropout_prob.value_or(0)};
   }
   Value plain(const Scope& s, const Value& x, const Json& layer, const char* ordering) const {
     const std::int64_t kernel = asked(layer, "kernel_size");

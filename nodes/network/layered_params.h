@@ -10,7 +10,7 @@ using Numbers = std::vector<std::int64_t>;
 struct LayeredParams : ImageNet {
   Numbers channels, strides, kernel_size{3};
   std::int64_t num_res_units = 2;
-  Json act = "PRELU", norm = "INSTANCE";
+  std::optional<Json> act = Json("PRELU"), norm = Json("INSTANCE");
   std::optional<double> dropout;
   bool bias = true;
   std::string init = "default";
@@ -27,7 +27,7 @@ struct LayeredParams : ImageNet {
     return left;
   }
   Adn adn() const {
-    return {.norm = norm_of(norm), .act = act_of(act), .dropout = dropout.value_or(0)};
+    return {.norm = norm_or_none(norm), .act = act_or_none(act), .dropout = dropout.value_or(0)};
   }
 };
 
@@ -47,7 +47,7 @@ Spec& add_layered_params(Spec& s, const std::string& plain = "plain convolutions
       .param("num_res_units", static_cast<std::int64_t P::*>(&P::num_res_units),
              "Convolutions in a residual unit; 0: " + plain + ".")
       .at_least(0)
-      .param("act", &P::act, monai_name_doc)
+      .param("act", &P::act, monai_name_or_none_doc)
       .choices(act_names())
       .param("norm", &P::norm, "The same.")
       .choices(norm_names())

@@ -11,7 +11,8 @@ namespace {
 
 struct PatchParams : ImageNet {
   std::int64_t channels = 0, num_layers_d = 3, kernel_size = 4;
-  Json activation = Json::array({"LEAKYRELU", {{"negative_slope", 0.2}}}), norm = "BATCH";
+  std::optional<Json> activation = Json::array({"LEAKYRELU", {{"negative_slope", 0.2}}}),
+                      norm = Json("BATCH");
   bool bias = false;
   double dropout = 0;
   PatchParams() { out_channels = 1; }
@@ -29,7 +30,7 @@ Spec patch_spec(Spec s) {
       .at_least(1)
       .param("kernel_size", &Params::kernel_size, "Of the convolutions.")
       .at_least(1)
-      .param("activation", &Params::activation, monai_name_doc)
+      .param("activation", &Params::activation, monai_name_or_none_doc)
       .choices(act_names())
       .param("norm", &Params::norm, "The same.")
       .choices(norm_names())
@@ -41,13 +42,13 @@ Spec patch_spec(Spec s) {
 // What every layer makes; the last is how true each patch is.
 Values judged(const Scope& s, const Value& image, const PatchParams& p, std::int64_t layers,
               const PerAxis& padding, std::int64_t last_kernel) {
-  NormOptions norm = norm_of(p.norm);
-  if (norm.kind == Norm::batch) norm.weight_init = Init::normal(0.02, 1);
+  std::optional<NormOptions> norm = norm_or_none(p.norm);
+  if (norm && norm->kind == Norm::batch) norm->weight_init = Init::normal(0.02, 1);
   ConvolutionOptions c;
   c.strides = 2;
   c.kernel_size = p.kernel_size;
   c.padding = padding;
-  c.adn.act = act_of(p.activation);
+  c.adn.act = act_or_none(p.activation);
   c.adn.dropout = p.dropout;
   c.init = Init::normal(0.02);
   c.bias_init = Init::fill(0);

@@ -13,6 +13,9 @@ namespace sluice {
 
 // Of norms and activations, read by norm_of() and act_of().
 inline constexpr std::string_view monai_name_doc = "As in MONAI: a name, or [name, {arguments}].";
+// ... read by norm_or_none() and act_or_none().
+inline constexpr std::string_view monai_name_or_none_doc =
+    "As in MONAI: a name, or [name, {arguments}]; null: none.";
 inline constexpr std::string_view dropout_doc = "Probability that a value becomes 0 in training.";
 inline constexpr std::string_view conv_bias_doc = "Convolutions have a bias.";
 inline constexpr std::string_view heads_doc = "Heads of attention; they divide hidden_size.";

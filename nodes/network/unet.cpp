@@ -14,7 +14,7 @@ namespace {
 struct UNet final : StagedNetwork<UNet> {
   struct Params : UNetLevels, InStages {
     std::int64_t num_res_units = 0;
-    Json act = "PRELU", norm = "INSTANCE";
+    std::optional<Json> act = Json("PRELU"), norm = Json("INSTANCE");
     bool bias = true;
     std::string adn_ordering = "NDA";
     bool channels_last = true;
@@ -28,7 +28,7 @@ struct UNet final : StagedNetwork<UNet> {
         .param("num_res_units", &Params::num_res_units,
                "Convolutions in a residual unit; 0: plain convolutions.")
         .at_least(0)
-        .param("act", &Params::act, monai_name_doc)
+        .param("act", &Params::act, monai_name_or_none_doc)
         .choices(act_names())
         .param("norm", &Params::norm, "The same.")
         .choices(norm_names())
@@ -48,7 +48,7 @@ struct UNet final : StagedNetwork<UNet> {
   }
 
  private:
-  Adn adn() const { return {p.adn_ordering, norm_of(p.norm), act_of(p.act), p.dropout}; }
+  Adn adn() const { return {p.adn_ordering, norm_or_none(p.norm), act_or_none(p.act), p.dropout}; }
 
   // One level and all below it.
   Value level(const Scope& s, std::size_t i, const Value& x, std::int64_t out) const {

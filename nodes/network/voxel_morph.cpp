@@ -17,8 +17,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
     std::int64_t unet_out_channels = 32, integration_steps = 7;
     std::vector<std::int64_t> channels{16, 32, 32, 32, 32, 32}, final_conv_channels{16, 16};
     std::vector<std::int64_t> kernel_size{3}, up_kernel_size{3};
-    Json act = "LEAKYRELU", final_conv_act = "LEAKYRELU";
-    std::optional<Json> norm;
+    std::optional<Json> act = Json("LEAKYRELU"), final_conv_act = Json("LEAKYRELU"), norm;
     double dropout = 0;
     bool bias = true, use_maxpool = true, half_res = false;
     std::string adn_ordering = "NDA";
@@ -43,7 +42,7 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
                "Channels of the convolutions after the U-Net.")
         .at_least(1)
         .param("final_conv_act", &Params::final_conv_act,
-               "Theirs, as in MONAI; LEAKYRELU alone has the slope 0.2.")
+               "Theirs, as in MONAI; LEAKYRELU alone has the slope 0.2; null: none.")
         .choices(act_names())
         .param("kernel_size", &Params::kernel_size, "Odd; a number or one a dimension.")
         .at_least(1)
@@ -85,14 +84,13 @@ struct VoxelMorph final : ImageNetwork<VoxelMorph> {
   }
 
  private:
-  static Act slope(const Json& given) {
-    const Act a = act_of(given);
-    return a.kind == Act::Kind::leaky_relu && given.is_string() ? Act{a.kind, 0.2} : a;
+  static std::optional<Act> slope(const std::optional<Json>& given) {
+    const std::optional<Act> a = act_or_none(given);
+    return a && a->kind == Act::Kind::leaky_relu && given->is_string() ? Act{a->kind, 0.2} : a;
   }
   Value block(const Scope& s, const Value& x, std::int64_t out, std::int64_t stride,
               const PerAxis& kernel, const std::optional<Act>& act) const {
-    Adn adn{.ordering = p.adn_ordering, .act = act, .dropout = p.dropout};
-    if (p.norm) adn.norm = norm_of(*p.norm);
+    const Adn adn{p.adn_ordering, norm_or_none(p.norm), act, p.dropout};
     return convolution(s, x, out,
                        {.strides = stride, .kernel_size = kernel, .adn = adn, .bias = p.bias});
   }

@@ -23,8 +23,7 @@ struct VqVae final : ImageNetwork<VqVae> {
     Lists downsample_parameters{{2, 4, 1, 1}, {2, 4, 1, 1}, {2, 4, 1, 1}};
     Lists upsample_parameters{{2, 4, 1, 1, 0}, {2, 4, 1, 1, 0}, {2, 4, 1, 1, 0}};
     double commitment_cost = 0.25, decay = 0.5, epsilon = 1e-5, dropout = 0;
-    Json act = "RELU";
-    std::optional<Json> output_act;
+    std::optional<Json> act = Json("RELU"), output_act;
   } p;
 
   static Spec spec() {
@@ -59,7 +58,7 @@ struct VqVae final : ImageNetwork<VqVae> {
         .above(0)
         .param("dropout", &Params::dropout, dropout_doc)
         .range(0, 0.99)
-        .param("act", &Params::act, monai_name_doc)
+        .param("act", &Params::act, monai_name_or_none_doc)
         .choices(act_names())
         .param("output_act", &Params::output_act, "After the last convolution; null: none.")
         .choices(act_names());
@@ -114,7 +113,7 @@ struct VqVae final : ImageNetwork<VqVae> {
     return each_of("num_res_channels", p.num_res_channels, p.channels.size())[level];
   }
   Adn activated(double dropout) const {
-    return {.ordering = "DA", .act = act_of(p.act), .dropout = dropout};
+    return {.ordering = "DA", .act = act_or_none(p.act), .dropout = dropout};
   }
   Value units(const Scope& s, std::int64_t& i, Value x, std::size_t level) const {
     for (std::int64_t r = 0; r < p.num_res_layers; ++r) {

@@ -661,6 +661,95 @@ TEST_CASE("var_auto_encoder takes signals, whose in_shape is two numbers") {
             .sizes() == at::IntArrayRef{2, 2, 16});
 }
 
+TEST_CASE("a norm and an activation may be null where MONAI's may be None: then there is none") {
+  struct Case {
+    const char* type;
+    Json params;
+    std::vector<std::int64_t> size;
+    std::vector<const char*> acts{"act"};
+    const char* norm = "norm";
+  };
+  const Json five{2, 2, 2, 2, 2}, six{2, 2, 2, 2, 2, 2};
+  const Case all[] = {
+      {"unet", {{"channels", {4, 8}}, {"strides", {2}}, {"bias", false}}, {2, 1, 8, 8}},
+      {"unet",
+       {{"channels", {4, 8}}, {"strides", {2}}, {"bias", false}, {"num_res_units", 2}},
+       {2, 1, 8, 8}},
+      {"basic_unet", {{"features", six}, {"bias", false}}, {2, 1, 32, 32}},
+      {"basic_unet_plus_plus", {{"features", six}, {"bias", false}}, {2, 1, 32, 32}},
+      {"flexible_unet", {{"backbone", "resnet10"}, {"decoder_channels", five}}, {2, 1, 64, 64}},
+      {"auto_encoder", {{"channels", {4, 8}}, {"strides", {2, 2}}, {"bias", false}}, {2, 1, 8, 8}},
+      {"generator",
+       {{"latent_shape", 3},
+        {"start_shape", {4, 4, 4}},
+        {"channels", {4, 1}},
+        {"strides", {2, 2}},
+        {"bias", false}},
+       {2, 3}},
+      {"regressor",
+       {{"in_shape", {1, 8, 8}}, {"channels", {4, 4}}, {"strides", {2, 2}}, {"bias", false}},
+       {2, 1, 8, 8}},
+      {"high_res_net",
+       Json::parse(R"({ "layer_params": [{ "n_features": 4, "kernel_size": 3 },
+                                         { "n_features": 4, "kernels": [3, 3], "repeat": 2 },
+                                         { "n_features": 6, "kernel_size": 1 },
+                                         { "kernel_size": 1 }] })"),
+       {2, 1, 8, 8},
+       {"acti_type"},
+       "norm_type"},
+      {"patch_discriminator",
+       {{"channels", 4}, {"num_layers_d", 2}},
+       {2, 1, 16, 16},
+       {"activation"}},
+      {"fully_connected_net", {{"in_channels", 8}, {"hidden_channels", {4}}}, {2, 8}, {"act"}, ""},
+      {"vqvae",
+       Json::parse(R"({ "channels": [4], "num_res_channels": [4], "num_res_layers": 1,
+                        "downsample_parameters": [[2, 4, 1, 1]],
+                        "upsample_parameters": [[2, 4, 1, 1, 0]], "num_embeddings": 64 })"),
+       {2, 1, 8, 8},
+       {"act"},
+       ""},
+      {"voxel_morph",
+       {{"out_channels", 1},
+        {"channels", {4, 4}},
+        {"final_conv_channels", {4}},
+        {"bias", false},
+        {"integration_steps", 0}},
+       {2, 1, 8, 8},
+       {"act", "final_conv_act"}}};
+  const at::NoGradGuard no_grad;
+  for (const Case& c : all) {
+    CAPTURE(std::string(c.type));
+    const bool two = std::string(c.type) == "voxel_morph";
+    // Of the voxel_morph the displacements.
+    const auto output = [&](const Json& act, const Json& norm) {
+      Json params = c.params;
+      for (const char* name : c.acts)
+        if (act != "usual") params[name] = act;
+      if (*c.norm && norm != "usual") params[c.norm] = norm;
+      const auto net = make(c.type, params);
+      net->initialise(3);
+      net->train(false);
+      Network::Tensors x{sines(c.size)};
+      if (two) x.push_back(sines(c.size, 2));
+      return net->forward(x, two ? 2 : 1).back();
+    };
+    // An activation, and in prediction a norm of new statistics, that change nothing.
+    const Json identity = Json::array({"leakyrelu", {{"negative_slope", 1.0}}}),
+               unchanged = Json::array({"batch", {{"affine", false}, {"eps", 1e-12}}});
+    const at::Tensor bare = output(nullptr, nullptr);
+    const auto as_bare = [&](const at::Tensor& y) {
+      return (y - bare).abs().max().item<double>() < 1e-4 * bare.abs().max().item<double>();
+    };
+    CHECK(as_bare(output(identity, unchanged)));
+    CHECK_FALSE(as_bare(output("usual", nullptr)));
+    if (*c.norm) CHECK_FALSE(as_bare(output(nullptr, "instance")));
+  }
+  // Where MONAI's class takes none it is refused.
+  CHECK_THROWS_WITH(make("vnet", {{"act", nullptr}}),
+                    doctest::Contains("vnet: an activation is a name or [name, {arguments}]"));
+}
+
 TEST_CASE("networks say in words what they cannot be and what does not fit") {
   CHECK_THROWS_WITH(
       make("dynunet",
