@@ -27,6 +27,7 @@ struct MaskedAutoEncoderViT final : ImageNetwork<MaskedAutoEncoderViT> {
         "MaskedAutoEncoderViT). Second output, by the model node's output_keys: the mask [N, T].",
         false);
     leave_out(s, {"out_channels"});
+    declared(s, "in_channels").required = true;
     s.gives("logits", Form::any).dtype("float32");
     add_transformer_params<Params>(s)
         .param("masking_ratio", &Params::masking_ratio, "The share of patches that is masked.")

@@ -14,6 +14,7 @@ namespace {
 
 template <class Params>
 Spec vit_spec(Spec s) {
+  declared(s, "in_channels").required = true;
   add_transformer_params<Params>(s)
       .param("proj_type", &Params::proj_type, "How a patch becomes a token.")
       .choices({"conv", "perceptron"});

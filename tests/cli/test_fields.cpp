@@ -77,6 +77,20 @@ TEST_CASE(
   CHECK(net(R"("act": ["rleu", { "inplace": true }])").find("SL0230 models.net.act.0: ") == 0);
 }
 
+TEST_CASE("transformers are told how many channels an image has, as MONAI's are") {
+  for (const std::string type : {"vit", "vit_auto_enc", "masked_auto_encoder_vit", "unetr"}) {
+    CAPTURE(type);
+    const auto net = [&](const std::string& more) {
+      return said(graph(forward, "\"type\": \"" + type + "\", \"img_size\": 32" + more));
+    };
+    const char* const outputs = R"(, "out_channels": 2)";
+    const std::string rest = (type == "unetr" ? "" : R"(, "patch_size": 4)") +
+                             std::string(type.starts_with("masked") ? "" : outputs);
+    CHECK(net(rest).find("SL0224 models.net: \"" + type + "\" needs \"in_channels\" (int)") == 0);
+    CHECK(net(rest + R"(, "in_channels": 1)").find("models.net") == std::string::npos);
+  }
+}
+
 TEST_CASE("layers of a network of one's own are checked by their types, and so are their norms") {
   const auto net = [](const std::string& layer) {
     return said(graph(forward, R"("type": "layers", "spatial_dims": 3, "in_channels": 1,
