@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 
 namespace sluice {
@@ -43,12 +44,39 @@ class WrittenFiles {
     last = {stamp, told};
   }
 
+  // For a run that is resumed and goes on within the epoch.
+  void save(State& state) const {
+    std::lock_guard lock(mutex_);
+    Json all = Json::object();
+    for (const auto& [path, claim] : claims_) {
+      const Stamp& s = claim.stamp;
+      all[path] = {{"stream", s.stream},
+                   {"epoch", s.epoch},
+                   {"index", s.index},
+                   {"path", s.path},
+                   {"told", claim.told}};
+    }
+    if (!all.empty()) state.values["written"] = std::move(all);
+  }
+  void load(const State& state) {
+    std::lock_guard lock(mutex_);
+    const Json all = state.values.value("written", Json::object());
+    for (const auto& [path, claim] : all.items()) {
+      Stamp s;
+      s.stream = claim.at("stream");
+      s.epoch = claim.at("epoch");
+      s.index = claim.at("index");
+      s.path = claim.at("path").get<decltype(s.path)>();
+      claims_[path] = {s, claim.at("told").get<std::string>()};
+    }
+  }
+
  private:
   struct Claim {
     Stamp stamp;
     std::string told;  // the sample, for the message
   };
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Claim> claims_;
 };
 

@@ -248,10 +248,11 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
   Json nodes = Json::object();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const PlanNode& n = plan_->nodes[i];
-    const bool is_stateful = all_nodes && n.ordered && n.stream != anew;
-    if (n.spec->access != Access::update && !is_stateful) continue;
+    const bool is_updater = n.spec->access == Access::update;
+    if (!is_updater && !(all_nodes && n.stream != anew)) continue;
     State state;
     nodes_[i]->save(state);
+    if (!is_updater && state.values.empty() && state.tensors.empty()) continue;
     for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;
     nodes[n.path()] = state.values;
   }

@@ -100,11 +100,13 @@ struct ProbabilityMap final : Node {
       state.tensors[path] = map.values;
       state.values[path] = map.missing;
     }
+    written_.save(state);
   }
   void load(const State& state) override {
     maps_.clear();
     for (const auto& [path, values] : state.tensors)
       maps_[path] = {values.clone(), state.values.at(path).get<std::int64_t>()};
+    written_.load(state);
   }
 
  private:

@@ -66,6 +66,9 @@ struct SaveClassScores final : Node {
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }
 
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
  private:
   WrittenFiles written_;
 };

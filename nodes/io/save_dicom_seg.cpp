@@ -92,6 +92,9 @@ struct SaveDicomSeg final : Node {
     f.emit(std::move(out));
   }
 
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
  private:
   void check_labels(const std::string& where) const {
     const auto require = [&](bool good, const std::string& at, const char* what) {

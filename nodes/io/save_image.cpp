@@ -129,6 +129,9 @@ struct SaveImage final : Node {
     f.emit(std::move(out));
   }
 
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
  private:
   // The folder of a field's file, and its name.
   std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {

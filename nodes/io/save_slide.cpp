@@ -91,6 +91,9 @@ struct SaveSlide final : Node {
     f.emit(std::move(out));
   }
 
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
  private:
   WrittenFiles written_;
 };

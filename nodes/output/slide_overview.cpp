@@ -68,6 +68,9 @@ struct SlideOverview final : Node {
     write_file(file, {{reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}});
   }
 
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
  private:
   static constexpr std::int64_t most_drawn = std::int64_t{1} << 26;
 

@@ -367,6 +367,24 @@ TEST_CASE("a cache entry that finds no space is a warning, and the run goes on")
   CHECK(contains(t.json_of("a/summary.json").at("warnings").dump(), "File too large"));
 }
 
+TEST_CASE(
+    "a checkpoint within an epoch holds which files the epoch has written, and a resume goes on") {
+  const TinyTraining t;
+  const std::string more =
+      R"(--set '+nodes.kept={"type":"save_image","in":"noise","output_dir":)"
+      R"("kept","keys":["image"],"output_postfix":"x"}' --set nodes.batch.in=kept )";
+  REQUIRE(t.run(more + "--steps 1 --out a").code == 0);
+  const json written =
+      t.json_of("a/checkpoints/last/state.json").at("state").at("nodes").at("kept").at("written");
+  CHECK(written.size() >= 2);  // of the first step's batch
+  for (const auto& [path, claim] : written.items()) CHECK(path.ends_with("_x.nii.gz"));
+  const auto r = shell::run(t.in_folder + "$SLUICE run --quiet --resume a");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  REQUIRE(t.run(more + "--out whole").code == 0);
+  CHECK(t.weights("a") == t.weights("whole"));
+}
+
 TEST_CASE("previews of a validation that a resume repeats are listed once") {
   const TinyTraining t;
   const std::string more =

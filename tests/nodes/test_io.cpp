@@ -10,6 +10,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/state/checkpoint.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
@@ -488,7 +489,18 @@ TEST_CASE("save_image refuses a file that another sample of the epoch has writte
       message_of([&] { save.fire({made_of("/d/2/image.nii.gz")}, at_index(1)); }),
       "case_trans.nii.gz is the file of two samples, \"case\" of /d/1/image.nii.gz and \"case\" of "
       "/d/2/image.nii.gz; name_by"));
+  State state;
+  save.node().save(state);
   save.fire({made_of("/d/2/image.nii.gz")}, at_index(1, 1));  // the next epoch's
+  // A run that goes on within the epoch knows them too; what it repeats is the same sample.
+  Driver resumed("save_image", params);
+  resumed.node().load(state);
+  resumed.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
+  CHECK(contains(
+      message_of([&] { resumed.fire({made_of("/d/2/image.nii.gz")}, at_index(1)); }),
+      "case_trans.nii.gz is the file of two samples, \"case\" of /d/1/image.nii.gz and \"case\" of "
+      "/d/2/image.nii.gz"));
+  resumed.fire({made_of("/d/2/image.nii.gz")}, at_index(1, 1));
   Json apart = params;
   apart.update({{"name_by", "file"}, {"data_root_dir", "/d/"}});
   Driver by_file("save_image", apart);
