@@ -1,13 +1,17 @@
-// What nodes that write files share: names of files, and that a second sample of an epoch never
-// overwrites the first one's in silence.
+// What nodes that write files share: names of files, and that neither a second sample of an epoch
+// nor another run at the same time overwrites what is there in silence.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/base/folder_use.h"
+#include "engine/group/ranks.h"
+#include "engine/run/node.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 
@@ -29,14 +33,49 @@ inline const std::string& file_of(const Sample& sample, const std::string& key) 
   return field.geometry().path;
 }
 
+// Tells of another run that writes into `folder`. The run's own folder is locked as a whole, and of
+// a run's ranks the first one tells.
+class SharedFolder {
+ public:
+  void open(const OpenContext& context, const std::filesystem::path& folder) {
+    const bool first_rank = !context.ranks || context.ranks->world.rank == 0;
+    if (first_rank && !lies_in(folder, context.out_dir)) folder_ = folder;
+  }
+  // Before the first file is written.
+  void begin() {
+    if (folder_.empty()) return;
+    std::error_code said_by_the_writer;
+    std::filesystem::create_directories(folder_, said_by_the_writer);
+    use_ = use_folder(folder_);
+    folder_.clear();
+  }
+
+ private:
+  static bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& run) {
+    if (run.empty()) return false;
+    const auto plain = [](const auto& path) {
+      return std::filesystem::absolute(path).lexically_normal();
+    };
+    const auto below = plain(folder).lexically_relative(plain(run));
+    return !below.empty() && *below.begin() != "..";
+  }
+
+  std::filesystem::path folder_;  // empty: nothing is left to do
+  std::shared_ptr<const void> use_;
+};
+
 class WrittenFiles {
  public:
+  void open(const OpenContext& context, const std::filesystem::path& folder) {
+    folder_.open(context, folder);
+  }
   // DataError where another sample of the epoch has claimed the path. `source`: the file that this
   // sample was made of, or ""; `advice` follows the message. Any thread.
   void claim(const std::filesystem::path& path, const Stamp& stamp, const std::string& sample,
              const std::string& source, const std::string& advice = "") {
     const std::string told = "\"" + sample + "\"" + (source.empty() ? "" : " of " + source);
     std::lock_guard lock(mutex_);
+    folder_.begin();
     Claim& last = claims_.try_emplace(path.string(), Claim{stamp, told}).first->second;
     if (last.stamp.epoch == stamp.epoch && last.stamp != stamp)
       throw DataError(path.string() + " is the file of two samples, " + last.told + " and " + told +
@@ -77,6 +116,7 @@ class WrittenFiles {
     std::string told;  // the sample, for the message
   };
   mutable std::mutex mutex_;
+  SharedFolder folder_;
   std::map<std::string, Claim> claims_;
 };
 

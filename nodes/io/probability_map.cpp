@@ -54,7 +54,9 @@ struct ProbabilityMap final : Node {
   }
 
   void open(const OpenContext& context) override {
-    if (!p.output_dir.empty()) folder = context.out_dir / p.output_dir;
+    if (p.output_dir.empty()) return;
+    folder = context.out_dir / p.output_dir;
+    written_.open(context, folder);
   }
 
   void process(Firing& f) override {

@@ -39,7 +39,10 @@ struct SaveClassScores final : Node {
         .takes("@key", Form::any, 0);
   }
 
-  void open(const OpenContext& context) override { folder = context.out_dir / p.output_dir; }
+  void open(const OpenContext& context) override {
+    folder = context.out_dir / p.output_dir;
+    written_.open(context, folder);
+  }
 
   void process(Firing& f) override {
     const Field& field = f.in().at(p.key);

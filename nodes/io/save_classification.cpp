@@ -10,6 +10,7 @@
 #include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -23,6 +24,7 @@ struct SaveClassification final : Node {
   } p;
   fs::path path;
   std::string lines;
+  SharedFolder shared;
 
   static Spec spec() {
     return Spec("save_classification",
@@ -41,6 +43,8 @@ struct SaveClassification final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
+    shared.open(context, path.parent_path());
+    shared.begin();
   }
 
   void process(Firing& f) override {

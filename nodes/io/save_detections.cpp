@@ -10,6 +10,7 @@
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
 #include "nodes/fields.h"
+#include "nodes/written_files.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +22,7 @@ struct SaveDetections final : Node {
   } p;
   std::filesystem::path path;
   std::string lines;
+  SharedFolder shared;
 
   static Spec spec() {
     return Spec("save_detections",
@@ -40,6 +42,8 @@ struct SaveDetections final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
+    shared.open(context, path.parent_path());
+    shared.begin();
   }
 
   void process(Firing& f) override {

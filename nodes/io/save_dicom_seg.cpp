@@ -60,6 +60,7 @@ struct SaveDicomSeg final : Node {
 
   void open(const OpenContext& context) override {
     folder = context.out_dir / p.output_dir;
+    written_.open(context, folder);
     check_labels(context.node + ".labels");
     if (p.output_postfix.size() != p.keys.size())
       throw Error(Exit::usage, context.node +

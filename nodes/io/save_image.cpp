@@ -81,6 +81,7 @@ struct SaveImage final : Node {
 
   void open(const OpenContext& context) override {
     folder = context.out_dir / p.output_dir;  // an absolute output_dir replaces out_dir
+    written_.open(context, folder);
     const auto& postfixes = p.output_postfix;
     const std::set<std::string> distinct(postfixes.begin(), postfixes.end());
     if (postfixes.size() != p.keys.size() && postfixes.size() != 1)

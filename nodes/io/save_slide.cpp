@@ -56,6 +56,7 @@ struct SaveSlide final : Node {
   void open(const OpenContext& context) override {
     if (p.tile % 16 != 0) throw Error(Exit::usage, context.node + ": tile is a multiple of 16");
     folder = context.out_dir / p.output_dir;
+    written_.open(context, folder);
   }
 
   void process(Firing& f) override {

@@ -23,6 +23,7 @@ struct WriteDatalist final : Node {
   } p;
   fs::path path;
   Json entries = Json::array();
+  SharedFolder shared;
 
   static Spec spec() {
     return Spec("write_datalist",
@@ -48,6 +49,8 @@ struct WriteDatalist final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.output).lexically_normal();
+    shared.open(context, path.parent_path());
+    shared.begin();
   }
 
   void process(Firing& f) override {

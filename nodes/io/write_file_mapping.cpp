@@ -19,6 +19,7 @@ struct WriteFileMapping final : Node {
   } p;
   fs::path path;
   Json entries = Json::array();
+  SharedFolder shared;
 
   static Spec spec() {
     return Spec("write_file_mapping",
@@ -40,6 +41,8 @@ struct WriteFileMapping final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.mapping_file_path).lexically_normal();
+    shared.open(context, path.parent_path());
+    shared.begin();
   }
 
   void process(Firing& f) override {

@@ -42,6 +42,7 @@ struct SlideOverview final : Node {
 
   void open(const OpenContext& context) override {
     folder_ = context.out_dir / p.output_dir;
+    written_.open(context, folder_);
     reader_ = std::make_unique<SlideReader>(p.backend, std::size_t{16} << 20, 1);
   }
 

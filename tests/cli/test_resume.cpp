@@ -289,6 +289,34 @@ TEST_CASE("two runs in one folder: the second is refused and names the first") {
   CHECK(contains(r.err, "a: " + word + " works in this folder"));
 }
 
+TEST_CASE("of two runs that write into one folder the second says so, and names the first") {
+  const TinyTraining t;
+  const auto writer = [&](const char* node, const char* postfix) {
+    return std::string("--set '+nodes.") + node + R"(={"type":"save_image","in":"noise",)" +
+           R"("keys":"image","output_dir":")" + (t.folder.path / "shared").string() +
+           R"(","output_postfix":")" + postfix + "\"}' ";
+  };
+  // Two writers of one graph share the folder.
+  const std::string run =
+      "$SLUICE run g.json --quiet --no-out " + writer("one", "a") + writer("two", "b");
+  const auto r =
+      shell::run(t.in_folder + run +
+                 "--set run.epochs=100000 & p=$!\n"
+                 "until ls shared 2>/dev/null | grep -q .; do sleep 0.02; done\n" +
+                 run + "; echo $?\n" + "echo process $p writes; kill -INT $p; wait $p; echo $?\n" +
+                 run + "; echo $?");
+  INFO(r.out, r.err);
+  CHECK(r.out.starts_with("0\n"));
+  CHECK(r.out.ends_with("130\n0\n"));
+  const std::string word = r.out.substr(2, r.out.find(" writes") - 2),
+                    said = "shared: " + word + " writes there too";
+  CHECK(r.err.find("writes there too") != std::string::npos);
+  CHECK(contains(r.err, said));
+  CHECK(r.err.find("writes there too") == r.err.rfind("writes there too"));
+  for (const auto& entry : fs::directory_iterator(t.folder.path / "shared"))
+    CHECK(entry.path().filename().string().starts_with("synthetic"));  // no lock is left
+}
+
 TEST_CASE("without --out results go to the first free runs/NAME-N, and --no-out keeps nothing") {
   const TinyTraining t;
   fs::create_directories(t.folder.path / "runs/g-2");

@@ -1,0 +1,64 @@
+#include "engine/base/folder_use.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "engine/base/warnings.h"
+
+namespace sluice {
+namespace {
+
+struct Open {
+  int fd;
+  explicit Open(const std::filesystem::path& folder)
+      : fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~Open() {
+    if (fd >= 0) ::close(fd);
+  }
+  Open(const Open&) = delete;
+};
+
+// Who has locked it, as /proc/locks says: "1: FLOCK  ADVISORY  READ  4711 08:02:131090 0 EOF".
+std::string holder(ino_t inode) {
+  const std::string own = std::to_string(::getpid()), file = ":" + std::to_string(inode);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, how, access, pid, of;
+    words >> number >> kind >> how >> access >> pid >> of;
+    if (kind == "FLOCK" && of.ends_with(file) && pid != own) return "process " + pid;
+  }
+  return "another process";  // on another host, or in another container
+}
+
+}  // namespace
+
+std::shared_ptr<const void> use_folder(const std::filesystem::path& folder) {
+  static std::mutex mutex;
+  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<const void>> held;
+  const auto mine = std::make_shared<const Open>(folder);
+  struct stat is {};
+  if (mine->fd < 0 || ::fstat(mine->fd, &is) != 0) return nullptr;
+  std::lock_guard lock(mutex);
+  auto& known = held[{is.st_dev, is.st_ino}];
+  if (auto same = known.lock()) return same;
+  // Alone it can be had for itself; others have it shared. Some file systems have no locks.
+  if (::flock(mine->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    warn(folder.string() + ": " + holder(is.st_ino) +
+         " writes there too; of files with one name the last one written stays");
+  ::flock(mine->fd, LOCK_SH | LOCK_NB);
+  known = mine;
+  return mine;
+}
+
+}  // namespace sluice
