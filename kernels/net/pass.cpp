@@ -51,7 +51,7 @@ class Turns {
   bool wait(int lane, std::size_t frame) {
     if (lane == 0) return true;
     std::unique_lock lock(mutex_);
-    const std::vector<Mark>& before = done_[lane - 1];
+    const std::vector<StreamMark>& before = done_[lane - 1];
     moved_.wait(lock, [&] { return failed_ || before.size() > frame; });
     if (!failed_) before[frame].await();
     return !failed_;
@@ -71,7 +71,7 @@ class Turns {
   std::mutex mutex_;
   std::condition_variable moved_;
   const at::DeviceType type_;
-  std::vector<std::vector<Mark>> done_;  // by lane, by frame
+  std::vector<std::vector<StreamMark>> done_;  // by lane, by frame
   bool failed_ = false;
 };
 

@@ -97,13 +97,13 @@ void Places::run(int count, const std::function<void(int)>& body, Order order) c
   if (error) std::rethrow_exception(error);
 }
 
-Mark::Mark(at::DeviceType type) {
+StreamMark::StreamMark(at::DeviceType type) {
   if (type == at::kCPU) return;
   event_.emplace(type);
   event_->record(current_stream(type));
 }
 
-void Mark::await() const {
+void StreamMark::await() const {
   if (event_) event_->block(current_stream(event_->device_type()));
 }
 

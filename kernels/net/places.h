@@ -9,8 +9,8 @@
 // another's mark. Memory that the caller and a place touch is the caller's, from before the fork
 // until after the join. What a place allocates it alone uses, but for what another one takes over:
 //
-//   place 0    make x ── Mark ── let go of x, go on
-//   place 1      await() └─ taken_over(x) ── use the copy
+//   place 0    make x ── StreamMark ── let go of x, go on
+//   place 1        await() └─ taken_over(x) ── use the copy
 //
 // A place takes over in its own streams, after it awaited a mark that was set after x was made; the
 // allocator knows of it, and gives x's memory to nobody before it is read.
@@ -54,9 +54,9 @@ class Places {
 
 // All that the thread's place has been given so far, for another place to wait for. On the host,
 // whose calls end when their work is done, it is nothing.
-class Mark {
+class StreamMark {
  public:
-  explicit Mark(at::DeviceType type);
+  explicit StreamMark(at::DeviceType type);
   void await() const;  // what the thread's place is given from now on does
 
  private:

@@ -14,7 +14,9 @@ struct Bundle {
   shell::Result run(const std::string& command) const {
     return shell::run("cd " + folder.path.string() + " && $SLUICE " + command);
   }
+  // A graph that is there already would stay as it is.
   shell::Result make(const std::string& more = "") const {
+    std::filesystem::remove(folder.path / "graph.json");
     return run("new bundle b -o graph.json " + more);
   }
   // Makes the graph, which must succeed.

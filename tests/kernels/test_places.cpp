@@ -200,7 +200,7 @@ TEST_CASE("what a place awaits by a mark, and what that awaited, is done before 
     const Places places({nth(0), nth(1), nth(2)});
     const auto lane_of = [&](int p) { return order == Order::from_first ? p : 2 - p; };
     std::latch made[2] = {std::latch(1), std::latch(1)};
-    std::optional<Mark> marks[2];
+    std::optional<StreamMark> marks[2];
     Seen seen[3];
     int worked[3] = {}, later[3] = {};  // on the lane's own stream, when it set its mark and after
     const auto body = [&](int p) {
@@ -226,7 +226,7 @@ TEST_CASE("what a place awaits by a mark, and what that awaited, is done before 
   }
 }
 
-TEST_CASE("a mark of the host is nothing to wait for") { Mark(at::kCPU).await(); }
+TEST_CASE("a mark of the host is nothing to wait for") { StreamMark(at::kCPU).await(); }
 
 TEST_CASE("packed tensors are the tensors, and an undefined one stays so") {
   const std::vector<at::Tensor> tensors{at::arange(5, at::kFloat), at::Tensor(),

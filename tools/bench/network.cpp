@@ -1,5 +1,5 @@
-// One network's training step without its optimizer: forward, the means of the outputs' squares, and
-// backward; or a prediction alone. What networks.py and prediction.py run.
+// One network's training step without its optimizer: forward, the means of the outputs' squares,
+// and backward; or a prediction alone. What networks.py and prediction.py run.
 //
 //   bench_network JSON    {"type": "unet", "params": {...}, "size": [2, 1, 64, 64, 64],
 //                          "precision": "float32", "steps": 5, "threads": 2, "predict": false,
