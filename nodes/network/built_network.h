@@ -177,7 +177,10 @@ class ImageNetwork : public BuiltNetwork {
       make(spec.name, self.p, channels_last, {{.channels = self.p.in_channels}},
            [&](const Scope& s, const Values& x) { return self.build(s, x[0]); });
     if constexpr (requires { self.p.init; })
-      if (self.p.init == "normal") begin_normal(norm_of(self.p.norm).kind == Norm::batch);
+      if (self.p.init == "normal") {
+        const auto norm = norm_or_none(self.p.norm);
+        begin_normal(norm && norm->kind == Norm::batch);
+      }
   }
 };
 
