@@ -292,10 +292,12 @@ void check_step(const Reading& reading, const Spec& spec, const Written& written
   const Field* field = written.find(param->name);
   const Json net = params.value("net", Json());
   if (!field || !net.is_string()) return;
-  const std::string wrong = wrong_step(params[param->name], net, reading.catalogue);
-  if (!wrong.empty())
-    reading.error_at(*field, "SL0222", "\"" + param->name + "\": " + wrong,
-                     written.path + "." + param->name);
+  const auto fault = wrong_step(params[param->name], net, reading.catalogue);
+  if (!fault) return;
+  const std::string number = fault->node ? std::to_string(*fault->node) : "";
+  reading.error_at(fault->node ? field->member(number) : *field, "SL0222",
+                   "\"" + param->name + "\": " + fault->text,
+                   written.path + "." + param->name + (fault->node ? "." + number : ""));
 }
 
 // Of a layer and its like: of which of the types it is.

@@ -2,6 +2,10 @@
 // {"type": ..., parameters} or lists of these, and which types may stand there.
 #pragma once
 
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "engine/graph/catalogue.h"
 #include "engine/graph/spec.h"
 
@@ -20,14 +24,21 @@ inline bool may_stand_inside(const Spec& s) {
          !s.is_ordered && !s.is_gate && s.access == Access::none;
 }
 
-// In a step also what reads a network, or updates it.
+// In a step also what reads a network, or updates it; not steps in steps.
 inline bool may_stand_in_step(const Spec& s) {
   return !s.is_network && s.arity == Arity::one_to_one && s.ins.size() == 1 && s.outs.size() == 1 &&
-         !s.is_gate && s.follows_param.empty() && (!s.is_ordered || s.access == Access::update);
+         !s.is_gate && s.follows_param.empty() && (!s.is_ordered || s.access == Access::update) &&
+         std::none_of(s.params.begin(), s.params.end(), holds_a_step);
 }
 
-// What is wrong with the nodes of a step of the network `net`; "" where nothing is. Types that
-// nobody knows are left to whoever reads them.
-std::string wrong_step(const Json& step, const std::string& net, const Catalogue& catalogue);
+struct StepFault {
+  std::string text;
+  std::optional<std::size_t> node;  // of the list; nullopt: the list itself is wrong
+};
+
+// What is wrong with the nodes of a step of the network `net`. What is no node, or of a type that
+// nobody knows, is left to whoever reads the nodes.
+std::optional<StepFault> wrong_step(const Json& step, const std::string& net,
+                                    const Catalogue& catalogue);
 
 }  // namespace sluice

@@ -55,22 +55,23 @@ class SeveralSteps final : public Node {
 
   void open(const OpenContext& context) override {
     const Catalogue& catalogue = Registry::global().catalogue();
-    if (const std::string wrong = wrong_step(p.step, p.net, catalogue); !wrong.empty())
-      throw Error(Exit::usage, "\"step\": " + wrong);
+    if (const auto fault = wrong_step(p.step, p.net, catalogue))
+      throw Error(Exit::usage, "\"step\": " + fault->text);
     if (context.division.sharded())
       throw Error(Exit::usage, "several steps of a batch need all of it: no shards");
-    if (p.step.back().value("lr_schedule", Json()) == "reduce_on_plateau")
-      throw Error(Exit::usage, "reduce_on_plateau is for an optimizer that is a node of the graph");
     OpenContext inside = context;
     inside.fuse = false;  // each node's work is done when it ends
     for (std::size_t k = 0; k < p.step.size(); ++k)
       nodes_.push_back(InnerNode::make(p.step[k], context.node + "/" + std::to_string(k), inside,
                                        &may_stand_in_step));
+    if (p.step.back().value("lr_schedule", Json()) == "reduce_on_plateau")
+      throw Error(Exit::usage, "reduce_on_plateau is for an optimizer that is a node of the graph");
   }
 
   void process(Firing& f) override {
     const SamplePtr batch = numbers(f.in());
-    for (std::int64_t n = 0; n < p.times; ++n) step(f, batch, static_cast<std::uint64_t>(n));
+    for (std::int64_t n = 0; n < p.times; ++n)
+      if (!step(f, batch, static_cast<std::uint64_t>(n))) return;
     f.emit_ptr(f.ptr());
   }
 
@@ -109,13 +110,23 @@ class SeveralSteps final : public Node {
     return out;
   }
 
-  void step(Firing& f, SamplePtr sample, std::uint64_t number) const {
-    for (const InnerNode& node : nodes_) {
+  // False: the run is being stopped, and a node has given up.
+  bool step(Firing& f, SamplePtr sample, std::uint64_t number) const {
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const InnerNode& node = nodes_[k];
+      const std::string name = "\"" + p.step[k]["type"].get<std::string>() + "\" of the step";
       auto inner = std::make_shared<Inner>(f, number == 0 ? node.key : mix(node.key ^ number),
                                            std::move(sample));
-      node.node->process(inner->firing);
-      if (inner->firing.outs().empty())
-        throw DataError("a node of the step keeps the batch back: " + inner->firing.skip_reason());
+      try {
+        node.node->process(inner->firing);
+      } catch (Error& error) {  // of the type that it has
+        static_cast<std::runtime_error&>(error) = std::runtime_error(name + ": " + error.what());
+        throw;
+      }
+      if (inner->firing.outs().empty()) {
+        if (f.stopped()) return false;
+        throw DataError(name + " keeps the batch back: " + inner->firing.skip_reason());
+      }
       sample = inner->firing.outs().front().sample;
       f.when_done([&f, inner] {
         for (const auto& look : inner->firing.later()) look();
@@ -123,6 +134,7 @@ class SeveralSteps final : public Node {
         inner->firing.clear();
       });
     }
+    return true;
   }
 
   std::vector<InnerNode> nodes_;

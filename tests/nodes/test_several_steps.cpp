@@ -153,6 +153,15 @@ TEST_CASE("several steps go on where they were saved, and not with another optim
                        DataError);
 }
 
+TEST_CASE("what goes wrong within a step says of which node it is") {
+  Two t;
+  Driver node =
+      t.open("several_steps",
+             several(2, {to_zero[0], {{"type", "mse_loss"}, {"label_key", "truth"}}, to_zero[2]}));
+  CHECK_THROWS_WITH_AS(node.fire({one()}), doctest::Contains("\"mse_loss\" of the step: no field"),
+                       DataError);
+}
+
 TEST_CASE("a step that is none is refused before the run") {
   Two t;
   const auto refused = [&](const Json& step, const char* why) {
@@ -164,6 +173,11 @@ TEST_CASE("a step that is none is refused before the run") {
   refused({{{"type", "model"}, {"net", "maker"}}, to_zero[1], to_zero[2]},
           "\"model\" names the network \"maker\"");
   refused({to_zero[0], {{"type", "cache"}}, to_zero[2]}, "cannot stand inside a node");
+  refused(Json::array({to_zero}), "found a list of 3");
+  refused({to_zero[0], to_zero[1], "sgd"}, "cannot stand inside a node");
+  Json inside = several(2);
+  inside["type"] = "several_steps";
+  refused(Json::array({inside}), "cannot stand inside a node");
   Json waits = to_zero;
   waits[2]["lr_schedule"] = "reduce_on_plateau";
   refused(waits, "reduce_on_plateau");
@@ -209,6 +223,9 @@ TEST_CASE("check reads a step's nodes as those of the graph") {
   };
   holds(with("/nodes/steps/step/2/net", "jugde"), "jugde");
   holds(with("/nodes/steps/step/2/type", "mse_loss"), "updates no network");
+  holds(with("/nodes/steps/step/2/type", "mse_loss"), "\"nodes.steps.step.2\"");  // the place
+  holds(with("/nodes/steps/step", Json::array({graph["nodes"]["steps"]["step"]})),
+        "found a list of 3");
   holds(with("/nodes/steps/step/1", {{"type", "cache"}}), "expected a node of a step");
   holds(with("/nodes/steps/step/2/lr", "fast"), "expected float");
   holds(with("/nodes/steps/times", 0), "expected 1 to 1000");
