@@ -89,12 +89,13 @@ static std::vector<Step::Size> sizes_of(const Net::Tensors& x) {
 }
 
 // Two threads would add to one gradient.
-static void check_lanes(const Net& net, const Stages& stages) {
+void Pass::check_lanes(const Net& net, const Stages& stages, int lanes) {
   std::vector<int> reader(net.parameters.size(), -1);
+  const auto place = [&](int stage) { return place_of(stage, lanes, stages.size()); };
   for (int s = 0; s < stages.size(); ++s)
     for (const int n : stages.all[s].schedule.steps)
       for (const int p : net.steps[n]->parameters()) {
-        if (reader[p] >= 0 && reader[p] != s)
+        if (reader[p] >= 0 && place(reader[p]) != place(s))
           throw Error(Exit::usage, "stages: " + net.parameters[p].name + " is read in the stages " +
                                        std::to_string(reader[p]) + " and " + std::to_string(s) +
                                        ", which are on different devices: cut elsewhere");
@@ -109,8 +110,9 @@ const Stages& Pass::stages(const Net& net, const Schedule& schedule,
   parts.made.resize(net.schedules_.size());
   auto& made = parts.made[static_cast<std::size_t>(&schedule - net.schedules_.data())];
   if (!made) {
-    made = std::make_shared<const Stages>(stages_of(net, schedule, *parts.cuts));
-    if (net.spread_) check_lanes(net, *made);
+    auto all = std::make_shared<const Stages>(stages_of(net, schedule, *parts.cuts));
+    if (net.spread_) check_lanes(net, *all, std::min(net.spread_->places.size(), all->size()));
+    made = std::move(all);
   }
   return *made;
 }

@@ -104,8 +104,12 @@ class Pass {
   at::Device place(int thread) const;
   at::Tensor brought(const at::Tensor& t, int thread) const;
   int workers() const { return std::max(threads_, lanes_); }
-  // Each lane does the stages count * lane / lanes_ to count * (lane + 1) / lanes_.
-  int place_of(int stage) const { return ((stage + 1) * lanes_ - 1) / stages_.size(); }
+  // Of `lanes` each does the stages count * lane / lanes to count * (lane + 1) / lanes.
+  static int place_of(int stage, int lanes, int stages) {
+    return ((stage + 1) * lanes - 1) / stages;
+  }
+  int place_of(int stage) const { return place_of(stage, lanes_, stages_.size()); }
+  static void check_lanes(const Net& net, const Stages& stages, int lanes);
   bool crosses(int from, int to) const { return place_of(from) != place_of(to); }
   bool is_done_by(const Step& s, int thread) const {
     return lanes_ == 1 || place_of(stages_.of_step[s.number]) == thread;

@@ -103,6 +103,16 @@ TEST_CASE("skips may cross several devices, and a device may have several stages
     }
 }
 
+TEST_CASE("what two stages read may be cut where one device does both, and not where two do") {
+  // A convolution's bias is known to the norm behind it.
+  const NetDivision division{.layers = {"top.n1", "down", "up"}, .chunks = 2};
+  check_equal(train({.chunks = 2}, Norm::batch), train(division, Norm::batch, 2));
+  Net net = divided(division, Norm::batch, 4);
+  for (int again = 0; again < 2; ++again)
+    CHECK(contains(message_of([&] { one_step(net, 0); }),
+                   "is read in the stages 0 and 1, which are on different devices"));
+}
+
 TEST_CASE("devices that find the team busy do their stages in turn, forward and backward") {
   const NetDivision division{.stages = 4, .chunks = 2};
   const Trained whole = train(division, Norm::batch);
