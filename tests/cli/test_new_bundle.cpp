@@ -904,6 +904,33 @@ TEST_CASE("a diffusion model that is called by a lambda, with a condition and we
   CHECK(g["models"]["net"]["weights_key"] == "model");
 }
 
+TEST_CASE("what a sampling bundle does at first counts: weights and timesteps") {
+  const Bundle b;
+  json config = latent_sampling();
+  config.erase("plan_steps");
+  config["sampler"].erase("_requires_");
+  config["initialize"] = {"$@unet.load_state_dict(torch.load('models/w.pt'))",
+                          "$@noise_plan.set_timesteps(num_inference_steps=6)"};
+  config["run"] = {"$@writer(@pictures)"};
+  b.write(config);
+  const auto result = b.made();
+  CHECK(result.err.find("MONAI's takes the batch for") != std::string::npos);
+  const json g = b.graph();
+  CHECK(g["models"]["net"]["weights"] == (b.folder.path / "b/models/w.pt").string());
+  CHECK_FALSE(g["models"]["decoder"].contains("weights"));
+  CHECK(g["nodes"]["made"]["num_inference_steps"] == 6);
+}
+
+TEST_CASE("weights that a training's bundle loads at first are its network's; a layer is refused") {
+  json config = training();
+  config["initialize"] = {"$@network.load_state_dict(torch.load('models/w.pt')['model'])"};
+  const json net = training_graph(config)["models"]["net"];
+  CHECK(net["weights"].get<std::string>().ends_with("b/models/w.pt"));
+  CHECK(net["weights_key"] == "model");
+  config["initialize"] = {"$@network.conv.add_module('last', torch.nn.Sigmoid())"};
+  check_refused(training_refused(config), "a layer that is added to this network");
+}
+
 TEST_CASE("what of a sampling program is not known is refused with its place") {
   const Bundle b;
   const auto refused = [&](const char* key, const json& value, const char* why) {
@@ -916,6 +943,10 @@ TEST_CASE("what of a sampling program is not known is refused with its place") {
   };
   refused("run", {"$@writer(@pictures[1])"}, "the first alone is known");
   refused("run", {"$@writer(@start)"}, "other than images that are made here");
+  refused("run", {"$@writer(@pictures[0])", "$@writer(@pictures[0])"}, "further images are saved");
+  json scaled = latent_sampling()["sampler"];
+  scaled["scale_factor"] = "@start";
+  refused("sampler", scaled, "LatentDiffusionInferer.scale_factor: no counterpart");
   refused("sampler", {{"_target_", "scripts.own.Sampler"}}, "no counterpart");
   refused("start", "$torch.randn(@size)", "is no torch.randn() of a batch");
   refused("pictures", "$@sampler.sample(@start, @vae, @unet, conditioning=@start)",
@@ -1038,6 +1069,10 @@ TEST_CASE("a bundle's networks against each other: the judge's steps, then the m
   };
   refused("--set 'trainer#g_loss_function=$lambda x: @criterion(x, True, False)'", "is not known");
   refused("--set 'trainer#d_loss_function=$scripts.own.loss'", "is not known");
+  refused(
+      "--set 'trainer#d_loss_function=$lambda f, r: @criterion(@judged_by(f), False, True) + "
+      "@criterion(@judged_by(other), True, True)'",
+      "is not known");
   refused("--set 'trainer#g_prepare_batch=$lambda **k: 0'", "GanTrainer.g_prepare_batch");
   refused("--set 'maker_step#params=$@judged_by.parameters()'", "not those of this network");
   json changed = adversaries();

@@ -79,10 +79,15 @@ std::vector<Translator::Judging> Translator::judging(const Item& trainer, const 
   const Value given = values.of(trainer, key);
   const At& at = values.given(trainer, key) ? trainer.find(key)->at : trainer.at;
   if (given.is(Value::Kind::lambda) && given.expr->names.size() == (of_judge ? 2 : 1) &&
-      judging_terms(*given.expr->args[0], 1, judge, at, terms)) {
+      judging_terms(*given.expr->args[0], 1, judge, at, terms) &&
+      std::all_of(terms.begin(), terms.end(), [&](const Judging& term) {
+        const auto& names = given.expr->names;
+        return std::find(names.begin(), names.end(), term.of) != names.end();
+      })) {
     for (Judging& term : terms) term.of = term.of == given.expr->names[0] ? "fakes" : "reals";
     return terms;
   }
+  terms.clear();
   // functools.partial(scripts.losses.generator_loss, disc_net=...)
   const std::string name = given.name.substr(given.name.rfind('.') + 1);
   const ScriptRow* row =

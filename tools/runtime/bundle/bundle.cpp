@@ -95,6 +95,7 @@ int new_bundle(const Json& request) {
   const std::string task = request.value("task", "inference");
   try {
     task == "train" ? translator.train() : translator.inference();
+    translator.finish();
   } catch (const Refused& refused) {
     translator.report.add(*config.root(), task, Fate::missing, refused.what(), true);
   }

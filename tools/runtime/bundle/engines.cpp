@@ -159,10 +159,28 @@ void Translator::look_at_calls() {
         if (v.name == "writer") writers_["." + v.items[0].text()] = plain_name(v.items[1].name);
         if (v.name == "load" && class_name(v.item->target()) == "CheckpointLoader")
           weights(*v.item);
+        if (v.name == "weights" || v.name == "append" || v.name == "normal_init")
+          calls_.emplace_back(item, v);
       } catch (const Refused& refused) {
         report.add(*item, key, Fate::missing, refused.what());
       }
     }
+  }
+}
+
+void Translator::finish() {
+  for (const auto& [line, call] : calls_) {
+    const std::string comment = comment_of(*call.item);
+    const auto model = std::find_if(graph.models.begin(), graph.models.end(),
+                                    [&](const Entry& e) { return e.comment.starts_with(comment); });
+    if (model == graph.models.end()) continue;  // of a network that nothing uses
+    Json& body = model->body;
+    if (call.name == "weights" && !body.contains("weights"))
+      loaded(call, body);
+    else if (call.name == "normal_init" && body.value("init", "") != "normal")
+      report.add(*line, "normal_init", Fate::missing, "known where the network is named", true);
+    else if (call.name == "append" && model->name == "net")  // else a generator's: gan() has said
+      report.add(*line, "add_module", Fate::missing, "a layer that is added to this network", true);
   }
 }
 

@@ -51,7 +51,19 @@ void Translator::required(const Item& item, std::vector<Value>& effects) {
   if (needs && asked_for_.insert(item.id).second) told(needs, effects);
 }
 
-// The program's part that saves images which are made, with all that it has done by then; nothing
+// What a list of the configuration says; what of it is not known, look_at_calls() says.
+void Translator::told_by(const char* key, std::vector<Value>& effects) {
+  const ItemPtr list = config_.find(key);
+  if (!list) return;
+  for (const auto& line : lines_of(list)) {
+    try {
+      told(line, effects);
+    } catch (const Refused&) {
+    }
+  }
+}
+
+// The program's part that saves images which are made, with all that was done by then; nothing
 // where there is none.
 std::vector<Value> Translator::program() {
   std::vector<std::pair<std::string, ItemPtr>> programs;
@@ -62,6 +74,7 @@ std::vector<Value> Translator::program() {
   for (const auto& [key, item] : programs) {
     std::vector<Value> effects;
     asked_for_.clear();
+    if (key != "initialize") told_by("initialize", effects);
     try {
       for (const auto& line : lines_of(item))
         if (line->is_text() && (line->text().starts_with('$') || line->text().starts_with('@')))
@@ -89,13 +102,32 @@ bool Translator::sampled_network(const Value* given, const std::string& name,
     if (body["type"] != "autoencoder_kl") return false;
     body["part"] = name;
   }
-  for (const Value& v : effects) {
-    if (v.name != "weights" || v.item->id != given->item->id) continue;
-    const std::string from = v.plain.get<std::string>(), file = from.substr(0, from.find('#'));
-    body["weights"] = file;
-    if (file.size() < from.size()) body["weights_key"] = from.substr(file.size() + 1);
-  }
+  for (const Value& v : effects)
+    if (v.name == "weights" && v.item->id == given->item->id) loaded(v, body);
   return true;
+}
+
+// Into a network's body: FILE or FILE#KEY of load_state_dict().
+void Translator::loaded(const Value& weights, Json& body) {
+  const std::string from = weights.plain.get<std::string>(), file = from.substr(0, from.find('#'));
+  body["weights"] = file;
+  if (file.size() < from.size()) body["weights_key"] = from.substr(file.size() + 1);
+}
+
+void Translator::scale_factor(const Item& inferer, Json& body) {
+  if (!values.given(inferer, "scale_factor")) return;
+  std::string why = "a number is known";
+  try {
+    if (const auto factor = values.of(inferer, "scale_factor").json();
+        factor && factor->is_number()) {
+      body["scale_factor"] = *factor;
+      return;
+    }
+  } catch (const Refused& refused) {
+    why = refused.what();
+  }
+  report.add(*inferer.find("scale_factor"), last_name_of(inferer) + ".scale_factor", Fate::missing,
+             why, true);
 }
 
 // A field with a condition's numbers, the same in every sample.
@@ -176,13 +208,7 @@ bool Translator::sampling() {
     if (v.name == "timesteps" && v.item->id == own.item->id) body["num_inference_steps"] = v.plain;
   if (!body.contains("num_inference_steps") && body.contains("num_train_timesteps"))
     body["num_inference_steps"] = body["num_train_timesteps"];
-  if (values.given(inferer, "scale_factor")) {
-    const auto factor = values.of(inferer, "scale_factor").json();
-    if (factor && factor->is_number())
-      body["scale_factor"] = *factor;
-    else
-      missing(*inferer.find("scale_factor"), "a number is known", true);
-  }
+  scale_factor(inferer, body);
   values.of(inferer, "scheduler");
   rest(inferer, "left out", true);
   report.add(
@@ -195,7 +221,15 @@ bool Translator::sampling() {
                     {{"type", "model"}, {"in", last}, {"net", "decoder"}, {"keys", "latent"}},
                     comment_of(inferer));
   last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(inferer));
-  if (const Json axes = made.plain; axes.is_number() && axes.get<int>() > 1)
+  for (const Value& v : effects)
+    if (v.name == "save" && &v != &*save)
+      missing(v.item ? *v.item : inferer, "further images are saved: the first alone are here",
+              true);
+  if (made.plain.is_null())
+    report.add(
+        *save->item, last_name_of(*save->item), Fate::replaced,
+        "each image of the batch is saved: MONAI's takes the batch for one image's channels");
+  else if (made.plain.get<int>() > 1)
     report.add(*save->item, last_name_of(*save->item), Fate::replaced,
                "images keep their channel: without it MONAI's takes the first axis for channels");
   return saved(*save, last);
@@ -265,14 +299,7 @@ std::string Translator::noisy(const Item& engine, const Value& inferer, std::str
   if (latent) {
     std::vector<Value> effects;
     asked_for_.clear();
-    for (const char* key : {"initialize", "run", "training"})
-      if (const ItemPtr list = config_.find(key))
-        for (const auto& line : lines_of(list)) {
-          try {
-            told(line, effects);
-          } catch (const Refused&) {  // look_at_calls() has said so
-          }
-        }
+    for (const char* key : {"initialize", "run", "training"}) told_by(key, effects);
     const Value encoder = values.of(engine, "autoencoder_model");
     if (!sampled_network(&encoder, "encoder", effects)) {
       missing(engine, "its autoencoder_model is " + encoder.describe(), true);
@@ -285,12 +312,7 @@ std::string Translator::noisy(const Item& engine, const Value& inferer, std::str
     report.add(engine, "LDMTrainer.autoencoder_model", Fate::replaced,
                "latent images are the encoder's mean, where MONAI draws about it");
     body["key"] = "latent";
-    try {
-      const auto factor = values.of(*inferer.item, "scale_factor").json();
-      if (factor && factor->is_number()) body["scale_factor"] = *factor;
-    } catch (const Refused& refused) {
-      missing(*inferer.item, refused.what(), true);
-    }
+    scale_factor(*inferer.item, body);
   }
   body["in"] = in;
   const Value scheduler = values.of(*inferer.item, "scheduler");

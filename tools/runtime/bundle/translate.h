@@ -31,6 +31,8 @@ class Translator {
 
   void inference();
   void train();
+  // After either: what calls of "initialize" and the like have done to networks that are there.
+  void finish();
 
   GraphParts graph;
   Report report;
@@ -104,11 +106,14 @@ class Translator {
   bool sampling();  // whether the bundle's program makes such
   std::vector<Value> program();
   void told(const ItemPtr& item, std::vector<Value>& effects);
+  void told_by(const char* key, std::vector<Value>& effects);
   void required(const Item& item, std::vector<Value>& effects);
   bool sampled_network(const Value* given, const std::string& name,
                        const std::vector<Value>& effects);
   std::string condition(const Json& numbers, const std::string& key, const std::string& over,
                         const std::string& in, const std::string& comment);
+  void loaded(const Value& weights, Json& body);
+  void scale_factor(const Item& inferer, Json& body);
   bool noise_schedule(const Value& given, const std::string& type, Json& body);
   // Training: batches with noise, and the network on them; "" of an engine of other inferers.
   std::string denoise(const Item& engine, const std::string& in, const std::string& name);
@@ -155,16 +160,17 @@ class Translator {
   void precision(const Item& engine);
   void look_at_batches(const Item& engine, const std::vector<ItemPtr>& post);
 
-  std::string field_;                           // what transforms that name none are of; "": image
-  std::string target_;                          // what the network is to say; "": label
-  std::set<std::string> asked_for_;             // whose _requires_ were worked out
-  bool slides_ = false;                         // regions are what the network sees
-  std::int64_t batch_size_ = 1;                 // of the evaluation
-  ItemPtr map_;                                 // ProbMapProducer
-  std::vector<ItemPtr> preprocessing_;          // of the loader last made
-  Json step_ = Json::object();                  // the optimizer's schedule
-  Json validation_;                             // "after" and "every_epochs"
-  std::map<std::string, std::string> writers_;  // of the bundle's own: class, by extension
+  std::string field_;                // what transforms that name none are of; "": image
+  std::string target_;               // what the network is to say; "": label
+  std::set<std::string> asked_for_;  // whose _requires_ were worked out
+  std::vector<std::pair<ItemPtr, Value>> calls_;  // on networks: the line, what it says
+  bool slides_ = false;                           // regions are what the network sees
+  std::int64_t batch_size_ = 1;                   // of the evaluation
+  ItemPtr map_;                                   // ProbMapProducer
+  std::vector<ItemPtr> preprocessing_;            // of the loader last made
+  Json step_ = Json::object();                    // the optimizer's schedule
+  Json validation_;                               // "after" and "every_epochs"
+  std::map<std::string, std::string> writers_;    // of the bundle's own: class, by extension
   // Metrics of the evaluator last made: "val_mean_dice" there, "val_mean_dice.mean" here.
   std::map<std::string, std::string> metrics_;
   ItemPtr best_saver_;           // the CheckpointSaver of the best epoch
