@@ -61,14 +61,21 @@ class SeveralSteps final : public Node {
       throw Error(Exit::usage, "several steps of a batch need all of it: no shards");
     OpenContext inside = context;
     inside.fuse = false;  // each node's work is done when it ends
-    for (std::size_t k = 0; k < p.step.size(); ++k)
+    for (std::size_t k = 0; k < p.step.size(); ++k) {
       nodes_.push_back(InnerNode::make(p.step[k], context.node + "/" + std::to_string(k), inside,
                                        &may_stand_in_step));
+      const std::string type = p.step[k]["type"];
+      if (host_only_.empty() && catalogue.find(type)->host_only) host_only_ = type;
+    }
     if (p.step.back().value("lr_schedule", Json()) == "reduce_on_plateau")
       throw Error(Exit::usage, "reduce_on_plateau is for an optimizer that is a node of the graph");
   }
 
   void process(Firing& f) override {
+    if (f.stream() && !host_only_.empty())
+      throw Error(Exit::usage, "\"" + host_only_ +
+                                   "\" of the step works on host memory, but the batch is on the "
+                                   "device: put it in front of to_device");
     const SamplePtr batch = numbers(f.in());
     for (std::int64_t n = 0; n < p.times; ++n)
       if (!step(f, batch, static_cast<std::uint64_t>(n))) return;
@@ -138,6 +145,7 @@ class SeveralSteps final : public Node {
   }
 
   std::vector<InnerNode> nodes_;
+  std::string host_only_;  // the first such type of the step; "": none
 };
 
 const Register<SeveralSteps> registered;

@@ -162,6 +162,18 @@ TEST_CASE("what goes wrong within a step says of which node it is") {
                        DataError);
 }
 
+TEST_CASE(
+    "a node of the step that works on host memory is refused where the batch is on a device") {
+  Two t;
+  Driver node =
+      t.open("several_steps", several(1, {to_zero[0],
+                                          to_zero[1],
+                                          {{"type", "add_constant"}, {"key", "k"}, {"value", 1}},
+                                          to_zero[2]}));
+  CHECK_THROWS_WITH_AS(LateFiring(node, one()), doctest::Contains("works on host memory"), Error);
+  CHECK(node.fire({one()}).logs.size() == 1);
+}
+
 TEST_CASE("a step that is none is refused before the run") {
   Two t;
   const auto refused = [&](const Json& step, const char* why) {
