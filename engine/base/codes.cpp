@@ -221,8 +221,8 @@ counted its samples anew, so they no longer correspond one to one. Join in front
 R"(Two optimizers of one network would make the result depend on timing.)"},
   CodeText{"SL0411", "a reader beside the training",
 R"(A node that reads a network in the stream that trains it, without leading to the updater, would
-see weights of an arbitrary step. Give it a source of its own with "after". Behind the updater it may
-stand where it leads to another network's updater, as a generator's pass through a discriminator
+see weights of an arbitrary step. Give it a source of its own with "after". Behind the updater it
+may stand where it leads to another network's updater, as a generator's pass through a discriminator
 that has taken its step, and where a reader stands in front of both.)"},
   CodeText{"SL0412", "a buffer inside the training region",
 R"(From the first node that reads a network to the one that updates it, one batch at a time holds the

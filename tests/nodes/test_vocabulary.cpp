@@ -333,10 +333,12 @@ TEST_CASE("patches give the image again, whatever their overlap and where they e
     for (const char* name : {"patch_size", "overlap", "offset"}) {
       Json params = {{"patch_size", 3}};
       params[name] = wrong;
-      CHECK_THROWS_WITH_AS(
-          predicted("patch_inferer", params, in),
-          doctest::Contains((std::string(name) + ": " + std::to_string(wrong.size())).c_str()),
-          DataError);
+      CHECK_THROWS_WITH_AS(predicted("patch_inferer", params, in),
+                           doctest::Contains((std::string(name) + " has one entry or " +
+                                              std::to_string(image.dim() - 1) + ", found " +
+                                              std::to_string(wrong.size()))
+                                                 .c_str()),
+                           DataError);
     }
   }
 }
