@@ -345,6 +345,9 @@ Json graph_of(const Spec& spec) {
   for (const auto& port : spec.ins) node["in"][port.name] = "load.sample";
   if (spec.find_param("transforms")) node["transforms"] = {{{"type", "rand_flip"}}};
   if (spec.find_param("body")) node["body"] = {{{"type", "rand_flip"}}};
+  if (const ParamSpec* step = spec.find_param("step"); step && step->type == "json")
+    node["step"] = Json::parse(R"([{ "type": "model", "net": "net" }, { "type": "mse_loss" },
+                                   { "type": "sgd", "net": "net", "lr": 0.1 }])");
   for (const auto& p : spec.params)
     if (!node.contains(p.name)) node[p.name] = p.required ? sample(p.type, p) : p.fallback;
   for (const auto& param : spec.params_with_networks()) node[param] = "net";
