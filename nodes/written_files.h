@@ -2,6 +2,9 @@
 // nor another run at the same time overwrites what is there in silence.
 #pragma once
 
+#include <ATen/Functions.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -77,43 +80,46 @@ class WrittenFiles {
     std::lock_guard lock(mutex_);
     folder_.begin();
     Claim& last = claims_.try_emplace(path.string(), Claim{stamp, told}).first->second;
-    if (last.stamp.epoch == stamp.epoch && last.stamp != stamp)
+    // A run that goes on repeats some samples, under --force perhaps in another order.
+    const bool same =
+        last.before ? last.stamp.index == stamp.index || last.told == told : last.stamp == stamp;
+    if (last.stamp.epoch == stamp.epoch && !same)
       throw DataError(path.string() + " is the file of two samples, " + last.told + " and " + told +
                       advice);
     last = {stamp, told};
   }
 
-  // For a run that is resumed and goes on within the epoch.
+  // The newest epoch's, for a run that is resumed and goes on within it. As bytes: names of files
+  // need not be UTF-8, and a state.json with all of them could be too large to be read again.
   void save(State& state) const {
     std::lock_guard lock(mutex_);
-    Json all = Json::object();
-    for (const auto& [path, claim] : claims_) {
-      const Stamp& s = claim.stamp;
-      all[path] = {{"stream", s.stream},
-                   {"epoch", s.epoch},
-                   {"index", s.index},
-                   {"path", s.path},
-                   {"told", claim.told}};
-    }
-    if (!all.empty()) state.values["written"] = std::move(all);
+    std::uint32_t newest = 0;
+    for (const auto& [path, claim] : claims_) newest = std::max(newest, claim.stamp.epoch);
+    Json files = Json::array();
+    for (const auto& [path, claim] : claims_)
+      if (claim.stamp.epoch == newest) files.push_back({path, claim.stamp.index, claim.told});
+    if (files.empty()) return;
+    const Json all{{"epoch", newest}, {"files", std::move(files)}};
+    state.tensors[saved_as] = at::tensor(Json::to_cbor(all), at::kByte);
   }
   void load(const State& state) {
+    const auto found = state.tensors.find(saved_as);
+    if (found == state.tensors.end()) return;
+    const at::Tensor bytes = found->second.contiguous();
+    const auto* const first = bytes.const_data_ptr<std::uint8_t>();
+    const Json all = Json::from_cbor(first, first + bytes.numel());
     std::lock_guard lock(mutex_);
-    const Json all = state.values.value("written", Json::object());
-    for (const auto& [path, claim] : all.items()) {
-      Stamp s;
-      s.stream = claim.at("stream");
-      s.epoch = claim.at("epoch");
-      s.index = claim.at("index");
-      s.path = claim.at("path").get<decltype(s.path)>();
-      claims_[path] = {s, claim.at("told").get<std::string>()};
-    }
+    for (const Json& file : all.at("files"))
+      claims_[file.at(0).get<std::string>()] = {
+          {.epoch = all.at("epoch"), .index = file.at(1)}, file.at(2).get<std::string>(), true};
   }
 
  private:
+  static constexpr const char* saved_as = "written";
   struct Claim {
     Stamp stamp;
-    std::string told;  // the sample, for the message
+    std::string told;     // the sample, for the message
+    bool before = false;  // of the run that this one goes on with: epoch and index alone
   };
   mutable std::mutex mutex_;
   SharedFolder folder_;

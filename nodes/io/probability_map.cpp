@@ -106,8 +106,8 @@ struct ProbabilityMap final : Node {
   }
   void load(const State& state) override {
     maps_.clear();
-    for (const auto& [path, values] : state.tensors)
-      maps_[path] = {values.clone(), state.values.at(path).get<std::int64_t>()};
+    for (const auto& [path, missing] : state.values.items())
+      maps_[path] = {state.tensors.at(path).clone(), missing.get<std::int64_t>()};
     written_.load(state);
   }
 

@@ -402,10 +402,8 @@ TEST_CASE(
       R"(--set '+nodes.kept={"type":"save_image","in":"noise","output_dir":)"
       R"("kept","keys":["image"],"output_postfix":"x"}' --set nodes.batch.in=kept )";
   REQUIRE(t.run(more + "--steps 1 --out a").code == 0);
-  const json written =
-      t.json_of("a/checkpoints/last/state.json").at("state").at("nodes").at("kept").at("written");
-  CHECK(written.size() >= 2);  // of the first step's batch
-  for (const auto& [path, claim] : written.items()) CHECK(path.ends_with("_x.nii.gz"));
+  CHECK(t.json_of("a/checkpoints/last/state.json").at("state").at("nodes").contains("kept"));
+  CHECK(contains(t.folder.read("a/checkpoints/last/optimizer.safetensors"), "kept:written"));
   const auto r = shell::run(t.in_folder + "$SLUICE run --quiet --resume a");
   INFO(r.err);
   CHECK(r.code == 0);

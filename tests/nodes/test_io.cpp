@@ -495,12 +495,29 @@ TEST_CASE("save_image refuses a file that another sample of the epoch has writte
   // A run that goes on within the epoch knows them too; what it repeats is the same sample.
   Driver resumed("save_image", params);
   resumed.node().load(state);
-  resumed.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
   CHECK(contains(
       message_of([&] { resumed.fire({made_of("/d/2/image.nii.gz")}, at_index(1)); }),
       "case_trans.nii.gz is the file of two samples, \"case\" of /d/1/image.nii.gz and \"case\" of "
       "/d/2/image.nii.gz"));
+  resumed.fire({made_of("/d/1/image.nii.gz")}, at_index(0));
+  // With --force even where the order is another.
+  Driver reordered("save_image", params);
+  reordered.node().load(state);
+  reordered.fire({made_of("/d/1/image.nii.gz")}, at_index(5));
   resumed.fire({made_of("/d/2/image.nii.gz")}, at_index(1, 1));
+  // Epochs that are over are not kept, and of names that are no UTF-8 and of their number
+  // state.json knows nothing.
+  Sample other = made_of("/d/3/image.nii.gz");
+  other.name = "\xff other";
+  save.fire({other}, at_index(0, 2));
+  State later;
+  save.node().save(later);
+  CHECK(later.values.empty());
+  const at::Tensor& kept = later.tensors.at("written");
+  const std::string names(reinterpret_cast<const char*>(kept.const_data_ptr()),
+                          static_cast<std::size_t>(kept.numel()));
+  CHECK(contains(names, "other_trans.nii.gz"));
+  CHECK_FALSE(contains(names, "case_trans.nii.gz"));
   Json apart = params;
   apart.update({{"name_by", "file"}, {"data_root_dir", "/d/"}});
   Driver by_file("save_image", apart);
