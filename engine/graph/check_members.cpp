@@ -4,13 +4,15 @@
 
 #include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
+#include "engine/graph/graph_reader.h"
 
 namespace sluice {
 
 void check_members(const Json& written, const Spec& spec, const std::string& at,
                    const std::string& unknown, const std::vector<std::string>& also) {
   for (const auto& [key, value] : written.items()) {
-    if (std::find(also.begin(), also.end(), key) != also.end()) continue;
+    if (reading::is_ignored(key) || std::find(also.begin(), also.end(), key) != also.end())
+      continue;
     if (const ParamSpec* param = spec.find_param(key)) {
       if (const auto refusal = param->reject(value))
         throw Error(Exit::usage, at + "." + key + ": " + refusal->text +

@@ -238,7 +238,6 @@ bool read_group(const Reading& reading, const Field& field, const Spec& spec, vo
   }
   const auto before = reading.diagnostics.errors();
   Written written{spec.name, field.place, field.members()};
-  std::erase_if(written.fields, [](const Field& f) { return is_ignored(f.key); });
   Json params = Json::object();
   std::vector<std::string> given;
   read_params(reading, spec, written, {}, params, given, "SL0218");

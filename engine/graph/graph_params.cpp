@@ -132,7 +132,7 @@ void mend_keys(const Reading& reading, Written& written, const std::vector<std::
                const std::vector<std::string>& structural, const std::string& code,
                const std::string& owner, const std::string& otherwise) {
   for (Field& field : written.fields) {
-    if (contains(known, field.key)) continue;
+    if (contains(known, field.key) || is_ignored(field.key)) continue;
     const std::string meant = meant_param(field.key, known);
     reading.error(code,
                   owner + " has no " + (code == "SL0218" ? "setting" : "parameter") + " \"" +

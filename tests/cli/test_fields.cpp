@@ -103,7 +103,8 @@ TEST_CASE("layers of a network of one's own are checked by their types, and so a
   };
   const char* const conv = R"("type": "convolution", "out_channels": 2, )";
   for (const char* good : {R"("norm": "Batch", "act": "LeakyReLU")",
-                           R"("norm": ["GROUP", { "num_groups": 2 }], "act": null)"})
+                           R"("norm": ["GROUP", { "num_groups": 2 }], "act": null)",
+                           R"("x-why": "first", "ui": { "at": [1, 2] })"})
     CHECK(net(conv + std::string(good)).find("models.net") == std::string::npos);
   CHECK(refused(R"("type": "norm", "norm": "BACTH")") ==
         "SL0230 models.net.layers.a.norm: \"norm\": expected one of \"instance\", \"batch\", "

@@ -391,4 +391,6 @@ TEST_CASE("a network of layers that is wrong is refused with the layer's name") 
     INFO(said);
     CHECK(said.find(text) != std::string::npos);
   }
+  // Keys that nobody reads, as anywhere in a graph.
+  CHECK(refusal({{"a", with({{"x-why", "first"}, {"ui", {{"at", {1, 2}}}}})}}) == "");
 }
