@@ -3,8 +3,8 @@
 usage: networks.py PYTHON [TYPE ...] [--precision float32 bfloat16] [--repeats 3] [--steps 4]
                    [--threads 2] [--cpu avx2] [--limit 240] [--out F.json]
 
-PYTHON has MONAI, torch and dynamic_network_architectures (of nnunetv2). Its arms: eager, and eager in channels-last; bfloat16 by autocast; glibc's
-thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
+PYTHON has MONAI, torch and dynamic_network_architectures (of nnunetv2). Its arms: eager, and eager in
+channels-last; bfloat16 by autocast; glibc's thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
 MONAI's better arm divided by ours, and the memory of that arm and ours. --cpu sets SLUICE_CPU for us.
 An arm of MONAI's that takes longer than the limit, in seconds, counts as infinitely slow.
 """
@@ -23,6 +23,8 @@ from network_rows import NETS, renamed
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
 sys.path.insert(0, f"{root}/tests/golden")  # peer_nets
+
+
 def ours(job, cpu):
     env = {**os.environ, **({"SLUICE_CPU": cpu} if cpu else {})}
     text = subprocess.run([f"{root}/build/bench_network", json.dumps(job)], check=True, env=env,
