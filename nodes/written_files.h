@@ -36,41 +36,28 @@ inline const std::string& file_of(const Sample& sample, const std::string& key) 
   return field.geometry().path;
 }
 
-// Tells of another run that writes into `folder`. The run's own folder is locked as a whole, and of
-// a run's ranks the first one tells.
-class SharedFolder {
- public:
-  void open(const OpenContext& context, const std::filesystem::path& folder) {
-    const bool first_rank = !context.ranks || context.ranks->world.rank == 0;
-    if (first_rank && !lies_in(folder, context.out_dir)) folder_ = folder;
-  }
-  // Before the first file is written.
-  void begin() {
-    if (folder_.empty()) return;
-    std::error_code said_by_the_writer;
-    std::filesystem::create_directories(folder_, said_by_the_writer);
-    use_ = use_folder(folder_);
-    folder_.clear();
-  }
-
- private:
-  static bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& run) {
-    if (run.empty()) return false;
+// As long as what is returned is kept, another run that writes into `folder` says so, as this one
+// does where the other was first. The run's own folder is locked as a whole, and of a run's ranks
+// the first one speaks.
+inline std::shared_ptr<const void> share_folder(const OpenContext& context,
+                                                const std::filesystem::path& folder) {
+  if (context.ranks && context.ranks->world.rank > 0) return nullptr;
+  if (!context.out_dir.empty()) {
     const auto plain = [](const auto& path) {
       return std::filesystem::absolute(path).lexically_normal();
     };
-    const auto below = plain(folder).lexically_relative(plain(run));
-    return !below.empty() && *below.begin() != "..";
+    const auto below = plain(folder).lexically_relative(plain(context.out_dir));
+    if (!below.empty() && *below.begin() != "..") return nullptr;
   }
-
-  std::filesystem::path folder_;  // empty: nothing is left to do
-  std::shared_ptr<const void> use_;
-};
+  std::error_code said_by_the_writer;
+  std::filesystem::create_directories(folder, said_by_the_writer);
+  return use_folder(folder);
+}
 
 class WrittenFiles {
  public:
   void open(const OpenContext& context, const std::filesystem::path& folder) {
-    folder_.open(context, folder);
+    folder_ = share_folder(context, folder);
   }
   // DataError where another sample of the epoch has claimed the path. `source`: the file that this
   // sample was made of, or ""; `advice` follows the message. Any thread.
@@ -78,7 +65,6 @@ class WrittenFiles {
              const std::string& source, const std::string& advice = "") {
     const std::string told = "\"" + sample + "\"" + (source.empty() ? "" : " of " + source);
     std::lock_guard lock(mutex_);
-    folder_.begin();
     Claim& last = claims_.try_emplace(path.string(), Claim{stamp, told}).first->second;
     // A run that goes on repeats some samples, under --force perhaps in another order.
     const bool same =
@@ -122,7 +108,7 @@ class WrittenFiles {
     bool before = false;  // of the run that this one goes on with: epoch and index alone
   };
   mutable std::mutex mutex_;
-  SharedFolder folder_;
+  std::shared_ptr<const void> folder_;
   std::map<std::string, Claim> claims_;
 };
 

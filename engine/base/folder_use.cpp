@@ -52,11 +52,15 @@ std::shared_ptr<const void> use_folder(const std::filesystem::path& folder) {
   std::lock_guard lock(mutex);
   auto& known = held[{is.st_dev, is.st_ino}];
   if (auto same = known.lock()) return same;
-  // Alone it can be had for itself; others have it shared. Some file systems have no locks.
-  if (::flock(mine->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  // Alone it can be had for itself; others have it shared. From the one to the other it is nobody's
+  // for a moment, in which another process may have it for itself. Some file systems have no locks.
+  const auto refused = [&](int lock) {
+    return ::flock(mine->fd, lock | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
+  const bool was_there = refused(LOCK_EX);
+  if (refused(LOCK_SH) || was_there)
     warn(folder.string() + ": " + holder(is.st_ino) +
          " writes there too; of files with one name the last one written stays");
-  ::flock(mine->fd, LOCK_SH | LOCK_NB);
   known = mine;
   return mine;
 }

@@ -24,7 +24,7 @@ struct SaveClassification final : Node {
   } p;
   fs::path path;
   std::string lines;
-  SharedFolder shared;
+  std::shared_ptr<const void> shared;
 
   static Spec spec() {
     return Spec("save_classification",
@@ -43,8 +43,7 @@ struct SaveClassification final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
-    shared.open(context, path.parent_path());
-    shared.begin();
+    shared = share_folder(context, path.parent_path());
   }
 
   void process(Firing& f) override {

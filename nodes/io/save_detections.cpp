@@ -22,7 +22,7 @@ struct SaveDetections final : Node {
   } p;
   std::filesystem::path path;
   std::string lines;
-  SharedFolder shared;
+  std::shared_ptr<const void> shared;
 
   static Spec spec() {
     return Spec("save_detections",
@@ -42,8 +42,7 @@ struct SaveDetections final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
-    shared.open(context, path.parent_path());
-    shared.begin();
+    shared = share_folder(context, path.parent_path());
   }
 
   void process(Firing& f) override {

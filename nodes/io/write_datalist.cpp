@@ -23,7 +23,7 @@ struct WriteDatalist final : Node {
   } p;
   fs::path path;
   Json entries = Json::array();
-  SharedFolder shared;
+  std::shared_ptr<const void> shared;
 
   static Spec spec() {
     return Spec("write_datalist",
@@ -49,8 +49,7 @@ struct WriteDatalist final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.output).lexically_normal();
-    shared.open(context, path.parent_path());
-    shared.begin();
+    shared = share_folder(context, path.parent_path());
   }
 
   void process(Firing& f) override {

@@ -19,7 +19,7 @@ struct WriteFileMapping final : Node {
   } p;
   fs::path path;
   Json entries = Json::array();
-  SharedFolder shared;
+  std::shared_ptr<const void> shared;
 
   static Spec spec() {
     return Spec("write_file_mapping",
@@ -41,8 +41,7 @@ struct WriteFileMapping final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.mapping_file_path).lexically_normal();
-    shared.open(context, path.parent_path());
-    shared.begin();
+    shared = share_folder(context, path.parent_path());
   }
 
   void process(Firing& f) override {
