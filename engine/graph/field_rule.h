@@ -51,7 +51,7 @@ struct FieldRule {
   Form form = Form::any;
   int least = 1, most = 3;
   std::string like, channels, dtype;  // of gives and changes
-  bool each = false;                  // like: the i-th field is as the i-th of them, over and over
+  bool each = false;                  // field i is like the one at i, modulo their number
   std::string window;                 // of network
   std::string when;                   // a parameter: the rule holds only if it is `value`,
   nlohmann::ordered_json value;       // or, where `value` is null, if it is set at all

@@ -68,16 +68,17 @@ def peer_step(job):
     torch.manual_seed(1)
     make = getattr(nets, job["class"], None) or getattr(peer_nets, job["class"])
     net = make(**job["params"]).train()
-    size, layout = job["size"], torch.contiguous_format
-    if job["last"]:
-        layout = torch.channels_last_3d if len(size) == 5 else torch.channels_last
+    # That of its convolutions, whose input may be made of vectors or of bags.
+    dims, layout = max(p.dim() for p in net.parameters()), torch.contiguous_format
+    if job["last"] and dims > 3:
+        layout = torch.channels_last_3d if dims == 5 else torch.channels_last
     net = net.to(memory_format=layout)
 
     def waves(size):
         x = torch.sin(torch.arange(math.prod(size), dtype=torch.float32)).reshape(size)
-        return x.contiguous(memory_format=layout) if x.dim() == len(job["size"]) > 3 else x
+        return x.contiguous(memory_format=layout) if x.dim() == dims else x
 
-    x = waves(size)
+    x = waves(job["size"])
     more = [waves(m["size"]) if isinstance(m, dict) else torch.tensor(m, dtype=torch.float32) for m in job["more"]]
     open("/proc/self/clear_refs", "w").write("5")
     before, times, cpu = resident("VmRSS"), [], 0
