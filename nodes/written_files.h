@@ -112,4 +112,14 @@ class WrittenFiles {
   std::map<std::string, Claim> claims_;
 };
 
+// A node that writes files of each sample, and has no other state.
+class FileWriter : public Node {
+ public:
+  void save(State& state) const override { written_.save(state); }
+  void load(const State& state) override { written_.load(state); }
+
+ protected:
+  WrittenFiles written_;
+};
+
 }  // namespace sluice

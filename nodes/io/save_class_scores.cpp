@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SaveClassScores final : Node {
+struct SaveClassScores final : FileWriter {
   struct Params {
     std::string key = "pred", output_dir = "./", output_postfix = "trans";
     std::vector<std::string> labels;
@@ -68,12 +68,6 @@ struct SaveClassScores final : Node {
     const std::string text = all.dump();
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
   }
-
-  void save(State& state) const override { written_.save(state); }
-  void load(const State& state) override { written_.load(state); }
-
- private:
-  WrittenFiles written_;
 };
 
 const Register<SaveClassScores> registered;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SaveDicomSeg final : Node {
+struct SaveDicomSeg final : FileWriter {
   struct Params {
     std::vector<std::string> keys{"pred"};
     std::string source = "image";
@@ -93,9 +93,6 @@ struct SaveDicomSeg final : Node {
     f.emit(std::move(out));
   }
 
-  void save(State& state) const override { written_.save(state); }
-  void load(const State& state) override { written_.load(state); }
-
  private:
   void check_labels(const std::string& where) const {
     const auto require = [&](bool good, const std::string& at, const char* what) {
@@ -135,8 +132,6 @@ struct SaveDicomSeg final : Node {
                       std::to_string(p.labels.size()) + ", the number of labels");
     return bytes;
   }
-
-  WrittenFiles written_;
 };
 
 const Register<SaveDicomSeg> registered;

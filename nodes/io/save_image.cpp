@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SaveImage final : Node {
+struct SaveImage final : FileWriter {
   struct Params {
     std::vector<std::string> keys{"image"};
     std::string output_dir = "./";
@@ -130,9 +130,6 @@ struct SaveImage final : Node {
     f.emit(std::move(out));
   }
 
-  void save(State& state) const override { written_.save(state); }
-  void load(const State& state) override { written_.load(state); }
-
  private:
   // The folder of a field's file, and its name.
   std::pair<fs::path, std::string> place_of(const std::string& sample, const Field& field) const {
@@ -163,8 +160,6 @@ struct SaveImage final : Node {
                    static_cast<int>(rows.size(0)), static_cast<int>(rows.size(2)));
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
   }
-
-  WrittenFiles written_;
 };
 
 const Register<SaveImage> registered;

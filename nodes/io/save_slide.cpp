@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SaveSlide final : Node {
+struct SaveSlide final : FileWriter {
   struct Params {
     std::string key = "image", output_dir = "./", output_postfix;
     std::int64_t tile = 256, levels = 0, quality = 90;
@@ -91,12 +91,6 @@ struct SaveSlide final : Node {
     out.set(p.key, Field(image, std::move(meta)));
     f.emit(std::move(out));
   }
-
-  void save(State& state) const override { written_.save(state); }
-  void load(const State& state) override { written_.load(state); }
-
- private:
-  WrittenFiles written_;
 };
 
 const Register<SaveSlide> registered;

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SlideOverview final : Node {
+struct SlideOverview final : FileWriter {
   struct Params {
     std::string key = "image", map_key = "prob_map", coords_key = "coords",
                 output_dir = "overviews", backend = "auto";
@@ -69,9 +69,6 @@ struct SlideOverview final : Node {
     write_file(file, {{reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}});
   }
 
-  void save(State& state) const override { written_.save(state); }
-  void load(const State& state) override { written_.load(state); }
-
  private:
   static constexpr std::int64_t most_drawn = std::int64_t{1} << 26;
 
@@ -112,7 +109,6 @@ struct SlideOverview final : Node {
 
   fs::path folder_;
   std::unique_ptr<SlideReader> reader_;
-  WrittenFiles written_;
 };
 
 const Register<SlideOverview> registered;
