@@ -55,7 +55,8 @@ R"(Nothing reads this key, so it is most likely a typing error. Keys that begin 
 are never read and may hold anything.)", true},
   CodeText{"SL0203", "unknown node type",
 R"(`sluice inspect` lists the types; `sluice inspect TYPE` shows what one takes and gives. MONAI's
-transforms have their names in snake_case, without the d: RandFlipd is rand_flip.)", true},
+transforms have their names in snake_case, without the d: RandFlipd is rand_flip. The layers of a
+network of one's own have types of their own, which graphs/README.md lists.)", true},
   CodeText{"SL0204", "a name that cannot be one",
 R"(Nodes, networks and inputs of parts have names of letters, digits, _ and -. A dot would read as
 a port, and / stands between a part and the node in it.)", true},
@@ -67,7 +68,7 @@ R"("part" names an entry of "parts".)"},
   CodeText{"SL0207", "a part contains itself",
 R"(A part is copied wherever it is used. One that uses itself, even through others, has no end.)"},
   CodeText{"SL0208", "no type",
-R"(A node has a "type", or a "part" that it is a use of; a network has a "type".)", true},
+R"(A node has a "type", or a "part" that it is a use of; a network and a layer have a "type".)", true},
   CodeText{"SL0209", "both type and part",
 R"(A node is of a type, or it is a use of a part: remove one of the keys.)", true},
 
