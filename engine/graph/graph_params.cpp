@@ -284,7 +284,7 @@ void read_inner_nodes(const Reading& reading, const ParamSpec& param, const Fiel
   read_params(reading, *spec, written, {"type"}, params, given);
 }
 
-// The nodes of a step, once each is known to be right.
+// The nodes of a step, once each is known to be right, and its network as well.
 void check_step(const Reading& reading, const Spec& spec, const Written& written,
                 const Json& params) {
   const auto param = std::find_if(spec.params.begin(), spec.params.end(), holds_a_step);
@@ -292,6 +292,7 @@ void check_step(const Reading& reading, const Spec& spec, const Written& written
   const Field* field = written.find(param->name);
   const Json net = params.value("net", Json());
   if (!field || !net.is_string()) return;
+  if (!reading.models_partial && !reading.model_names.count(net)) return;
   const auto fault = wrong_step(params[param->name], net, reading.catalogue);
   if (!fault) return;
   const std::string number = fault->node ? std::to_string(*fault->node) : "";

@@ -921,7 +921,7 @@ TEST_CASE("what a sampling bundle does at first counts: weights and timesteps") 
   CHECK(g["nodes"]["made"]["num_inference_steps"] == 6);
 }
 
-TEST_CASE("weights that a training's bundle loads at first are its network's; a layer is refused") {
+TEST_CASE("weights that a training's bundle loads at first are its network's, a layer is refused") {
   json config = training();
   config["initialize"] = {"$@network.load_state_dict(torch.load('models/w.pt')['model'])"};
   const json net = training_graph(config)["models"]["net"];
