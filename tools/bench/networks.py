@@ -4,7 +4,8 @@ usage: networks.py PYTHON [TYPE ...] [--precision float32 bfloat16] [--repeats 3
                    [--threads 2] [--cpu avx2] [--limit 240] [--out F.json]
 
 PYTHON has MONAI, torch and dynamic_network_architectures (of nnunetv2). Its arms: eager, and eager in
-channels-last; bfloat16 by autocast; glibc's thresholds raised, which is its better setting. Prints a Markdown table: the medians over the repeats,
+channels-last; bfloat16 by autocast; glibc's thresholds raised, which is its better setting. Prints a
+Markdown table: the medians over the repeats,
 MONAI's better arm divided by ours, and the memory of that arm and ours. --cpu sets SLUICE_CPU for us.
 An arm of MONAI's that takes longer than the limit, in seconds, counts as infinitely slow.
 """
