@@ -17,7 +17,7 @@ cmake -S "$root" -B "$work" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 ninja -j"${JOBS:-1}" -C "$work" engine_tests >"$work/built" || { tail -40 "$work/built"; exit 1; }
 find "$work" -name '*.gcda' -delete
 find "$work/CMakeFiles" -name '*CompilerId.gcno' -delete  # gcovr would look for their sources
-unset SLUICE_LONG SLUICE_MINUTES
+unset SLUICE_LONG SLUICE_MINUTES SLUICE_SEED SLUICE_CATALOGUE
 "$work/engine_tests" >"$work/log" || { tail -20 "$work/log"; exit 1; }
 "$work/venv/bin/gcovr" --root "$root" --object-directory "$work" --filter "$root/engine/" \
   --exclude-throw-branches --exclude-unreachable-branches --json-summary "$work/coverage.json" \

@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SHORT = {k: v for k, v in os.environ.items() if k not in ("SLUICE_LONG", "SLUICE_MINUTES")}  # as in CI
+OF_CAMPAIGNS = ("SLUICE_LONG", "SLUICE_MINUTES", "SLUICE_SEED", "SLUICE_CATALOGUE")
+SHORT = {k: v for k, v in os.environ.items() if k not in OF_CAMPAIGNS}  # as in CI
 SWAPS = [(f" {a} ", f" {b} ") for a, b in
          (("<", "<="), ("<=", "<"), (">", ">="), (">=", ">"), ("==", "!="), ("!=", "=="), ("&&", "||"), ("||", "&&"),
           ("+", "-"), ("-", "+"), ("*", "+"), ("+=", "-="), ("-=", "+="))]
