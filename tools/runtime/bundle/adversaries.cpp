@@ -9,11 +9,6 @@ namespace sluice::bundle {
 
 namespace {
 
-std::string name_of(const Item& item) {
-  const std::string target = item.target();
-  return target.substr(target.rfind('.') + 1);
-}
-
 std::optional<double> number_of(const Expr& e) {
   if (e.kind == Expr::Kind::constant && e.value.is_number()) return e.value.get<double>();
   return {};
@@ -40,7 +35,7 @@ bool Translator::judging_terms(const Expr& e, double weight, const Item& judge, 
     return false;
   const Value loss = values.of_id(e.args[0]->text, at);
   const Expr& said = *e.args[1];
-  if (!loss.is(Value::Kind::object) || name_of(*loss.item) != "PatchAdversarialLoss" ||
+  if (!loss.is(Value::Kind::object) || last_name(loss.item->target()) != "PatchAdversarialLoss" ||
       said.args.size() != 2 || said.args[0]->kind != Expr::Kind::reference)
     return false;
   const Value asked = values.of_id(said.args[0]->text, at);
@@ -89,7 +84,7 @@ std::vector<Translator::Judging> Translator::judging(const Item& trainer, const 
   }
   terms.clear();
   // functools.partial(scripts.losses.generator_loss, disc_net=...)
-  const std::string name = given.name.substr(given.name.rfind('.') + 1);
+  const std::string name = last_name(given.name);
   const ScriptRow* row =
       given.name.starts_with("scripts.") ? known_script(config_.folder(), name) : nullptr;
   const bool of_this = given.entries.size() == 1 && given.entries[0].first == "disc_net" &&
@@ -108,7 +103,7 @@ std::vector<Translator::Judging> Translator::judging(const Item& trainer, const 
       return terms;
     }
   }
-  report.add(trainer, name_of(trainer) + "." + key, Fate::missing,
+  report.add(trainer, last_name(trainer.target()) + "." + key, Fate::missing,
              given.describe() +
                  " is not known: write a lambda of PatchAdversarialLoss of what the discriminator "
                  "says, as $lambda fakes: @loss(@dnetwork(fakes), True, False)",
@@ -153,7 +148,7 @@ void Translator::gan(const Item& trainer) {
     missing(trainer, "a schedule of one of two optimizers is not read: give it to the node", true);
   for (const char* key : {"g_inferer", "d_inferer"})
     if (const Value given = values.of(trainer, key); given.is(Value::Kind::object)) {
-      if (name_of(*given.item) == "SimpleInferer")
+      if (last_name(given.item->target()) == "SimpleInferer")
         report.add(*given.item, "SimpleInferer", Fate::translated, "model");
       else
         missing(*given.item, "training shows the networks whole batches", true);

@@ -100,8 +100,7 @@ int new_bundle(const Json& request) {
     translator.report.add(*config.root(), task, Fate::missing, refused.what(), true);
   }
   for (const auto& [item, why] : translator.values.left_out)
-    translator.report.add(*item, item->target().substr(item->target().rfind('.') + 1),
-                          Fate::dropped, "_disabled_ is " + why);
+    translator.report.add(*item, last_name(item->target()), Fate::dropped, "_disabled_ is " + why);
   for (const auto& [item, text] : translator.values.true_texts)
     translator.report.add(*item, item->id.substr(item->id.rfind('#') + 1), Fate::replaced,
                           "by true: every text but \"\" is true in Python, \"" + text + "\" too");

@@ -9,11 +9,9 @@ std::string class_name(const std::string& target);
 
 namespace {
 
-std::string short_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
-
 std::string dropped_because(const std::string& target) {
   for (const DroppedRow& row : dropped_rows())
-    if (row.name == class_name(target) || row.name == short_name(target))
+    if (row.name == class_name(target) || row.name == last_name(target))
       return std::string(row.why);
   return "";
 }
@@ -169,12 +167,12 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     return emit(item, "cast_to_type", {{"in", in}}, true);
   if (name == "FlattenSubKeys" && values.of(item, "keys").text() == "pred" && !outputs_.empty() &&
       !values.given(item, "prefix")) {
-    report.add(item, short_name(target), Fate::dropped, "the outputs are fields of their own");
+    report.add(item, last_name(target), Fate::dropped, "the outputs are fields of their own");
     return in;
   }
   if (name == "EnsureChannelFirst") channels_last(item, in);
   if (const std::string why = dropped_because(target); !why.empty()) {
-    report.add(item, short_name(target), Fate::dropped, why);
+    report.add(item, last_name(target), Fate::dropped, why);
     return in;
   }
   const std::string type = type_of(target);
@@ -195,7 +193,7 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   // Of clicks MONAI stacks the patches, of which one alone can be squeezed; here each is a sample.
   if (name == "SqueezeDim" && !values.given(item, "dim") && !graph.nodes.empty() &&
       graph.nodes.back().body["type"] == "add_click_signals") {
-    report.add(item, short_name(target), Fate::dropped, "a patch is a sample of its own");
+    report.add(item, last_name(target), Fate::dropped, "a patch is a sample of its own");
     return in;
   }
   Json body = {{"in", in}};
@@ -269,7 +267,7 @@ std::string Translator::split(const Item& item, const std::string& in) {
 }
 
 std::string Translator::script(const Item& item, const std::string& in) {
-  const std::string name = short_name(item.target());
+  const std::string name = last_name(item.target());
   if (const ScriptRow* known = known_script(config_.folder(), name)) {
     const ScriptRow& row = *known;
     if (row.type.empty()) {
@@ -346,9 +344,9 @@ std::string Translator::load(const Item& item, const std::string& in) {
     if (const Json axis = values.of(*reader, "channel_dim").plain; axis.is_number_integer())
       body["channel_dim"] = axis;
     else if (!axis.is_null() && axis != "no_channel")
-      report.add(*reader->find("channel_dim"), short_name(reader->target()) + ".channel_dim",
+      report.add(*reader->find("channel_dim"), last_name(reader->target()) + ".channel_dim",
                  Fate::missing, axis.dump() + " is no axis", true);
-    report.add(*reader, short_name(reader->target()), Fate::translated, "load_image");
+    report.add(*reader, last_name(reader->target()), Fate::translated, "load_image");
     rest(*reader, "load_image has no such parameter", true);
   }
   if (values.given(item, "converter")) {
@@ -409,7 +407,7 @@ std::string Translator::save(const Item& item, const std::string& in) {
 // DeepEdit's clicks, in voxels of the file: MONAI moves them with each change of the image; here
 // they are taken once, where the image has its last grid. Samples without any have none.
 std::string Translator::clicks(const Item& item, const std::string& in) {
-  const std::string name = short_name(item.target());
+  const std::string name = last_name(item.target());
   if (name.starts_with("Resize")) {
     report.add(item, name, Fate::translated, "add_guidance_from_points");
     return add_node("clicks",
@@ -639,7 +637,7 @@ std::string Translator::decathlon(const Item& set, Json body, const std::string&
 std::string Translator::sampler(const Item& loader, std::int64_t repeated, const std::string& in) {
   const Value given = values.of(loader, "sampler");
   const bool weighted =
-      given.is(Value::Kind::object) && short_name(given.item->target()) == "WeightedRandomSampler";
+      given.is(Value::Kind::object) && last_name(given.item->target()) == "WeightedRandomSampler";
   if (values.given(loader, "sampler") && !weighted) {
     missing(*loader.find("sampler"), "of samplers there is WeightedRandomSampler", true);
     return in;
@@ -675,7 +673,7 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     return out;
   }
   const Item& item = *data_loader.item;
-  const std::string kind = short_name(item.target());
+  const std::string kind = last_name(item.target());
   if (kind != "DataLoader" && kind != "ThreadDataLoader") {
     missing(item, "of loaders there are DataLoader and ThreadDataLoader", true);
     return out;
@@ -698,7 +696,7 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     return out;
   }
   const Item& set = *dataset.item;
-  const std::string type = short_name(set.target());
+  const std::string type = last_name(set.target());
   out.transforms = transforms_of(values.of(set, "transform"));
   const bool regions = type == "PatchWSIDataset" || type == "MaskedPatchWSIDataset";
   const bool decathlons = type == "DecathlonDataset";

@@ -39,6 +39,11 @@ struct Item {
   std::string target() const;
 };
 
+// "UNet" of "monai.networks.nets.UNet".
+inline std::string last_name(const std::string& dotted) {
+  return dotted.substr(dotted.rfind('.') + 1);
+}
+
 // A place in a bundle is wrong: the message names it.
 struct Refused : std::runtime_error {
   At at;

@@ -10,8 +10,6 @@ std::string class_name(const std::string& target);
 
 namespace {
 
-std::string plain_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
-
 ItemPtr first_of(const ItemPtr& item, const std::string& ending) {
   if (item->target().ends_with(ending)) return item;
   for (const auto& element : item->elements)
@@ -82,14 +80,14 @@ void Translator::network(const Value& value, const std::string& name) {
     if (values.is_true(item, "freeze_encoder"))
       step_["groups"] = {{{"match", "^res_blocks\\.(d0\\.layers|d[1-3])\\."}, {"frozen", true}}};
   }
-  report.add(item, plain_name(item.target()), Fate::translated, type);
+  report.add(item, last_name(item.target()), Fate::translated, type);
   graph.models.push_back({name, std::move(body), comment_of(item)});
 }
 
 // DiNTS takes its paths and operations from a TopologyInstance: [arch_code_a, arch_code_c].
 void Translator::architecture(const Item& item, const Spec& spec, Json& body) {
   const Value space = values.of(item, "dints_space");
-  if (!space.is(Value::Kind::object) || plain_name(space.item->target()) != "TopologyInstance") {
+  if (!space.is(Value::Kind::object) || last_name(space.item->target()) != "TopologyInstance") {
     missing(item, "its dints_space is " + space.describe() + ": TopologyInstance is known", true);
     return;
   }
@@ -118,12 +116,12 @@ void Translator::weights(const Item& loader) {
   if (!values.is_true(loader, "strict", true)) body["partial"] = true;
   rest(loader, "left out", false);
   graph.models.front().comment += "; weights: " + comment_of(loader);
-  report.add(loader, plain_name(loader.target()), Fate::translated, "models.net.weights");
+  report.add(loader, last_name(loader.target()), Fate::translated, "models.net.weights");
 }
 
 void Translator::precision(const Item& engine) {
   if (values.is_true(engine, "amp"))
-    report.add(*engine.find("amp"), plain_name(engine.target()) + ".amp", Fate::replaced,
+    report.add(*engine.find("amp"), last_name(engine.target()) + ".amp", Fate::replaced,
                "float32 here; on a GPU say --set models.net.precision=float16 for MONAI's");
 }
 
@@ -138,8 +136,8 @@ void Translator::look_at_batches(const Item& engine, const std::vector<ItemPtr>&
       continue;
     if (name == "Activations" && !values.given(*item, "softmax") && !values.given(*item, "other"))
       continue;
-    report.add(*engine.find("decollate"), plain_name(engine.target()) + ".decollate", Fate::missing,
-               plain_name(item->target()) + " would see a batch as one sample there", true);
+    report.add(*engine.find("decollate"), last_name(engine.target()) + ".decollate", Fate::missing,
+               last_name(item->target()) + " would see a batch as one sample there", true);
     return;
   }
 }
@@ -156,7 +154,7 @@ void Translator::look_at_calls() {
         if (v.name == "seed" && v.plain.is_number_integer()) graph.run["seed"] = v.plain;
         if (v.name == "cudnn_benchmark") graph.run["cudnn_benchmark"] = v.plain;
         if (v.name == "cudnn_deterministic") graph.run["deterministic"] = v.plain;
-        if (v.name == "writer") writers_["." + v.items[0].text()] = plain_name(v.items[1].name);
+        if (v.name == "writer") writers_["." + v.items[0].text()] = last_name(v.items[1].name);
         if (v.name == "load" && class_name(v.item->target()) == "CheckpointLoader")
           weights(*v.item);
         if (v.name == "weights" || v.name == "append" || v.name == "normal_init")
@@ -188,7 +186,7 @@ void Translator::handlers(const Value& list, bool training) {
   for (const Value& one : list.items) {
     if (!one.is(Value::Kind::object)) continue;
     const Item& item = *one.item;
-    const std::string name = plain_name(item.target());
+    const std::string name = last_name(item.target());
     if (name == "CheckpointLoader") {
       weights(item);
     } else if (name == "ProbMapProducer" && !training) {
@@ -262,7 +260,7 @@ bool Translator::smaller_is_better(const Item& evaluator) {
         return smaller;
   } catch (const Refused&) {  // code of its own
   }
-  report.add(*given, plain_name(evaluator.target()) + ".metric_cmp_fn", Fate::missing,
+  report.add(*given, last_name(evaluator.target()) + ".metric_cmp_fn", Fate::missing,
              "which epoch is the best follows key_metric_negative_sign alone; known are < and >",
              false);
   return false;
@@ -293,7 +291,7 @@ void Translator::keep_best(const Item& evaluator) {
   else
     checkpoint.erase("mode");
   if (smaller && !negative)
-    report.add(*evaluator.find("metric_cmp_fn"), plain_name(evaluator.target()) + ".metric_cmp_fn",
+    report.add(*evaluator.find("metric_cmp_fn"), last_name(evaluator.target()) + ".metric_cmp_fn",
                Fate::replaced,
                "run.checkpoint.mode \"min\"; without key_metric_negative_sign MONAI's saver keeps "
                "the epoch of the greatest metric");
@@ -302,7 +300,7 @@ void Translator::keep_best(const Item& evaluator) {
 std::string Translator::infer(const Item& evaluator, const std::string& in) {
   const Value inferer = values.of(evaluator, "inferer");
   const std::string name =
-      inferer.is(Value::Kind::object) ? plain_name(inferer.item->target()) : "SimpleInferer";
+      inferer.is(Value::Kind::object) ? last_name(inferer.item->target()) : "SimpleInferer";
   if (name == "SimpleInferer") {
     const Item& item = inferer.is(Value::Kind::object) ? *inferer.item : evaluator;
     if (inferer.is(Value::Kind::object))
@@ -359,7 +357,7 @@ Json Translator::forward_node(const std::string& in) const {
 Value Translator::prepared_batch(const Item& engine) {
   if (!values.given(engine, "prepare_batch")) return {};
   const ItemPtr given = engine.find("prepare_batch");
-  const std::string name = plain_name(engine.target()) + ".prepare_batch";
+  const std::string name = last_name(engine.target()) + ".prepare_batch";
   try {
     Value batch = values.of(engine, "prepare_batch");
     if (!target_.empty()) return {};  // denoise() has read it
@@ -385,7 +383,7 @@ Value Translator::prepared_batch(const Item& engine) {
 void Translator::look_at_iteration(const Item& engine) {
   interaction_ = values.of(engine, "iteration_update");
   if (values.given(engine, "iteration_update") && !interaction_.is(Value::Kind::object))
-    report.add(*engine.find("iteration_update"), plain_name(engine.target()) + ".iteration_update",
+    report.add(*engine.find("iteration_update"), last_name(engine.target()) + ".iteration_update",
                Fate::missing, "code of its own decides the result there", true);
 }
 
@@ -393,7 +391,7 @@ void Translator::look_at_iteration(const Item& engine) {
 std::string Translator::interact(const Item& engine, const std::string& in, bool training) {
   if (!interaction_.is(Value::Kind::object)) return in;
   const Item& item = *interaction_.item;
-  if (plain_name(item.target()) != "Interaction" || labels_.empty()) {
+  if (last_name(item.target()) != "Interaction" || labels_.empty()) {
     missing(item, "deepedit's Interaction is known, on labels that a transform has numbered", true);
     return in;
   }
@@ -440,7 +438,7 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
         return keys[i].get<std::string>().starts_with(whole);
       };
       if (keys.size() == 2 && of_class(0, "pred_") && of_class(1, "label_") && splits_classes_) {
-        report.add(item, plain_name(item.target()), Fate::replaced,
+        report.add(item, last_name(item.target()), Fate::replaced,
                    "class_1, class_2, ... of the metric of all classes");
         continue;
       }
@@ -516,7 +514,7 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
       const std::string name = class_name(item->target());
       if (name == "Activations" || name == "AsDiscrete" || name == "EnsureType" ||
           name == "ToTensor" || (name == "Lambda" && !outputs_.empty()))
-        report.add(*item, plain_name(item->target()), Fate::replaced,
+        report.add(*item, last_name(item->target()), Fate::replaced,
                    "metrics of whole images take the scores");
       else
         last = chain({item}, last);
@@ -540,7 +538,7 @@ void Translator::inference() {
                true);
     return;
   }
-  if (plain_name(evaluator->target()) != "SupervisedEvaluator") {
+  if (last_name(evaluator->target()) != "SupervisedEvaluator") {
     missing(*evaluator, "of evaluators there is SupervisedEvaluator", true);
     return;
   }
@@ -561,7 +559,7 @@ void Translator::schedule(const Item& handler) {
     return;
   }
   const Item& item = *scheduler.item;
-  const std::string name = plain_name(item.target());
+  const std::string name = last_name(item.target());
   const std::string target = item.target();
   if (target.starts_with("scripts.") && !known_script(config_.folder(), name)) {
     missing(item, "a script of the bundle's own: the learning rate stays as it is", true);
@@ -614,7 +612,7 @@ void Translator::optimizer(const Item& item, const std::string& in, const std::s
   }
   const Value params = values.of(item, "params");
   if (!params.is(Value::Kind::weights))
-    report.add(*item.find("params"), plain_name(item.target()) + ".params", Fate::missing,
+    report.add(*item.find("params"), last_name(item.target()) + ".params", Fate::missing,
                "all parameters would be trained; groups of the optimizer choose by name", true);
   Json body = {{"in", in}, {"net", net}};
   body.update(step_);
@@ -623,13 +621,13 @@ void Translator::optimizer(const Item& item, const std::string& in, const std::s
 
 void Translator::train() {
   const ItemPtr trainer = engine({"train#trainer", "trainer"}, "Trainer");
-  if (trainer && trainer->target() != "" && plain_name(trainer->target()) == "GanTrainer")
+  if (trainer && trainer->target() != "" && last_name(trainer->target()) == "GanTrainer")
     return gan(*trainer);
-  const std::string kind = trainer ? plain_name(trainer->target()) : "";
+  const std::string kind = trainer ? last_name(trainer->target()) : "";
   const bool latent = kind == "LDMTrainer" && known_script(config_.folder(), kind);
   if (kind != "SupervisedTrainer" && !latent) {
     report.add(trainer ? *trainer : *config_.root(),
-               trainer ? plain_name(trainer->target()) : "trainer", Fate::missing,
+               trainer ? last_name(trainer->target()) : "trainer", Fate::missing,
                "of trainers there are SupervisedTrainer and GanTrainer", true);
     return;
   }
@@ -658,7 +656,7 @@ void Translator::train() {
   std::string forward = denoise(*trainer, batched, "forward");
   const Value inferer = values.of(*trainer, "inferer");
   if (inferer.is(Value::Kind::object) && forward.empty()) {
-    if (plain_name(inferer.item->target()) == "SimpleInferer")
+    if (last_name(inferer.item->target()) == "SimpleInferer")
       report.add(*inferer.item, "SimpleInferer", Fate::translated, "model");
     else
       missing(*inferer.item, "training shows the network whole batches", true);
@@ -698,7 +696,7 @@ void Translator::train() {
     splits_classes_ = splits_classes_ || name == "SplitPredsLabel";
     exclusive = exclusive && (name == "AsDiscrete" ? values.given(*item, "argmax")
                                                    : !values.is_true(*item, "sigmoid"));
-    report.add(*item, plain_name(item->target()), Fate::replaced,
+    report.add(*item, last_name(item->target()), Fate::replaced,
                "metrics of training batches take the scores");
   }
   for (const char* key : {"key_train_metric", "additional_metrics"}) {
@@ -708,7 +706,7 @@ void Translator::train() {
     } else {
       for (const auto& [name, metric] : dict.entries)
         if (metric.is(Value::Kind::object))
-          report.add(*metric.item, plain_name(metric.item->target()), Fate::replaced,
+          report.add(*metric.item, last_name(metric.item->target()), Fate::replaced,
                      "the loss of training batches; the same metric is measured in validation");
     }
   }

@@ -45,7 +45,7 @@ void Report::account_for(const Config& config) {
   for (const auto& component : components) {
     if (ids_.contains(component->id)) continue;
     const std::string target = component->target();
-    add(*component, target.substr(target.rfind('.') + 1), Fate::unused, component->id);
+    add(*component, last_name(target), Fate::unused, component->id);
   }
 }
 

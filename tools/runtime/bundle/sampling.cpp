@@ -10,11 +10,6 @@ namespace sluice::bundle {
 
 namespace {
 
-std::string last_name_of(const Item& item) {
-  const std::string target = item.target();
-  return target.substr(target.rfind('.') + 1);
-}
-
 const Value* entry(const Value& made, const std::string& name) {
   for (const auto& [key, value] : made.entries)
     if (key == name && !(value.is(Value::Kind::plain) && value.plain.is_null())) return &value;
@@ -126,8 +121,8 @@ void Translator::scale_factor(const Item& inferer, Json& body) {
   } catch (const Refused& refused) {
     why = refused.what();
   }
-  report.add(*inferer.find("scale_factor"), last_name_of(inferer) + ".scale_factor", Fate::missing,
-             why, true);
+  report.add(*inferer.find("scale_factor"), last_name(inferer.target()) + ".scale_factor",
+             Fate::missing, why, true);
 }
 
 // A field with a condition's numbers, the same in every sample.
@@ -146,7 +141,7 @@ bool Translator::sampling() {
   if (save == effects.end()) return false;
   const Value& made = save->items[0];
   const Item& inferer = *made.item;
-  const std::string name = last_name_of(inferer);
+  const std::string name = last_name(inferer.target());
   const bool script = inferer.target().starts_with("scripts.");
   const Value* decoder = entry(made, "autoencoder_model");
   if (!sampled_network(entry(made, "diffusion_model"), "net", effects) ||
@@ -227,10 +222,10 @@ bool Translator::sampling() {
               true);
   if (made.plain.is_null())
     report.add(
-        *save->item, last_name_of(*save->item), Fate::replaced,
+        *save->item, last_name(save->item->target()), Fate::replaced,
         "each image of the batch is saved: MONAI's takes the batch for one image's channels");
   else if (made.plain.get<int>() > 1)
-    report.add(*save->item, last_name_of(*save->item), Fate::replaced,
+    report.add(*save->item, last_name(save->item->target()), Fate::replaced,
                "images keep their channel: without it MONAI's takes the first axis for channels");
   return saved(*save, last);
 }
@@ -264,7 +259,7 @@ bool Translator::saved(const Value& save, std::string in) {
                       {"output_ext", ".png"},
                       {"separate_folder", false},
                       {"scale", 255}});
-  report.add(script, last_name_of(script) + ".run", Fate::replaced,
+  report.add(script, last_name(script.target()) + ".run", Fate::replaced,
              "a picture from 0 to the greatest value, which is rounded where the script cuts off");
   return true;
 }
@@ -279,7 +274,7 @@ bool Translator::noise_schedule(const Value& given, const std::string& type, Jso
   if (!given.is(Value::Kind::object)) return false;
   const Item& item = *given.item;
   for (const auto& [name, scheduler] : known) {
-    if (last_name_of(item) != name) continue;
+    if (last_name(item.target()) != name) continue;
     Json settings = {{"scheduler", scheduler}};
     fill(item, *catalogue_.find("diffusion_inferer"), settings, true);
     for (const auto& [key, value] : settings.items())
@@ -294,7 +289,7 @@ bool Translator::noise_schedule(const Value& given, const std::string& type, Jso
 
 // What DiffusionPrepareBatch, or the latent trainer of a script that is known, makes of a batch.
 std::string Translator::noisy(const Item& engine, const Value& inferer, std::string in) {
-  const bool latent = last_name_of(engine) == "LDMTrainer";
+  const bool latent = last_name(engine.target()) == "LDMTrainer";
   Json body = {{"type", "diffusion_prepare_batch"}};
   if (latent) {
     std::vector<Value> effects;
@@ -324,10 +319,10 @@ std::string Translator::noisy(const Item& engine, const Value& inferer, std::str
     if (steps != body.value("num_train_timesteps", Json(1000)))
       missing(prepare, "it draws other timesteps than the scheduler has", true);
     rest(prepare, "left out", true);
-    report.add(prepare, last_name_of(prepare), Fate::translated, "diffusion_prepare_batch");
+    report.add(prepare, last_name(prepare.target()), Fate::translated, "diffusion_prepare_batch");
   }
   rest(*inferer.item, "left out", true);
-  report.add(*inferer.item, last_name_of(*inferer.item), Fate::translated,
+  report.add(*inferer.item, last_name(inferer.item->target()), Fate::translated,
              "diffusion_prepare_batch and model");
   return add_node("noisy", std::move(body), comment_of(*inferer.item));
 }
@@ -336,8 +331,8 @@ std::string Translator::denoise(const Item& engine, const std::string& in,
                                 const std::string& name) {
   const Value inferer = values.of(engine, "inferer");
   if (!inferer.is(Value::Kind::object)) return "";
-  const std::string kind = last_name_of(*inferer.item);
-  const bool latent = last_name_of(engine) == "LDMTrainer";
+  const std::string kind = last_name(inferer.item->target());
+  const bool latent = last_name(engine.target()) == "LDMTrainer";
   if (kind != (latent ? "LatentDiffusionInferer" : "DiffusionInferer")) return "";
   if (!latent) {
     Value prepare;
@@ -345,7 +340,8 @@ std::string Translator::denoise(const Item& engine, const std::string& in,
       prepare = values.of(engine, "prepare_batch");
     } catch (const Refused&) {  // prepared_batch() says so
     }
-    if (!prepare.is(Value::Kind::object) || last_name_of(*prepare.item) != "DiffusionPrepareBatch")
+    if (!prepare.is(Value::Kind::object) ||
+        last_name(prepare.item->target()) != "DiffusionPrepareBatch")
       return "";
   }
   target_ = "target";

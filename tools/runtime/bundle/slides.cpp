@@ -6,8 +6,6 @@
 namespace sluice::bundle {
 namespace {
 
-std::string own_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
-
 // The numbers of a list as the rows of an array of this shape.
 Json shaped(const Json& numbers, const Json& shape, std::size_t axis, std::size_t& at) {
   if (axis == shape.size()) return at < numbers.size() ? numbers[at++] : Json();
@@ -23,7 +21,7 @@ Json shaped(const Json& numbers, const Json& shape, std::size_t axis, std::size_
 // these is the list's own and goes.
 std::string Translator::slide_list(const Item& list, Json body, const std::string& name,
                                    std::vector<ItemPtr>& transforms) {
-  if (own_name(list.target()) != "CSVDataset") {
+  if (last_name(list.target()) != "CSVDataset") {
     missing(list, "of lists of slides there is CSVDataset", true);
     return name;
   }
@@ -46,7 +44,7 @@ std::string Translator::slide_list(const Item& list, Json body, const std::strin
     whole["root"] =
         values.path(found["_A"].get<std::string>() + "/" + found["_B"].get<std::string>());
     whole["suffix"] = found["_C"];
-    report.add(*item, own_name(item->target()), Fate::translated, "root and suffix of csv_list");
+    report.add(*item, last_name(item->target()), Fate::translated, "root and suffix of csv_list");
   }
   while (!transforms.empty()) {
     const Item& item = *transforms.front();
@@ -60,7 +58,7 @@ std::string Translator::slide_list(const Item& list, Json body, const std::strin
       Json& group = whole["groups"][key.get<std::string>()];
       group = shaped(group, shape, 0, at);
     }
-    report.add(item, own_name(item.target()), Fate::translated, "groups of csv_list");
+    report.add(item, last_name(item.target()), Fate::translated, "groups of csv_list");
     transforms.erase(transforms.begin());
   }
   report.add(list, "CSVDataset", Fate::translated, "csv_list");
@@ -72,7 +70,7 @@ std::string Translator::slide_list(const Item& list, Json body, const std::strin
 // of a slide's tissue.
 std::string Translator::slides(const Item& set, const Value& data, Json body,
                                const std::string& name, std::vector<ItemPtr>& transforms) {
-  const bool masked = own_name(set.target()) == "MaskedPatchWSIDataset";
+  const bool masked = last_name(set.target()) == "MaskedPatchWSIDataset";
   if (!data.is(Value::Kind::object)) {
     missing(set, "its data is " + data.describe() + ": CSVDataset is known", true);
     return name;
@@ -97,7 +95,7 @@ std::string Translator::slides(const Item& set, const Value& data, Json body,
   }
   Json region = {{"type", "read_region"}, {"in", last}, {"size", size}};
   if (masked) region["center"] = false;
-  report.add(set, own_name(set.target()), Fate::translated,
+  report.add(set, last_name(set.target()), Fate::translated,
              masked ? "slide_grid and read_region" : "read_region");
   slides_ = true;
   return add_node("region", leveled(std::move(region)), comment_of(set));

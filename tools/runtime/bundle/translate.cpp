@@ -12,8 +12,6 @@ std::string class_name(const std::string& target);
 
 namespace {
 
-std::string last_name(const std::string& target) { return target.substr(target.rfind('.') + 1); }
-
 // A text in the spelling of the parameter's choices; lists element by element.
 Json spelled(const Json& value, const ParamSpec& param) {
   if (value.is_array()) {

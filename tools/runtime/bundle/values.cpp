@@ -46,13 +46,11 @@ std::string dotted(const Expr& e) {
   return before.empty() ? "" : before + "." + e.text;
 }
 
-std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
 // "float32" of torch.float32 and its like; "" where it is no type.
 std::string dtype_name(const std::string& name) {
   const std::string module = name.substr(0, name.find('.'));
   if (module != "torch" && module != "np" && module != "numpy") return "";
-  std::string type = last_part(name);
+  std::string type = last_name(name);
   for (const auto& [from, to] : {std::pair{"float", "float32"},
                                  {"half", "float16"},
                                  {"double", "float64"},
@@ -215,7 +213,7 @@ struct Evaluation {
       if (name == type) return plain(name);
     if (name.ends_with(".pi")) return plain(std::numbers::pi);
     if (name.starts_with("monai.utils.") && std::count(name.begin(), name.end(), '.') == 3)
-      return plain(lower_case(last_part(name)));  // a member of an enumeration
+      return plain(lower_case(last_name(name)));  // a member of an enumeration
     if (name == "dist.get_rank" || name == "torch.backends.cudnn")
       return of_kind(Sort::opaque, name);
     if (name.starts_with("monai.") || name.starts_with("scripts.") || name.starts_with("operator."))
@@ -702,7 +700,7 @@ struct Evaluation {
       return v;
     }
     if (!callee.is(Sort::object)) refuse("a call of " + callee.describe());
-    const std::string name = last_part(callee.item->target());
+    const std::string name = last_name(callee.item->target());
     if (name == "SaveImage" || name == "Compose") {  // of one image
       Args args = args_of(e);
       const Value* image = args.at(0);
@@ -774,7 +772,7 @@ struct Evaluation {
                    "conditioning"},
         of_saver{"input_noise", "autoencoder_model", "diffusion_model", "scheduler",
                  "saver",       "conditioning"};
-    const std::string target = v.item->target(), name = last_part(target);
+    const std::string target = v.item->target(), name = last_name(target);
     if (!target.starts_with("scripts."))
       return method != "sample"                 ? nullptr
              : name == "DiffusionInferer"       ? &of_images
@@ -849,7 +847,7 @@ struct Evaluation {
       if (!layer || !layer->name.starts_with("torch.nn.")) refuse("add_module() of other layers");
       Value appended = of_kind(Sort::effect, "append");
       appended.item = v.item;
-      appended.plain = last_part(layer->name);
+      appended.plain = last_name(layer->name);
       return appended;
     }
     if (v.is(Sort::object) && name == "set_timesteps") {
@@ -878,7 +876,7 @@ struct Evaluation {
     }
     // CreateImageLabelList(FILE).create_dataset(KEY): the images and the labels of a JSON file.
     if (v.is(Sort::object) && name == "create_dataset" &&
-        known_script(values.config_.folder(), last_part(v.item->target()))) {
+        known_script(values.config_.folder(), last_name(v.item->target()))) {
       const Value* key = args.find("grp", 0);
       const Value file = values.of(*v.item, "filename");
       if (!key || !key->is_text() || !file.is_text()) refuse("a list of " + file.describe());
@@ -994,7 +992,7 @@ struct Evaluation {
   }
 
   Value function(const std::string& name, Args& args) {
-    const std::string last = last_part(name);
+    const std::string last = last_name(name);
     if (last == "from_engine") {
       Value v = of_kind(Sort::opaque, "from_engine");
       if (const Value* keys = args.find("keys", 0))
@@ -1043,7 +1041,7 @@ struct Evaluation {
 
   // Functions that take something at their first place.
   Value function_of(const std::string& name, const Value& first, Args& args) {
-    const std::string last = last_part(name);
+    const std::string last = last_name(name);
     if (last == "deepcopy") return first;
     if (name == "filter") {
       const Value* of_what = args.at(1);
