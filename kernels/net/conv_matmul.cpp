@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "kernels/base/team.h"
 #include "kernels/net/direct_conv_shape.h"
+#include "kernels/net/direct_conv_winograd.h"
 #include "kernels/net/norm_act.h"
 
 namespace sluice {
@@ -58,7 +61,7 @@ at::Tensor image_of(const at::Tensor& rows, const std::vector<std::int64_t>& siz
 at::Tensor matrix_of(const at::Tensor& weight) { return weight.contiguous().flatten(1); }
 
 at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
-  const at::Tensor rows = rows_of(x);
+  const at::Tensor rows = rows_of(x).to(at::kFloat);
   if (of_positions(spec)) return rows;
   const auto out = conv_output_size(spec, x.sizes());
   const Reads reads(spec, x, out);
@@ -78,33 +81,43 @@ at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
 
 }  // namespace
 
-// Found with tools/bench/network.cpp: se_resnet50, resnet50, and a U-Net's lowest layers in a batch
-// of one. A cache holds fewer weights, and more positions pay for another order.
-bool matmul_conv_pays(const ConvSpec& spec, std::int64_t positions) {
+// Found with tools/bench/network.cpp, layers of 64 to 512 channels, 2-D and 3-D: the more positions
+// share weights in another order, the sooner that order pays. Single positions have no columns to
+// be made, so that float32's never pay for it.
+bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products products,
+                      std::int64_t positions) {
+  struct Threshold {
+    std::int64_t weights, a_position, positions;  // at least, at least for each, at most
+  };
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  constexpr Threshold pairs[]{{1 << 16, 512, 128}, {1 << 16, 2048, 256}, {1 << 16, 1024, 512}},
+      numbers[]{{1 << 12, 0, any}, {1 << 16, 2048, 1024}, {1 << 16, 512, 1024}};
+  if (spec.transposed || spec.groups != 1) return false;
+  const int kind = of_positions(spec) ? 0 : winograd_fits(spec, type, products) ? 1 : 2;
+  const Threshold& t = (numbers_a_word(products) == 2 ? pairs : numbers)[kind];
   std::int64_t weights = spec.in * spec.out;
   for (const std::int64_t k : spec.kernel) weights *= k;
-  if (spec.transposed || spec.groups != 1) return false;
-  return (weights >= 1 << 18 && positions <= 1024) ||
-         (weights >= 1 << 16 && 512 * positions <= weights);
+  return weights >= t.weights && positions <= t.positions && t.a_position * positions <= weights;
 }
 
 at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, const at::Tensor& residual) {
   const at::Tensor c = columns(spec, x), w = matrix_of(weight).t();
-  at::Tensor y = residual.defined() ? at::addmm(rows_of(residual), c, w) : at::mm(c, w);
+  at::Tensor y =
+      residual.defined() ? at::addmm(rows_of(residual).to(at::kFloat), c, w) : at::mm(c, w);
   if (bias.defined()) y.add_(bias);
   return image_of(y, conv_output_size(spec, x.sizes()));
 }
 
 at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
                                    const at::Tensor& grad) {
-  return at::mm(rows_of(grad).t(), columns(spec, x)).view(weight_shape(spec));
+  return at::mm(rows_of(grad).to(at::kFloat).t(), columns(spec, x)).view(weight_shape(spec));
 }
 
 // Threads have channels of their own, since outputs share inputs.
 at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
                                   const at::Tensor& weight, const at::Tensor& like) {
-  const at::Tensor by_output = at::mm(rows_of(grad), matrix_of(weight));
+  const at::Tensor by_output = at::mm(rows_of(grad).to(at::kFloat), matrix_of(weight));
   const auto size = like.sizes().vec();
   if (of_positions(spec)) return image_of(by_output, size);
   const std::int64_t channels = size[1], positions = c10::multiply_integers(size) / channels;

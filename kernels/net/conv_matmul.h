@@ -6,18 +6,21 @@
 //   y = C W'           W: the weight as [out, in * kernel]
 //   dL/dW = dy' C      dL/dx = (dy W), each column's numbers added where they came from
 //
-// Float32 images, channels last; [positions, out] is such an image's memory. The products are
-// LibTorch's.
+// Images of float32 or bfloat16, channels last; [positions, out] is such an image's memory. The
+// products are LibTorch's, of float32 numbers; results are float32. Weights are not rounded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include "kernels/net/conv_spec.h"
+#include "kernels/net/direct_conv_micro.h"
 
 namespace sluice {
 
-// Whether it is quicker for so many outputs' positions, all samples together.
-bool matmul_conv_pays(const ConvSpec& spec, std::int64_t positions);
+// Whether it is quicker than a direct convolution for so many outputs' positions, all samples
+// together.
+bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products products,
+                      std::int64_t positions);
 
 // Weights as PyTorch keeps them; bias [out] and residual (as the result) may be undefined.
 at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,

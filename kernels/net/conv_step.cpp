@@ -153,8 +153,8 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
     const bool fills = tensor_cores && spec.groups == 1;
     w->cast = p.laid_out(fills ? filled_up(own.to(p.compute)) : own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
-  } else if (pass.keep && p.compute == at::kFloat &&
-             matmul_conv_pays(spec, c10::multiply_integers(out) / out[1])) {
+  } else if (pass.keep &&
+             matmul_conv_pays(spec, p.compute, *products, c10::multiply_integers(out) / out[1])) {
     w->way = ConvWay::matmul;
   } else {
     w->way = ConvWay::direct;
@@ -188,7 +188,10 @@ at::Tensor ConvStep::forward(Frame& f) const {
     gather(f, false, x, b, residual(f), y);
     return y;
   }
-  if (w.way == ConvWay::matmul) return matmul_conv(spec, x, f.weight(weight), b, residual(f));
+  if (w.way == ConvWay::matmul) {
+    const at::Tensor y = matmul_conv(spec, x, f.weight(weight), b, residual(f));
+    return f.result_of(output).defined() ? y : y.to(x.scalar_type());
+  }
   const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
   at::Tensor y = f.net->laid_out(w.way == ConvWay::thin
                                      ? thin_conv(spec, x, w.cast, b)
@@ -210,7 +213,9 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
     }
   } else if (w.way == ConvWay::matmul) {
     f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
-    if (wanted) f.add_grad(inputs[0], matmul_conv_input_grad(spec, grad, f.weight(weight), x));
+    if (wanted)
+      f.add_grad(inputs[0],
+                 matmul_conv_input_grad(spec, grad, f.weight(weight), x).to(x.scalar_type()));
   } else if (w.way == ConvWay::thin) {
     f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(spec, grad, w.cast)));

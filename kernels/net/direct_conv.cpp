@@ -144,20 +144,23 @@ struct Gather::Pack {
 };
 
 // The weights of some input channels: 16 outputs' kernels at a time, channel by channel, so that
-// lines of memory are met once.
+// lines of memory are met once; of small kernels, as many channels as stand one after another.
 void Gather::Pack::channels(std::int64_t begin, std::int64_t end) const {
   const std::int64_t volume = g.kernel_[0] * g.kernel_[1] * g.kernel_[2], out = g.out_channels_;
   const std::int64_t to_next = (transposed ? 1 : g.in_channels_) * volume;
-  Buffer<std::uint32_t> kernels(volume * 16);
+  const std::int64_t together = transposed ? 1 : std::max<std::int64_t>(1, 16 / volume);
+  Buffer<std::uint32_t> kernels(together * volume * 16);
   for (std::int64_t co = 0; co < out; co += 16)
-    for (std::int64_t ci = begin; ci < end; ++ci) {
+    for (std::int64_t ci = begin; ci < end; ci += together) {
+      const std::int64_t some = std::min(together, end - ci);
       kernels_in_lanes(from + ci * (transposed ? out : 1) * volume + co * to_next, to_next,
-                       std::min<std::int64_t>(16, out - co), volume, g.type_ == at::kBFloat16,
-                       kernels.data());
-      if (!g.merged_ && co + 16 <= g.out_channels_)
-        spread_whole(kernels.data(), ci, co);
-      else
-        spread(kernels.data(), ci, co);
+                       std::min<std::int64_t>(16, out - co), some * volume,
+                       g.type_ == at::kBFloat16, kernels.data());
+      for (std::int64_t i = 0; i < some; ++i)
+        if (!g.merged_ && co + 16 <= out)
+          spread_whole(kernels.data() + i * volume * 16, ci + i, co);
+        else
+          spread(kernels.data() + i * volume * 16, ci + i, co);
     }
 }
 

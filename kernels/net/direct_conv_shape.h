@@ -41,11 +41,25 @@ inline std::vector<std::int64_t> weight_shape(const ConvSpec& spec) {
   return shape;
 }
 
+// The bits of numbers rounded to bfloat16, the upper half.
+SLUICE_INLINE inline U16 as_bf16(const U16& bits) {
+  H16 half;
+  store(reinterpret_cast<Bf16Bits*>(&half), std::bit_cast<F16>(bits));
+  return __builtin_convertvector(half, U16) << 16;
+}
+
 // The bits of the weights of n (at most 16) outputs for one input, [kernel position][16];
 // `rounded` to bfloat16, the upper half.
 inline void kernels_in_lanes(const float* w, std::int64_t to_next, std::int64_t n,
                              std::int64_t volume, bool rounded, std::uint32_t* to) {
   simd([=]() SLUICE_INLINE {
+    if (volume == 1 && to_next == 1) {
+      U16 lanes{};
+      std::memcpy(&lanes, w, static_cast<std::size_t>(n) * 4);
+      if (rounded) lanes = as_bf16(lanes);
+      std::memcpy(to, &lanes, 64);
+      return;
+    }
     // 16 positions at a time, the last 16 from the end.
     for (std::int64_t next = 0; next < volume; next += 16) {
       const std::int64_t k = std::min(next, std::max<std::int64_t>(0, volume - 16));
@@ -57,11 +71,7 @@ inline void kernels_in_lanes(const float* w, std::int64_t to_next, std::int64_t 
           std::memcpy(&rows[l], at, 64);
         else
           for (std::int64_t i = 0; i < some; ++i) rows[l][i] = std::bit_cast<std::uint32_t>(at[i]);
-        if (rounded) {
-          H16 half;
-          store(reinterpret_cast<Bf16Bits*>(&half), std::bit_cast<F16>(rows[l]));
-          rows[l] = __builtin_convertvector(half, U16) << 16;
-        }
+        if (rounded) rows[l] = as_bf16(rows[l]);
       }
       transpose(rows);
       for (std::int64_t i = 0; i < some; ++i) std::memcpy(to + 16 * (k + i), &rows[i], 64);
@@ -79,25 +89,30 @@ at::Tensor with_u_and_v(const ConvSpec& spec, const at::Tensor& x, const at::Ten
 }
 
 // A gradient of a weight, [B][A][taps], of sums that stand 16 of B a vector: of_vector(vector)
-// gives a function (tap, a) -> the 16 sums. A channel and 16 lanes at a time, so that lines of
-// memory are met once.
+// gives a function (tap, a) -> the 16 sums. Squares of 16 by 16 change rows and columns.
 template <class F>
 at::Tensor weights_of_lanes(at::IntArrayRef shape, std::int64_t A, std::int64_t B,
                             std::int64_t taps, const F& of_vector) {
   at::Tensor out = at::empty(shape, at::kFloat);
   float* const w = out.data_ptr<float>();
   team_for((B + 15) / 16, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<const float*> from(static_cast<std::size_t>(taps));
+    std::vector<const float*> from(static_cast<std::size_t>(A * taps));
     for (std::int64_t vector = begin; vector < end; ++vector) {
       const auto sums = of_vector(vector);
-      const std::int64_t n = std::min<std::int64_t>(16, B - vector * 16);
-      for (std::int64_t a = 0; a < A; ++a) {
-        for (std::int64_t k = 0; k < taps; ++k) from[static_cast<std::size_t>(k)] = sums(k, a);
-        for (std::int64_t l = 0; l < n; ++l) {
-          float* to = w + ((vector * 16 + l) * A + a) * taps;
-          for (std::int64_t k = 0; k < taps; ++k) to[k] = from[static_cast<std::size_t>(k)][l];
+      for (std::int64_t a = 0; a < A; ++a)
+        for (std::int64_t k = 0; k < taps; ++k)
+          from[static_cast<std::size_t>(a * taps + k)] = sums(k, a);
+      float* const to = w + vector * 16 * A * taps;
+      simd([&, n = std::min<std::int64_t>(16, B - vector * 16)]() SLUICE_INLINE {
+        for (std::int64_t i = 0; i < A * taps; i += 16) {
+          const std::int64_t some = std::min<std::int64_t>(16, A * taps - i);
+          U16 rows[16] = {};
+          for (std::int64_t j = 0; j < some; ++j) std::memcpy(&rows[j], from[i + j], 64);
+          transpose(rows);
+          for (std::int64_t l = 0; l < n; ++l)
+            std::memcpy(to + l * A * taps + i, &rows[l], static_cast<std::size_t>(some) * 4);
         }
-      }
+      });
     }
   });
   return out;

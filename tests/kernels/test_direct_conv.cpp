@@ -221,11 +221,12 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   CHECK(relative(mine, dx) < (type == at::kFloat ? 1e-5 : 4e-3));  // it is rounded to bfloat16
   CHECK(relative(direct_weight_grad(s, x, g, p), dw) < 1e-5);
 
-  if (type != at::kFloat || s.transposed || s.groups > 1) return;
-  CHECK(relative(matmul_conv(s, x, w, b, {}), expected) < 1e-5);
-  CHECK(relative(matmul_conv(s, x, w, {}, residual), expected - b.view(bias_size) + residual) <
+  if (s.transposed || s.groups > 1) return;
+  const at::Tensor w32 = w.to(at::kFloat);
+  CHECK(relative(matmul_conv(s, x, w32, b, {}), expected) < 1e-5);
+  CHECK(relative(matmul_conv(s, x, w32, {}, residual), expected - b.view(bias_size) + residual) <
         1e-5);
-  CHECK(relative(matmul_conv_input_grad(s, g, w, x), dx) < 1e-5);
+  CHECK(relative(matmul_conv_input_grad(s, g, w32, x), dx) < 1e-5);
   CHECK(relative(matmul_conv_weight_grad(s, x, g), dw) < 1e-5);
 }
 

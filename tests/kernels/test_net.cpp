@@ -228,6 +228,36 @@ TEST_CASE("a convolution of few positions and many weights has LibTorch's gradie
   at::set_num_threads(1);
 }
 
+TEST_CASE(
+    "a convolution of few positions and many weights computes in bfloat16, and outputs float32") {
+  Net net = made(64, 2, [](Scope s, Value x) {
+    const Value y = conv(s / "c", x, 512, {.stride = 2});  // by matrices, as the next two
+    return Values{conv(s / "d", y, 256, {.kernel = 1}) + conv(s / "e", x, 256, {.stride = 2})};
+  });
+  const auto run = [&](at::ScalarType type) {
+    net.compute = type;
+    const at::Tensor x = image(2, 64).requires_grad_();
+    const at::Tensor y = net.forward({x}, 1, true, 5)[0];
+    (y * y).sum().backward();
+    Tensors all{y.detach(), x.grad()};
+    for (auto& p : net.parameters) {
+      all.push_back(p.tensor.grad());
+      p.tensor.mutable_grad() = at::Tensor();
+    }
+    return all;
+  };
+  net.channels_last = true;
+  const Tensors wide = run(at::kFloat), mine = run(at::kBFloat16);
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    CAPTURE(i);
+    CHECK(mine[i].scalar_type() == at::kFloat);
+    const double error = ((mine[i] - wide[i]).norm() / wide[i].norm()).item<double>();
+    CHECK((error > 1e-4 && error < 1e-2));
+  }
+  // The output is not rounded.
+  CHECK_FALSE(at::equal(mine[0], mine[0].to(at::kBFloat16).to(at::kFloat)));
+}
+
 TEST_CASE("a window that is larger than the image with its borders is refused, as LibTorch does") {
   const auto of = [](std::int64_t extent, const std::function<Value(Scope, Value)>& layer) {
     Net net = made(1, 2, [&](Scope s, Value x) { return Values{layer(s, x)}; });
