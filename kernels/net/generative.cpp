@@ -206,14 +206,21 @@ Value embedded_times(const Scope& s, const Conditions& c, const DiffusionOptions
   const std::int64_t channels = o.channels[0];
   Value y = c.timesteps.op("waves", [channels](In t) { return waves(t[0], channels); },
                            {.channels = channels});
-  y = silu(linear(s / "time_embed.0", y, 4 * channels));
-  y = linear(s / "time_embed.2", y, 4 * channels);
-  if (!c.class_labels) return y;
-  const int table =
-      s.parameter("class_embedding.weight", {*o.num_class_embeds, 4 * channels}, Init::normal(1));
-  return y + c.class_labels->op("embedding",
-                                [](In t) { return at::embedding(t[1], t[0].to(at::kLong)); },
-                                {.parameters = {table}, .channels = y.channels});
+  const auto embedded = [&](const std::string& layer, const Value& x) {
+    const Value hidden = silu(linear(s / layer / 0, x, 4 * channels));
+    return linear(s / layer / 2, hidden, 4 * channels);
+  };
+  y = embedded("time_embed", y);
+  if (c.class_labels) {
+    const int table =
+        s.parameter("class_embedding.weight", {*o.num_class_embeds, 4 * channels}, Init::normal(1));
+    y = y + c.class_labels->op("embedding",
+                               [](In t) { return at::embedding(t[1], t[0].to(at::kLong)); },
+                               {.parameters = {table}, .channels = y.channels});
+  }
+  Values all{y};
+  for (const auto& [layer, numbers] : c.further) all.push_back(embedded(layer, numbers));
+  return concat(all);
 }
 
 Values diffusion_down(const Scope& s, const Value& x, const Value& times, const Conditions& c,

@@ -47,8 +47,11 @@ struct Conditions {
   Value timesteps;                                       // [N]
   std::optional<Value> context = {}, class_labels = {};  // tokens; [N]
   std::optional<SpadeOptions> spade = {};                // of the way up
+  // Numbers [N, K] that embeddings of their own put beside the timesteps': {"spacing_layer", ...}.
+  std::vector<std::pair<std::string, Value>> further = {};
 };
-// NAME.time_embed, NAME.class_embedding: what residual blocks add to their channels.
+// NAME.time_embed, NAME.class_embedding, those of `further`: [N, 4 channels[0] (1 + further)],
+// what residual blocks add to their channels.
 Value embedded_times(const Scope& s, const Conditions& c, const DiffusionOptions& o);
 // From the first convolution's output to each skip, NAME.down_blocks; the last is the lowest.
 Values diffusion_down(const Scope& s, const Value& x, const Value& times, const Conditions& c,

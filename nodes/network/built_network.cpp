@@ -79,6 +79,7 @@ Step::Size wanted(const NetInput& in, std::int64_t samples, at::IntArrayRef exte
     return size;
   }
   if (in.kind == NetInput::Kind::tokens) return {samples, -1, in.channels};
+  if (in.kind == NetInput::Kind::vector) return {samples, in.channels};
   size.push_back(in.channels > 0 ? in.channels : -1);
   for (const std::int64_t n : extents) size.push_back(in.finer > 0 ? n * in.finer : -1);
   return size;

@@ -162,7 +162,7 @@ class BuiltNetwork : public Network, public Layered {
 // A network of images of type T, which has Params p (derived from ImageNet), spec() and
 // Values build(const Scope&, const Value& image) const; one of several inputs, or of another than
 // an image of in_channels, says std::vector<NetInput> inputs() const and builds on const Values&.
-// With `static constexpr int least_axes = 1` it takes signals [N, C, X] too.
+// With `static constexpr int least_axes = 1` it takes signals [N, C, X] too; with 3 volumes alone.
 template <class T>
 class ImageNetwork : public BuiltNetwork {
  public:
@@ -192,7 +192,7 @@ struct RegisterNetwork {
     if constexpr (requires { T::least_axes; }) {
       ParamSpec& axes = declared(spec, "spatial_dims");
       axes.min = T::least_axes;
-      axes.doc = "1, 2 or 3.";
+      axes.doc = T::least_axes == 1 ? "1, 2 or 3." : "3.";
     }
     Registry::global().add(
         std::move(spec), nullptr,

@@ -1,5 +1,6 @@
-// controlnet: MONAI's ControlNet (monai.networks.nets.ControlNet 1.6.1), with its parameter names
-// and defaults. Zhang et al. 2023.
+// controlnet, controlnet_maisi: MONAI's ControlNet (monai.networks.nets.ControlNet 1.6.1) and
+// ControlNetMaisi (monai.apps.generation.maisi.networks), with their parameter names and defaults.
+// Zhang et al. 2023; Guo et al. 2024 (MAISI).
 //
 //   image ─ conv ─┐
 //   controlnet_cond ─ convs / 2 ... ─┴─ + ─ the way down of diffusion_model_unet ─ middle
@@ -9,18 +10,24 @@
 namespace sluice {
 namespace {
 
-struct ControlNet final : ImageNetwork<ControlNet> {
+template <bool maisi>
+struct ControlNet final : ImageNetwork<ControlNet<maisi>> {
   struct Params : DiffusionParams {
     std::int64_t conditioning_embedding_in_channels = 1;
     std::vector<std::int64_t> conditioning_embedding_num_channels{16, 32, 96, 256};
+    Params() {
+      if (maisi) be_maisi();
+    }
   } p;
 
   static Spec spec() {
     Spec s = diffusion_spec<Params>(image_net<Params>(
-        "controlnet",
-        "What diffusion_model_unet with additional_residuals adds to follow an image (MONAI's "
-        "ControlNet). Inputs: image, timesteps [N], controlnet_cond, then context and "
-        "class_labels where there are such. Outputs: for each skip, then for the middle.",
+        maisi ? "controlnet_maisi" : "controlnet",
+        std::string("What ") + (maisi ? "diffusion_model_unet_maisi" : "diffusion_model_unet") +
+            " with additional_residuals adds to follow an image (MONAI's " +
+            (maisi ? "ControlNetMaisi" : "ControlNet") +
+            "). Inputs: image, timesteps [N], controlnet_cond, then context and class_labels "
+            "where there are such. Outputs: for each skip, then for the middle.",
         true));
     leave_out(s, {"out_channels"});
     return s
@@ -85,7 +92,8 @@ struct ControlNet final : ImageNetwork<ControlNet> {
   }
 };
 
-const RegisterNetwork<ControlNet> registered;
+const RegisterNetwork<ControlNet<false>> registered;
+const RegisterNetwork<ControlNet<true>> registered_maisi;
 
 }  // namespace
 }  // namespace sluice

@@ -33,12 +33,23 @@ void DiffusionParams::add_inputs(std::vector<NetInput>& inputs) const {
   if (with_conditioning)
     inputs.push_back({NetInput::Kind::tokens, "context", cross_attention_dim.value_or(0)});
   if (num_class_embeds) inputs.push_back(NetInput::number("class_labels"));
+  for (const Numbers& n : numbers())
+    if (n.read) inputs.push_back({NetInput::Kind::vector, n.key, n.count});
+}
+
+std::array<DiffusionParams::Numbers, 3> DiffusionParams::numbers() const {
+  return {{{include_top_region_index_input, "top_region_index_tensor", "top_region_index_layer", 4},
+           {include_bottom_region_index_input, "bottom_region_index_tensor",
+            "bottom_region_index_layer", 4},
+           {include_spacing_input, "spacing_tensor", "spacing_layer", 3}}};
 }
 
 Conditions DiffusionParams::conditions(const Values& inputs, std::size_t first) const {
   Conditions c{.timesteps = inputs.at(first++)};
   if (with_conditioning) c.context = inputs.at(first++);
   if (num_class_embeds) c.class_labels = inputs.at(first++);
+  for (const Numbers& n : numbers())
+    if (n.read) c.further.emplace_back(n.layer, inputs.at(first++));
   return c;
 }
 

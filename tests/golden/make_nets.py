@@ -16,7 +16,7 @@ import torch
 from monai.networks.nets import (
     AHNet, AttentionUnet, AutoEncoder, BasicUNet, BasicUNetPlusPlus, Classifier, Critic, DAF3D, DenseNet, DenseNet169,
     DenseNet201, DenseNet264, DiffusionModelUNet, Discriminator, DynUNet, EfficientNetBN, FlexibleUNet, FullyConnectedNet,
-    Generator, GlobalNet, HighResNet, LocalNet, MedNeXt, Quicknat, Regressor, RegUNet, SegResNet, SegResNetDS, SegResNetDS2,
+    Generator, GlobalNet, HighResNet, LocalNet, MedNeXt, Regressor, RegUNet, SegResNet, SegResNetDS, SegResNetDS2,
     SENet154, SEResNet50, SEResNet101, SEResNet152, SEResNext50, SEResNext101, SPADEDiffusionModelUNet, SwinUNETR, UNet,
     UNETR, VarAutoEncoder, VarFullyConnectedNet, ViT, ViTAutoEnc, VNet, resnet10, resnet18, resnet34, resnet50, resnet101,
     resnet152, resnet200)
@@ -24,8 +24,9 @@ from monai.networks.nets import (
 import peer_nets
 from filled import fill, number, parts, sines
 from peer_nets import (
-    CopleNet, JudgementFirst, LeNet, PlainVae, RanzcrNet, Sampled, UNetPipe, controlling, hovered, masked, moved,
-    multi_scale_judge, of_bags, resting, retina, searched, spade, spade_autoencoder, timed, with_commitment)
+    CopleNet, JudgementFirst, LeNet, PlainVae, RanzcrNet, Sampled, SampledMaisi, UNetMaisi, UNetPipe,
+    controlling, controlling_maisi, hovered, masked, moved, multi_scale_judge, of_bags, resting, retina, searched, spade,
+    spade_autoencoder, timed, with_commitment)
 from prompted import prompted
 
 HERE = pathlib.Path(__file__).parent
@@ -40,7 +41,7 @@ def outputs_of(net, x, args):
 
 
 # MONAI's names of what every network of ours has by one name.
-RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels")
 
 
 # Numbers of samples are 1, 2, ...; those of prompts 0, 1, 2, 3, 0, ...
@@ -319,10 +320,10 @@ def ahnet():
 
 
 def quicknat():
-    args = dict(num_classes=3, num_channels=2, num_filters=4, se_block="CSE")
+    args = dict(num_classes=3, in_channels=2, num_filters=4, se_block="CSE")
     plain = dict(num_classes=3, num_filters=4, kernel_size=3)
-    return [case(Quicknat, args, [2, 2, 16, 32], True),
-            case(Quicknat, plain, [1, 1, 32, 32], True, kernel_size=[3])]
+    return [case(peer_nets.quicknat, args, [2, 2, 16, 32], True),
+            case(peer_nets.quicknat, plain, [1, 1, 32, 32], True, kernel_size=[3])]
 
 
 def reg_unet():
@@ -598,6 +599,42 @@ def masked_auto_encoder_vit():
     return [case(masked, flat, [2, 2, 16, 12], True), case(masked, solid, [2, 1, 8, 8, 12], True)]
 
 
+# MAISI's. Not in training, where MONAI's noise is other than ours.
+def autoencoder_kl_maisi():
+    plain = dict(spatial_dims=3, in_channels=2, out_channels=1, num_res_blocks=[1, 2], num_channels=[4, 8],
+                 attention_levels=[False, True], norm_num_groups=2, latent_channels=2, with_decoder_nonlocal_attn=True)
+    transposed = dict(plain, in_channels=1, num_res_blocks=[1, 1], attention_levels=[False, False], use_convtranspose=True,
+                      with_encoder_nonlocal_attn=True, with_decoder_nonlocal_attn=False, include_fc=True)
+    return [case(SampledMaisi, plain, [2, 2, 8, 6, 4], False), case(SampledMaisi, transposed, [1, 1, 8, 4, 6], False)]
+
+
+def diffusion_model_unet_maisi():
+    make = timed(UNetMaisi)
+    told = dict(include_top_region_index_input=True, include_bottom_region_index_input=True, include_spacing_input=True)
+    flat = dict(spatial_dims=2, in_channels=2, out_channels=3, num_res_blocks=1, num_channels=[4, 8], norm_num_groups=2,
+                attention_levels=[False, True], num_head_channels=[0, 4], num_class_embeds=5, include_spacing_input=True)
+    solid = dict(spatial_dims=3, in_channels=1, out_channels=1, num_res_blocks=[1, 2], num_channels=[4, 8],
+                 norm_num_groups=2, attention_levels=[False, True], num_head_channels=[2, 4], with_conditioning=True,
+                 cross_attention_dim=6, resblock_updown=True, **told)
+    small = dict(spatial_dims=2, in_channels=1, out_channels=1, num_res_blocks=1, num_channels=[4, 6], norm_num_groups=2,
+                 attention_levels=[False, False], num_head_channels=2, additional_residuals=True, **told)
+    added = [[1, 4, 8, 8], [1, 4, 8, 8], [1, 4, 4, 4], [1, 6, 4, 4], [1, 6, 4, 4]]
+    return [case(make, flat, [2, 2, 8, 12], True, more=[[2], [2], [2, 3]]),
+            case(make, solid, [2, 1, 8, 4, 4], True, more=[[2], [2, 5, 6], [2, 4], [2, 4], [2, 3]]),
+            case(make, small, [1, 1, 8, 8], True, more=[[1], [1, 4], [1, 4], [1, 3], *added])]
+
+
+def controlnet_maisi():
+    flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=1, num_channels=[4, 8], norm_num_groups=2,
+                attention_levels=[False, True], num_head_channels=[0, 4], conditioning_embedding_num_channels=[3, 5],
+                conditioning_embedding_in_channels=8, num_class_embeds=4)
+    solid = dict(spatial_dims=3, in_channels=1, num_res_blocks=[1, 2], num_channels=[4, 8], norm_num_groups=2,
+                 attention_levels=[True, False], num_head_channels=2, with_conditioning=True, cross_attention_dim=3,
+                 conditioning_embedding_num_channels=[4])
+    return [case(controlling_maisi, flat, [2, 2, 8, 12], True, more=[[2], [2, 8, 16, 24], [2]]),
+            case(controlling_maisi, solid, [1, 1, 4, 8, 4], True, more=[[1], [1, 1, 4, 8, 4], [1, 3, 3]])]
+
+
 NETS |= dict(auto_encoder=auto_encoder, var_auto_encoder=var_auto_encoder)
 NETS |= dict(fully_connected_net=fully_connected_net, var_fully_connected_net=var_fully_connected_net)
 NETS |= dict(generator=generator, patch_discriminator=patch_discriminator)
@@ -606,6 +643,8 @@ NETS |= dict(mil_model=mil_model, hover_net=hover_net, vqvae=vqvae)
 NETS |= dict(diffusion_model_unet=lambda: diffusion(DiffusionModelUNet))
 NETS |= dict(spade_diffusion_model_unet=lambda: diffusion(SPADEDiffusionModelUNet, True))
 NETS |= dict(controlnet=controlnet, spade_net=spade_net, spade_autoencoder_kl=spade_autoencoder_kl)
+NETS |= dict(autoencoder_kl_maisi=autoencoder_kl_maisi, diffusion_model_unet_maisi=diffusion_model_unet_maisi)
+NETS |= dict(controlnet_maisi=controlnet_maisi)
 NETS |= dict(masked_auto_encoder_vit=masked_auto_encoder_vit)
 NETS |= dict(dints=dints, vista3d=vista3d)
 NETS |= dict(torchvision_fc_model=torchvision_fc_model)

@@ -9,6 +9,9 @@ import numpy
 import torch
 from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
 from monai.apps.detection.networks.retinanet_network import RetinaNet, resnet_fpn_feature_extractor
+from monai.apps.generation.maisi.networks.autoencoderkl_maisi import AutoencoderKlMaisi
+from monai.apps.generation.maisi.networks.controlnet_maisi import ControlNetMaisi
+from monai.apps.generation.maisi.networks.diffusion_model_unet_maisi import DiffusionModelUNetMaisi
 from monai.networks import nets
 from monai.networks.blocks import Convolution, MaxAvgPool, ResidualSELayer, SimpleASPP, UpSample
 from monai.networks.nets import (
@@ -192,7 +195,19 @@ def resting(cls):
     return make
 
 
+def quicknat(in_channels=1, **args):
+    return nets.Quicknat(num_channels=in_channels, **args)
+
+
 class Sampled(AutoencoderKL):  # without its noise
+    def sampling(self, z_mu, z_sigma):
+        return z_mu
+
+
+class SampledMaisi(AutoencoderKlMaisi):  # and in one piece
+    def __init__(self, **args):
+        super().__init__(**args, num_splits=1, save_mem=False)
+
     def sampling(self, z_mu, z_sigma):
         return z_mu
 
@@ -243,6 +258,9 @@ def timed(cls, seg=False):
                 kw["context"] = more.pop(0)
             if args.get("num_class_embeds"):
                 kw["class_labels"] = more.pop(0)
+            for of in ("top_region_index", "bottom_region_index", "spacing"):
+                if args.get(f"include_{of}_input"):
+                    kw[f"{of}_tensor"] = more.pop(0)
             if additional_residuals:
                 kw.update(down_block_additional_residuals=more[:-1], mid_block_additional_residual=more[-1])
             return plain(x, timesteps=timesteps, **kw)
@@ -253,16 +271,32 @@ def timed(cls, seg=False):
     return make
 
 
-def controlling(**args):
-    net = ControlNet(**args)
+# MONAI's adds the residuals in place, so the middle reads the last of them too; such sums have no gradient in training.
+class UNetMaisi(DiffusionModelUNetMaisi):
+    def _apply_down_blocks(self, h, emb, context, residuals):
+        h, skips = super()._apply_down_blocks(h, emb, context, None)
+        if residuals is not None:
+            skips = [skip + residual for skip, residual in zip(skips, residuals)]
+            h = skips[-1]
+        return h, skips
+
+
+def controlling(cls=ControlNet, **args):
+    net = cls(**args)
     plain = net.forward
 
     def forward(x, timesteps, cond, *more):
-        down, middle = plain(x, timesteps, cond, context=more[0] if more else None)
+        more = dict(zip([k for k, given in (("context", "with_conditioning"), ("class_labels", "num_class_embeds"))
+                         if args.get(given)], more))
+        down, middle = plain(x, timesteps, cond, **more)
         return [*down, middle]
 
     net.forward = forward
     return net
+
+
+def controlling_maisi(**args):
+    return controlling(ControlNetMaisi, use_checkpointing=False, **args)
 
 
 def spade(**args):

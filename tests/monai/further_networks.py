@@ -29,9 +29,9 @@ def ahnet(r):
 
 
 def quicknat(r):
-    a = dict(num_classes=r.randint(2, 4), num_channels=r.randint(1, 2), num_filters=4, kernel_size=r.choice([3, 5]),
+    a = dict(num_classes=r.randint(2, 4), in_channels=r.randint(1, 2), num_filters=4, kernel_size=r.choice([3, 5]),
              se_block=r.choice(["None", "CSE"]))
-    return nets.Quicknat, a, image(r, 2, a["num_channels"], 16, 1, 2), dict(ours=dict(kernel_size=[a["kernel_size"]]))
+    return peer_nets.quicknat, a, image(r, 2, a["in_channels"], 16, 1, 2), dict(ours=dict(kernel_size=[a["kernel_size"]]))
 
 
 def flexible_unet(r):
@@ -239,6 +239,22 @@ def spade_diffusion_model_unet(r):
     return peer_nets.timed(SPADEDiffusionModelUNet, True), a, size, dict(more=more)
 
 
+def diffusion_model_unet_maisi(r):
+    a, size, more = timed(r, False)
+    a["num_channels"] = a.pop("channels")
+    for of, count in (("top_region_index", 4), ("bottom_region_index", 4), ("spacing", 3)):
+        if r.random() < 0.7:
+            a[f"include_{of}_input"] = True
+            more[f"{of}_tensor"] = numbers(r, size[0], count)
+    return peer_nets.timed(peer_nets.UNetMaisi), a, size, dict(more=more)
+
+
+def controlnet_maisi(r):
+    _, a, *rest = controlnet(r)
+    a["num_channels"] = a.pop("channels")
+    return peer_nets.controlling_maisi, a, *rest
+
+
 def controlnet(r):
     a, size, more = timed(r, False)
     del a["out_channels"]
@@ -285,4 +301,5 @@ CASES = dict(
     torchvision_fc_model=torchvision_fc_model, vqvae=vqvae, var_auto_encoder=var_auto_encoder,
     var_fully_connected_net=var_fully_connected_net, multi_scale_patch_discriminator=multi_scale_patch_discriminator,
     ranzcr_net=ranzcr_net, spade_diffusion_model_unet=spade_diffusion_model_unet, controlnet=controlnet,
+    diffusion_model_unet_maisi=diffusion_model_unet_maisi, controlnet_maisi=controlnet_maisi,
     spade_autoencoder_kl=spade_autoencoder_kl, spade_net=spade_net)

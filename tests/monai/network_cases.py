@@ -182,6 +182,13 @@ def autoencoder_kl(r):
     return peer_nets.Sampled, a, image(r, a["spatial_dims"], a["in_channels"], 4), dict(train=False)
 
 
+def autoencoder_kl_maisi(r):
+    _, a, *_ = autoencoder_kl(r)
+    a |= dict(spatial_dims=3, num_res_blocks=[1, r.randint(1, 2)], num_channels=a.pop("channels"),
+              with_encoder_nonlocal_attn=r.random() < 0.5, with_decoder_nonlocal_attn=r.random() < 0.5)
+    return peer_nets.SampledMaisi, a, image(r, 3, a["in_channels"], 2, 2, 4), dict(train=False, outputs=3, single=True)
+
+
 def diffusion_model_unet(r):
     dims = r.choice([2, 3])
     a = dict(spatial_dims=dims, in_channels=r.randint(1, 2), out_channels=r.randint(1, 2), num_res_blocks=r.randint(1, 2),
@@ -235,5 +242,5 @@ CASES = dict(
     densenet121=densenet, efficientnet=efficientnet, classifier=adversary(nets.Classifier),
     regressor=adversary(nets.Regressor), discriminator=adversary(nets.Discriminator), critic=adversary(nets.Critic),
     auto_encoder=auto_encoder, fully_connected_net=fully_connected_net, generator=generator,
-    autoencoder_kl=autoencoder_kl, diffusion_model_unet=diffusion_model_unet, patch_discriminator=patch_discriminator,
-    reg_unet=reg_unet, retina_net=retina_net, vista3d=vista3d)
+    autoencoder_kl=autoencoder_kl, autoencoder_kl_maisi=autoencoder_kl_maisi, diffusion_model_unet=diffusion_model_unet,
+    patch_discriminator=patch_discriminator, reg_unet=reg_unet, retina_net=retina_net, vista3d=vista3d)

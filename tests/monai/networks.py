@@ -30,7 +30,7 @@ import network_cases  # noqa: E402
 
 CASES = network_cases.CASES | further_networks.CASES
 torch.set_num_threads(1)
-RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+RENAMED = dict(num_classes="out_channels", n_input_channels="in_channels")
 
 
 # ---- one case -------------------------------------------------------------------------------------

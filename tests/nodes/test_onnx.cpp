@@ -77,7 +77,9 @@ const std::set<std::string> not_in_openvino{"quicknat"};
 // Networks that take other things than images of as many channels, such as times, classes,
 // segmentations, vectors and bags of images: a file's inputs are images of one size.
 const std::set<std::string> of_other_inputs{"controlnet",
+                                            "controlnet_maisi",
                                             "diffusion_model_unet",
+                                            "diffusion_model_unet_maisi",
                                             "fully_connected_net",
                                             "generator",
                                             "mil_model",

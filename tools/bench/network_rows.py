@@ -15,7 +15,7 @@ staged = dict(**three, **one, features_per_stage=[32, 64, 128, 256], kernel_size
               n_conv_per_stage_decoder=[2, 2, 2], conv_bias=True)
 pair = [2, 2, 64, 64, 64]
 
-renamed = dict(num_classes="out_channels", n_input_channels="in_channels", num_channels="in_channels")
+renamed = dict(num_classes="out_channels", n_input_channels="in_channels")
 NETS = {
     "unet brain": ("unet", "UNet", {**three, **one, "channels": [8, 16, 32, 64], "strides": [2, 2, 2],
                                     "num_res_units": 1}, solid),
@@ -58,7 +58,7 @@ NETS = {
     "flexible_unet": ("flexible_unet", "FlexibleUNet", {**two, **one, "backbone": "efficientnet-b0"}, flat),
     "ahnet": ("ahnet", "AHNet", {**three, **one}, [1, 1, 128, 128, 128]),
     "daf3d": ("daf3d", "DAF3D", {**one}, solid),
-    "quicknat": ("quicknat", "Quicknat", {"num_classes": 2, "num_channels": 1}, flat),
+    "quicknat": ("quicknat", "quicknat", {"num_classes": 2, "in_channels": 1}, flat),
     "hover_net": ("hover_net", "HoVerNet", {"in_channels": 3, "out_classes": 5}, [2, 3, 256, 256]),
     "basic_unet_plus_plus": ("basic_unet_plus_plus", "BasicUNetPlusPlus", {**three, **one}, solid),
     "segresnet_ds2": ("segresnet_ds2", "SegResNetDS2", {**three, **one, "init_filters": 16}, solid, {"outputs": 2}),
