@@ -415,6 +415,46 @@ TEST_CASE("What a controlnet says has the gradient of the network that takes it,
   }
 }
 
+TEST_CASE("binarize_labels makes a channel of each binary digit") {
+  const auto digits = [](const at::Tensor& label, std::int64_t bits) {
+    return drive("binarize_labels", {{"bits", bits}}, {sample_of("label", label)})
+        .at(0)
+        .tensor("label");
+  };
+  const at::Tensor label = at::tensor({0, 1, 6, 255}, at::kByte).view({1, 2, 2});
+  const at::Tensor made = digits(label, 8);
+  CHECK(made.sizes() == at::IntArrayRef{8, 2, 2});
+  CHECK(made.dtype() == at::kFloat);
+  const at::Tensor weights = at::exp2(at::arange(8, at::kFloat)).view({8, 1, 1});
+  CHECK(at::equal((made * weights).sum(0, true), label.to(at::kFloat)));
+  CHECK(at::equal(digits(label.to(at::kFloat), 2), made.narrow(0, 0, 2)));
+  CHECK_THROWS_WITH_AS(digits(made, 8), doctest::Contains("has 8 channels"), DataError);
+}
+
+TEST_CASE(
+    "MAISI's network takes a sample's numbers beside its image, so many as it has layers for") {
+  const auto net = Registry::global().make_network("diffusion_model_unet_maisi",
+                                                   {{"spatial_dims", 2},
+                                                    {"in_channels", 1},
+                                                    {"out_channels", 1},
+                                                    {"num_res_blocks", 1},
+                                                    {"num_channels", {4}},
+                                                    {"norm_num_groups", 2},
+                                                    {"attention_levels", {false}},
+                                                    {"num_head_channels", 2},
+                                                    {"include_spacing_input", true}});
+  fill(*net);
+  net->train(false);
+  const at::NoGradGuard no_grad;
+  const auto answer = [&](const at::Tensor& spacing) {
+    return net->forward({sines({2, 1, 8, 8}), at::full({2}, 30.f), spacing}, 1)[0];
+  };
+  const at::Tensor spacing = at::full({2, 3}, 100.f);
+  CHECK_FALSE(at::allclose(answer(spacing), answer(spacing / 2), 1e-3, 1e-3));
+  CHECK_THROWS_WITH(answer(at::ones({2, 4})),
+                    "diffusion_model_unet_maisi takes \"spacing_tensor\" as [2, 3], got [2, 4]");
+}
+
 TEST_CASE("given numbers become a field of their shape, or the channels of an image") {
   const Sample image = [] {
     Sample s;
