@@ -1318,6 +1318,13 @@ TEST_CASE("lambdas of known shapes become nodes") {
   const std::vector<std::pair<std::string, json>> cases{
       {"$lambda y: y[1:]", {{"type", "select_channels"}, {"from", 1}}},
       {"$lambda x:x > 0.5", {{"type", "as_discrete"}, {"threshold", 0.5}, {"strict", true}}},
+      {"$lambda x: x * 1e2",
+       {{"type", "scale_intensity_range"},
+        {"a_min", 0},
+        {"a_max", 1},
+        {"b_min", 0},
+        {"b_max", 100.0}}},
+      {"$lambda x: torch.FloatTensor(x)", {{"type", "cast_to_type"}, {"dtype", "float32"}}},
       {"$lambda x: torch.where(x[[2]] > 0, 4, torch.where(x[[0]] > 0, 1, torch.where(x[[1]] > "
        "0, 2, 0)))",
        {{"type", "merge_channels"}, {"order", {2, 0, 1}}, {"labels", {4, 1, 2}}}}};

@@ -273,6 +273,33 @@ def brats(folder):
                            "evaluator#amp": False}, train=None)
 
 
+@case("maisi_ct_generative")
+def maisi(folder):
+    import torch
+    from monai.apps.generation.maisi.networks.controlnet_maisi import ControlNetMaisi
+    from monai.apps.generation.maisi.networks.diffusion_model_unet_maisi import DiffusionModelUNetMaisi
+    random = np.random.default_rng(0)
+    for name in "ab":  # latents of four channels, labels of four times their size
+        write(folder / "data" / f"{name}.nii.gz", random.normal(0, 1, (8, 8, 8, 4)).astype(np.float32))
+        label = blobs((32, 32, 32))[1]
+        write(folder / "data" / f"{name}_label.nii.gz", np.where(label == 1, 129, label).astype(np.uint8))
+    entries = [dict(image=f"{n}.nii.gz", label=f"{n}_label.nii.gz", fold=k, top_region_index=[0, 1, 0, 0],
+                    bottom_region_index=[0, 0, 1, 0], spacing=[1.0, 1.0, 1.5]) for k, n in enumerate("ab")]
+    (folder / "list.json").write_text(json.dumps(dict(training=entries)))
+    small = dict(num_channels=[32, 32], attention_levels=[False, True], num_head_channels=[0, 32])
+    shared = dict(small, spatial_dims=3, in_channels=4, num_res_blocks=2)
+    told = {f"include_{of}_input": True for of in ("top_region_index", "bottom_region_index", "spacing")}
+    net = DiffusionModelUNetMaisi(**shared, **told, out_channels=4)
+    torch.nn.init.normal_(net.out[2].conv.weight, std=0.1)  # it begins with zeros, which no gradient passes
+    control = ControlNetMaisi(**shared, conditioning_embedding_in_channels=8, conditioning_embedding_num_channels=[8, 32, 64])
+    torch.save(dict(unet_state_dict=net.state_dict(), scale_factor=torch.tensor(1.0)), folder / "models" / "net.pt")
+    torch.save(dict(controlnet_state_dict=control.state_dict()), folder / "models" / "controlnet.pt")
+    sizes = {f"{of}_def#{k}": v for of in ("diffusion_unet", "controlnet") for k, v in small.items()}
+    return dict(inference=None, train={**sizes, "data_list_file_path": str(folder / "list.json"), "scale_factor": 1.0,
+                                       "trained_diffusion_path": str(folder / "models" / "net.pt"),
+                                       "trained_controlnet_path": str(folder / "models" / "controlnet.pt")})
+
+
 # ---- running --------------------------------------------------------------------------------------
 
 def configuration(folder, task):

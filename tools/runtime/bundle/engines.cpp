@@ -1,5 +1,6 @@
 // Networks, weights, inference, training, metrics.
 #include <algorithm>
+#include <regex>
 #include <utility>
 
 #include "tools/runtime/bundle/translate.h"
@@ -551,6 +552,15 @@ void Translator::inference() {
   evaluate(*evaluator, "cases", Json::object());
 }
 
+// Epochs times a data set's length by the size of a batch.
+bool Translator::is_steps_of_run(const ItemPtr& given) {
+  static const std::regex shape(R"(\$\(@[\w#]+ \* len\(@[\w#]+\.dataset\)\) / @[\w#]*batch_size)");
+  if (!given || !given->is_text() || !std::regex_match(given->text(), shape)) return false;
+  const std::string text = given->text();
+  return values.of_id(text.substr(3, text.find(' ') - 3), given->at).json() ==
+         graph.run.value("epochs", Json());
+}
+
 void Translator::schedule(const Item& handler) {
   report.add(handler, "LrScheduleHandler", Fate::translated, "lr_schedule of the optimizer");
   const Value scheduler = values.of(handler, "lr_scheduler");
@@ -581,6 +591,16 @@ void Translator::schedule(const Item& handler) {
     const auto equals = word.find('=');
     const std::string key = word.substr(0, equals),
                       here = equals == std::string::npos ? word : word.substr(equals + 1);
+    if (name == "PolynomialLR" && key == "total_iters" && is_steps_of_run(item.find(key))) {
+      report.add(*item.find(key), name + "." + key, Fate::replaced,
+                 "the whole run, epoch by epoch: its steps are counted when the data are read");
+      step_.erase("epoch_level");
+      try {
+        values.of(item, key);
+      } catch (const Refused&) {  // nothing counts a data set's samples here
+      }
+      continue;
+    }
     auto json = values.of(item, key).json();
     if (!values.given(item, key) || (json && json->is_null())) {
       if (defaults.contains(key)) step_[here] = defaults[key];
@@ -624,6 +644,9 @@ void Translator::train() {
   if (trainer && trainer->target() != "" && last_name(trainer->target()) == "GanTrainer")
     return gan(*trainer);
   const std::string kind = trainer ? last_name(trainer->target()) : "";
+  if (kind == "MAISIControlNetTrainer" && known_script(config_.folder(), kind) &&
+      known_script(config_.folder(), "binarize_labels"))
+    return lead(*trainer);
   const bool latent = kind == "LDMTrainer" && known_script(config_.folder(), kind);
   if (kind != "SupervisedTrainer" && !latent) {
     report.add(trainer ? *trainer : *config_.root(),

@@ -124,6 +124,11 @@ constexpr ParamRow params[]{
     {"*", "use_flash_attention", "", ""},  // the same sums in another order
     {"*", "use_checkpointing", "", ""},    // the same, with less memory: memory of the network
     {"DiffusionModelUNet", "dropout_cattn", "", "0.0"},
+    {"AutoencoderKlMaisi", "num_splits", "", ""},  // images are not split: memory, and windows
+    {"AutoencoderKlMaisi", "dim_split", "", ""},
+    {"AutoencoderKlMaisi", "save_mem", "", ""},
+    {"AutoencoderKlMaisi", "norm_float16", "", ""},  // precision
+    {"AutoencoderKlMaisi", "print_info", "", ""},
     // Inferers.
     {"SlidingWindowInferer", "sw_device", "", ""},
     {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
@@ -318,9 +323,12 @@ constexpr LambdaRow lambdas[]{
     {"lambda x: x > _A", "as_discrete", R"({"threshold": "_A", "strict": true})"},
     {"lambda x: x >= _A", "as_discrete", R"({"threshold": "_A"})"},
     {"lambda x: x + _A", "shift_intensity", R"({"offset": "_A"})"},
+    {"lambda x: x * _A", "scale_intensity_range",
+     R"({"a_min": 0, "a_max": 1, "b_min": 0, "b_max": "_A"})"},
     {"lambda x: x.astype(_A)", "cast_to_type", R"({"dtype": "_A"})"},
     {"lambda x: x.to(_A)", "cast_to_type", R"({"dtype": "_A"})"},
     {"lambda x: x.float()", "cast_to_type", R"({"dtype": "float32"})"},
+    {"lambda x: torch.FloatTensor(x)", "cast_to_type", R"({"dtype": "float32"})"},
     {"lambda x: torch.where(x[[_A]] > 0, _D, torch.where(x[[_B]] > 0, _E, torch.where(x[[_C]] > 0, "
      "_F, 0)))",
      "merge_channels", R"({"order": ["_A", "_B", "_C"], "labels": ["_D", "_E", "_F"]})"},
@@ -345,6 +353,15 @@ constexpr ScriptRow scripts[]{
      "diffusion_prepare_batch", "{}"},
     {"LDMTrainer", "805f2abcfb5d1ded18bed29dcfbe0f612dfeccc3f25af4731a5be6f38e36d34b",
      "diffusion_prepare_batch", "{}"},
+    // maisi_ct_generative/scripts/trainer.py and utils.py
+    {"MAISIControlNetTrainer", "3ac60663ffcb568f5209d94f13e8cc9ef549ee70d61cfbfe022635047bdc4005",
+     "l1_loss", "{}"},
+    {"binarize_labels", "73c5c88d15ae99b26d3a24594ab682d0bc5723faaca589dc47e966310fd405bc",
+     "binarize_labels", "{}"},
+    {"maisi_datafold_read", "73c5c88d15ae99b26d3a24594ab682d0bc5723faaca589dc47e966310fd405bc",
+     "datalist", "{}"},
+    {"unzip_dataset", "73c5c88d15ae99b26d3a24594ab682d0bc5723faaca589dc47e966310fd405bc", "",
+     "data are unpacked beforehand"},
     // mednist_gan/scripts/losses.py
     {"generator_loss", "73c97234ec4d4c3b3454b97490605b47005bd96bb95ff80dfdbdf5abe92e3012",
      "patch_adversarial_loss", R"({"criterion": "bce"})"},

@@ -120,6 +120,9 @@ class Translator {
   std::string noisy(const Item& engine, const Value& inferer, std::string in);
   bool saved(const Value& save, std::string in);
 
+  // ---- controlnet.cpp: a controlnet that leads a diffusion model
+  void lead(const Item& trainer);
+
   // ---- adversaries.cpp: two networks against each other
   // A loss of what the judge says of images.
   struct Judging {
@@ -155,6 +158,7 @@ class Translator {
   Value prepared_batch(const Item& engine);
   void look_at_iteration(const Item& engine);
   std::string interact(const Item& engine, const std::string& in, bool training);
+  bool is_steps_of_run(const ItemPtr& given);
   void schedule(const Item& handler);
   void optimizer(const Item& item, const std::string& in, const std::string& net = "net");
   void precision(const Item& engine);

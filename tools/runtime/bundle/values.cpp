@@ -754,6 +754,16 @@ struct Evaluation {
     return v;
   }
 
+  // What a network has by the names of another one's.
+  Value copied_weights(Args& args) {
+    const Value *to = args.find("dst", 0), *from = args.find("src", 1);
+    if (!to || !to->is(Sort::object) || !from || !from->is(Sort::weights))
+      refuse("copy_model_state() of other than a network and a network's state_dict()");
+    Value v = of_kind(Sort::effect, "copy_model_state");
+    v.item = to->item;
+    return v;
+  }
+
   // The arguments of an inferer's method that makes images, in their order; null of any other.
   const std::vector<std::string>* signature_of(const Value& v, const std::string& method) const {
     static const std::vector<std::string> of_images{
@@ -824,7 +834,7 @@ struct Evaluation {
     if (!v.is(Sort::object)) return {};
     if (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train")
       return v;
-    if (name != "parameters" && name != "run") return {};
+    if (name != "parameters" && name != "state_dict" && name != "run") return {};
     Value out = name == "run" ? of_kind(Sort::effect, "run") : of_kind(Sort::weights);
     out.item = v.item;
     return out;
@@ -1017,7 +1027,16 @@ struct Evaluation {
       return v;
     }
     if (last == "load_decathlon_datalist") return decathlon(args);
-    if (last == "datafold_read") return datafold(args);
+    if (last == "datafold_read") return datafold(args, "datalist", "basedir");
+    if (last == "maisi_datafold_read" && known_script(values.config_.folder(), last)) {
+      if (!args.find("fold", 2)) refuse("maisi_datafold_read() without a fold's number");
+      return datafold(args, "json_list", "data_base_dir");
+    }
+    if (last == "unzip_dataset" && known_script(values.config_.folder(), last)) {
+      args.passes_over("dataset_dir", 0);  // it has to be unpacked
+      return of_kind(Sort::effect, "none");
+    }
+    if (last == "copy_model_state") return copied_weights(args);
     if (last == "partition_dataset") return partition(args);
     if (last == "select_cross_validation_folds") return folds_of_parts(args);
     if (name == "dict") return dictionary(args);
@@ -1166,8 +1185,8 @@ struct Evaluation {
   }
 
   // The training and the validation list.
-  Value datafold(Args& args) {
-    const Value *file = args.find("datalist", 0), *base = args.find("basedir", 1),
+  Value datafold(Args& args, const char* list, const char* folder) {
+    const Value *file = args.find(list, 0), *base = args.find(folder, 1),
                 *fold = args.find("fold", 2), *key = args.find("key", 3);
     if (!file || !file->is_text() || !base || !base->is_text() || (key && !key->is_text()) ||
         (fold && (!is_whole(*fold) || whole(*fold) < 0)))
