@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "engine/base/error.h"
@@ -36,19 +37,23 @@ inline const std::string& file_of(const Sample& sample, const std::string& key) 
   return field.geometry().path;
 }
 
+// `path` as seen from `folder`, "." for the folder itself; none where it lies outside. By the names
+// alone: neither need exist.
+inline std::optional<std::filesystem::path> path_within(const std::filesystem::path& path,
+                                                        const std::filesystem::path& folder) {
+  const auto plain = [](const auto& p) { return std::filesystem::absolute(p).lexically_normal(); };
+  const std::filesystem::path relative = plain(path).lexically_relative(plain(folder));
+  if (relative.empty() || *relative.begin() == "..") return std::nullopt;
+  return relative;
+}
+
 // As long as what is returned is kept, another run that writes into `folder` says so, as this one
 // does where the other was first. The run's own folder is locked as a whole, and of a run's ranks
 // the first one speaks.
 inline std::shared_ptr<const void> share_folder(const OpenContext& context,
                                                 const std::filesystem::path& folder) {
   if (context.ranks && context.ranks->world.rank > 0) return nullptr;
-  if (!context.out_dir.empty()) {
-    const auto plain = [](const auto& path) {
-      return std::filesystem::absolute(path).lexically_normal();
-    };
-    const auto below = plain(folder).lexically_relative(plain(context.out_dir));
-    if (!below.empty() && *below.begin() != "..") return nullptr;
-  }
+  if (!context.out_dir.empty() && path_within(folder, context.out_dir)) return nullptr;
   std::error_code said_by_the_writer;
   std::filesystem::create_directories(folder, said_by_the_writer);
   return use_folder(folder);

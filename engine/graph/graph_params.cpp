@@ -39,6 +39,24 @@ bool is_parameter(const Catalogue& catalogue, std::string_view key) {
                      [&](const auto& spec) { return spec->find_param(key) != nullptr; });
 }
 
+// "type", which names a `kind`. Null and an error where it is missing, with `besides` what else
+// could have stood there, or no text; null alone where its value is already an error.
+const Field* read_type(const Reading& reading, const Written& written, const std::string& kind,
+                       const std::string& besides = "", const std::string& hint = "") {
+  const Field* type = written.find("type");
+  if (!type) {
+    reading.error("SL0208", "\"" + name_of(written) + "\" has no \"type\"" + besides,
+                  written.place.key(), written.path, hint);
+    return nullptr;
+  }
+  if (!type->value) return nullptr;
+  if (type->value->is_string()) return type;
+  reading.error_at(*type, "SL0201",
+                   "expected the name of a " + kind + ", found " + describe_json(*type->value),
+                   written.path + ".type");
+  return nullptr;
+}
+
 }  // namespace
 
 void mend_kind(const Reading& reading, Written& written, bool network) {
@@ -59,23 +77,11 @@ void mend_kind(const Reading& reading, Written& written, bool network) {
 
 const Spec* find_spec(const Reading& reading, Written& written, bool network) {
   mend_kind(reading, written, network);
-  const Field* field = written.find("type");
-  if (!field) {
-    reading.error(
-        "SL0208",
-        "\"" + name_of(written) + "\" has no \"type\"" + (network ? "" : " and no \"part\""),
-        written.place.key(), written.path, "`sluice inspect` lists the types");
-    return nullptr;
-  }
-  if (!field->value) return nullptr;
+  const Field* field =
+      read_type(reading, written, a_kind(network), network ? "" : " and no \"part\"",
+                "`sluice inspect` lists the types");
+  if (!field) return nullptr;
   const std::string path = written.path + ".type";
-  if (!field->value->is_string()) {
-    reading.error_at(
-        *field, "SL0201",
-        "expected the name of a " + a_kind(network) + ", found " + describe_json(*field->value),
-        path);
-    return nullptr;
-  }
   const auto& type = field->value->get_ref<const std::string&>();
   const Spec* spec = reading.catalogue.find(type);
   if (spec && spec->is_network == network) return spec;
@@ -304,19 +310,8 @@ void check_step(const Reading& reading, const Spec& spec, const Written& written
 // Of a layer and its like: of which of the types it is.
 const Spec* find_member(const Reading& reading, const std::vector<Spec>& types,
                         const Written& written) {
-  const Field* type = written.find("type");
-  if (!type) {
-    reading.error("SL0208", "\"" + name_of(written) + "\" has no \"type\"", written.place.key(),
-                  written.path);
-    return nullptr;
-  }
-  const std::string path = written.path + ".type";
-  if (!type->value) return nullptr;
-  if (!type->value->is_string()) {
-    reading.error_at(*type, "SL0201",
-                     "expected the name of a type, found " + describe_json(*type->value), path);
-    return nullptr;
-  }
+  const Field* type = read_type(reading, written, "type");
+  if (!type) return nullptr;
   const auto& name = type->value->get_ref<const std::string&>();
   std::vector<std::string> known;
   for (const Spec& spec : types) {
@@ -324,7 +319,7 @@ const Spec* find_member(const Reading& reading, const std::vector<Spec>& types,
     known.push_back(spec.name);
   }
   const std::string hint = did_you_mean(name, known);
-  reading.error_at(*type, "SL0203", "unknown type \"" + name + "\"", path,
+  reading.error_at(*type, "SL0203", "unknown type \"" + name + "\"", written.path + ".type",
                    hint.empty() ? "there are " + listed(known) : hint);
   return nullptr;
 }

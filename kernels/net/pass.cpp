@@ -44,9 +44,9 @@ struct Spread {
 
 // Several lanes do the frames one after the other, each when the lane before it has done it. Who
 // waits for a lane so waits for all lanes before it, on the devices too.
-class Turns {
+class LaneOrder {
  public:
-  Turns(int lanes, at::DeviceType type) : type_(type), done_(static_cast<std::size_t>(lanes)) {}
+  LaneOrder(int lanes, at::DeviceType type) : type_(type), done_(static_cast<std::size_t>(lanes)) {}
   // False: another lane has failed.
   bool wait(int lane, std::size_t frame) {
     if (lane == 0) return true;
@@ -301,7 +301,7 @@ void Pass::each_part(Way way, const Begin& begin, const Body& body, const End& e
     return each_frame(
         begin, [&](int t, std::size_t i) { in_order(0, count, [&](int s) { body(t, i, s); }); },
         end);
-  Turns turns(lanes_, results_[0].device().type());
+  LaneOrder order(lanes_, results_[0].device().type());
   const auto since = Costs::Clock::now();
   const auto elapsed = [](Costs::Clock::time_point from) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Costs::Clock::now() - from).count();
@@ -313,15 +313,15 @@ void Pass::each_part(Way way, const Begin& begin, const Body& body, const End& e
     try {
       begin(place);
       for (std::size_t i = 0; i < frame_count(); ++i) {
-        if (!turns.wait(lane, i)) return;
+        if (!order.wait(lane, i)) return;
         const auto begun = Costs::Clock::now();
         in_order(first, last, [&](int s) { body(place, i, s); });
         net_.prepared_->parts.busy += elapsed(begun);
-        turns.end(lane);
+        order.end(lane);
       }
       end(place);
     } catch (...) {
-      turns.fail();
+      order.fail();
       throw;
     }
   };

@@ -136,11 +136,10 @@ struct SaveImage final : FileWriter {
     const fs::path file = field.geometry().path;
     if (p.name_by == "sample" || file.empty()) return {folder, sample};
     if (p.data_root_dir.empty()) return {folder, file_stem(file)};
-    const fs::path below = fs::absolute(file).lexically_normal().parent_path().lexically_relative(
-        fs::absolute(p.data_root_dir / fs::path()).lexically_normal().parent_path());
-    if (below.empty() || *below.begin() == "..")
+    const auto below = path_within(fs::absolute(file).parent_path(), p.data_root_dir);
+    if (!below)
       throw DataError(file.string() + " does not lie under data_root_dir, " + p.data_root_dir);
-    return {(folder / below).lexically_normal(), file_stem(file)};
+    return {(folder / *below).lexically_normal(), file_stem(file)};
   }
 
   void write_picture(const fs::path& path, at::Tensor data, const std::string& key) const {
