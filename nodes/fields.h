@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,10 @@
 #include "nodes/one_or.h"
 
 namespace sluice {
+
+// Of the parameter that for_each_key's allow_missing is.
+inline constexpr std::string_view allow_missing_doc =
+    "Leave out keys that a sample lacks instead of failing.";
 
 // Calls fn(field, i) for the i-th key. A key that is not there is a DataError, or left out where
 // allow_missing says so; then i still counts it, so settings a key stay with their key.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/folder_use.h"
@@ -20,6 +21,9 @@
 #include "engine/state/sample.h"
 
 namespace sluice {
+
+inline constexpr std::string_view output_dir_doc =
+    "Folder; a relative one stands under the run's folder where there is one.";
 
 // Refuses what is no name of one file: a folder's, or with folders in it.
 inline const std::string& must_name_a_file(const std::string& name) {

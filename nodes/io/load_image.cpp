@@ -52,8 +52,7 @@ struct LoadImage final : Node {
                "values that it cannot hold.")
         .choices({"float32", "float64", "uint8", "int16", "int32", "int64"})
         .per("keys")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Passes over keys that a sample lacks.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .param("check_geometry", &Params::check_geometry,
                "Refuses a sample whose keys differ in spatial shape, or in affine by more than "
                "0.001.")

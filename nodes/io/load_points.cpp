@@ -3,6 +3,7 @@
 
 #include "engine/run/registry.h"
 #include "engine/state/list_field.h"
+#include "nodes/fields.h"
 
 namespace sluice {
 namespace {
@@ -20,8 +21,7 @@ struct LoadPoints final : Node {
         .in("sample", "Fields with paths.")
         .out("sample", "[points, axes] float32; a batch fills shorter lists up with rows of -1.")
         .param("keys", &Params::keys, "Fields to load.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Passes over keys that a sample lacks.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::record)
         .gives("@keys", Form::any)
         .dtype("float32")

@@ -28,8 +28,7 @@ struct SaveClassScores final : FileWriter {
                 "\"label\", \"score\"}.")
         .in("sample", "One image's scores, [C], or a batch of one, [1, C].")
         .param("key", &Params::key, "The field with the scores.")
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("output_postfix", &Params::output_postfix,
                "Put behind the file's name and an underscore; empty: the name alone.")
         .param("labels", &Params::labels,

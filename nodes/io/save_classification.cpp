@@ -31,8 +31,7 @@ struct SaveClassification final : Node {
                 "Writes a CSV file at every epoch's end: each image's path, then its values.")
         .in("sample", "One image's values, [C], or a batch of one, [1, C].")
         .param("key", &Params::key, "The field with the values.")
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("filename", &Params::filename, "The file in it. It has no line of names.")
         .param("delimiter", &Params::delimiter, "Between two values.")
         .param("overwrite", &Params::overwrite, "false: adds to a file that is there.")

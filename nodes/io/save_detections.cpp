@@ -31,8 +31,7 @@ struct SaveDetections final : Node {
         .in("sample")
         .param("key", &Params::key, "Probabilities, [points].")
         .param("coords_key", &Params::coords_key, "Places, [points, axes].")
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("filename", &Params::filename, "The file in it.")
         .lane(LaneKind::io)
         .ordered()

@@ -44,8 +44,7 @@ struct SaveDicomSeg final : FileWriter {
                "[\"5366008\", \"SCT\", \"Hippocampus\"]}, ...]: a name and two coded terms (value, "
                "scheme, meaning) for each label from 1 on.")
         .required()
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("output_postfix", &Params::output_postfix,
                "Put behind the sample's name and an underscore. One for all keys or one for each.")
         .per("keys")

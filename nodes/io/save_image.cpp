@@ -41,8 +41,7 @@ struct SaveImage final : FileWriter {
         .in("sample", "[C, X, Y, Z] or [C, X, Y].")
         .out("sample", "The same; the written fields' paths are the new files.")
         .param("keys", &Params::keys, "Fields to write.")
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("output_postfix", &Params::output_postfix,
                "Put behind the sample's name and an underscore; empty: the name alone. One for "
                "all keys or one for each.")

@@ -28,8 +28,7 @@ struct SaveSlide final : FileWriter {
         .in("sample")
         .out("sample", "the same, with the file's path")
         .param("key", &Params::key, "[1 or 3, rows, columns], 0..255 after `scale`.")
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("output_postfix", &Params::output_postfix,
                "Put behind the sample's name and an underscore; empty: the name alone.")
         .param("scale", &Params::scale,

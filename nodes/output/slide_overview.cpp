@@ -31,8 +31,7 @@ struct SlideOverview final : FileWriter {
                "The level that is drawn: the largest whose longer side has at most so many pixels, "
                "else the smallest.")
         .range(16, 8192)
-        .param("output_dir", &Params::output_dir,
-               "Folder; a relative one stands under the run's folder where there is one.")
+        .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("backend", &Params::backend, "As read_region's.")
         .choices(slide_backends)
         .lane(LaneKind::io)

@@ -33,7 +33,7 @@ struct ApplyTransformToPoints final : Node {
         .param("affine_lps_to_ras", &Params::affine_lps_to_ras,
                "The points' millimetres grow to the left and the back (ITK's), not to the right "
                "and the front.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::any, 0)
         .changes("@keys")
         .dtype("float32");

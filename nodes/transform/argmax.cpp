@@ -29,8 +29,7 @@ struct Argmax final : Node {
             "The channels are probabilities of nnU-Net's regions: a voxel where one is above 0.5 "
             "gets the region's label, the later one over the earlier. Empty: the largest wins.")
         .range(0, 255)
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .any_device()
         .takes("@keys", Form::any)
         .per_axis("@keys", "spatial_dims")

@@ -22,7 +22,7 @@ struct BinaryDilation final : Node {
                "Masks [C, X, Y(, Z)], all but 0; they become 0 and 1 of the same type.")
         .param("iterations", &Params::iterations, "How many times.")
         .at_least(1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 2, 3);
   }
 

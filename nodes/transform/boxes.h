@@ -19,7 +19,7 @@ Spec box_spec(std::string name, std::string does, std::string boxes) {
   s.in("sample")
       .out("sample")
       .param("box_keys", &P::box_keys, std::move(boxes))
-      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc)
       .takes("@box_keys", Form::any, 0);
   return s;
 }

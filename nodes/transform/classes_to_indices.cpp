@@ -21,7 +21,7 @@ struct ClassesToIndices final : Node {
              "int32 [classes, n].")
         .param("keys", &Params::keys, "Labels; one-hot where they have several channels.")
         .param("indices_postfix", &Params::indices_postfix, "Ends the name of the new field.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .any_device()
         .takes("@keys", Form::image, 2, 3)
         .gives("@keys@indices_postfix", Form::any);

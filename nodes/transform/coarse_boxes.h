@@ -69,7 +69,7 @@ inline Spec& add_coarse_params(Spec& s) {
       .length(1, 3)
       .param("prob", &Params::prob, "Probability that a sample is changed.")
       .range(0, 1)
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .random()
       .takes("@keys", Form::image, 2, 3);
 }

@@ -25,8 +25,7 @@ struct ConcatItems final : Node {
                "The field that is made, with the first one's geometry; it may be one of keys.")
         .required()
         .param("dim", &Params::dim, "The axis, 0 for the channels; negative: from the last.")
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::any)
         .gives("@name", Form::image)
         .like("@keys")

@@ -24,7 +24,7 @@ struct ConvertToMultiChannelBasedOnBratsClasses final : Node {
                "The enhancing tumor's number, 4 until 2022 and 3 from 2023; 1 is the core's other "
                "part, 2 edema.")
         .at_least(3)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image)
         .changes("@keys")
         .dtype("uint8")

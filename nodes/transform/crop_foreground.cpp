@@ -45,7 +45,7 @@ struct CropForeground final : Node {
                "Field for the box's first voxel, int64 [axes]: below 0 where it sticks out; null: "
                "none.")
         .param("end_coord_key", &Params::end_coord_key, "Field for the voxel after its last.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .gives("@start_coord_key", Form::any)
         .dtype("int64")
         .when("start_coord_key")

@@ -16,7 +16,7 @@ inline Spec& add_crop_params(Spec& s,
   return s.in("sample")
       .out("sample")
       .param("keys", &CropParams::keys, keys)
-      .param("allow_missing_keys", &CropParams::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &CropParams::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::moves)
       .any_device()
       .takes("@keys", Form::image, 2, 3);

@@ -20,7 +20,7 @@ Spec each_key_spec(std::string name, std::string does, std::string keys) {
       .out("sample")
       // The cast makes the default P's, not KeyParams'.
       .param("keys", static_cast<std::vector<std::string> P::*>(&P::keys), std::move(keys))
-      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.");
+      .param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc);
   return s;
 }
 

@@ -30,7 +30,7 @@ struct FgBgToIndices final : Node {
         .param("image_key", &Params::image_key,
                "If set, background is only where this field is above image_threshold.")
         .param("image_threshold", &Params::image_threshold, "In the image's units.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .any_device()
         .takes("@keys", Form::image, 2, 3)
         .takes("@image_key", Form::image, 2, 3)

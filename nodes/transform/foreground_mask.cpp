@@ -27,7 +27,7 @@ struct ForegroundMask final : Node {
         .param("hsv_threshold", &Params::hsv_threshold,
                "Of hue, saturation and value, each 0..1, written the same way.")
         .param("invert", &Params::invert, "Of the inverted picture: tissue is bright.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 2, 2)
         .gives("@keys", Form::image)
         .channels("1");

@@ -57,7 +57,7 @@ Spec& add_grid_patch_params(Spec& s, const std::vector<std::string>& orders) {
       .param("pad_value", &Params::pad_value, "The constant.")
       .param("location_key", &Params::location_key,
              "Field with the patches' first voxels, [patches, axes], of the first key.")
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .takes("@keys", Form::image, 2, 3)
       .gives("@keys", Form::any)
       .gives("@location_key", Form::any)

@@ -29,7 +29,7 @@ struct GridSplit final : Node {
         .param("even_keys", &Params::even_keys,
                "Keys that the grid divides evenly, whatever `size` says: labels of one number a "
                "patch.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .expands("grid")
         .takes("@keys", Form::image, 2, 2)
         .resizes("@keys", "size")

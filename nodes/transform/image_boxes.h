@@ -21,7 +21,7 @@ Spec image_box_spec(std::string name, std::string does) {
       .param("box_ref_image_keys", &P::box_ref_image_keys,
              "The images that they lie in, as these come here; one, or one a key.")
       .per("box_keys")
-      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc)
       .takes("@image_keys", Form::image, 2, 3)
       .takes("@box_keys", Form::any, 0)
       .takes("@box_ref_image_keys", Form::image, 2, 3)

@@ -18,9 +18,7 @@ inline Spec& add_changed_keys(Spec& s) {
 
 // Of images of `least` spatial axes or more.
 inline Spec& add_intensity_params(Spec& s, int least = 1) {
-  return s
-      .param("allow_missing_keys", &IntensityParams::allow_missing_keys,
-             "Leave out keys that a sample lacks instead of failing.")
+  return s.param("allow_missing_keys", &IntensityParams::allow_missing_keys, allow_missing_doc)
       .takes("@keys", Form::image, least)
       .changes("@keys")
       .dtype("float32");

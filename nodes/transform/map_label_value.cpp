@@ -28,7 +28,7 @@ struct MapLabelValue final : Node {
         .length_of("orig_labels")
         .param("dtype", &Params::dtype, "The type of the result.")
         .choices(dtype_names())
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image)
         .changes("@keys");
   }

@@ -25,7 +25,7 @@ struct MaskIntensity final : Node {
         .param("select_fn", &Params::select_fn,
                "What counts as inside: > 0, or >= 0 (of a label that is -1 outside).")
         .choices({"is_positive", "is_not_negative"})
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image)
         .takes("@mask_key", Form::image);
   }

@@ -27,7 +27,7 @@ struct MaskToBox final : Node {
         .param("label_keys", &Params::label_keys, "Fields for the labels, int64 [N].")
         .length_of("box_keys")
         .param("min_fg_label", &Params::min_fg_label, "The least label, as for box_to_mask.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@box_mask_keys", Form::image, 2, 3)
         .gives("@box_keys", Form::any)
         .gives("@label_keys", Form::any);

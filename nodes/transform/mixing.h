@@ -44,7 +44,7 @@ Spec mix_spec(std::string name, std::string does, std::string keys) {
       .param("batch_size", &Params::batch_size,
              "The batch's members, if others are to be refused; null: any number.")
       .at_least(1)
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .random()
       .any_device();
   return s;

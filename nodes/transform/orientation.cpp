@@ -31,7 +31,7 @@ struct OrientationNode final : FusedNode {
                "Other names of directions than letters: [[negative, positive], ...] of the three "
                "world axes.")
         .length(2, 3)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .rearranging()
         .fuses(Fuses::moves)
         .any_device()

@@ -19,7 +19,7 @@ inline Spec& add_fill_params(Spec& s) {
       .on_device(filling_on_device)
       .per("keys")
       .param("value", &Params::value, "The constant.")
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::moves)
       .any_device()
       .takes("@keys", Form::image, 2, 3);

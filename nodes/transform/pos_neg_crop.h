@@ -40,7 +40,7 @@ inline Spec& add_smaller(Spec& s) {
   return s
       .param("allow_smaller", &PosNegParams::allow_smaller,
              "Take the whole axis where the image is smaller than spatial_size.")
-      .param("allow_missing_keys", &PosNegParams::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &PosNegParams::allow_missing_keys, allow_missing_doc)
       .expands("num_samples")
       .random()
       .fuses(Fuses::moves);

@@ -19,7 +19,7 @@ struct RandAxisFlip final : FusedNode {
         .param("keys", &Params::keys, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].")
         .param("prob", &Params::prob, "Probability of a flip.")
         .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .random()
         .rearranging()
         .fuses(Fuses::moves)

@@ -41,7 +41,7 @@ struct RandColorJitter final : FusedNode {
         .length(1, 2)
         .param("prob", &Params::prob, "Probability that a sample is changed.")
         .range(0, 1)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .random()
         .fuses(Fuses::values)
         .any_device()

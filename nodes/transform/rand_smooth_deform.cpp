@@ -34,9 +34,7 @@ struct RandSmoothDeform final : SmoothFieldNode {
                "faces, though the grid without displacements goes from -1 to 1 too.");
     add_smooth_field_params<Params>(s, "field_mode", "0");
     s.param("prob", &Params::prob, "Probability that a sample is changed.").range(0, 1);
-    return s
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
+    return s.param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 2, 3)
         .random();
   }

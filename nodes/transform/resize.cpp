@@ -45,7 +45,7 @@ struct Resize final : Node {
         .per("keys")
         .param("anti_aliasing_sigma", &Params::anti_aliasing_sigma,
                "In voxels, one or one an axis; null: (factor - 1) / 2.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 2, 3)
         .resizes("@keys", "spatial_size")
         .when("size_mode", "all")

@@ -32,7 +32,7 @@ Spec& add_sampling_params(Spec& s) {
       .param("padding_mode", Texts{&Params::padding_mode}, "Outside the image; one, or one a key.")
       .choices({"zeros", "border", "reflection"})
       .per("keys")
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.");
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc);
 }
 
 // PyTorch's grid for align_corners, as MONAI asks for it: its point on an axis of one voxel is half

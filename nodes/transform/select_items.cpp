@@ -17,8 +17,7 @@ struct SelectItems final : FusedNode {
         .out("sample")
         .param("keys", &Params::keys, "Fields to keep.")
         .required()
-        .param("allow_missing_keys", &Params::allow_missing_keys,
-               "Leave out keys that a sample lacks instead of failing.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::value)
         .keeps("@keys")
         .fuses(Fuses::fields)

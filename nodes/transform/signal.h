@@ -22,7 +22,7 @@ Spec signal_spec(std::string name, std::string does) {
   s.in("sample")
       .out("sample")
       .param("keys", &P::keys, "Signals [channels, length]; they become float32.")
-      .param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc)
       .takes("@keys", Form::any)
       .changes("@keys")
       .dtype("float32");

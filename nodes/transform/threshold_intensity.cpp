@@ -25,7 +25,7 @@ struct ThresholdIntensity final : Node {
         .required()
         .param("above", &Params::above, "Keep what is above, otherwise what is below.")
         .param("cval", &Params::cval, "What the other voxels become.")
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image);
   }
 

@@ -54,7 +54,7 @@ inline int connectivity_of(const std::optional<std::int64_t>& given, std::int64_
 
 template <class P>
 Spec& add_missing_keys(Spec& s) {
-  return s.param("allow_missing_keys", &P::allow_missing_keys, "Leave out keys not there.");
+  return s.param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc);
 }
 
 // Calls fn(key, field) for each key's image. The field is a copy: fn may set fields of the sample.

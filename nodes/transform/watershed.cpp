@@ -24,7 +24,7 @@ struct Watershed final : Node {
         .param("connectivity", &Params::connectivity,
                "In how many coordinates neighbours may differ at once.")
         .range(1, 3)
-        .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+        .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 2, 3)
         .takes("@markers_key", Form::image, 2, 3)
         .takes("@mask_key", Form::image, 2, 3)

@@ -28,7 +28,7 @@ inline Spec& add_zoom_params(Spec& s) {
              "Linear and cubic modes: the outer voxels' centres stay; one, or one a key.")
       .per("keys")
       .param("keep_size", &Params::keep_size, "Crop or pad to the size it had.")
-      .param("allow_missing_keys", &Params::allow_missing_keys, "Leave out keys not there.")
+      .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::resamples)
       .any_device()
       .takes("@keys", Form::image, 2, 3)
