@@ -288,94 +288,119 @@ void Spec::apply(void* target, const Json& values) const {
 
 namespace {
 
-Json ports_json(const std::vector<PortSpec>& ports) {
-  Json j = Json::array();
-  for (const auto& p : ports)
-    j.push_back({{"name", p.name}, {"doc", p.doc}, {"optional", p.optional}});
-  return j;
+// Each member with its name in the catalogue: what writes it and what reads it go by this one list.
+template <class Fn>
+void each_member(PortSpec& p, const Fn& fn) {
+  fn("name", p.name);
+  fn("doc", p.doc);
+  fn("optional", p.optional);
 }
 
-std::vector<PortSpec> ports_from(const Json& j) {
-  std::vector<PortSpec> ports;
-  for (const auto& p : j) ports.push_back({p.at("name"), p.at("doc"), p.at("optional")});
-  return ports;
+template <class Fn>
+void each_member(FieldRule& r, const Fn& fn) {
+  fn("act", r.act);
+  fn("fields", r.fields);
+  fn("param", r.param);
+  fn("form", r.form);
+  fn("least", r.least);
+  fn("most", r.most);
+  fn("like", r.like);
+  fn("each", r.each);
+  fn("channels", r.channels);
+  fn("dtype", r.dtype);
+  fn("window", r.window);
+  fn("when", r.when);
+  fn("value", r.value);
+  fn("unless", r.unless);
 }
 
-Json rules_json(const std::vector<FieldRule>& rules) {
-  Json list = Json::array();
-  for (const FieldRule& r : rules)
-    list.push_back({{"act", static_cast<int>(r.act)},
-                    {"fields", r.fields},
-                    {"param", r.param},
-                    {"form", static_cast<int>(r.form)},
-                    {"least", r.least},
-                    {"most", r.most},
-                    {"like", r.like},
-                    {"each", r.each},
-                    {"channels", r.channels},
-                    {"dtype", r.dtype},
-                    {"window", r.window},
-                    {"when", r.when},
-                    {"value", r.value},
-                    {"unless", r.unless}});
-  return list;
+template <class Fn>
+void each_member(ParamRule& r, const Fn& fn) {
+  fn("kind", r.kind);
+  fn("a", r.a);
+  fn("b", r.b);
+  fn("shift", r.shift);
 }
 
-std::vector<FieldRule> rules_from(const Json& list) {
-  std::vector<FieldRule> rules;
-  for (const auto& j : list) {
-    FieldRule r;
-    r.act = static_cast<FieldRule::Act>(j.at("act").get<int>());
-    r.fields = j.at("fields");
-    r.param = j.at("param");
-    r.form = static_cast<Form>(j.at("form").get<int>());
-    r.least = j.at("least");
-    r.most = j.at("most");
-    r.like = j.at("like");
-    r.each = j.at("each");
-    r.channels = j.at("channels");
-    r.dtype = j.at("dtype");
-    r.window = j.at("window");
-    r.when = j.at("when");
-    r.value = j.at("value");
-    r.unless = j.at("unless");
-    rules.push_back(std::move(r));
+// All but the parameters and what holds between them.
+template <class Fn>
+void each_member(Spec& s, const Fn& fn) {
+  fn("name", s.name);
+  fn("doc", s.doc);
+  fn("family", s.family);
+  fn("network", s.is_network);
+  fn("in", s.ins);
+  fn("out", s.outs);
+  fn("lane", s.lane_kind);
+  fn("arity", s.arity);
+  fn("concurrency", s.concurrency);
+  fn("random", s.is_random);
+  fn("rearranges", s.rearranges);
+  fn("fuses", s.fusing);
+  fn("ordered", s.is_ordered);
+  fn("gate", s.is_gate);
+  fn("cache", s.is_cache);
+  fn("chooses", s.chooses_items);
+  fn("credits_param", s.credits_param);
+  fn("count_param", s.count_param);
+  fn("drop_last_param", s.drop_last_param);
+  fn("network_params", s.network_params);
+  fn("follows_param", s.follows_param);
+  fn("metric_param", s.metric_param);
+  fn("access", s.access);
+  fn("rules", s.rules);
+  fn("merges", s.merging);
+  fn("differentiable", s.is_differentiable);
+  fn("multiple_of", s.multiple_of);
+  fn("host_only", s.host_only);
+  fn("metrics", s.metrics);
+}
+
+template <class T>
+concept HasMembers = requires(T& value) {
+  each_member(value, [](const char*, auto&) {});
+};
+template <class T>
+constexpr bool is_list = false;
+template <class T>
+constexpr bool is_list<std::vector<T>> = true;
+
+// Enumerators are numbers there.
+template <class T>
+Json catalogue_json(T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<int>(value);
+  } else if constexpr (HasMembers<T>) {
+    Json j = Json::object();
+    each_member(value, [&](const char* key, auto& member) { j[key] = catalogue_json(member); });
+    return j;
+  } else if constexpr (is_list<T>) {
+    Json list = Json::array();
+    for (auto& one : value) list.push_back(catalogue_json(one));
+    return list;
+  } else {
+    return value;
   }
-  return rules;
+}
+
+template <class T>
+void read_catalogue(const Json& j, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    value = static_cast<T>(j.get<int>());
+  } else if constexpr (HasMembers<T>) {
+    each_member(value, [&](const char* key, auto& member) { read_catalogue(j.at(key), member); });
+  } else if constexpr (is_list<T>) {
+    for (const Json& one : j) read_catalogue(one, value.emplace_back());
+  } else {
+    value = j.get<T>();
+  }
 }
 
 }  // namespace
 
 Json Spec::to_json() const {
-  Json j = {{"name", name},
-            {"doc", doc},
-            {"family", family},
-            {"network", is_network},
-            {"in", ports_json(ins)},
-            {"out", ports_json(outs)},
-            {"lane", static_cast<int>(lane_kind)},
-            {"arity", static_cast<int>(arity)},
-            {"concurrency", concurrency},
-            {"random", is_random},
-            {"rearranges", rearranges},
-            {"fuses", static_cast<int>(fusing)},
-            {"ordered", is_ordered},
-            {"gate", is_gate},
-            {"cache", is_cache},
-            {"chooses", chooses_items},
-            {"credits_param", credits_param},
-            {"count_param", count_param},
-            {"drop_last_param", drop_last_param},
-            {"network_params", network_params},
-            {"follows_param", follows_param},
-            {"metric_param", metric_param},
-            {"access", static_cast<int>(access)},
-            {"rules", rules_json(rules)},
-            {"merges", merging},
-            {"differentiable", is_differentiable},
-            {"multiple_of", multiple_of},
-            {"host_only", host_only},
-            {"metrics", metrics}};
+  Spec copy = *this;
+  Json j = catalogue_json(copy);
   Json list = Json::array();
   for (const auto& p : params) {
     Json q = {{"name", p.name},
@@ -396,46 +421,14 @@ Json Spec::to_json() const {
     list.push_back(std::move(q));
   }
   j["params"] = std::move(list);
-  Json between = Json::array();
-  for (const auto& r : param_rules)
-    between.push_back(
-        {{"kind", static_cast<int>(r.kind)}, {"a", r.a}, {"b", r.b}, {"shift", r.shift}});
-  j["param_rules"] = std::move(between);
+  j["param_rules"] = catalogue_json(copy.param_rules);
   return j;
 }
 
 Spec Spec::from_json(const Json& j) {
-  Spec s(j.at("name"), j.at("doc"));
-  s.family = j.at("family");
-  s.is_network = j.at("network");
-  s.ins = ports_from(j.at("in"));
-  s.outs = ports_from(j.at("out"));
-  s.lane_kind = static_cast<LaneKind>(j.at("lane").get<int>());
-  s.arity = static_cast<Arity>(j.at("arity").get<int>());
-  s.concurrency = j.at("concurrency");
-  s.is_random = j.at("random");
-  s.rearranges = j.at("rearranges");
-  s.fusing = static_cast<Fuses>(j.at("fuses").get<int>());
-  s.is_ordered = j.at("ordered");
-  s.is_gate = j.at("gate");
-  s.is_cache = j.at("cache");
-  s.chooses_items = j.at("chooses");
-  s.credits_param = j.at("credits_param");
-  s.count_param = j.at("count_param");
-  s.drop_last_param = j.at("drop_last_param");
-  s.network_params = j.at("network_params").get<std::vector<std::string>>();
-  s.follows_param = j.at("follows_param");
-  s.metric_param = j.at("metric_param");
-  s.access = static_cast<Access>(j.at("access").get<int>());
-  s.rules = rules_from(j.at("rules"));
-  s.merging = j.at("merges");
-  s.is_differentiable = j.at("differentiable");
-  s.multiple_of = j.at("multiple_of");
-  s.host_only = j.at("host_only");
-  s.metrics = j.at("metrics").get<std::vector<std::string>>();
-  for (const auto& r : j.at("param_rules"))
-    s.param_rules.push_back({static_cast<ParamRule::Kind>(r.at("kind").get<int>()), r.at("a"),
-                             r.at("b"), r.at("shift")});
+  Spec s;
+  read_catalogue(j, s);
+  read_catalogue(j.at("param_rules"), s.param_rules);
   for (const auto& q : j.at("params")) {
     ParamSpec p;
     p.name = q.at("name");

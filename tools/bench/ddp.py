@@ -22,10 +22,10 @@ root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 channels, strides = [16, 32, 64, 128], [2, 2, 2]
 
 
-def graph(a):
-    items = a.batch * 4
+def graph(items, a, **run):
+    """The network on so many volumes that a cache holds, one thread a rank; `run` adds to the run's settings."""
     return {
-        "run": {"seed": 0, "shards": max(a.ranks), "step_threads": 1, "threads": 1},
+        "run": {"seed": 0, "step_threads": 1, "threads": 1, **run},
         "models": {"net": {"type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
                            "channels": channels, "strides": strides, "num_res_units": 1}},
         "nodes": {
@@ -41,7 +41,7 @@ def graph(a):
 def ours(a, ranks):
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/g.json"
-        json.dump(graph(a), open(file, "w"))
+        json.dump(graph(4 * a.batch, a, shards=max(a.ranks)), open(file, "w"))
 
         def wall(epochs):
             out = f"{folder}/{epochs}"

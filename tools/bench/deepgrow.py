@@ -32,11 +32,7 @@ def peer(a, seed):
 
 
 def main():
-    p = peer_arguments(__doc__)
-    p.add_argument("--seeds", type=int, default=3)
-    p.add_argument("--epochs", type=int, default=3)
-    p.add_argument("--volumes", type=int, default=40)
-    a = p.parse_args()
+    a = peer_arguments(__doc__, seeds=3, epochs=3, volumes=40).parse_args()
     found = interleaved(a.seeds, sluice=lambda seed: ours(a, seed), monai=lambda seed: peer(a, seed))
     for name, rows in found.items():
         dice = [statistics.median(r["dice"][k] for r in rows) for k in range(len(CLICKS))]

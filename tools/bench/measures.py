@@ -24,13 +24,15 @@ def cpu_seconds():
     return total
 
 
-def peer_arguments(doc):
-    """Of a bench that trains beside a script, which PYTHON runs on the same data."""
+def peer_arguments(doc, **numbers):
+    """Of a bench that trains beside a script, which PYTHON runs on the same data. `numbers` are options of its own."""
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("python")
     p.add_argument("--peer", required=True)
     p.add_argument("--data", required=True)
     p.add_argument("--out")
+    for name, number in numbers.items():
+        p.add_argument(f"--{name}", type=int, default=number)
     return p
 
 

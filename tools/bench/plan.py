@@ -20,25 +20,10 @@ import sys
 import tempfile
 import time
 
+from ddp import graph
+
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 shards = 12
-
-
-def graph(a):
-    return {
-        "run": {"seed": 0, "shards": shards, "step_threads": 1, "threads": 1,
-                "transfer": a.transfer},
-        "models": {"net": {"type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 2,
-                           "channels": [16, 32, 64, 128], "strides": [2, 2, 2],
-                           "num_res_units": 1}},
-        "nodes": {
-            "train": {"type": "synthetic", "num_samples": a.batch * 2, "spatial_size": [a.size] * 3,
-                      "num_seg_classes": 1, "rad_max": a.size // 3, "rad_min": 4},
-            "kept": {"type": "cache", "in": "train"},
-            "batch": {"type": "batch", "in": "kept", "size": a.batch},
-            "fwd": {"type": "model", "in": "batch", "net": "net"},
-            "loss": {"type": "dice_loss", "in": "fwd", "to_onehot_y": True, "softmax": True},
-            "step": {"type": "adam", "in": "loss", "net": "net", "lr": 0.001}}}
 
 
 def wire_of_loopback(python):
@@ -122,7 +107,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         a.file = f"{folder}/g.json"
-        json.dump(graph(a), open(a.file, "w"))
+        json.dump(graph(2 * a.batch, a, shards=shards, transfer=a.transfer), open(a.file, "w"))
         for _ in range(a.rounds):
             profile, one = measured(a, a.file, folder, 1)
             for ranks in a.ranks:

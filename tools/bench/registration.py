@@ -30,11 +30,7 @@ def peer(a, seed):
 
 
 def main():
-    p = peer_arguments(__doc__)
-    p.add_argument("--seeds", type=int, default=3)
-    p.add_argument("--epochs", type=int, default=5)
-    p.add_argument("--train", type=int, default=90)
-    a = p.parse_args()
+    a = peer_arguments(__doc__, seeds=3, epochs=5, train=90).parse_args()
     found = interleaved(a.seeds, sluice=lambda seed: ours(a, seed), monai=lambda seed: peer(a, seed))
     median = lambda name, key: statistics.median(r[key] for r in found[name])
     gain = {n: statistics.median(r["after"] - r["before"] for r in rows) for n, rows in found.items()}

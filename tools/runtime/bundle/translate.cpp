@@ -35,8 +35,9 @@ Known known_param(const Item& component, const std::string& key, const std::opti
                     full = last_name(component.target());
   Known known{key};
   for (const ParamRow& row : param_rows()) {
-    if (row.param != key || (row.name != "*" && row.name != short_name && row.name != full))
-      continue;
+    const bool is_meant = row.name.starts_with('*') ? short_name.ends_with(row.name.substr(1))
+                                                    : row.name == short_name || row.name == full;
+    if (row.param != key || !is_meant) continue;
     if (!row.here.empty()) known.name = row.here;
     if (row.here.empty() && row.harmless.empty()) known.dropped = true;
     if (!row.harmless.empty() && value && *value == Json::parse(row.harmless))
